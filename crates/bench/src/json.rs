@@ -5,6 +5,7 @@
 
 use crate::function::Function;
 use crate::plan::Plan;
+use crate::summary::{peaks, OverStarts, Peak, Stress};
 use crate::table::{Figures, Table, TableRow};
 use serde_json::{json, Map, Value};
 
@@ -31,6 +32,32 @@ pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
         "results": table.rows.iter().map(row).collect::<Vec<Value>>(),
         "out_of_bounds": { "count": wrong, "okay": wrong.map(|wrong| wrong == 0) },
         "average_bus_bandwidth": { "bandwidth": table.average_busbw() },
+        "peaks": peaks(table).iter().map(peak).collect::<Vec<Value>>(),
+        "stress": table.stress.iter().map(stress).collect::<Vec<Value>>(),
+        "starts": table.starts.iter().map(over_starts).collect::<Vec<Value>>(),
+    })
+}
+
+fn peak(peak: &Peak) -> Value {
+    json!({
+        "function": peak.function.map(Function::name), "size": peak.size, "in_place": peak.in_place,
+        "bus_bw": peak.busbw, "time": peak.time_us,
+    })
+}
+
+fn stress(stress: &Stress) -> Value {
+    json!({
+        "function": stress.function.name(), "size": stress.size, "operations": stress.operations,
+        "time_s": stress.time_s, "bytes": stress.bytes(), "operations_per_s": stress.operations_per_s(),
+    })
+}
+
+fn over_starts(row: &OverStarts) -> Value {
+    json!({
+        "function": row.function.map(Function::name), "size": row.size, "in_place": row.in_place,
+        "means_us": row.means_us, "mean_us": row.mean_us, "interval_us": row.interval_us,
+        "between_share": row.between_share, "within_share": row.within_share,
+        "beyond_calls_ratio": row.beyond_calls,
     })
 }
 
@@ -60,6 +87,7 @@ fn figures(figures: &Figures) -> Value {
         put("p95_us", at(1));
         put("p99_us", at(2));
         put("max_us", at(3));
+        put("stdev_us", json!(spread.deviation_us));
         put("gpu_us", json!(spread.gpu_us));
         put("host_us", json!(spread.host_us));
     }

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The socket of a rank that was started here.
-const LINK: &str = "NCCLSCOPE_BENCH_LINK";
+pub(crate) const LINK: &str = "NCCLSCOPE_BENCH_LINK";
 /// Beside the port of torchrun's own store.
 const PORT: u16 = 29_511;
 

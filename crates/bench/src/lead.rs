@@ -12,7 +12,8 @@ use crate::link::{Answer, Batch, Case, Device, Order};
 use crate::meet::Name;
 use crate::plan::{Length, Mode, Placement, Plan};
 use crate::ranks::{Ranks, Trouble};
-use crate::table::{self, mean, percentiles, Figures, Spread, Table, TableRow};
+use crate::summary::Stress;
+use crate::table::{self, deviation, mean, percentiles, Figures, Spread, Table, TableRow};
 use crate::worker::token;
 use std::time::{Duration, Instant};
 
@@ -118,6 +119,10 @@ impl Lead<'_> {
                 self.watch.print(&table::line(&row));
                 table.rows.push(row);
             }
+        }
+        for (at, function) in plan.functions.iter().enumerate() {
+            let case = 2 * (number + 1 + at as u64);
+            table.stress.extend(self.stress(*function, case)?);
         }
         self.watch.print(&table.foot());
         self.ranks.end()
@@ -244,8 +249,7 @@ impl Lead<'_> {
             about,
             nccl_version,
             devices: devices.collect(),
-            rows: Vec::new(),
-            read_average: None,
+            ..Table::default()
         }
     }
 
@@ -322,6 +326,47 @@ impl Lead<'_> {
             }
         }
         Ok(Some(row))
+    }
+
+    /// Makes steps without a wait between them; `None` if no such run is wanted, or the size is too small.
+    fn stress(&mut self, function: Function, number: u64) -> Result<Option<Stress>, Trouble> {
+        let plan = self.plan;
+        let Some((steps, bytes)) = plan.stress else {
+            return Ok(None);
+        };
+        let shape = plan.shape(function, bytes, self.ranks.count());
+        if shape.count == 0 {
+            return Ok(None);
+        }
+        let size = (shape.elements * plan.datatype.size()) as u64;
+        let case = Case {
+            function,
+            bytes,
+            in_place: plan.placement == Placement::In && function.in_place(),
+            number,
+        };
+        let record = Record {
+            case,
+            size,
+            count: shape.count as u64,
+            plan,
+        };
+        let what = format!("{steps} × {} of {size} bytes", function.name());
+        self.watch.at(&what, 0, 0);
+        self.ranks
+            .ask_all(Order::Prepare(case), &what, Duration::ZERO)?;
+        self.keep(&record, "warmup", 0, &[])?;
+        let warmup = self.batches(false, plan.warmup.max(1), &what, 0.0)?;
+        self.keep(&record, "warmup", 1, &warmup)?;
+        let expected = slowest(&warmup) / plan.warmup.max(1) as f64 * steps as f64;
+        let batches = self.batches(false, steps, &what, expected)?;
+        self.keep(&record, "stress", 0, &batches)?;
+        Ok(Some(Stress {
+            function,
+            size,
+            operations: steps * plan.calls_per_step(),
+            time_s: slowest(&batches),
+        }))
     }
 
     /// Measures one case.
@@ -473,7 +518,7 @@ impl Lead<'_> {
                 ),
                 Some(batch) => {
                     let steps = batch.start.len() as u64;
-                    let timed = mode != "warmup";
+                    let timed = !matches!(mode, "warmup" | "stress");
                     let made = |index: u64| {
                         let step = (index / per_step) as usize;
                         // Back to back, the mean of all.
@@ -543,14 +588,17 @@ impl Measured {
         let steps = f64::from(ranks) * self.steps.max(1) as f64;
         let us = |ns: f64| ns / 1e3;
         let skews = percentiles(self.skews);
-        let (time, percentiles, calls) = match plan.mode {
+        let (time, percentiles, deviation_us, calls) = match plan.mode {
             Mode::Single => {
                 let calls = self.times.len() as u64 * plan.calls_per_step();
                 let times: Vec<f64> = self.times.into_iter().map(us).collect();
-                (mean(times.iter().copied()), percentiles(times), calls)
+                let deviation = deviation(&times);
+                let mean = mean(times.iter().copied());
+                (mean, percentiles(times), deviation, calls)
             }
             Mode::BackToBack => (
                 Some(us(self.wall / steps)),
+                None,
                 None,
                 self.steps * plan.calls_per_step(),
             ),
@@ -561,6 +609,7 @@ impl Measured {
                 skew_us: skews.filter(|_| meet).map(|skews| us(skews[0])),
                 skewed: self.skewed,
                 percentiles,
+                deviation_us,
                 gpu_us: Some(us(self.gpu / steps)),
                 host_us: us(self.host / steps),
             }),

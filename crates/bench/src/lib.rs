@@ -24,6 +24,7 @@ pub mod pattern;
 pub mod plan;
 pub mod ranks;
 pub mod stop;
+pub mod summary;
 pub mod table;
 pub mod worker;
 
@@ -116,6 +117,75 @@ pub fn run(
             let ranks = Ranks::gather(sockets, listener, place.ranks, plan, settings.limit)?;
             lead(ranks, plan, settings, watch).map(Some)
         }
+    }
+}
+
+/// Measures so many times, each time in new processes, and gives the means with how far the starts differ.
+///
+/// # Errors
+/// As [`run`], with the starts until then; and if a launcher started the ranks, which only it can do again.
+pub fn run_starts(
+    plan: &Plan,
+    settings: &Settings,
+    starts: u32,
+    watch: &mut dyn Watch,
+) -> Result<Option<Table>, Box<Ended>> {
+    if starts == 1 {
+        return run(plan, settings, watch);
+    }
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let place = RankPlace::detect(env).ok().flatten();
+    let is_of_launcher = place.is_some_and(|place| place.ranks > 1) && settings.gpus.is_none();
+    if is_of_launcher && env(launcher::LINK).is_none() {
+        let why = anyhow!(
+            "expected ranks that bench starts by itself for --starts, found those of a launcher\n  hint: \
+             --gpus N starts them here; else run the launcher several times, and compare the files of --json"
+        );
+        return Err(Trouble::Setup(why).into());
+    }
+    let mut tables = Vec::new();
+    for number in 0..starts {
+        let mut quiet = OneStart {
+            watch,
+            number,
+            starts,
+        };
+        match run(plan, settings, &mut quiet) {
+            Ok(Some(table)) => tables.push(table),
+            Ok(None) => return Ok(None),
+            Err(mut ended) => {
+                if let Some(whole) = summary::of_starts(&tables) {
+                    ended.table = whole;
+                }
+                return Err(ended);
+            }
+        }
+    }
+    let all = summary::of_starts(&tables);
+    if let Some(all) = &all {
+        watch.print(&all.text());
+    }
+    Ok(all)
+}
+
+/// Follows one of several starts: its rows are printed at the end, with those of the others.
+struct OneStart<'a> {
+    watch: &'a mut dyn Watch,
+    number: u32,
+    starts: u32,
+}
+
+impl Watch for OneStart<'_> {
+    fn at(&mut self, what: &str, done: u64, of: u64) {
+        let what = format!("start {} of {}: {what}", self.number + 1, self.starts);
+        self.watch.at(&what, done, of);
+    }
+
+    fn print(&mut self, _text: &str) {}
+
+    fn note(&mut self, text: &str) {
+        self.watch
+            .note(&format!("start {}: {text}", self.number + 1));
     }
 }
 

@@ -282,6 +282,7 @@ fn from_json(text: &str) -> Result<Table> {
         devices: devices.collect(),
         rows,
         read_average: whole["average_bus_bandwidth"]["bandwidth"].as_f64(),
+        ..Table::default()
     };
     compare_averages(&mut table);
     Ok(table)
@@ -304,6 +305,7 @@ fn side(value: &Value) -> Option<Figures> {
                 [Some(a), Some(b), Some(c), Some(d)] => Some([a, b, c, d]),
                 _ => None,
             },
+            deviation_us: figure("stdev_us"),
             gpu_us: figure("gpu_us"),
             host_us,
         }),

@@ -38,6 +38,8 @@ pub struct Plan {
     pub max_skew_us: f64,
     /// Ranks that NCCL is to take for one host (NCCL_HOSTID).
     pub hostid_per: Option<u32>,
+    /// Steps and size of a run without a wait between steps, for each function.
+    pub stress: Option<(u64, u64)>,
 }
 
 /// In one buffer or in two.
@@ -90,12 +92,18 @@ impl Plan {
         Shape::new(function, bytes, self.datatype, ranks, self.root)
     }
 
+    /// The sizes, and that of the stress run.
+    fn all_sizes(&self) -> impl Iterator<Item = u64> + '_ {
+        let stress = self.stress.map(|(_, bytes)| bytes);
+        self.sizes.iter().copied().chain(stress)
+    }
+
     /// Bytes of the largest buffer of all cases.
     pub fn largest(&self, ranks: u32) -> usize {
         let cases = self
             .functions
             .iter()
-            .flat_map(|f| self.sizes.iter().map(move |b| (*f, *b)));
+            .flat_map(|f| self.all_sizes().map(move |b| (*f, b)));
         let elements = cases.map(|(f, bytes)| self.shape(f, bytes, ranks).elements);
         elements.max().unwrap_or(0) * self.datatype.size()
     }
@@ -158,6 +166,7 @@ impl Plan {
             check,
             max_skew_us,
             hostid_per,
+            stress,
         } = self;
         let list = |values: Vec<String>| values.join(",");
         let length = match length {
@@ -182,6 +191,12 @@ impl Plan {
             ("--check", u8::from(*check).to_string()),
             ("--max-skew", format!("{max_skew_us}us")),
             ("--hostid-per", hostid_per),
+            (
+                "--stress and --stress-size",
+                stress.map_or("not given".to_owned(), |(steps, bytes)| {
+                    format!("{steps} of {bytes} bytes")
+                }),
+            ),
         ]
     }
 }
@@ -289,13 +304,18 @@ mod tests {
                 check: true,
                 max_skew_us: 10.0,
                 hostid_per: None,
+                stress: None,
             };
             change(&mut plan);
             plan
         };
         let ours = plan(|_| ());
         type Change = fn(&mut Plan);
-        let changes: [(Change, &str); 14] = [
+        let changes: [(Change, &str); 15] = [
+            (
+                |p| p.stress = Some((1000, 1 << 20)),
+                "--stress and --stress-size is 1000 of 1048576 bytes there and not given",
+            ),
             (
                 |p| p.functions.push(Function::AlltoAll),
                 "FUNCTION is all_reduce,alltoall there and all_reduce",

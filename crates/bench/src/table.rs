@@ -6,6 +6,7 @@
 //! Rule: what was not measured is `None`; a bandwidth of 0 is one that was measured over one rank.
 
 use crate::function::Function;
+use crate::summary::{self, OverStarts, Stress};
 use analyze::bandwidth::Bandwidth;
 use analyze::statistics::nearest_rank;
 use std::fmt::Write as _;
@@ -24,6 +25,10 @@ pub struct Table {
     /// The average bus bandwidth that was read with them, GB/s: nccl-tests' own has more digits and more
     /// iterations in it than its lines.
     pub read_average: Option<f64>,
+    /// Runs without a wait between calls, if there were any.
+    pub stress: Vec<Stress>,
+    /// How far starts differ, if there were several.
+    pub starts: Vec<OverStarts>,
 }
 
 /// A rank's GPU, with nccl-tests' fields.
@@ -91,6 +96,8 @@ pub struct Spread {
     pub skewed: u64,
     /// Median, 95th and 99th percentile and maximum; single mode only.
     pub percentiles: Option<[f64; 4]>,
+    /// Standard deviation of the calls; single mode only.
+    pub deviation_us: Option<f64>,
     /// GPU time of a call; mean over ranks. `None` in a table read from text.
     pub gpu_us: Option<f64>,
     /// Time that a host spends inside a call; mean over ranks.
@@ -212,7 +219,8 @@ impl Table {
             Some(wrong) => format!("{wrong} FAILED"),
         };
         let busbw = self.average_busbw().map_or("N/A".to_owned(), short);
-        format!("# Out of bounds values : {wrong}\n# Avg bus bandwidth    : {busbw}\n#\n")
+        let more = summary::text(self);
+        format!("# Out of bounds values : {wrong}\n# Avg bus bandwidth    : {busbw}\n{more}")
     }
 }
 
@@ -315,7 +323,7 @@ pub fn line(row: &TableRow) -> String {
 }
 
 /// A number in so many columns, with two decimals where they fit.
-fn fit(value: f64, width: usize) -> String {
+pub(crate) fn fit(value: f64, width: usize) -> String {
     [2, 1, 0]
         .into_iter()
         .map(|decimals| format!("{value:.decimals$}"))
@@ -331,6 +339,13 @@ fn short(value: f64) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
     }
+}
+
+/// Standard deviation of a sample; `None` below two values.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
 /// The mean; `None` of nothing.

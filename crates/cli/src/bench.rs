@@ -93,6 +93,18 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = micros)]
     max_skew: f64,
 
+    /// At the end, this many calls (or groups, or graphs) of each function without a wait between them
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1000",
+        require_equals = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    stress: Option<u64>,
+    /// Size of the calls of --stress
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size)]
+    stress_size: u64,
+    /// Measure everything so many times, each time in new processes, and say how far the starts differ
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "parquet",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    starts: u32,
+
     /// GPUs of this machine, one process for each [default: as torchrun, srun or mpirun say, else all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     gpus: Option<u32>,
@@ -215,6 +227,7 @@ impl Args {
             check: self.check == 1,
             max_skew_us: self.max_skew,
             hostid_per: self.hostid_per,
+            stress: self.stress.map(|steps| (steps, self.stress_size)),
         })
     }
 }
@@ -243,7 +256,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         run: args.run.clone(),
     };
     let mut follower = Follower::new(to_stdout(&args));
-    let ended = match bench::run(&plan, &settings, &mut follower) {
+    let ended = match bench::run_starts(&plan, &settings, args.starts, &mut follower) {
         Ok(None) => return Ok(ExitCode::SUCCESS),
         Ok(Some(table)) => {
             write(&table, Some(&plan), None, args.json.as_deref())?;

@@ -37,6 +37,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
     ]),
     ("Measure", &[
         ["bench", "how fast NCCL is here, call by call", "ncclscope bench all_reduce -b 1K -e 1G -f 4"],
+        ["hostbench", "what this host's clocks, sockets, memory and launches cost",
+            "ncclscope hostbench diff a.json b.json"],
         ["model", "what a call would cost at another size, or on more ranks",
             "ncclscope model bench.json --size 64MiB --ranks 64"],
         ["estimate", "what communication costs one forward pass of a model",

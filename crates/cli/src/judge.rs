@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long)]
     only: bool,
 
-    /// The empty plugin also with each event type by itself: what each costs
+    /// The empty plugin also with each event type by itself: what each costs (not with fake-nccl)
     #[arg(long)]
     mask_bits: bool,
 
@@ -73,6 +73,10 @@ pub struct Args {
     /// Write the report as JSON too; `-` prints it instead of the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Write the figures as one HTML file: recorded shares, distributions, overhead, communication time
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 
     /// Show every row of every table
     #[arg(long)]
@@ -139,9 +143,13 @@ enum WorkKind {
 /// Runs and reports.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let json = args.json.clone();
+    let html = args.html.clone();
     let all = args.all;
     let plan = plan(args)?;
     if let Some(file) = json.as_deref().filter(|file| file.as_os_str() != "-") {
+        bench::writable(file)?;
+    }
+    if let Some(file) = &html {
         bench::writable(file)?;
     }
     stop::watch();
@@ -167,6 +175,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Some(file) => std::fs::write(file, text()? + "\n")
             .with_context(|| format!("could not write `{}`", file.display()))?,
         None => {}
+    }
+    if let Some(file) = &html {
+        let mut page = Vec::new();
+        judge::html::write(&report, &mut page)?;
+        std::fs::write(file, page)
+            .with_context(|| format!("could not write `{}`", file.display()))?;
     }
     if json.is_none_or(|file| file.as_os_str() != "-") {
         print(|out| judge::text::write(&report, all, out))?;
@@ -208,6 +222,13 @@ fn plan(args: Args) -> anyhow::Result<JudgePlan> {
     }
     if args.script.is_some() && kind != WorkKind::FakeNccl {
         bail!("--script is for --work fake-nccl, found {}", name(kind));
+    }
+    if args.mask_bits && kind == WorkKind::FakeNccl {
+        bail!(
+            "--mask-bits is for work on GPUs, found {}\n  hint: events cost the simulated jobs nothing; \
+             --work bench, or a command after `--`, shows what each event type costs",
+            name(kind)
+        );
     }
     let first = args.command.first().map_or("", String::as_str);
     if args.work.is_none() && (first.starts_with('-') || Function::named(first).is_some()) {

@@ -20,6 +20,7 @@ mod explain;
 mod export;
 mod hang;
 mod help;
+mod hostbench;
 mod judge;
 mod look;
 mod measured;
@@ -61,6 +62,7 @@ enum Verb {
     Judge(Box<judge::Args>),
     Collect(collect::Args),
     Bench(Box<bench::Args>),
+    Hostbench(hostbench::Args),
     PluginPath(plugin_path::Args),
     Completions(shell::Completions),
     Man(shell::Man),
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),
         Verb::Bench(args) => bench::main(*args),
+        Verb::Hostbench(args) => hostbench::main(args),
         Verb::PluginPath(args) => plugin_path::main(args),
         Verb::Completions(args) => shell::completions(args),
         Verb::Man(args) => shell::man(args),

@@ -288,6 +288,14 @@ const SCHEMAS: [(&str, &str); 10] = [
         include_str!("../../render/schema/estimate-1.json"),
     ),
     ("doctor", include_str!("../schema/doctor-1.json")),
+    (
+        "hostbench",
+        include_str!("../../hostbench/schema/hostbench-1.json"),
+    ),
+    (
+        "hostbench diff",
+        include_str!("../../hostbench/schema/hostbench-diff-1.json"),
+    ),
 ];
 
 #[test]

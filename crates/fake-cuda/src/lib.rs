@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use work::{Watcher, Work, COPY, FILL, KERNEL};
 
+mod devices;
 mod graphs;
 mod work;
 
@@ -267,6 +268,7 @@ macro_rules! exported {
         )*
     };
 }
+use exported;
 
 exported! {
     /// There is nothing to be made ready.

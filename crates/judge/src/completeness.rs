@@ -10,6 +10,9 @@
 //! not say which rank is the root of a Gather or Scatter. Its receives (or sends) are looked for on the rank
 //! that has most of them by the profiler.
 //!
+//! If no record of an output has a size, as torch.profiler's have none, a record is of any call of its
+//! function and rank.
+//!
 //! Rule: matched + missing = done, and matched + duplicate + foreign = found. Where records have no sequence
 //! number, calls of one kind can't be told apart: then one that never was hides one that is missing.
 
@@ -88,6 +91,7 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
         *made.entry((&key.function, key.rank)).or_default() += calls.number;
         out.by.entry(key.clone()).or_default().done = calls.number;
     }
+    let sizes = records.rows.iter().any(|record| record.bytes.is_some());
     let mut seen = HashSet::new();
     for record in &records.rows {
         let counts = match (truth.graphs, record.kind) {
@@ -95,7 +99,12 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
             | (Graphs::Executions, RecordKind::Template) => continue,
             _ => record.number,
         };
-        let (Some(rank), Some(bytes)) = (truth.rank_of(record), record.bytes) else {
+        let rank = truth.rank_of(record);
+        if let (Some(rank), false) = (rank, sizes) {
+            without_size(&mut out, &record.function, rank, counts);
+            continue;
+        }
+        let (Some(rank), Some(bytes)) = (rank, record.bytes) else {
             out.nameless += counts;
             continue;
         };
@@ -139,6 +148,27 @@ pub fn judge<'a>(truth: &Truth, records: &'a Records) -> Completeness<'a> {
         counts.missing = counts.done - counts.matched;
     }
     out
+}
+
+/// Gives calls of a function and rank to those that have no record yet, whatever their size.
+fn without_size(out: &mut Completeness, function: &str, rank: u32, calls: u64) {
+    let is_of = |key: &Key| key.function == function && key.rank == rank;
+    let mut left = calls;
+    let mut last = None;
+    for (key, counts) in out.by.iter_mut().filter(|(key, _)| is_of(key)) {
+        let some = left.min(counts.done - counts.matched);
+        counts.matched += some;
+        counts.found += some;
+        left -= some;
+        last = Some(key.clone());
+    }
+    // What is too much stands at one size, or at none if nothing of the function was done.
+    if left > 0 {
+        let key = last.unwrap_or_else(|| Key::new(function, 0, rank));
+        let counts = out.by.entry(key).or_default();
+        counts.found += left;
+        counts.foreign += left;
+    }
 }
 
 /// The calls done. Calls that this profiler shows as sends and receives are counted in these pieces.
@@ -428,5 +458,39 @@ mod tests {
             ..record("AllReduce", 1024, None)
         }]);
         assert_eq!(all(&judge(&truth, &records).total()), [30, 31, 30, 0, 0, 1]);
+    }
+
+    #[test]
+    fn records_without_sizes_are_of_any_call_of_their_function_and_rank() {
+        let mut truth = Truth::default();
+        truth.add(Key::new("AllReduce", 1024, 0), 3);
+        truth.add(Key::new("AllReduce", 4096, 0), 2);
+        truth.add(Key::new("AllGather", 4096, 0), 2);
+        let rows = |function: &str, number| Record {
+            rank: Some(0),
+            function: function.into(),
+            number,
+            ..Record::default()
+        };
+        let of = |rows: Vec<Record>| {
+            let records = Records {
+                rows,
+                ..Records::default()
+            };
+            let judged = judge(&truth, &records);
+            (judged.total(), judged.nameless)
+        };
+        let (counts, nameless) = of(vec![rows("AllReduce", 4), rows("AllGather", 2)]);
+        assert_eq!((counts.matched, counts.missing, counts.foreign), (6, 1, 0));
+        assert_eq!((counts.found, nameless), (6, 0));
+        let (counts, _) = of(vec![rows("AllReduce", 7), rows("Reduce", 1)]);
+        assert_eq!((counts.matched, counts.missing, counts.foreign), (5, 2, 3));
+        // If others have sizes, one without has lost its own.
+        let sized = Record {
+            bytes: Some(1024),
+            ..rows("AllReduce", 1)
+        };
+        let (counts, nameless) = of(vec![rows("AllReduce", 1), sized]);
+        assert_eq!((counts.matched, nameless), (1, 1));
     }
 }

@@ -12,6 +12,8 @@
 pub mod accuracy;
 mod cases;
 pub mod completeness;
+pub mod distribution;
+pub mod html;
 pub mod overhead;
 pub mod plan;
 mod process;

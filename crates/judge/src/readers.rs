@@ -1,8 +1,8 @@
 //! The formats that profilers write, one file each.
 //!
 //! [`read`] looks at a folder: an ncclscope capture, NCCL Inspector's JSON lines, or events in Chrome's trace
-//! format (CoMMA and others). It hands each file to the reader of its format, and the readers fill one
-//! [`Records`].
+//! format (torch.profiler, CoMMA and others). It hands each file to the reader of its format, and the readers
+//! fill one [`Records`].
 //!
 //! Rule: reading never fails on content. A row that can't be read is counted in [`Records::unreadable`]. A
 //! file in no known format is named in [`Records::foreign_files`].

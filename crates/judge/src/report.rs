@@ -4,6 +4,7 @@
 
 use crate::accuracy::Accuracy;
 use crate::completeness::Counts;
+use crate::distribution::Distribution;
 use crate::overhead::Overhead;
 use serde::Serialize;
 
@@ -24,10 +25,16 @@ pub struct Report {
     pub confidence: f64,
     /// Calls done against calls recorded.
     pub completeness: Vec<CompletenessOf>,
+    /// The same by function: the share of calls that each profiler recorded.
+    pub recorded: Vec<RecordedOf>,
     /// Times against times.
     pub accuracy: Vec<AccuracyOf>,
     /// What the work takes longer.
     pub overhead: Vec<OverheadOf>,
+    /// How times of calls are spread, by the work's own clock and by each profiler's.
+    pub distributions: Vec<DistributionOf>,
+    /// Communication time by each profiler, beside the time of the run.
+    pub communication: Vec<CommunicationOf>,
     /// What callbacks take, an empty plugin's cost subtracted (fake-nccl).
     pub callbacks: Vec<Callbacks>,
     /// Files, processor and memory.
@@ -60,6 +67,60 @@ pub struct CompletenessOf {
     pub by_pieces: Vec<String>,
     /// By function, size and rank.
     pub by: Vec<CompletenessBy>,
+}
+
+/// Calls of one function that one profiler recorded in one case, over all sizes, ranks and rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecordedOf {
+    /// Its name.
+    pub profiler: String,
+    /// The case.
+    pub case: String,
+    /// NCCL's name.
+    pub function: String,
+    /// Calls done.
+    pub done: u64,
+    /// Calls recorded.
+    pub matched: u64,
+    /// Matched by done.
+    pub recorded_percent: f64,
+}
+
+/// Times of one function and size in one case, over all ranks and rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DistributionOf {
+    /// Under which profiler the work ran, `none` among them.
+    pub profiler: String,
+    /// The case.
+    pub case: String,
+    /// NCCL's name.
+    pub function: String,
+    /// Size.
+    pub bytes: u64,
+    /// Who timed the calls: `bench` or `profiler`.
+    pub by: &'static str,
+    /// The figures.
+    #[serde(flatten)]
+    pub distribution: Distribution,
+}
+
+/// Communication time of one profiler in one case; medians over rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CommunicationOf {
+    /// Its name.
+    pub profiler: String,
+    /// The case.
+    pub case: String,
+    /// Sum of the times of calls by the profiler, mean over ranks, s; null if it has no times.
+    pub told_s: Option<f64>,
+    /// Calls with a time by the profiler, of the calls done; may be above 100 where records are no calls.
+    pub timed_percent: Option<f64>,
+    /// The same sum by the work's own clock, s; null if the work does not time its calls.
+    pub own_s: Option<f64>,
+    /// Seconds of the run, start-up and all.
+    pub wall_s: f64,
+    /// Told by wall. Above 1, the profiler's times can't be right, unless calls overlap.
+    pub told_share_of_wall: Option<f64>,
 }
 
 /// Completeness of one function and size on one rank.

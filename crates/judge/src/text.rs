@@ -27,7 +27,10 @@ pub fn write(report: &Report, all: bool, out: &mut impl Write) -> Result<()> {
         report.confidence * 100.0
     )?;
     completeness(report, shown, out)?;
+    recorded(report, out)?;
     accuracy(report, shown, out)?;
+    distributions(report, shown, out)?;
+    communication(report, out)?;
     overhead(report, shown, out)?;
     callbacks(report, out)?;
     resources(report, out)?;
@@ -139,6 +142,114 @@ fn by(
         table.write(out, shown, "rows")?;
     }
     Ok(())
+}
+
+/// Functions down, profilers across; left out if every call was recorded.
+fn recorded(report: &Report, out: &mut impl Write) -> Result<()> {
+    if report.recorded.iter().all(|row| row.matched == row.done) {
+        return Ok(());
+    }
+    let mut profilers: Vec<&str> = report.recorded.iter().map(|r| &*r.profiler).collect();
+    let mut seen = std::collections::HashSet::new();
+    profilers.retain(|name| seen.insert(*name));
+    // As many columns as there are characters.
+    const ALIGN: &str = "<<>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>";
+    profilers.truncate(ALIGN.len() - 2);
+    writeln!(
+        out,
+        "\nRecorded by function (percent of the calls done; over all sizes and ranks)"
+    )?;
+    let names = ["case", "function"]
+        .into_iter()
+        .chain(profilers.iter().copied());
+    let mut table = Table::new(names, &ALIGN[..2 + profilers.len()]);
+    let mut places: Vec<(&str, &str)> = Vec::new();
+    for row in &report.recorded {
+        if !places.contains(&(&row.case, &row.function)) {
+            places.push((&row.case, &row.function));
+        }
+    }
+    for (case, function) in places {
+        let cells = profilers.iter().map(|profiler| {
+            let of = report.recorded.iter().find(|row| {
+                (&*row.case, &*row.function, &*row.profiler) == (case, function, *profiler)
+            });
+            of.map_or("-".to_owned(), |row| percent(row.matched, row.done))
+        });
+        table.row(
+            [case.to_owned(), function.to_owned()]
+                .into_iter()
+                .chain(cells),
+        );
+    }
+    table.write(out, usize::MAX, "rows")
+}
+
+fn distributions(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
+    if report.distributions.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nTimes of calls (us, all ranks and rounds; by the benchmark's events under each profiler, and by \
+         the profiler)"
+    )?;
+    let names = [
+        "profiler", "case", "function", "by", "calls", "mean", "p5", "p25", "p50", "p75", "p95",
+        "max",
+    ];
+    let mut table = Table::new(names, "<<<<>>>>>>>>");
+    for row in &report.distributions {
+        let d = &row.distribution;
+        let times = [
+            d.mean_us, d.p5_us, d.p25_us, d.p50_us, d.p75_us, d.p95_us, d.max_us,
+        ];
+        table.row(
+            [
+                row.profiler.clone(),
+                row.case.clone(),
+                format!("{} {}", row.function, size(row.bytes)),
+                row.by.to_owned(),
+                d.count.to_string(),
+            ]
+            .into_iter()
+            .chain(times.map(|us| format!("{us:.2}"))),
+        );
+    }
+    table.write(out, shown, "rows")
+}
+
+fn communication(report: &Report, out: &mut impl Write) -> Result<()> {
+    if report.communication.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nCommunication time (s, sum over calls, mean over ranks; medians of the runs)"
+    )?;
+    let names = [
+        "profiler",
+        "case",
+        "by_profiler",
+        "calls_timed_%",
+        "by_bench",
+        "whole_run",
+    ];
+    let mut table = Table::new(names, "<<>>>>");
+    let cell = |value: Option<f64>, digits: usize| {
+        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    for row in &report.communication {
+        table.row([
+            row.profiler.clone(),
+            row.case.clone(),
+            cell(row.told_s, 4),
+            cell(row.timed_percent, 2),
+            cell(row.own_s, 4),
+            cell(Some(row.wall_s), 2),
+        ]);
+    }
+    table.write(out, usize::MAX, "rows")
 }
 
 fn accuracy(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
@@ -307,7 +418,7 @@ fn resources(report: &Report, out: &mut impl Write) -> Result<()> {
 }
 
 /// One sentence for each profiler.
-fn conclusion(report: &Report) -> String {
+pub(crate) fn conclusion(report: &Report) -> String {
     let mut names: Vec<&str> = Vec::new();
     for row in &report.completeness {
         if !names.contains(&&*row.profiler) {

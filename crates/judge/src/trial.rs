@@ -9,6 +9,7 @@
 use crate::accuracy::{self, percentile, Times};
 use crate::cases::{cases, Case, Source};
 use crate::completeness::{self, Counts};
+use crate::distribution::Distribution;
 use crate::overhead::overhead;
 use crate::plan::{JudgePlan, Profiler, OUT};
 use crate::process::{self, Ran};
@@ -32,6 +33,13 @@ struct Run {
     callbacks: Vec<Value>,
     output_bytes: u64,
     done: Option<u64>,
+    /// Ranks of the work, as far as it says.
+    ranks: Option<u32>,
+    /// Sums over ranks of the work's own times and of the profiler's, ns.
+    own_ns: Option<f64>,
+    told_ns: Option<f64>,
+    /// Calls that the profiler has a time of.
+    timed: u64,
 }
 
 /// Of one profiler in one case, all rounds.
@@ -45,6 +53,8 @@ struct Sum {
     unreadable: u64,
     by_pieces: Vec<String>,
     times: BTreeMap<(String, u64), Times>,
+    /// The work's own times of its calls by function and size, ns; also without a profiler.
+    own: BTreeMap<(String, u64), Vec<f64>>,
     runs: Vec<Run>,
 }
 
@@ -229,13 +239,16 @@ fn one(
         }
     };
     run.done = truth.as_ref().map(Truth::total);
+    if let Some(truth) = &truth {
+        own_times(truth, &mut run, sum);
+    }
     let mut files = Vec::new();
     readers::list(&out, &mut files)?;
     let sizes = files.iter().filter_map(|f| Some(f.metadata().ok()?.len()));
     run.output_bytes = sizes.sum();
     run.ran = Some(ran);
     if let (true, Some(truth)) = (profiler.records, &truth) {
-        judge(plan, truth, &out, sum, &who, notes)?;
+        judge(plan, truth, &out, sum, &mut run, &who, notes)?;
     } else if profiler.records && matches!(case.source, Source::Callbacks) {
         // Read for what it leaves in shared memory.
         readers::read(&out, None, plan.folder.is_some())?;
@@ -294,10 +307,17 @@ fn judge(
     truth: &Truth,
     out: &Path,
     sum: &mut Sum,
+    run: &mut Run,
     who: &str,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let records = readers::read(out, truth.nranks, plan.folder.is_some())?;
+    for record in &records.rows {
+        if let Some(ns) = record.time_ns {
+            run.timed += record.number;
+            *run.told_ns.get_or_insert(0.0) += ns as f64 * record.number as f64;
+        }
+    }
     if let Some(file) = records.foreign_files.first() {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         notes.push(format!(
@@ -325,6 +345,21 @@ fn judge(
         }
     }
     Ok(())
+}
+
+/// Keeps the work's own times.
+fn own_times(truth: &Truth, run: &mut Run, sum: &mut Sum) {
+    let ranks: std::collections::BTreeSet<u32> = truth.calls.keys().map(|key| key.rank).collect();
+    run.ranks = u32::try_from(ranks.len()).ok().filter(|ranks| *ranks > 0);
+    for (key, calls) in &truth.calls {
+        let times = calls.each.iter().filter_map(|call| call.time_ns);
+        for ns in times {
+            let ns = ns as f64;
+            *run.own_ns.get_or_insert(0.0) += ns;
+            let place = (key.function.clone(), key.bytes);
+            sum.own.entry(place).or_default().push(ns);
+        }
+    }
 }
 
 fn environment(command: &mut Command, profiler: &Profiler, out: &Path) {
@@ -416,9 +451,31 @@ fn summarise(
                 .then(|| bytes as f64 / done as f64),
         });
     }
+    for (profiler, sum) in profilers.iter().zip(&sums) {
+        distributions(profiler, case, sum, report);
+        report
+            .communication
+            .extend(communication(profiler, case, sum));
+    }
     for (profiler, sum) in profilers.iter().zip(sums) {
         if !sum.judged {
             continue;
+        }
+        let mut functions: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (key, counts) in &sum.by {
+            let of = functions.entry(&key.function).or_default();
+            *of = (of.0 + counts.done, of.1 + counts.matched);
+        }
+        for (function, (done, matched)) in functions.into_iter().filter(|(_, (done, _))| *done > 0)
+        {
+            report.recorded.push(RecordedOf {
+                profiler: profiler.name.clone(),
+                case: case.name.clone(),
+                function: function.to_owned(),
+                done,
+                matched,
+                recorded_percent: matched as f64 * 100.0 / done as f64,
+            });
         }
         let mut counts = Counts {
             found: sum.nameless,
@@ -460,6 +517,55 @@ fn summarise(
                 }));
         }
     }
+}
+
+/// How the times of one profiler's runs are spread.
+fn distributions(profiler: &Profiler, case: &Case, sum: &Sum, report: &mut Report) {
+    let own = sum.own.iter().map(|(place, times)| (place, "bench", times));
+    let told = sum
+        .times
+        .iter()
+        .map(|(place, times)| (place, "profiler", &times.told));
+    for ((function, bytes), by, times) in own.chain(told) {
+        let Some(distribution) = Distribution::of(times.iter().copied()) else {
+            continue;
+        };
+        report.distributions.push(DistributionOf {
+            profiler: profiler.name.clone(),
+            case: case.name.clone(),
+            function: function.clone(),
+            bytes: *bytes,
+            by,
+            distribution,
+        });
+    }
+}
+
+/// Communication time beside the time of the run; `None` if neither the work nor the profiler has times.
+fn communication(profiler: &Profiler, case: &Case, sum: &Sum) -> Option<CommunicationOf> {
+    let median = |of: &dyn Fn(&Run) -> Option<f64>| {
+        let mut values: Vec<f64> = sum.runs.iter().filter_map(of).collect();
+        percentile(&mut values, 50)
+    };
+    // Times are summed over ranks.
+    let seconds = |ns: Option<f64>, run: &Run| Some(ns? / 1e9 / f64::from(run.ranks?));
+    let told_s = median(&|run| seconds(run.told_ns, run));
+    let own_s = median(&|run| seconds(run.own_ns, run));
+    let wall_s = median(&|run| Some(run.ran.as_ref()?.wall_s))?;
+    if told_s.is_none() && own_s.is_none() {
+        return None;
+    }
+    let timed: u64 = sum.runs.iter().map(|run| run.timed).sum();
+    let done: u64 = sum.runs.iter().filter_map(|run| run.done).sum();
+    Some(CommunicationOf {
+        profiler: profiler.name.clone(),
+        case: case.name.clone(),
+        told_s,
+        timed_percent: (sum.judged && done > 0).then(|| timed as f64 * 100.0 / done as f64),
+        own_s,
+        wall_s,
+        told_share_of_wall: told_s.map(|told| told / wall_s),
+    })
 }
 
 /// The lines of `fake-nccl bench` of all rounds, by rate and channels.

@@ -278,3 +278,50 @@ fn a_command_is_counted_from_outside_and_its_steps_are_compared() {
     assert_eq!((step.without, step.with, step.pairs), (10.0, 15.0, 2));
     assert_eq!(step.verdict, judge::overhead::Verdict::Above);
 }
+
+#[test]
+fn a_torch_profiler_trace_of_a_run_is_judged_without_sizes() {
+    // A program that calls the mock of NCCL as above. Under the profiler it leaves a trace in the form that
+    // torch.profiler's own has, which the reader's test reads: 90 kernels of AllReduce, 2 ms each.
+    let folder = tempfile::tempdir().expect("a folder");
+    let nccl = folder.path().join("libnccl.so.2");
+    std::fs::copy(there("examples/libmock_nccl.so"), &nccl).expect("copied");
+    let script = format!(
+        r#"'{}' '{}' >/dev/null || exit 1
+        [ -n "$TRACE" ] || exit 0
+        {{
+            echo '{{"distributedInfo":{{"backend":"nccl","rank":0,"world_size":8}},"traceEvents":['
+            seq 1 90 | while read -r n; do
+                echo '{{"ph":"X","cat":"kernel","dur":2000.0,"pid":0,'
+                echo '"name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"}},'
+            done
+            echo '{{"ph":"X","cat":"kernel","dur":5.0,"name":"void at::native::fill()"}}]}}'
+        }} >"$NCCLSCOPE_OUT/trace.json""#,
+        there("examples/mock_program").display(),
+        nccl.display()
+    );
+    let work = Work::Command {
+        command: ["env", "RANK=0", "sh", "-c", &script]
+            .map(str::to_owned)
+            .into(),
+    };
+    let profiler = Profiler::parse("torch=none,TRACE=1", None).expect("sound");
+    let mut plan = plan(work, vec![profiler], 2);
+    plan.counter = Some(there("libncclscope_counter.so"));
+    let report = judge::trial::run(&plan, &mut |_, _| {}).expect("run");
+    assert_eq!(report.notes, Vec::<String>::new());
+    assert_eq!(report.completeness[0].format, "torch.profiler");
+    let of = |function: &str| {
+        let row = report.recorded.iter().find(|row| row.function == function);
+        let row = row.unwrap_or_else(|| panic!("{:?}", report.recorded));
+        (row.done, row.matched)
+    };
+    assert_eq!(of("AllReduce"), (2 * 101, 2 * 90));
+    assert_eq!(of("AllGather"), (2, 0));
+    let communication = &report.communication[0];
+    let told = communication.told_s.expect("times");
+    assert!((told - 0.18).abs() < 1e-9, "{communication:?}");
+    assert!(
+        (told / communication.wall_s - communication.told_share_of_wall.expect("it")).abs() < 1e-9
+    );
+}

@@ -187,6 +187,79 @@ fn a_profiler_half_a_microsecond_off_is_found_so_pair_by_pair_and_as_a_whole() {
     let without = report.overhead[0].overhead.without;
     assert!((without - 16.95).abs() < 1e-6, "{without}");
 
+    // 20 of 121 calls of rank 1 lack, and none of rank 0.
+    let recorded = &report.recorded[0];
+    assert_eq!((recorded.done, recorded.matched), (3 * 242, 3 * 222));
+    assert!((recorded.recorded_percent - 91.735).abs() < 1e-3);
+
+    // The benchmark's times with and without the profiler, and the profiler's own.
+    let spread = |profiler: &str, by: &str| {
+        let mut rows = report.distributions.iter();
+        let found = rows.find(|row| row.profiler == profiler && row.by == by);
+        &found.expect("a distribution").distribution
+    };
+    let alone = spread("none", "bench");
+    // 10.0 to 21.9 us on rank 0, a microsecond more on rank 1.
+    assert_eq!((alone.count, alone.min_us, alone.max_us), (720, 10.0, 22.9));
+    assert!((alone.mean_us - 16.45).abs() < 1e-9);
+    assert_eq!(spread("inspector", "bench"), alone);
+    let told = spread("inspector", "profiler");
+    assert_eq!((told.count, told.min_us, told.max_us), (660, 10.5, 22.4));
+
+    // The sum over calls of rank 0 and rank 1, by both, over two ranks.
+    let communication = |profiler: &str| {
+        let mut rows = report.communication.iter();
+        let found = rows.find(|row| row.profiler == profiler && row.case == "single");
+        found.expect("a row")
+    };
+    let near = |value: Option<f64>, expected: f64| {
+        value.is_some_and(|value| (value / expected - 1.0).abs() < 1e-6)
+    };
+    let of_calls = |calls: std::ops::Range<i64>, rank, more| -> f64 {
+        calls
+            .map(|call| (own(call, rank) + more) as f64 / 1e9)
+            .sum()
+    };
+    let own_s = (of_calls(0..CALLS, 0, 0) + of_calls(0..CALLS, 1, 0)) / 2.0;
+    assert!(
+        near(communication("none").own_s, own_s),
+        "{:?}",
+        communication("none")
+    );
+    assert_eq!(communication("none").told_s, None);
+    // The profiler has a time of the warm-up, too.
+    let told_s = (of_calls(-1..CALLS, 0, 500) + of_calls(-1..100, 1, 500)) / 2.0;
+    assert!(
+        near(communication("inspector").told_s, told_s),
+        "{:?}",
+        communication("inspector")
+    );
+    assert!(near(
+        communication("inspector").timed_percent,
+        222.0 / 242.0 * 100.0
+    ));
+
+    let mut page = Vec::new();
+    judge::html::write(&report, &mut page).expect("written");
+    if let Ok(to) = std::env::var("NCCLSCOPE_JUDGE_PAGE") {
+        fs::write(to, &page).expect("written");
+    }
+    let page = String::from_utf8(page).expect("text");
+    // Alone, under the profiler and by it; then alone and under it.
+    assert_eq!(page.matches("<path").count(), 3 + 2, "{page}");
+    for part in [
+        "91.74 %",
+        "Accuracy (",
+        "<td>60</td>",
+        "by profiler",
+        "bench under it",
+        "class=\"limit\"",
+        ">11.50<",
+    ] {
+        assert!(page.contains(part), "`{part}` in\n{page}");
+    }
+    assert!(!page.contains("<script"), "{page}");
+
     let mut text = Vec::new();
     judge::text::write(&report, false, &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");

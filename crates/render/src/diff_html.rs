@@ -6,11 +6,10 @@
 use crate::diff_text::{
     changed, figure, figure_change, figure_name, finding, letter, title, with_interval,
 };
-use crate::html::{escaped, hash, STYLE};
 use crate::layout::Unit;
+use crate::page::{finish, head, list, table};
 use analyze::diff::{Diff, RunFinding, Side, Variants};
 use analyze::environment::Change;
-use std::fmt::Write as _;
 use std::io::{Result, Write};
 
 /// The page of two runs.
@@ -96,7 +95,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     let name = format!("Kinds of operations (mean {} per call)", unit.name);
     table(&mut html, &name, &names, 5, &rows);
     list(&mut html, "Notes", diff.notes.iter().cloned());
-    finish(html, "Two runs", out)
+    finish(&html, "Two runs - ncclscope diff", out)
 }
 
 /// The page of any number of runs.
@@ -153,66 +152,7 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
         );
         findings(&mut html, &format!("Findings of {name}"), &variant.findings);
     }
-    finish(html, "Variants", out)
-}
-
-fn head(html: &mut String, name: &str, summary: &str) {
-    let _ = writeln!(
-        html,
-        "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n</header>\n<main>",
-        escaped(summary),
-        escaped(name)
-    );
-}
-
-/// A section with a table, of which the first `texts` columns and the last hold text.
-fn table(html: &mut String, name: &str, names: &[&str], texts: usize, rows: &[Vec<String>]) {
-    if rows.is_empty() {
-        return;
-    }
-    let name = escaped(name);
-    let class = |column: usize| match column < texts {
-        true => " class=\"t\"",
-        false => "",
-    };
-    let _ = write!(
-        html,
-        "<section>\n<h2>{name}</h2>\n<div class=\"frame\" tabindex=\"0\" role=\"region\" \
-         aria-label=\"{name}\">\n<table aria-label=\"{name}\"><thead><tr>"
-    );
-    for (column, head) in names.iter().enumerate() {
-        let _ = write!(
-            html,
-            "<th scope=\"col\"{}>{}</th>",
-            class(column),
-            escaped(head)
-        );
-    }
-    *html += "</tr></thead><tbody>\n";
-    for row in rows {
-        *html += "<tr>";
-        for (column, cell) in row.iter().enumerate() {
-            let _ = write!(html, "<td{}>{}</td>", class(column), escaped(cell));
-        }
-        *html += "</tr>\n";
-    }
-    *html += "</tbody></table></div>\n</section>\n";
-}
-
-fn list(html: &mut String, name: &str, lines: impl Iterator<Item = String>) {
-    let lines: Vec<String> = lines.collect();
-    if lines.is_empty() {
-        return;
-    }
-    let _ = writeln!(
-        html,
-        "<section>\n<h2>{}</h2>\n<ul class=\"lines\">",
-        escaped(name)
-    );
-    for line in lines {
-        let _ = writeln!(html, "<li>{}</li>", escaped(&line));
-    }
-    *html += "</ul>\n</section>\n";
+    finish(&html, "Variants - ncclscope diff", out)
 }
 
 fn environment(html: &mut String, name: &str, changes: &[Change]) {
@@ -225,19 +165,4 @@ fn findings(html: &mut String, name: &str, findings: &[RunFinding]) {
         name,
         findings.iter().map(|finding| finding.sentence.clone()),
     );
-}
-
-fn finish(html: String, name: &str, out: &mut impl Write) -> Result<()> {
-    write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; img-src \
-         data:; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n\
-         <title>{} - ncclscope diff</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{html}</main>\n\
-         </body>\n</html>\n",
-        hash(STYLE),
-        escaped(name),
-    )
 }

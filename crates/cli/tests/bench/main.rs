@@ -250,6 +250,88 @@ fn graphs_and_back_to_back() {
 }
 
 #[test]
+fn a_stress_run_counts_its_calls_and_their_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = format!(
+        "all_reduce,broadcast -b 4K -n 2 -w 1 --stress=40 --stress-size 64K --gpus 2 {LENIENT}"
+    );
+    let (output, out, err) = done(bench(folder.path(), &args).env("MOCK_US", "500"));
+    assert!(output.status.success(), "{err}");
+    let table = table(folder.path());
+    let stress = &table["stress"][1];
+    assert_eq!(stress["function"], "Broadcast");
+    assert_eq!(stress["operations"], 40);
+    assert_eq!(stress["bytes"], 40 * 65536);
+    let figure = |name: &str| stress[name].as_f64().expect("a number");
+    // Each takes the mock's GPU 0.5 ms, one after the other.
+    assert!(figure("time_s") >= 0.02, "{stress}");
+    let rate = 40.0 / figure("time_s");
+    assert!(
+        (figure("operations_per_s") / rate - 1.0).abs() < 1e-9,
+        "{stress}"
+    );
+    assert!(
+        out.contains("# Stress broadcast     : 40 operations of 65536 bytes in "),
+        "{out}"
+    );
+    assert!(out.contains("# Peak all_reduce      : busbw "), "{out}");
+    assert!(
+        out.contains("# All sizes, out-of-place: time (us) and busbw (GB/s)"),
+        "{out}"
+    );
+    assert_eq!(table["peaks"].as_array().map(Vec::len), Some(2));
+    let made = calls(folder.path());
+    let stressed = made.iter().filter(|call| call.mode == "stress");
+    assert_eq!(stressed.clone().count(), 2 * 2 * 40);
+    assert!(stressed.clone().all(|call| call.time_ns.is_none()));
+}
+
+#[test]
+fn starts_are_repeated_whole_and_their_spread_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = "all_reduce -b 4K -n 20 -w 1 --starts 3 --gpus 2 --max-skew 60s --json t.json";
+    let (output, out, err) = done(&mut bench(folder.path(), args));
+    assert!(output.status.success(), "{err}");
+    let table = table(folder.path());
+    let rows = table["starts"].as_array().expect("starts");
+    assert_eq!(rows.len(), 2, "both placements: {table}");
+    for row in rows {
+        let means: Vec<f64> = row["means_us"]
+            .as_array()
+            .expect("means")
+            .iter()
+            .filter_map(Value::as_f64)
+            .collect();
+        assert_eq!(means.len(), 3, "{row}");
+        let mean = means.iter().sum::<f64>() / 3.0;
+        assert!((row["mean_us"].as_f64().expect("it") / mean - 1.0).abs() < 1e-9);
+        assert!(
+            row["within_share"]
+                .as_f64()
+                .is_some_and(|share| share > 0.0),
+            "{row}"
+        );
+    }
+    assert_eq!(table["results"][0]["out_of_place"]["calls"], 60);
+    assert!(out.contains("# Over 3 starts: mean time"), "{out}");
+    assert_eq!(
+        out.matches("# Collective test starting").count(),
+        1,
+        "{out}"
+    );
+    let refused = bench(folder.path(), "--starts 3")
+        .envs([("RANK", "0"), ("WORLD_SIZE", "2")])
+        .output()
+        .expect("started");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("found those of a launcher"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
+
+#[test]
 fn a_time_limit_gives_all_ranks_the_same_number_of_calls() {
     let folder = tempfile::tempdir().expect("a folder");
     let args = format!("all_reduce -b 1K --time 400ms --placement out --gpus 3 {LENIENT}");

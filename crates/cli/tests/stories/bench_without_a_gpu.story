@@ -122,6 +122,21 @@ Options:
           
           [default: 10us]
 
+      --stress[=<N>]
+          At the end, this many calls (or groups, or graphs) of each function without a wait between
+          them
+
+      --stress-size <SIZE>
+          Size of the calls of --stress
+          
+          [default: 1M]
+
+      --starts <N>
+          Measure everything so many times, each time in new processes, and say how far the starts
+          differ
+          
+          [default: 1]
+
       --gpus <N>
           GPUs of this machine, one process for each [default: as torchrun, srun or mpirun say, else
           all]

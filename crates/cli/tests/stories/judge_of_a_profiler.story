@@ -6,7 +6,7 @@ group { send 1MiB to=+1 ; recv 1MiB from=-1 }
 graph step { all_reduce 2KiB x3 }
 replay step x4
 sync
---- ncclscope judge --script job --pairs 2 --seed 7 --no-callbacks --only --plugin host=,NCCLSCOPE_TIMING=host --plugin stamps=,NCCLSCOPE_TIMING=stamps | sed '/^Resources/,/^$/d'
+--- ncclscope judge --script job --pairs 2 --seed 7 --no-callbacks --only --plugin host=,NCCLSCOPE_TIMING=host --plugin stamps=,NCCLSCOPE_TIMING=stamps | sed '/^Resources/,/^$/d; /^Communication/,/^$/d'
 Judge: 2 rounds of fake-nccl (seed 7; intervals are 95 % over rounds)
 
 Completeness (calls done against calls in the output; matched + missing = done, the rest was found beside)
@@ -23,8 +23,16 @@ Incomplete by rank (in the order of the table above)
   host     script rank 0  154      24         0       0
   host     script rank 1  154      24         0       0
 
+Recorded by function (percent of the calls done; over all sizes and ranks)
+  case   function    host stamps
+  script AllGather 100.00 100.00
+  script AllReduce  65.71 100.00
+  script AlltoAll  100.00 100.00
+  script Recv      100.00 100.00
+  script Send      100.00 100.00
+
 host recorded 260 of 308 calls (84.41 %). stamps recorded 308 of 308 calls (100.00 %).
---- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT=elsewhere | sed '/^Resources/,/^$/d'
+--- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT=elsewhere | sed '/^Resources/,/^$/d; /^Communication/,/^$/d'
 Judge: 1 round of fake-nccl (seed 7; intervals are 95 % over rounds)
 
 Completeness (calls done against calls in the output; matched + missing = done, the rest was found beside)
@@ -44,6 +52,14 @@ Incomplete by rank (in the order of the table above)
   profiler case   of     done missing duplicate foreign
   bare     script rank 0   77      77         0       0
   bare     script rank 1   77      77         0       0
+
+Recorded by function (percent of the calls done; over all sizes and ranks)
+  case   function  bare
+  script AllGather 0.00
+  script AllReduce 0.00
+  script AlltoAll  0.00
+  script Recv      0.00
+  script Send      0.00
 
 bare recorded 0 of 154 calls (0.00 %).
 --- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin stamps=,NCCLSCOPE_TIMING=stamps --json - | grep -A 12 '"completeness"'
@@ -91,3 +107,12 @@ bare recorded 0 of 154 calls (0.00 %).
 --- ncclscope judge --json nowhere/judge.json --work fake-nccl
 2| error: `nowhere/judge.json` can't be written: No such file or directory (os error 2)
 [exit 2]
+--- ncclscope judge --work fake-nccl --mask-bits
+2| error: --mask-bits is for work on GPUs, found --work fake-nccl
+2|   hint: events cost the simulated jobs nothing; --work bench, or a command after `--`, shows what each event type costs
+[exit 2]
+--- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin host=,NCCLSCOPE_TIMING=host --html page.html > text; grep -c '<h2>Recorded calls by function' page.html; grep -c '<script' page.html; grep -o '>[0-9.]* %<' page.html | sort | uniq -c
+2
+0
+      4 >100.00 %<
+      1 >65.71 %<

@@ -5,8 +5,13 @@
 //! the calls that it is for. Chrome's format is a list of events, or an object with `traceEvents`. CoMMA's
 //! events have the category `COLL`, lower-case names, and `rank` and `seq_num` beside Chrome's own fields.
 //!
-//! Both give the bytes of one rank for AllGather and ReduceScatter. Inspector cuts a communicator's hash
-//! after 14 digits: it identifies a communicator within one output, but matches no hash outside.
+//! torch.profiler writes Chrome's format with `distributedInfo` beside the events. Its calls of NCCL are the
+//! kernels: one for each call, or for each group of calls. A kernel's name has the function, and the rank is
+//! that of the file. What else the name has is not to be believed, and sizes are in no kernel.
+//!
+//! Inspector and CoMMA give the bytes of one rank for AllGather and ReduceScatter. Inspector cuts a
+//! communicator's hash after 14 digits: it identifies a communicator within one output, but matches no hash
+//! outside.
 //!
 //! Rule: an event with a name that is no NCCL function is passed over. A line that is no JSON counts as
 //! unreadable.
@@ -22,6 +27,15 @@ pub fn read(file: &Path, nranks: Option<u32>, records: &mut Records) -> bool {
     };
     let text = String::from_utf8_lossy(&bytes);
     if let Ok(whole) = serde_json::from_str::<Value>(&text) {
+        if let Some(rank) = whole["distributedInfo"]["rank"].as_u64() {
+            let events = whole["traceEvents"].as_array();
+            let kernels = events.into_iter().flatten();
+            records.format = "torch.profiler".into();
+            records
+                .rows
+                .extend(kernels.filter_map(|event| kernel(event, rank as u32)));
+            return true;
+        }
         if let Some(events) = events(&whole) {
             records.format = "Chrome trace".into();
             let rows = events.iter().filter_map(|e| event(e, nranks));
@@ -109,6 +123,24 @@ fn inspector(value: &Value, header: &Value, metadata: &Value) -> Option<Record> 
             .as_f64()
             .filter(|us| *us >= 0.0)
             .map(|us| (us * 1e3) as u64),
+        ..Record::default()
+    })
+}
+
+/// A kernel of NCCL's in a trace of torch.profiler.
+fn kernel(event: &Value, rank: u32) -> Option<Record> {
+    if event["cat"].as_str() != Some("kernel") {
+        return None;
+    }
+    // Such as ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>).
+    let name = event["name"].as_str()?.strip_prefix("nccl")?;
+    let (_, name) = name.split_once("Kernel_")?;
+    let named = name.split(['_', '(']).next()?;
+    Some(Record {
+        rank: Some(rank),
+        function: function(named).map_or(named, |known| known).to_owned(),
+        number: 1,
+        time_ns: event["dur"].as_f64().map(|us| (us * 1e3) as u64),
         ..Record::default()
     })
 }
@@ -212,6 +244,43 @@ mod tests {
         ];
         assert_eq!(rows, expected);
         assert!(records.rows.iter().all(|r| r.rank == Some(0)));
+    }
+
+    // What torch.profiler wrote on rank 1 of an FSDP2 job, of which it recorded twelve steps.
+    const TORCH: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../python/tests/torch_profiler/fsdp2_traced.1.json.gz"
+    );
+
+    #[test]
+    fn torch_profilers_own_output_is_read() {
+        let unpacked = std::process::Command::new("gzip")
+            .args(["-dc", TORCH])
+            .output()
+            .expect("gzip");
+        assert!(unpacked.status.success());
+        let (known, records) = read_text(&String::from_utf8(unpacked.stdout).expect("text"));
+        assert!(known);
+        assert_eq!(records.format, "torch.profiler");
+        let of = |function: &str| {
+            let rows = records.rows.iter().filter(|row| row.function == function);
+            (
+                rows.clone().count(),
+                rows.filter_map(|row| row.time_ns).sum::<u64>(),
+            )
+        };
+        // 24 gathers and 12 reductions a step.
+        let (gathers, reductions) = (of("AllGather"), of("ReduceScatter"));
+        assert_eq!((gathers.0, reductions.0), (12 * 24, 12 * 12));
+        assert_eq!(records.rows.len(), 36 * 12);
+        assert!(
+            gathers.1 > 1_000_000 && reductions.1 > 1_000_000,
+            "{gathers:?} {reductions:?}"
+        );
+        assert!(records
+            .rows
+            .iter()
+            .all(|row| row.rank == Some(1) && row.bytes.is_none()));
     }
 
     // The fields are those of NVIDIA's README; the values are ours.

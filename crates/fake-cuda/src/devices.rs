@@ -1,0 +1,155 @@
+//! Two GPUs with memory that nobody reads, modules of one empty kernel, and copies between them: what
+//! `ncclscope hostbench` asks a driver for.
+//!
+//! A copy runs at 8 GB/s, and one between GPUs at 4 GB/s. So a bandwidth that is measured can be told
+//! beforehand.
+
+use crate::work::COPY;
+use crate::{driver, exported, now, Kernel, CONTEXT, INVALID_VALUE};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+
+/// GPUs, if `FAKE_CUDA_GPUS` says nothing else.
+const GPUS: c_int = 2;
+/// How long the empty kernel takes.
+const EMPTY_NS: u64 = 1500;
+
+/// What `cuLaunchKernel` takes for a function: how long it runs, and its name.
+struct Function((u64, *const c_char));
+
+// SAFETY: the name is never written to.
+unsafe impl Sync for Function {}
+
+static EMPTY: Function = Function((EMPTY_NS, c"empty".as_ptr()));
+
+/// Puts a copy of so many ns into a stream.
+fn copy(stream: u64, bytes: usize, ns: u64) -> c_int {
+    let mut driver = driver();
+    let (name, size) = (std::ptr::null(), bytes as u64);
+    driver.launch_kernel(
+        stream,
+        Kernel {
+            ns,
+            name,
+            kind: COPY,
+            size,
+        },
+    );
+    driver.healthy()
+}
+
+exported! {
+    /// Two, or as many as FAKE_CUDA_GPUS says.
+    fn cuDeviceGetCount(count: *mut c_int) -> c_int {
+        let said = std::env::var("FAKE_CUDA_GPUS").ok().and_then(|text| text.parse().ok());
+        // SAFETY: the caller's.
+        unsafe { *count = said.unwrap_or(GPUS) };
+        0
+    }
+
+    /// A device's handle is its number.
+    fn cuDeviceGet(device: *mut c_int, index: c_int) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *device = index };
+        0
+    }
+
+    /// All have the same name.
+    fn cuDeviceGetName(name: *mut c_char, room: c_int, _device: c_int) -> c_int {
+        let text: &CStr = c"Fake GPU";
+        let bytes = text.to_bytes_with_nul();
+        if (room as usize) < bytes.len() {
+            return INVALID_VALUE;
+        }
+        // SAFETY: the caller's, with enough room.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), name, bytes.len()) };
+        0
+    }
+
+    /// A context is one more than its device.
+    fn cuDevicePrimaryCtxRetain(context: *mut u64, device: c_int) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *context = device as u64 + 1 };
+        0
+    }
+
+    /// All reach each other.
+    fn cuDeviceCanAccessPeer(can: *mut c_int, a: c_int, b: c_int) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *can = c_int::from(a != b) };
+        0
+    }
+
+    /// There is nothing to be done.
+    fn cuCtxEnablePeerAccess(peer: u64, _flags: c_uint) -> c_int {
+        if peer == CONTEXT.get() { INVALID_VALUE } else { 0 }
+    }
+
+    /// Any text is a module.
+    fn cuModuleLoadData(module: *mut u64, text: *const c_char) -> c_int {
+        // SAFETY: the caller's text, which ends with 0.
+        let is_ptx = unsafe { CStr::from_ptr(text) }.to_bytes().starts_with(b".version");
+        // SAFETY: the caller's.
+        unsafe { *module = 1 };
+        if is_ptx { 0 } else { INVALID_VALUE }
+    }
+
+    /// The empty kernel, whatever its name.
+    fn cuModuleGetFunction(function: *mut *const c_void, _module: u64, _name: *const c_char) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *function = (&raw const EMPTY.0).cast() };
+        0
+    }
+
+    /// An address that nothing is at.
+    fn cuMemAlloc_v2(address: *mut u64, _bytes: usize) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *address = driver().handle() << 32 };
+        0
+    }
+
+    /// There is nothing to be given back.
+    fn cuMemFree_v2(_address: u64) -> c_int {
+        0
+    }
+
+    /// An address that nothing is at.
+    fn cuMemHostAlloc(address: *mut u64, _bytes: usize, _flags: c_uint) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { *address = driver().handle() << 32 };
+        0
+    }
+
+    /// There is nothing to be given back.
+    fn cuMemFreeHost(_address: u64) -> c_int {
+        0
+    }
+
+    /// A copy of 8 GB/s, which copies nothing.
+    fn cuMemcpyHtoDAsync_v2(_to: u64, _from: u64, bytes: usize, stream: u64) -> c_int {
+        copy(stream, bytes, bytes as u64 / 8)
+    }
+
+    /// The same.
+    fn cuMemcpyDtoHAsync_v2(_to: u64, _from: u64, bytes: usize, stream: u64) -> c_int {
+        copy(stream, bytes, bytes as u64 / 8)
+    }
+
+    /// The same.
+    fn cuMemcpyDtoDAsync_v2(_to: u64, _from: u64, bytes: usize, stream: u64) -> c_int {
+        copy(stream, bytes, bytes as u64 / 8)
+    }
+
+    /// A copy of 4 GB/s, which copies nothing.
+    fn cuMemcpyPeerAsync(_to: u64, _there: u64, _from: u64, _here: u64, bytes: usize, stream: u64) -> c_int {
+        copy(stream, bytes, 2 * bytes as u64 / 8)
+    }
+
+    /// Waits until a stream has nothing to do.
+    fn cuStreamSynchronize(stream: u64) -> c_int {
+        let until = driver().busy.get(&stream).copied().unwrap_or(0);
+        while now() < until {
+            std::hint::spin_loop();
+        }
+        driver().healthy()
+    }
+}

@@ -1,0 +1,62 @@
+//! What a host is: the settings and parts that explain why its figures are as they are.
+//!
+//! Rule: facts are compared word by word, so none of them changes from run to run on one host.
+
+use crate::place::{allowed, nodes};
+use crate::sockets;
+use std::fs;
+
+/// Facts by name, in the order of printing.
+pub fn read() -> Vec<(String, String)> {
+    let file = |path: &str| fs::read_to_string(path).map_or(String::new(), |t| t.trim().to_owned());
+    let chosen = |path: &str| {
+        // One of several words, in brackets.
+        let text = file(path);
+        let inside = text
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'));
+        inside.map_or(String::new(), |(word, _)| word.to_owned())
+    };
+    let cpu = file("/proc/cpuinfo");
+    let model = ["model name", "CPU part"].iter().find_map(|name| {
+        let line = cpu.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    });
+    let system = "/sys/devices/system";
+    let granted = sockets::granted().map_or(String::new(), |bytes| {
+        format!("{} of {} bytes", bytes, sockets::TUNED)
+    });
+    let all = [
+        ("CPU", model.unwrap_or_default()),
+        ("CPUs that may be used", allowed().len().to_string()),
+        ("NUMA nodes", nodes().len().max(1).to_string()),
+        ("kernel", file("/proc/sys/kernel/osrelease")),
+        (
+            "clock source",
+            file(&format!(
+                "{system}/clocksource/clocksource0/current_clocksource"
+            )),
+        ),
+        (
+            "frequency governor",
+            file(&format!("{system}/cpu/cpu0/cpufreq/scaling_governor")),
+        ),
+        (
+            "transparent huge pages",
+            chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        ),
+        ("reserved huge pages", file("/proc/sys/vm/nr_hugepages")),
+        ("NUMA balancing", file("/proc/sys/kernel/numa_balancing")),
+        ("tuned socket buffers granted", granted),
+    ];
+    all.into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// The host's name.
+pub fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}

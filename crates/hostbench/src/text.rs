@@ -1,0 +1,150 @@
+//! The figures of a host, and a comparison of two, as text.
+
+use crate::compare::Comparison;
+use crate::item::Unit;
+use crate::results::Results;
+use analyze::spelling::three;
+use render::layout::{plural, Look, Page, Style, Table};
+use std::io::{Result, Write};
+
+/// Writes a host's figures.
+///
+/// # Errors
+/// Those of `out`.
+pub fn results(results: &Results, look: Look, out: &mut impl Write) -> Result<()> {
+    let mut page = Page::new(look, true);
+    let measured = results.items.iter().filter(|i| i.median.is_some()).count();
+    let mut first = format!(
+        "{}: {} of {}, medians of {}",
+        results.host,
+        measured,
+        plural(results.items.len() as u64, "item", "items"),
+        plural(results.starts as u64, "start", "starts"),
+    );
+    first += match results.items.iter().any(|item| item.interval.is_some()) {
+        true => " with 95 % intervals over starts.",
+        false => ". Six starts give intervals.",
+    };
+    page.wrap("", "", &first);
+    for fact in &results.facts {
+        page.wrap("  ", "    ", &format!("{}: {}", fact.name, fact.value));
+    }
+    let mut groups: Vec<&str> = results.items.iter().map(|i| &*i.group).collect();
+    groups.dedup();
+    for group in groups {
+        let of_group = || results.items.iter().filter(|item| item.group == group);
+        page.title(group);
+        let mut table = Table::new(["item", "median", "from", "to", "unit", "what"], "<>>><<");
+        for item in of_group().filter(|item| item.median.is_some()) {
+            let cell = |value: Option<f64>| value.map_or("-".to_owned(), three);
+            table.row([
+                item.name.clone(),
+                cell(item.median),
+                cell(item.interval.map(|i| i[0])),
+                cell(item.interval.map(|i| i[1])),
+                item.unit.spelled().to_owned(),
+                item.what.clone(),
+            ]);
+        }
+        if of_group().any(|item| item.median.is_some()) {
+            table.write(&mut page, usize::MAX, "items")?;
+        }
+        let mut absent: Vec<(&str, Vec<&str>)> = Vec::new();
+        for item in of_group() {
+            let Some(why) = item.not_applicable.as_deref() else {
+                continue;
+            };
+            match absent.iter_mut().find(|(reason, _)| *reason == why) {
+                Some((_, names)) => names.push(&item.name),
+                None => absent.push((why, vec![&item.name])),
+            }
+        }
+        for (why, names) in absent {
+            let text = format!("Not applicable ({why}): {}.", names.join(", "));
+            page.wrap("  ", "    ", &text);
+        }
+    }
+    page.finish(out)
+}
+
+/// Writes in what two hosts differ.
+///
+/// # Errors
+/// Those of `out`.
+pub fn comparison(
+    found: &Comparison,
+    names: [&str; 2],
+    look: Look,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut page = Page::new(look, true);
+    let [a, b] = names;
+    let limit = ((found.limit_ratio - 1.0) * 1000.0).round() / 10.0;
+    let of = plural(found.compared as u64, "item", "items");
+    let number = found.differs.len();
+    match (number, found.can_tell) {
+        (0, false) => page.styled(
+            Style::Open,
+            &format!(
+                "{a} (A) and {b} (B) have too few starts: no difference in {of} could be told from \
+                 chance. Measure with --starts 10."
+            ),
+        ),
+        (0, true) => page.styled(
+            Style::Good,
+            &format!(
+                "None of {of} differs by more than {} % between {a} (A) and {b} (B).",
+                limit
+            ),
+        ),
+        _ => page.styled(
+            Style::Bad,
+            &format!(
+                "{number} of {of} {} by more than {} % between {a} (A) and {b} (B). At most 5 of \
+                 100 comparisons of equal hosts name any item.",
+                if number == 1 { "differs" } else { "differ" },
+                limit
+            ),
+        ),
+    }
+    if number > 0 {
+        page.title("Items that differ (largest difference first; medians over starts)");
+        let names = ["item", "a", "b", "unit", "b/a", "better", "what"];
+        let mut table = Table::new(names, "<>><><<");
+        for one in &found.differs {
+            table.row([
+                one.name.clone(),
+                three(one.median_a),
+                three(one.median_b),
+                Unit::spelled(one.unit).to_owned(),
+                three(one.ratio),
+                one.better_on.to_uppercase(),
+                one.what.clone(),
+            ]);
+        }
+        table.write(&mut page, usize::MAX, "items")?;
+    }
+    if !found.on_one_host.is_empty() {
+        page.title("Items of one host only");
+        for one in &found.on_one_host {
+            let (on, other) = match one.on {
+                "a" => ("A", "B"),
+                _ => ("B", "A"),
+            };
+            let text = format!(
+                "{}: on {on}; not applicable on {other}: {}",
+                one.name, one.why
+            );
+            page.wrap("  ", "    ", &text);
+        }
+    }
+    if !found.facts.is_empty() {
+        page.title("What else differs");
+        for fact in &found.facts {
+            let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+            let text = format!("{}: {} -> {}", fact.name, value(&fact.a), value(&fact.b));
+            page.wrap("  ", "    ", &text);
+        }
+    }
+    page.finish(out)
+}

@@ -1,0 +1,93 @@
+//! A page of HTML that needs nothing else and runs no script: its frame, and sections of tables and lines.
+//!
+//! It has the look of the report's page ([`crate::html`]), light and dark. Figures are drawn by
+//! [`crate::figures`].
+//!
+//! Rule: whatever a program or a host chose is escaped here.
+
+use crate::html::{escaped, hash, STYLE};
+use std::fmt::Write as _;
+use std::io::{Result, Write};
+
+const FIGURES: &str = include_str!("../html/figures.css");
+
+/// Begins the page: its answer, and what it is of.
+pub fn head(html: &mut String, name: &str, summary: &str) {
+    let _ = writeln!(
+        html,
+        "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n</header>\n<main>",
+        escaped(summary),
+        escaped(name)
+    );
+}
+
+/// A section with a table, of which the first `texts` columns and the last hold text.
+pub fn table(html: &mut String, name: &str, names: &[&str], texts: usize, rows: &[Vec<String>]) {
+    if rows.is_empty() {
+        return;
+    }
+    let name = escaped(name);
+    let class = |column: usize| match column < texts {
+        true => " class=\"t\"",
+        false => "",
+    };
+    let _ = write!(
+        html,
+        "<section>\n<h2>{name}</h2>\n<div class=\"frame\" tabindex=\"0\" role=\"region\" \
+         aria-label=\"{name}\">\n<table aria-label=\"{name}\"><thead><tr>"
+    );
+    for (column, head) in names.iter().enumerate() {
+        let _ = write!(
+            html,
+            "<th scope=\"col\"{}>{}</th>",
+            class(column),
+            escaped(head)
+        );
+    }
+    *html += "</tr></thead><tbody>\n";
+    for row in rows {
+        *html += "<tr>";
+        for (column, cell) in row.iter().enumerate() {
+            let _ = write!(html, "<td{}>{}</td>", class(column), escaped(cell));
+        }
+        *html += "</tr>\n";
+    }
+    *html += "</tbody></table></div>\n</section>\n";
+}
+
+/// A section with lines of text; nothing if there is none.
+pub fn list(html: &mut String, name: &str, lines: impl Iterator<Item = String>) {
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        html,
+        "<section>\n<h2>{}</h2>\n<ul class=\"lines\">",
+        escaped(name)
+    );
+    for line in lines {
+        let _ = writeln!(html, "<li>{}</li>", escaped(&line));
+    }
+    *html += "</ul>\n</section>\n";
+}
+
+/// Writes the page, which [`head`] and the sections made.
+///
+/// # Errors
+/// Those of `out`.
+pub fn finish(html: &str, name: &str, out: &mut impl Write) -> Result<()> {
+    write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}' \
+         '{}'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n<style>{FIGURES}</style>\n</head>\n\
+         <body>\n{html}</main>\n</body>\n</html>\n",
+        hash(STYLE),
+        hash(FIGURES),
+        escaped(name),
+    )
+}
