@@ -1304,6 +1304,24 @@ class Nodes(Record):
     gpus: list[GpuRow]
     threads: list[ThreadRow]
 
+class JitterRow(Record):
+    """Calls of a thread that took long on the host, and what it did meanwhile."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    tid: int
+    source: str
+    calls: int
+    long: int
+    long_us: float
+    longest_us: float
+    preempted: float | None
+    asleep: float | None
+    running: float | None
+
+
 
 class Report(Record):
     """What ``ncclscope report`` says. ``str()`` is its text; notebooks show the verdict and a picture."""
@@ -1312,6 +1330,7 @@ class Report(Record):
         "job": Job,
         "completeness": Completeness,
         "deaths": Death,
+        "jitter": JitterRow,
         "sightings": Sighting,
         "ranks": Ranks,
         "communicators": Communicator,
@@ -1319,6 +1338,7 @@ class Report(Record):
         "functions": Function,
         "callers": Caller,
         "operations": Operation,
+    jitter: list[JitterRow]
         "efficiency": Efficiency,
         "graphs": GraphRow,
         "warmup": Warmup,
