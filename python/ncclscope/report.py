@@ -526,6 +526,20 @@ class OtherCommunication(Record):
     sum_us: float
 
 
+class IdleCauses(Record):
+    """What a GPU's host did while the GPU was idle: shares of the time in kernel windows."""
+
+    __slots__ = ()
+    source: str
+    program: float
+    driver: float
+    preempted: float
+    disk: float
+    blocked: float
+    unknown: float
+    step_us: float | None
+
+
 class RankStreams(Record):
     """What one GPU did in kernel windows."""
 
@@ -535,6 +549,7 @@ class RankStreams(Record):
         "exposed": Share,
         "copies": Share,
         "idle": Share,
+        "idle_causes": IdleCauses,
         "exposed_waiting": Share,
         "host_waited": Share,
     }
@@ -550,6 +565,7 @@ class RankStreams(Record):
     exposed: Share
     copies: Share
     idle: Share
+    idle_causes: IdleCauses | None
     exposed_waiting: Share
     host_waited: Share | None
     interference: float | None
@@ -1288,22 +1304,6 @@ class ThreadRow(Record):
     blocked: float
 
 
-class Nodes(Record):
-    """Power, energy, CPU time, memory, disks and networks of the job's nodes."""
-
-    _parts = {
-        "energy": Energy,
-        "rows": NodeRow,
-        "gpus": GpuRow,
-        "threads": ThreadRow,
-    }
-    __slots__ = ()
-    why_none: str | None
-    energy: Energy | None
-    rows: list[NodeRow]
-    gpus: list[GpuRow]
-    threads: list[ThreadRow]
-
 class JitterRow(Record):
     """Calls of a thread that took long on the host, and what it did meanwhile."""
 
@@ -1322,6 +1322,24 @@ class JitterRow(Record):
     running: float | None
 
 
+class Nodes(Record):
+    """Power, energy, CPU time, memory, disks and networks of the job's nodes."""
+
+    _parts = {
+        "energy": Energy,
+        "rows": NodeRow,
+        "gpus": GpuRow,
+        "threads": ThreadRow,
+        "jitter": JitterRow,
+    }
+    __slots__ = ()
+    why_none: str | None
+    energy: Energy | None
+    rows: list[NodeRow]
+    gpus: list[GpuRow]
+    threads: list[ThreadRow]
+    jitter: list[JitterRow]
+
 
 class Report(Record):
     """What ``ncclscope report`` says. ``str()`` is its text; notebooks show the verdict and a picture."""
@@ -1330,7 +1348,6 @@ class Report(Record):
         "job": Job,
         "completeness": Completeness,
         "deaths": Death,
-        "jitter": JitterRow,
         "sightings": Sighting,
         "ranks": Ranks,
         "communicators": Communicator,
@@ -1338,7 +1355,6 @@ class Report(Record):
         "functions": Function,
         "callers": Caller,
         "operations": Operation,
-    jitter: list[JitterRow]
         "efficiency": Efficiency,
         "graphs": GraphRow,
         "warmup": Warmup,

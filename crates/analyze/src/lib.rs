@@ -469,6 +469,7 @@ impl Analysis {
         let ranks = ranks::finish(self.ranks);
         if let Some((streams, steps)) = streams.as_mut().zip(steps.as_ref()) {
             streams::whole_run::in_steps(streams, steps, &ranks);
+            streams.with_steps(steps);
         }
         let mut completeness = self.completeness;
         let jobs = jobs::jobs(capture);

@@ -19,6 +19,7 @@ mod fields;
 mod graphs;
 pub mod hang;
 pub mod html;
+mod idle;
 pub mod json;
 pub mod jsonl;
 pub mod kernels;
