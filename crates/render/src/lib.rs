@@ -31,6 +31,7 @@ pub mod perfetto;
 mod ranks;
 pub(crate) mod recommendations;
 mod replays;
+pub mod samples;
 pub mod startup;
 mod steps;
 mod stream_waits;

@@ -63,6 +63,11 @@ impl Switches {
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
 
+    /// Its name, of 15 letters at most.
+    pub fn name(&self) -> &str {
+        self.of.splitn(3, '/').nth(2).unwrap_or("")
+    }
+
     /// Whether it was watched from one moment to another.
     pub fn covers(&self, from: i64, to: i64) -> bool {
         let after = self.spans.partition_point(|span| span.0 <= from);

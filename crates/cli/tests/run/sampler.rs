@@ -289,3 +289,37 @@ fn without_records_of_switches_counters_bound_the_time_off_a_cpu() {
         assert!(row["asleep"].is_null() && off >= 0.9, "{row:#}");
     }
 }
+
+#[test]
+fn what_the_sampler_saw_is_exported_as_rows() {
+    let place = RunFolder::new();
+    assert!(run(&place, A_SECOND_AND_A_HALF)
+        .output()
+        .expect("run")
+        .status
+        .success());
+    let has_switches = sampler::switches::Switches::new().is_ok();
+    for (table, column) in [("samples", "gpu_energy_mj"), ("switches", "preempted")] {
+        let rows = format!("{table}.jsonl");
+        let export = |to: &str, output: &str| {
+            let args = ["export", "c", "--to", to, "--table", table, "-o", output];
+            let done = place.ncclscope(&args).output().expect("run");
+            assert!(done.status.success(), "{}", stderr(&done));
+        };
+        export("jsonl", &rows);
+        export("parquet", table);
+        let lines = fs::read_to_string(place.path().join(&rows)).expect("written");
+        let file =
+            fs::File::open(place.path().join(table).join("part-0.parquet")).expect("written");
+        let reader = parquet::file::reader::SerializedFileReader::new(file).expect("Parquet");
+        let of_file = parquet::file::reader::FileReader::metadata(&reader).file_metadata();
+        assert_eq!(of_file.num_rows() as usize, lines.lines().count());
+        if table == "samples" || has_switches {
+            assert!(lines.contains(column), "{table}: {lines}");
+        }
+        for line in lines.lines() {
+            let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(row["pid"].is_null(), table == "samples", "{line}");
+        }
+    }
+}
