@@ -323,3 +323,42 @@ fn what_the_sampler_saw_is_exported_as_rows() {
         }
     }
 }
+
+#[test]
+fn diff_compares_the_energy_of_runs() {
+    let (short, long) = (RunFolder::new(), RunFolder::new());
+    assert!(run(&short, A_SECOND_AND_A_HALF)
+        .output()
+        .expect("run")
+        .status
+        .success());
+    let longer = "\"$FAKE\" play job; sleep 3";
+    assert!(run(&long, longer).output().expect("run").status.success());
+    let (a, b) = (short.path().join("c"), long.path().join("c"));
+    let [a, b] = [a, b].map(|path| path.display().to_string());
+    let joules = |place: &RunFolder| report(place)["nodes"]["energy"]["energy_j"].as_f64();
+    let diff = |args: &[&str]| {
+        let done = short
+            .ncclscope(&[&["diff", &a, &b], args].concat())
+            .output()
+            .expect("run");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let page: serde_json::Value = serde_json::from_str(&diff(&["--json"])).expect("JSON");
+    let rows = page["run"].as_array().expect("figures");
+    let row = rows
+        .iter()
+        .find(|row| row["figure"] == "energy_j")
+        .expect("energy");
+    assert_eq!(
+        (row["a"].as_f64(), row["b"].as_f64()),
+        (joules(&short), joules(&long))
+    );
+    assert!(row["b"].as_f64() > row["a"].as_f64(), "{row:#}");
+    let text = diff(&[]);
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("energy "));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains(" kJ") && line.contains('+'), "{line}");
+}
