@@ -4,7 +4,7 @@
 #     bench/gpu/idle.sh OUT
 #
 # It prints, for each cause and rank, the idle share of the time and the causes that the report gives. Needs
-# python3 with torch, and `make` first; about a minute on two GPUs.
+# python3 with torch, and `make` first; about 90 s on two GPUs.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -15,7 +15,7 @@ for cause in ${CAUSES:-none busy sleep hog}; do
     rm -rf "$out/idle-$cause"
     NCCLSCOPE_WINDOWS=on timeout 60 "$scope" run -o "$out/idle-$cause" -- \
         python3 -m torch.distributed.run --nproc-per-node "$ranks" \
-        bench/gpu/idle.py "$cause" "${SECONDS_OF_LOAD:-6}" \
+        bench/gpu/idle.py "$cause" "${SECONDS_OF_LOAD:-12}" \
         2>"$out/idle-$cause.err" | tail -1
     "$scope" report "$out/idle-$cause" --json >"$out/idle-$cause.json"
     python3 - "$out/idle-$cause.json" <<'PYTHON'
