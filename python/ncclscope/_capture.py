@@ -134,6 +134,18 @@ class Capture:
         return self._native.samples()
 
     @property
+    def switches(self) -> Table:
+        """When threads that the node sampler watched were off their CPUs: a row for each time.
+
+        ``preempted`` if the scheduler took the CPU from the thread; else the thread slept first. What took
+        less than 20 microseconds is left out. Empty if the kernel gave no records of context switches.
+
+            >>> off = capture.switches.to_polars()
+            >>> off.filter("preempted").group_by("pid", "tid").agg(polars.col("time_ns").sum())
+        """
+        return self._native.switches()
+
+    @property
     def kernels(self) -> Table:
         """What ran on GPUs in kernel windows: a row for each kernel, copy and fill.
 

@@ -528,6 +528,20 @@ class OtherCommunication(Record):
     sum_us: float
 
 
+class IdleCauses(Record):
+    """What a GPU's host did while the GPU was idle: shares of the time in kernel windows."""
+
+    __slots__ = ()
+    source: str
+    program: float
+    driver: float
+    preempted: float
+    disk: float
+    blocked: float
+    unknown: float
+    step_us: float | None
+
+
 class RankStreams(Record):
     """What one GPU did in kernel windows."""
 
@@ -537,6 +551,7 @@ class RankStreams(Record):
         "exposed": Share,
         "copies": Share,
         "idle": Share,
+        "idle_causes": IdleCauses,
         "exposed_waiting": Share,
         "host_waited": Share,
     }
@@ -552,6 +567,7 @@ class RankStreams(Record):
     exposed: Share
     copies: Share
     idle: Share
+    idle_causes: IdleCauses | None
     exposed_waiting: Share
     host_waited: Share | None
     interference: float | None
@@ -1301,6 +1317,24 @@ class ThreadRow(Record):
     blocked: float
 
 
+class JitterRow(Record):
+    """Calls of a thread that took long on the host, and what it did meanwhile."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    tid: int
+    source: str
+    calls: int
+    long: int
+    long_us: float
+    longest_us: float
+    preempted: float | None
+    asleep: float | None
+    running: float | None
+
+
 class Nodes(Record):
     """Power, energy, CPU time, memory, disks and networks of the job's nodes."""
 
@@ -1309,6 +1343,7 @@ class Nodes(Record):
         "rows": NodeRow,
         "gpus": GpuRow,
         "threads": ThreadRow,
+        "jitter": JitterRow,
     }
     __slots__ = ()
     why_none: str | None
@@ -1316,6 +1351,7 @@ class Nodes(Record):
     rows: list[NodeRow]
     gpus: list[GpuRow]
     threads: list[ThreadRow]
+    jitter: list[JitterRow]
 
 
 class Report(Record):

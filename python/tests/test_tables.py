@@ -88,6 +88,7 @@ TABLES = (
     "graphs",
     "graph_launches",
     "samples",
+    "switches",
     "kernels",
 )
 
@@ -364,7 +365,9 @@ def test_the_repr_says_how_much_there_is() -> None:
     assert repr(capture) == f"<ncclscope.Capture '{job('ddp4')}': 4 processes, 176 calls>"
 
 
-@pytest.mark.parametrize("title", ["arrivals", "steps", "ranks", "findings", "graph_launches", "samples"])
+@pytest.mark.parametrize(
+    "title", ["arrivals", "steps", "ranks", "findings", "graph_launches", "samples", "switches"]
+)
 def test_the_other_tables_have_the_documented_columns(title: str) -> None:
     table: ncclscope.Table = getattr(ncclscope.open(job("ddp_slow_host")), title)
     texts = KINDS | {"text": pyarrow.dictionary(pyarrow.int32(), pyarrow.string())}

@@ -223,6 +223,7 @@ pub struct Analysis {
     steps: Vec<steps::StepsRow>,
     evidence: evidence::Gatherer,
     silent: notes::Silent,
+    jitter: nodes::jitter::Gatherer,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
     deaths: deaths::Gatherer,
@@ -249,6 +250,7 @@ struct UnderWay {
     cost: cost::ProcessSpells,
     waits: stream_waits::ProcessWaits,
     timeline: timeline::ProcessBins,
+    jitter: nodes::jitter::ProcessCalls,
 }
 
 impl Default for Analysis {
@@ -273,6 +275,7 @@ impl Default for Analysis {
             steps: Vec::new(),
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
+            jitter: nodes::jitter::Gatherer::default(),
             under_way: None,
             deaths: deaths::Gatherer::default(),
             given: None,
@@ -324,15 +327,18 @@ impl Analysis {
                 cost: cost::ProcessSpells::new(process),
                 waits: stream_waits::ProcessWaits::new(capture, process, &walk),
                 timeline: timeline::ProcessBins::new(capture, process, &walk, &rows),
+                jitter: nodes::jitter::ProcessCalls::default(),
             });
         }
         let Some(mut now) = self.under_way.take() else {
             return;
         };
         let devices = streams::devices(process, walk.places());
+        let threads = now.jitter.plan(capture, process, &walk);
         walk.for_each(&mut now.steps, |execution| {
             let place = execution.place;
             now.in_windows.add(process, &devices, execution);
+            now.jitter.add(capture, threads[place], execution);
             now.cost.add(process, execution);
             let exposed = now.waits.add(execution);
             now.timeline.add(process, execution, exposed.unwrap_or(0));
@@ -408,6 +414,7 @@ impl Analysis {
         self.steps.extend(now.pattern.finish(process));
         self.deaths.add(capture, &walk, now.deaths);
         self.startup.add(now.first_calls);
+        self.jitter.add(process, now.jitter);
         self.completeness
             .add(process, &now.steps, now.timed, &now.untimed, now.captured);
     }
@@ -434,6 +441,7 @@ impl Analysis {
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
         self.deaths.merge(later.deaths);
+        self.jitter.merge(later.jitter);
     }
 
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
@@ -469,6 +477,7 @@ impl Analysis {
         let ranks = ranks::finish(self.ranks);
         if let Some((streams, steps)) = streams.as_mut().zip(steps.as_ref()) {
             streams::whole_run::in_steps(streams, steps, &ranks);
+            streams.with_steps(steps);
         }
         let mut completeness = self.completeness;
         let jobs = jobs::jobs(capture);
@@ -491,7 +500,13 @@ impl Analysis {
             timeline.mark_deaths(&deaths, clocks.as_ref());
             timeline
         });
-        let nodes = nodes::nodes(capture, timeline.as_ref(), steps.as_ref(), clocks.as_ref());
+        let nodes = nodes::nodes(
+            capture,
+            timeline.as_ref(),
+            steps.as_ref(),
+            clocks.as_ref(),
+            self.jitter.finish(),
+        );
         if let Some(timeline) = &mut timeline {
             let why_none = nodes.why_none.as_deref();
             timeline.sampled = nodes::curves::curves(capture, timeline, clocks.as_ref(), why_none);

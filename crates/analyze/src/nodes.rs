@@ -1,13 +1,15 @@
 //! What the node sampler saw around the calls: power and energy, and what the hosts did.
 //!
 //! [`nodes`] makes a [`Nodes`] of a capture's samples. [`energy`] has the job's energy by phase and by what
-//! the time was spent on, [`curves`] the figures over time, [`threads`] what the threads that call NCCL did.
+//! the time was spent on, [`curves`] the figures over time, [`threads`] what the threads that call NCCL did,
+//! [`jitter`] what they did in calls that took long.
 //!
 //! Rule: without a sampler or without NVML, figures are null, and a sentence says why. Energy is what the
 //! GPU's own counter says; the power, integrated over time, stands beside it as a check.
 
 pub mod curves;
 pub mod energy;
+pub mod jitter;
 mod series;
 pub mod threads;
 
@@ -32,6 +34,8 @@ pub struct Nodes {
     pub gpus: Vec<GpuRow>,
     /// What threads of the job did, by rank, those that call NCCL first.
     pub threads: Vec<threads::ThreadRow>,
+    /// Calls that took long on the host, and what their threads did meanwhile, by rank.
+    pub jitter: Vec<jitter::JitterRow>,
 }
 
 /// One node.
@@ -133,6 +137,7 @@ pub fn nodes(
     timeline: Option<&Timeline>,
     steps: Option<&Steps>,
     clocks: Option<&Clocks>,
+    jitter: Vec<jitter::JitterRow>,
 ) -> Nodes {
     if capture.nodes.is_empty() {
         return Nodes {
@@ -146,6 +151,7 @@ pub fn nodes(
         rows: capture.nodes.iter().map(row).collect(),
         gpus: capture.nodes.iter().flat_map(gpus).collect(),
         threads: threads::rows(capture),
+        jitter,
     }
 }
 

@@ -14,6 +14,7 @@ pub mod bubbles;
 mod by_name;
 mod causes;
 mod host;
+pub mod idle;
 mod interference;
 mod intervals;
 mod join;
@@ -29,6 +30,7 @@ mod window;
 
 use crate::executions::{Execution, Place};
 use crate::interval::{Batches, LEAST_STRETCHES};
+use crate::steps::{Steps, StepsRow};
 use bubbles::Bubble;
 use by_name::ByName;
 use interference::{alone, computed, slowed, Alone, Computed};
@@ -146,6 +148,8 @@ pub struct RankStreams {
     pub copies: Share,
     /// Nothing ran.
     pub idle: Share,
+    /// What its host did meanwhile; null if the node sampler did not watch it.
+    pub idle_causes: Option<idle::IdleCauses>,
     /// Of exposed: it waited for other ranks.
     pub exposed_waiting: Share,
     /// Its host waited for the GPU. Null where that is not known, because not all launches were seen.
@@ -289,6 +293,7 @@ impl Lane {
             windows,
             host_pieces: Vec::new(),
             in_calls: None,
+            idle: idle::Parts::default(),
             gpu_ran: Vec::new(),
             by_name: ByName::default(),
             timed: None,
@@ -306,6 +311,7 @@ impl Lane {
             windows: Vec::new(),
             host_pieces: Vec::new(),
             in_calls: None,
+            idle: idle::Parts::default(),
             gpu_ran: Vec::new(),
             by_name: ByName::default(),
             timed: None,
@@ -387,6 +393,8 @@ pub(crate) struct Lane {
     host_pieces: Vec<host::Piece>,
     /// For which part of the run NCCL kept it.
     in_calls: Option<f64>,
+    /// What its host did while nothing ran.
+    idle: idle::Parts,
     /// How far the GPU came, by cycles of windows.
     gpu_ran: Vec<host::Ran>,
     /// What ran in its windows.
@@ -566,6 +574,8 @@ impl Gatherer {
                 lane.host_pieces.extend(&host_pieces);
                 lane.in_calls = calls.host.share();
                 lane.gpu_ran.extend(host::ran(ran, &names, &seen));
+                lane.idle
+                    .add(idle::parts(capture, process, window, &seen, ran));
                 lane.replays.extend(replays::of_device(ran, &seen, &names));
                 lane.by_name.add(ran, &seen, &names);
                 // What communicates beside a kernel is only known in this time.
@@ -700,6 +710,23 @@ impl Gatherer {
     }
 }
 
+impl Streams {
+    /// Takes in how long the steps of processes are.
+    pub(crate) fn with_steps(&mut self, steps: &Steps) {
+        for rank in &mut self.ranks {
+            let same = |row: &&StepsRow| (&row.host, row.pid) == (&rank.host, rank.pid);
+            let step = steps
+                .rows
+                .iter()
+                .find(same)
+                .and_then(|row| row.step_us.as_ref());
+            if let Some(causes) = &mut rank.idle_causes {
+                causes.step_us = step.map(|step| step.mean);
+            }
+        }
+    }
+}
+
 /// A share of the time, from windows: what of it, and how long it is, each.
 fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
     let windows: Vec<(f64, f64)> = windows.filter(|(_, length)| *length > 0.0).collect();
@@ -748,6 +775,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         exposed: part(&|seen| seen.exposed),
         copies: part(&|seen| seen.copies),
         idle: part(&Seen::idle),
+        idle_causes: lane.idle.causes(seen),
         exposed_waiting,
         host_waited: host_waited(lane),
         interference: beside.ratio().map(|ratio| ratio - 1.0),

@@ -65,6 +65,8 @@ pub enum BlockKind {
     Samples = 17,
     /// What NCCL said about its set-up, and how long the recorder's own took: lines of text.
     Setup = 18,
+    /// When threads were off their CPUs, as [`crate::switches`].
+    Switches = 19,
 }
 
 impl BlockKind {
@@ -90,6 +92,7 @@ impl BlockKind {
             Series,
             Samples,
             Setup,
+            Switches,
         ];
         kinds.into_iter().find(|k| *k as u16 == kind)
     }

@@ -35,6 +35,7 @@ mod shared;
 pub mod snapshot;
 pub mod stacks;
 pub mod stamps;
+pub mod switches;
 pub mod v1;
 pub mod varint;
 pub mod windows;

@@ -6,6 +6,7 @@ use analyze::clocks::Clocks;
 use analyze::streams::kernels;
 use anyhow::{bail, Context};
 use render::events::Events;
+use render::samples;
 use render::timeline::Timeline;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -57,6 +58,21 @@ enum Table {
     Calls,
     /// A row for each kernel, copy and fill in kernel windows
     Kernels,
+    /// A row for each value that the node sampler read
+    Samples,
+    /// A row for each time in which a thread that the node sampler watched was off its CPU
+    Switches,
+}
+
+impl Table {
+    /// Of the node sampler.
+    fn sampled(self) -> Option<samples::Table> {
+        match self {
+            Table::Samples => Some(samples::Table::Samples),
+            Table::Switches => Some(samples::Table::Switches),
+            Table::Calls | Table::Kernels => None,
+        }
+    }
 }
 
 /// Writes the export.
@@ -98,6 +114,19 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         if let Some(why) = kernels::why_none(&capture) {
             tell!("warning: the table of kernels is empty: {why}");
         }
+    }
+    let sampled = args.table.and_then(Table::sampled);
+    if sampled.is_some() && capture.nodes.is_empty() {
+        tell!("warning: the table is empty: no node was sampled. `ncclscope run` samples nodes");
+    }
+    match (args.to, sampled) {
+        (Format::Parquet, Some(table)) => {
+            return parquet(&args, "rows", |folder| table.parquet(&capture, folder))
+        }
+        (Format::Jsonl, Some(table)) => {
+            return to_file(&args, "rows", |mut out| table.jsonl(&capture, &mut out))
+        }
+        _ => {}
     }
     match args.to {
         Format::Jsonl if args.table == Some(Table::Kernels) => {

@@ -190,8 +190,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 
     let keeper = Keeper::start(&folder.path);
     let is_off = args.no_sampler || env("NCCLSCOPE_SAMPLER").is_some_and(|value| value == "off");
-    let nvml = || std::env::var_os("NCCLSCOPE_NVML").filter(|path| !path.is_empty());
-    let sampler = (!is_off).then(|| Sampler::start(&folder.path, nvml()));
+    let settings = || sampler::Settings {
+        nvml: std::env::var_os("NCCLSCOPE_NVML").filter(|path| !path.is_empty()),
+        switches: env("NCCLSCOPE_SWITCHES").is_none_or(|value| value != "off"),
+    };
+    let sampler = (!is_off).then(|| Sampler::start(&folder.path, settings()));
     let started = signals.run(&mut command);
     // Before the folder is looked at or given up: the sampler writes its last values into it.
     sampler.into_iter().for_each(Sampler::finish);

@@ -24,6 +24,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use render::batches::{self, Calls};
 use render::events::Events;
 use render::layout::Look;
+use render::samples;
 use render::text::Options;
 use render::timeline::Timeline;
 use std::fs::File;
@@ -155,6 +156,11 @@ impl Capture {
         batch(py.detach(|| batches::samples(&self.inner.capture)))
     }
 
+    /// The table of when threads were off their CPUs.
+    fn switches(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::switches(&self.inner.capture)))
+    }
+
     /// The table of kernels, copies and fills in kernel windows.
     fn kernels(&self, py: Python<'_>) -> PyResult<Table> {
         batch(py.detach(|| batches::kernels(&self.inner.capture)))
@@ -235,6 +241,11 @@ impl Capture {
     ) -> PyResult<u64> {
         let capture = &self.inner.capture;
         let kernels = table == Some("kernels");
+        let sampled = match table {
+            Some("samples") => Some(samples::Table::Samples),
+            Some("switches") => Some(samples::Table::Switches),
+            _ => None,
+        };
         exportable(capture, to, table, events).map_err(PyValueError::new_err)?;
         if to == "parquet" {
             // Files of an earlier export would be read together with the new ones.
@@ -244,9 +255,10 @@ impl Capture {
                     output.display()
                 )));
             }
-            let written = py.detach(|| match kernels {
-                true => render::kernels::parquet(capture, &output),
-                false => render::parquet::write(capture, &output),
+            let written = py.detach(|| match sampled {
+                Some(table) => table.parquet(capture, &output),
+                None if kernels => render::kernels::parquet(capture, &output),
+                None => render::parquet::write(capture, &output),
             });
             return written.map_err(|error| PyOSError::new_err(error.to_string()));
         }
@@ -257,6 +269,11 @@ impl Capture {
                 let clocks = analyze::clocks_of(capture, None);
                 Events::new(capture, clocks.as_ref())
             };
+            // Only JSON lines have a table here.
+            if let Some(table) = sampled {
+                let rows = table.jsonl(capture, &mut out)?;
+                return out.flush().map(|()| rows);
+            }
             let rows = match to {
                 "perfetto" if events => render::perfetto::write_events(&drawn(), &mut out)?,
                 "chrome" if events => match is_plain {
@@ -305,8 +322,11 @@ fn exportable(
             "to: expected perfetto, chrome, parquet or jsonl, found `{to}`"
         ));
     }
-    if let Some(other) = table.filter(|table| !["calls", "kernels"].contains(table)) {
-        return Err(format!("table: expected calls or kernels, found `{other}`"));
+    const TABLES: [&str; 4] = ["calls", "kernels", "samples", "switches"];
+    if let Some(other) = table.filter(|table| !TABLES.contains(table)) {
+        return Err(format!(
+            "table: expected calls, kernels, samples or switches, found `{other}`"
+        ));
     }
     if events && (to == "parquet" || table.is_some()) {
         return Err("events: expected `perfetto`, `chrome` or `jsonl` without a table".to_owned());

@@ -318,19 +318,61 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
     )
 }
 
+/// Columns of [`samples`].
+pub(crate) const SAMPLES: [(&str, &str, &str); 6] = [
+    ("host", "text", ""),
+    ("name", "text", ""),
+    ("of", "text", ""),
+    ("at_ns", "time", ""),
+    ("value", "int", ""),
+    ("counts_up", "bool", ""),
+];
+
+/// Columns of [`switches`].
+pub(crate) const SWITCHES: [(&str, &str, &str); 7] = [
+    ("host", "text", ""),
+    ("pid", "int", ""),
+    ("tid", "int", ""),
+    ("thread", "text", ""),
+    ("off_ns", "time", ""),
+    ("time_ns", "int", "ns"),
+    ("preempted", "bool", ""),
+];
+
+/// When watched threads were off their CPUs, by host, thread and time.
+///
+/// # Errors
+/// When there are more than 2 GiB of texts.
+pub fn switches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
+    let threads = capture
+        .nodes
+        .iter()
+        .flat_map(|node| node.switches.iter().map(move |thread| (node, thread)));
+    let rows = threads.flat_map(|(node, thread)| {
+        let ids = thread.thread();
+        thread.off.iter().map(move |off| (node, thread, ids, off))
+    });
+    let rows: Vec<_> = rows.collect();
+    table(
+        SWITCHES.into_iter(),
+        &rows,
+        |column, (node, thread, ids, off)| match column {
+            0 => Value::Text(&node.host),
+            1 => known(ids.map(|ids| ids.0)),
+            2 => known(ids.map(|ids| ids.1)),
+            3 => Value::Text(thread.name()),
+            4 => Value::Signed(i64::try_from(off.from).unwrap_or(i64::MAX)),
+            5 => Value::Unsigned(off.to.saturating_sub(off.from)),
+            _ => Value::Bool(off.preempted),
+        },
+    )
+}
+
 /// Everything that the node sampler read, by host, series and time.
 ///
 /// # Errors
 /// When there are more than 2 GiB of texts.
 pub fn samples(capture: &Capture) -> Result<RecordBatch, ArrowError> {
-    const COLUMNS: [(&str, &str, &str); 6] = [
-        ("host", "text", ""),
-        ("name", "text", ""),
-        ("of", "text", ""),
-        ("at_ns", "time", ""),
-        ("value", "int", ""),
-        ("counts_up", "bool", ""),
-    ];
     let series = capture
         .nodes
         .iter()
@@ -344,7 +386,7 @@ pub fn samples(capture: &Capture) -> Result<RecordBatch, ArrowError> {
     });
     let rows: Vec<_> = rows.collect();
     table(
-        COLUMNS.into_iter(),
+        SAMPLES.into_iter(),
         &rows,
         |column, (node, series, counts, (at, value))| match column {
             0 => Value::Text(&node.host),

@@ -3,6 +3,7 @@
 use crate::layout::{plural, Page, Table};
 use crate::text::ROWS;
 use analyze::nodes::energy::Energy;
+use analyze::nodes::jitter::JitterRow;
 use analyze::nodes::threads::ThreadRow;
 use analyze::nodes::Nodes;
 use analyze::spelling::{percent, size, three, time};
@@ -10,6 +11,8 @@ use analyze::Report;
 
 /// A thread that calls NCCL and was ready without a CPU for this share of its time is worth a line.
 const MUCH: f64 = 0.05;
+/// A rank lost this to the scheduler in long calls before they are worth a line, µs.
+const MUCH_JITTER_US: f64 = 20_000.0;
 
 /// An amount of energy.
 pub(crate) fn joules(value: f64) -> String {
@@ -63,6 +66,27 @@ pub(crate) fn kept_waiting(nodes: &Nodes) -> Option<String> {
     })
 }
 
+/// The rank that the scheduler kept off a CPU most in its calls, if that was most of their time.
+pub(crate) fn jitter(nodes: &Nodes) -> Option<String> {
+    let lost = |row: &JitterRow| row.long_us * row.preempted.unwrap_or(0.0);
+    let most = (nodes.jitter.iter()).max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    let share = most.preempted.filter(|share| *share >= 0.5)?;
+    let rank = most.rank.map_or(format!("process {}", most.pid), |rank| {
+        format!("rank {rank}")
+    });
+    (lost(most) >= MUCH_JITTER_US).then(|| {
+        format!(
+            "{} of {rank} took longer than 50 µs on the host, {} in all: for {}{} of that time the \
+             scheduler ran other threads on its CPU. Pin the ranks' threads to CPUs of their own, or start \
+             fewer threads.",
+            plural(most.long, "call", "calls"),
+            time(most.long_us),
+            if most.source == "switches" { "" } else { "up to " },
+            percent(share),
+        )
+    })
+}
+
 fn who(thread: &ThreadRow) -> String {
     match thread.rank {
         Some(rank) => format!("Thread `{}` of rank {rank}", thread.name),
@@ -81,9 +105,13 @@ fn bytes(value: Option<u64>) -> String {
 /// Writes what was sampled, on the page of `--all`. The job's section has the line on energy.
 pub(crate) fn nodes(report: &Report, page: &mut Page) {
     let nodes = &report.nodes;
-    if let Some(line) = kept_waiting(nodes) {
+    let lines: Vec<String> = [kept_waiting(nodes), jitter(nodes)]
+        .into_iter()
+        .flatten()
+        .collect();
+    if !lines.is_empty() {
         page.title("Hosts");
-        page.line(&line);
+        lines.iter().for_each(|line| page.line(line));
     }
     if !page.all {
         return;
@@ -99,6 +127,7 @@ pub(crate) fn nodes(report: &Report, page: &mut Page) {
     gpus(nodes, page);
     hosts(nodes, page);
     threads(nodes, page);
+    long_calls(nodes, page);
 }
 
 fn phases(energy: &Energy, page: &mut Page) {
@@ -261,6 +290,49 @@ fn threads(nodes: &Nodes, page: &mut Page) {
     page.table(&table, ROWS, "threads");
 }
 
+fn long_calls(nodes: &Nodes, page: &mut Page) {
+    if nodes.jitter.is_empty() {
+        return;
+    }
+    page.title("Calls that took the host longer than 50 µs (by rank; shares of their time)");
+    let names = [
+        "rank",
+        "pid",
+        "tid",
+        "calls",
+        "long calls",
+        "time",
+        "longest",
+        "preempted",
+        "asleep",
+        "ran",
+    ];
+    let mut table = Table::new(names, ">>>>>>>>>>");
+    table.squeeze = &["pid", "tid"];
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+    for row in &nodes.jitter {
+        table.row([
+            row.rank.map_or("-".to_owned(), |rank| rank.to_string()),
+            row.pid.to_string(),
+            row.tid.to_string(),
+            row.calls.to_string(),
+            row.long.to_string(),
+            time(row.long_us),
+            time(row.longest_us),
+            share(row.preempted),
+            share(row.asleep),
+            share(row.running),
+        ]);
+    }
+    page.table(&table, ROWS, "threads");
+    if nodes.jitter.iter().any(|row| row.source == "schedstat") {
+        page.line(
+            "The kernel gave no records of context switches for some threads. Their share `preempted` comes \
+             from counters at ticks, and is an upper limit.",
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,6 +342,38 @@ mod tests {
         let spelled = [12.34, 35_412.0, 7.2e6].map(joules);
         assert_eq!(spelled, ["12.3 J", "35.4 kJ", "7.20 MJ"]);
         assert_eq!(watts(1103.4), "1103 W");
+    }
+
+    #[test]
+    fn only_time_that_the_scheduler_took_is_worth_a_line() {
+        let row = |long_us, preempted| JitterRow {
+            rank: Some(2),
+            host: "node".to_owned(),
+            pid: 7,
+            tid: 7,
+            source: "switches",
+            calls: 900,
+            long: 40,
+            long_us,
+            longest_us: 4_000.0,
+            preempted: Some(preempted),
+            asleep: Some(0.0),
+            running: Some(1.0 - preempted),
+        };
+        let of = |jitter| {
+            super::jitter(&Nodes {
+                jitter,
+                ..Nodes::default()
+            })
+        };
+        assert_eq!(of(vec![row(90_000.0, 0.2), row(1_000.0, 0.9)]), None);
+        let line = of(vec![row(1_000.0, 0.9), row(90_000.0, 0.97)]).expect("a line");
+        assert!(
+            line.starts_with(
+                "40 calls of rank 2 took longer than 50 µs on the host, 90.0 ms in all: for 97"
+            ),
+            "{line}"
+        );
     }
 
     #[test]

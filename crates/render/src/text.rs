@@ -68,6 +68,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     crate::callers::callers(report, &mut page);
     crate::graphs::graphs(report, &mut page);
     crate::streams::streams(report, &mut page);
+    crate::idle::idle(report, &mut page);
     crate::bubbles::bubbles(report.streams.as_ref(), &mut page);
     crate::stream_waits::stream_waits(report, &mut page);
     crate::waiting::waiting(report, &mut page);

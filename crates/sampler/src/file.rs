@@ -8,7 +8,8 @@
 
 use capture::block::{self, BlockKind};
 use capture::left::{file_name, Here};
-use capture::samples;
+use capture::samples::{self, THREAD_RUNNING};
+use capture::switches::{self, Off};
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -34,6 +35,8 @@ pub struct SamplesFile {
     series: HashMap<(&'static str, String), usize>,
     /// Series since the last block.
     unnamed: Vec<u8>,
+    /// When threads were off their CPUs, since the last block.
+    switches: Vec<u8>,
     /// Why nothing more is written.
     failed: bool,
 }
@@ -52,6 +55,7 @@ impl SamplesFile {
             samples: samples::Samples::default(),
             series: HashMap::new(),
             unnamed: Vec::new(),
+            switches: Vec::new(),
             failed: false,
         };
         file.block(BlockKind::Process, facts.as_bytes());
@@ -70,16 +74,26 @@ impl SamplesFile {
 
     /// A value at the newest tick.
     pub fn put(&mut self, name: &'static str, of: &str, value: u64) {
+        let id = self.series(name, of);
+        self.samples.put(id, value);
+    }
+
+    /// When a thread was off its CPU in a span of time.
+    pub fn put_span(&mut self, thread: &str, span: (u64, u64), off: &[Off]) {
+        let id = self.series(THREAD_RUNNING, thread);
+        switches::put_span(&mut self.switches, id, span, off);
+    }
+
+    fn series(&mut self, name: &'static str, of: &str) -> usize {
         // No allocation for a series that is known would need a key that borrows; a tick has some 100 values.
         let next = self.series.len();
-        let id = match self.series.entry((name, of.to_owned())) {
+        match self.series.entry((name, of.to_owned())) {
             std::collections::hash_map::Entry::Occupied(known) => *known.get(),
             std::collections::hash_map::Entry::Vacant(new) => {
                 samples::put_series(&mut self.unnamed, next, name, of);
                 *new.insert(next)
             }
-        };
-        self.samples.put(id, value);
+        }
     }
 
     /// Ticks that are not encoded yet.
@@ -97,6 +111,10 @@ impl SamplesFile {
             let mut payload = Vec::new();
             self.samples.encode(&mut payload);
             self.block(BlockKind::Samples, &payload);
+            if !self.switches.is_empty() {
+                let switches = std::mem::take(&mut self.switches);
+                self.block(BlockKind::Switches, &switches);
+            }
         }
         if is_end {
             self.block(BlockKind::End, &[]);

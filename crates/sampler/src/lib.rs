@@ -1,8 +1,9 @@
 //! Samples a node while a job runs: power and energy of its GPUs, CPU time, memory, disks and networks.
 //!
 //! A [`Sampler`] is a thread of `ncclscope run`, outside of the job's processes. It wakes ten times a second
-//! and reads NVML ([`gpus`]), the node ([`node`]) and the job's processes ([`processes`]). Each source has a
-//! [`pace`] that bounds its cost. What is read goes into a [`file`] of the capture.
+//! and reads NVML ([`gpus`]), the node ([`node`]), the job's processes ([`processes`]) and when their threads
+//! were off their CPUs ([`switches`]). Each source has a [`pace`] that bounds its cost. What is read goes
+//! into a [`file`] of the capture.
 //!
 //! If a node has several runs of one job, one of them samples. They agree by a name that only one process of
 //! a node can have; if that process ends, another one takes over.
@@ -16,8 +17,10 @@ pub mod links;
 pub mod node;
 pub mod pace;
 pub mod processes;
+pub mod switches;
 
 use capture::left::Here;
+use capture::switches::Off;
 use file::SamplesFile;
 use gpus::{Gpus, What};
 use node::Node;
@@ -30,6 +33,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use switches::Switches;
 
 /// Between two ticks.
 pub const PERIOD: Duration = Duration::from_millis(100);
@@ -49,8 +53,17 @@ mod share {
     pub const WATCHED: f64 = 0.0015;
     pub const PROCESSES: f64 = 0.0005;
     pub const THREADS: f64 = 0.0008;
-    pub const FIND: f64 = 0.001;
-    pub const CHILDREN: f64 = 0.0005;
+    pub const FIND: f64 = 0.0008;
+    pub const CHILDREN: f64 = 0.0003;
+    pub const SWITCHES: f64 = 0.0005;
+}
+
+/// What is sampled, besides the node and its processes.
+pub struct Settings {
+    /// NVML, if it is not the driver's.
+    pub nvml: Option<OsString>,
+    /// Whether the kernel is asked for records of context switches.
+    pub switches: bool,
 }
 
 /// The thread.
@@ -60,9 +73,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to sample this node for the capture in `folder`, unless another run on this node does. `nvml`
-    /// is the library, if it is not the driver's.
-    pub fn start(folder: &Path, nvml: Option<OsString>) -> Sampler {
+    /// Begins to sample this node for the capture in `folder`, unless another run on this node does.
+    pub fn start(folder: &Path, settings: Settings) -> Sampler {
         let (ended, program) = channel();
         let (finished, done) = channel();
         let folder = folder.to_owned();
@@ -70,7 +82,7 @@ impl Sampler {
         let _ = std::thread::Builder::new()
             .name("sampler".into())
             .spawn(move || {
-                sample(&folder, nvml, &program);
+                sample(&folder, settings, &program);
                 drop(finished);
             });
         Sampler { ended, done }
@@ -93,7 +105,7 @@ fn claim(folder: &Path) -> Option<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).ok()?).ok()
 }
 
-fn sample(folder: &Path, nvml: Option<OsString>, program: &Receiver<()>) {
+fn sample(folder: &Path, settings: Settings, program: &Receiver<()>) {
     let _name = loop {
         if let Some(name) = claim(folder) {
             break name;
@@ -105,11 +117,19 @@ fn sample(folder: &Path, nvml: Option<OsString>, program: &Receiver<()>) {
     // SAFETY: lowers the priority of this thread alone; 0 stands for it.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
     let here = Here::ask();
-    let gpus = Gpus::open(nvml);
-    let Ok(file) = SamplesFile::new(folder, &here, &facts(&here, &gpus)) else {
+    let gpus = Gpus::open(settings.nvml);
+    let switches = match settings.switches {
+        true => Switches::new(),
+        false => Err("records of context switches were off (`NCCLSCOPE_SWITCHES=off`)".to_owned()),
+    };
+    let mut facts = facts(&here, &gpus);
+    if let Err(why) = &switches {
+        facts += &format!("switches_missing={why}\n");
+    }
+    let Ok(file) = SamplesFile::new(folder, &here, &facts) else {
         return;
     };
-    let mut sources = Sources::new(gpus.ok(), file, folder.to_owned());
+    let mut sources = Sources::new(gpus.ok(), switches.ok(), file, folder.to_owned());
     let begin = Instant::now();
     let mut ticks = 0u32;
     loop {
@@ -169,6 +189,7 @@ struct Sources {
     gpus: Option<Gpus>,
     node: Node,
     processes: Processes,
+    switches: Option<Switches>,
     file: SamplesFile,
     capture: PathBuf,
     paces: Paces,
@@ -186,6 +207,7 @@ struct Paces {
     threads: Pace,
     find: Pace,
     children: Pace,
+    switches: Pace,
 }
 
 impl Paces {
@@ -201,16 +223,23 @@ impl Paces {
             threads: Pace::new(second, share::THREADS, now),
             find: Pace::new(second, share::FIND, now),
             children: Pace::new(PERIOD * 5, share::CHILDREN, now),
+            switches: Pace::new(PERIOD, share::SWITCHES, now),
         }
     }
 }
 
 impl Sources {
-    fn new(gpus: Option<Gpus>, file: SamplesFile, capture: PathBuf) -> Sources {
+    fn new(
+        gpus: Option<Gpus>,
+        switches: Option<Switches>,
+        file: SamplesFile,
+        capture: PathBuf,
+    ) -> Sources {
         Sources {
             gpus,
             node: Node::new(),
             processes: Processes::new(),
+            switches,
             file,
             capture,
             paces: Paces::new(Instant::now()),
@@ -232,13 +261,20 @@ impl Sources {
             gpus,
             node,
             processes,
+            switches,
             file,
             capture,
             paces,
             ..
         } = self;
+        // Before anything else: threads that ended are forgotten below.
+        if let Some(switches) = switches.as_mut() {
+            let each =
+                |thread: &str, span: (u64, u64), off: &[Off]| file.put_span(thread, span, off);
+            paces.switches.run(now, || switches.read(each));
+        }
         let mut each = |name: &'static str, of: &str, value: u64| file.put(name, of, value);
-        // GPUs first: their times are those of the tick.
+        // GPUs next: their times are those of the tick.
         if let Some(gpus) = gpus {
             let began = Instant::now();
             paces
@@ -253,7 +289,12 @@ impl Sources {
         paces.devices.run(now, || node.read_devices(&mut each));
         paces.watched.run(now, || processes.read_watched(&mut each));
         paces.processes.run(now, || processes.read(&mut each));
-        paces.threads.run(now, || processes.read_threads(&mut each));
+        paces.threads.run(now, || {
+            processes.read_threads(&mut each);
+            if let Some(switches) = switches {
+                switches.watch(processes.watched());
+            }
+        });
         // At the end, most processes are gone. What was known of them is kept as it is.
         if !is_end {
             let folder = capture.join(file.folder());
@@ -293,6 +334,7 @@ mod tests {
         use share::*;
         let shares = [
             GPU_ENERGY, GPU_OTHERS, NODE, DEVICES, WATCHED, PROCESSES, THREADS, FIND, CHILDREN,
+            SWITCHES,
         ];
         assert!(shares.iter().sum::<f64>() < 0.0095);
     }

@@ -37,6 +37,7 @@ struct OneProcess {
 }
 
 struct Watched {
+    tid: u32,
     /// `pid/tid/name`.
     of: String,
     stat: String,
@@ -198,12 +199,20 @@ impl Processes {
                     continue;
                 };
                 self.watched.push(Watched {
+                    tid,
                     of: format!("{pid}/{tid}/{name}"),
                     stat: stat_path,
                     schedstat: format!("{folder}/{tid}/schedstat"),
                 });
             }
         }
+    }
+
+    /// The watched threads: number, and `pid/tid/name`.
+    pub fn watched(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.watched
+            .iter()
+            .map(|thread| (thread.tid, thread.of.as_str()))
     }
 
     /// Hands what the watched threads did to `each`.

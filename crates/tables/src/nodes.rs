@@ -11,6 +11,8 @@ use crate::problem::Problem;
 use crate::process::Process;
 use capture::block::{self, BlockKind, Damage};
 use capture::samples::{kind, read_samples, read_series, Kind};
+use capture::switches::read_spans;
+pub use capture::switches::{Off, LEAST_NS};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,8 @@ pub struct Node {
     pub facts: BTreeMap<String, String>,
     /// By name and what they are of.
     pub series: Vec<Series>,
+    /// When watched threads were off their CPUs, thread by thread.
+    pub switches: Vec<Switches>,
 }
 
 /// One figure over time.
@@ -39,6 +43,69 @@ pub struct Series {
     pub of: String,
     /// When, ns since 1970, and the value.
     pub points: Vec<(i64, u64)>,
+}
+
+/// When a thread was off its CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// The thread, as `pid/tid/name`.
+    pub of: String,
+    /// From when to when it was watched, in order. Spans that touch are one.
+    pub spans: Vec<(i64, i64)>,
+    /// When it was off in these spans, in order; less than [`LEAST_NS`] is left out.
+    pub off: Vec<Off>,
+}
+
+impl Switches {
+    /// Its process and its number.
+    pub fn thread(&self) -> Option<(u32, u32)> {
+        let mut parts = self.of.splitn(3, '/');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+
+    /// Its name, of 15 letters at most.
+    pub fn name(&self) -> &str {
+        self.of.splitn(3, '/').nth(2).unwrap_or("")
+    }
+
+    /// Whether it was watched from one moment to another.
+    pub fn covers(&self, from: i64, to: i64) -> bool {
+        let after = self.spans.partition_point(|span| span.0 <= from);
+        after
+            .checked_sub(1)
+            .is_some_and(|at| to <= self.spans[at].1)
+    }
+
+    /// For how long it was off between two moments, ns: preempted, and after it slept.
+    pub fn off_between(&self, from: i64, to: i64) -> [i64; 2] {
+        let at = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+        let first = self.off.partition_point(|off| at(off.to) <= from);
+        let mut sums = [0; 2];
+        for off in self.off[first..].iter().take_while(|off| at(off.from) < to) {
+            let inside = at(off.to).min(to) - at(off.from).max(from);
+            sums[usize::from(!off.preempted)] += inside.max(0);
+        }
+        sums
+    }
+
+    /// Adds what was seen later.
+    fn add(&mut self, (from, to): (i64, i64), off: &[Off]) {
+        match self.spans.last_mut() {
+            // A clock that was set back.
+            Some(last) if from < last.1 => return,
+            Some(last) if from == last.1 => last.1 = to,
+            _ => self.spans.push((from, to)),
+        }
+        for off in off {
+            match self.off.last_mut() {
+                // The thread was off at the end of a reading.
+                Some(last) if last.to == off.from && last.preempted == off.preempted => {
+                    last.to = off.to;
+                }
+                _ => self.off.push(*off),
+            }
+        }
+    }
 }
 
 impl Series {
@@ -144,6 +211,19 @@ impl Node {
                 None => self.series.push(series),
             }
         }
+        for later in other.switches {
+            let known = self.switches.iter_mut().find(|s| s.of == later.of);
+            match known {
+                // Which of two samplers came first is not known from their names.
+                Some(known) => {
+                    known.spans.extend(later.spans);
+                    known.spans.sort_unstable();
+                    known.off.extend(later.off);
+                    known.off.sort_unstable_by_key(|off| (off.from, off.to));
+                }
+                None => self.switches.push(later),
+            }
+        }
     }
 }
 
@@ -154,6 +234,7 @@ fn parse(bytes: &[u8], file: &Path, problems: &mut Vec<Problem>) -> Node {
         ..Node::default()
     };
     let mut places: HashMap<u64, usize> = HashMap::new();
+    let mut threads: HashMap<u64, usize> = HashMap::new();
     let mut values = 0usize;
     let mut unsound = Vec::new();
     let mut problem = |place: String, expected: &str, found: &str| {
@@ -194,6 +275,24 @@ fn parse(bytes: &[u8], file: &Path, problems: &mut Vec<Problem>) -> Node {
                 if points.last().is_none_or(|last| last.0 <= at) {
                     points.push((at, value));
                 }
+            })
+            .is_some(),
+            Some(BlockKind::Switches) => read_spans(block.payload, |id, span, off| {
+                values = values.saturating_add(1 + off.len());
+                let Some(place) = places.get(&id).filter(|_| values < MOST_VALUES) else {
+                    return;
+                };
+                let at = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+                let of = &node.series[*place].of;
+                let next = node.switches.len();
+                let known = *threads.entry(id).or_insert(next);
+                if known == next {
+                    node.switches.push(Switches {
+                        of: of.clone(),
+                        ..Switches::default()
+                    });
+                }
+                node.switches[known].add((at(span.0), at(span.1)), off);
             })
             .is_some(),
             // The end, and kinds of later versions.
@@ -314,6 +413,29 @@ mod tests {
             Some(20)
         );
         assert_eq!(problems.len(), 1);
+    }
+
+    #[test]
+    fn stretches_of_a_thread_are_put_together() {
+        let mut switches = Switches {
+            of: "7/9/a/b".to_owned(),
+            ..Switches::default()
+        };
+        let off = |from, to, preempted| Off {
+            from,
+            to,
+            preempted,
+        };
+        switches.add((0, 100), &[off(20, 30, false), off(90, 100, true)]);
+        switches.add((100, 200), &[off(100, 140, true)]);
+        // Records were lost in between.
+        switches.add((300, 400), &[]);
+        assert_eq!(switches.thread(), Some((7, 9)));
+        assert_eq!(switches.spans, [(0, 200), (300, 400)]);
+        assert_eq!(switches.off.len(), 2);
+        assert_eq!(switches.off_between(25, 100), [10, 5]);
+        assert!(switches.covers(50, 200) && switches.covers(300, 301));
+        assert!(!switches.covers(150, 350) && !switches.covers(250, 260));
     }
 
     #[test]

@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 20] = [
+const SETTINGS: [(&str, Takes); 21] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -40,6 +40,7 @@ const SETTINGS: [(&str, Takes); 20] = [
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_SAMPLER", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NVML", Takes::Any),
+    ("NCCLSCOPE_SWITCHES", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NCCL_LOG", Takes::Any),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_EVENTS", Takes::Events),

@@ -244,3 +244,160 @@ fn a_gpu_whose_nvlinks_are_down_is_named() {
         Some(0)
     );
 }
+
+/// A CPU that this process may use, as `taskset` takes it.
+fn a_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = list.expect("listed").trim();
+    list.split([',', '-'])
+        .next_back()
+        .expect("a CPU")
+        .to_owned()
+}
+
+/// Ranks on one CPU, for some seconds, with a program beside them that never sleeps.
+fn beside_a_hog(place: &RunFolder) -> Command {
+    let script = format!(
+        "pinned() {{ exec taskset -c {} \"$@\"; }}
+        pinned sh -c 'while :; do :; done' & hog=$!
+        (pinned \"$FAKE\" play many --fast); status=$?
+        kill $hog; exit $status",
+        a_cpu()
+    );
+    let command = run(place, &script);
+    let many = "ranks 2\nrepeat 60000 {\nall_reduce 1KiB\n}\n";
+    fs::write(place.path().join("many"), many).expect("written");
+    command
+}
+
+/// The rows of long calls, one for each rank, and how much of their time each was off its CPU.
+fn long_calls(report: &serde_json::Value) -> Vec<(&serde_json::Value, f64)> {
+    let rows = report["nodes"]["jitter"].as_array().expect("rows");
+    let off = |row: &serde_json::Value| {
+        ["preempted", "asleep"]
+            .iter()
+            .filter_map(|part| row[part].as_f64())
+            .sum()
+    };
+    rows.iter().map(|row| (row, off(row))).collect()
+}
+
+#[test]
+fn a_pinned_thread_beside_a_cpu_hog_is_off_its_cpu_in_its_long_calls() {
+    if let Err(why) = sampler::switches::Switches::new() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let place = RunFolder::new();
+    let done = beside_a_hog(&place).output().expect("run");
+    assert!(done.status.success(), "{}", stderr(&done));
+    let report = report(&place);
+    let rows = long_calls(&report);
+    assert_eq!(rows.len(), 2, "{rows:#?}");
+    for (row, off) in rows {
+        assert_eq!(row["source"], "switches");
+        assert!(row["long"].as_u64() > Some(10), "{row:#}");
+        assert!(off >= 0.9, "{row:#}");
+        assert!(row["preempted"].as_f64() > Some(0.5), "{row:#}");
+    }
+    let text = place.ncclscope(&["report", "c"]).output().expect("run");
+    let text = String::from_utf8_lossy(&text.stdout);
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("of that time the scheduler ran other threads on its CPU"),
+        "{text}"
+    );
+}
+
+#[test]
+fn without_records_of_switches_counters_bound_the_time_off_a_cpu() {
+    let place = RunFolder::new();
+    let mut command = beside_a_hog(&place);
+    let done = command
+        .env("NCCLSCOPE_SWITCHES", "off")
+        .output()
+        .expect("run");
+    assert!(done.status.success(), "{}", stderr(&done));
+    let report = report(&place);
+    let rows = long_calls(&report);
+    assert_eq!(rows.len(), 2, "{rows:#?}");
+    for (row, off) in rows {
+        assert_eq!(row["source"], "schedstat");
+        assert!(row["asleep"].is_null() && off >= 0.9, "{row:#}");
+    }
+}
+
+#[test]
+fn what_the_sampler_saw_is_exported_as_rows() {
+    let place = RunFolder::new();
+    assert!(run(&place, A_SECOND_AND_A_HALF)
+        .output()
+        .expect("run")
+        .status
+        .success());
+    let has_switches = sampler::switches::Switches::new().is_ok();
+    for (table, column) in [("samples", "gpu_energy_mj"), ("switches", "preempted")] {
+        let rows = format!("{table}.jsonl");
+        let export = |to: &str, output: &str| {
+            let args = ["export", "c", "--to", to, "--table", table, "-o", output];
+            let done = place.ncclscope(&args).output().expect("run");
+            assert!(done.status.success(), "{}", stderr(&done));
+        };
+        export("jsonl", &rows);
+        export("parquet", table);
+        let lines = fs::read_to_string(place.path().join(&rows)).expect("written");
+        let file =
+            fs::File::open(place.path().join(table).join("part-0.parquet")).expect("written");
+        let reader = parquet::file::reader::SerializedFileReader::new(file).expect("Parquet");
+        let of_file = parquet::file::reader::FileReader::metadata(&reader).file_metadata();
+        assert_eq!(of_file.num_rows() as usize, lines.lines().count());
+        if table == "samples" || has_switches {
+            assert!(lines.contains(column), "{table}: {lines}");
+        }
+        for line in lines.lines() {
+            let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(row["pid"].is_null(), table == "samples", "{line}");
+        }
+    }
+}
+
+#[test]
+fn diff_compares_the_energy_of_runs() {
+    let (short, long) = (RunFolder::new(), RunFolder::new());
+    assert!(run(&short, A_SECOND_AND_A_HALF)
+        .output()
+        .expect("run")
+        .status
+        .success());
+    let longer = "\"$FAKE\" play job; sleep 3";
+    assert!(run(&long, longer).output().expect("run").status.success());
+    let (a, b) = (short.path().join("c"), long.path().join("c"));
+    let [a, b] = [a, b].map(|path| path.display().to_string());
+    let joules = |place: &RunFolder| report(place)["nodes"]["energy"]["energy_j"].as_f64();
+    let diff = |args: &[&str]| {
+        let done = short
+            .ncclscope(&[&["diff", &a, &b], args].concat())
+            .output()
+            .expect("run");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let page: serde_json::Value = serde_json::from_str(&diff(&["--json"])).expect("JSON");
+    let rows = page["run"].as_array().expect("figures");
+    let row = rows
+        .iter()
+        .find(|row| row["figure"] == "energy_j")
+        .expect("energy");
+    assert_eq!(
+        (row["a"].as_f64(), row["b"].as_f64()),
+        (joules(&short), joules(&long))
+    );
+    assert!(row["b"].as_f64() > row["a"].as_f64(), "{row:#}");
+    let text = diff(&[]);
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("energy "));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains(" kJ") && line.contains('+'), "{line}");
+}

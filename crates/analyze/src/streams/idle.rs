@@ -1,0 +1,414 @@
+//! Why a GPU was idle: what the thread that launches on it did meanwhile.
+//!
+//! [`add`] takes one window of a GPU. For each stretch in which nothing ran, the thread that launched what
+//! came next is known from what the driver was asked for. The node sampler saw when that thread was off its
+//! CPU ([`tables::nodes::Switches`]), or how its counters grew between two ticks. [`Parts`] sums up, and
+//! [`Parts::causes`] gives shares of the time.
+//!
+//! Rule: the causes and what is not known are all of the idle time. A stretch in which the thread was not
+//! watched is not known.
+
+use super::intervals::{Span, Union};
+use super::window::Seen;
+use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
+use capture::windows::Ask;
+use serde::Serialize;
+use std::collections::HashMap;
+use tables::nodes::{Series, Switches};
+use tables::windows::{Asked, Ran, Window};
+use tables::{Capture, Node, Process};
+
+/// What a GPU's host did while the GPU was idle: shares of the time that windows show. Together they are
+/// `idle`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct IdleCauses {
+    /// `switches`: the kernel's records of context switches. `schedstat`: its counters, read at ticks.
+    pub source: &'static str,
+    /// The launching thread ran, and not in the driver: Python or a library kept it busy.
+    pub program: f64,
+    /// It was in calls of CUDA's driver, and ran.
+    pub driver: f64,
+    /// It was ready, and the scheduler ran others.
+    pub preempted: f64,
+    /// It waited for a disk, by the samples of its state.
+    pub disk: f64,
+    /// It waited for a lock, a socket, another thread, or the GPU.
+    pub blocked: f64,
+    /// It was not watched.
+    pub unknown: f64,
+    /// Mean time of a step of this process, µs: a share times that is the time per step. Null without steps.
+    pub step_us: Option<f64>,
+}
+
+/// Idle time by cause, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Parts {
+    program: f64,
+    driver: f64,
+    preempted: f64,
+    disk: f64,
+    blocked: f64,
+    unknown: f64,
+    /// Of these, from counters.
+    counted: f64,
+}
+
+impl Parts {
+    pub fn add(&mut self, other: Parts) {
+        self.program += other.program;
+        self.driver += other.driver;
+        self.preempted += other.preempted;
+        self.disk += other.disk;
+        self.blocked += other.blocked;
+        self.unknown += other.unknown;
+        self.counted += other.counted;
+    }
+
+    fn known(&self) -> f64 {
+        self.program + self.driver + self.preempted + self.disk + self.blocked
+    }
+
+    /// Shares of the time of windows that are so long together, ns. `None` if the host was not watched.
+    pub fn causes(&self, seen: i64) -> Option<IdleCauses> {
+        if self.known() <= 0.0 || seen <= 0 {
+            return None;
+        }
+        let share = |part: f64| part / seen as f64;
+        Some(IdleCauses {
+            source: match 2.0 * self.counted > self.known() {
+                true => "schedstat",
+                false => "switches",
+            },
+            program: share(self.program),
+            driver: share(self.driver),
+            preempted: share(self.preempted),
+            disk: share(self.disk),
+            blocked: share(self.blocked),
+            unknown: share(self.unknown),
+            step_us: None,
+        })
+    }
+}
+
+/// A thread, as the sampler saw it.
+struct Thread<'a> {
+    switches: Option<&'a Switches>,
+    running: Option<&'a Series>,
+    ready: Option<&'a Series>,
+    /// Of the time in which it slept: it waited for a disk.
+    disk: f64,
+    /// When it was in the driver.
+    asked: Union,
+}
+
+/// What the host did while the GPU with these records was idle.
+pub(super) fn parts(
+    capture: &Capture,
+    process: &Process,
+    window: &Window,
+    seen: &Seen,
+    ran: &[Ran],
+) -> Parts {
+    let node = capture.nodes.iter().find(|node| node.host == process.host);
+    let busy = Union::of(ran.iter().map(|r| (r.start, r.end)).collect());
+    let idle = Union::of(vec![seen.span]).without(&busy);
+    let mut launches: Vec<&Asked> = (window.asked.iter())
+        .filter(|a| matches!(a.kind, Ask::Launch | Ask::LaunchGraph | Ask::Copy))
+        .collect();
+    launches.sort_by_key(|asked| asked.at);
+    let mut threads: HashMap<u32, Thread> = HashMap::new();
+    let mut all = Parts::default();
+    for span in idle.spans() {
+        // The GPU runs what was launched last before it was busy again.
+        let launch = launches.partition_point(|asked| asked.at <= span.1);
+        let by = launch
+            .checked_sub(1)
+            .and_then(|at| Some((launches[at].thread, node?)));
+        let Some((tid, node)) = by else {
+            all.unknown += (span.1 - span.0) as f64;
+            continue;
+        };
+        let thread = threads.entry(tid);
+        let thread = thread.or_insert_with(|| thread_of(node, process.pid, tid, window));
+        all.add(thread.between(*span));
+    }
+    all
+}
+
+fn thread_of<'a>(node: &'a Node, pid: u32, tid: u32, window: &Window) -> Thread<'a> {
+    let prefix = format!("{pid}/{tid}/");
+    let series = |name: &'static str| {
+        let mut named = node.series.iter().filter(move |series| series.name == name);
+        named.find(|series| series.of.starts_with(&prefix))
+    };
+    let (running, ready) = (series(THREAD_RUNNING), series(THREAD_READY));
+    let of = window.asked.iter().filter(|asked| asked.thread == tid);
+    let asked = of.map(|asked| (asked.at, asked.at.saturating_add_unsigned(asked.took)));
+    let grown = |series: Option<&Series>| {
+        let points = &series?.points;
+        Some((points.last()?.1).saturating_sub(points.first()?.1) as f64)
+    };
+    let length = running.and_then(|of| Some((of.points.last()?.0 - of.points.first()?.0) as f64));
+    // Samples of the state say how much of all time was a wait for a disk, counters how much it slept.
+    let disk = series(THREAD_IN_IO)
+        .zip(length)
+        .and_then(|(in_io, length)| {
+            let seen = in_io.points.iter().filter(|(_, is)| *is != 0).count();
+            let slept = length - grown(running)? - grown(ready)?;
+            Some(seen as f64 / in_io.points.len() as f64 * length / slept)
+        });
+    Thread {
+        switches: node
+            .switches
+            .iter()
+            .find(|of| of.thread() == Some((pid, tid))),
+        running,
+        ready,
+        disk: disk
+            .filter(|share| share.is_finite())
+            .unwrap_or(0.0)
+            .clamp(0.0, 1.0),
+        asked: Union::of(asked.collect()),
+    }
+}
+
+impl Thread<'_> {
+    fn between(&self, span: Span) -> Parts {
+        let length = (span.1 - span.0) as f64;
+        let switches = self
+            .switches
+            .filter(|switches| switches.covers(span.0, span.1));
+        let (preempted, slept) = match (switches, self.counted(span)) {
+            (Some(switches), _) => {
+                let [preempted, slept] = switches.off_between(span.0, span.1);
+                (preempted as f64, slept as f64)
+            }
+            (None, Some(counted)) => counted,
+            (None, None) => {
+                return Parts {
+                    unknown: length,
+                    ..Parts::default()
+                }
+            }
+        };
+        let ran = (length - preempted - slept).max(0.0);
+        // A thread that sleeps in the driver is blocked; how much it ran there is not counted apart.
+        let in_driver = self.asked.covers(span) as f64;
+        let driver = (in_driver - self.off_in_driver(switches, span)).clamp(0.0, ran);
+        Parts {
+            program: ran - driver,
+            driver,
+            preempted,
+            disk: slept * self.disk,
+            blocked: slept * (1.0 - self.disk),
+            unknown: 0.0,
+            counted: if switches.is_none() { length } else { 0.0 },
+        }
+    }
+
+    /// Time in a span in which the thread was off its CPU within the driver, ns.
+    fn off_in_driver(&self, switches: Option<&Switches>, span: Span) -> f64 {
+        let Some(switches) = switches else {
+            return 0.0;
+        };
+        let asked = self.asked.within(span);
+        let off = asked
+            .spans()
+            .iter()
+            .map(|of| switches.off_between(of.0, of.1));
+        off.map(|[preempted, slept]| (preempted + slept) as f64)
+            .sum()
+    }
+
+    /// By counters: ready, and asleep, as they grew between the ticks around a span, ns.
+    fn counted(&self, span: Span) -> Option<(f64, f64)> {
+        let ran = growth(&self.running?.points, span)?;
+        let ready = growth(&self.ready?.points, span)?.min(1.0 - ran);
+        let length = (span.1 - span.0) as f64;
+        Some((ready * length, (1.0 - ran - ready) * length))
+    }
+}
+
+/// By how much of the time a counter of ns grew between the ticks around a span, 0 to 1.
+fn growth(points: &[(i64, u64)], span: Span) -> Option<f64> {
+    let first = points
+        .partition_point(|(at, _)| *at <= span.0)
+        .checked_sub(1)?;
+    let last = points.partition_point(|(at, _)| *at < span.1);
+    let (a, b) = (points[first], points.get(last)?);
+    let grown = b.1.saturating_sub(a.1) as f64 / (b.0 - a.0).max(1) as f64;
+    Some(grown.clamp(0.0, 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capture::windows::ActivityKind;
+    use tables::nodes::Off;
+
+    const US: i64 = 1_000;
+    const BEGIN: i64 = 1_000_000_000;
+
+    fn at(us: i64) -> i64 {
+        BEGIN + us * US
+    }
+
+    fn kernel(from: i64, to: i64) -> Ran {
+        Ran {
+            kind: ActivityKind::Kernel,
+            start: at(from),
+            end: at(to),
+            name: 0,
+            device: 0,
+            stream: 0,
+            correlation: 0,
+            graph: 0,
+            node: 0,
+            size: 0,
+        }
+    }
+
+    fn launch(us: i64, took: u64, thread: u32) -> Asked {
+        Asked {
+            at: at(us),
+            took: took * US as u64,
+            kind: Ask::Launch,
+            thread,
+            stream: 0,
+            object: 0,
+        }
+    }
+
+    fn seen() -> Seen {
+        Seen {
+            span: (at(0), at(1_000)),
+            ..Seen::default()
+        }
+    }
+
+    fn on(node: Node, asked: Vec<Asked>, ran: &[Ran]) -> Parts {
+        let capture = Capture {
+            nodes: vec![node],
+            ..Capture::default()
+        };
+        let process = Process {
+            pid: 7,
+            host: "node".to_owned(),
+            ..Process::default()
+        };
+        let window = Window {
+            asked,
+            ..Window::default()
+        };
+        parts(&capture, &process, &window, &seen(), ran)
+    }
+
+    #[test]
+    fn idle_time_is_what_the_launching_thread_did() {
+        let off = |from, to, preempted| Off {
+            from: at(from) as u64,
+            to: at(to) as u64,
+            preempted,
+        };
+        let switches = |tid: u32, off: Vec<Off>| Switches {
+            of: format!("7/{tid}/python"),
+            spans: vec![(at(-50), at(900))],
+            off,
+        };
+        let node = Node {
+            host: "node".to_owned(),
+            switches: vec![
+                switches(7, vec![off(0, 400, false)]),
+                switches(9, vec![off(120, 180, true), off(500, 560, false)]),
+            ],
+            ..Node::default()
+        };
+        // Idle from 100 to 300 and from 400 to 600, which thread 9 ended, and from 950 to 1000, when it was
+        // no longer watched. The other thread launches nothing then.
+        let asked = vec![
+            launch(-10, 5, 7),
+            launch(290, 10, 9),
+            launch(595, 5, 9),
+            launch(990, 5, 9),
+        ];
+        let ran = [kernel(0, 100), kernel(300, 400), kernel(600, 950)];
+        let parts = on(node, asked, &ran);
+        let expected = Parts {
+            program: 265_000.0,
+            driver: 15_000.0,
+            preempted: 60_000.0,
+            disk: 0.0,
+            blocked: 60_000.0,
+            unknown: 50_000.0,
+            counted: 0.0,
+        };
+        assert_eq!(parts, expected);
+        let causes = parts.causes(1_000 * US).expect("watched");
+        assert_eq!(
+            (causes.source, causes.preempted, causes.unknown),
+            ("switches", 0.06, 0.05)
+        );
+    }
+
+    #[test]
+    fn counters_and_states_are_taken_without_records() {
+        let series = |name: &str, points: &[(i64, u64)]| Series {
+            name: name.to_owned(),
+            of: "7/9/python".to_owned(),
+            points: points.to_vec(),
+        };
+        let ns = |us: u64| us * US as u64;
+        let node = Node {
+            host: "node".to_owned(),
+            series: vec![
+                series(THREAD_RUNNING, &[(at(-1_000), 0), (at(1_000), ns(1_000))]),
+                series(THREAD_READY, &[(at(-1_000), 0), (at(1_000), ns(600))]),
+                series(
+                    THREAD_IN_IO,
+                    &[
+                        (at(-1_000), 0),
+                        (at(-500), 1),
+                        (at(0), 0),
+                        (at(500), 0),
+                        (at(1_000), 0),
+                    ],
+                ),
+            ],
+            ..Node::default()
+        };
+        let parts = on(
+            node,
+            vec![launch(300, 0, 9)],
+            &[kernel(0, 100), kernel(300, 1_000)],
+        );
+        // Of 200 us it ran half, was ready for three tenths, and slept a fifth: all of that for the disk.
+        let near = |a: f64, b: f64| (a - b).abs() < 1.0;
+        assert!(
+            near(parts.program, 100_000.0) && near(parts.preempted, 60_000.0),
+            "{parts:?}"
+        );
+        assert!(
+            near(parts.disk, 40_000.0) && near(parts.blocked, 0.0),
+            "{parts:?}"
+        );
+        assert_eq!(
+            parts.causes(1_000 * US).map(|causes| causes.source),
+            Some("schedstat")
+        );
+    }
+
+    #[test]
+    fn without_a_sampler_nothing_is_known() {
+        let node = Node {
+            host: "another".to_owned(),
+            ..Node::default()
+        };
+        let parts = on(
+            node,
+            vec![launch(300, 0, 9)],
+            &[kernel(0, 100), kernel(300, 1_000)],
+        );
+        assert_eq!(parts.unknown, 200_000.0);
+        assert_eq!(parts.causes(1_000 * US), None);
+    }
+}

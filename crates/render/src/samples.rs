@@ -1,0 +1,132 @@
+//! What the node sampler saw, as Parquet files or JSON lines: values of its series, and when threads were off
+//! their CPUs.
+//!
+//! Columns are those of docs/reference/tables.md. In JSON lines, what is null there is left out.
+//!
+//! Rule: both formats have the rows of the Arrow table, in its order.
+
+use crate::batches;
+use crate::parquet::with_units;
+use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
+use ::parquet::errors::Result;
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use serde_json::{Map, Value as Json};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use tables::nodes::{Off, Series, Switches};
+use tables::{Capture, Node};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// A row for each value of each series.
+    Samples,
+    /// A row for each stretch in which a thread was off its CPU.
+    Switches,
+}
+
+impl Table {
+    /// The table of a capture.
+    ///
+    /// # Errors
+    /// When there are more than 2 GiB of texts.
+    pub fn of(self, capture: &Capture) -> std::result::Result<RecordBatch, ArrowError> {
+        match self {
+            Table::Samples => batches::samples(capture),
+            Table::Switches => batches::switches(capture),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Table::Samples => "samples",
+            Table::Switches => "switches",
+        }
+    }
+
+    /// Writes `FOLDER/part-0.parquet`, and returns how many rows it has.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn parquet(self, capture: &Capture, folder: &Path) -> Result<u64> {
+        std::fs::create_dir_all(folder)?;
+        let batch = self.of(capture)?;
+        let file = File::create(folder.join("part-0.parquet"))?;
+        let units = match self {
+            Table::Samples => &batches::SAMPLES[..],
+            Table::Switches => &batches::SWITCHES[..],
+        };
+        let units = units.iter().map(|(name, _, unit)| (*name, *unit));
+        let options = ArrowWriterOptions::new().with_properties(with_units(self.name(), units));
+        let mut writer = ArrowWriter::try_new_with_options(file, batch.schema(), options)?;
+        writer.write(&batch)?;
+        writer.close()?;
+        Ok(batch.num_rows() as u64)
+    }
+
+    /// Writes one JSON object a line, and returns how many.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn jsonl(self, capture: &Capture, out: &mut impl Write) -> std::io::Result<u64> {
+        let mut written = 0;
+        let mut line = |object: Map<String, Json>| {
+            written += 1;
+            serde_json::to_writer(&mut *out, &object)?;
+            out.write_all(b"\n")
+        };
+        for node in &capture.nodes {
+            match self {
+                Table::Samples => {
+                    for series in &node.series {
+                        for point in &series.points {
+                            line(value(node, series, *point))?;
+                        }
+                    }
+                }
+                Table::Switches => {
+                    for thread in &node.switches {
+                        for off in &thread.off {
+                            line(stretch(node, thread, off))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(written)
+    }
+}
+
+fn object<const N: usize>(fields: [(&str, Json); N]) -> Map<String, Json> {
+    let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+    fields
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn value(node: &Node, series: &Series, (at, value): (i64, u64)) -> Map<String, Json> {
+    let of = Some(series.of.as_str()).filter(|of| !of.is_empty());
+    object([
+        ("host", node.host.as_str().into()),
+        ("name", series.name.as_str().into()),
+        ("of", of.into()),
+        ("at_ns", at.into()),
+        ("value", value.into()),
+        ("counts_up", series.kind().map(|kind| kind.counts).into()),
+    ])
+}
+
+fn stretch(node: &Node, thread: &Switches, off: &Off) -> Map<String, Json> {
+    let ids = thread.thread();
+    object([
+        ("host", node.host.as_str().into()),
+        ("pid", ids.map(|ids| ids.0).into()),
+        ("tid", ids.map(|ids| ids.1).into()),
+        ("thread", thread.name().into()),
+        ("off_ns", off.from.into()),
+        ("time_ns", off.to.saturating_sub(off.from).into()),
+        ("preempted", off.preempted.into()),
+    ])
+}
