@@ -1,0 +1,100 @@
+//! A libnccl.so.2 that does nothing: for tests of probes, which look at entries and returns of functions.
+//!
+//! Each function begins with `push`, as NCCL's do, so a probe there is fast. AllReduce returns the code that
+//! `ncclFakeReturn` was given. An AllReduce of 77 elements sleeps until the process ends, as in a hang.
+
+#[cfg(target_arch = "x86_64")]
+mod functions {
+    use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
+
+    static CODE: AtomicI32 = AtomicI32::new(0);
+    static NEXT: AtomicUsize = AtomicUsize::new(0x7000_0000);
+
+    macro_rules! exported {
+        ($($name:literal => $function:ident;)*) => { $(
+            std::arch::global_asm!(
+                concat!(".globl ", $name),
+                concat!(".type ", $name, ", @function"),
+                ".p2align 4",
+                concat!($name, ":"),
+                "push rbp",
+                "mov rbp, rsp",
+                "call {function}",
+                "pop rbp",
+                "ret",
+                concat!(".size ", $name, ", . - ", $name),
+                function = sym $function,
+            );
+        )* };
+    }
+
+    exported! {
+        "ncclAllReduce" => all_reduce;
+        "ncclBroadcast" => done;
+        "ncclAllGather" => done;
+        "ncclReduceScatter" => done;
+        "ncclSend" => done;
+        "ncclRecv" => done;
+        "ncclGroupStart" => done;
+        "ncclGroupEnd" => done;
+        "ncclCommDestroy" => done;
+        "ncclCommInitRank" => init;
+        "ncclCommCount" => count;
+        "ncclFakeReturn" => fake_return;
+    }
+
+    extern "C" fn all_reduce(_: usize, _: usize, count: usize) -> i32 {
+        if count == 77 {
+            loop {
+                std::thread::sleep(std::time::Duration::from_secs(60));
+            }
+        }
+        CODE.load(Relaxed)
+    }
+
+    extern "C" fn done() -> i32 {
+        0
+    }
+
+    extern "C" fn fake_return(code: i32) -> i32 {
+        CODE.store(code, Relaxed);
+        0
+    }
+
+    /// The unique id is on the stack, and nobody needs it here.
+    unsafe extern "C" fn init(communicator: *mut usize) -> i32 {
+        // SAFETY: the caller's variable.
+        unsafe { *communicator = NEXT.fetch_add(64, Relaxed) };
+        0
+    }
+
+    unsafe extern "C" fn count(_: usize, ranks: *mut i32) -> i32 {
+        // SAFETY: the caller's variable.
+        unsafe { *ranks = 8 };
+        0
+    }
+
+    /// A `cdylib` exports only what Rust exports: this keeps the others in.
+    #[no_mangle]
+    pub extern "C" fn fake_nccl_functions(index: usize) -> usize {
+        extern "C" {
+            fn ncclAllReduce();
+            fn ncclBroadcast();
+            fn ncclAllGather();
+            fn ncclReduceScatter();
+            fn ncclSend();
+            fn ncclRecv();
+            fn ncclGroupStart();
+            fn ncclGroupEnd();
+            fn ncclCommDestroy();
+            fn ncclCommInitRank();
+            fn ncclCommCount();
+            fn ncclFakeReturn();
+        }
+        let all: [unsafe extern "C" fn(); 12] = [
+            ncclAllReduce, ncclBroadcast, ncclAllGather, ncclReduceScatter, ncclSend, ncclRecv,
+            ncclGroupStart, ncclGroupEnd, ncclCommDestroy, ncclCommInitRank, ncclCommCount, ncclFakeReturn,
+        ];
+        all[index] as usize
+    }
+}
