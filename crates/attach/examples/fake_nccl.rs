@@ -11,36 +11,36 @@ mod functions {
     static NEXT: AtomicUsize = AtomicUsize::new(0x7000_0000);
 
     macro_rules! exported {
-        ($($name:literal => $function:ident;)*) => { $(
-            std::arch::global_asm!(
-                concat!(".globl ", $name),
-                concat!(".type ", $name, ", @function"),
-                ".p2align 4",
-                concat!($name, ":"),
-                "push rbp",
-                "mov rbp, rsp",
-                "call {function}",
-                "pop rbp",
-                "ret",
-                concat!(".size ", $name, ", . - ", $name),
-                function = sym $function,
-            );
+        ($($name:ident => $function:ident;)*) => { $(
+            #[unsafe(naked)]
+            #[no_mangle]
+            #[allow(non_snake_case)]
+            pub extern "C" fn $name() {
+                std::arch::naked_asm!(
+                    "push rbp",
+                    "mov rbp, rsp",
+                    "call {function}",
+                    "pop rbp",
+                    "ret",
+                    function = sym $function,
+                );
+            }
         )* };
     }
 
     exported! {
-        "ncclAllReduce" => all_reduce;
-        "ncclBroadcast" => done;
-        "ncclAllGather" => done;
-        "ncclReduceScatter" => done;
-        "ncclSend" => done;
-        "ncclRecv" => done;
-        "ncclGroupStart" => done;
-        "ncclGroupEnd" => done;
-        "ncclCommDestroy" => done;
-        "ncclCommInitRank" => init;
-        "ncclCommCount" => count;
-        "ncclFakeReturn" => fake_return;
+        ncclAllReduce => all_reduce;
+        ncclBroadcast => done;
+        ncclAllGather => done;
+        ncclReduceScatter => done;
+        ncclSend => done;
+        ncclRecv => done;
+        ncclGroupStart => done;
+        ncclGroupEnd => done;
+        ncclCommDestroy => done;
+        ncclCommInitRank => init;
+        ncclCommCount => count;
+        ncclFakeReturn => fake_return;
     }
 
     extern "C" fn all_reduce(_: usize, _: usize, count: usize) -> i32 {
@@ -72,29 +72,5 @@ mod functions {
         // SAFETY: the caller's variable.
         unsafe { *ranks = 8 };
         0
-    }
-
-    /// A `cdylib` exports only what Rust exports: this keeps the others in.
-    #[no_mangle]
-    pub extern "C" fn fake_nccl_functions(index: usize) -> usize {
-        extern "C" {
-            fn ncclAllReduce();
-            fn ncclBroadcast();
-            fn ncclAllGather();
-            fn ncclReduceScatter();
-            fn ncclSend();
-            fn ncclRecv();
-            fn ncclGroupStart();
-            fn ncclGroupEnd();
-            fn ncclCommDestroy();
-            fn ncclCommInitRank();
-            fn ncclCommCount();
-            fn ncclFakeReturn();
-        }
-        let all: [unsafe extern "C" fn(); 12] = [
-            ncclAllReduce, ncclBroadcast, ncclAllGather, ncclReduceScatter, ncclSend, ncclRecv,
-            ncclGroupStart, ncclGroupEnd, ncclCommDestroy, ncclCommInitRank, ncclCommCount, ncclFakeReturn,
-        ];
-        all[index] as usize
     }
 }

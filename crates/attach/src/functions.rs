@@ -187,7 +187,10 @@ impl Function {
     /// Whether programs call it in every step, so that the cost of a probe counts.
     pub fn is_frequent(&self) -> bool {
         use Kind::*;
-        matches!(self.kind, Collective(_) | PointToPoint(_) | GroupStart | GroupEnd)
+        matches!(
+            self.kind,
+            Collective(_) | PointToPoint(_) | GroupStart | GroupEnd
+        )
     }
 }
 

@@ -58,7 +58,10 @@ impl Library {
 
     /// Functions that a probe would slow down: programs call them often, and their place is slow.
     pub fn slow(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let slow = self.places.iter().filter(|(index, entry)| is_slow(**index, entry));
+        let slow = self
+            .places
+            .iter()
+            .filter(|(index, entry)| is_slow(**index, entry));
         slow.map(|(index, _)| FUNCTIONS[*index].symbol)
     }
 }
