@@ -416,13 +416,13 @@ impl Calls {
         self.writer.flush()
     }
 
-    /// Writes all, at the end.
+    /// Writes all, at the end of the session or of the process.
     ///
     /// # Errors
     /// If the files can't be written.
-    pub fn finish(&mut self) -> std::io::Result<()> {
+    pub fn finish(&mut self, has_ended: bool) -> std::io::Result<()> {
         self.flush()?;
-        self.writer.finish()
+        self.writer.finish(has_ended)
     }
 
     /// Calls that have not returned.

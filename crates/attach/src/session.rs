@@ -402,8 +402,7 @@ impl Session {
                 let _ = writeln!(facts, "{key}={value}");
             }
         };
-        line("recorder", "attach");
-        line("mode", "trace");
+        line("mode", "attach");
         line("timing", "host");
         line("timing_because", because);
         line("clock", "monotonic");
@@ -509,7 +508,7 @@ impl Session {
                 .calls
                 .lost(losses.entries, losses.entries + losses.returns);
         }
-        if let Err(error) = watched.calls.finish() {
+        if let Err(error) = watched.calls.finish(ended) {
             self.write_error = Some(error.to_string());
         }
         self.by_pid.remove(&watched.pid);

@@ -407,15 +407,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes all that is left. Calls that have not ended stay in the live part.
+    /// Writes all that is left. Calls that have not ended stay in the live part. If the process has not ended
+    /// either, the capture does not say that it has: it goes on without us.
     ///
     /// # Errors
     /// If that fails.
-    pub fn finish(&mut self) -> io::Result<()> {
+    pub fn finish(&mut self, has_ended: bool) -> io::Result<()> {
         self.flush()?;
         self.anchor_block()?;
-        self.block(BlockKind::End, |_| {})?;
-        self.view.header().state.store(1, Release);
+        if has_ended {
+            self.block(BlockKind::End, |_| {})?;
+            self.view.header().state.store(1, Release);
+        }
         Ok(())
     }
 

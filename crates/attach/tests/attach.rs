@@ -163,7 +163,7 @@ fn calls_of_each_thread_are_counted_exactly_with_their_return_codes() {
     let capture = read(&job.capture());
     let process = &capture.processes[0];
     assert_eq!(
-        (process.calls.len(), process.fact("recorder")),
+        (process.calls.len(), process.fact("mode")),
         (40_000, Some("attach"))
     );
     assert_eq!(process.counters.as_ref().map(|c| c.announced), Some(40_000));
