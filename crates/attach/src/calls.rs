@@ -4,10 +4,10 @@
 //! off. A call within `ncclGroupStart` and `ncclGroupEnd` ends when its group ends, as in what the recorder
 //! writes.
 //!
-//! Communicators are pointers here. If their init was seen, rank, size and hash are known: NCCL derives the
-//! hash from the unique id, which all ranks share, so ranks of several processes can be matched. The number
-//! of a call is then its place among the calls of its function on the communicator. Otherwise nothing but the
-//! pointer is known, until the program asks NCCL for rank or size.
+//! Communicators are pointers here. If their init was seen, rank and size are known, and a hash of the unique
+//! id, which all ranks share: so ranks of several processes can be matched. The number of a call is then its
+//! place among the calls of its function on the communicator. Otherwise nothing but the pointer is known,
+//! until the program asks NCCL for rank or size.
 //!
 //! Rule: after a loss, no call gets a number any more: ranks are never matched by a wrong count.
 
@@ -89,10 +89,11 @@ pub struct Calls {
     setup: String,
 }
 
-/// NCCL's hash of a unique id: DJB2 with exclusive or, over signed characters.
+/// A hash of a unique id, which all ranks of a communicator share (FNV-1a). NCCL's own is another in each
+/// release, so captures of the plugin have another hash of the same communicator.
 fn hash(id: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| hash.wrapping_mul(33) ^ (*byte as i8) as u64;
-    id.iter().fold(5381, step)
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    id.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 impl Calls {

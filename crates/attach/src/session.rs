@@ -142,6 +142,8 @@ pub struct Session {
     done: Vec<Seen>,
     /// Why a process could not be watched, once for each.
     troubles: Vec<String>,
+    /// How many of these were handed out.
+    told: usize,
     started: Instant,
     ns_per_call: Option<f64>,
     unseen: u64,
@@ -180,6 +182,7 @@ impl Session {
             libraries: Vec::new(),
             done: Vec::new(),
             troubles: Vec::new(),
+            told: 0,
             started: Instant::now(),
             ns_per_call,
             unseen: 0,
@@ -201,7 +204,9 @@ impl Session {
 
     /// Why processes can't be watched, as far as that was not said yet.
     pub fn troubles(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.troubles)
+        let fresh = self.troubles[self.told..].to_vec();
+        self.told = self.troubles.len();
+        fresh
     }
 
     /// What entry and return of a call cost here, ns.

@@ -274,6 +274,15 @@ fn memory(pid: u32, at: u64) -> u8 {
     byte[0]
 }
 
+/// Waits until something holds. The test of `--all` may have probes in this job, too, for a while.
+fn wait_for(holds: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < until, "it never comes to hold");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Where a function is in a process's memory.
 fn address(pid: u32, library: &Path) -> u64 {
     let mut catalog = attach::library::Catalog::default();
@@ -305,7 +314,7 @@ fn nothing_is_left_in_the_job_s_memory() {
     during(&mut session, &mut job, |job| job.tell("loop 1 10"));
     assert_ne!(memory(job.pid(), at), before, "a probe is there");
     drop(session.finish());
-    assert_eq!(memory(job.pid(), at), before);
+    wait_for(|| memory(job.pid(), at) == before);
     assert_eq!(
         job.tell("loop 1 10").split(' ').count(),
         1,
@@ -411,4 +420,61 @@ fn perf_events_see_the_same_calls() {
     let summary = session.finish();
     let expected: Vec<(u32, u64)> = threads(&ids).into_iter().map(|id| (id, 300)).collect();
     assert_eq!(calls(&summary, "ncclAllReduce"), expected);
+}
+
+/// Not a test: [`a_session_that_is_killed_leaves_no_probe_and_a_whole_capture`] runs it in a process of its
+/// own, and kills that.
+#[test]
+fn killed_session() {
+    let Ok(pid) = std::env::var("ATTACH_TO") else {
+        return;
+    };
+    let options = Options {
+        targets: Targets::Trees(vec![pid.parse().expect("a pid")]),
+        folder: std::env::var("ATTACH_FOLDER").expect("a folder").into(),
+        ring_bytes: 1 << 20,
+        slow: false,
+        way: None,
+    };
+    let Some(mut session) = attached(options) else {
+        return;
+    };
+    println!("\nattached");
+    session.run(|_| false);
+}
+
+#[test]
+fn a_session_that_is_killed_leaves_no_probe_and_a_whole_capture() {
+    let mut job = Job::start();
+    job.tell("load");
+    let at = address(job.pid(), &job.folder.path().join("libnccl.so.2"));
+    let before = memory(job.pid(), at);
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command.args(["--exact", "killed_session", "--nocapture"]);
+    command
+        .env("ATTACH_TO", job.pid().to_string())
+        .env("ATTACH_FOLDER", job.capture());
+    let mut session = command.stdout(Stdio::piped()).spawn().expect("started");
+    let lines = BufReader::new(session.stdout.take().expect("piped")).lines();
+    let mut lines = lines.map_while(Result::ok);
+    if !lines.any(|line| line == "attached") {
+        session.wait().expect("ended");
+        return eprintln!("skipped: no probes here, see killed_session");
+    }
+    job.tell("loop 1 100");
+    job.tell("hang");
+    assert_ne!(memory(job.pid(), at), before, "a probe is there");
+    std::thread::sleep(Duration::from_millis(500));
+    session.kill().expect("killed");
+    session.wait().expect("ended");
+    // The kernel takes links away a moment after the process.
+    wait_for(|| memory(job.pid(), at) == before);
+    let capture = read(&job.capture());
+    let process = &capture.processes[0];
+    let open = process
+        .calls
+        .iter()
+        .filter(|call| call.return_ns == 0)
+        .count();
+    assert_eq!((process.calls.len(), open), (101, 1));
 }

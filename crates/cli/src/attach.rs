@@ -293,9 +293,10 @@ fn page(summary: &Summary, next: &str) -> String {
     }
     let open: usize = summary.processes.iter().map(|p| p.open).sum();
     if open > 0 {
+        let had = if open == 1 { "call had" } else { "calls had" };
         let _ = writeln!(
             page,
-            "{open} calls had not returned. `ncclscope hang` says which."
+            "{open} {had} not returned. `ncclscope hang` says which."
         );
     }
     let costs = summary
