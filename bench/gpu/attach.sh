@@ -3,8 +3,8 @@
 #
 #     bench/gpu/attach.sh OUT
 #
-# Says which privileges there are, and what `ncclscope attach` makes of them. A refusal is a result, too. If it
-# works: calls by rank, report, what it cost the job. Needs two GPUs, python3 with torch, `make` first; 30 s.
+# Says which privileges there are, and what `ncclscope attach` makes of them. A refusal is a result, too. If
+# it works: calls by rank, report, what it cost the job. Needs two GPUs, python3 with torch, `make`; 30 s.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures and logs}

@@ -103,7 +103,8 @@ static inline __attribute__((always_inline)) void count_lost(u64 who, int is_ret
     }
 }
 
-static inline __attribute__((always_inline)) void fill_head(struct head *head, u64 cookie, u64 who, u16 kind) {
+static inline __attribute__((always_inline)) void fill_head(struct head *head, u64 cookie, u64 who,
+                                                            u16 kind) {
     head->time = now();
     head->process = who >> 32;
     head->thread = (u32)who;

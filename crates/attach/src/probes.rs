@@ -65,8 +65,8 @@ impl Refusal {
         match self {
             Refusal::Privileges(_) => {
                 "`sudo ncclscope attach …`, or once: `sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace=ep \
-                 $(command -v ncclscope)`; in Kubernetes: a pod with hostPID and securityContext.capabilities \
-                 BPF, PERFMON, SYS_PTRACE"
+                 $(command -v ncclscope)`; in Kubernetes: a pod with hostPID and the capabilities BPF, \
+                 PERFMON and SYS_PTRACE"
             }
             Refusal::Gvisor => "run attach on the node itself, outside of the sandbox",
             Refusal::Lockdown => "boot with lockdown=integrity or lockdown=none",

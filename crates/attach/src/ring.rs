@@ -1,7 +1,7 @@
 //! The reader's end of the kernel's ring buffer.
 //!
 //! ```text
-//! descriptor │ page that we write: our position │ page that the kernel writes: its position │ data, mapped twice
+//! page that we write: our position │ page that the kernel writes: its position │ data, mapped twice
 //! record: length u32 (bit 31: not finished, bit 30: given up) │ u32 │ bytes │ zeros to a multiple of 8
 //! ```
 //!

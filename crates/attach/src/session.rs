@@ -288,7 +288,7 @@ impl Session {
                     matches!(&self.options.targets, Targets::Trees(roots) if roots.contains(&pid));
                 if named && error.kind() == io::ErrorKind::PermissionDenied {
                     let text = format!(
-                        "process {pid}: its mappings may not be read; CAP_SYS_PTRACE or its user's own id helps"
+                        "process {pid}: its mappings may not be read; CAP_SYS_PTRACE helps, or its user's id"
                     );
                     if !self.troubles.contains(&text) {
                         self.troubles.push(text);

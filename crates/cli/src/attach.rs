@@ -187,8 +187,8 @@ impl Told {
             );
             if !library.slow.is_empty() {
                 tell!(
-                    "warning: not recorded, because a probe there costs some 10 µs a call: {} (--slow records \
-                     them)",
+                    "warning: not recorded, because a probe there costs some 10 µs a call: {} (--slow \
+                     records them)",
                     library.slow.join(", ")
                 );
             }
