@@ -135,8 +135,8 @@ fn from_outside(capture: &Capture, notes: &mut Vec<String>) {
     );
     if attached.flat_map(|p| &p.communicators).any(|c| c.hash == 0) {
         notes.push(
-            "Communicators that were made before that are known by their addresses only. Their ranks can't \
-             be matched, so there is no waiting and no late rank: `ncclscope run` from the start shows both."
+            "Of communicators that were made before that, it is not known which ranks belong together. So \
+             there is no waiting and no late rank: `ncclscope run` from the start shows both."
                 .to_owned(),
         );
     }

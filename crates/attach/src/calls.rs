@@ -6,8 +6,8 @@
 //!
 //! Communicators are pointers here. If their init was seen, rank and size are known, and a hash of the unique
 //! id, which all ranks share: so ranks of several processes can be matched. The number of a call is then its
-//! place among the calls of its function on the communicator. Otherwise nothing but the pointer is known,
-//! until the program asks NCCL for rank or size.
+//! place among the calls of its function on the communicator. Otherwise rank and size are read from the
+//! process's memory, if NCCL's own code says where ([`Fields`](crate::library::Fields)).
 //!
 //! Rule: after a loss, no call gets a number any more: ranks are never matched by a wrong count.
 
@@ -72,7 +72,21 @@ struct Communicator {
     about: About,
     /// Calls by function, if its init was seen.
     numbers: Option<HashMap<&'static str, u64>>,
+    /// How often its memory was asked for rank and size.
+    asked: u32,
 }
+
+/// A communicator that a split makes may not be ready at its first call.
+const MOST_ASKED: u32 = 3;
+
+impl Communicator {
+    fn needs_asking(&self) -> bool {
+        self.about.nranks == 0 && self.asked < MOST_ASKED
+    }
+}
+
+/// Reads rank, size and device of the communicator at an address of the process.
+pub type Ask = Box<dyn Fn(u64) -> Option<(u32, u32, Option<u32>)>>;
 
 /// One process.
 pub struct Calls {
@@ -87,6 +101,7 @@ pub struct Calls {
     pub counts: Counts,
     /// Lines about inits and ends of communicators.
     setup: String,
+    ask: Option<Ask>,
 }
 
 /// A hash of a unique id, which all ranks of a communicator share (FNV-1a). NCCL's own is another in each
@@ -98,7 +113,7 @@ fn hash(id: &[u8]) -> u64 {
 
 impl Calls {
     /// Of a process that `writer` writes.
-    pub fn new(writer: Writer) -> Calls {
+    pub fn new(writer: Writer, ask: Option<Ask>) -> Calls {
         Calls {
             writer,
             threads: HashMap::new(),
@@ -107,6 +122,7 @@ impl Calls {
             lossy: false,
             counts: Counts::default(),
             setup: String::new(),
+            ask,
         }
     }
 
@@ -251,7 +267,17 @@ impl Calls {
             };
             self.add(pointer, about, false);
         }
-        self.communicators.get_mut(&pointer)
+        let communicator = self.communicators.get_mut(&pointer)?;
+        if let (true, Some(ask)) = (communicator.needs_asking(), &self.ask) {
+            communicator.asked += 1;
+            if let Some((rank, nranks, device)) = ask(pointer) {
+                let about = &mut communicator.about;
+                (about.rank, about.nranks) = (Some(rank), nranks);
+                about.device = about.device.or(device);
+                self.writer.communicator(communicator.uid, about);
+            }
+        }
+        Some(communicator)
     }
 
     fn add(&mut self, pointer: u64, about: About, is_new: bool) {
@@ -263,6 +289,7 @@ impl Calls {
             uid: self.made,
             about,
             numbers: is_new.then(HashMap::new),
+            asked: 0,
         };
         self.writer.communicator(communicator.uid, &about);
         self.communicators.insert(pointer, communicator);

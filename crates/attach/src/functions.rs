@@ -51,7 +51,7 @@ pub enum UniqueId {
 }
 
 /// What a function says of a communicator, in an `int` that its second argument points to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Told {
     Ranks,

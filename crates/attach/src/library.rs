@@ -8,7 +8,7 @@
 //! Rule: a place for a probe is one of a function's own entry. What the kernel would have to single-step is
 //! [`Pace::Slow`]. A function that programs call often is left out then, unless the user asks for it.
 
-use crate::functions::FUNCTIONS;
+use crate::functions::{Kind, Told, FUNCTIONS};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -30,6 +30,88 @@ pub struct Library {
     pub version: Option<String>,
     /// Places by number in [`FUNCTIONS`].
     pub places: BTreeMap<usize, Entry>,
+    /// Where a communicator has its rank and size.
+    pub fields: Option<Fields>,
+}
+
+/// Where a communicator of a library has what `ncclCommUserRank`, `ncclCommCount` and `ncclCommCuDevice` say
+/// of it: bytes from its address.
+///
+/// NCCL's struct has another layout in each release. But these functions do nothing but load an `int` of it
+/// and store it where the caller says, so their code has the place. A field is believed if its function has
+/// one such pair of instructions, and rank and size only if they are neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Fields {
+    pub rank: u32,
+    pub nranks: u32,
+    pub device: Option<u32>,
+}
+
+impl Fields {
+    /// From the code of the three functions.
+    pub fn of(rank: &[u8], nranks: &[u8], device: &[u8]) -> Option<Fields> {
+        let fields = Fields {
+            rank: loaded(rank)?,
+            nranks: loaded(nranks)?,
+            device: loaded(device),
+        };
+        (fields.rank.abs_diff(fields.nranks) == 4).then_some(fields)
+    }
+
+    /// Reads rank, size and device of the communicator at `address` of a process, through its `/proc/PID/mem`.
+    /// `None` if that can't be, or can't be right.
+    pub fn read(&self, memory: &File, address: u64) -> Option<(u32, u32, Option<u32>)> {
+        use std::os::unix::fs::FileExt;
+        let int = |offset: u32| {
+            let mut bytes = [0; 4];
+            memory
+                .read_exact_at(&mut bytes, address.checked_add(offset.into())?)
+                .ok()?;
+            u32::try_from(i32::from_le_bytes(bytes)).ok()
+        };
+        let (rank, nranks) = (int(self.rank)?, int(self.nranks)?);
+        let device = self.device.and_then(int).filter(|device| *device < 1024);
+        (rank < nranks && nranks <= 1 << 20).then_some((rank, nranks, device))
+    }
+}
+
+/// The offset in `mov offset(%base), %register`, if `mov %register, (%other)` follows within a few bytes, and
+/// all such pairs in the code have the same one.
+fn loaded(code: &[u8]) -> Option<u32> {
+    /// Bytes between the two at most.
+    const BETWEEN: usize = 8;
+    // A prefix that extends registers, or none: its bits, and the instruction behind it.
+    let prefixed = |at: usize| match *code.get(at)? {
+        prefix @ 0x40..=0x47 => Some((prefix, at + 1)),
+        _ => Some((0, at)),
+    };
+    let pair = |at: usize| {
+        let (prefix, load) = prefixed(at)?;
+        let [0x8b, place, offset @ ..] = code.get(load..load + 6)? else {
+            return None;
+        };
+        // A base with an offset of 32 bits, which is not the stack's pointer or frame.
+        if place >> 6 != 2 || matches!(place & 7, 4 | 5) && prefix & 1 == 0 || place & 7 == 4 {
+            return None;
+        }
+        let register = (prefix >> 2 & 1) << 3 | (place >> 3 & 7);
+        let offset = u32::from_le_bytes(offset.try_into().ok()?);
+        let is_stored = |at: usize| {
+            let (prefix, store) = prefixed(at)?;
+            let [0x89, place] = code.get(store..store + 2)? else {
+                return None;
+            };
+            let same = (prefix >> 2 & 1) << 3 | (place >> 3 & 7) == register;
+            (same && place >> 6 == 0 && !matches!(place & 7, 4 | 5)).then_some(())
+        };
+        let behind = load + 6;
+        let stored = (behind..behind + BETWEEN).find_map(is_stored);
+        (stored.is_some() && offset > 0 && offset < 1 << 24 && offset % 4 == 0).then_some(offset)
+    };
+    let mut found = (0..code.len()).filter_map(pair);
+    let first = found.next()?;
+    found.all(|other| other == first).then_some(first)
 }
 
 /// A function's entry.
@@ -230,7 +312,7 @@ impl Drop for Bytes {
 fn read(file: File, path: &str) -> Option<Library> {
     let bytes = Bytes::of(&file)?;
     let elf = object::File::parse(bytes.get()).ok()?;
-    let mut places = BTreeMap::new();
+    let (mut places, mut code_of) = (BTreeMap::new(), BTreeMap::new());
     for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
         let index = match symbol.name() {
             Ok(name) if symbol.is_definition() && name.starts_with("nccl") => {
@@ -244,11 +326,17 @@ fn read(file: File, path: &str) -> Option<Library> {
         };
         let (skip, pace) = entry_of(code);
         let offset = offset + skip;
+        if let Kind::Tells(told) = FUNCTIONS[index].kind {
+            let bytes = code.len().min(symbol.size() as usize);
+            code_of.insert(told, code[..bytes].to_vec());
+        }
         places.entry(index).or_insert(Entry { offset, pace });
     }
     let build_id = elf.build_id().ok().flatten().unwrap_or_default();
     let build_id = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let version = version(&elf);
+    let code = |told| code_of.get(&told).map_or(&[][..], Vec::as_slice);
+    let fields = Fields::of(code(Told::Rank), code(Told::Ranks), code(Told::Device));
     drop(elf);
     drop(bytes);
     let is_nccl = places
@@ -260,8 +348,12 @@ fn read(file: File, path: &str) -> Option<Library> {
         build_id,
         version,
         places,
+        fields,
     })
 }
+
+/// Bytes of a function that are looked at, at most.
+const LONGEST: usize = 4096;
 
 /// Where an address of the file's code is in the file, and the bytes there.
 fn in_file<'a>(elf: &object::File<'a>, address: u64) -> Option<(u64, &'a [u8])> {
@@ -271,7 +363,7 @@ fn in_file<'a>(elf: &object::File<'a>, address: u64) -> Option<(u64, &'a [u8])> 
             .checked_sub(segment.address())
             .filter(|at| *at < len)?;
         let code = segment.data().ok()?.get(at as usize..)?;
-        Some((offset + at, &code[..code.len().min(16)]))
+        Some((offset + at, &code[..code.len().min(LONGEST)]))
     })
 }
 
@@ -317,6 +409,39 @@ mod tests {
         let slow: [&[u8]; 3] = [&[0x48, 0x89, 0xe5], &[0x85, 0xff], &[]];
         for code in slow {
             assert_eq!(entry_of(code).1, Pace::Slow, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_field_is_in_the_code_of_its_function() {
+        // NCCL 2.32.3: call; mov 0x1206ec(%r13),%eax; xor %ebx,%ebx; mov %eax,(%r14); jmp.
+        let of = |low: u8| {
+            let mut code = vec![
+                0xe8, 0x57, 0x9a, 0xfe, 0xff, 0x41, 0x8b, 0x85, low, 0x06, 0x12, 0x00,
+            ];
+            code.extend([0x31, 0xdb, 0x41, 0x89, 0x06, 0xe9, 0xb2, 0xfd, 0xff, 0xff]);
+            code
+        };
+        let expected = Fields {
+            rank: 0x1206e8,
+            nranks: 0x1206ec,
+            device: Some(0x1206f0),
+        };
+        assert_eq!(Fields::of(&of(0xe8), &of(0xec), &of(0xf0)), Some(expected));
+        let without = Fields {
+            device: None,
+            ..expected
+        };
+        assert_eq!(Fields::of(&of(0xe8), &of(0xec), &[]), Some(without));
+        // No neighbours; two pairs that differ; the value goes elsewhere; nothing.
+        assert_eq!(Fields::of(&of(0xe8), &of(0xf0), &[]), None);
+        assert_eq!(loaded(&[of(0xe8), of(0xec)].concat()), None);
+        let mut other = of(0xe8);
+        other[16] = 0x0e;
+        assert_eq!(loaded(&other), None);
+        assert_eq!(loaded(&[]), None);
+        for cut in 0..of(0).len() {
+            let _ = loaded(&of(0xe8)[..cut]);
         }
     }
 

@@ -13,7 +13,7 @@
 //! Rule: an event belongs to the process that made it, whatever its number is by now: a process that ended is
 //! finished before its number can be another's.
 
-use crate::calls::{Calls, Counts};
+use crate::calls::{Ask, Calls, Counts};
 use crate::cost;
 use crate::event::Event;
 use crate::library::{self, Catalog, Library};
@@ -150,6 +150,13 @@ pub struct Session {
     write_error: Option<String>,
 }
 
+/// How to read a process's communicators, if its memory may be read and its NCCL says where.
+fn ask(pid: u32, library: Option<&Rc<Library>>) -> Option<Ask> {
+    let fields = library?.fields?;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    Some(Box::new(move |address| fields.read(&memory, address)))
+}
+
 fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -230,16 +237,19 @@ impl Session {
         self.options.targets == Targets::All && processes::sees_all() || !self.probes.by_process
     }
 
+    /// Whether a process that is watched is not there any more.
+    fn has_ended(&self, index: usize) -> bool {
+        self.watched[index].as_ref().is_some_and(|watched| {
+            let stat = processes::stat(watched.pid);
+            stat.is_none_or(|stat| stat.ended || stat.start != watched.start)
+        })
+    }
+
     /// Looks for processes that came or ended.
     fn look(&mut self) {
         let all = processes::all();
         let gone: Vec<usize> = (0..self.watched.len())
-            .filter(|index| {
-                self.watched[*index].as_ref().is_some_and(|watched| {
-                    let stat = processes::stat(watched.pid);
-                    stat.is_none_or(|stat| stat.ended || stat.start != watched.start)
-                })
-            })
+            .filter(|index| self.has_ended(*index))
             .collect();
         if !gone.is_empty() {
             self.drain();
@@ -430,7 +440,7 @@ impl Session {
         Ok(Watched {
             pid,
             start,
-            calls: Calls::new(writer),
+            calls: Calls::new(writer, ask(pid, library)),
             libraries: Vec::new(),
             links: Vec::new(),
             seen: Seen {
@@ -571,7 +581,8 @@ impl Session {
         }
         self.drain();
         for index in 0..self.watched.len() {
-            self.end(index, false);
+            let has_ended = self.has_ended(index);
+            self.end(index, has_ended);
         }
         Summary {
             way: self.probes.way,

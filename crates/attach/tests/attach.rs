@@ -265,6 +265,25 @@ fn communicators_and_groups_are_as_the_program_made_them() {
     assert_eq!(peers, [Some(0), Some(0), Some(1), Some(1)]);
 }
 
+#[test]
+fn of_a_communicator_that_was_made_before_rank_and_size_are_read() {
+    let mut job = Job::start();
+    job.tell("load");
+    job.tell("init 8 3");
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| job.tell("loop 1 10"));
+    drop(session.finish());
+    let capture = read(&job.capture());
+    let process = &capture.processes[0];
+    let local = &process.communicators[0];
+    let known = (local.nranks, local.rank, local.device, local.hash);
+    assert_eq!(known, (8, Some(3), Some(5), 0));
+    // Its calls began before, so their numbers are not known.
+    assert!(process.calls.iter().all(|call| call.seq == 0));
+}
+
 /// Bytes of a process's memory.
 fn memory(pid: u32, at: u64) -> u8 {
     use std::os::unix::fs::FileExt;
