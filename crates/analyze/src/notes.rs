@@ -114,7 +114,7 @@ pub fn notes(
 }
 
 /// Whether a process was recorded by `ncclscope attach`.
-fn is_attached(process: &Process) -> bool {
+pub(crate) fn is_attached(process: &Process) -> bool {
     process.fact("mode") == Some("attach")
 }
 

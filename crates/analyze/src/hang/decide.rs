@@ -20,6 +20,7 @@ use super::verdict::{
 };
 use super::wait_for::{self, is_astray, Step, WaitForGraph};
 use super::waits::{self, Lack, Wait};
+use crate::notes::is_attached;
 use std::collections::BTreeSet;
 use tables::Process;
 
@@ -355,7 +356,7 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[Step]) -> Cycle {
 /// Whether a process goes on whose communicators were made before `ncclscope attach` came: which ranks belong
 /// together is not known, so nobody is seen to wait for anybody.
 fn is_from_outside(process: &Process) -> bool {
-    process.fact("mode") == Some("attach") && !process.ended
+    is_attached(process) && !process.ended
 }
 
 /// Of all calls that have not returned, the one that began first: who is in it, and for how long.
