@@ -59,8 +59,8 @@ impl Fields {
         (fields.rank.abs_diff(fields.nranks) == 4).then_some(fields)
     }
 
-    /// Reads rank, size and device of the communicator at `address` of a process, through `/proc/PID/mem`. `None`
-    /// if that can't be, or can't be right.
+    /// Reads rank, size and device of the communicator at `address` of a process, through `/proc/PID/mem`.
+    /// `None` if that can't be, or can't be right.
     pub fn read(&self, memory: &File, address: u64) -> Option<(u32, u32, Option<u32>)> {
         use std::os::unix::fs::FileExt;
         let int = |offset: u32| {
