@@ -22,6 +22,7 @@
 //! because they need not show on all ranks.
 
 use crate::matching::is_collective;
+use crate::notes::is_attached;
 use capture::live::flag;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tables::{Capture, Communicator, Process, Shape, Untimed};
@@ -345,6 +346,9 @@ impl Gatherer {
             let last = ranks.iter().max().max(pairs.0.keys().max());
             last.map(|last| last.saturating_add(1))
         });
+        // From outside, one's own rank may be known, and not which communicators are one.
+        let of_process = |(process, ..): &(usize, _, _, _)| &capture.processes[*process];
+        let spoken = spoken.filter(|_| !members.iter().map(of_process).any(is_attached));
         let Some(nranks) = of.nranks.or(spoken).filter(|n| *n <= MOST_RANKS) else {
             return;
         };
@@ -627,6 +631,17 @@ mod tests {
                 undefined: vec![0, 0]
             }
         );
+    }
+
+    #[test]
+    fn of_communicators_that_attach_did_not_see_made_no_rank_is_missing() {
+        let mut job = Job::new(2, &[1], false);
+        job.calls(0, 7, REDUCE, true);
+        job.capture.communicators[0].nranks = None;
+        assert_eq!(job.absent(), [(0, 0, 7, 7)]);
+        let facts = &mut job.capture.processes[0].facts;
+        facts.insert("mode".into(), "attach".into());
+        assert_eq!(job.absent(), []);
     }
 
     #[test]

@@ -29,7 +29,11 @@ pub fn notes(
     ranks: &Ranks,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    let stampless = capture.processes.iter().find(|p| !has_stamps(p));
+    from_outside(capture, &mut notes);
+    let stampless = capture
+        .processes
+        .iter()
+        .find(|p| !has_stamps(p) && !is_attached(p));
     if let Some(process) = stampless {
         notes.push(format!(
             "{} has no GPU stamps (2.27 on): no call has a GPU time.",
@@ -98,6 +102,7 @@ pub fn notes(
     if rows
         .iter()
         .any(|o| o.communicator.is_some() && o.nranks.is_none())
+        && !capture.processes.iter().all(is_attached)
     {
         notes.push(
             "This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): \
@@ -106,6 +111,35 @@ pub fn notes(
         );
     }
     notes
+}
+
+/// Whether a process was recorded by `ncclscope attach`.
+pub(crate) fn is_attached(process: &Process) -> bool {
+    process.fact("mode") == Some("attach")
+}
+
+/// What can't be seen from outside of a process.
+fn from_outside(capture: &Capture, notes: &mut Vec<String>) {
+    let mut attached = capture
+        .processes
+        .iter()
+        .filter(|p| is_attached(p))
+        .peekable();
+    if attached.peek().is_none() {
+        return;
+    }
+    notes.push(
+        "`ncclscope attach` recorded this from outside: algorithms, networks and launches of CUDA graphs are \
+         not seen. A call that was captured into a graph counts once."
+            .to_owned(),
+    );
+    if attached.flat_map(|p| &p.communicators).any(|c| c.hash == 0) {
+        notes.push(
+            "Of communicators that were made before that, it is not known which ranks belong together. So \
+             there is no waiting and no late rank: `ncclscope run` from the start shows both."
+                .to_owned(),
+        );
+    }
 }
 
 /// Whether the NCCL of a process can stamp kernels; also when it isn't known.
@@ -178,6 +212,7 @@ impl Silent {
             .and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
         // Without any of these bits NCCL was not asked for more than the API call.
         let asked = mask.is_none_or(|mask| mask & 0xde != 0) && nccl >= API_EVENTS;
+        let asked = asked && !is_attached(process);
         let kinds: Vec<SilentKind> = process
             .shapes
             .iter()

@@ -103,6 +103,8 @@ pub const LOST: &[Word] = &[
         `/dev/shm`. These calls are counted here only."),
     word("stale_context", "made on a communicator that NCCL had ended, or never announced: please report it. \
         These calls are counted here only."),
+    word("ring_full", "too fast for `ncclscope attach`: a larger --buffer has more room. \
+        These calls are counted here only."),
     word("damaged", "in files or blocks that are damaged or missing, see Problems."),
     word("elsewhere",
         "after the last flush, on the hosts named under Problems: `ncclscope collect` there brings them."),

@@ -99,8 +99,8 @@ macro_rules! call_fields {
             shape nchannels: u8 = 8;
             /// Warps per channel.
             shape nwarps: u8 = 8 << 8;
-            /// 0.
-            live spare_b: u8;
+            /// NCCL's return code, as `ncclscope attach` saw it; 0 success or not known.
+            rest error: u8 = 38 plain;
             /// What NCCL has said about the call since its birth: [`part`](crate::live::part) bits.
             shape parts: u16 = 4;
             /// Batches of a copy-engine collective.

@@ -44,7 +44,7 @@ fn of_code() -> Vec<(&'static str, usize, Vec<Field>)> {
             pages),
         fields!(Row: word t_api count group stream comm root func datatype flags spare_a template t_end
             t_launch0 t_launch1 t_enqueue seq user_tag peer algorithm protocol variant nchannels nwarps
-            spare_b parts ce_batches spare_b2 event thread stamp_start stamp_stop k_seen k_started k_stopped
+            error parts ce_batches spare_b2 event thread stamp_start stamp_stop k_seen k_started k_stopped
             verdict spare_c phase_stop spare_c2 ops_started ops_stopped steps net_seen bytes_sent
             bytes_received waits net_longest net_link event_start event_ns event_error waiter send_buffer
             recv_buffer waited stack spare_e2),

@@ -8,6 +8,7 @@
 //! Rule: a check that is not `ok` says what to do. What can't be found out is `unknown`, never `ok`; only
 //! `fail` makes the exit status 1.
 
+mod attach;
 mod capture;
 mod launchers;
 mod machine;
@@ -278,6 +279,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             checks.extend(machine::checks(&machine, &libraries));
             checks.extend(variables::checks(&machine));
             checks.extend(launchers::checks(&machine));
+            checks.extend(attach::checks());
             (
                 checks,
                 libraries,

@@ -12,6 +12,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
     ("Record a job", &[
         ["run", "run a program and record its NCCL calls",
             "ncclscope run -- torchrun --nproc-per-node 8 train.py"],
+        ["attach", "record NCCL calls of processes that already run, from outside",
+            "sudo ncclscope attach 4711 --for 30s -o DIR"],
         ["doctor", "what can be recorded here; with DIR: why is it empty?", "ncclscope doctor"],
         ["collect", "bring what dead processes left on this node into the capture",
             "srun --ntasks-per-node=1 ncclscope collect DIR"],

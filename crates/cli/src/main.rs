@@ -11,6 +11,7 @@ macro_rules! tell {
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
+mod attach;
 mod bench;
 mod collect;
 mod diff;
@@ -47,6 +48,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Run(run::Args),
+    Attach(attach::Args),
     Report(report::Args),
     View(view::Args),
     Explain(explain::Args),
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
     // Each verb returns its exit status; an error is 2, as for wrong usage.
     let done = match cli.verb {
         Verb::Run(args) => run::main(args),
+        Verb::Attach(args) => attach::main(args),
         Verb::Report(args) => report::main(args),
         Verb::View(args) => view::main(args),
         Verb::Explain(args) => explain::main(args),

@@ -20,7 +20,7 @@ use tables::printable;
 
 pub mod adopt;
 mod child;
-mod folder;
+pub mod folder;
 mod job;
 mod keeper;
 pub mod launcher;

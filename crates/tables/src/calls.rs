@@ -170,6 +170,8 @@ pub struct Extra {
     pub longest_peer: u32,
     /// It sends.
     pub longest_sends: bool,
+    /// NCCL's return code, if that was not success and somebody saw it.
+    pub error: u8,
 }
 
 impl Extra {
@@ -481,6 +483,7 @@ crate::columns! { CallRef:
     "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[0]));
     "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
         |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));
+    "return_code" "int" "" |r| nonzero(r.extra().map_or(0, |e| e.error));
     "user_tag" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.user_tag));
     "send_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.send_buffer));
     "recv_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.recv_buffer));

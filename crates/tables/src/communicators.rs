@@ -70,7 +70,7 @@ pub struct Communicator {
     pub id: String,
     /// NCCL's hash; 0 when not known.
     pub hash: u64,
-    /// Ranks, if known.
+    /// Ranks, if it is known which views belong together.
     pub nranks: Option<u32>,
     /// Nodes, if known.
     pub nnodes: Option<u32>,
@@ -194,7 +194,8 @@ pub(crate) fn unite(processes: &[Process]) -> (Vec<Communicator>, HashMap<(usize
                     format!("{base}#{nth}")
                 },
                 hash,
-                nranks: known(nranks),
+                // Without a hash the others may be here, as communicators of their own: none is missing.
+                nranks: known(nranks).filter(|n| hash != 0 || *n == 1),
                 nnodes: locals.iter().find_map(|(_, l)| known(l.nnodes)),
                 name: locals.iter().find_map(|(_, l)| l.name.clone()),
                 created_ns: locals.iter().filter_map(|(_, l)| l.created_ns).min(),
@@ -318,6 +319,17 @@ mod tests {
             }
         );
         assert_eq!(united[&(0, 1)], 0);
+    }
+
+    #[test]
+    fn without_a_hash_no_rank_is_missing() {
+        let all = [0, 1].map(|rank| process(vec![local(1, 0, rank, 10, None)]));
+        let (communicators, _) = unite(&all);
+        let known: Vec<_> = communicators
+            .iter()
+            .map(|c| (c.members.len(), c.nranks))
+            .collect();
+        assert_eq!(known, [(1, None), (1, None)]);
     }
 
     #[test]

@@ -20,7 +20,9 @@ use super::verdict::{
 };
 use super::wait_for::{self, is_astray, Step, WaitForGraph};
 use super::waits::{self, Lack, Wait};
+use crate::notes::is_attached;
 use std::collections::BTreeSet;
+use tables::Process;
 
 /// The verdict.
 pub(super) fn decide(case: &Case) -> Verdict {
@@ -351,6 +353,33 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[Step]) -> Cycle {
     }
 }
 
+/// Whether a process goes on whose communicators were made before `ncclscope attach` came: which ranks belong
+/// together is not known, so nobody is seen to wait for anybody.
+fn is_from_outside(process: &Process) -> bool {
+    is_attached(process) && !process.ended
+}
+
+/// Of all calls that have not returned, the one that began first: who is in it, and for how long.
+fn oldest_open(case: &Case) -> Option<(ProcessName, i64)> {
+    let processes = case
+        .capture
+        .processes
+        .iter()
+        .filter(|process| is_from_outside(process));
+    let open = processes.flat_map(|process| {
+        let calls = process.calls.iter();
+        let open = calls.filter(|call| !call.sealed && call.return_ns == 0 && call.api_ns != 0);
+        open.map(move |call| (process, call.api_ns))
+    });
+    let (process, since) = open.min_by_key(|(_, api_ns)| *api_ns)?;
+    let name = ProcessName {
+        rank: process.rank,
+        host: process.host.clone(),
+        pid: process.pid,
+    };
+    Some((name, case.ago(Some(since))?))
+}
+
 /// Nobody is seen to wait.
 fn quiet(case: &Case) -> Quiet {
     let all = case.calls.communicators.iter().enumerate();
@@ -385,7 +414,9 @@ fn quiet(case: &Case) -> Quiet {
     let partial = open
         .iter()
         .find(|(_, communicator)| communicator.is_partial());
-    let because = if over {
+    let because = if open.is_empty() && case.capture.processes.iter().any(is_from_outside) {
+        Because::FromOutside(oldest_open(case))
+    } else if over {
         Because::Over
     } else if let Some(stopped) = in_state(State::Stopped) {
         Because::Stopped(stopped)

@@ -213,3 +213,34 @@ fn no_process_of_a_job_that_was_killed_runs() {
     assert_eq!(states(Life::Unknown), [State::Running; 2]);
     assert_eq!(states(Life::Gone), [State::Dead; 2]);
 }
+
+#[test]
+fn communicators_that_were_made_before_attach_came_hide_who_waits_for_whom() {
+    // Without hash, each process has a communicator of its own.
+    let mut capture = job(
+        &[&[0], &[1]],
+        &[&[(0, 8, true), (0, 16, false)], &[(1, 8, true)]],
+    );
+    capture
+        .communicators
+        .iter_mut()
+        .for_each(|c| c.nranks = None);
+    let over = of(&capture);
+    assert_eq!(over.verdict.hang(), Some(false), "{:?}", over.verdict);
+    for process in &mut capture.processes {
+        process.facts.insert("mode".into(), "attach".into());
+    }
+    capture.processes[0].calls[1].return_ns = 0;
+    let found = of(&capture);
+    let Verdict::Quiet(quiet) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    let Because::FromOutside(Some((process, ns))) = &quiet.because else {
+        panic!("{quiet:?}");
+    };
+    assert_eq!((process.rank, *ns), (Some(0), 299 * SECOND));
+    assert_eq!(
+        (found.verdict.hang(), found.verdict.kind()),
+        (None, VerdictKind::Unknown)
+    );
+}

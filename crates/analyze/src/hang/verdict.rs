@@ -237,6 +237,9 @@ pub struct Quiet {
 pub enum Because {
     /// All communicators of the capture have ended.
     Over,
+    /// `ncclscope attach` came after the communicators were made, so nobody is seen to wait. Who is in a call
+    /// for longest, and for how long, ns.
+    FromOutside(Option<(ProcessName, i64)>),
     /// These processes are stopped.
     Stopped(Vec<ProcessName>),
     /// These processes are dead, and perhaps others will wait for them.
@@ -286,7 +289,8 @@ impl Verdict {
                 Because::Over | Because::Active | Because::Finished(_, true) => VerdictKind::NoHang,
                 Because::Stopped(_) => VerdictKind::Stopped,
                 Because::Silent(_) => VerdictKind::Silent,
-                Because::Dead(_)
+                Because::FromOutside(_)
+                | Because::Dead(_)
                 | Because::Partial(_)
                 | Because::Finished(_, false)
                 | Because::NotRecorded(_) => VerdictKind::Unknown,

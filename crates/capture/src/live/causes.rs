@@ -20,15 +20,22 @@ pub enum Cause {
     CommsFull = 5,
     /// Its communicator is one that this process never had, or that was finalized.
     StaleContext = 6,
+    /// `ncclscope attach` was too slow to take it out of the kernel's ring.
+    RingFull = 7,
 }
 
 impl Cause {
     /// The causes for which a call never had a row.
-    pub const WITHOUT_ROW: [Cause; 3] = [Cause::RowsFull, Cause::CommsFull, Cause::StaleContext];
+    pub const WITHOUT_ROW: [Cause; 4] = [
+        Cause::RowsFull,
+        Cause::CommsFull,
+        Cause::StaleContext,
+        Cause::RingFull,
+    ];
 }
 
 /// Names of the [`Cause`]s, in order, as reports print them.
-pub const CAUSES: [&str; 7] = [
+pub const CAUSES: [&str; 8] = [
     "rows_full",
     "size_limit",
     "write_failed",
@@ -36,6 +43,7 @@ pub const CAUSES: [&str; 7] = [
     "totals_full",
     "communicators_full",
     "stale_context",
+    "ring_full",
 ];
 
 /// Why a callback had no effect: indexes into [`Header::odd`](super::Header::odd).

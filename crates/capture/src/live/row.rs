@@ -6,7 +6,7 @@
 //!   48 func │ 49 datatype │ 50 flags │ 51 - │ 52 template │ 56 t_end
 //! line B, the thread that launches
 //!   64 t_launch0 │ 72 t_launch1 │ 80 t_enqueue │ 88 seq │ 96 user_tag │ 104 peer
-//!   108 algorithm │ 109 protocol │ 110 variant │ 111 nchannels │ 112 nwarps │ 113 - │ 114 parts
+//!   108 algorithm │ 109 protocol │ 110 variant │ 111 nchannels │ 112 nwarps │ 113 error │ 114 parts
 //!   116 ce_batches │ 118 - │ 120 event │ 124 thread
 //! line C, the thread that delivers kernel events
 //!   128 stamp_start │ 136 stamp_stop │ 144 k_seen │ 152 k_started │ 154 k_stopped │ 156 verdict │ 158 -

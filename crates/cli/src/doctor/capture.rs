@@ -254,6 +254,10 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
                 "were made on communicators that NCCL had ended",
                 "nothing to do; please report it",
             ),
+            "ring_full" => (
+                "were made faster than `ncclscope attach` took them out of the kernel's ring",
+                "a larger --buffer of `ncclscope attach`",
+            ),
             "size_limit" => (
                 "found the trace file full",
                 "a larger NCCLSCOPE_MAX_SIZE, or NCCLSCOPE_MODE=profile",

@@ -21,10 +21,10 @@ Options:
 some
 --- ncclscope man -o share/man/man1 2>&1; ls share/man/man1 | head -4; grep -c '^.SH' share/man/man1/ncclscope-run.1 | sed 's/[1-9]/some/'
 The manual pages are in share/man/man1; next: man -M share/man/man1/.. ncclscope
+ncclscope-attach.1
 ncclscope-bench.1
 ncclscope-collect.1
 ncclscope-completions.1
-ncclscope-diff.1
 some
 --- ncclscope man run | grep '^.TH' | cut -d' ' -f1,2
 .TH ncclscope-run
@@ -32,4 +32,5 @@ some
 2| error: expected a verb, found `dance`
 2|   hint: these are known: run, doctor, collect, plugin-path, report, hang, startup, memory, topo, diff, view, export, explain, bench, model, estimate, judge, completions, man, help
 2|   hint: these are known: run, doctor, collect, plugin-path, report, hang, startup, topo, diff, view, export, explain, bench, hostbench, model, estimate, judge, completions, man, help
+2|   hint: these are known: run, attach, doctor, collect, plugin-path, report, hang, startup, topo, diff, view, export, explain, bench, model, estimate, judge, completions, man, help
 [exit 2]

@@ -15,6 +15,15 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
     });
     let sentence = match &quiet.because {
         Because::Over => "No hang: all communicators that are in the capture have ended.".to_owned(),
+        Because::FromOutside(None) => format!(
+            "Can't tell: no process is in a call of NCCL that `ncclscope attach` saw begin; the newest call \
+             was {last}."
+        ),
+        Because::FromOutside(Some((process, ns))) => format!(
+            "Can't tell: {} in a call of NCCL for {}, and for whom is not known.",
+            are(&names(std::slice::from_ref(process)), 1),
+            span(*ns)
+        ),
         Because::Stopped(these) => format!(
             "Can't tell: {} stopped by a signal or a debugger, and nobody is seen to wait for it; the \
              newest call was {last}.",
@@ -52,6 +61,11 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         ),
     };
     let details = match quiet.because {
+        Because::FromOutside(_) => vec![
+            "`ncclscope attach` came after the communicators were made. It does not know which ranks belong \
+             together, and sees no call that began before."
+                .to_owned(),
+        ],
         Because::Partial(_) | Because::NotRecorded(_) => vec![
             "A job that computes or is idle looks the same. GPU times (NCCLSCOPE_TIMING) show which \
              calls have ended."

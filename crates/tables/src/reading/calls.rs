@@ -77,6 +77,7 @@ pub(super) fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>)
         longest_ns: clock.duration(u64::from(r.net_longest) * 64).unwrap_or(0),
         longest_peer: r.net_link >> 1,
         longest_sends: r.net_link & 1 != 0,
+        error: r.error,
     };
     if extra == Extra::default() {
         return 0;

@@ -1,0 +1,167 @@
+//! A program that calls a libnccl.so.2 as it is told on standard input: for tests of probes.
+//!
+//! ```text
+//! fake_job LIBRARY
+//! load            opens the library
+//! code N          AllReduce returns N from now on
+//! init NRANKS RANK  makes a communicator, the same for all processes with the same size
+//! loop THREADS N  new threads, each with N AllReduces of 1024 floats on the newest communicator
+//! group N         a group of N sends and receives
+//! hang            an AllReduce that does not return, on a thread of its own
+//! end             ends the newest communicator
+//! fork            a child process that makes 5 AllReduces
+//! ```
+//!
+//! After each line it prints one: `done`, and for `loop` the threads.
+
+use std::ffi::{c_void, CString};
+use std::io::BufRead;
+
+type Reduce = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    i32,
+    i32,
+    *const c_void,
+    *const c_void,
+) -> i32;
+type Send =
+    unsafe extern "C" fn(*const c_void, usize, i32, i32, *const c_void, *const c_void) -> i32;
+type Plain = unsafe extern "C" fn() -> i32;
+type One = unsafe extern "C" fn(usize) -> i32;
+type Init = unsafe extern "C" fn(*mut usize, i32, [u8; 128], i32) -> i32;
+
+/// A pointer that threads may share.
+#[derive(Clone, Copy)]
+struct Library(usize);
+
+impl Library {
+    fn get<T: Copy>(self, name: &str) -> T {
+        let symbol = CString::new(name).expect("a name");
+        // SAFETY: the library is open, and stays so.
+        let found = unsafe { libc::dlsym(self.0 as *mut c_void, symbol.as_ptr()) };
+        assert!(!found.is_null(), "no {name}");
+        // SAFETY: the callers ask for the type that nccl.h gives the function.
+        unsafe { std::mem::transmute_copy(&found) }
+    }
+
+    fn reduce(self, count: usize, communicator: usize) -> i32 {
+        let (null, out) = (std::ptr::null(), std::ptr::null_mut());
+        // SAFETY: the fake looks at nothing but the count.
+        unsafe {
+            self.get::<Reduce>("ncclAllReduce")(
+                null,
+                out,
+                count,
+                7,
+                0,
+                communicator as *const c_void,
+                null,
+            )
+        }
+    }
+}
+
+/// Linux's number of this thread.
+fn thread() -> i64 {
+    // SAFETY: a plain call.
+    unsafe { libc::syscall(libc::SYS_gettid) }
+}
+
+fn main() {
+    let path = CString::new(std::env::args().nth(1).expect("a library")).expect("a path");
+    let open = || {
+        // SAFETY: the fake's initialisers do nothing.
+        let opened = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!opened.is_null(), "{path:?} can't be loaded");
+        Library(opened as usize)
+    };
+    let (mut library, mut communicator) = (None, 0usize);
+    for line in std::io::stdin().lock().lines() {
+        let line = line.expect("text");
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse::<usize>().expect("a number");
+        let lib = match words[0] {
+            "load" => *library.insert(open()),
+            _ => library.expect("load comes first"),
+        };
+        match words[0] {
+            "load" => {}
+            "code" => {
+                // SAFETY: as the fake defines it.
+                unsafe { lib.get::<One>("ncclFakeReturn")(number(1)) };
+            }
+            "init" => {
+                let id = [number(1) as u8; 128];
+                // SAFETY: as nccl.h has it.
+                unsafe {
+                    lib.get::<Init>("ncclCommInitRank")(
+                        &mut communicator,
+                        number(1) as i32,
+                        id,
+                        number(2) as i32,
+                    )
+                };
+            }
+            "loop" => {
+                let calls = number(2);
+                let threads = (0..number(1)).map(|_| {
+                    std::thread::spawn(move || {
+                        (0..calls).for_each(|_| {
+                            lib.reduce(1024, communicator);
+                        });
+                        thread()
+                    })
+                });
+                let threads: Vec<_> = threads.collect();
+                let ids = threads
+                    .into_iter()
+                    .map(|t| t.join().expect("ends").to_string());
+                println!("{}", ids.collect::<Vec<_>>().join(" "));
+                continue;
+            }
+            "group" => {
+                let null = std::ptr::null();
+                // SAFETY: as nccl.h has it; the fake looks at nothing.
+                unsafe {
+                    lib.get::<Plain>("ncclGroupStart")();
+                    for peer in 0..number(1) as i32 {
+                        let to = communicator as *const c_void;
+                        lib.get::<Send>("ncclSend")(null, 16, 0, peer, to, null);
+                        lib.get::<Send>("ncclRecv")(null, 16, 0, peer, to, null);
+                    }
+                    lib.get::<Plain>("ncclGroupEnd")();
+                }
+            }
+            "hang" => {
+                std::thread::spawn(move || lib.reduce(77, communicator));
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+            "end" => {
+                // SAFETY: as nccl.h has it.
+                unsafe { lib.get::<One>("ncclCommDestroy")(communicator) };
+            }
+            // SAFETY: the child calls nothing but the fake and exit.
+            "fork" => unsafe {
+                match libc::fork() {
+                    0 => {
+                        std::thread::sleep(std::time::Duration::from_millis(1500));
+                        (0..5).for_each(|_| {
+                            lib.reduce(1024, communicator);
+                        });
+                        std::thread::sleep(std::time::Duration::from_millis(500));
+                        libc::_exit(0);
+                    }
+                    child => {
+                        println!("{child}");
+                        libc::waitpid(child, std::ptr::null_mut(), 0);
+                        continue;
+                    }
+                }
+            },
+            other => panic!("unknown: {other}"),
+        }
+        println!("done");
+    }
+}

@@ -1,0 +1,273 @@
+//! NCCL's public functions that are recorded, and where their arguments are.
+//!
+//! The signatures are those of `nccl.h`; they have not changed since the functions exist. Arguments are
+//! numbered from 0 as the caller passes them, without the unique id that two inits get by value: it lies on
+//! the stack.
+//!
+//! Rule: a function keeps its place in the list for as long as a probe is there; nothing else knows numbers.
+
+/// What a function is, with the numbers of its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An operation of all ranks.
+    Collective(Arguments),
+    /// A send or receive; `root` is the peer.
+    PointToPoint(Arguments),
+    /// `ncclGroupStart`.
+    GroupStart,
+    /// `ncclGroupEnd`.
+    GroupEnd,
+    /// Makes a communicator.
+    Init {
+        /// Where the communicator is put.
+        result: u8,
+        /// Its number of ranks.
+        nranks: usize,
+        /// The caller's rank.
+        rank: usize,
+        /// Where the unique id is.
+        id: UniqueId,
+    },
+    /// Makes communicators that this tool learns of only when they are used.
+    InitAll,
+    /// Makes a communicator from another one.
+    Derive {
+        /// Where the new communicator is put.
+        result: u8,
+    },
+    /// Ends a communicator.
+    End,
+    /// Says how many ranks a communicator has, which rank the caller is, or on which device.
+    Tells(Told),
+}
+
+/// Where an init has its unique id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum UniqueId {
+    OnStack,
+    /// The fifth argument points to it, or to the first of several.
+    Pointed,
+}
+
+/// What a function says of a communicator, in an `int` that its second argument points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Told {
+    Ranks,
+    Rank,
+    Device,
+}
+
+/// Arguments of an operation, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arguments {
+    /// Elements.
+    pub count: usize,
+    /// The root, or the peer.
+    pub root: Option<usize>,
+    /// The communicator. The datatype is behind the count, and the stream behind the communicator.
+    pub communicator: usize,
+}
+
+/// A function that is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// As exported.
+    pub symbol: &'static str,
+    /// As NCCL names it to profilers.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+}
+
+const fn of(symbol: &'static str, name: &'static str, kind: Kind) -> Function {
+    Function { symbol, name, kind }
+}
+
+const fn collective(
+    symbol: &'static str,
+    name: &'static str,
+    count: usize,
+    root: Option<usize>,
+    communicator: usize,
+) -> Function {
+    let kind = Kind::Collective(Arguments {
+        count,
+        root,
+        communicator,
+    });
+    Function { symbol, name, kind }
+}
+
+const fn point_to_point(symbol: &'static str, name: &'static str) -> Function {
+    let kind = Kind::PointToPoint(Arguments {
+        count: 1,
+        root: Some(3),
+        communicator: 4,
+    });
+    Function { symbol, name, kind }
+}
+
+/// All of them.
+pub const FUNCTIONS: [Function; 38] = [
+    collective("ncclAllReduce", "AllReduce", 2, None, 5),
+    collective("ncclBroadcast", "Broadcast", 2, Some(4), 5),
+    collective("ncclBcast", "Broadcast", 1, Some(3), 4),
+    collective("ncclReduce", "Reduce", 2, Some(5), 6),
+    collective("ncclAllGather", "AllGather", 2, None, 4),
+    collective("ncclReduceScatter", "ReduceScatter", 2, None, 5),
+    collective("ncclAlltoAll", "AlltoAll", 2, None, 4),
+    collective("ncclGather", "Gather", 2, Some(4), 5),
+    collective("ncclScatter", "Scatter", 2, Some(4), 5),
+    // From 2.32 on, the same with a configuration behind the stream.
+    collective("ncclAllReduceConfig", "AllReduce", 2, None, 5),
+    collective("ncclBroadcastConfig", "Broadcast", 2, Some(4), 5),
+    collective("ncclReduceConfig", "Reduce", 2, Some(5), 6),
+    collective("ncclAllGatherConfig", "AllGather", 2, None, 4),
+    collective("ncclReduceScatterConfig", "ReduceScatter", 2, None, 5),
+    collective("ncclAlltoAllConfig", "AlltoAll", 2, None, 4),
+    collective("ncclGatherConfig", "Gather", 2, Some(4), 5),
+    collective("ncclScatterConfig", "Scatter", 2, Some(4), 5),
+    point_to_point("ncclSend", "Send"),
+    point_to_point("ncclRecv", "Recv"),
+    of("ncclGroupStart", "GroupStart", Kind::GroupStart),
+    of("ncclGroupEnd", "GroupEnd", Kind::GroupEnd),
+    of("ncclGroupSimulateEnd", "GroupSimulateEnd", Kind::GroupEnd),
+    of(
+        "ncclCommInitRank",
+        "CommInitRank",
+        Kind::Init {
+            result: 0,
+            nranks: 1,
+            rank: 2,
+            id: UniqueId::OnStack,
+        },
+    ),
+    of(
+        "ncclCommInitRankConfig",
+        "CommInitRankConfig",
+        Kind::Init {
+            result: 0,
+            nranks: 1,
+            rank: 2,
+            id: UniqueId::OnStack,
+        },
+    ),
+    of(
+        "ncclCommInitRankScalable",
+        "CommInitRankScalable",
+        Kind::Init {
+            result: 0,
+            nranks: 1,
+            rank: 2,
+            id: UniqueId::Pointed,
+        },
+    ),
+    of("ncclCommInitAll", "CommInitAll", Kind::InitAll),
+    of("ncclCommSplit", "CommSplit", Kind::Derive { result: 3 }),
+    of("ncclCommShrink", "CommShrink", Kind::Derive { result: 3 }),
+    of("ncclCommGrow", "CommGrow", Kind::InitAll),
+    of("ncclCommFinalize", "CommFinalize", Kind::End),
+    of("ncclCommDestroy", "CommDestroy", Kind::End),
+    of("ncclCommAbort", "CommAbort", Kind::End),
+    of("ncclCommRevoke", "CommRevoke", Kind::InitAll),
+    of("ncclCommCount", "CommCount", Kind::Tells(Told::Ranks)),
+    of("ncclCommUserRank", "CommUserRank", Kind::Tells(Told::Rank)),
+    of(
+        "ncclCommCuDevice",
+        "CommCuDevice",
+        Kind::Tells(Told::Device),
+    ),
+    of("ncclCommRegister", "CommRegister", Kind::InitAll),
+    of("ncclCommDeregister", "CommDeregister", Kind::InitAll),
+];
+
+impl Function {
+    /// Whether programs call it in every step, so that the cost of a probe counts.
+    pub fn is_frequent(&self) -> bool {
+        use Kind::*;
+        matches!(
+            self.kind,
+            Collective(_) | PointToPoint(_) | GroupStart | GroupEnd
+        )
+    }
+}
+
+/// The parts of a cookie that `bpf/calls.bpf.c` knows, for function number `index`. `given` comes back with
+/// each event.
+pub fn cookie(index: usize, given: u32, only_watched: bool) -> u64 {
+    let (result, id) = match FUNCTIONS[index].kind {
+        Kind::Init { result, id, .. } => (result + 1, Some(id)),
+        Kind::Derive { result } => (result + 1, None),
+        Kind::Tells(_) => (2, None),
+        _ => (0, None),
+    };
+    let id = match id {
+        None => 0,
+        Some(UniqueId::OnStack) => 1 << 20,
+        Some(UniqueId::Pointed) => 1 << 21,
+    };
+    index as u64
+        | u64::from(result) << 16
+        | id
+        | u64::from(only_watched) << 22
+        | u64::from(given) << 32
+}
+
+/// NCCL's name of a datatype, as it tells profilers; `None` for a number that no release has.
+pub fn datatype(number: u64) -> Option<&'static str> {
+    const NAMES: [&str; 12] = [
+        "ncclInt8",
+        "ncclUint8",
+        "ncclInt32",
+        "ncclUint32",
+        "ncclInt64",
+        "ncclUint64",
+        "ncclFloat16",
+        "ncclFloat32",
+        "ncclFloat64",
+        "ncclBfloat16",
+        "ncclFloat8e4m3",
+        "ncclFloat8e5m2",
+    ];
+    NAMES.get(usize::try_from(number).ok()?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_is_there_once_and_its_arguments_fit_an_event() {
+        for (i, function) in FUNCTIONS.iter().enumerate() {
+            assert!(FUNCTIONS[..i].iter().all(|f| f.symbol != function.symbol));
+            if let Kind::Collective(a) | Kind::PointToPoint(a) = function.kind {
+                let last = a.communicator + 1;
+                assert!(
+                    last < 8 && a.count + 1 < a.communicator,
+                    "{}",
+                    function.symbol
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_cookie_has_what_the_program_needs() {
+        let index = |symbol| {
+            FUNCTIONS
+                .iter()
+                .position(|f| f.symbol == symbol)
+                .expect("there")
+        };
+        let init = index("ncclCommInitRank");
+        assert_eq!(
+            cookie(init, 7, false),
+            7 << 32 | 1 << 20 | 1 << 16 | init as u64
+        );
+        let split = index("ncclCommSplit");
+        assert_eq!(cookie(split, 0, true), 1 << 22 | 4 << 16 | split as u64);
+        assert_eq!(cookie(0, 1, false), 1 << 32);
+    }
+}

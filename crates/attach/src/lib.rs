@@ -1,0 +1,30 @@
+//! Records NCCL calls of processes that already run, from outside, by uprobes.
+//!
+//! ```text
+//! job's thread ─▶ probe ─▶ program in the kernel ─▶ ring ─▶ session ─▶ calls ─▶ writer ─▶ capture
+//!                          bpf/calls.bpf.c         ring.rs  session.rs calls.rs writer.rs
+//! ```
+//!
+//! A [`Session`] finds processes ([`processes`]) and their NCCL ([`library`]), sets probes ([`probes`]), and
+//! takes events until it is ended. What it writes is a capture as the recorder's, without what only the
+//! inside of NCCL and the GPU know: GPU times, algorithms, launches of CUDA graphs.
+//!
+//! Rule: nothing is left behind. Probes, programs and maps are descriptors of this process, so they go with
+//! it, also if it is killed. The job is never stopped and nothing is written into its memory, but for the
+//! probes that the kernel itself puts at the functions' entries.
+
+pub mod calls;
+pub mod cost;
+pub mod event;
+pub mod functions;
+pub mod library;
+mod object_file;
+pub mod probes;
+pub mod processes;
+mod ring;
+mod session;
+mod sys;
+mod writer;
+
+pub use session::{Options, Probed, Seen, Session, Summary, Targets};
+pub use sys::Way;

@@ -1,0 +1,453 @@
+//! Where a process has NCCL: its own library, or a program that links NCCL statically.
+//!
+//! [`find`] looks at every file that a process has mapped as code, and asks which of NCCL's functions it
+//! defines. A file is read once: a [`Catalog`] remembers it by device and inode. Files are opened through
+//! `/proc/PID/map_files` or `/proc/PID/root`, so a container's files are found, and so are files that were
+//! removed or replaced since.
+//!
+//! Rule: a place for a probe is one of a function's own entry. What the kernel would have to single-step is
+//! [`Pace::Slow`]. A function that programs call often is left out then, unless the user asks for it.
+
+use crate::functions::{Kind, Told, FUNCTIONS};
+use object::{Object, ObjectSegment, ObjectSymbol};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A file with functions of NCCL.
+pub struct Library {
+    /// Open, so that the place of a probe is this file whatever its name becomes.
+    file: File,
+    /// As the process that was found first names it.
+    pub path: String,
+    /// Hexadecimal; empty without one.
+    pub build_id: String,
+    /// NCCL's release, such as `2.32.3`, from the text that it prints.
+    pub version: Option<String>,
+    /// Places by number in [`FUNCTIONS`].
+    pub places: BTreeMap<usize, Entry>,
+    /// Where a communicator has its rank and size.
+    pub fields: Option<Fields>,
+}
+
+/// Where a communicator of a library has what `ncclCommUserRank`, `ncclCommCount` and `ncclCommCuDevice` say
+/// of it: bytes from its address.
+///
+/// NCCL's struct has another layout in each release. But these functions do nothing but load an `int` of it
+/// and store it where the caller says, so their code has the place. A field is believed if its function has
+/// one such pair of instructions, and rank and size only if they are neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Fields {
+    pub rank: u32,
+    pub nranks: u32,
+    pub device: Option<u32>,
+}
+
+impl Fields {
+    /// From the code of the three functions.
+    pub fn of(rank: &[u8], nranks: &[u8], device: &[u8]) -> Option<Fields> {
+        let fields = Fields {
+            rank: loaded(rank)?,
+            nranks: loaded(nranks)?,
+            device: loaded(device),
+        };
+        (fields.rank.abs_diff(fields.nranks) == 4).then_some(fields)
+    }
+
+    /// Reads rank, size and device of the communicator at `address` of a process, through `/proc/PID/mem`.
+    /// `None` if that can't be, or can't be right.
+    pub fn read(&self, memory: &File, address: u64) -> Option<(u32, u32, Option<u32>)> {
+        use std::os::unix::fs::FileExt;
+        let int = |offset: u32| {
+            let mut bytes = [0; 4];
+            memory
+                .read_exact_at(&mut bytes, address.checked_add(offset.into())?)
+                .ok()?;
+            u32::try_from(i32::from_le_bytes(bytes)).ok()
+        };
+        let (rank, nranks) = (int(self.rank)?, int(self.nranks)?);
+        let device = self.device.and_then(int).filter(|device| *device < 1024);
+        (rank < nranks && nranks <= 1 << 20).then_some((rank, nranks, device))
+    }
+}
+
+/// The offset in `mov offset(%base), %register`, if `mov %register, (%other)` follows within a few bytes, and
+/// all such pairs in the code have the same one.
+fn loaded(code: &[u8]) -> Option<u32> {
+    /// Bytes between the two at most.
+    const BETWEEN: usize = 8;
+    // A prefix that extends registers, or none: its bits, and the instruction behind it.
+    let prefixed = |at: usize| match *code.get(at)? {
+        prefix @ 0x40..=0x47 => Some((prefix, at + 1)),
+        _ => Some((0, at)),
+    };
+    let pair = |at: usize| {
+        let (prefix, load) = prefixed(at)?;
+        let [0x8b, place, offset @ ..] = code.get(load..load + 6)? else {
+            return None;
+        };
+        // A base with an offset of 32 bits, which is not the stack's pointer or frame.
+        if place >> 6 != 2 || matches!(place & 7, 4 | 5) && prefix & 1 == 0 || place & 7 == 4 {
+            return None;
+        }
+        let register = (prefix >> 2 & 1) << 3 | (place >> 3 & 7);
+        let offset = u32::from_le_bytes(offset.try_into().ok()?);
+        let is_stored = |at: usize| {
+            let (prefix, store) = prefixed(at)?;
+            let [0x89, place] = code.get(store..store + 2)? else {
+                return None;
+            };
+            let same = (prefix >> 2 & 1) << 3 | (place >> 3 & 7) == register;
+            (same && place >> 6 == 0 && !matches!(place & 7, 4 | 5)).then_some(())
+        };
+        let behind = load + 6;
+        let stored = (behind..behind + BETWEEN).find_map(is_stored);
+        (stored.is_some() && offset > 0 && offset < 1 << 24 && offset % 4 == 0).then_some(offset)
+    };
+    let mut found = (0..code.len()).filter_map(pair);
+    let first = found.next()?;
+    found.all(|other| other == first).then_some(first)
+}
+
+/// A function's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Offset in the file.
+    pub offset: u64,
+    /// What a probe costs there.
+    pub pace: Pace,
+}
+
+/// How the kernel carries out the instruction that a probe replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It emulates the instruction: some 1 µs for entry and return.
+    Fast,
+    /// It single-steps: some 10 µs in a virtual machine.
+    Slow,
+}
+
+impl Library {
+    /// A path that leads to the file while this process has it open.
+    pub fn place(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
+    }
+
+    /// Functions that a probe would slow down: programs call them often, and their place is slow.
+    pub fn slow(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let slow = self
+            .places
+            .iter()
+            .filter(|(index, entry)| is_slow(**index, entry));
+        slow.map(|(index, _)| FUNCTIONS[*index].symbol)
+    }
+}
+
+/// Whether a probe there slows a program down. A slow place of a function that is called once a job does not.
+pub fn is_slow(function: usize, entry: &Entry) -> bool {
+    entry.pace == Pace::Slow && FUNCTIONS[function].is_frequent()
+}
+
+/// Whether the kernel emulates the first instruction of `code` at a probe, and how many bytes to step over
+/// before it. `endbr64` is stepped over: the kernel would single-step it, and nothing but a jump to the entry
+/// comes before the instruction behind it.
+pub fn entry_of(code: &[u8]) -> (u64, Pace) {
+    const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    let (skip, code) = match code.strip_prefix(&ENDBR64) {
+        Some(rest) => (4, rest),
+        None => (0, code),
+    };
+    let fast = match code {
+        // push; push of r8 to r15; jump; call; no operation.
+        [0x50..=0x57 | 0xeb | 0xe9 | 0xe8 | 0x90, ..] | [0x41, 0x50..=0x57, ..] => true,
+        [0x0f, 0x1f, ..] | [0x66, 0x90, ..] | [0x66, 0x0f, 0x1f, ..] => true,
+        // Conditional jumps.
+        [0x70..=0x7f, ..] | [0x0f, 0x80..=0x8f, ..] => true,
+        _ => false,
+    };
+    (skip, if fast { Pace::Fast } else { Pace::Slow })
+}
+
+/// Files that were looked at, by device and inode: `None` has no NCCL.
+#[derive(Default)]
+pub struct Catalog {
+    files: HashMap<(u64, u64), Option<Rc<Library>>>,
+}
+
+/// A file that a process has mapped as code.
+struct Mapped {
+    /// `START-END` of the mapping.
+    range: String,
+    path: String,
+    inode: u64,
+}
+
+fn mapped(process: u32) -> io::Result<Vec<Mapped>> {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
+    let mut found: Vec<Mapped> = Vec::new();
+    for line in maps.lines() {
+        // 7f00-7f01 r-xp 00000000 08:01 1234   /path with blanks
+        let mut words = line.splitn(6, ' ');
+        let (range, flags) = (words.next(), words.next());
+        let inode = words.nth(2).and_then(|word| word.parse().ok());
+        let path = words.next().map(str::trim_start).unwrap_or_default();
+        let (Some(range), Some(flags), Some(inode)) = (range, flags, inode) else {
+            continue;
+        };
+        let is_code = flags.as_bytes().get(2) == Some(&b'x');
+        if is_code
+            && path.starts_with('/')
+            && found.iter().all(|m| (m.inode, &*m.path) != (inode, path))
+        {
+            found.push(Mapped {
+                range: range.to_owned(),
+                path: path.to_owned(),
+                inode,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file may hold NCCL by its name: most files of a process are none, and reading the symbols of all
+/// of them takes long. A program may link NCCL statically, and so may a library of a framework.
+fn may_have_nccl(mapped: &Mapped, program: &Path) -> bool {
+    let path = mapped
+        .path
+        .strip_suffix(" (deleted)")
+        .unwrap_or(&mapped.path);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let known = [
+        "nccl",
+        "torch_cuda",
+        "mxnet",
+        "tensorflow",
+        "jaxlib",
+        "xla_cuda",
+        "paddle",
+        "vllm",
+    ];
+    known.iter().any(|part| name.contains(part)) || Path::new(path) == program
+}
+
+fn open(process: u32, mapped: &Mapped) -> io::Result<File> {
+    // The file itself, also if it was removed; needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
+    let exact = File::open(format!("/proc/{process}/map_files/{}", mapped.range));
+    exact.or_else(|_| {
+        let path = PathBuf::from(format!("/proc/{process}/root{}", mapped.path));
+        let file = File::open(path)?;
+        match file.metadata()?.ino() == mapped.inode {
+            true => Ok(file),
+            false => Err(io::Error::other("the file was replaced since")),
+        }
+    })
+}
+
+/// The libraries with NCCL that a process has loaded. One by name that defines none of its functions is left
+/// out.
+///
+/// # Errors
+/// If the process is gone, or its mappings may not be read.
+pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>> {
+    let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    let mut libraries: Vec<Rc<Library>> = Vec::new();
+    for mapped in mapped(process)? {
+        if !may_have_nccl(&mapped, &program) {
+            continue;
+        }
+        let Ok(file) = open(process, &mapped) else {
+            continue;
+        };
+        let Ok(meta) = file.metadata() else { continue };
+        let known = catalog.files.entry((meta.dev(), meta.ino()));
+        let library = known.or_insert_with(|| read(file, &mapped.path).map(Rc::new));
+        if let Some(library) = library {
+            if !libraries.iter().any(|other| Rc::ptr_eq(other, library)) {
+                libraries.push(library.clone());
+            }
+        }
+    }
+    Ok(libraries)
+}
+
+/// A file mapped for reading.
+struct Bytes(*mut libc::c_void, usize);
+
+impl Bytes {
+    fn of(file: &File) -> Option<Bytes> {
+        let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
+        // SAFETY: a new private mapping, which replaces none.
+        let mapped = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        (mapped != libc::MAP_FAILED && len > 0).then_some(Bytes(mapped, len))
+    }
+
+    fn get(&self) -> &[u8] {
+        // SAFETY: mapped until this is dropped. Libraries that are in use are not cut: the linker maps them
+        // in the same way.
+        unsafe { std::slice::from_raw_parts(self.0.cast(), self.1) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `of`, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.0, self.1) };
+    }
+}
+
+fn read(file: File, path: &str) -> Option<Library> {
+    let bytes = Bytes::of(&file)?;
+    let elf = object::File::parse(bytes.get()).ok()?;
+    let (mut places, mut code_of) = (BTreeMap::new(), BTreeMap::new());
+    for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
+        let index = match symbol.name() {
+            Ok(name) if symbol.is_definition() && name.starts_with("nccl") => {
+                FUNCTIONS.iter().position(|f| f.symbol == name)
+            }
+            _ => None,
+        };
+        let Some(index) = index else { continue };
+        let Some((offset, code)) = in_file(&elf, symbol.address()) else {
+            continue;
+        };
+        let (skip, pace) = entry_of(code);
+        let offset = offset + skip;
+        if let Kind::Tells(told) = FUNCTIONS[index].kind {
+            let bytes = code.len().min(symbol.size() as usize);
+            code_of.insert(told, code[..bytes].to_vec());
+        }
+        places.entry(index).or_insert(Entry { offset, pace });
+    }
+    let build_id = elf.build_id().ok().flatten().unwrap_or_default();
+    let build_id = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let version = version(&elf);
+    let code = |told| code_of.get(&told).map_or(&[][..], Vec::as_slice);
+    let fields = Fields::of(code(Told::Rank), code(Told::Ranks), code(Told::Device));
+    drop(elf);
+    drop(bytes);
+    let is_nccl = places
+        .keys()
+        .any(|index| FUNCTIONS[*index].symbol == "ncclAllReduce");
+    is_nccl.then(|| Library {
+        file,
+        path: path.to_owned(),
+        build_id,
+        version,
+        places,
+        fields,
+    })
+}
+
+/// Bytes of a function that are looked at, at most.
+const LONGEST: usize = 4096;
+
+/// Where an address of the file's code is in the file, and the bytes there.
+fn in_file<'a>(elf: &object::File<'a>, address: u64) -> Option<(u64, &'a [u8])> {
+    elf.segments().find_map(|segment| {
+        let (offset, len) = segment.file_range();
+        let at = address
+            .checked_sub(segment.address())
+            .filter(|at| *at < len)?;
+        let code = segment.data().ok()?.get(at as usize..)?;
+        Some((offset + at, &code[..code.len().min(LONGEST)]))
+    })
+}
+
+/// NCCL prints its release, so the text is in its constants: `NCCL version 2.32.3+cuda12.9`.
+fn version(elf: &object::File) -> Option<String> {
+    use object::ObjectSection;
+    let data = elf.section_by_name(".rodata")?.data().ok()?;
+    const TEXT: &[u8] = b"NCCL version ";
+    let found = data.windows(TEXT.len()).enumerate();
+    found
+        .filter(|(_, window)| *window == TEXT)
+        .find_map(|(at, _)| {
+            let rest = &data[at + TEXT.len()..];
+            let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+            let text: String = rest
+                .iter()
+                .take(12)
+                .take_while(is_part)
+                .map(|b| *b as char)
+                .collect();
+            (text.split('.').filter(|part| !part.is_empty()).count() == 3).then_some(text)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_emulates_is_fast() {
+        let fast: [&[u8]; 6] = [
+            &[0x55, 0x48],
+            &[0x41, 0x57],
+            &[0x0f, 0x1f, 0x44, 0, 0],
+            &[0xe9, 1, 2, 3, 4],
+            &[0x74, 5],
+            &[0x0f, 0x84, 1, 2, 3, 4],
+        ];
+        for code in fast {
+            assert_eq!(entry_of(code), (0, Pace::Fast), "{code:x?}");
+        }
+        assert_eq!(entry_of(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), (4, Pace::Fast));
+        let slow: [&[u8]; 3] = [&[0x48, 0x89, 0xe5], &[0x85, 0xff], &[]];
+        for code in slow {
+            assert_eq!(entry_of(code).1, Pace::Slow, "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_field_is_in_the_code_of_its_function() {
+        // NCCL 2.32.3: call; mov 0x1206ec(%r13),%eax; xor %ebx,%ebx; mov %eax,(%r14); jmp.
+        let of = |low: u8| {
+            let mut code = vec![
+                0xe8, 0x57, 0x9a, 0xfe, 0xff, 0x41, 0x8b, 0x85, low, 0x06, 0x12, 0x00,
+            ];
+            code.extend([0x31, 0xdb, 0x41, 0x89, 0x06, 0xe9, 0xb2, 0xfd, 0xff, 0xff]);
+            code
+        };
+        let expected = Fields {
+            rank: 0x1206e8,
+            nranks: 0x1206ec,
+            device: Some(0x1206f0),
+        };
+        assert_eq!(Fields::of(&of(0xe8), &of(0xec), &of(0xf0)), Some(expected));
+        let without = Fields {
+            device: None,
+            ..expected
+        };
+        assert_eq!(Fields::of(&of(0xe8), &of(0xec), &[]), Some(without));
+        // No neighbours; two pairs that differ; the value goes elsewhere; nothing.
+        assert_eq!(Fields::of(&of(0xe8), &of(0xf0), &[]), None);
+        assert_eq!(loaded(&[of(0xe8), of(0xec)].concat()), None);
+        let mut other = of(0xe8);
+        other[16] = 0x0e;
+        assert_eq!(loaded(&other), None);
+        assert_eq!(loaded(&[]), None);
+        for cut in 0..of(0).len() {
+            let _ = loaded(&of(0xe8)[..cut]);
+        }
+    }
+
+    #[test]
+    fn this_process_has_no_nccl() {
+        let found = find(std::process::id(), &mut Catalog::default()).expect("mappings");
+        assert!(found.is_empty());
+    }
+}

@@ -1,0 +1,206 @@
+//! Processes from outside: who runs, who is whose child, and what a process says of itself in `/proc`.
+//!
+//! Rule: a pid alone names nobody. Who is watched is known by pid and start.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+
+/// The pid name space of the machine itself, which sees those of all containers.
+const MACHINE: u64 = 0xefff_fffc;
+
+/// Whether this process numbers processes as the machine does, which is how the kernel's events number them.
+pub fn sees_all() -> bool {
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|meta| meta.ino() == MACHINE)
+}
+
+/// Parent and start of a process, fields 4 and 22 of `/proc/PID/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Its parent.
+    pub parent: u32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
+    /// It has ended, and its parent has not asked for its status yet.
+    pub ended: bool,
+}
+
+/// Reads it; `None` if there is no such process.
+pub fn stat(process: u32) -> Option<Stat> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The command name may hold blanks; fields are counted from the parenthesis that closes it.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    Some(Stat {
+        ended: matches!(*fields.first()?, "Z" | "X"),
+        parent: fields.get(1)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// All processes that are seen from here, with their parents.
+pub fn all() -> HashMap<u32, u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| Some((pid, stat(pid)?.parent)))
+        .collect()
+}
+
+/// Those of `all` that are among `roots`, or descend from one.
+pub fn below(all: &HashMap<u32, u32>, roots: &[u32]) -> Vec<u32> {
+    let is_below = |pid: &u32| {
+        let mut at = *pid;
+        // As many steps as there are processes end any circle.
+        for _ in 0..=all.len() {
+            if roots.contains(&at) {
+                return true;
+            }
+            match all.get(&at) {
+                Some(parent) => at = *parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    let mut found: Vec<u32> = all.keys().copied().filter(is_below).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The environment with which a process was started.
+pub fn environment(process: u32) -> HashMap<String, String> {
+    let bytes = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let pairs = text.split('\0').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+}
+
+const RANK: [&str; 6] = [
+    "RANK",
+    "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "PMIX_RANK",
+    "FLUX_TASK_RANK",
+];
+
+/// Names of facts, and the variables of launchers that say them.
+const SAID: [(&str, &[&str]); 3] = [
+    (
+        "world_size",
+        &[
+            "WORLD_SIZE",
+            "SLURM_NTASKS",
+            "OMPI_COMM_WORLD_SIZE",
+            "PMI_SIZE",
+            "FLUX_JOB_SIZE",
+        ],
+    ),
+    (
+        "local_rank",
+        &[
+            "LOCAL_RANK",
+            "SLURM_LOCALID",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+            "FLUX_TASK_LOCAL_ID",
+        ],
+    ),
+    (
+        "job",
+        &[
+            "SLURM_JOB_ID",
+            "PBS_JOBID",
+            "LSB_JOBID",
+            "FLUX_JOB_ID",
+            "TORCHELASTIC_RUN_ID",
+        ],
+    ),
+];
+
+/// The rank that a launcher gave a process.
+pub fn rank(environment: &HashMap<String, String>) -> Option<String> {
+    let said = RANK.iter().find_map(|name| environment.get(*name))?;
+    let fits = !said.is_empty() && said.len() < 12 && said.bytes().all(|b| b.is_ascii_digit());
+    fits.then(|| said.clone())
+}
+
+/// The lines of the Process block that come from `/proc`, and the process's own number of itself.
+pub fn facts(process: u32, start: u64) -> (String, u32) {
+    let mut lines = String::new();
+    let mut line = |key: &str, value: &str| {
+        let clean = |c: char| if c == '\n' || c == '\r' { ' ' } else { c };
+        let value: String = value.chars().map(clean).take(400).collect();
+        let _ = writeln!(lines, "{key}={value}");
+    };
+    let environment = environment(process);
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let namespace = std::fs::metadata(format!("/proc/{process}/ns/pid")).map_or(0, |m| m.ino());
+    let pid = own_number(process);
+    line("ncclscope", env!("CARGO_PKG_VERSION"));
+    line("host", &capture::left::host().unwrap_or_default());
+    line("boot_id", boot_id.unwrap_or_default().trim());
+    line("pid", &pid.to_string());
+    line("pid_start", &start.to_string());
+    line("pid_namespace", &namespace.to_string());
+    for (key, names) in SAID {
+        if let Some(value) = names.iter().find_map(|name| environment.get(*name)) {
+            line(key, value);
+        }
+    }
+    if let Some(rank) = rank(&environment) {
+        line("rank", &rank);
+    }
+    let command = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).replace('\0', " ");
+    line("command", command.trim());
+    let mut variables: Vec<_> = environment
+        .iter()
+        .filter(|(k, _)| k.starts_with("NCCL"))
+        .collect();
+    variables.sort();
+    for (name, value) in variables {
+        line(&format!("env.{name}"), value);
+    }
+    (lines, pid)
+}
+
+/// How a process numbers itself, in the innermost name space that it is in.
+fn own_number(process: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let last = numbers.and_then(|numbers| numbers.split_ascii_whitespace().last());
+    last.and_then(|number| number.parse().ok())
+        .unwrap_or(process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descendants_are_found_and_a_circle_ends() {
+        let all = HashMap::from([(1, 0), (5, 1), (6, 5), (7, 6), (8, 1), (9, 10), (10, 9)]);
+        assert_eq!(below(&all, &[5]), [5, 6, 7]);
+        assert_eq!(below(&all, &[9]), [9, 10]);
+        assert_eq!(below(&all, &[4]), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn a_process_says_who_it_is() {
+        let me = std::process::id();
+        let stat = stat(me).expect("this process");
+        assert!(!stat.ended && stat.start > 0 && stat.parent > 0);
+        let (lines, pid) = facts(me, stat.start);
+        assert_eq!(pid, me);
+        assert!(lines.contains(&format!("pid={me}\n")) && lines.contains("command="));
+        assert!(all().contains_key(&me));
+    }
+
+    #[test]
+    fn ranks_are_numbers() {
+        let of = |value: &str| rank(&HashMap::from([("RANK".to_owned(), value.to_owned())]));
+        assert_eq!(
+            (of("3").as_deref(), of("x3"), of("")),
+            (Some("3"), None, None)
+        );
+    }
+}

@@ -1,0 +1,405 @@
+//! `ncclscope attach`: records NCCL calls of processes that already run, from outside.
+//!
+//! Rule: whatever ends it (the time, Ctrl-C, the job's end), the probes go and the capture is whole.
+
+use crate::run::folder::Folder;
+use crate::run::launcher::Launcher;
+use ::attach::probes::Refusal;
+use ::attach::{Options, Seen, Session, Summary, Targets, Way};
+use anyhow::bail;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Record NCCL calls of processes that already run, from outside
+///
+/// The processes go on without a restart and without a change. Their descendants are recorded too, so the
+/// PID of torchrun is enough:
+///
+///   sudo ncclscope attach 4711 --for 30s -o DIR
+///   sudo ncclscope attach --all
+///
+/// Each call is recorded with its times on the host, its thread, communicator, size, datatype and return
+/// code. What only NCCL and the GPU know is not seen from outside: GPU times, algorithms, launches of CUDA
+/// graphs.
+///
+/// It needs CAP_BPF and CAP_PERFMON (Linux 6.6 or newer), or CAP_SYS_ADMIN (5.15 or newer), on x86-64.
+/// `ncclscope doctor` says beforehand if it can work here.
+///
+/// Exit status: 0 calls were recorded, 1 there were none, 2 it can't work here.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Processes to record, with their descendants
+    #[arg(value_name = "PID", required_unless_present = "all")]
+    pids: Vec<u32>,
+
+    /// Record every process of this machine that has NCCL, also those that start later
+    #[arg(long, conflicts_with = "pids")]
+    all: bool,
+
+    /// End after this time, such as 30s; else at Ctrl-C, or when the processes have ended
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+
+    /// Folder of the capture
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Memory between kernel and ncclscope, such as 64MiB
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = buffer)]
+    buffer: usize,
+
+    /// Also probe functions where the kernel must single-step (some 10 µs a call)
+    #[arg(long)]
+    slow: bool,
+
+    /// Print the summary as JSON (ncclscope.attach/1)
+    #[arg(long)]
+    json: bool,
+
+    /// How probes are set; else the best way that works
+    #[arg(long, value_name = "WAY", hide = true)]
+    probes: Option<Probing>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Probing {
+    Multi,
+    Perf,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let nanos = units::nanos(text, Some(1e9)).filter(|nanos| *nanos > 0.0 && *nanos < 1e18);
+    let nanos = nanos.ok_or("expected a time such as 30s or 5m")?;
+    Ok(Duration::from_nanos(nanos as u64))
+}
+
+fn buffer(text: &str) -> Result<usize, String> {
+    let bytes = units::bytes(text).ok_or("expected a size such as 64MiB")?;
+    match bytes {
+        0x10000..=0x4000_0000 => Ok((bytes as usize).next_power_of_two()),
+        _ => Err("expected a size from 64KiB to 1GiB".into()),
+    }
+}
+
+/// Set by the first signal that asks to end.
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn asked(_: i32) {
+    ASKED.store(true, Relaxed);
+}
+
+/// The error for a machine on which nothing can be attached.
+pub fn refused(refusal: &Refusal) -> String {
+    format!(
+        "{refusal}\n  hint: {}\n  hint: {}",
+        refusal.way_out(),
+        Refusal::INSTEAD
+    )
+}
+
+/// Records.
+pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    for pid in &args.pids {
+        if ::attach::processes::stat(*pid).is_none_or(|stat| stat.ended) {
+            bail!(
+                "there is no process {pid}\n  hint: `pgrep -af train.py` finds it; in a container, numbers \
+                 differ from the machine's"
+            );
+        }
+    }
+    let command: Vec<_> = std::env::args_os().collect();
+    let mut folder = Folder::prepare(args.output.as_deref(), None, Launcher::Local, &command)?;
+    let options = Options {
+        targets: match args.all {
+            true => Targets::All,
+            false => Targets::Trees(args.pids.clone()),
+        },
+        folder: folder.path.clone(),
+        ring_bytes: args.buffer,
+        slow: args.slow,
+        way: args.probes.map(|way| match way {
+            Probing::Multi => Way::Multi,
+            Probing::Perf => Way::Perf,
+        }),
+    };
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler only stores to an atomic.
+        unsafe { libc::signal(signal, asked as *const () as libc::sighandler_t) };
+    }
+    let mut session = match Session::start(options) {
+        Ok(session) => session,
+        Err(refusal) => {
+            folder.abandon();
+            bail!(refused(&refusal));
+        }
+    };
+    let end = args.time.map(|time| Instant::now() + time);
+    let mut told = Told::default();
+    session.run(|session| {
+        told.tell(session);
+        ASKED.load(Relaxed) || end.is_some_and(|end| Instant::now() >= end)
+    });
+    told.tell(&mut session);
+    let summary = session.finish();
+    let calls: u64 = summary.processes.iter().map(|p| p.counts.all()).sum();
+    let shown = folder.shown.clone();
+    if summary.processes.is_empty() {
+        folder.abandon();
+    } else if let Err(error) = folder.end(0) {
+        tell!("warning: `{}/capture.json`: {error}", shown.display());
+    }
+    let next = format!("ncclscope report {}", shown.display());
+    let text = match args.json {
+        true => {
+            serde_json::to_string_pretty(&to_json(&summary, &shown.display().to_string()))? + "\n"
+        }
+        false => page(&summary, &next),
+    };
+    crate::report::print(|out| std::io::Write::write_all(out, text.as_bytes()))?;
+    Ok(ExitCode::from(u8::from(calls == 0)))
+}
+
+/// What was said so far.
+#[derive(Default)]
+struct Told {
+    processes: Vec<u32>,
+    libraries: usize,
+    cost: bool,
+    waits: bool,
+}
+
+impl Told {
+    fn tell(&mut self, session: &mut Session) {
+        for trouble in session.troubles() {
+            tell!("warning: {trouble}");
+        }
+        for library in session.libraries().iter().skip(self.libraries) {
+            let version = library.version.as_deref().unwrap_or("of unknown release");
+            tell!(
+                "NCCL {version}: {} functions of `{}`",
+                library.functions,
+                library.path
+            );
+            if !library.slow.is_empty() {
+                tell!(
+                    "warning: not recorded, because a probe there costs some 10 µs a call: {} (--slow \
+                     records them)",
+                    library.slow.join(", ")
+                );
+            }
+        }
+        self.libraries = session.libraries().len();
+        let seen: Vec<(u32, Option<String>)> = session
+            .watched()
+            .map(|seen| (seen.pid, seen.rank.clone()))
+            .collect();
+        for (pid, rank) in seen {
+            if !self.processes.contains(&pid) {
+                self.processes.push(pid);
+                let rank = rank.map_or(String::new(), |rank| format!(" (rank {rank})"));
+                tell!("recording process {pid}{rank}");
+            }
+        }
+        if let (false, Some(ns)) = (self.cost, session.ns_per_call()) {
+            self.cost = true;
+            tell!(
+                "a recorded call costs {:.2} µs here, measured just now",
+                ns / 1e3
+            );
+        }
+        if self.processes.is_empty() && !self.waits {
+            self.waits = true;
+            tell!("no process has NCCL loaded yet; waiting");
+        }
+    }
+}
+
+/// What the probes cost a process: its time in them, and the share of the time that the session took.
+fn cost(seen: &Seen, summary: &Summary) -> Option<(f64, f64)> {
+    // Entry and return are two events.
+    let seconds = seen.counts.events as f64 / 2.0 * summary.ns_per_call? / 1e9;
+    Some((seconds, seconds / summary.seconds.max(1e-9)))
+}
+
+fn lost(seen: &Seen) -> u64 {
+    seen.losses.entries
+}
+
+fn page(summary: &Summary, next: &str) -> String {
+    use std::fmt::Write;
+    let mut page = String::new();
+    let calls: u64 = summary.processes.iter().map(|p| p.counts.all()).sum();
+    let lost_calls: u64 = summary.processes.iter().map(lost).sum();
+    let returns: u64 = summary.processes.iter().map(|p| p.losses.returns).sum();
+    let plural = if summary.processes.len() == 1 {
+        "process"
+    } else {
+        "processes"
+    };
+    let loss = match (lost_calls, returns) {
+        (0, 0) => "none lost".to_owned(),
+        (calls, 0) => format!("{calls} lost"),
+        (calls, returns) => format!("{calls} lost, and {returns} returns"),
+    };
+    let _ = writeln!(
+        page,
+        "Recorded {calls} calls of {} {plural} in {:.1} s, {loss}.",
+        summary.processes.len(),
+        summary.seconds
+    );
+    if lost_calls + returns > 0 {
+        let _ = writeln!(page, "The ring was full: a larger --buffer has more room.");
+    }
+    if summary.unseen > 0 {
+        let _ = writeln!(
+            page,
+            "{} events came from processes that ended before they could be looked at.",
+            summary.unseen
+        );
+    }
+    if let Some(error) = &summary.write_error {
+        let _ = writeln!(page, "Not all was written: {error}.");
+    }
+    if !summary.processes.is_empty() {
+        let _ = writeln!(page, "\nCalls by process, function and thread");
+        let _ = writeln!(
+            page,
+            "{:>8} {:>5}  {:<24} {:>8} {:>10}",
+            "process", "rank", "function", "thread", "calls"
+        );
+    }
+    for seen in &summary.processes {
+        for ((function, thread), calls) in &seen.counts.calls {
+            let rank = seen.rank.as_deref().unwrap_or("-");
+            let _ = writeln!(
+                page,
+                "{:>8} {rank:>5}  {function:<24} {thread:>8} {calls:>10}",
+                seen.pid
+            );
+        }
+    }
+    let _ = writeln!(page);
+    let mut failed: BTreeMap<i32, u64> = BTreeMap::new();
+    for (code, calls) in summary.processes.iter().flat_map(|p| &p.counts.failed) {
+        *failed.entry(*code).or_insert(0) += calls;
+    }
+    for (code, calls) in &failed {
+        let _ = writeln!(page, "{calls} calls returned {}.", code_name(*code));
+    }
+    let open: usize = summary.processes.iter().map(|p| p.open).sum();
+    if open > 0 {
+        let had = if open == 1 { "call had" } else { "calls had" };
+        let _ = writeln!(
+            page,
+            "{open} {had} not returned. `ncclscope hang` says which."
+        );
+    }
+    let costs = summary
+        .processes
+        .iter()
+        .filter_map(|seen| cost(seen, summary));
+    let dearest = costs.max_by(|a, b| a.0.total_cmp(&b.0));
+    if let (Some((seconds, share)), Some(ns)) = (dearest, summary.ns_per_call) {
+        let _ = writeln!(
+            page,
+            "Cost: {:.2} µs a call, at most {:.3} s of a process's time ({:.2} %).",
+            ns / 1e3,
+            seconds,
+            share * 100.0
+        );
+    }
+    if !summary.processes.is_empty() {
+        let _ = writeln!(page, "Next: {next}");
+    } else {
+        let _ = writeln!(
+            page,
+            "No process called NCCL from a library that is known. Next: ncclscope doctor"
+        );
+    }
+    page
+}
+
+/// NCCL's name of a return code.
+fn code_name(code: i32) -> String {
+    let names = [
+        "ncclSuccess",
+        "ncclUnhandledCudaError",
+        "ncclSystemError",
+        "ncclInternalError",
+        "ncclInvalidArgument",
+        "ncclInvalidUsage",
+        "ncclRemoteError",
+        "ncclInProgress",
+        "ncclTimeout",
+    ];
+    let name = usize::try_from(code).ok().and_then(|code| names.get(code));
+    name.map_or_else(|| format!("code {code}"), |name| format!("{name} ({code})"))
+}
+
+fn to_json(summary: &Summary, capture: &str) -> Value {
+    let processes: Vec<Value> = summary
+        .processes
+        .iter()
+        .map(|seen| {
+            let calls: Vec<Value> = seen
+                .counts
+                .calls
+                .iter()
+                .map(|((function, thread), calls)| {
+                    json!({"function": function, "thread": thread, "calls": calls})
+                })
+                .collect();
+            let failed: serde_json::Map<String, Value> = seen
+                .counts
+                .failed
+                .iter()
+                .map(|(code, n)| (code.to_string(), json!(n)))
+                .collect();
+            let cost = cost(seen, summary);
+            json!({
+                "pid": seen.pid,
+                "rank": seen.rank,
+                "trace": seen.trace.display().to_string(),
+                "calls": calls,
+                "failed": failed,
+                "open": seen.open,
+                "lost": seen.losses.entries,
+                "lost_returns": seen.losses.returns,
+                "unreturned": seen.counts.unreturned,
+                "begun_before": seen.counts.begun_before,
+                "ended": seen.ended,
+                "cost_s": cost.map(|(seconds, _)| seconds),
+                "cost_share": cost.map(|(_, share)| share),
+            })
+        })
+        .collect();
+    let libraries: Vec<Value> = summary
+        .libraries
+        .iter()
+        .map(|library| {
+            json!({
+                "path": library.path,
+                "build_id": library.build_id,
+                "nccl": library.version,
+                "functions": library.functions,
+                "slow": library.slow,
+            })
+        })
+        .collect();
+    json!({
+        "schema": "ncclscope.attach/1",
+        "capture": capture,
+        "seconds": summary.seconds,
+        "probes": match summary.way { Way::Multi => "uprobe_multi", Way::Perf => "perf" },
+        "ns_per_call": summary.ns_per_call,
+        "unseen_events": summary.unseen,
+        "write_error": summary.write_error,
+        "libraries": libraries,
+        "processes": processes,
+    })
+}

@@ -1,0 +1,70 @@
+//! Whether `ncclscope attach` can work here: asked by loading its programs, which changes nothing.
+//!
+//! Rule: that it can't is no fault of the machine. Most users record with `run` and never need it.
+
+use super::{Check, Checks, Status};
+use ::attach::probes::{Probes, Refusal};
+use ::attach::Way;
+
+/// The smallest ring, for the time of the check.
+const RING: usize = 64 << 10;
+
+/// The check.
+pub fn checks() -> Vec<Check> {
+    of(Probes::new(RING, None).map(|mut probes| {
+        let ns = ::attach::cost::measure(&mut probes);
+        (probes.way, ns)
+    }))
+}
+
+fn of(found: Result<(Way, Option<f64>), Refusal>) -> Vec<Check> {
+    let mut checks = Checks::new("Attach");
+    match found {
+        Ok((way, ns)) => {
+            let way = match way {
+                Way::Multi => "uprobe_multi",
+                Way::Perf => "perf events, which slow all processes that share the library",
+            };
+            let cost = ns.map_or(String::new(), |ns| {
+                format!("; a recorded call costs {:.2} µs", ns / 1e3)
+            });
+            checks.ok(
+                "attach",
+                format!("`ncclscope attach` works here, by {way}{cost}"),
+            );
+        }
+        Err(refusal) => checks.add(
+            "attach",
+            Status::Ok,
+            format!("not here, and `ncclscope run` needs none of it: {refusal}"),
+            Some(refusal.way_out().to_owned()),
+        ),
+    }
+    checks.list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_says_what_helps_and_fails_no_check() {
+        let refusals = [
+            Refusal::Processor,
+            Refusal::Gvisor,
+            Refusal::Kernel("system call `bpf`".into()),
+            Refusal::Old("5.4.0".into()),
+            Refusal::Lockdown,
+            Refusal::Privileges("CAP_BPF missing".into()),
+            Refusal::Other("no space".into()),
+        ];
+        for refusal in refusals {
+            let check = of(Err(refusal.clone())).remove(0);
+            assert_eq!((check.name, check.status), ("attach", Status::Ok));
+            assert!(check.finding.contains(&refusal.to_string()));
+            assert_eq!(check.remedy.as_deref(), Some(refusal.way_out()));
+        }
+        let check = of(Ok((Way::Multi, Some(1240.0)))).remove(0);
+        assert!(check.finding.contains("1.24 µs"), "{}", check.finding);
+    }
+}

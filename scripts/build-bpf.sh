@@ -1,0 +1,26 @@
+#!/bin/sh
+# Builds crates/attach/bpf/calls.bpf.o from calls.bpf.c: scripts/build-bpf.sh [--check]
+#
+# The object is in the repository, so that nobody needs a compiler for BPF. With --check, it is built anew
+# and compared byte by byte. The compiler is zig of the package ziglang in one fixed version, so that the
+# bytes are the same everywhere. ZIG names another command, for example "python3 -m ziglang".
+set -eu
+cd "$(dirname "$0")/../crates/attach/bpf"
+zig=${ZIG:-../../../.tools/venv/bin/python -m ziglang}
+wanted=0.17.0
+found=$($zig version 2>/dev/null || true)
+if [ "$found" != "$wanted" ]; then
+    echo "build-bpf: needs zig $wanted, found '${found:-none}'" >&2
+    echo "  hint: pip install ziglang==$wanted, then ZIG='python -m ziglang' $0" >&2
+    exit 2
+fi
+object=$(mktemp)
+trap 'rm -f "$object"' EXIT
+# The same name as seen from the same folder: the object holds both.
+$zig cc -target bpfel-freestanding -O2 -g0 -fno-stack-protector -fno-asynchronous-unwind-tables \
+    -fno-unwind-tables -Wall -Werror -c calls.bpf.c -o "$object"
+if [ "${1:-}" = --check ]; then
+    cmp "$object" calls.bpf.o && echo "calls.bpf.o is what calls.bpf.c gives"
+else
+    cp "$object" calls.bpf.o
+fi
