@@ -12,6 +12,7 @@
 pub mod announced;
 pub mod bench;
 pub mod check;
+mod choosing;
 mod control;
 pub mod event;
 mod fault;

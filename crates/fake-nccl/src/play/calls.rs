@@ -36,7 +36,14 @@ impl Driver<'_> {
         tasks
     }
 
+    /// The calls, with what NCCL chooses for them.
+    pub(super) fn chosen(&mut self, calls: &[Call]) -> Vec<Call> {
+        let script = &self.job.script;
+        self.chooser.group(script, calls, |_, _| None)
+    }
+
     pub(super) fn group(&mut self, calls: &[Call], explicit: bool, who: &[bool]) -> Flow {
+        let calls = &self.chosen(calls);
         self.schedule.group(who, calls);
         let tasks = self.tasks(calls, true);
         if tasks.is_empty() {

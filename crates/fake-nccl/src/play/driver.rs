@@ -2,6 +2,7 @@
 
 use super::cuda::{Graph, HostCallbacks};
 use super::job::Job;
+use crate::choosing::Chooser;
 use crate::gpu;
 use crate::nccl::{Launcher, Timeline};
 use crate::schedule::Schedule;
@@ -17,6 +18,7 @@ pub(super) struct Driver<'j> {
     pub(super) open: HashMap<(usize, usize), usize>,
     pub(super) graphs: HashMap<usize, Graph>,
     pub(super) host_callbacks: HostCallbacks,
+    pub(super) chooser: Chooser,
     pub(super) fault_seed: u64,
 }
 
@@ -37,6 +39,7 @@ impl<'j> Driver<'j> {
             open: HashMap::new(),
             graphs: HashMap::new(),
             host_callbacks: HostCallbacks::default(),
+            chooser: Chooser::new(&job.script, |name| std::env::var(name).ok()),
             fault_seed: 0,
         }
     }
