@@ -2,15 +2,16 @@
 //!
 //! A [`Chooser`] belongs to one thread of a process. For each collective of which the script names no
 //! protocol it takes one of the script's `choice`s: those that `NCCL_ALGO` and `NCCL_PROTO` leave, and of
-//! these the cheapest. By NCCL's own estimate that is the first. The call then takes the choice's factor times
-//! its time, and `noise` spreads it.
+//! these the cheapest. By NCCL's own estimate that is the first. The call then takes the choice's factor
+//! times its time, and `noise` spreads it.
 //!
 //! Rule: every process of a job comes to the same choices and the same noise, because each follows all ranks.
 //! Noise depends on the seed (`FAKE_NCCL_SEED`) and on the number of the call, and on nothing else.
 
+use crate::event::Text;
 use crate::hash::mix;
 use crate::schedule::time;
-use crate::script::{Call, Choice, Path, Script};
+use crate::script::{Call, Choice, Op, Path, Script};
 
 /// The variable that has the seed of a play's noise.
 pub const SEED: &str = "FAKE_NCCL_SEED";
@@ -59,8 +60,18 @@ impl Chooser {
             if script.choices.is_empty() || !is_open {
                 continue;
             }
-            let first = self.left.iter().position(|left| *left);
-            let index = choose(&self.left, call).or(first).unwrap_or(0);
+            let runs = |index: &usize| runs(script.choices[*index].algo, call.op);
+            let mut left = self.left.clone();
+            for (index, left) in left.iter_mut().enumerate() {
+                *left &= runs(&index);
+            }
+            if !left.contains(&true) {
+                left = (0..left.len()).map(|index| runs(&index)).collect();
+            }
+            let first = left.iter().position(|left| *left);
+            let Some(index) = choose(&left, call).or(first) else {
+                continue;
+            };
             let choice = script.choices[index];
             let noise = 1.0 + script.noise * normal(self.seed, self.calls);
             let members = &script.comms[call.comm].instances[0].members;
@@ -85,6 +96,16 @@ fn allows(value: Option<&str>, name: &str) -> bool {
     list.split(',').any(|one| plain(one) == plain(name)) != except
 }
 
+/// Whether NCCL has a collective by an algorithm.
+fn runs(algorithm: Text, op: Op) -> bool {
+    match algorithm.to_bytes() {
+        b"RING" => true,
+        b"PAT" => matches!(op, Op::AllGather | Op::ReduceScatter),
+        b"NVLS" | b"COLLNET_DIRECT" => !matches!(op, Op::Broadcast | Op::Reduce),
+        _ => op == Op::AllReduce,
+    }
+}
+
 /// A number from a normal distribution around 0, by seed and place (Box and Muller).
 fn normal(seed: u64, place: u64) -> f64 {
     let uniform = |of: u64| (mix(seed, of) >> 11) as f64 / (1u64 << 53) as f64;
@@ -106,6 +127,18 @@ mod tests {
             Some(Statement::Group { calls, .. }) => calls[0],
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_nccl_lacks_is_not_chosen() {
+        let job = JOB.replace("all_reduce", "all_gather");
+        let script = Script::parse(&job).expect("a script");
+        let tree = |name: &str| (name == "NCCL_ALGO").then(|| "Tree".to_owned());
+        let calls = Chooser::new(&script, tree).group(&script, &[call(&script)], |left, _| {
+            assert_eq!(left, [true, true, false]);
+            None
+        });
+        assert_eq!(calls[0].algo, c"RING");
     }
 
     fn made(env: &[(&str, &str)]) -> (String, u64) {
