@@ -248,6 +248,11 @@ pub struct OfRuns {
 /// The mean of independent runs, by Student's t; `None` below two runs. Unlike a [`Mean`], it has in it what
 /// differs from start to start.
 pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
+    of_runs_at(values, CONFIDENCE)
+}
+
+/// As [`of_runs`], with an interval that is this sure.
+fn of_runs_at(values: &[f64], confidence: f64) -> Option<OfRuns> {
     let n = values.len() as f64;
     if values.len() < 2 {
         return None;
@@ -255,7 +260,7 @@ pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
     let error = (squares / (n - 1.0) / n).sqrt();
-    let t = freedom_t(n - 1.0).inverse_cdf(0.5 + CONFIDENCE / 2.0);
+    let t = freedom_t(n - 1.0).inverse_cdf(0.5 + confidence / 2.0);
     Some(OfRuns {
         mean,
         low: mean - t * error,
@@ -267,8 +272,13 @@ pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
 /// Fleming and J. J. Wallace, "How not to lie with statistics: the correct way to summarize benchmark
 /// results", Communications of the ACM 29(3), 1986).
 pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
+    ratio_of_runs_at(ratios, CONFIDENCE)
+}
+
+/// As [`ratio_of_runs`], with an interval that is this sure.
+pub fn ratio_of_runs_at(ratios: &[f64], confidence: f64) -> Option<OfRuns> {
     let logarithms: Vec<f64> = ratios.iter().map(|r| r.ln()).collect();
-    let logarithm = of_runs(&logarithms)?;
+    let logarithm = of_runs_at(&logarithms, confidence)?;
     Some(OfRuns {
         mean: logarithm.mean.exp(),
         low: logarithm.low.exp(),
@@ -278,7 +288,12 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
 
 /// Half of a 95 % interval, in standard errors with so many degrees of freedom.
 pub(crate) fn student(freedom: f64) -> f64 {
-    freedom_t(freedom.max(1.0)).inverse_cdf(0.5 + CONFIDENCE / 2.0)
+    student_at(freedom, CONFIDENCE)
+}
+
+/// As [`student`], of an interval that is this sure.
+pub(crate) fn student_at(freedom: f64, confidence: f64) -> f64 {
+    freedom_t(freedom.max(1.0)).inverse_cdf(0.5 + confidence / 2.0)
 }
 
 fn freedom_t(freedom: f64) -> StudentsT {
@@ -322,7 +337,7 @@ mod tests {
     use crate::fixtures::Random;
 
     impl Random {
-        fn normal(&mut self) -> f64 {
+        pub(crate) fn normal(&mut self) -> f64 {
             (-2.0 * (1.0 - self.uniform()).ln()).sqrt()
                 * (self.uniform() * std::f64::consts::TAU).cos()
         }

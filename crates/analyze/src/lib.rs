@@ -58,6 +58,7 @@ pub mod stream_waits;
 pub mod streams;
 pub mod summary;
 pub mod timeline;
+pub mod tune;
 pub mod warmup;
 pub mod words;
 
