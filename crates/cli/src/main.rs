@@ -32,6 +32,7 @@ mod run;
 mod shell;
 mod startup;
 mod topo;
+mod tune;
 mod view;
 
 /// Find the rank, GPU or network link that your distributed job waits for.
@@ -56,6 +57,7 @@ enum Verb {
     Export(export::Args),
     Model(model::Args),
     Estimate(estimate::Args),
+    Tune(Box<tune::Args>),
     Judge(Box<judge::Args>),
     Collect(collect::Args),
     Bench(Box<bench::Args>),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Verb::Export(args) => export::main(args),
         Verb::Model(args) => model::main(args),
         Verb::Estimate(args) => estimate::main(args),
+        Verb::Tune(args) => tune::main(*args),
         Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),
         Verb::Bench(args) => bench::main(*args),
