@@ -32,6 +32,7 @@ pub mod replay;
 pub mod schedule;
 pub mod script;
 pub mod stuck;
+mod tuner;
 
 pub use play::play;
 pub use processes::Options;

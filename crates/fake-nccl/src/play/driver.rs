@@ -6,6 +6,7 @@ use crate::choosing::Chooser;
 use crate::gpu;
 use crate::nccl::{Launcher, Timeline};
 use crate::schedule::Schedule;
+use crate::tuner::Context;
 use std::collections::HashMap;
 
 /// One thread of the job, and the ranks that it drives. Its functions are in files by subject.
@@ -19,6 +20,8 @@ pub(super) struct Driver<'j> {
     pub(super) graphs: HashMap<usize, Graph>,
     pub(super) host_callbacks: HostCallbacks,
     pub(super) chooser: Chooser,
+    /// By script communicator and rank: what the tuner gave.
+    pub(super) tuned: HashMap<(usize, usize), Context>,
     pub(super) fault_seed: u64,
 }
 
@@ -40,6 +43,7 @@ impl<'j> Driver<'j> {
             graphs: HashMap::new(),
             host_callbacks: HostCallbacks::default(),
             chooser: Chooser::new(&job.script, |name| std::env::var(name).ok()),
+            tuned: HashMap::new(),
             fault_seed: 0,
         }
     }

@@ -21,7 +21,7 @@ impl<'j> Driver<'j> {
             match statement {
                 Statement::Group { calls, explicit } => {
                     // A choice is made at the capture, and stays for every replay.
-                    let calls = self.chosen(calls);
+                    let calls = self.chosen(calls, who);
                     self.schedule.capture(who, &calls);
                     let tasks = self.tasks(&calls, false);
                     let explicit = *explicit || self.mine.len() > 1;
