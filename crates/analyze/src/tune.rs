@@ -17,6 +17,8 @@
 //! Rule: an arm is faster only if its whole interval lies below 1. An arm that NCCL did not obey, or that is
 //! what NCCL does by itself, is no arm to judge.
 
+pub mod blocks;
+
 use crate::interval::{of_runs, ratio_of_runs_at, CONFIDENCE};
 use crate::Report;
 use serde::Serialize;
