@@ -9,6 +9,9 @@
 //! their interval. Nothing is assumed of how noisy an arm is: each is held against the default by its own
 //! ratios only.
 //!
+//! From [`MANY`] rounds on, the middle three fifths of the ratios count (a trimmed mean), because a run that
+//! long has moments in which something else happened.
+//!
 //! With k arms to judge, k intervals have k chances to be wrong. Each is therefore at 1 - 0.05 / k
 //! (Bonferroni's inequality; O. J. Dunn, "Multiple comparisons among means", Journal of the American
 //! Statistical Association 56, 1961). All of them together are right with 95 %, in whatever order they come.
@@ -19,7 +22,7 @@
 
 pub mod blocks;
 
-use crate::interval::{of_runs, ratio_of_runs_at, CONFIDENCE};
+use crate::interval::{of_runs_at, trimmed_at, OfRuns, CONFIDENCE};
 use crate::Report;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +30,8 @@ use tables::Capture;
 
 /// The arm that everything is held against.
 pub const DEFAULT: usize = 0;
+/// From so many rounds on, values that are far off are left out.
+const MANY: usize = 10;
 /// No more rounds than this are worth proposing.
 const MOST_ROUNDS: u64 = 200;
 
@@ -75,7 +80,7 @@ pub struct Ranked {
     pub arm: usize,
     /// Its trials.
     pub trials: u64,
-    /// Their mean.
+    /// Their mean; from ten on, of the middle three fifths.
     pub mean_us: Option<f64>,
     /// Ends of the mean's own 95 % interval; null below two trials.
     pub low_us: Option<f64>,
@@ -133,12 +138,15 @@ pub fn rank(judged: &[bool], trials: &[Trial]) -> Ranking {
             let against = (arm != DEFAULT).then(|| against(&times, arm, DEFAULT, comparisons));
             let against = against.flatten();
             let values: Vec<f64> = times[arm].values().copied().collect();
-            let of = of_runs(&values);
+            let of = middle(&values, CONFIDENCE);
             let sum: f64 = values.iter().sum();
             Ranked {
                 arm,
                 trials: values.len() as u64,
-                mean_us: (!values.is_empty()).then(|| sum / values.len() as f64),
+                mean_us: match of {
+                    Some(of) => Some(of.mean),
+                    None => (!values.is_empty()).then(|| sum / values.len() as f64),
+                },
                 low_us: of.map(|of| of.low),
                 high_us: of.map(|of| of.high),
                 standing: match against {
@@ -184,12 +192,21 @@ fn against(
     let pairs = times[arm].iter();
     let ratio = |(round, time): (&u64, &f64)| Some(time / times[other].get(round)?);
     let ratios: Vec<f64> = pairs.filter_map(ratio).collect();
-    let of = ratio_of_runs_at(&ratios, confidence(comparisons))?;
+    let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let of = middle(&logarithms, confidence(comparisons))?;
     Some(Against {
-        ratio: of.mean,
-        low: of.low,
-        high: of.high,
+        ratio: of.mean.exp(),
+        low: of.low.exp(),
+        high: of.high.exp(),
     })
+}
+
+/// The mean of one value for each round.
+fn middle(values: &[f64], confidence: f64) -> Option<OfRuns> {
+    match values.len() >= MANY {
+        true => trimmed_at(values, confidence),
+        false => of_runs_at(values, confidence),
+    }
 }
 
 /// How sure one of so many intervals is, for all to be 95 % sure together.
@@ -388,7 +405,7 @@ mod tests {
 
     #[test]
     fn no_winner_in_95_of_100_plays_without_a_difference() {
-        for (arms, rounds) in [(2, 5), (5, 5), (9, 5), (5, 12)] {
+        for (arms, rounds) in [(2, 5), (5, 5), (9, 5), (5, 12), (3, 40)] {
             let plays = 1000;
             let named = (0..plays).filter(|seed| {
                 let ranking = play(1000 + seed, &vec![100.0; arms], rounds, 0.02);
@@ -401,6 +418,29 @@ mod tests {
                 "{arms} arms, {rounds} rounds: {named} of {plays}"
             );
         }
+    }
+
+    #[test]
+    fn a_few_values_that_are_far_off_hide_nothing_in_many_rounds() {
+        let mut random = Random(5);
+        let mut trials = Vec::new();
+        for round in 0..20 {
+            for (arm, mean) in [(0, 100.0), (1, 97.0)] {
+                let off = match (round, arm) {
+                    (3, 0) => 0.1,
+                    (8, 1) => 4.0,
+                    _ => 1.0,
+                };
+                let time_us = mean * off * (1.0 + 0.01 * random.normal());
+                trials.push(Trial {
+                    round,
+                    arm,
+                    time_us,
+                });
+            }
+        }
+        let ranking = rank(&[true, true], &trials);
+        assert_eq!(ranking.winner, Some(1), "{ranking:?}");
     }
 
     #[test]

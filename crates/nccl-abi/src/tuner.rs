@@ -1,10 +1,10 @@
 //! The C layouts of NCCL's tuner plugin API, versions 2 to 7.
 //!
-//! A tuner exports one struct for each name in [`SYMBOLS`]; NCCL takes the newest it knows. Versions differ in
-//! what `init` and `getCollInfo` take. [`V2`] answers with an algorithm and a protocol. From [`V3`] on NCCL
-//! hands over its table of costs, an array of `numAlgo` rows of `numProto` floats, and takes the cheapest
-//! entry that the tuner leaves. [`V4`] has `regBuff` besides, [`V5`] the communicator's id, and [`V6`] an
-//! optional `getChunkSize`.
+//! A tuner exports one struct for each name in [`SYMBOLS`]; NCCL takes the newest it knows. Versions differ
+//! in what `init` and `getCollInfo` take. [`V2`] answers with an algorithm and a protocol. From [`V3`] on
+//! NCCL hands over its table of costs, an array of `numAlgo` rows of `numProto` floats, and takes the
+//! cheapest entry that the tuner leaves. [`V4`] has `regBuff` besides, [`V5`] the communicator's id, and
+//! [`V6`] an optional `getChunkSize`.
 //!
 //! Rule: an entry that is [`IGNORE`] can't run here, or a variable of the user's forbids it. It stays what it
 //! is: NCCL takes whatever is cheapest, without looking again.

@@ -2,6 +2,7 @@
 
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::spelling::{percent, time, word};
+use analyze::tune::blocks::ArmBlocks;
 use analyze::tune::{Against, Asked, Ranked, Ranking, Standing, Used, DEFAULT};
 use serde::Serialize;
 use std::io::{Result, Write};
@@ -14,6 +15,8 @@ pub const SCHEMA: &str = "ncclscope.tune/1";
 pub struct Answer {
     /// [`SCHEMA`].
     pub schema: &'static str,
+    /// `runs` or `blocks`: where the times are from.
+    pub way: &'static str,
     /// What it says, in one sentence or two.
     pub summary: String,
     /// `step`, `wall` or `process`: which time is compared; null if there is none.
@@ -30,6 +33,10 @@ pub struct Answer {
     pub rounds_needed: Option<u64>,
     /// What sets the winner; empty of the default.
     pub exports: Vec<String>,
+    /// NVIDIA's tuner file with the winner; null of runs, of the default, and if it can't say it.
+    pub csv: Option<String>,
+    /// What limits the experiment.
+    pub notes: Vec<String>,
     /// The settings, the fastest first.
     pub settings: Vec<Setting>,
     /// The runs, in their order.
@@ -47,6 +54,8 @@ pub struct Setting {
     pub left_out: Option<String>,
     /// What became of its variables, the worst of its runs.
     pub asked: Vec<Asked>,
+    /// Its blocks; null of runs.
+    pub blocks: Option<ArmBlocks>,
     /// Its times, and how it stands to the default.
     #[serde(flatten)]
     pub ranked: Ranked,
@@ -97,6 +106,9 @@ impl Answer {
             _ if tried == 0 => {
                 "Nothing can be told: no setting differs from the default and has a time."
                     .to_owned()
+            }
+            _ if ranking.arms.iter().all(|of| of.against.is_none()) => {
+                "Nothing can be told: there are too few times to compare.".to_owned()
             }
             Some(DEFAULT) => format!(
                 "Leave the default: with every other setting the {what} takes longer, beyond noise \
@@ -174,16 +186,32 @@ pub fn text(answer: &Answer, look: Look, out: &mut impl Write) -> Result<()> {
             page.plain(export);
         }
     }
+    if let Some(csv) = &answer.csv {
+        page.gap();
+        page.wrap(
+            "",
+            "",
+            &format!(
+                "{} says the same to NVIDIA's example tuner (NCCL_TUNER_CONFIG_FILE).",
+                word(csv)
+            ),
+        );
+    }
     let what = match answer.measure {
+        Some("step") if answer.way == "blocks" => "median step of a block",
         Some("step") => "median step of a run",
         Some("wall") => "from the first communicator to the last call",
         _ => "from the start of the command to its end",
     };
     page.title(&format!(
-        "Settings (fastest first; mean over runs of: {what}; change with intervals that are 95 % sure \
-         together)"
+        "Settings (fastest first; mean over {} of: {what}; change with intervals that are 95 % sure \
+         together)",
+        answer.way
     ));
-    let mut table = Table::new(["setting", "runs", "time", "change", "verdict"], "<>>><");
+    let mut table = Table::new(
+        ["setting", answer.way, "time", "change", "verdict"],
+        "<>>><",
+    );
     for setting in &answer.settings {
         let of = &setting.ranked;
         table.row([
@@ -204,6 +232,10 @@ pub fn text(answer: &Answer, look: Look, out: &mut impl Write) -> Result<()> {
         let why = setting.left_out.iter().map(String::as_str);
         let words: Vec<&str> = why.chain(sentences(setting)).collect();
         page.line(&format!("{}: {}", setting.name, words.join(" ")));
+    }
+    if !answer.notes.is_empty() {
+        page.title("Notes");
+        answer.notes.iter().for_each(|note| page.line(note));
     }
     // One run has no interval, and a variant without one hides which is the best.
     let repeated = |setting: &&Setting| setting.ranked.trials > 1;

@@ -28,6 +28,7 @@ use nccl_abi::tuner::{V2, V3, V4, V5, V6, V7};
 use nccl_abi::Logger;
 use plan::Communicator;
 use std::ffi::{c_int, c_void};
+use std::io::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
 
@@ -43,7 +44,18 @@ static PROCESS: OnceLock<Option<Process>> = OnceLock::new();
 /// ranks only.
 fn process() -> Option<&'static Process> {
     let make = || {
-        let experiment = Experiment::of(|name| std::env::var(name).ok())?;
+        let env = |name: &str| std::env::var(name).ok();
+        let Some(experiment) = Experiment::of(env) else {
+            if env(arms::VARIABLE).is_some() {
+                // A full or closed standard error is no reason to end a job.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "ncclscope: {} can't be read: nothing is tuned",
+                    arms::VARIABLE
+                );
+            }
+            return None;
+        };
         let log = log::Log::create(&experiment);
         Some(Process { experiment, log })
     };
@@ -56,7 +68,8 @@ fn guard<T>(or: T, work: impl FnOnce() -> T) -> T {
 }
 
 /// A communicator begins. What NCCL keeps of it is the address of its place, or null if it is not tuned. A
-/// place is 32 bytes, and is never given back: an address that NCCL hands over once too often must stay sound.
+/// place is 32 bytes, and is never given back: an address that NCCL hands over once too often must stay
+/// sound.
 fn begin(comm_id: u64, ranks: usize, nodes: usize) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         match process().filter(|process| process.experiment.tunes(ranks)) {

@@ -21,8 +21,8 @@
 //! For example, block 3 of communicator 0 begins with arm 2 after 600 collectives:
 //! `time`, `00 00 00 00`, `02 00`, `02 00`, `00 00 00 00 03 00 00 00`, `58 02 00 00 00 00 00 00`.
 //!
-//! Rule: a store of a record never waits for a disk's space or for a lock: the file's blocks are allocated and
-//! its pages are there before the first. When it is full, records are left out, and blocks go on.
+//! Rule: a store of a record never waits for a disk's space or for a lock: the file's blocks are allocated
+//! and its pages are there before the first. When it is full, records are left out, and blocks go on.
 
 use crate::arms::Experiment;
 use std::ffi::CStr;

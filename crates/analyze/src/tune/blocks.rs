@@ -5,8 +5,8 @@
 //! [`super::rank`] what runs are: pairs of one round, whose slow changes cancel.
 //!
 //! Left out are: steps that are not wholly in one block; the first two of a block, because the host is ahead
-//! of its GPU by about a step; and the first round, in which NCCL makes the connections of an algorithm that it
-//! had not used. Blocks in which NCCL ignored the arm are the default's, and are left out, too.
+//! of its GPU by about a step; and the first round, in which NCCL makes the connections of an algorithm that
+//! it had not used. Blocks in which NCCL ignored the arm are the default's, and are left out, too.
 //!
 //! Rule: a step counts for an arm only if the block's calls got it.
 

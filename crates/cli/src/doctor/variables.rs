@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 20] = [
+const SETTINGS: [(&str, Takes); 21] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -49,6 +49,7 @@ const SETTINGS: [(&str, Takes); 20] = [
     ("NCCLSCOPE_QUIET", Takes::Any),
     ("NCCLSCOPE_STAMPS", Takes::Words(&["replayed"])),
     ("NCCLSCOPE_RUN", Takes::Any),
+    ("NCCLSCOPE_TUNE", Takes::Any),
     ("NCCLSCOPE_PLUGIN", Takes::Any),
 ];
 
