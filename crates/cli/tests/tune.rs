@@ -60,7 +60,7 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
 fn json_of_blocks_is_as_the_schema_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = "ranks 2\nchoice RING SIMPLE x1 ; choice TREE SIMPLE x0.5\n\
-        repeat 150 { sleep 500us ; all_reduce 1MiB time=2ms ; all_gather 1MiB time=1ms ; sync }";
+        repeat 150 { sleep 1ms ; all_reduce 1MiB time=12ms ; all_gather 1MiB time=2ms ; sync }";
     std::fs::write(folder.path().join("job"), script).expect("written");
     let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"))
         .parent()

@@ -1,28 +1,26 @@
 # Which setting makes the step shorter, within one run: the tuner plugin switches by blocks of calls.
 ranks 2
-choice RING SIMPLE x1 ; choice RING LL x2 ; choice TREE SIMPLE x0.4 ; noise 3%
-repeat 500 { sleep 500us ; all_reduce 4MiB time=2ms ; all_gather 1MiB time=200us ; all_reduce 1KiB time=10us; sync }
---- ncclscope tune --within --block 30 -o t --try NCCL_ALGO=Tree,NVLS --try NCCL_PROTO=LL,Simple --setting NCCL_PROTO=LL -- fake-nccl play job >out
-[exit 2]
---- sed '1s/: [0-9].*//; /^rounds/d; /^Settings/q' out
-Leave the default: no setting makes the step shorter beyond noise (8 rounds). If the difference of the fastest is real,
-about 10 rounds show it.
+choice RING SIMPLE x1 ; choice RING LL x3 ; choice TREE SIMPLE x0.1 ; noise 3%
+repeat 500 { sleep 1ms ; all_reduce 4MiB time=6ms ; all_gather 1MiB time=500us ; all_reduce 1KiB time=10us; sync }
+--- : A machine that stalls may hide the winner, so up to three times; for i in 1 2 3; do rm -rf t; ncclscope tune --within --block 24 -o t --try NCCL_ALGO=Tree,NVLS --try NCCL_PROTO=Simple --setting NCCL_PROTO=LL -- fake-nccl play job >out && break; done
 
-Settings (fastest first; mean over blocks of: median step of a block; change with intervals that are 95 % sure together)
---- grep -E 'faster$|slower$' out | awk '{print $NF, $1, $2}'
-slower NCCL_PROTO=LL 7
+--- sed '1s/ makes.*/ wins/; /^[^eNt]/d' out | head -5
+NCCL_ALGO=Tree NCCL_PROTO=Simple wins
+
+export NCCL_ALGO=Tree
+export NCCL_PROTO=Simple
 --- grep ':' out | grep -E 'LL:|Simple:'
-  NCCL_ALGO=Tree NCCL_PROTO=LL: NCCL can't run it here, or NCCL_ALGO or NCCL_PROTO forbids it.
-  NCCL_ALGO=NVLS NCCL_PROTO=LL: NCCL can't run it here, or NCCL_ALGO or NCCL_PROTO forbids it.
   NCCL_ALGO=NVLS NCCL_PROTO=Simple: NCCL can't run it here, or NCCL_ALGO or NCCL_PROTO forbids it.
 --- cat t/nccl_tuner.conf; ls t | sed 's/^.*-[0-9]*[.]/PROCESS./' | sort | uniq -c
+# written by ncclscope tune --within
+allreduce,0,9223372036854775807,tree,simple,-1,1,2,-1,-1
       2 PROCESS.blocks
       1 capture
+      1 nccl_tuner.conf
       1 output.txt
-2| cat: t/nccl_tuner.conf: No such file or directory
 --- for f in t/*.blocks; do od -A n -t u2 -j 4096 -N 1600 -w32 $f | awk '$7 == 2 {printf "%s ", $8}'; echo; done | sort -u | wc -l
 1
---- NCCL_ALGO=Ring ncclscope tune --within --block 30 -o forced --try NCCL_ALGO=Tree -- fake-nccl play job | tail -5
+--- NCCL_ALGO=Ring ncclscope tune --within --block 24 -o forced --try NCCL_ALGO=Tree -- fake-nccl play job | tail -5
 Asked but not used, or not judged
   NCCL_ALGO=Tree: NCCL can't run it here, or NCCL_ALGO or NCCL_PROTO forbids it.
 
