@@ -15,7 +15,8 @@ PYTESTS := .tools/python
 # they opened.
 SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadscope
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
-SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload
+SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload \
+	-p ncclscope-tuner
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 # Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes

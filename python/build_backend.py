@@ -18,7 +18,13 @@ import maturin
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = "libnccl-profiler-ncclscope.so"
-SHIPPED = ("ncclscope-recorder", "ncclscope", "ncclscope-empty-plugin", "ncclscope-preload")
+SHIPPED = (
+    "ncclscope-recorder",
+    "ncclscope",
+    "ncclscope-empty-plugin",
+    "ncclscope-preload",
+    "ncclscope-tuner",
+)
 CARGO = os.environ.get("CARGO", "cargo")
 
 
@@ -67,6 +73,6 @@ def place(built: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     shutil.copy2(built / "libnccl_profiler_ncclscope.so", library / PLUGIN)
-    for name in ("libnccl_profiler_empty.so", "libncclscope_counter.so"):
+    for name in ("libnccl_profiler_empty.so", "libncclscope_counter.so", "libnccl_tuner_ncclscope.so"):
         shutil.copy2(built / name, library / name)
     shutil.copy2(built / "ncclscope", scripts / "ncclscope")

@@ -248,6 +248,11 @@ pub struct OfRuns {
 /// The mean of independent runs, by Student's t; `None` below two runs. Unlike a [`Mean`], it has in it what
 /// differs from start to start.
 pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
+    of_runs_at(values, CONFIDENCE)
+}
+
+/// As [`of_runs`], with an interval that is this sure.
+pub fn of_runs_at(values: &[f64], confidence: f64) -> Option<OfRuns> {
     let n = values.len() as f64;
     if values.len() < 2 {
         return None;
@@ -255,7 +260,32 @@ pub fn of_runs(values: &[f64]) -> Option<OfRuns> {
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
     let error = (squares / (n - 1.0) / n).sqrt();
-    let t = freedom_t(n - 1.0).inverse_cdf(0.5 + CONFIDENCE / 2.0);
+    let t = freedom_t(n - 1.0).inverse_cdf(0.5 + confidence / 2.0);
+    Some(OfRuns {
+        mean,
+        low: mean - t * error,
+        high: mean + t * error,
+    })
+}
+
+/// As [`of_runs`], of the middle three fifths, so that a few values that are far off move nothing: the
+/// trimmed mean with the error of J. W. Tukey and D. H. McLaughlin, "Less vulnerable confidence and
+/// significance procedures for location based on a single sample", Sankhyā A 25(3), 1963. `None` below five
+/// values.
+pub fn trimmed_at(values: &[f64], confidence: f64) -> Option<OfRuns> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let cut = sorted.len() / 5;
+    let kept = sorted.get(cut..sorted.len() - cut).filter(|_| cut > 0)?;
+    let (low, high) = (*kept.first()?, *kept.last()?);
+    let (n, h) = (sorted.len() as f64, kept.len() as f64);
+    let mean = kept.iter().sum::<f64>() / h;
+    // Winsorized: what was cut counts as the nearest that was kept.
+    let all: Vec<f64> = sorted.iter().map(|v| v.clamp(low, high)).collect();
+    let centre = all.iter().sum::<f64>() / n;
+    let squares: f64 = all.iter().map(|v| (v - centre) * (v - centre)).sum();
+    let error = (squares / (n - 1.0)).sqrt() * n.sqrt() / h;
+    let t = freedom_t(h - 1.0).inverse_cdf(0.5 + confidence / 2.0);
     Some(OfRuns {
         mean,
         low: mean - t * error,
@@ -278,7 +308,12 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
 
 /// Half of a 95 % interval, in standard errors with so many degrees of freedom.
 pub(crate) fn student(freedom: f64) -> f64 {
-    freedom_t(freedom.max(1.0)).inverse_cdf(0.5 + CONFIDENCE / 2.0)
+    student_at(freedom, CONFIDENCE)
+}
+
+/// As [`student`], of an interval that is this sure.
+pub(crate) fn student_at(freedom: f64, confidence: f64) -> f64 {
+    freedom_t(freedom.max(1.0)).inverse_cdf(0.5 + confidence / 2.0)
 }
 
 fn freedom_t(freedom: f64) -> StudentsT {
@@ -322,7 +357,7 @@ mod tests {
     use crate::fixtures::Random;
 
     impl Random {
-        fn normal(&mut self) -> f64 {
+        pub(crate) fn normal(&mut self) -> f64 {
             (-2.0 * (1.0 - self.uniform()).ln()).sqrt()
                 * (self.uniform() * std::f64::consts::TAU).cos()
         }

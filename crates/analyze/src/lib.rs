@@ -60,6 +60,7 @@ pub mod streams;
 pub mod summary;
 pub mod timeline;
 pub mod topology;
+pub mod tune;
 pub mod warmup;
 pub mod words;
 

@@ -45,6 +45,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
             "ncclscope model bench.json --size 64MiB --ranks 64"],
         ["estimate", "what communication costs one forward pass of a model",
             "ncclscope estimate --layers 32 --per-layer 2 --bytes 8M --from bench.json"],
+        ["tune", "which NCCL setting makes your job faster, proved over rounds of runs",
+            "ncclscope tune --try NCCL_ALGO=Ring,Tree --rounds 5 -- torchrun train.py"],
         ["judge", "is a profiler complete, right and cheap?",
             "ncclscope judge --work bench -- all_reduce -b 1K"],
     ]),

@@ -35,6 +35,7 @@ mod run;
 mod shell;
 mod startup;
 mod topo;
+mod tune;
 mod view;
 
 /// Find the rank, GPU or network link that your distributed job waits for.
@@ -61,6 +62,7 @@ enum Verb {
     Export(export::Args),
     Model(model::Args),
     Estimate(estimate::Args),
+    Tune(Box<tune::Args>),
     Judge(Box<judge::Args>),
     Collect(collect::Args),
     Bench(Box<bench::Args>),
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Export(args) => export::main(args),
         Verb::Model(args) => model::main(args),
         Verb::Estimate(args) => estimate::main(args),
+        Verb::Tune(args) => tune::main(*args),
         Verb::Judge(args) => judge::main(*args),
         Verb::Collect(args) => collect::main(args),
         Verb::Bench(args) => bench::main(*args),

@@ -68,6 +68,10 @@ pub struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
+    /// Set a variable for the program, through srun and mpirun too; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+
     /// Record even though NCCL_PROFILER_PLUGIN names another plugin, in its place
     #[arg(long)]
     replace_plugin: bool,
@@ -139,6 +143,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         ("NCCLSCOPE_OUT".to_owned(), folder.out.clone().into()),
         ("NCCLSCOPE_RUN".to_owned(), folder.path.clone().into()),
     ];
+    variables.extend(
+        args.env
+            .into_iter()
+            .map(|(name, value)| (name, value.into())),
+    );
     let mut given = |name: &str, value: Option<clap::builder::PossibleValue>| {
         variables.extend(value.map(|v| (name.to_owned(), v.get_name().into())));
     };
@@ -225,6 +234,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         tell!("ncclscope: {}", last_words(&folder, &tally));
     }
     Ok(ExitCode::from(status))
+}
+
+/// `NAME=VALUE`.
+pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
+    let named = |name: &str| {
+        let sound = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(sound)
+    };
+    match text.split_once('=') {
+        Some((name, value)) if named(name) => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE, like NCCL_ALGO=Ring".to_owned()),
+    }
 }
 
 /// Another profiler plugin in the program's environment: an error, or a note when it is to be replaced.

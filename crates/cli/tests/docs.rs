@@ -268,7 +268,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 10] = [
+const SCHEMAS: [(&str, &str); 11] = [
     ("report", include_str!("../../render/schema/report-1.json")),
     ("diff", include_str!("../../render/schema/diff-1.json")),
     (
@@ -287,6 +287,7 @@ const SCHEMAS: [(&str, &str); 10] = [
         "estimate",
         include_str!("../../render/schema/estimate-1.json"),
     ),
+    ("tune", include_str!("../../render/schema/tune-1.json")),
     ("doctor", include_str!("../schema/doctor-1.json")),
     (
         "hostbench",

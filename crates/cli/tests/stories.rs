@@ -74,10 +74,11 @@ impl Tools {
             PathBuf::from,
         );
         let fake = built.join("fake-nccl");
-        for needed in [&plugin, &fake] {
+        let tuner = built.join("libnccl_tuner_ncclscope.so");
+        for needed in [&plugin, &fake, &tuner] {
             assert!(
                 needed.is_file(),
-                "expected the plugin and fake-nccl in {}, found no {needed:?}; `make debug` builds them",
+                "expected the plugins and fake-nccl in {}, found no {needed:?}; `make debug` builds them",
                 built.display()
             );
         }

@@ -12,6 +12,7 @@
 pub mod announced;
 pub mod bench;
 pub mod check;
+mod choosing;
 mod control;
 pub mod event;
 mod fault;
@@ -31,6 +32,7 @@ pub mod replay;
 pub mod schedule;
 pub mod script;
 pub mod stuck;
+mod tuner;
 
 pub use play::play;
 pub use processes::Options;

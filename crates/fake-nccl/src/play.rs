@@ -25,6 +25,8 @@ mod statements;
 mod streams;
 mod threads;
 
+use crate::choosing::SEED;
+use crate::control::realtime_ns;
 use crate::processes::{beside, run_processes, Start, RANK_PROCESS, STAMPS};
 use crate::script::Script;
 use process::play_here;
@@ -51,6 +53,8 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
         None => beside("fake-nccl")?,
     };
     let mut starts = Vec::new();
+    // Noise differs from play to play, and not from process to process.
+    let seed = realtime_ns();
     for first in (0..script.ranks).step_by(script.per_process) {
         let local = script.host(first);
         let local_rank = (0..first).filter(|r| script.host(*r) == local).count();
@@ -66,6 +70,9 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
         }
         if let Some(plugin) = &options.plugin {
             command.env("NCCL_PROFILER_PLUGIN", plugin);
+        }
+        if script.noise > 0.0 && std::env::var_os(SEED).is_none() {
+            command.env(SEED, seed.to_string());
         }
         if script.hosts > 1 {
             // As users do who let NCCL take one machine for several.

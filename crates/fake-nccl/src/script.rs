@@ -26,6 +26,7 @@
 //! call is a row of [`Op`] (`script/call.rs`), with what NCCL makes of it in `nccl/plan.rs`.
 
 mod call;
+mod choice;
 mod error;
 mod grammar;
 mod job;
@@ -38,6 +39,7 @@ use parser::Parser;
 
 pub use crate::fault::{Fault, FAULTS};
 pub use call::{Call, Op, Path, Peer};
+pub use choice::Choice;
 pub use error::Error;
 pub use grammar::{calls, statements};
 pub use job::{Comm, Instance, Script};
@@ -71,6 +73,7 @@ mod tests {
             gpu_offset 3 -850us
             host_clock 1 -70ms
             load_kernels 0,2 1.5s
+            choice RING SIMPLE x1 ; choice TREE LL x0.8 ; noise 2.5%
             comm dp ranks 0..7 name \"data parallel\"   # a comment
             comm tp split dp every 2
             comm odd split dp colors 0 1 - 1 0 1 0 1
@@ -107,6 +110,11 @@ mod tests {
         assert_eq!(script.gpu_offset_ns[3], -850_000);
         assert_eq!(script.host_clock_ns, [0, -70_000_000]);
         assert_eq!(script.load_kernels_ns[2], 1_500_000_000);
+        assert_eq!((script.choices.len(), script.noise), (2, 0.025));
+        assert_eq!(
+            (script.choices[1].algo, script.choices[1].factor),
+            (c"TREE", 0.8)
+        );
         assert!(!script.destroy && script.one_thread);
         assert_eq!((script.host(3), script.host(4)), (0, 1));
     }
@@ -140,6 +148,9 @@ mod tests {
         assert!(error("all_reduce 1KiB comm=dp").contains("found `comm=dp`"));
         assert!(error("repeat 3 {\nall_reduce 1KiB").contains("expected `}`"));
         assert!(error("all_reduce 1KiB\nranks 4").contains("job settings before"));
+        assert!(error("choice RING FAST x1").contains("LL, LL128 or SIMPLE, found `FAST`"));
+        assert!(error("choice RING LL 0").contains("a factor like x1.2, found `0`"));
+        assert!(error("noise 99%").contains("up to 25%, found `99%`"));
         assert!(error("fault nothing").contains("stale_stop, double_stop"));
         assert!(error("rank 0 drag send_queued 1ms").contains("recv_flush, recv_gpu, found"));
         assert!(error("rank 0 stuck wire").contains("one of send_gpu, send_peer, send_network"));

@@ -34,6 +34,7 @@ pub mod names;
 pub mod release;
 pub mod result;
 pub mod state;
+pub mod tuner;
 pub mod v1;
 pub mod v2;
 pub mod v3;

@@ -42,5 +42,6 @@ mod streams;
 pub mod text;
 pub mod timeline;
 pub mod topo;
+pub mod tune;
 pub mod view;
 mod waiting;

@@ -50,6 +50,7 @@ const SETTINGS: [(&str, Takes); 21] = [
     ("NCCLSCOPE_QUIET", Takes::Any),
     ("NCCLSCOPE_STAMPS", Takes::Words(&["replayed"])),
     ("NCCLSCOPE_RUN", Takes::Any),
+    ("NCCLSCOPE_TUNE", Takes::Any),
     ("NCCLSCOPE_PLUGIN", Takes::Any),
 ];
 

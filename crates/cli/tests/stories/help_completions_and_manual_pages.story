@@ -33,4 +33,5 @@ some
 2|   hint: these are known: run, doctor, collect, plugin-path, report, hang, startup, memory, topo, diff, view, export, explain, bench, model, estimate, judge, completions, man, help
 2|   hint: these are known: run, doctor, collect, plugin-path, report, hang, startup, topo, diff, view, export, explain, bench, hostbench, model, estimate, judge, completions, man, help
 2|   hint: these are known: run, attach, doctor, collect, plugin-path, report, hang, startup, topo, diff, view, export, explain, bench, model, estimate, judge, completions, man, help
+2|   hint: these are known: run, doctor, collect, plugin-path, report, hang, startup, topo, diff, view, export, explain, bench, model, estimate, tune, judge, completions, man, help
 [exit 2]

@@ -5,6 +5,7 @@ use super::job::{Flow, Stuck};
 use crate::nccl::{Mode, Task};
 use crate::schedule::{self, instance, Kernel, RankAction};
 use crate::script::Call;
+use crate::tuner::Context;
 
 impl Driver<'_> {
     /// What my ranks launch in the group that the schedule was given last.
@@ -36,7 +37,27 @@ impl Driver<'_> {
         tasks
     }
 
+    /// The calls, with what NCCL chooses for them. A tuner of each rank here is asked; the others of the job
+    /// are taken to say the same.
+    pub(super) fn chosen(&mut self, calls: &[Call], who: &[bool]) -> Vec<Call> {
+        let script = &self.job.script;
+        let (tuner, tuned, mine) = (self.job.tuner.as_ref(), &self.tuned, &self.mine);
+        self.chooser.group(script, calls, |left, call| {
+            let of = |rank: &&usize| who[**rank];
+            let contexts = mine
+                .iter()
+                .filter(of)
+                .filter_map(|rank| tuned.get(&(call.comm, *rank)));
+            let choose = |context: &Context| {
+                tuner?.choose(*context, call.op, call.bytes, &script.choices, left)
+            };
+            let chosen: Vec<Option<usize>> = contexts.map(choose).collect();
+            chosen.first().copied().flatten()
+        })
+    }
+
     pub(super) fn group(&mut self, calls: &[Call], explicit: bool, who: &[bool]) -> Flow {
+        let calls = &self.chosen(calls, who);
         self.schedule.group(who, calls);
         let tasks = self.tasks(calls, true);
         if tasks.is_empty() {

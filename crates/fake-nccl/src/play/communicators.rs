@@ -24,6 +24,10 @@ impl Driver<'_> {
                 ranks: of.members.len() as i32,
                 rank: index as i32,
             };
+            if let Some(tuner) = &self.job.tuner {
+                let context = tuner.begin(of.hash, of.members.len(), identity.nodes as usize);
+                self.tuned.insert((id, rank), context);
+            }
             let hosts = of.members.iter().map(|m| script.host(*m)).collect();
             let parent = comm
                 .shares
@@ -59,6 +63,10 @@ impl Driver<'_> {
         for rank in self.mine.clone() {
             if !who[rank] {
                 continue;
+            }
+            if let (Some(tuner), Some(context)) = (&self.job.tuner, self.tuned.remove(&(id, rank)))
+            {
+                tuner.end(context);
             }
             if let Some(index) = self.open.remove(&(id, rank)) {
                 if self.schedule.stuck(rank) {

@@ -2,9 +2,11 @@
 
 use super::cuda::{Graph, HostCallbacks};
 use super::job::Job;
+use crate::choosing::Chooser;
 use crate::gpu;
 use crate::nccl::{Launcher, Timeline};
 use crate::schedule::Schedule;
+use crate::tuner::Context;
 use std::collections::HashMap;
 
 /// One thread of the job, and the ranks that it drives. Its functions are in files by subject.
@@ -17,6 +19,9 @@ pub(super) struct Driver<'j> {
     pub(super) open: HashMap<(usize, usize), usize>,
     pub(super) graphs: HashMap<usize, Graph>,
     pub(super) host_callbacks: HostCallbacks,
+    pub(super) chooser: Chooser,
+    /// By script communicator and rank: what the tuner gave.
+    pub(super) tuned: HashMap<(usize, usize), Context>,
     pub(super) fault_seed: u64,
 }
 
@@ -37,6 +42,8 @@ impl<'j> Driver<'j> {
             open: HashMap::new(),
             graphs: HashMap::new(),
             host_callbacks: HostCallbacks::default(),
+            chooser: Chooser::new(&job.script, |name| std::env::var(name).ok()),
+            tuned: HashMap::new(),
             fault_seed: 0,
         }
     }

@@ -20,11 +20,13 @@ impl<'j> Driver<'j> {
         for statement in body {
             match statement {
                 Statement::Group { calls, explicit } => {
-                    self.schedule.capture(who, calls);
-                    let tasks = self.tasks(calls, false);
+                    // A choice is made at the capture, and stays for every replay.
+                    let calls = self.chosen(calls, who);
+                    self.schedule.capture(who, &calls);
+                    let tasks = self.tasks(&calls, false);
                     let explicit = *explicit || self.mine.len() > 1;
                     let captured = self.launcher.group(&tasks, explicit, Mode::Capture);
-                    graph.push((calls.clone(), Arc::new(captured)));
+                    graph.push((calls, Arc::new(captured)));
                 }
                 Statement::Repeat(times, body) => {
                     for _ in 0..*times {

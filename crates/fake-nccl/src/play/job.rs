@@ -7,6 +7,7 @@ use crate::machine;
 use crate::nccl::Origin;
 use crate::plugin::Loader;
 use crate::script::Script;
+use crate::tuner::Tuner;
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,6 +22,8 @@ pub(super) type Flow = ControlFlow<Stuck>;
 pub(super) struct Job {
     pub(super) script: Script,
     pub(super) loader: Loader,
+    /// Of `NCCL_TUNER_PLUGIN`, if collectives have a choice.
+    pub(super) tuner: Option<Tuner>,
     pub(super) announced: Arc<Mutex<Announced>>,
     pub(super) origin: Arc<OnceLock<Origin>>,
     pub(super) abi: OnceLock<Result<u8, String>>,
@@ -30,7 +33,9 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(script: Script, loader: Loader, control: Option<Control>, fast: bool) -> Job {
+        let has_choice = !script.choices.is_empty();
         Job {
+            tuner: has_choice.then(|| Tuner::load(script.nccl.0)).flatten(),
             script,
             loader,
             announced: Arc::default(),

@@ -42,7 +42,7 @@ const fn does(word: &'static str, read: fn(&mut Parser) -> Said) -> Word {
 }
 
 /// Every statement but the calls. The words of calls are in [`Op`].
-const STATEMENTS: [Word; 28] = [
+const STATEMENTS: [Word; 30] = [
     setting("nccl", settings::nccl),
     setting("ranks", settings::ranks),
     setting("hosts", settings::hosts),
@@ -56,6 +56,8 @@ const STATEMENTS: [Word; 28] = [
     setting("linger", settings::linger),
     setting("host_cost", settings::host_cost),
     setting("load_kernels", settings::load_kernels),
+    setting("choice", settings::choice),
+    setting("noise", settings::noise),
     does("comm", communicators::comm),
     does("repeat", hosts::repeat),
     does("group", calls::group),

@@ -1,5 +1,6 @@
 //! The job that a script describes: its size, its communicators, and its statements.
 
+use super::choice::Choice;
 use super::statement::Statement;
 use crate::plugin::Version;
 
@@ -36,6 +37,10 @@ pub struct Script {
     pub graphs: Vec<String>,
     /// What happens.
     pub body: Vec<Statement>,
+    /// What NCCL chooses from for collectives of which the script says no protocol; by itself, the first.
+    pub choices: Vec<Choice>,
+    /// Standard deviation of the times of collectives, as a part of them.
+    pub noise: f64,
     /// Processes have a CUDA driver, whose streams do what the schedule says.
     pub cuda: bool,
     /// Destroy the communicators at the end.
@@ -84,6 +89,8 @@ impl Default for Script {
             host_clock_ns: Vec::new(),
             comms: Vec::new(),
             graphs: Vec::new(),
+            choices: Vec::new(),
+            noise: 0.0,
             body: Vec::new(),
             destroy: true,
         }

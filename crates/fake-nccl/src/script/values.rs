@@ -3,7 +3,7 @@
 //! Each function gives `None` if the word is none of its kind.
 
 use super::call::Peer;
-use crate::event::Text;
+use crate::event::{self, Text};
 
 pub(super) fn peer_word(text: &str) -> Option<Peer> {
     if text.starts_with(['+', '-']) {
@@ -39,6 +39,11 @@ pub(super) fn datatype(word: &str) -> Option<Text> {
         "e5m2" => c"ncclFloat8e5m2",
         _ => return None,
     })
+}
+
+/// The static text of `name`, if it is one of `names`.
+pub(super) fn static_text(name: &str, names: &[&str]) -> Option<Text> {
+    names.contains(&name).then(|| event::text(name)).flatten()
 }
 
 pub(super) fn rank_list(text: &str, limit: usize) -> Option<Vec<usize>> {

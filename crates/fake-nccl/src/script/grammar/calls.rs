@@ -1,11 +1,10 @@
 //! Calls, and groups of them.
 
-use crate::event::{self, Text};
 use crate::script::call::{Call, Op, Path, Peer};
 use crate::script::error::Error;
 use crate::script::parser::{Parser, Said};
 use crate::script::statement::Statement;
-use crate::script::values::{bytes, count, datatype, nanos, peer_word};
+use crate::script::values::{bytes, count, datatype, nanos, peer_word, static_text};
 
 const LONGEST_GROUP: usize = 100_000;
 
@@ -163,11 +162,6 @@ impl Options {
             _ => Some(KEYS),
         }
     }
-}
-
-/// The static text of `name`, if it is one of `names`.
-fn static_text(name: &str, names: &[&str]) -> Option<Text> {
-    names.contains(&name).then(|| event::text(name)).flatten()
 }
 
 /// Stores a value that was read. If there is none, it gives what was expected.

@@ -1,9 +1,10 @@
 //! What holds for the whole job: its size, its release, its clocks.
 
 use crate::plugin::Version;
+use crate::script::choice::Choice;
 use crate::script::error::Error;
 use crate::script::parser::{Parser, Said};
-use crate::script::values::{nanos, rank_list, signed_nanos};
+use crate::script::values::{nanos, rank_list, signed_nanos, static_text};
 
 /// `nccl VERSION`
 pub(super) fn nccl(parser: &mut Parser) -> Said {
@@ -113,5 +114,35 @@ pub(super) fn host_clock(parser: &mut Parser) -> Said {
     for host in hosts {
         parser.script.host_clock_ns[host] = by;
     }
+    parser.ends(None)
+}
+
+/// `choice ALGORITHM PROTOCOL xFACTOR`
+pub(super) fn choice(parser: &mut Parser) -> Said {
+    let algorithms = &nccl_abi::names::ALGOS;
+    let algo = parser.word("an algorithm of NCCL's, like RING or NVLS_TREE", |w| {
+        static_text(w, algorithms)
+    })?;
+    let proto = parser.word("a protocol: LL, LL128 or SIMPLE", |w| {
+        static_text(w, &nccl_abi::names::PROTOS)
+    })?;
+    let factor = parser.word("a factor like x1.2", |w| {
+        let factor = w.strip_prefix('x')?.parse().ok();
+        factor.filter(|factor: &f64| factor.is_finite() && *factor > 0.0)
+    })?;
+    parser.script.choices.push(Choice {
+        algo,
+        proto,
+        factor,
+    });
+    parser.ends(None)
+}
+
+/// `noise PERCENT`
+pub(super) fn noise(parser: &mut Parser) -> Said {
+    parser.script.noise = parser.word("a standard deviation like 2%, up to 25%", |w| {
+        let percent: f64 = w.strip_suffix('%')?.parse().ok()?;
+        (0.0..=25.0).contains(&percent).then_some(percent / 100.0)
+    })?;
     parser.ends(None)
 }

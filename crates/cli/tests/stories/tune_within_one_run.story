@@ -1,0 +1,43 @@
+# Which setting makes the step shorter, within one run: the tuner plugin switches by blocks of calls.
+ranks 2
+choice RING SIMPLE x1 ; choice RING LL x3 ; choice TREE SIMPLE x0.1 ; noise 3%
+repeat 500 { sleep 1ms ; all_reduce 4MiB time=6ms ; all_gather 1MiB time=500us ; all_reduce 1KiB time=10us; sync }
+--- : A machine that stalls may hide the winner, so up to three times; for i in 1 2 3; do rm -rf t; ncclscope tune --within --block 24 -o t --try NCCL_ALGO=Tree,NVLS --try NCCL_PROTO=Simple --setting NCCL_PROTO=LL -- fake-nccl play job >out && break; done
+
+--- sed '1s/ makes.*/ wins/; /^[^eNt]/d' out | head -5
+NCCL_ALGO=Tree NCCL_PROTO=Simple wins
+
+export NCCL_ALGO=Tree
+export NCCL_PROTO=Simple
+--- grep ':' out | grep -E 'LL:|Simple:'
+  NCCL_ALGO=NVLS NCCL_PROTO=Simple: NCCL can't run it here, or NCCL_ALGO or NCCL_PROTO forbids it.
+--- cat t/nccl_tuner.conf; ls t | sed 's/^.*-[0-9]*[.]/PROCESS./' | sort | uniq -c
+# written by ncclscope tune --within
+allreduce,0,9223372036854775807,tree,simple,-1,1,2,-1,-1
+      2 PROCESS.blocks
+      1 capture
+      1 nccl_tuner.conf
+      1 output.txt
+--- for f in t/*.blocks; do od -A n -t u2 -j 4096 -N 1600 -w32 $f | awk '$7 == 2 {printf "%s ", $8}'; echo; done | sort -u | wc -l
+1
+--- NCCL_ALGO=Ring ncclscope tune --within --block 24 -o forced --try NCCL_ALGO=Tree -- fake-nccl play job | tail -5
+Asked but not used, or not judged
+  NCCL_ALGO=Tree: NCCL can't run it here, or NCCL_ALGO or NCCL_PROTO forbids it.
+
+Notes
+  NCCL_ALGO or NCCL_PROTO is set, and beats the tuner: unset it to try more.
+--- ncclscope tune --within -o other --try NCCL_NTHREADS=64 -- true
+2| error: --within can't try NCCL_NTHREADS: NCCL reads it once, when the job starts
+2|   hint: leave --within out; it can try NCCL_ALGO, NCCL_PROTO and NCCL_MAX_NCHANNELS
+[exit 2]
+--- NCCL_TUNER_PLUGIN=x ncclscope tune --within -o other --try NCCL_ALGO=Ring -- true
+2| error: NCCL_TUNER_PLUGIN is `x`, and NCCL loads one tuner
+2|   hint: unset it, or leave --within out
+[exit 2]
+--- sed 's/repeat.*/all_reduce 1MiB x30/' job >short; ncclscope tune --within -o short-run --try NCCL_ALGO=Tree -- fake-nccl play short
+2| error: the capture has no steps, and blocks are compared by nothing else
+2|   hint: leave --within out
+[exit 2]
+--- sed 's/choice [^;]* ;//g; s/choice [^;]*;//; s/; noise 3%//; s/noise 3%//' job >untuned; ncclscope tune --within -o untuned-run --try NCCL_ALGO=Tree -- fake-nccl play untuned 2>&1 | cut -d: -f1,2 | sed 's/(.*)//'
+error: there is no log of blocks 
+  hint: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,TUNING says why; across hosts, -o needs a folder that all of them share
