@@ -397,7 +397,7 @@ class ShareOfCeiling(Record):
     """A ceiling of a bandwidth, where it comes from, and how much of it was reached."""
 
     __slots__ = ()
-    source: Literal["given", "bench", "best_here"]
+    source: Literal["given", "bench", "nccl_graph", "best_here"]
     named: str
     ceiling_gb_per_s: float
     share: float
@@ -780,6 +780,69 @@ class StreamWaits(Record):
     __slots__ = ()
     ranks: list[RankStreamWaits]
     operations: list[OperationStreamWaits]
+
+
+class PathRow(Record):
+    """Segments of one kind on the critical path, over all steps."""
+
+    __slots__ = ()
+    what: str
+    kind: Literal["work", "operation", "other_kernel"]
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    why: Literal["launch", "busy_gpu"] | None
+    function: str | None
+    datatype: str | None
+    bytes: int | None
+    communicator: str | None
+    count: int
+    sum_us: float
+    share: float
+
+
+class PathSegment(Record):
+    """A segment of the critical path of one step."""
+
+    __slots__ = ()
+    what: str
+    kind: Literal["work", "operation", "other_kernel"]
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    why: Literal["launch", "busy_gpu"] | None
+    function: str | None
+    datatype: str | None
+    bytes: int | None
+    communicator: str | None
+    at_us: float
+    time_us: float
+
+
+class PathStep(Record):
+    """The critical path of the step of median time."""
+
+    _parts = {"segments": PathSegment}
+    __slots__ = ()
+    number: int
+    time_us: float
+    segments: list[PathSegment]
+    beyond: int
+
+
+class CriticalPath(Record):
+    """The critical path of the job's steps, over all ranks. ``step`` is one step, piece by piece."""
+
+    _parts = {"rows": PathRow, "step": PathStep}
+    __slots__ = ()
+    basis: str
+    rank: int | None
+    steps: int
+    sum_us: float
+    rows: list[PathRow]
+    step: PathStep
 
 
 class StepsRow(Record):
@@ -1375,6 +1438,7 @@ class Report(Record):
         "network": NetworkRow,
         "timeline": Timeline,
         "steps": Steps,
+        "critical_path": CriticalPath,
         "streams": Streams,
         "nodes": Nodes,
         "cost": Cost,
@@ -1405,6 +1469,7 @@ class Report(Record):
     network: list[NetworkRow]
     timeline: Timeline | None
     steps: Steps | None
+    critical_path: CriticalPath | None
     streams: Streams | None
     nodes: Nodes
     cost: Cost | None

@@ -4,11 +4,13 @@ else.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import socket
 import subprocess
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from urllib.parse import urlsplit
 
 import axe_playwright_python
 import duckdb
+import ncclscope
 import pytest
 from conftest import BIN, job, run
 from test_html import browser, report_on, show
@@ -447,6 +450,33 @@ def test_kernels_of_windows_have_lanes(view: Callable[..., Any]) -> None:
     settled(page)
     assert int(page.locator("canvas").get_attribute("data-lanes")) == all_lanes - lanes
     assert "kernels=off" in page.url
+
+
+def test_the_critical_path_is_drawn_from_rank_to_rank(view: Callable[..., Any]) -> None:
+    page = view(job("slow_link"))
+    path = page.evaluate("async () => (await (await fetch('data.json')).json()).path")
+    step = ncclscope.open(job("slow_link")).report().critical_path.step
+    segments = path["segments"]
+    assert (path["step"], len(segments)) == (step.number, len(step.segments))
+    for drawn, known in zip(segments, step.segments, strict=True):
+        assert (drawn["what"], drawn["rank"]) == (known.what, known.rank)
+        assert drawn["to_us"] - drawn["from_us"] == pytest.approx(known.time_us, abs=0.01)
+    for before, after in itertools.pairwise(segments):
+        assert after["from_us"] == pytest.approx(before["to_us"], abs=0.01)
+    # Rank 0 joins the last operation last.
+    assert [segments[0]["rank"], segments[-1]["rank"]] == [1, 0]
+    # A step is too narrow to be drawn in the whole run.
+    canvas = page.locator("canvas")
+    assert canvas.get_attribute("data-path") == "0"
+    page.get_by_role("button", name="Critical path of step").click()
+    settled(page)
+    assert canvas.get_attribute("data-path") == str(len(segments))
+    page.get_by_text("Segments, in order").click()
+    page.get_by_role("button", name="AllReduce 1.51 MiB on rank 0", exact=False).last.click()
+    settled(page)
+    shown = urllib.parse.parse_qs(page.url.partition("#")[2])
+    last = segments[-1]
+    assert float(shown["from"][0]) < last["from_us"] < last["to_us"] < float(shown["to"][0])
 
 
 def test_an_open_call_is_hatched_and_says_so(view: Callable[..., Any]) -> None:

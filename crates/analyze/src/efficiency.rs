@@ -20,6 +20,8 @@ use std::collections::HashMap;
 pub enum CeilingSource {
     /// Somebody gave the rate.
     Given,
+    /// What NCCL itself expects of its rings or trees: channels by the bandwidth of one.
+    NcclGraph,
     /// A benchmark's table, of the same function, size and number of ranks.
     Bench,
     /// The best bus bandwidth of this function over as many ranks in this capture, at any size.
@@ -28,8 +30,9 @@ pub enum CeilingSource {
 
 impl CeilingSource {
     /// All of them, the one that says most first.
-    pub const ALL: [CeilingSource; 3] = [
+    pub const ALL: [CeilingSource; 4] = [
         CeilingSource::Given,
+        CeilingSource::NcclGraph,
         CeilingSource::Bench,
         CeilingSource::BestHere,
     ];
@@ -104,6 +107,17 @@ pub struct Reached {
     pub busbw_gb_per_s: f64,
 }
 
+/// What NCCL expects of a graph that it searched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphBandwidth {
+    /// The algorithm that uses it, as captures name it.
+    pub algorithm: &'static str,
+    /// Ranks in it.
+    pub nranks: u32,
+    /// All channels together, GB/s.
+    pub gb_per_s: f64,
+}
+
 /// A ceiling from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ceiling {
@@ -111,6 +125,8 @@ pub enum Ceiling {
     Rate(f64, String),
     /// What a benchmark reached, and its file.
     Bench(Vec<Reached>, String),
+    /// What NCCL expects of its graphs, and its file.
+    NcclGraphs(Vec<GraphBandwidth>, String),
 }
 
 impl Ceiling {
@@ -126,6 +142,15 @@ impl Ceiling {
                 let best = same.map(|r| r.busbw_gb_per_s).reduce(f64::max)?;
                 let named = format!("{file}: {} of {}", row.function, size(row.bytes));
                 Some((CeilingSource::Bench, best, named))
+            }
+            Ceiling::NcclGraphs(graphs, file) => {
+                let algorithm = row.algorithm.as_deref()?;
+                let same = |graph: &&GraphBandwidth| {
+                    (graph.algorithm, Some(graph.nranks)) == (algorithm, row.nranks)
+                };
+                let graph = graphs.iter().find(same)?;
+                let named = format!("{file}: NCCL's {algorithm} graph");
+                Some((CeilingSource::NcclGraph, graph.gb_per_s, named))
             }
         }
     }

@@ -18,6 +18,7 @@ pub mod clocks;
 pub mod completeness;
 pub mod cost;
 pub mod coverage;
+pub mod critical_path;
 pub mod deaths;
 pub mod diff;
 pub mod efficiency;
@@ -125,6 +126,8 @@ pub struct Report {
     pub timeline: Option<timeline::Timeline>,
     /// The steps of the job; null where no pattern of calls repeats.
     pub steps: Option<steps::Steps>,
+    /// Of what their time consists; null where no step has a GPU time of every call.
+    pub critical_path: Option<critical_path::CriticalPath>,
     /// What the GPUs did, from kernel windows; null where there were none.
     pub streams: Option<streams::Streams>,
     /// What the sampler saw around the calls: power, energy, CPU time, and what threads did.
@@ -454,7 +457,8 @@ impl Analysis {
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
         let mut streams = self.streams.finish(capture);
         let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
-        let mut over = None;
+        let steps = steps::finish(self.steps, capture.processes.len());
+        let (mut over, mut critical_path) = (None, None);
         let mut waits = callers::Waits::new();
         let gathered = self.timeline;
         let look = |of: &arrivals::over_time::OverTime, clocks: Option<&clocks::Clocks>| {
@@ -462,6 +466,7 @@ impl Analysis {
             if let Some(streams) = &mut streams {
                 streams::whole_run::scale(streams, of, &exposures);
             }
+            critical_path = critical_path::find(of, steps.as_ref(), &operations);
             over = gathered.over(clocks);
             if let Some(over) = &mut over {
                 over.look(of);
@@ -470,7 +475,6 @@ impl Analysis {
         let (mut arrivals, clocks) =
             self.arrivals
                 .finish(capture, &self.matcher, given, measured, look);
-        let steps = steps::finish(self.steps, capture.processes.len());
         let functions = self.functions.finish(capture, &operations);
         let parts = self.functions.parts(capture);
         let callers = self.callers.finish(capture, &operations, &waits);
@@ -523,7 +527,7 @@ impl Analysis {
             communicators: job::communicators(capture, &memory),
             memory,
             topologies: topology::topologies(capture),
-            notes: notes::notes(capture, self.silent, &operations, &kinds, &ranks),
+            notes: notes::notes(capture, self.silent, &operations),
             ranks,
             kinds,
             functions,
@@ -534,6 +538,7 @@ impl Analysis {
             graphs: self.graphs.finish(capture),
             timeline,
             steps,
+            critical_path,
             nodes,
             cost: self.cost.finish(),
             stream_waits,

@@ -21,13 +21,7 @@ const API_EVENTS: u32 = 22_800;
 const STAMPS: u32 = 22_700;
 
 /// The notes on a capture, from its processes' facts and what was gathered from their calls.
-pub fn notes(
-    capture: &Capture,
-    silent: Silent,
-    rows: &[Operation],
-    kinds: &[KindRow],
-    ranks: &Ranks,
-) -> Vec<String> {
+pub fn notes(capture: &Capture, silent: Silent, rows: &[Operation]) -> Vec<String> {
     let mut notes = Vec::new();
     from_outside(capture, &mut notes);
     let stampless = capture
@@ -73,7 +67,6 @@ pub fn notes(
             wrote them, or its recorder is older.".to_owned(),
         );
     }
-    few_p2p(kinds, ranks, &mut notes);
     silent.tell(&mut notes);
     let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
     if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
@@ -169,21 +162,23 @@ fn version(process: &Process) -> String {
 /// A job with so many collectives to a send or receive is one that otherwise has none.
 const FEW_P2P: u64 = 100;
 
-/// Point-to-point calls in a job of collectives: a pipeline's edge, a debugging aid, or a mistake.
-fn few_p2p(kinds: &[KindRow], ranks: &Ranks, notes: &mut Vec<String>) {
+/// Point-to-point calls in a job of collectives, if there are few of them: a pipeline's edge, a debugging
+/// aid, or a mistake.
+pub(crate) fn few_p2p(kinds: &[KindRow], ranks: &Ranks) -> Option<String> {
     let calls = |kind| kinds.iter().find(|k| k.kind == kind).map_or(0, |k| k.calls);
     let (collective, p2p) = (calls("collective"), calls("p2p"));
-    if p2p > 0 && collective / p2p >= FEW_P2P {
-        let with = ranks.rows.iter().filter(|row| row.p2p > 0);
-        let by = match with.map(|row| row.rank).collect::<Option<Vec<u32>>>() {
-            Some(ranks) => format!(" by ranks {}", ranges(ranks)),
-            None => String::new(),
-        };
-        notes.push(format!(
-            "Warning: {p2p} sends and receives{by} in a job of {collective} collective calls: is that meant? \
-             The first on a pair of ranks connects it, which takes long."
-        ));
+    if p2p == 0 || collective / p2p < FEW_P2P {
+        return None;
     }
+    let with = ranks.rows.iter().filter(|row| row.p2p > 0);
+    let by = match with.map(|row| row.rank).collect::<Option<Vec<u32>>>() {
+        Some(ranks) => format!(" by ranks {}", ranges(ranks)),
+        None => String::new(),
+    };
+    Some(format!(
+        "There are {p2p} sends and receives{by} in a job of {collective} collective calls. The first on a \
+         pair of ranks connects it, which takes long."
+    ))
 }
 
 /// Calls that NCCL announces at the API and never again, counted.

@@ -1,8 +1,8 @@
 //! What to do first: one ranked list, with what each thing would save.
 //!
-//! [`recommendations`] asks the findings and two kinds of rules: of NCCL's variables ([`settings`]) and of
-//! how calls are made ([`calls`]). [`compare`] says of each recommendation of a run what became of it in a
-//! later one.
+//! [`recommendations`] asks the findings and three kinds of rules: of NCCL's variables ([`settings`]), of
+//! how calls are made ([`calls`]), and of NCCL's init ([`start_up`]). [`compare`] says of each
+//! recommendation of a run what became of it in a later one.
 //!
 //! Rule: a gain is seconds of the run, and says where it comes from: `measured`, a `what_if` replay, or a
 //! cost `model`. A rule without such a number has no gain, and stands behind those that have one. Every rule
@@ -15,6 +15,7 @@ use tables::Capture;
 
 mod calls;
 mod settings;
+mod start_up;
 
 /// How much work something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,6 +71,7 @@ pub struct Recommendation {
 pub fn recommendations(report: &Report, capture: &Capture) -> Vec<Recommendation> {
     let mut all: Vec<Recommendation> = report.findings.iter().map(of_finding).collect();
     all.extend(calls::recommendations(report));
+    all.extend(start_up::recommendation(report));
     all.extend(settings::recommendations(report, capture));
     // Several findings may have one way out.
     let mut known: Vec<(&str, String)> = Vec::new();

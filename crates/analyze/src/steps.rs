@@ -115,6 +115,8 @@ pub struct Step {
     pub time_ns: Option<u64>,
     /// Time of the GPU in NCCL kernels, ns.
     pub communication_ns: Option<u64>,
+    /// When the last of these kernels ended, by their clock, if all are known.
+    pub end_ns: Option<u64>,
 }
 
 impl Steps {
@@ -239,7 +241,9 @@ impl Gatherer {
         }
         let mut each = Vec::with_capacity(begins.len());
         for (index, begin) in begins.iter().enumerate() {
-            let busy = busy(&items[*begin..begin + period]);
+            let of_step = &items[*begin..begin + period];
+            let busy = busy(of_step);
+            let end = of_step.iter().map(|item| item.kernel.1).max();
             if let Some(ns) = busy {
                 communication.push(ns);
             }
@@ -249,6 +253,7 @@ impl Gatherer {
                 start_ns: Some(items[*begin].time).filter(|time| *time != 0),
                 time_ns: at_once.and_then(|next| since(*begin, *next)),
                 communication_ns: busy,
+                end_ns: end.filter(|_| busy.is_some()),
             });
         }
         let step_us = times.statistics();

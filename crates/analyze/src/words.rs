@@ -81,6 +81,14 @@ pub const DEFINITIONS: &[Word] = &[
         as NCCL tells them; `calls` used the network, sends and receives one by one. send_gpu: a send's step \
         waits for the GPU's data; send_peer: for the receiver; send_network: for the network; recv_network: \
         waits for data; recv_flush: for the flush; recv_gpu: for the GPU to take it."),
+    word("critical path", "the chain of work and transfers, over all ranks, that a step's time consists \
+        of. It goes back from the end of the step's last operation: through the transfer to the rank that \
+        arrived last, through that rank's work to the operation that the work waited for, and so on. Work \
+        ends with the launch of the next call (`launched then`), or the call was launched long before and \
+        the GPU was still busy (`GPU was busy`). Waiting is never on it. A step is from the end of the step \
+        before to its own end. Making something on the path shorter saves at most its time, because another \
+        chain may be nearly as long. Only steps in which every call was timed count. Sends and receives are \
+        not followed to their peers."),
     word("clocks", "of several hosts: the clock of one less that of the first rank's host, µs. low and high \
         are proved, by operations that no rank can leave before the last has arrived; offset is what it is \
         if all ranks leave these together (`common ends`), moved into the bounds where it lies outside \

@@ -1,14 +1,16 @@
-//! What bandwidths are held against: a rate, or what a benchmark reached.
+//! What bandwidths are held against: a rate, what a benchmark reached, or what NCCL expects of its graphs.
 //!
 //! [`read`] takes what a user types after `--ceiling`, and [`check_machine`] refuses a benchmark of other
 //! GPUs.
 //!
-//! Rule: a benchmark's figure is a ceiling for its own function, size and number of ranks only.
+//! Rule: a benchmark's figure is a ceiling for its own function, size and number of ranks only, and a graph's
+//! for its own algorithm and number of ranks.
 
 use crate::nccl_tests;
 use crate::table::Table;
-use analyze::efficiency::{Ceiling, Reached};
+use analyze::efficiency::{Ceiling, GraphBandwidth, Reached};
 use anyhow::{bail, Context, Result};
+use setup::xml::{self, Element};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -21,7 +23,8 @@ pub struct Measured {
     pub gpus: BTreeSet<String>,
 }
 
-/// Reads `450GB/s`, or the file of a benchmark: nccl-tests' text or JSON, or `ncclscope bench --json`.
+/// Reads `450GB/s`, the file of a benchmark (nccl-tests' text or JSON, or `ncclscope bench --json`), or
+/// NCCL's graphs (`NCCL_GRAPH_DUMP_FILE`).
 ///
 /// # Errors
 /// What was expected.
@@ -40,6 +43,19 @@ pub fn read(given: &str) -> Result<Measured> {
         );
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("reading `{given}`"))?;
+    if text.trim_start().starts_with('<') {
+        let graphs = graphs(&text);
+        if graphs.is_empty() {
+            bail!(
+                "`{given}` has no graph within one node, of which NCCL expects a bandwidth\n  hint: give the \
+                 file that NCCL writes with NCCL_GRAPH_DUMP_FILE=FILE"
+            );
+        }
+        return Ok(Measured {
+            ceiling: Ceiling::NcclGraphs(graphs, given.to_owned()),
+            gpus: BTreeSet::new(),
+        });
+    }
     let table = nccl_tests::read(&text).with_context(|| format!("reading `{given}`"))?;
     let reached = reached(&table);
     if reached.is_empty() {
@@ -65,6 +81,35 @@ pub fn read_all(given: &[String], job: &[String]) -> Result<Vec<Ceiling>> {
         Ok(measured.ceiling)
     };
     given.iter().map(one).collect()
+}
+
+/// What NCCL expects of its graphs within one node. Between nodes, a graph has a channel's part in one node
+/// only, and the bandwidth of the network is shared in ways that it does not say.
+fn graphs(text: &str) -> Vec<GraphBandwidth> {
+    let Some(root) = xml::parse(text).filter(|root| root.name == "graphs") else {
+        return Vec::new();
+    };
+    let graph = |element: &Element| {
+        let algorithm = match element.attribute("id")? {
+            "0" => "RING",
+            "1" => "TREE",
+            "3" => "NVLS",
+            _ => return None,
+        };
+        let channel: f64 = element.attribute("speedintra")?.parse().ok()?;
+        let first = element.children.first()?;
+        let is_gpu = |part: &Element| part.name == "gpu";
+        if !first.children.iter().all(is_gpu) {
+            return None;
+        }
+        Some(GraphBandwidth {
+            algorithm,
+            nranks: u32::try_from(first.children.len()).ok()?,
+            gb_per_s: channel * element.children.len() as f64,
+        })
+    };
+    let known = root.children.iter().filter_map(graph);
+    known.filter(|graph| graph.gb_per_s > 0.0).collect()
 }
 
 fn reached(table: &Table) -> Vec<Reached> {
@@ -104,7 +149,7 @@ pub fn check_machine(measured: &Measured, job: &[String]) -> Result<()> {
         return Ok(());
     }
     let of = match &measured.ceiling {
-        Ceiling::Bench(_, file) => file,
+        Ceiling::Bench(_, file) | Ceiling::NcclGraphs(_, file) => file,
         Ceiling::Rate(_, given) => given,
     };
     bail!(

@@ -197,6 +197,9 @@ const tip = element("div", { class: "tip", role: "status" });
 tip.hidden = true;
 const where = element("p", { class: "where", role: "status" });
 const findings = element("div", { class: "findings" });
+const path = element("div", { class: "findings" });
+// Segments of the critical path that are listed.
+const MOST_SEGMENTS = 50;
 const detail = element("div", { class: "one-call", "aria-live": "polite" });
 detail.hidden = true;
 
@@ -215,6 +218,7 @@ const legend = element(
   ...KEYS.map(([name, text]) => element("li", {}, element("span", { class: name }), text)),
   element("li", {}, element("span", { class: "last" }), "last to arrive"),
   element("li", {}, element("span", { class: "whisker" }), "error of the clock"),
+  ...(data.path ? [element("li", {}, element("span", { class: "on-path" }), "critical path of a step")] : []),
 );
 const hint = element(
   "p",
@@ -243,6 +247,7 @@ root.append(
   legend,
   hint,
   findings,
+  path,
   detail,
 );
 
@@ -680,6 +685,7 @@ function draw() {
   }
   draw_axis(at, x, colours);
   if (is_current) draw_calls(at, x, colours);
+  draw_path(at, x, colours);
   draw_names(at, colours);
   draw_strip(at, x, colours);
   if (pointed?.x !== undefined) {
@@ -883,6 +889,40 @@ function fitting(text, wide) {
     fits.set(key, cut);
   }
   return fits.get(key);
+}
+
+// The critical path of one step: a line along the lanes, from rank to rank.
+function draw_path(at, x, colours) {
+  const segments = data.path?.segments ?? [];
+  const row_of = rows_of_lanes();
+  const seen = segments.filter((s) => row_of.has(s.lane) && s.to_us >= state.from && s.from_us <= state.to);
+  const is_narrow = seen.length && x(segments.at(-1).to_us) - x(segments[0].from_us) < 20;
+  canvas.dataset.path = is_narrow ? 0 : seen.length;
+  if (is_narrow) return;
+  context.save();
+  context.beginPath();
+  context.rect(at.left, at.top, at.width, at.bottom - at.top);
+  context.clip();
+  let before = null;
+  for (const segment of seen) {
+    const y = at.top + (row_of.get(segment.lane) + 1) * at.each - Math.min(4, at.each / 3);
+    const from = x(segment.from_us);
+    context.strokeStyle = colours.text;
+    if (before !== null && before !== y) {
+      context.lineWidth = 1.5;
+      context.beginPath();
+      context.moveTo(from, before);
+      context.lineTo(from, y);
+      context.stroke();
+    }
+    context.lineWidth = segment.kind === "work" ? 3 : 6;
+    context.beginPath();
+    context.moveTo(from, y);
+    context.lineTo(x(segment.to_us), y);
+    context.stroke();
+    before = y;
+  }
+  context.restore();
 }
 
 function draw_names(at, colours) {
@@ -1414,6 +1454,36 @@ if (data.findings.length) {
   }
   findings.append(element(HEADING, {}, "Findings, with the moment of each"), list);
 }
+
+if (data.path) {
+  const { step, segments } = data.path;
+  const [from, to] = [segments[0].from_us, segments.at(-1).to_us];
+  const named = `Critical path of step ${step}, the one of median time: ${time(to - from)}`;
+  const whole_step = button(named, "Show this step; the line along the lanes is its critical path");
+  whole_step.addEventListener("click", () => {
+    show(from - (to - from) / 20, to + (to - from) / 20);
+    canvas.focus();
+  });
+  const list = element("ol");
+  for (const segment of segments.slice(0, MOST_SEGMENTS)) {
+    const why = segment.why ? ` (${segment.why})` : "";
+    const took = time(segment.to_us - segment.from_us);
+    const text = `${took}: ${segment.what} on rank ${segment.rank ?? "?"}${why}`;
+    const to_segment = button(text, "Show this segment");
+    const around = Math.max(segment.to_us - segment.from_us, 1) / 5;
+    to_segment.addEventListener("click", () => {
+      show(segment.from_us - around, segment.to_us + around);
+      canvas.focus();
+    });
+    list.append(element("li", {}, to_segment));
+  }
+  const more = segments.length - MOST_SEGMENTS;
+  if (more > 0) list.append(element("li", {}, `… ${plural(more, "segment")} more in the report`));
+  const details = element("details", { class: "findings path" });
+  details.append(element("summary", {}, "Segments, in order"), list);
+  path.append(element(HEADING, {}, whole_step), details);
+}
+path.hidden = !data.path;
 
 if (!kept) {
   document.getElementById("capture").textContent = `NCCL calls of ${data.capture}`;

@@ -24,6 +24,10 @@ fn ceilings(report: &Report) -> String {
         };
         named.push(match source {
             CeilingSource::Given => format!("given_%: of {}", first.named),
+            CeilingSource::NcclGraph => {
+                let file = first.named.split_once(": ").map_or("", |(file, _)| file);
+                format!("nccl_%: of what NCCL expects of its graph in {file}")
+            }
             CeilingSource::Bench => {
                 let file = first.named.split_once(": ").map_or("", |(file, _)| file);
                 format!("bench_%: of the same call in {file}")
@@ -53,12 +57,13 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
         "calls",
         "busbw",
         "given_%",
+        "nccl_%",
         "bench_%",
         "best_%",
         "blind_%",
     ];
-    let mut table = Table::new(names, "<><<<>>>>>>");
-    table.squeeze = &["type", "comm", "calls", "algorithm", "blind_%"];
+    let mut table = Table::new(names, "<><<<>>>>>>>");
+    table.squeeze = &["type", "comm", "calls", "algorithm", "nccl_%", "blind_%"];
     let mut sorted: Vec<&EfficiencyRow> = rows.iter().collect();
     // What moved most bytes says most about the links.
     sorted.sort_by_key(|row| std::cmp::Reverse(row.bytes.saturating_mul(row.calls)));
@@ -79,6 +84,7 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
             row.calls.to_string(),
             three(row.busbw_gb_per_s),
             figure(share(row, CeilingSource::Given)),
+            figure(share(row, CeilingSource::NcclGraph)),
             figure(share(row, CeilingSource::Bench)),
             figure(share(row, CeilingSource::BestHere)),
             figure(row.blind_share.map(|share| 100.0 * share)),

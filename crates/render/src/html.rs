@@ -25,7 +25,9 @@ use std::io::Write;
 
 mod across;
 pub(crate) mod columns;
+mod critical_path;
 mod lanes;
+mod models;
 mod timeline;
 
 pub(crate) const STYLE: &str = include_str!("../html/style.css");
@@ -280,8 +282,10 @@ impl<'a> Page<'a> {
         self.job();
         self.completeness();
         self.steps();
+        self.critical_path();
         self.ranks();
         self.operations();
+        self.models();
         self.callers();
         self.graphs();
         self.streams();
@@ -406,6 +410,7 @@ impl<'a> Page<'a> {
         }
         self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
         let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
+        let has_models = !models::of(report).is_empty();
         let sections = [
             there(!report.recommendations.is_empty(), "findings", "Evidence"),
             there(report.timeline.is_some(), "timeline", "Over time"),
@@ -413,8 +418,14 @@ impl<'a> Page<'a> {
             Some(("job", "Job")),
             Some(("completeness", "Completeness")),
             there(report.steps.is_some(), "steps", "Steps"),
+            there(
+                report.critical_path.is_some(),
+                "critical-path",
+                "Critical path",
+            ),
             there(!report.ranks.rows.is_empty(), "ranks", "Ranks"),
             Some(("operations", "Operations")),
+            there(has_models, "models", "Cost models"),
             there(
                 !report.callers.is_empty(),
                 "callers",

@@ -9,6 +9,7 @@ pub(crate) mod callers;
 pub mod chrome;
 mod clocks;
 pub(crate) mod counters;
+mod critical_path;
 pub mod diff_html;
 pub mod diff_text;
 mod efficiency;

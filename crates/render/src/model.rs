@@ -96,7 +96,7 @@ fn sentence(of: &Prediction) -> String {
     )
 }
 
-fn algorithm(of: &Subject) -> String {
+pub(crate) fn algorithm(of: &Subject) -> String {
     let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
     match (&of.algorithm, &of.protocol) {
         (None, None) => "-".to_owned(),
@@ -302,7 +302,7 @@ fn plot(model: &CostModel) -> Vec<String> {
 }
 
 /// µs a byte, from two of its own points.
-fn slope(model: &CostModel) -> f64 {
+pub(crate) fn slope(model: &CostModel) -> f64 {
     let last = model.samples.last();
     last.map_or(0.0, |s| {
         (s.model_us - model.latency_us) / (s.bytes.max(1) as f64)

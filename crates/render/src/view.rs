@@ -23,6 +23,7 @@ mod answers;
 mod call_events;
 pub mod embedded;
 mod parts;
+mod path;
 mod pyramid;
 
 /// The page that `ncclscope view` serves.
@@ -407,7 +408,7 @@ impl<'a> View<'a> {
         (ns - self.base_ns) as f64 / 1e3
     }
 
-    /// What is known before anything is asked for: lanes, steps, findings.
+    /// What is known before anything is asked for: lanes, steps, findings, critical path.
     pub fn data(&self) -> Value {
         let capture = self.timeline.capture();
         let lane = |lane: &Lane| {
@@ -448,6 +449,7 @@ impl<'a> View<'a> {
             "lanes": self.lanes.iter().map(lane).collect::<Vec<_>>(),
             "steps": steps,
             "findings": findings,
+            "path": path::of(self),
         })
     }
 }

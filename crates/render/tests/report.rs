@@ -554,7 +554,7 @@ fn large_job() -> Capture {
 fn a_job_of_1024_ranks_fits_on_a_page() {
     let capture = large_job();
     let report = printed(&capture, Options::default());
-    assert!(report.lines().count() <= 75, "{report}");
+    assert!(report.lines().count() <= 77, "{report}");
     assert!(report.lines().all(|l| l.chars().count() <= 120), "{report}");
     for expected in [
         "1024 processes of 1024 ranks on 128 hosts, node-000 to node-127",

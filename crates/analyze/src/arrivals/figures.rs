@@ -59,13 +59,15 @@ impl Operations {
         own
     }
 
-    /// `unsampled` are calls by row; `measured` says that kernel windows show what late ranks cost.
+    /// `unsampled` are calls by row; `measured` says that kernel windows show what late ranks cost; `what_if`
+    /// is the run to play again, if it was made before.
     pub(super) fn figures(
         self,
         capture: &Capture,
         proof: &hosts::Proof,
         unsampled: &[u64],
         measured: bool,
+        mut what_if: Option<what_if::WhatIf>,
     ) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
         let busy: Vec<Busy> = self
@@ -176,7 +178,6 @@ impl Operations {
         }
         intervals(&mut ranks, batches);
         chains.finish(capture, &mut ranks);
-        let mut what_if = None;
         if !measured {
             self.losses(&mut ranks, &mut late, &mut what_if);
         }

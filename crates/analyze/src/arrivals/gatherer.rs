@@ -6,6 +6,7 @@ use super::{hosts, Arrivals};
 use crate::clocks::{Clocks, Given};
 use crate::executions::{Execution, Walk};
 use crate::matching::Matcher;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use tables::calls::Untimed;
 use tables::{Capture, Name, Process};
@@ -18,7 +19,7 @@ pub fn waits_for_last(function: &str) -> bool {
     )
 }
 
-/// Of more kernels than this nobody's waiting is told: at 76 bytes each they take 2.4 GiB.
+/// Of more kernels than this nobody's waiting is told: at 80 bytes each they take 2.5 GiB.
 const MOST_PARTS: u64 = 1 << 25;
 
 /// The note on that.
@@ -71,6 +72,7 @@ impl Gatherer {
                     parts: Vec::new(),
                     network: Vec::new(),
                     callers: Vec::new(),
+                    exposed: Vec::new(),
                 });
                 self.lanes.len() as u32 - 1
             });
@@ -117,6 +119,12 @@ impl Gatherer {
             lane.network.push((lane.parts.len() as u32, network));
         }
         lane.callers.extend(way.caller);
+        if let Some(ns) = execution.last.exposed_ns() {
+            lane.exposed.resize(lane.parts.len(), u32::MAX);
+            let known = u32::MAX - 1;
+            lane.exposed
+                .push(u32::try_from(ns).unwrap_or(known).min(known));
+        }
         lane.parts.push(RankPart {
             sequence,
             number,
@@ -147,7 +155,7 @@ impl Gatherer {
     fn forget(&mut self) {
         for lane in &mut self.lanes {
             (lane.parts, lane.network) = (Vec::new(), Vec::new());
-            lane.callers = Vec::new();
+            (lane.callers, lane.exposed) = (Vec::new(), Vec::new());
         }
     }
 
@@ -180,8 +188,14 @@ impl Gatherer {
     ) -> (Option<Arrivals>, Option<Clocks>) {
         let unsampled = std::mem::take(&mut self.unsampled);
         let (operations, proof, clocks) = self.compare(capture, matcher, given);
-        look(&OverTime(&operations), clocks.as_ref());
-        let arrivals = operations.figures(capture, &proof, &unsampled, measured);
+        let what_if = OnceCell::new();
+        let over = OverTime {
+            of: &operations,
+            what_if: &what_if,
+        };
+        look(&over, clocks.as_ref());
+        let arrivals =
+            operations.figures(capture, &proof, &unsampled, measured, what_if.into_inner());
         (arrivals, clocks)
     }
 

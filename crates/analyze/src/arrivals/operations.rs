@@ -51,6 +51,9 @@ pub(super) struct Lane {
     pub(super) network: Vec<(u32, OnNetwork)>,
     /// By part: the line that made the call. Empty if the process recorded no stacks.
     pub(super) callers: Vec<Name>,
+    /// By part: for how long a stream stood still for the call, ns; [`u32::MAX`] not known. May be shorter
+    /// than the parts: of the rest it is not known.
+    pub(super) exposed: Vec<u32>,
 }
 
 /// A part by lane and index.

@@ -32,6 +32,8 @@ use super::operations::{Lane, Operations, PartIndex, OTHER};
 use crate::interval::Batches;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+pub(super) mod path;
+
 /// A kernel that begins so soon after another was queued behind it, ns.
 const QUEUED_NS: i64 = 10_000;
 /// A kernel that begins so soon after its launch began when its host let it, ns; or so small a part of the

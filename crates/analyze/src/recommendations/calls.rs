@@ -1,9 +1,12 @@
 //! Calls that could be made in a better way.
 
 use super::{Level, Recommendation};
+use crate::arrivals::RankArrivals;
 use crate::models::{fit, of_operations, CostModel};
 use crate::operations::Operation;
 use crate::spelling::{percent, size, three, time};
+use crate::stream_waits::RankWaits;
+use crate::streams::RankStreams;
 use crate::Report;
 use std::collections::BTreeMap;
 
@@ -30,6 +33,8 @@ pub(super) fn recommendations(report: &Report) -> Vec<Recommendation> {
         found.extend(small_calls(report, wall_us));
         found.extend(exposed(report, wall_us));
     }
+    found.extend(warm_up_in_steps(report));
+    found.extend(few_p2p(report));
     found
 }
 
@@ -182,12 +187,26 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
 
 /// Exposed communication that is no waiting for late ranks.
 fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
-    let ranks = &report.streams.as_ref()?.ranks;
+    let (shares, seen): (Vec<f64>, &str) = match &report.streams {
+        Some(streams) => {
+            let share = |rank: &RankStreams| rank.exposed.share - rank.exposed_waiting.share;
+            (
+                streams.ranks.iter().map(share).collect(),
+                "In kernel windows, GPUs communicate",
+            )
+        }
+        None => (
+            exposed_by_waits(report)?,
+            "By stream waits, compute streams stand still for communication",
+        ),
+    };
     // Where all ranks compute less than they could, the least exposed one bounds what overlap gives.
-    let shares = ranks
-        .iter()
-        .map(|rank| rank.exposed.share - rank.exposed_waiting.share);
-    let least = shares.reduce(f64::min).filter(|share| *share >= EXPOSED)?;
+    let least = shares.into_iter().reduce(f64::min);
+    let least = least.filter(|share| *share >= EXPOSED)?;
+    let beside = match report.streams.is_some() {
+        true => " while nothing computes",
+        false => "",
+    };
     Some(Recommendation {
         rule: "exposed_communication",
         subject: "exposed communication".to_owned(),
@@ -196,8 +215,7 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
                  nothing to overlap with, make it shorter instead."
             .to_owned(),
         evidence: format!(
-            "In kernel windows, GPUs communicate for {} of the time or more while nothing computes, \
-             waiting for late ranks left out.",
+            "{seen} for {} of the time or more{beside}, waiting for late ranks left out.",
             percent(least)
         ),
         gain_us: None,
@@ -206,6 +224,75 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
         gain_source: Some("measured"),
         effort: Level::High,
         risk: Level::Medium,
+        status: "open",
+    })
+}
+
+/// By rank, the share of the time that streams stood still for calls, without its waiting for late ranks.
+fn exposed_by_waits(report: &Report) -> Option<Vec<f64>> {
+    let waits = report.stream_waits.as_ref().filter(|waits| waits.tells())?;
+    let late = report.arrivals.as_ref();
+    let share = |rank: &RankWaits| {
+        let same = |of: &&RankArrivals| {
+            (of.pid, &of.host, of.device) == (rank.pid, &rank.host, rank.device)
+        };
+        let waited = late.and_then(|late| late.ranks.iter().find(same));
+        // Waits are known of timed calls; the others waited as long.
+        let all = rank.exposed.calls as f64 / (rank.exposed.known as f64).max(1.0);
+        let waited = waited.map_or(0.0, |of| of.wait_rank_us * all);
+        rank.share.share - waited / rank.active_us
+    };
+    Some(waits.ranks.iter().map(share).collect())
+}
+
+/// First calls on communicators that lie in the first step, so that figures over all steps have them.
+fn warm_up_in_steps(report: &Report) -> Option<Recommendation> {
+    let steps = report.steps.as_ref()?.reference()?;
+    // The first step begins with the first call.
+    steps.startup_us.filter(|us| *us <= 0.0)?;
+    let all = steps.step_us?;
+    let (p50, first) = (all.p50?, steps.each.first()?.time_ns? as f64 / 1e3);
+    let share = (first - p50) / (all.sum - first + p50);
+    (share >= LEAST_SHARE && !report.warmup.is_empty()).then(|| Recommendation {
+        rule: "warm_up_in_steps",
+        subject: "warm-up".to_owned(),
+        action: "Leave the first step out of times and averages, or make a call on each communicator \
+                 before the first step."
+            .to_owned(),
+        evidence: format!(
+            "The first calls on communicators are in step 1, and NCCL connects ranks and loads kernels \
+             then. Step 1 takes {}, and the median step {}: the mean of {} steps is {} larger with it.",
+            time(first),
+            time(p50),
+            all.n,
+            percent(share)
+        ),
+        gain_us: None,
+        gain_interval_us: None,
+        gain_at_most_us: None,
+        gain_source: None,
+        effort: Level::Low,
+        risk: Level::Low,
+        status: "open",
+    })
+}
+
+/// A few sends and receives in a job of collectives.
+fn few_p2p(report: &Report) -> Option<Recommendation> {
+    let evidence = crate::notes::few_p2p(&report.kinds, &report.ranks)?;
+    Some(Recommendation {
+        rule: "few_p2p",
+        subject: "sends and receives".to_owned(),
+        action: "If these sends and receives are not meant, leave them out, or use a collective that the \
+                 job makes anyway. `ncclscope run --stacks` records which line makes them."
+            .to_owned(),
+        evidence,
+        gain_us: None,
+        gain_interval_us: None,
+        gain_at_most_us: None,
+        gain_source: None,
+        effort: Level::Low,
+        risk: Level::Low,
         status: "open",
     })
 }

@@ -94,6 +94,17 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
             ));
         }
     }
+    let in_graphs = report.operations.iter().any(|o| o.captured > 0);
+    if value("NCCL_GRAPH_REGISTER") == Some("0") && in_graphs {
+        found.push(recommendation(
+            "registration_off",
+            "NCCL_GRAPH_REGISTER",
+            "Unset NCCL_GRAPH_REGISTER: without it, NCCL registers the buffers of calls in CUDA graphs, and \
+             where the hardware can, data goes from buffer to buffer without a copy."
+                .to_owned(),
+            "NCCL_GRAPH_REGISTER=0 was set, and this job has CUDA graphs with NCCL calls.".to_owned(),
+        ));
+    }
     found.extend(overridden(report));
     found.extend(without_effect(report, capture, value, over_nodes));
     if let Some(level) =

@@ -114,6 +114,8 @@ pub const COLUMNS: &[Word] = &[
     word("median", "the value in the middle over ranks."),
     word("given_%", "busbw as a part of the rate that `--ceiling` gave. A rooted function may exceed 100 %, \
           because its root may be done before the others have their data. So may NVLS, which sends less."),
+    word("nccl_%", "busbw as a part of what NCCL expects of the graph of this algorithm over as many ranks, \
+          by its own file (`--ceiling FILE` with that of NCCL_GRAPH_DUMP_FILE)."),
     word("bench_%", "busbw as a part of what a benchmark's file (`--ceiling FILE`) has for the same \
           function, size and number of ranks."),
     word("best_%", "busbw as a part of the best that this function reached over as many ranks in this \
@@ -169,6 +171,12 @@ pub const FINDINGS: &[Word] = &[
           run without steps), all bound by latency. Its gain is by a cost model, for buckets of 25 MB."),
     word("exposed_communication", "a recommendation: GPUs communicate for 10 % of the time or more while \
           nothing computes, and do not wait for a late rank."),
+    word("warm_up_in_steps", "a recommendation: the first calls on communicators are in step 1, so averages \
+          over all steps have NCCL's connecting in them."),
+    word("few_p2p", "a recommendation: a job of collectives has a few sends and receives, which may not be \
+          meant."),
+    word("slow_start_up", "a recommendation: a phase of NCCL's init takes long."),
+    word("registration_off", "a recommendation: buffers of calls in CUDA graphs are not registered."),
     word("transport_off", "a recommendation: a variable turns off a transport that ranks of this job would \
           use."),
     word("setting_overridden", "a recommendation: NCCL did not use the algorithm or protocol that was \

@@ -37,6 +37,11 @@ Phases of communicator 0xc00df69fc6fcf19e (3 ranks; in NCCL's order, s)
 Start-up
   Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the
     GPU: 52.94 s on rank 1. `ncclscope startup` has each rank.
+--- ncclscope report capture --json | jq -c '.recommendations[] | .rule, .subject, .evidence, .gain_at_most_us'
+"slow_start_up"
+"kernels"
+"It took 52.9 s on rank 1, on the critical path of the init of 3 ranks, which took 52.9 s."
+52940000
 --- ls /dev/shm | grep -F "$(basename "$(cat place)")"
 [exit 1]
 --- rm -r capture; NCCL_DEBUG=WARN ncclscope run -o capture -- fake-nccl play job
@@ -60,3 +65,8 @@ Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it w
 2| error: expected lines `Init timings` or `Init START` of NCCL, found none in `other`
 2|   hint: NCCL prints them with NCCL_DEBUG=INFO, from 2.22 on; or record with `NCCLSCOPE_NCCL_LOG=on ncclscope run`
 [exit 2]
+--- rm -r capture; sed 's/1.5s/0.1s/; s/52.94s/0.9s/' job > quick; NCCLSCOPE_NCCL_LOG=on ncclscope run -o capture -- fake-nccl play quick
+announced 60, ABI v5
+2| ncclscope: capture in capture: 3 processes, 60 calls; next: ncclscope report capture
+--- ncclscope report capture --json | jq -c .recommendations
+[]

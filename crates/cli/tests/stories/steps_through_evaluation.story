@@ -25,7 +25,7 @@ announced 216, ABI v5
 [{"rank":0,"steps":24,"calls":4,"n":20},{"rank":1,"steps":24,"calls":4,"n":20}]
 --- ncclscope report capture --json | jq -c '.steps.step_us | .max >= 4700'
 true
---- ncclscope report capture | sed -n '/^Steps/,/^$/p' | sed -E 's/[0-9.]+ (µs|ms)/T/g; s/[(][0-9.]+ %/(P %/; s/; (T between|no gaps).*/; gaps/'
+--- ncclscope report capture | sed -n '/^Steps/,/^$/p' | grep -v 'Critical path' | sed -E 's/[0-9.]+ (µs|ms)/T/g; s/[(][0-9.]+ %/(P %/; s/; (T between|no gaps).*/; gaps/'
 Steps (calls that repeat, from the first after their longest pause)
   24 steps of 4 calls on each of 2 ranks; p50 T, p95 T, longest T.
   Of a step, T (P %) is in NCCL kernels on the median rank.

@@ -211,6 +211,25 @@ columns! {
         "before_us" "before" "ms" Ms "of that: before the call itself began" NEVER;
         "unwaited_us" "unwaited" "ms" Ms "GPU time of calls that no other stream waited for" NEVER;
     }
+    PATH_ROW {
+        "what" "segment" "" Text "work of a rank, or the transfer of an operation" NEVER;
+        "communicator" "communicator" "" Communicator "of the operation" NO_COMMUNICATOR;
+        "why" "why" "" Text "launch: its host launched the call then; busy_gpu: launched before" NOT_KNOWN;
+        "rank" "rank" "" Count "whose work it is, or which rank arrived last" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "sum_us" "time" "ms" Ms "over all steps of the path" NEVER;
+        "share" "of the step" "%" Percent "the time as a share of the steps' time" NEVER;
+        "count" "segments" "" Count "over all steps of the path; in text, in a step on average" NEVER;
+    }
+    SEGMENT {
+        "at_us" "at" "ms" Ms "begin, from the begin of the step" NEVER;
+        "time_us" "time" "ms" Ms "how long it takes" NEVER;
+        "what" "segment" "" Text "work of a rank, or the transfer of an operation" NEVER;
+        "communicator" "communicator" "" Communicator "of the operation" NO_COMMUNICATOR;
+        "why" "why" "" Text "launch: its host launched the call then; busy_gpu: launched before" NOT_KNOWN;
+        "rank" "rank" "" Count "whose work it is, or which rank arrived last" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+    }
     NCCL_KERNELS {
         "function" "function" "" Text "of NCCL's kernel" NEVER;
         "kernels" "kernels" "" Count "in windows, over ranks" NEVER;

@@ -1,0 +1,48 @@
+//! A phase of NCCL's init that takes long.
+
+use super::{Level, Recommendation};
+use crate::spelling::time;
+use crate::Report;
+
+/// A phase that takes less time is left alone, s;
+const LEAST_S: f64 = 1.0;
+/// and so is one that is a smaller part of its init,
+const LEAST_PART: f64 = 0.2;
+/// or of init and run together.
+const LEAST_SHARE: f64 = 0.01;
+
+/// The longest phase on the critical path of the slowest communicator's init.
+pub(super) fn recommendation(report: &Report) -> Option<Recommendation> {
+    let slowest = report.startup.communicators.first()?;
+    let legs = slowest.critical_path.iter();
+    let longest = legs.reduce(|a, b| if b.time_s > a.time_s { b } else { a })?;
+    let run_s = report.ranks.wall_us.map_or(0.0, |wall| wall.max / 1e6);
+    let all_s = slowest.critical_path_s;
+    let least_s = LEAST_S
+        .max(LEAST_PART * all_s)
+        .max(LEAST_SHARE * (run_s + all_s));
+    let us = longest.time_s * 1e6;
+    (longest.time_s >= least_s).then(|| Recommendation {
+        rule: "slow_start_up",
+        subject: longest.phase.to_owned(),
+        action: format!(
+            "Make the phase `{}` of NCCL's init shorter: `ncclscope startup` says what helps, and has each \
+             rank.",
+            longest.phase
+        ),
+        evidence: format!(
+            "It took {} on rank {}, on the critical path of the init of {} ranks, which took {}.",
+            time(us),
+            longest.rank,
+            slowest.nranks,
+            time(all_s * 1e6),
+        ),
+        gain_us: None,
+        gain_interval_us: None,
+        gain_at_most_us: Some(us),
+        gain_source: Some("measured"),
+        effort: Level::Medium,
+        risk: Level::Low,
+        status: "open",
+    })
+}
