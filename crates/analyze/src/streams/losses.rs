@@ -239,17 +239,11 @@ impl Losses<'_> {
             };
             let at = kernels.partition_point(|kernel| kernel.start < wait.came());
             let before = at.checked_sub(1).and_then(|at| queued(&kernels[at]));
-            match wait.queued.zip(before) {
-                Some((now, before)) => {
-                    let of_gpu = if now > before {
-                        waited
-                    } else {
-                        now.clamp(0, waited)
-                    };
-                    by_gpu += part * of_gpu as f64;
-                    by_host += part * (waited - of_gpu) as f64;
-                }
-                None => {}
+            if let Some((now, before)) = wait.queued.zip(before) {
+                let behind = now > before;
+                let of_gpu = if behind { waited } else { now.clamp(0, waited) };
+                by_gpu += part * of_gpu as f64;
+                by_host += part * (waited - of_gpu) as f64;
             }
         }
         by_host > by_gpu

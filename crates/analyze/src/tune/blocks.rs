@@ -234,6 +234,7 @@ mod tests {
                 99_000_000
             }),
             communication_ns: None,
+            end_ns: None,
         };
         StepsRow {
             rank: Some(0),
