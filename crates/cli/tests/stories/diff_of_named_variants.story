@@ -9,8 +9,8 @@ the code, name each run's variant: `ncclscope diff old=DIR new=DIR old=DIR new=D
 --- ncclscope diff a=fast-1 b=slow-1 a=fast-2 b=slow-2 a=fast-3 b=slow-3 --json | jq -c '.variants[] | [.name, .captures]'
 ["a",["fast-1","fast-2","fast-3"]]
 ["b",["slow-1","slow-2","slow-3"]]
---- ncclscope diff a=fast-1 b=slow-1 | sed 's/went.*/went/; q'
-The run went
+--- ncclscope diff a=fast-1 b=slow-1 | sed -E 's/ (went|took) .*//; q'
+The run
 --- ncclscope diff a=fast-1 b=nowhere
 2| error: `nowhere`: expected a capture folder or a trace file, found nothing
 2|   hint: `ncclscope run -o DIR -- COMMAND` records one into DIR

@@ -9,7 +9,7 @@ announced 72, ABI v5
 --- ncclscope report capture
 No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not
 recorded.
-in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · Broadcast of 16 MiB at 255 GB/s (busbw)
+in NCCL <n> % of the time (median rank) · Broadcast of 16 MiB at 255 GB/s (busbw)
 
 Job capture
   command  <folder>/fake-nccl rank-process
@@ -39,5 +39,6 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
 
 Waiting
   0.0 % of the GPU time in 11 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 183 µs.
+  They are 37.0 % of the time in NCCL: how much of the rest was waiting is not known from them.
 
 Next: ncclscope view capture
