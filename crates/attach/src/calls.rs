@@ -145,14 +145,20 @@ impl Calls {
     }
 
     /// Whether a public function of NCCL carries out its work by this one, which is then the same call:
-    /// `ncclBcast` calls `ncclBroadcast`. After a loss, the outer one may have returned unseen.
+    /// `ncclBcast` calls `ncclBroadcast`. No function calls itself: if it seems so, the return of the call
+    /// before was lost, which is not known until losses are counted. After a loss, any outer one may have
+    /// returned unseen.
     fn is_within(&self, event: &Event) -> bool {
         let outer = self
             .threads
             .get(&event.thread)
             .and_then(|thread| thread.open.last());
         let name = |index: usize| FUNCTIONS[index].name;
-        outer.is_some_and(|outer| !self.lossy && name(outer.function) == name(event.function))
+        outer.is_some_and(|outer| {
+            !self.lossy
+                && outer.function != event.function
+                && name(outer.function) == name(event.function)
+        })
     }
 
     fn entered(&mut self, event: &Event, arguments: &[u64; 8], id: Option<&[u8]>) {

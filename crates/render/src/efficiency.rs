@@ -26,7 +26,7 @@ fn ceilings(report: &Report) -> String {
             CeilingSource::Given => format!("given_%: of {}", first.named),
             CeilingSource::NcclGraph => {
                 let file = first.named.split_once(": ").map_or("", |(file, _)| file);
-                format!("nccl_%: of what NCCL expects of its graph in {file}")
+                format!("graph_%: of what NCCL expects of its graph in {file}")
             }
             CeilingSource::Bench => {
                 let file = first.named.split_once(": ").map_or("", |(file, _)| file);
@@ -57,13 +57,13 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
         "calls",
         "busbw",
         "given_%",
-        "nccl_%",
+        "graph_%",
         "bench_%",
         "best_%",
         "blind_%",
     ];
     let mut table = Table::new(names, "<><<<>>>>>>>");
-    table.squeeze = &["type", "comm", "calls", "algorithm", "nccl_%", "blind_%"];
+    table.squeeze = &["type", "comm", "calls", "algorithm", "graph_%", "blind_%"];
     let mut sorted: Vec<&EfficiencyRow> = rows.iter().collect();
     // What moved most bytes says most about the links.
     sorted.sort_by_key(|row| std::cmp::Reverse(row.bytes.saturating_mul(row.calls)));

@@ -249,7 +249,9 @@ fn a_rank_that_is_always_late_moves_no_bound_past_the_truth() {
     assert!(others.iter().all(|r| r.last_proved.unwrap_or(0) == 0));
     let finding = &report.findings[0];
     assert!(
-        finding.evidence.contains("assumes common ends"),
+        finding
+            .evidence
+            .contains("as if it ended on all ranks at once"),
         "{finding:?}"
     );
 }
@@ -488,7 +490,12 @@ fn a_rank_is_not_blamed_where_clocks_prove_that_others_came_later() {
     let blamed = |report: &Report| report.findings.iter().any(|f| f.kind == "late_rank");
     let assumed = report(&capture);
     assert_eq!(ranks(&assumed), (Some(0), Some(0), Some(0)));
-    assert!(blamed(&assumed) && assumed.findings[0].evidence.contains("assumes common ends"));
+    assert!(
+        blamed(&assumed)
+            && assumed.findings[0]
+                .evidence
+                .contains("as if it ended on all ranks at once")
+    );
     let mut analysis = crate::Analysis {
         given: Some(Given::Within(10_000)),
         ..crate::Analysis::default()

@@ -114,7 +114,7 @@ pub const COLUMNS: &[Word] = &[
     word("median", "the value in the middle over ranks."),
     word("given_%", "busbw as a part of the rate that `--ceiling` gave. A rooted function may exceed 100 %, \
           because its root may be done before the others have their data. So may NVLS, which sends less."),
-    word("nccl_%", "busbw as a part of what NCCL expects of the graph of this algorithm over as many ranks, \
+    word("graph_%", "busbw as a part of what NCCL expects of the graph of this algorithm over as many ranks, \
           by its own file (`--ceiling FILE` with that of NCCL_GRAPH_DUMP_FILE)."),
     word("bench_%", "busbw as a part of what a benchmark's file (`--ceiling FILE`) has for the same \
           function, size and number of ranks."),

@@ -267,7 +267,7 @@ fn beside_a_hog(place: &RunFolder) -> Command {
         a_cpu()
     );
     let command = run(place, &script);
-    let many = "ranks 2\nrepeat 60000 {\nall_reduce 1KiB\n}\n";
+    let many = "ranks 2\nrepeat 200000 {\nall_reduce 1KiB\n}\n";
     fs::write(place.path().join("many"), many).expect("written");
     command
 }

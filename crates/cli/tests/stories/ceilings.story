@@ -27,12 +27,12 @@ Efficiency (most bytes first, busbw in GB/s; given_%: of --ceiling 450GB/s; best
 --- echo '<graphs version="1"><graph id="0" pattern="4" nchannels="2" speedintra="210" typeintra="NVL"><channel><gpu dev="0"/><gpu dev="1"/><gpu dev="2"/><gpu dev="3"/></channel><channel><gpu dev="0"/><gpu dev="3"/><gpu dev="2"/><gpu dev="1"/></channel></graph></graphs>' > graphs.xml
 
 --- ncclscope report capture --ceiling graphs.xml | sed -n '/^Efficiency/,/^$/p' | sed '/  All/s/ *[^ ]*$//'
-Efficiency (most bytes first, busbw in GB/s; nccl_%: of what NCCL expects of its graph in graphs.xml; best_%: of the
+Efficiency (most bytes first, busbw in GB/s; graph_%: of what NCCL expects of its graph in graphs.xml; best_%: of the
   best size of the function in this capture)
-  function    size type    algorithm   calls busbw nccl_% best_% blind_%
-  AllReduce 64 MiB float32 RING/SIMPLE    80   336   79.9    100
-  AllGather 64 MiB float32 RING/SIMPLE    80   252   59.9    100
-  AllReduce  1 MiB float32 RING/LL128     80  78.6   18.7   23.4
+  function    size type    algorithm   calls busbw graph_% best_% blind_%
+  AllReduce 64 MiB float32 RING/SIMPLE    80   336    79.9    100
+  AllGather 64 MiB float32 RING/SIMPLE    80   252    59.9    100
+  AllReduce  1 MiB float32 RING/LL128     80  78.6    18.7   23.4
 --- ncclscope report capture --ceiling graphs.xml --json | jq -c '.efficiency[0].ceilings[0]'
 {"source":"nccl_graph","named":"graphs.xml: NCCL's RING graph","ceiling_gb_per_s":420,"share":0.7989150476190476}
 --- sed -i 's/<gpu dev="3".>//g' graphs.xml; ncclscope report capture --ceiling graphs.xml --json | jq -c '[.efficiency[].ceilings[] | select(.source == "nccl_graph")]'
