@@ -51,6 +51,32 @@ const WINDOWS: [(&str, Loss); 8] = [
     ),
 ];
 
+/// Jobs of 7 to 8 s, which have few windows: the late rank, what the steps took longer than those of the same
+/// job beside it, s, and why.
+const SHORT: [(&str, u32, f64, &str); 4] = [
+    ("short_fsdp2_host", 0, 2.81, "its host launches"),
+    ("short_fsdp2_gpu", 1, 1.72, "its GPU is busy"),
+    ("short_pipe_stage", 1, 1.47, "its GPU is busy"),
+    ("short_decode_gpu", 1, 1.21, "its GPU is busy"),
+];
+
+#[test]
+fn short_jobs_tell_what_a_late_rank_costs_and_why() {
+    for (name, rank, truth_s, why) in SHORT {
+        let report = report_on(&recorded(name));
+        assert_eq!(report.findings.len(), 1, "{name}: {:?}", report.findings);
+        let found = &report.findings[0];
+        let begin = format!("Rank {rank} (GPU {rank} on vm) costs this job ");
+        let is_it = found.sentence.starts_with(&begin) && found.sentence.contains(why);
+        assert!(is_it, "{name}: {found:?}");
+        let told_s = found.wall_us.expect("a loss") / 1e6;
+        assert!((told_s / truth_s - 1.0).abs() < 0.15, "{name}: {told_s}");
+        let (low, high) = found.wall_interval_us.expect("an interval");
+        let truth_us = 1e6 * truth_s;
+        assert!(low < truth_us && truth_us < high, "{name}: {low} {high}");
+    }
+}
+
 #[test]
 fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
     for (name, loss) in WINDOWS {
