@@ -366,7 +366,7 @@ class OverTime {
     for (const at of steps?.begins_us ?? [])
       group.append(shape("path", { class: "step", d: `M${this.x(at)} ${STRIP - 8}v8` }));
     if (steps) {
-      const which = steps.every > 1 ? `every ${steps.every}th step` : "steps";
+      const which = steps.every > 1 ? `every ${steps.every} steps` : "steps";
       group.append(
         shape("text", { x: this.box.left, y: 11 }, `ticks: ${which} of rank ${steps.rank ?? "?"}`),
       );

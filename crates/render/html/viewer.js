@@ -709,7 +709,7 @@ function say_where() {
   else parts.push(plural(lanes, "row"));
   if (state.tall !== null) parts.push(`rows ${state.top + 1} to ${state.top + state.tall} seen`);
   const each = (state.tall ?? rows.length) / Math.max(loaded?.tall_px ?? 1, 1);
-  const words = [parts.join(", ")];
+  const words = [];
   if (canvas.dataset.calls === "too many") {
     words.push("Colours are shares of the time.");
     if (each > 1)
@@ -720,7 +720,7 @@ function say_where() {
         : "This file has the single calls of the worst steps only: `w` goes there. `ncclscope view` has all.",
     );
   }
-  const text = words.join(words.length > 1 ? ": " : "").replace(/: (?=[A-Z].*: )/, ": ");
+  const text = parts.join(", ") + (words.length > 0 ? `: ${words.join(" ")}` : "");
   if (where.textContent !== text) where.textContent = text;
 }
 
