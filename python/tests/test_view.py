@@ -199,7 +199,7 @@ def test_the_keyboard_goes_everywhere_and_the_address_holds_the_place(view: Call
     assert not page.locator(".one-call").is_visible()
     assert page.locator(".where").text_content().startswith("The whole run, ")
     # A finding is flown to, and its rank can be had alone.
-    page.locator(".findings button").focus()
+    page.locator(".findings button").first.focus()
     page.keyboard.press("Enter")
     settled(page)
     assert not page.locator(".where").text_content().startswith("The whole run, ")
@@ -455,7 +455,9 @@ def test_kernels_of_windows_have_lanes(view: Callable[..., Any]) -> None:
 def test_the_critical_path_is_drawn_from_rank_to_rank(view: Callable[..., Any]) -> None:
     page = view(job("slow_link"))
     path = page.evaluate("async () => (await (await fetch('data.json')).json()).path")
-    step = ncclscope.open(job("slow_link")).report().critical_path.step
+    critical = ncclscope.open(job("slow_link")).report().critical_path
+    assert critical is not None
+    step = critical.step
     segments = path["segments"]
     assert (path["step"], len(segments)) == (step.number, len(step.segments))
     for drawn, known in zip(segments, step.segments, strict=True):
