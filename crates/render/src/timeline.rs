@@ -16,8 +16,8 @@
 //! ([`analyze::clocks`]), all times are moved onto the clock of one host. [`Timeline::clock`] says by how
 //! much, and how wrong that may be.
 //!
-//! If nobody can leave an operation before its last rank has arrived, and every rank has a GPU time, a
-//! [`Placed`] says for how long its rank waited and for whom ([`Waited`]).
+//! A [`Placed`] says for how long its rank waited and for whom ([`Waited`]). That is known if nobody can
+//! leave the operation before its last rank has arrived, and every rank has a GPU time.
 //!
 //! Kernels of windows have tracks of their own, for each GPU and stream ([`Timeline::kernels`]).
 //!
@@ -28,6 +28,15 @@ use analyze::streams::kernels;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::CallRef;
 use tables::{Call, Capture, Name, Process, Shape};
+
+use naming::{size, titles};
+use tracks::{lay, trim};
+
+pub use naming::communicator;
+pub(crate) use naming::purpose;
+
+mod naming;
+mod tracks;
 
 /// Where GPU intervals lie, in words for the exported files.
 pub const GPU_CLOCK: &str = "GPU intervals are on the host's clock, right to gpu_error_ns; where that is \
@@ -602,140 +611,6 @@ impl Line {
     }
 }
 
-/// What times are read in, ns: GPUs' stamps were seen in steps of 1024.
-const RESOLUTION_NS: i64 = 1_024;
-
-/// Lets intervals, each with its ticket, begin where the one before it ends, if they overlap by no more than
-/// their errors.
-fn trim(spans: &mut [(Span, u64)], error: impl Fn(u64) -> i64, trimmed: &mut HashMap<u64, i64>) {
-    spans.sort_by_key(|(span, ticket)| (span.begin, span.end, *ticket));
-    let mut before: Option<(i64, u64)> = None;
-    for (span, ticket) in spans {
-        if let Some((end, other)) = before.filter(|(end, _)| (span.begin..span.end).contains(end)) {
-            let most = error(*ticket) + error(other) + RESOLUTION_NS;
-            if end > span.begin && end - span.begin <= most {
-                trimmed.insert(*ticket, end);
-                span.begin = end;
-            }
-        }
-        if before.is_none_or(|(end, _)| end <= span.end) {
-            before = Some((span.end, *ticket));
-        }
-    }
-}
-
-/// Lays intervals, each with its ticket, on as few tracks as go without crossing, or without nesting too.
-/// Calls `further` for those that are not on the first track, and returns how many tracks there are.
-///
-/// Files have slices in the order of tickets and readers sort them by time, so where times are equal it is
-/// the tickets that decide what comes first.
-fn lay(spans: &[(Span, u64)], may_nest: bool, mut further: impl FnMut(u64, usize)) -> usize {
-    let mut order: Vec<&(Span, u64)> = spans.iter().collect();
-    order.sort_by_key(|(span, ticket)| (span.begin, std::cmp::Reverse(span.end), *ticket));
-    // Open intervals of each track, the innermost last.
-    let mut tracks: Vec<Vec<(Span, u64)>> = Vec::new();
-    for (span, ticket) in order {
-        let fits = |open: &mut Vec<(Span, u64)>| {
-            while open
-                .pop_if(|(o, t)| (o.end, *t) < (span.begin, *ticket))
-                .is_some()
-            {}
-            open.last().is_none_or(|(outer, t)| {
-                may_nest && outer.end >= span.end && (outer.begin, *t) < (span.begin, *ticket)
-            })
-        };
-        let track = tracks.iter_mut().position(fits).unwrap_or(tracks.len());
-        if track == tracks.len() {
-            tracks.push(Vec::new());
-        }
-        if track > 0 {
-            further(*ticket, track);
-        }
-        tracks[track].push((*span, *ticket));
-    }
-    tracks.len()
-}
-
-/// The program's name of a communicator, else its id; nothing if its definition is lost.
-pub fn communicator<'a>(capture: &'a Capture, shape: &Shape) -> Option<&'a str> {
-    let communicator = capture.communicators.get(shape.communicator? as usize)?;
-    Some(communicator.name.as_ref().unwrap_or(&communicator.id))
-}
-
-/// A size in the largest unit that it has one of, to three digits: `25 MiB`, `3.91 MiB`.
-fn size(bytes: u64) -> String {
-    let units = [
-        (1u64 << 40, "TiB"),
-        (1 << 30, "GiB"),
-        (1 << 20, "MiB"),
-        (1 << 10, "KiB"),
-    ];
-    let Some((unit, name)) = units.into_iter().find(|(unit, _)| bytes >= *unit) else {
-        return format!("{bytes} B");
-    };
-    let value = bytes as f64 / unit as f64;
-    let digits = match value {
-        _ if bytes.is_multiple_of(unit) => 0,
-        v if v < 10.0 => 2,
-        v if v < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {name}")
-}
-
-/// What a communicator is for, in few words: its name, and whose it is.
-fn role(capture: &Capture, shape: &Shape) -> String {
-    let communicator = shape.communicator.map(|c| c as usize);
-    purpose(capture, communicator, shape.uid)
-}
-
-/// The same, by the communicator's index in the capture and its number in a process.
-pub(crate) fn purpose(capture: &Capture, communicator: Option<usize>, uid: u32) -> String {
-    let Some(of) = communicator.and_then(|c| capture.communicators.get(c)) else {
-        return format!("communicator number {uid}");
-    };
-    let ranks = of.members.iter().map(|m| capture.processes[m.process].rank);
-    let members = match ranks.collect::<Option<Vec<u32>>>() {
-        Some(ranks) if ranks.len() == 1 => format!("rank {}", ranks[0]),
-        Some(ranks) => format!("ranks {}", analyze::job::ranges(ranks)),
-        None => format!("{} processes", of.members.len()),
-    };
-    match &of.name {
-        Some(name) => format!("{name} ({members})"),
-        None => members,
-    }
-}
-
-/// What each lane is called, by the shape of its first call: what its communicator is for, and how it differs
-/// from the other lanes of the process.
-fn titles(capture: &Capture, shapes: &[&Shape]) -> Vec<String> {
-    let mut titles: Vec<String> = shapes.iter().map(|shape| role(capture, shape)).collect();
-    let repeated = |titles: &[String]| -> Vec<bool> {
-        let count = |title: &String| titles.iter().filter(|t| *t == title).count();
-        titles.iter().map(|title| count(title) > 1).collect()
-    };
-    let mut tell_apart = |more: &dyn Fn(&Shape) -> String| {
-        let is = repeated(&titles);
-        for ((title, shape), _) in titles.iter_mut().zip(shapes).zip(is).filter(|(_, is)| *is) {
-            title.push_str(&more(shape));
-        }
-    };
-    tell_apart(&|shape| match communicator_id(capture, shape) {
-        Some(id) => format!(" {}", &id[..id.len().min(6)]),
-        None => String::new(),
-    });
-    tell_apart(&|shape| match shape.stream {
-        0 => ", stream unknown".to_owned(),
-        stream => format!(", stream {stream:#x}"),
-    });
-    titles
-}
-
-fn communicator_id<'a>(capture: &'a Capture, shape: &Shape) -> Option<&'a str> {
-    let communicator = capture.communicators.get(shape.communicator? as usize)?;
-    Some(&communicator.id)
-}
-
 /// Ranks of its communicator.
 fn nranks(capture: &Capture, shape: &Shape) -> Option<usize> {
     let communicator = capture.communicators.get(shape.communicator? as usize)?;
@@ -795,77 +670,6 @@ fn position(row: &CallRef<'_>, host: Option<Span>, gpu: Option<(Span, i64)>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The track of each interval.
-    fn laid(spans: &[(i64, i64)], may_nest: bool) -> Vec<usize> {
-        let spans: Vec<_> = (0..)
-            .zip(spans)
-            .map(|(ticket, (begin, end))| {
-                let (begin, end) = (*begin, *end);
-                (Span { begin, end }, ticket)
-            })
-            .collect();
-        let mut tracks = vec![0; spans.len()];
-        lay(&spans, may_nest, |ticket, track| {
-            tracks[ticket as usize] = track;
-        });
-        tracks
-    }
-
-    #[test]
-    fn what_overlaps_by_its_error_begins_later() {
-        let spans = [
-            (0, 10_000),
-            (9_500, 20_000),
-            (15_000, 30_000),
-            (29_000, 29_500),
-        ];
-        let mut spans: Vec<(Span, u64)> = (0..)
-            .zip(spans)
-            .map(|(ticket, (begin, end))| (Span { begin, end }, ticket))
-            .collect();
-        let mut trimmed = HashMap::new();
-        trim(&mut spans, |ticket| 200 * ticket as i64, &mut trimmed);
-        // 5000 ns are more than the errors of times, and what lies in another is left as it is.
-        assert_eq!(trimmed, HashMap::from([(1, 10_000)]));
-    }
-
-    #[test]
-    fn sizes_have_three_digits() {
-        let sizes = [
-            0,
-            1023,
-            1024,
-            4_100_000,
-            26_214_400,
-            26_236_416,
-            1_000_000_000,
-        ];
-        let words = [
-            "0 B", "1023 B", "1 KiB", "3.91 MiB", "25 MiB", "25.0 MiB", "954 MiB",
-        ];
-        assert_eq!(sizes.map(size), words);
-    }
-
-    #[test]
-    fn what_crosses_goes_to_another_track() {
-        assert_eq!(laid(&[(1, 5), (3, 8), (5, 9), (8, 9)], false), [0, 1, 0, 1]);
-        assert_eq!(laid(&[(1, 5), (3, 8)], true), [0, 1]);
-    }
-
-    #[test]
-    fn a_group_nests_on_the_host_only() {
-        assert_eq!(laid(&[(1, 9), (2, 9), (3, 4)], true), [0, 0, 0]);
-        assert_eq!(laid(&[(1, 9), (2, 9), (3, 4)], false), [0, 1, 2]);
-    }
-
-    #[test]
-    fn equal_times_follow_the_order_in_the_file() {
-        assert_eq!(laid(&[(1, 5), (5, 9)], false), [0, 0]);
-        assert_eq!(laid(&[(5, 9), (1, 5)], false), [1, 0]);
-        assert_eq!(laid(&[(1, 9), (1, 5)], true), [0, 0]);
-        assert_eq!(laid(&[(1, 5), (1, 9)], true), [1, 0]);
-    }
 
     #[test]
     fn a_rank_seen_twice_gets_another_number() {
