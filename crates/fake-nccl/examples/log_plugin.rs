@@ -3,9 +3,10 @@
 //!
 //! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<pid>.jsonl` (default: the working
 //! folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). With
-//! `LOG_PLUGIN_INNER`, another plugin's library, every call goes on to that plugin, and NCCL gets its
-//! answers; so two plugins see the same job. It is for learning and testing: it formats and writes under a
-//! lock inside the callbacks, which a plugin for real jobs must not do.
+//! `LOG_PLUGIN_CLOCK`, each line has the clock that the callback read. With `LOG_PLUGIN_INNER`, another
+//! plugin's library, every call goes on to that plugin, and NCCL gets its answers; so two plugins see the
+//! same job. It is for learning and testing: it formats and writes under a lock inside the callbacks, which a
+//! plugin for real jobs must not do.
 //!
 //! ```text
 //! cargo build -p ncclscope-fake-nccl --example log_plugin
@@ -55,6 +56,9 @@ static CHOSEN: AtomicU8 = AtomicU8::new(0);
 fn write(mut line: Value) {
     // SAFETY: a plain system call.
     line["thread"] = json!(unsafe { libc::gettid() });
+    if std::env::var_os("LOG_PLUGIN_CLOCK").is_some() {
+        line["clock_ns"] = json!(clock_ns());
+    }
     let mut file = FILE.lock().unwrap_or_else(|e| e.into_inner());
     let file = file.get_or_insert_with(|| {
         let folder = std::env::var("LOG_PLUGIN_OUT").unwrap_or_else(|_| ".".into());
@@ -69,6 +73,17 @@ fn write(mut line: Value) {
 }
 
 /// A text of NCCL's, or null.
+/// CLOCK_MONOTONIC, as a plugin reads it.
+fn clock_ns() -> i64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills what it is given.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
 fn text(pointer: *const c_char) -> Value {
     if pointer.is_null() {
         return Value::Null;

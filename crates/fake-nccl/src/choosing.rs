@@ -1,9 +1,9 @@
 //! Which algorithm and protocol a collective gets, and what that costs: NCCL's part in a tuning experiment.
 //!
-//! A [`Chooser`] belongs to one thread of a process. For each collective of which the script names no
-//! protocol it takes one of the script's `choice`s: those that `NCCL_ALGO` and `NCCL_PROTO` leave, and of
-//! these the cheapest. By NCCL's own estimate that is the first. The call then takes the choice's factor
-//! times its time, and `noise` spreads it.
+//! A [`Chooser`] belongs to one thread of a process. If the script names no protocol for a collective, it
+//! takes the cheapest of the script's `choice`s that `NCCL_ALGO` and `NCCL_PROTO` leave. By NCCL's own
+//! estimate that is the first. The call then takes the choice's factor times its time, and `noise` spreads
+//! it.
 //!
 //! Rule: every process of a job comes to the same choices and the same noise, because each follows all ranks.
 //! Noise depends on the seed (`FAKE_NCCL_SEED`) and on the number of the call, and on nothing else.

@@ -27,7 +27,7 @@ mod threads;
 
 use crate::choosing::SEED;
 use crate::control::realtime_ns;
-use crate::processes::{beside, run_processes, Start, RANK_PROCESS, STAMPS};
+use crate::processes::{beside, run_processes, Start, CLOCK, RANK_PROCESS, STAMPS};
 use crate::script::Script;
 use process::play_here;
 use serde_json::json;
@@ -67,6 +67,9 @@ pub fn play(source: &str, options: &Options) -> anyhow::Result<Outcome> {
         // If hosts have clocks of their own, the stamps are of the same time as the launches.
         if script.host_clock_ns.is_empty() {
             command.env(STAMPS.0, STAMPS.1);
+        }
+        if script.virtual_time {
+            command.env(CLOCK.0, CLOCK.1);
         }
         if let Some(plugin) = &options.plugin {
             command.env("NCCL_PROFILER_PLUGIN", plugin);

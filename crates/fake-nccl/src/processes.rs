@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 /// Tells ncclscope that stamps have a time of their own. Other plugins ignore it.
 pub const STAMPS: (&str, &str) = ("NCCLSCOPE_STAMPS", "replayed");
 
+/// Tells ncclscope to read the clock that this program can set. Other plugins ignore it.
+pub const CLOCK: (&str, &str) = ("NCCLSCOPE_CLOCK", "system");
+
 /// The hidden word that makes the program a rank's process.
 pub const RANK_PROCESS: &str = "rank-process";
 

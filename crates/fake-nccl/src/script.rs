@@ -70,6 +70,7 @@ mod tests {
             ranks 8
             hosts 2
             per_process 2 ; one_thread ; net_plugin ; cuda ; lead 60ms ; linger 1s ; host_cost 20us
+            virtual_time
             gpu_offset 3 -850us
             host_clock 1 -70ms
             load_kernels 0,2 1.5s

@@ -611,3 +611,54 @@ fn stamps_lie_between_launch_and_callback() {
     assert_eq!(stamps.len(), 50);
     assert!(stamps.is_sorted() && stamps.iter().all(|s| *s < now && *s > now - 60_000_000_000));
 }
+
+#[test]
+fn in_virtual_time_clocks_show_the_script_s_time_and_nobody_waits() {
+    let script = "ranks 2
+        virtual_time
+        all_reduce 1KiB time=40us
+        sleep 1000s
+        all_reduce 1KiB time=40us
+        sync
+        all_reduce 1KiB";
+    // When each call began, since the first.
+    let calls = || {
+        let (outcome, logs) = played(script, "200", |options| {
+            options.fast = false;
+            options.env.push(("LOG_PLUGIN_CLOCK".into(), "1".into()));
+        });
+        assert!(outcome.as_expected());
+        let of = |log: &Log| {
+            let starts = log.calls("start");
+            let at: Vec<i64> = starts
+                .iter()
+                .map(|line| line["clock_ns"].as_i64().unwrap())
+                .collect();
+            // A call by itself is a group, which starts before it.
+            let calls = at.iter().skip(1).step_by(2);
+            calls.map(|ns| ns - at[1]).collect::<Vec<i64>>()
+        };
+        logs.iter().map(of).collect::<Vec<_>>()
+    };
+    let first = calls();
+    assert_eq!(first, calls());
+    for rank in first {
+        // A call takes 10 us of the host, and the sync is over 5 us of launching and 40 us after it.
+        let [_, second, third] = rank[..] else {
+            panic!("{rank:?}")
+        };
+        let near = |ns: i64, expected: i64| (ns - expected).abs() < 1000;
+        assert!(near(second, 1_000_000_010_000), "{rank:?}");
+        assert!(near(third - second, 55_000), "{rank:?}");
+    }
+}
+
+#[test]
+fn a_process_s_own_clocks_are_not_set() {
+    let options = Options {
+        in_process: true,
+        ..Options::default()
+    };
+    let error = play("virtual_time\nall_reduce 1KiB", &options).unwrap_err();
+    assert!(error.to_string().contains("expected no virtual_time"));
+}

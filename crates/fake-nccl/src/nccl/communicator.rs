@@ -116,6 +116,11 @@ impl Communicator {
             worker.leave();
         }
         // Others may go on using the threads.
+        self.wait();
+    }
+
+    /// Waits until its threads have done what they were given.
+    pub fn wait(&self) {
         let pending = || {
             self.progress
                 .as_ref()

@@ -1,13 +1,26 @@
 //! Virtual time on this machine's clock, and on the simulated GPUs' clocks.
 
+use crate::machine::{self, Moment};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+/// What the hosts' clocks have to do with virtual time.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// Threads sleep until they are due. Virtual time 0 is at this moment.
+    Kept(Instant),
+    /// Nobody sleeps, and the clocks show how long the play takes.
+    Fast,
+    /// Nobody sleeps, and threads that play read virtual time from their clocks. CLOCK_MONOTONIC is at so
+    /// many nanoseconds at 0.
+    Virtual(u64),
+}
 
 /// When virtual time 0 is.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// On the host. `None` plays without waiting.
-    pub host: Option<Instant>,
+    /// How hosts get to it.
+    pub pace: Pace,
     /// CLOCK_REALTIME at that moment, in nanoseconds.
     pub realtime_ns: u64,
 }
@@ -32,8 +45,16 @@ impl Timeline {
 
     /// Waits until the host is due.
     pub fn wait_host(&self, at: u64) {
-        let Some(host) = self.origin().host else {
-            return;
+        let host = match self.origin().pace {
+            Pace::Kept(host) => host,
+            Pace::Fast => return,
+            Pace::Virtual(monotonic) => {
+                machine::is_now(Moment {
+                    realtime: self.origin().realtime_ns.saturating_add(at),
+                    monotonic: monotonic.saturating_add(at),
+                });
+                return;
+            }
         };
         let left = (host + Duration::from_nanos(at)).saturating_duration_since(Instant::now());
         // A sleep is some 50 µs late, so a short one would only make the pace worse.
@@ -49,7 +70,10 @@ impl Timeline {
 
     /// When the GPU is at that time; `None` without waiting.
     pub fn instant(&self, at: u64) -> Option<Instant> {
-        Some(self.origin().host? + Duration::from_nanos(at + self.lead_ns))
+        match self.origin().pace {
+            Pace::Kept(host) => Some(host + Duration::from_nanos(at + self.lead_ns)),
+            Pace::Fast | Pace::Virtual(_) => None,
+        }
     }
 
     /// A stamp of the GPU's clock, which goes in steps of 32 ns. The origin is cut to a step first, so that

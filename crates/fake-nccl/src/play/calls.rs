@@ -41,6 +41,13 @@ impl Driver<'_> {
     /// are taken to say the same.
     pub(super) fn chosen(&mut self, calls: &[Call], who: &[bool]) -> Vec<Call> {
         let script = &self.job.script;
+        // A tuner is asked within the call.
+        if self.job.tuner.is_some() {
+            for rank in self.mine.iter().filter(|rank| who[**rank]) {
+                let within = self.schedule.host[*rank] + script.host_cost_ns / 2;
+                self.timeline(*rank).wait_host(within);
+            }
+        }
         let (tuner, tuned, mine) = (self.job.tuner.as_ref(), &self.tuned, &self.mine);
         self.chooser.group(script, calls, |left, call| {
             let of = |rank: &&usize| who[**rank];

@@ -55,7 +55,11 @@ impl<'j> Driver<'j> {
     pub(super) fn timeline(&self, rank: usize) -> Timeline {
         Timeline {
             origin: self.job.origin.clone(),
-            lead_ns: self.job.script.lead_ns,
+            // Nobody is late in virtual time.
+            lead_ns: match self.job.script.virtual_time {
+                true => 0,
+                false => self.job.script.lead_ns,
+            },
             offset_ns: self.job.script.gpu_offset_ns[rank],
         }
     }

@@ -15,6 +15,10 @@ impl Driver<'_> {
             }
             self.wait_host(rank);
         }
+        // In virtual time nobody has waited for the threads that deliver what the GPUs did.
+        if self.job.script.virtual_time {
+            self.launcher.comms.iter().for_each(|of| of.wait());
+        }
         Flow::Continue(())
     }
 }

@@ -1,10 +1,10 @@
 //! One process's part of a job.
 
 use crate::announced::Announced;
-use crate::control::{realtime_ns, Control};
+use crate::control::{monotonic_ns, realtime_ns, Control};
 use crate::lock::lock;
 use crate::machine;
-use crate::nccl::Origin;
+use crate::nccl::{Origin, Pace};
 use crate::plugin::Loader;
 use crate::script::Script;
 use crate::tuner::Tuner;
@@ -58,7 +58,11 @@ impl Job {
         let now = realtime_ns().saturating_add_signed(machine::clock_ns().saturating_neg());
         let left = Duration::from_nanos(begin.saturating_sub(now));
         let origin = Origin {
-            host: (!self.fast).then(|| Instant::now() + left),
+            pace: match () {
+                () if self.script.virtual_time => Pace::Virtual(monotonic_at(begin)),
+                () if self.fast => Pace::Fast,
+                () => Pace::Kept(Instant::now() + left),
+            },
             realtime_ns: begin,
         };
         let _ = self.origin.set(origin);
@@ -70,4 +74,19 @@ impl Job {
             control.say(&json!({"result": lock(&self.announced).to_json(), "ending": ending}));
         }
     }
+}
+
+/// CLOCK_MONOTONIC when the machine's wall clock shows `realtime`. Between two readings the machine may do
+/// something else, so the closest of several counts.
+fn monotonic_at(realtime: u64) -> u64 {
+    let read = || {
+        let before = monotonic_ns();
+        let wall = realtime_ns().saturating_add_signed(machine::clock_ns().saturating_neg());
+        let after = monotonic_ns();
+        (after - before, before + (after - before) / 2, wall)
+    };
+    let closest = (0..32).map(|_| read()).min();
+    closest.map_or(0, |(_, monotonic, wall)| {
+        monotonic.saturating_add_signed(realtime as i64 - wall as i64)
+    })
 }

@@ -24,8 +24,8 @@ pub(crate) fn process(
     script.nccl = Version(order["nccl"].as_u64().unwrap_or_default() as u32);
     told(script.nccl);
     let flag = |key: &str| order[key].as_bool().unwrap_or(false);
-    // In virtual time there is no moment at which a stream is done.
-    if script.cuda && !flag("fast") {
+    // Without waiting there is no moment at which a stream is done.
+    if script.cuda && !flag("fast") && !script.virtual_time {
         gpu::load()?;
     }
     let loader = Loader::new(Choice {
@@ -74,6 +74,9 @@ fn log_level(verbose: bool) -> i32 {
 }
 
 pub(super) fn play_here(script: Script, options: &Options) -> anyhow::Result<Outcome> {
+    if script.virtual_time {
+        bail!("expected no virtual_time in a script played inside one process: its clocks are the process's");
+    }
     if ends_process(&script.body) {
         bail!("expected no kill, exit, _exit, abort or fork in a script played inside one process");
     }

@@ -44,7 +44,7 @@ pub(super) fn logger() -> nccl_abi::Logger {
     type Fixed =
         unsafe extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char, *const c_char);
     type Variadic = unsafe extern "C" fn(c_int, c_ulong, *const c_char, c_int, *const c_char, ...);
-    // SAFETY: on x86-64 System V and AArch64 Linux an integer or pointer argument beyond the named ones
-    // travels in the next argument register, as it does for a named sixth argument.
+    // SAFETY: on x86-64 System V and AArch64 Linux, an integer or pointer argument beyond the named ones is
+    // in the next argument register. A named sixth argument would be there, too.
     Some(unsafe { std::mem::transmute::<Fixed, Variadic>(log_line as Fixed) })
 }

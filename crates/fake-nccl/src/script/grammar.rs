@@ -42,7 +42,7 @@ const fn does(word: &'static str, read: fn(&mut Parser) -> Said) -> Word {
 }
 
 /// Every statement but the calls. The words of calls are in [`Op`].
-const STATEMENTS: [Word; 30] = [
+const STATEMENTS: [Word; 31] = [
     setting("nccl", settings::nccl),
     setting("ranks", settings::ranks),
     setting("hosts", settings::hosts),
@@ -50,6 +50,7 @@ const STATEMENTS: [Word; 30] = [
     setting("one_thread", settings::one_thread),
     setting("net_plugin", settings::net_plugin),
     setting("cuda", settings::cuda),
+    setting("virtual_time", settings::virtual_time),
     setting("gpu_offset", settings::gpu_offset),
     setting("host_clock", settings::host_clock),
     setting("lead", settings::lead),

@@ -19,6 +19,8 @@ pub struct Script {
     pub one_thread: bool,
     /// The network plugin has events of its own: one for each network step.
     pub net_plugin: bool,
+    /// The hosts' clocks show the script's time, and nobody waits for the machine's.
+    pub virtual_time: bool,
     /// How far the virtual GPU runs behind the host, so that a late process still launches before its stamps.
     pub lead_ns: u64,
     /// How long ranks that wait for ever are left alone. Then they are ended.
@@ -81,6 +83,7 @@ impl Default for Script {
             one_thread: false,
             net_plugin: false,
             cuda: false,
+            virtual_time: false,
             lead_ns: 50_000_000,
             linger_ns: 0,
             host_cost_ns: 10_000,

@@ -64,6 +64,12 @@ pub(super) fn cuda(parser: &mut Parser) -> Said {
     parser.ends(None)
 }
 
+/// `virtual_time`
+pub(super) fn virtual_time(parser: &mut Parser) -> Said {
+    parser.script.virtual_time = true;
+    parser.ends(None)
+}
+
 /// `lead TIME`
 pub(super) fn lead(parser: &mut Parser) -> Said {
     parser.script.lead_ns = parser.word("a time like 50ms", nanos)?;
