@@ -5,6 +5,9 @@
 //! nothing: that is the default. A round has one block of each arm, in an order that looks random. [`log`]
 //! keeps which arm began when, and `ncclscope tune --within` holds the job's steps against it.
 //!
+//! Without an experiment it leaves all to NCCL. If [`costs::VARIABLE`] names a folder, [`costs`] keeps what
+//! NCCL itself expects of each kind of call.
+//!
 //! Rule: what a call gets is decided from data that is equal on all ranks, and from nothing else: the
 //! variables of the experiment, the communicator's id and size, and how many of its collectives were asked
 //! for before. No clock, no address, no rank. Ranks that decide differently would hang.
@@ -19,6 +22,7 @@
 //! there.
 
 pub mod arms;
+pub mod costs;
 pub mod log;
 mod plan;
 
@@ -26,7 +30,7 @@ use arms::{Arm, Experiment};
 use nccl_abi::result::SUCCESS;
 use nccl_abi::tuner::{V2, V3, V4, V5, V6, V7};
 use nccl_abi::Logger;
-use plan::Communicator;
+use plan::{Communicator, Place};
 use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -67,28 +71,32 @@ fn guard<T>(or: T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(or)
 }
 
-/// A communicator begins. What NCCL keeps of it is the address of its place, or null if it is not tuned. A
-/// place is 32 bytes, and is never given back: an address that NCCL hands over once too often must stay
-/// sound.
+/// A communicator begins. What NCCL keeps of it is the address of its place, or null if nothing is to be done
+/// for it. A place is never given back: an address that NCCL hands over once too often must stay sound.
 fn begin(comm_id: u64, ranks: usize, nodes: usize) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
-        match process().filter(|process| process.experiment.tunes(ranks)) {
-            Some(process) => {
-                let number = process.log.communicator(comm_id, ranks, nodes);
-                let place = Box::leak(Box::new(Communicator::new(comm_id, number)));
-                std::ptr::from_mut(place).cast()
-            }
-            None => std::ptr::null_mut(),
+        let process = process().filter(|process| process.experiment.tunes(ranks));
+        let tuned = process.map(|process| {
+            Communicator::new(comm_id, process.log.communicator(comm_id, ranks, nodes))
+        });
+        if tuned.is_none() && costs::costs().is_none() {
+            return std::ptr::null_mut();
         }
+        let place = Place {
+            tuned,
+            id: comm_id,
+            ranks: u32::try_from(ranks).unwrap_or(0),
+            nodes: u32::try_from(nodes).unwrap_or(0),
+        };
+        std::ptr::from_mut(Box::leak(Box::new(place))).cast()
     })
 }
 
-/// The process and the communicator of a context.
-fn of(context: *mut c_void) -> Option<(&'static Process, &'static Communicator)> {
+/// The communicator of a context.
+fn of(context: *mut c_void) -> Option<&'static Place> {
     // SAFETY: NCCL hands back what `begin` gave it: null, or the address of a place that is never freed and
-    // has atomics only.
-    let communicator = unsafe { context.cast::<Communicator>().as_ref() }?;
-    Some((process()?, communicator))
+    // changes through atomics only.
+    unsafe { context.cast::<Place>().as_ref() }
 }
 
 /// The arm of the next collective; `None` leaves it to NCCL.
@@ -97,7 +105,8 @@ fn next(
     function: c_int,
     bytes: usize,
 ) -> Option<(&'static Arm, &'static Communicator)> {
-    let (process, communicator) = of(context)?;
+    let communicator = of(context)?.tuned.as_ref()?;
+    let process = process()?;
     if !process.experiment.takes(function, bytes) {
         return None;
     }
@@ -173,24 +182,79 @@ unsafe extern "C" fn choose_v2(
     SUCCESS
 }
 
+/// What a tuner with a table of costs is asked.
+struct Question {
+    context: *mut c_void,
+    function: c_int,
+    bytes: usize,
+    joined: c_int,
+    costs: *mut f32,
+    algorithms: c_int,
+    protocols: c_int,
+    registered: Option<bool>,
+    channels: *mut c_int,
+}
+
+/// Keeps NCCL's costs, and then asks for the arm of the experiment.
+fn choose(of_call: &Question) {
+    let rows = usize::try_from(of_call.algorithms).unwrap_or(0);
+    let columns = usize::try_from(of_call.protocols).unwrap_or(0);
+    if of_call.costs.is_null() {
+        return;
+    }
+    // SAFETY: NCCL's table has so many rows and columns, one after the other, and is this call's alone.
+    let table = unsafe { std::slice::from_raw_parts_mut(of_call.costs, rows * columns) };
+    if let Some((place, costs)) = of(of_call.context).zip(costs::costs()) {
+        let kind = costs::Kind {
+            id: place.id,
+            ranks: place.ranks,
+            nodes: place.nodes,
+            function: of_call.function,
+            bytes: of_call.bytes,
+            joined: of_call.joined,
+            registered: of_call.registered,
+        };
+        costs.keep(&kind, table, rows, columns);
+    }
+    let Some((arm, communicator)) = next(of_call.context, of_call.function, of_call.bytes) else {
+        return;
+    };
+    let Some(cheapest) = arm.cheapest(table, columns) else {
+        communicator.refuse();
+        return;
+    };
+    table[cheapest] = 0.0;
+    if let Some(wanted) = arm.channels {
+        // SAFETY: NCCL passes a place for the channels.
+        unsafe { *of_call.channels = wanted };
+    }
+}
+
 /// Version 3.
 #[allow(clippy::too_many_arguments)] // NCCL's signature.
 unsafe extern "C" fn choose_v3(
     context: *mut c_void,
     function: c_int,
     bytes: usize,
-    pipe_ops: c_int,
+    joined: c_int,
     costs: *mut f32,
     algorithms: c_int,
     protocols: c_int,
     channels: *mut c_int,
 ) -> c_int {
-    // SAFETY: what NCCL passes is passed on.
-    unsafe {
-        choose_v4(
-            context, function, bytes, pipe_ops, costs, algorithms, protocols, 0, channels,
-        )
-    }
+    let question = Question {
+        context,
+        function,
+        bytes,
+        joined,
+        costs,
+        algorithms,
+        protocols,
+        registered: None,
+        channels,
+    };
+    guard((), || choose(&question));
+    SUCCESS
 }
 
 /// From version 4 on.
@@ -199,34 +263,25 @@ unsafe extern "C" fn choose_v4(
     context: *mut c_void,
     function: c_int,
     bytes: usize,
-    _pipe_ops: c_int,
+    joined: c_int,
     costs: *mut f32,
     algorithms: c_int,
     protocols: c_int,
-    _registered: c_int,
+    registered: c_int,
     channels: *mut c_int,
 ) -> c_int {
-    guard((), || {
-        let Some((arm, communicator)) = next(context, function, bytes) else {
-            return;
-        };
-        let rows = usize::try_from(algorithms).unwrap_or(0);
-        let columns = usize::try_from(protocols).unwrap_or(0);
-        if costs.is_null() {
-            return;
-        }
-        // SAFETY: NCCL's table has so many rows and columns, one after the other, and is this call's alone.
-        let costs = unsafe { std::slice::from_raw_parts_mut(costs, rows * columns) };
-        let Some(cheapest) = arm.cheapest(costs, columns) else {
-            communicator.refuse();
-            return;
-        };
-        costs[cheapest] = 0.0;
-        if let Some(wanted) = arm.channels {
-            // SAFETY: NCCL passes a place for the channels.
-            unsafe { *channels = wanted };
-        }
-    });
+    let question = Question {
+        context,
+        function,
+        bytes,
+        joined,
+        costs,
+        algorithms,
+        protocols,
+        registered: Some(registered != 0),
+        channels,
+    };
+    guard((), || choose(&question));
     SUCCESS
 }
 

@@ -29,6 +29,7 @@ use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 /// What the file begins with.
@@ -60,7 +61,7 @@ impl Log {
     /// Makes the file. If it can't be made, what happens is known to nobody, and happens all the same.
     pub fn create(experiment: &Experiment) -> Log {
         Log {
-            base: mapped(experiment).unwrap_or(std::ptr::null_mut()),
+            base: of_experiment(experiment).unwrap_or(std::ptr::null_mut()),
             next: AtomicU32::new(0),
             communicators: AtomicU32::new(0),
         }
@@ -105,11 +106,26 @@ impl Log {
     }
 }
 
-/// Makes and maps the file, and writes its head.
-fn mapped(experiment: &Experiment) -> Option<*mut u8> {
+/// Makes the log of an experiment.
+fn of_experiment(experiment: &Experiment) -> Option<*mut u8> {
     let path = experiment
         .out
         .join(format!("{}-{}.blocks", host()?, std::process::id()));
+    let mut head = vec![0u8; HEAD];
+    head[..8].copy_from_slice(&MAGIC);
+    head[8..12].copy_from_slice(&std::process::id().to_le_bytes());
+    head[12..16].copy_from_slice(&(experiment.arms.len() as u32).to_le_bytes());
+    head[16..24].copy_from_slice(&experiment.block.to_le_bytes());
+    head[24..28].copy_from_slice(&ROOM.to_le_bytes());
+    head[28..32].copy_from_slice(&u32::from(experiment.is_forced()).to_le_bytes());
+    let text = experiment.text.as_bytes();
+    head.get_mut(ARMS_AT..ARMS_AT + text.len())?
+        .copy_from_slice(text);
+    mapped(&path, &head, HEAD + ROOM as usize * RECORD)
+}
+
+/// Makes and maps a file of `length` bytes, whose blocks are allocated, and writes its head.
+pub(crate) fn mapped(path: &Path, head: &[u8], length: usize) -> Option<*mut u8> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -118,7 +134,6 @@ fn mapped(experiment: &Experiment) -> Option<*mut u8> {
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)
         .ok()?;
-    let length = HEAD + ROOM as usize * RECORD;
     // SAFETY: the file is ours and open.
     if unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length as libc::off_t) } != 0 {
         return None;
@@ -134,22 +149,12 @@ fn mapped(experiment: &Experiment) -> Option<*mut u8> {
             0,
         )
     };
-    if base == libc::MAP_FAILED {
+    if base == libc::MAP_FAILED || head.len() > length {
         return None;
     }
-    let mut head = vec![0u8; HEAD];
-    head[..8].copy_from_slice(&MAGIC);
-    head[8..12].copy_from_slice(&std::process::id().to_le_bytes());
-    head[12..16].copy_from_slice(&(experiment.arms.len() as u32).to_le_bytes());
-    head[16..24].copy_from_slice(&experiment.block.to_le_bytes());
-    head[24..28].copy_from_slice(&ROOM.to_le_bytes());
-    head[28..32].copy_from_slice(&u32::from(experiment.is_forced()).to_le_bytes());
-    let text = experiment.text.as_bytes();
-    head.get_mut(ARMS_AT..ARMS_AT + text.len())?
-        .copy_from_slice(text);
     let base = base.cast::<u8>();
     // SAFETY: the mapping is longer than the head, and nobody else knows of it yet.
-    unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), base, HEAD) };
+    unsafe { std::ptr::copy_nonoverlapping(head.as_ptr(), base, head.len()) };
     Some(base)
 }
 
@@ -167,7 +172,7 @@ fn now_ns() -> u64 {
 }
 
 /// The host's name, if it can be part of a file's.
-fn host() -> Option<String> {
+pub(crate) fn host() -> Option<String> {
     let mut name = [0u8; 256];
     // SAFETY: the buffer is as long as said, and its last byte stays 0.
     let named = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } == 0;

@@ -4,6 +4,18 @@ use crate::arms::Experiment;
 use crate::log::Log;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// A communicator, as the tuner keeps it.
+pub struct Place {
+    /// Its part in the experiment, if it has one.
+    pub tuned: Option<Communicator>,
+    /// Its id, which is 0 if NCCL does not tell it.
+    pub id: u64,
+    /// Its ranks.
+    pub ranks: u32,
+    /// Its nodes.
+    pub nodes: u32,
+}
+
 /// A communicator that is tuned. NCCL lets one thread at a time make calls on a communicator, so what is here
 /// is stored by one thread at a time.
 pub struct Communicator {

@@ -214,3 +214,42 @@ fn nothing_is_tried() {
         );
     }
 }
+
+#[test]
+fn nccl_s_costs_are_kept_with_and_without_an_experiment() {
+    let u32_at = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    };
+    let u64_at = |bytes: &[u8], at: usize| {
+        u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    };
+    for (test, words) in [("nothing_is_tried", ""), ("in_blocks", ARMS)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().display().to_string();
+        with(test, words, &place, &[("NCCLSCOPE_COSTS", &place)]);
+        let entries = std::fs::read_dir(&folder).expect("the folder");
+        let mut paths = entries.map(|entry| entry.expect("an entry").path());
+        let path = paths.find(|path| path.extension().is_some_and(|e| e == "bin"));
+        let file = std::fs::read(path.expect("kept")).expect("read");
+        assert_eq!(file[..8], tuner::costs::MAGIC);
+        let records = file[tuner::costs::HEAD..].chunks_exact(tuner::costs::RECORD);
+        let mut found: Vec<(u64, u32, u32)> = Vec::new();
+        for record in records.filter(|record| u32_at(record, 44) == 1) {
+            assert_eq!((u64_at(record, 16), u32_at(record, 24)), (1 << 20, 4));
+            assert_eq!(u32_at(record, 56) as usize, ALGORITHMS);
+            // As NCCL gave them, whatever the experiment makes of them.
+            for (at, cost) in costs().iter().enumerate() {
+                assert_eq!(f32::from_bits(u32_at(record, 64 + 4 * at)), *cost);
+            }
+            found.push((
+                u64_at(record, 8),
+                u32_at(record, 40),
+                u64_at(record, 48) as u32,
+            ));
+        }
+        found.sort_unstable();
+        // Version 3 does not tell of buffers, version 4 not the id, and version 2 has no costs.
+        let each = if words.is_empty() { 40 } else { 2 * 60 };
+        assert_eq!(found, [(0, 0, each), (0, 2, each), (9, 0, 3 * each)]);
+    }
+}
