@@ -1,4 +1,5 @@
-//! What bandwidths are held against: a rate, what a benchmark reached, or what NCCL expects of its graphs.
+//! What bandwidths are held against: a rate, what a benchmark reached, what NCCL expects of its graphs, or
+//! what the links in NCCL's topology carry.
 //!
 //! [`read`] takes what a user types after `--ceiling`, and [`check_machine`] refuses a benchmark of other
 //! GPUs.
@@ -10,7 +11,8 @@ use crate::nccl_tests;
 use crate::table::Table;
 use analyze::efficiency::{Ceiling, GraphBandwidth, Reached};
 use anyhow::{bail, Context, Result};
-use setup::xml::{self, Element};
+use setup::peak::peak;
+use setup::topology::{self, Topology};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -23,8 +25,8 @@ pub struct Measured {
     pub gpus: BTreeSet<String>,
 }
 
-/// Reads `450GB/s`, the file of a benchmark (nccl-tests' text or JSON, or `ncclscope bench --json`), or
-/// NCCL's graphs (`NCCL_GRAPH_DUMP_FILE`).
+/// Reads `450GB/s`, the file of a benchmark (nccl-tests' text or JSON, or `ncclscope bench --json`), NCCL's
+/// graphs (`NCCL_GRAPH_DUMP_FILE`) or its topology (`NCCL_TOPO_DUMP_FILE`).
 ///
 /// # Errors
 /// What was expected.
@@ -44,15 +46,8 @@ pub fn read(given: &str) -> Result<Measured> {
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("reading `{given}`"))?;
     if text.trim_start().starts_with('<') {
-        let graphs = graphs(&text);
-        if graphs.is_empty() {
-            bail!(
-                "`{given}` has no graph within one node, of which NCCL expects a bandwidth\n  hint: give the \
-                 file that NCCL writes with NCCL_GRAPH_DUMP_FILE=FILE"
-            );
-        }
         return Ok(Measured {
-            ceiling: Ceiling::NcclGraphs(graphs, given.to_owned()),
+            ceiling: of_nccl(&text, given)?,
             gpus: BTreeSet::new(),
         });
     }
@@ -83,33 +78,29 @@ pub fn read_all(given: &[String], job: &[String]) -> Result<Vec<Ceiling>> {
     given.iter().map(one).collect()
 }
 
-/// What NCCL expects of its graphs within one node. Between nodes, a graph has a channel's part in one node
-/// only, and the bandwidth of the network is shared in ways that it does not say.
-fn graphs(text: &str) -> Vec<GraphBandwidth> {
-    let Some(root) = xml::parse(text).filter(|root| root.name == "graphs") else {
-        return Vec::new();
-    };
-    let graph = |element: &Element| {
-        let algorithm = match element.attribute("id")? {
-            "0" => "RING",
-            "1" => "TREE",
-            "3" => "NVLS",
-            _ => return None,
-        };
-        let channel: f64 = element.attribute("speedintra")?.parse().ok()?;
-        let first = element.children.first()?;
-        let is_gpu = |part: &Element| part.name == "gpu";
-        if !first.children.iter().all(is_gpu) {
-            return None;
-        }
-        Some(GraphBandwidth {
-            algorithm,
-            nranks: u32::try_from(first.children.len()).ok()?,
-            gb_per_s: channel * element.children.len() as f64,
-        })
-    };
-    let known = root.children.iter().filter_map(graph);
-    known.filter(|graph| graph.gb_per_s > 0.0).collect()
+/// Of NCCL's graphs or of its topology.
+fn of_nccl(text: &str, given: &str) -> Result<Ceiling> {
+    let graphs: Vec<GraphBandwidth> = topology::graphs(text)
+        .iter()
+        .filter_map(GraphBandwidth::of)
+        .collect();
+    if !graphs.is_empty() {
+        return Ok(Ceiling::NcclGraphs(graphs, given.to_owned()));
+    }
+    let links = Topology::read(text).and_then(|topology| {
+        let gpus = topology.devices.iter().filter(|device| device.is_gpu());
+        let gpus: Vec<usize> = (0..gpus.count()).collect();
+        let peak = peak(&topology, &gpus)?;
+        let nranks = u32::try_from(gpus.len()).ok()?;
+        Some(Ceiling::Links(nranks, peak, given.to_owned()))
+    });
+    links.with_context(|| {
+        format!(
+            "`{given}` has neither a graph within one node, of which NCCL expects a bandwidth, nor GPUs with \
+             links of a known rate\n  hint: give the file that NCCL writes with NCCL_GRAPH_DUMP_FILE=FILE or \
+             NCCL_TOPO_DUMP_FILE=FILE"
+        )
+    })
 }
 
 fn reached(table: &Table) -> Vec<Reached> {
@@ -149,8 +140,9 @@ pub fn check_machine(measured: &Measured, job: &[String]) -> Result<()> {
         return Ok(());
     }
     let of = match &measured.ceiling {
-        Ceiling::Bench(_, file) | Ceiling::NcclGraphs(_, file) => file,
+        Ceiling::Bench(_, file) | Ceiling::NcclGraphs(_, file) | Ceiling::Links(.., file) => file,
         Ceiling::Rate(_, given) => given,
+        Ceiling::Here(of) => &of.named,
     };
     bail!(
         "`{of}` was measured on {}, and this job ran on {}\n  hint: measure on the job's machine with \

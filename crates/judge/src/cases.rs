@@ -54,7 +54,8 @@ pub(crate) fn cases(plan: &JudgePlan, folder: &Path) -> anyhow::Result<Vec<Case>
                 source: Source::Announced,
             };
             if let Some(script) = script {
-                cases.push(play("script".into(), script, false));
+                let script = std::path::absolute(script)?;
+                cases.push(play("script".into(), &script, false));
             } else {
                 let flat_out = |rate: u64| match rate {
                     0 => "flat out".into(),
@@ -113,7 +114,7 @@ pub(crate) fn cases(plan: &JudgePlan, folder: &Path) -> anyhow::Result<Vec<Case>
                     program: program.clone(),
                     args: words
                         .map(str::to_owned)
-                        .chain(args.iter().cloned())
+                        .chain(args.iter().map(|word| from_here(word)))
                         .collect(),
                     source: Source::Timed,
                 });
@@ -137,6 +138,18 @@ pub(crate) fn cases(plan: &JudgePlan, folder: &Path) -> anyhow::Result<Vec<Case>
     Ok(cases)
 }
 
+/// A word of a command line that means the same in another folder.
+fn from_here(word: &str) -> String {
+    let (option, value) = match word.split_once('=') {
+        Some((option, value)) => (format!("{option}="), value),
+        None => (String::new(), word),
+    };
+    match std::path::absolute(value) {
+        Ok(path) if value.contains('/') => format!("{option}{}", path.display()),
+        _ => word.to_owned(),
+    }
+}
+
 /// A job of the five collectives in two sizes.
 fn job(ranks: u32, channels: u8, rate: u64, calls: u64) -> String {
     let pace = match rate {
@@ -152,4 +165,29 @@ fn job(ranks: u32, channels: u8, rate: u64, calls: u64) -> String {
     // Divisible by the datatype's size times any number of ranks up to 64.
     let (small, large) = (each("64KiB"), each("1MiB"));
     format!("nccl 2.28.9\nranks {ranks}\n{pace}\nrepeat {calls} {{\n{small}{large}}}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_beside_are_found_from_another_folder() {
+        let here = std::env::current_dir().expect("a folder");
+        let here = here.display();
+        assert_eq!(
+            from_here("lib/libnccl.so"),
+            format!("{here}/lib/libnccl.so")
+        );
+        assert_eq!(from_here("--nccl=./l"), format!("--nccl={here}/l"));
+        for same in [
+            "all_reduce,all_gather",
+            "--nccl",
+            "libnccl.so.2",
+            "/a/b",
+            "--n=3",
+        ] {
+            assert_eq!(from_here(same), same);
+        }
+    }
 }

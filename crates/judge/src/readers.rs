@@ -1,13 +1,14 @@
 //! The formats that profilers write, one file each.
 //!
-//! [`read`] looks at a folder: an ncclscope capture, NCCL Inspector's JSON lines, or events in Chrome's trace
-//! format (torch.profiler, CoMMA and others). It hands each file to the reader of its format, and the readers
-//! fill one [`Records`].
+//! [`read`] looks at a folder: an ncclscope capture, NCCL Inspector's JSON lines, ncclsee's tables, or events
+//! in Chrome's trace format (torch.profiler, CoMMA and others). It hands each file to the reader of its
+//! format, and the readers fill one [`Records`].
 //!
 //! Rule: reading never fails on content. A row that can't be read is counted in [`Records::unreadable`]. A
 //! file in no known format is named in [`Records::foreign_files`].
 
 pub(crate) mod capture;
+pub(crate) mod csv;
 pub(crate) mod json;
 
 use crate::records::Records;
@@ -35,7 +36,7 @@ pub fn read(folder: &Path, nranks: Option<u32>, keep: bool) -> std::io::Result<R
         files.retain(|f| !has_extension(f, &["trace", "zst", "snap", "live", "json"]));
     }
     for file in files {
-        if !json::read(&file, nranks, &mut records) {
+        if !csv::read(&file, &mut records) && !json::read(&file, nranks, &mut records) {
             records.foreign_files.push(file);
         }
     }

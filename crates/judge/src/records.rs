@@ -48,7 +48,8 @@ pub struct Record {
 /// A profiler's output.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
-    /// `ncclscope capture`, `Inspector JSON`, `torch.profiler`, `Chrome trace` or `none`.
+    /// `ncclscope capture`, `Inspector JSON`, `CoMMA JSON`, `ncclsee CSV`, `torch.profiler`, `Chrome trace`
+    /// or `none`.
     pub format: String,
     /// The rows.
     pub rows: Vec<Record>,

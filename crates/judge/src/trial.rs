@@ -165,6 +165,10 @@ fn one(
         Source::Callbacks if profiler.plugin.is_none() => return Ok(Run::default()),
         Source::Announced | Source::Callbacks => {}
     }
+    // Some profilers write where the program runs. A command of the user's may need its own place.
+    if !matches!(case.source, Source::Counted { .. }) {
+        command.current_dir(&out);
+    }
     let counted = match case.source {
         Source::Counted { .. } => true,
         Source::Timed => plan.check_counter,

@@ -5,6 +5,7 @@ use arrow_array::{
 };
 use judge::overhead::Verdict;
 use judge::plan::{JudgePlan, Profiler, Work};
+use judge::report::{Callbacks, Report};
 use parquet::arrow::ArrowWriter;
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -68,6 +69,43 @@ fn write_calls(path: &Path, mode: &str, slower: i64) {
     let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a writer");
     writer.write(&batch).expect("written");
     writer.close().expect("closed");
+}
+
+/// Asserts that the JSON of a report is as the schema says, with callbacks' costs too.
+fn keeps_to_its_schema(report: &Report) {
+    let mut report = report.clone();
+    report.callbacks.push(Callbacks {
+        profiler: "mine".into(),
+        rate: 0,
+        channels: 1,
+        call_ns: 20.5,
+        call_interval_ns: Some((20.0, 21.0)),
+        progress_ns: -1.0,
+        progress_interval_ns: None,
+        p9999_us: 1.0,
+        max_us: 2.0,
+        own_cpu_percent: 0.1,
+        rss_growth_mib: 0.0,
+    });
+    let schema = serde_json::from_str(include_str!("../schema/judge-1.json")).expect("JSON");
+    let schema = jsonschema::validator_for(&schema).expect("a schema");
+    let written = serde_json::to_value(&report).expect("JSON");
+    let wrong: Vec<String> = schema
+        .iter_errors(&written)
+        .map(|e| e.to_string())
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    for part in [
+        "completeness",
+        "recorded",
+        "accuracy",
+        "overhead",
+        "distributions",
+        "resources",
+    ] {
+        let rows = written[part].as_array();
+        assert!(rows.is_some_and(|rows| !rows.is_empty()), "{part}");
+    }
 }
 
 /// What a profiler wrote of it: every call but those of rank 1 from the 100th on, each half a microsecond too
@@ -141,6 +179,7 @@ fn a_profiler_half_a_microsecond_off_is_found_so_pair_by_pair_and_as_a_whole() {
         folder: None,
     };
     let report = judge::trial::run(&plan, &mut |_, _| {}).expect("run");
+    keeps_to_its_schema(&report);
     assert_eq!(report.notes, Vec::<String>::new());
 
     // Warm-up calls are calls too. 20 calls of one rank lack.

@@ -2,8 +2,11 @@
 //!
 //! Inspector writes an object for each call, with `header` (communicator, rank, ranks), `metadata`, and
 //! `coll_perf` or `p2p_perf`. From its format 4.3 on, an object with header and metadata stands once before
-//! the calls that it is for. Chrome's format is a list of events, or an object with `traceEvents`. CoMMA's
-//! events have the category `COLL`, lower-case names, and `rank` and `seq_num` beside Chrome's own fields.
+//! the calls that it is for. Chrome's format is a list of events, or an object with `traceEvents`.
+//!
+//! CoMMA's events have the category `COLL` or `P2P`, lower-case names, and `rank`, `comm_hash` and `seq_num`
+//! beside Chrome's own fields. Their time is `child_dur`, from the first network operation of a call to the
+//! last. `dur` begins with the enqueueing. A call without network operations has none, and no `child_dur`.
 //!
 //! torch.profiler writes Chrome's format with `distributedInfo` beside the events. Its calls of NCCL are the
 //! kernels: one for each call, or for each group of calls. A kernel's name has the function, and the rank is
@@ -75,7 +78,10 @@ fn lines(text: &str, nranks: Option<u32>, records: &mut Records) -> bool {
                     records.format = "Inspector JSON".into();
                 } else if value.get("ph").is_some() {
                     known = true;
-                    records.format = "Chrome trace".into();
+                    records.format = match is_of_comma(&value) {
+                        true => "CoMMA JSON".into(),
+                        false => "Chrome trace".into(),
+                    };
                 }
                 for what in ["coll", "p2p"] {
                     let dropped = format!("{what}_dropped_since_last_dump");
@@ -157,13 +163,10 @@ fn event(event: &Value, nranks: Option<u32>) -> Option<Record> {
         let found = found.chain(names.iter().map(|n| &event[*n]));
         found.filter_map(Value::as_u64).next()
     };
-    // CoMMA's `dur` is the time of the enqueueing, and `child_dur` that of the work.
-    let us = event["child_dur"]
-        .as_f64()
-        .or_else(|| match event["cat"].as_str() {
-            Some("COLL") => None,
-            _ => event["dur"].as_f64(),
-        });
+    let us = match is_of_comma(event) {
+        true => event["child_dur"].as_f64(),
+        false => event["dur"].as_f64(),
+    };
     Some(Record {
         pid: event["pid"].as_u64().map(|pid| pid as u32),
         rank: number(&["rank"]).map(|rank| rank as u32),
@@ -182,6 +185,12 @@ fn event(event: &Value, nranks: Option<u32>) -> Option<Record> {
         time_ns: us.filter(|us| *us >= 0.0).map(|us| (us * 1e3) as u64),
         ..Record::default()
     })
+}
+
+/// Whether CoMMA wrote an event of a call.
+fn is_of_comma(event: &Value) -> bool {
+    let category = event["cat"].as_str().unwrap_or_default();
+    matches!(category, "COLL" | "P2P") && event.get("comm_hash").is_some()
 }
 
 /// Bytes by nccl-tests' convention from those of one rank.
@@ -244,6 +253,45 @@ mod tests {
         ];
         assert_eq!(rows, expected);
         assert!(records.rows.iter().all(|r| r.rank == Some(0)));
+    }
+
+    // What CoMMA wrote of rank 0 of a job of fake-nccl's; tests/data/README.md has the job.
+    const COMMA: [&str; 2] = [
+        include_str!("../../tests/data/comma-net.json"),
+        include_str!("../../tests/data/comma-local.json"),
+    ];
+
+    #[test]
+    fn commas_own_output_is_read() {
+        for (text, over_network) in COMMA.into_iter().zip([true, false]) {
+            let (known, records) = read_text(text);
+            assert!(known);
+            assert_eq!((&*records.format, records.unreadable), ("CoMMA JSON", 0));
+            let rows: Vec<_> = records
+                .rows
+                .iter()
+                .map(|r| (&*r.function, r.bytes, r.seq))
+                .collect();
+            // Read for eight ranks: the job had two, and CoMMA writes the bytes of one.
+            let expected = [
+                ("AllReduce", Some(65_536), Some(0)),
+                ("AllGather", Some(8 * 32_768), Some(0)),
+                ("ReduceScatter", Some(8 * 32_768), Some(0)),
+                ("Broadcast", Some(65_536), Some(0)),
+                ("Reduce", Some(65_536), Some(0)),
+                ("Send", Some(1 << 20), None),
+                ("Recv", Some(1 << 20), None),
+                ("AllReduce", Some(1024), Some(1)),
+            ];
+            assert_eq!(rows, expected);
+            assert!(records.rows.iter().all(|r| r.rank == Some(0)));
+            let times = records.rows.iter().filter_map(|r| r.time_ns);
+            let times: Vec<u64> = times.collect();
+            match over_network {
+                true => assert_eq!(times, [49, 3, 3, 3, 3, 1, 1, 2].map(|us| us * 1000)),
+                false => assert_eq!(times.len(), 0),
+            }
+        }
     }
 
     // What torch.profiler wrote on rank 1 of an FSDP2 job, of which it recorded twelve steps.
