@@ -7,15 +7,24 @@
 //! init NRANKS RANK  makes a communicator, the same for all processes with the same size
 //! loop THREADS N  new threads, each with N AllReduces of 1024 floats on the newest communicator
 //! group N         a group of N sends and receives
+//! also PATH       loads another copy of the library; `loop` uses it from then on
+//! long COUNT CPU  an AllReduce of so many elements, on a thread of its own that only that CPU runs
+//! hog CPU         a thread that keeps this CPU busy until the process ends
+//! listen          waits for a connection to 127.0.0.1; prints its port first
+//! connect PORT    connects to 127.0.0.1
+//! send BYTES      sends over the newest connection
+//! receive BYTES   takes from it
+//! pid             prints the process's own number
 //! hang            an AllReduce that does not return, on a thread of its own
 //! end             ends the newest communicator
 //! fork            a child process that makes 5 AllReduces
 //! ```
 //!
-//! After each line it prints one: `done`, and for `loop` the threads.
+//! After each line it prints one: `done`, and for `loop` and `long` the threads.
 
 use std::ffi::{c_void, CString};
-use std::io::BufRead;
+use std::io::{BufRead, Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 type Reduce = unsafe extern "C" fn(
     *const c_void,
@@ -69,25 +78,80 @@ fn thread() -> i64 {
     unsafe { libc::syscall(libc::SYS_gettid) }
 }
 
+/// Has only one CPU run this thread.
+fn pin(cpu: usize) {
+    // SAFETY: the set is ours, and for this thread alone.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set);
+    }
+}
+
 fn main() {
-    let path = CString::new(std::env::args().nth(1).expect("a library")).expect("a path");
-    let open = || {
+    let path = std::env::args().nth(1).expect("a library");
+    let open = |path: &str| {
+        let path = CString::new(path).expect("a path");
         // SAFETY: the fake's initialisers do nothing.
         let opened = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
         assert!(!opened.is_null(), "{path:?} can't be loaded");
         Library(opened as usize)
     };
     let (mut library, mut communicator) = (None, 0usize);
+    let mut connection: Option<TcpStream> = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("text");
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<usize>().expect("a number");
         let lib = match words[0] {
-            "load" => *library.insert(open()),
+            "load" => *library.insert(open(&path)),
+            "also" => *library.insert(open(words[1])),
+            "pid" | "listen" | "connect" | "send" | "receive" => Library(0),
             _ => library.expect("load comes first"),
         };
         match words[0] {
-            "load" => {}
+            "load" | "also" => {}
+            "pid" => {
+                println!("{}", std::process::id());
+                continue;
+            }
+            "long" => {
+                let (count, cpu) = (number(1), number(2));
+                let call = std::thread::spawn(move || {
+                    pin(cpu);
+                    lib.reduce(count, communicator);
+                    thread()
+                });
+                println!("{}", call.join().expect("ends"));
+                continue;
+            }
+            "hog" => {
+                let cpu = number(1);
+                std::thread::spawn(move || {
+                    pin(cpu);
+                    loop {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            "listen" => {
+                let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+                println!("{}", listener.local_addr().expect("bound").port());
+                connection = Some(listener.accept().expect("accepted").0);
+                continue;
+            }
+            "connect" => {
+                let to = ("127.0.0.1", number(1) as u16);
+                connection = Some(TcpStream::connect(to).expect("connected"));
+            }
+            "send" => {
+                let to = connection.as_mut().expect("connected");
+                to.write_all(&vec![1; number(1)]).expect("sent");
+            }
+            "receive" => {
+                let from = connection.as_mut().expect("connected");
+                from.read_exact(&mut vec![0; number(1)]).expect("came");
+            }
             "code" => {
                 // SAFETY: as the fake defines it.
                 unsafe { lib.get::<One>("ncclFakeReturn")(number(1)) };

@@ -13,6 +13,8 @@
 
 use crate::event::{Event, What};
 use crate::functions::{datatype, Arguments, Kind, Told, FUNCTIONS};
+use crate::inner::{self, Steps, INNER};
+use crate::sched::Why;
 use crate::writer::{About, Begun, Slot, Writer};
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
@@ -102,6 +104,10 @@ pub struct Calls {
     /// Lines about inits and ends of communicators.
     setup: String,
     ask: Option<Ask>,
+    /// What the scheduler did with the threads.
+    pub why: Why,
+    /// What went on inside inits.
+    pub steps: Steps,
 }
 
 /// A hash of a unique id, which all ranks of a communicator share (FNV-1a). NCCL's own is another in each
@@ -123,11 +129,29 @@ impl Calls {
             counts: Counts::default(),
             setup: String::new(),
             ask,
+            why: Why::default(),
+            steps: Steps::default(),
         }
     }
 
     /// Takes an event.
     pub fn take(&mut self, event: &Event) {
+        match event.what {
+            What::Switched(stretch) => {
+                return self.why.switched(event.thread, &stretch, event.time);
+            }
+            What::Interrupted(ns) => return self.why.interrupted(event.thread, ns),
+            _ => {}
+        }
+        if event.function.wrapping_sub(inner::FIRST) < INNER.len() {
+            self.counts.events += 1;
+            return match event.what {
+                What::Entered { .. } => {
+                    self.steps.entered(event.thread, event.function, event.time);
+                }
+                _ => self.step_ended(event),
+            };
+        }
         let Some(function) = FUNCTIONS.get(event.function) else {
             return;
         };
@@ -141,7 +165,24 @@ impl Calls {
                 self.entered(event, &arguments, id);
             }
             What::Returned { code, result } => self.returned(event, code, result),
+            What::Switched(_) | What::Interrupted(_) => {}
         }
+    }
+
+    /// A function inside an init has returned.
+    fn step_ended(&mut self, event: &Event) {
+        use std::fmt::Write;
+        let Some(step) = self
+            .steps
+            .returned(event.thread, event.function, event.time)
+        else {
+            return;
+        };
+        let _ = writeln!(
+            self.setup,
+            "ncclscope attach_step={} thread={} began_ns={} took_ns={} depth={}",
+            step.function, event.thread, step.began, step.took, step.depth,
+        );
     }
 
     /// Whether a public function of NCCL carries out its work by this one, which is then the same call:
@@ -186,8 +227,16 @@ impl Calls {
             _ => {}
         }
         let thread = self.threads.entry(event.thread).or_default();
+        if thread.open.is_empty() {
+            self.why.entered(event.thread, event.time);
+        }
         let kind = FUNCTIONS[event.function].kind;
         match kind {
+            Kind::Init { .. } | Kind::InitAll | Kind::Derive { .. }
+                if FUNCTIONS[event.function].makes_communicator() =>
+            {
+                self.steps.init(event.time);
+            }
             Kind::GroupStart => {
                 if thread.depth == 0 {
                     thread.group = self.writer.group(event.time);
@@ -323,6 +372,10 @@ impl Calls {
             .open
             .pop()
             .unwrap_or_else(|| unreachable!("there is one at `at`"));
+        if at == 0 {
+            let symbol = FUNCTIONS[event.function].symbol;
+            self.why.returned(event.thread, symbol, event.time);
+        }
         for lost in within {
             self.counts.unreturned += 1;
             if let Some(slot) = lost.slot {
@@ -429,13 +482,23 @@ impl Calls {
         );
     }
 
-    /// Calls that the kernel had no room for so far: those of which the entry was lost, and those of which
-    /// anything was.
+    /// What the kernel had no room for so far: `entries` calls have no entry, and `any` events are lost in
+    /// all.
     pub fn lost(&mut self, entries: u64, any: u64) {
         if any > 0 && !self.lossy {
             self.lossy = true;
         }
         self.writer.lost(entries);
+    }
+
+    /// Takes in what the scheduler does now with threads in calls that have not returned.
+    pub fn leave_open(&mut self, now: u64, off: impl Fn(u32) -> Option<crate::event::Stretch>) {
+        for (id, thread) in &self.threads {
+            if let Some(open) = thread.open.first() {
+                let symbol = FUNCTIONS[open.function].symbol;
+                self.why.left_open(*id, symbol, now, off(*id));
+            }
+        }
     }
 
     /// Writes what is finished.

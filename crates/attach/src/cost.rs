@@ -3,8 +3,9 @@
 //! The cost of a probe depends on the kernel, the processor and the virtual machine, by a factor of ten. So
 //! it is measured rather than stated: the same programs, the same ring, entry and return.
 //!
-//! Rule: the function begins with an instruction that the kernel emulates, as NCCL's do.
+//! Rule: the function begins with the instruction that NCCL's begin with. On x86-64 the kernel emulates it.
 
+use crate::functions::{cookie, Common};
 use crate::probes::Probes;
 use crate::sys::Place;
 use std::time::Instant;
@@ -21,12 +22,25 @@ std::arch::global_asm!(
     "ret",
 );
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 extern "C" {
     fn ncclscope_attach_probed() -> u64;
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+// As NCCL's functions begin there. The kernel single-steps it, as nearly every instruction.
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".p2align 4",
+    ".globl ncclscope_attach_probed",
+    "ncclscope_attach_probed:",
+    "stp x29, x30, [sp, #-16]!",
+    "mov x29, sp",
+    "ldp x29, x30, [sp], #16",
+    "mov x0, #0",
+    "ret",
+);
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe extern "C" fn ncclscope_attach_probed() -> u64 {
     0
 }
@@ -35,7 +49,7 @@ unsafe extern "C" fn ncclscope_attach_probed() -> u64 {
 const CALLS: u32 = 2000;
 const ROUNDS: usize = 7;
 /// No function has this number, so that its events are nothing to anybody.
-const NO_FUNCTION: u64 = 0xffff;
+const NO_FUNCTION: usize = 0xffff;
 
 /// The median of some rounds, ns a call.
 fn round() -> f64 {
@@ -77,13 +91,22 @@ pub fn measure(probes: &mut Probes) -> Option<f64> {
     probes.watch(me).ok()?;
     let place = Place {
         offset,
-        cookie: NO_FUNCTION,
+        cookie: cookie(
+            NO_FUNCTION,
+            Common {
+                given: u32::MAX,
+                only_watched: false,
+                sched: probes.has_scheduler(),
+            },
+        ),
     };
     let one = if probes.by_process { me } else { 0 };
     let links = probes.link(&path, &[place], one).ok()?;
     let with = round();
     drop(links);
     probes.forget(me);
+    // SAFETY: a plain call.
+    probes.forget_thread(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
     let events = probes.drain(|_| ());
     (events > 0).then_some((with - without).max(0.0))
 }

@@ -4,6 +4,8 @@
 //! head      0 time u64   8 process u32   12 thread u32   16 given u32   20 function u16   22 kind u16
 //! entered  24 arguments 8 × u64 (88 bytes in all); with a unique id, its 128 bytes behind that (216)
 //! returned 24 code u64   32 result u64 (40 in all)
+//! switched 24 from u64   32 woken u64   40 preempted u64 (48 in all)
+//! interrupted  24 ns u64 (32 in all)
 //! ```
 //!
 //! Rule: bytes that are no event are none, and are never an error.
@@ -13,7 +15,7 @@
 pub enum What<'a> {
     /// A thread has called a function.
     Entered {
-        /// Six arguments of registers, and two of the stack.
+        /// On x86-64 six arguments of registers, and two of the stack.
         arguments: [u64; 8],
         /// The unique id of an init.
         id: Option<&'a [u8]>,
@@ -25,6 +27,21 @@ pub enum What<'a> {
         /// What it put where its argument points; 0 if there is nothing.
         result: u64,
     },
+    /// The thread is back on a CPU.
+    Switched(Stretch),
+    /// Soft interrupts took so much of the thread's time since the last event of this kind, ns.
+    Interrupted(u64),
+}
+
+/// A stretch in which a thread was off its CPU. It ended at the event's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// From when.
+    pub from: u64,
+    /// When it was ready again; 0 if that was not seen.
+    pub woken: u64,
+    /// It was ready all the time.
+    pub preempted: bool,
 }
 
 /// One event.
@@ -63,6 +80,12 @@ impl Event<'_> {
                 code: u64_at(24)? as i32,
                 result: u64_at(32)?,
             },
+            4 => What::Switched(Stretch {
+                from: u64_at(24)?,
+                woken: u64_at(32)?,
+                preempted: u64_at(40)? != 0,
+            }),
+            5 => What::Interrupted(u64_at(24)?),
             _ => return None,
         };
         Some(Event {
@@ -99,6 +122,21 @@ mod tests {
         }
         bytes[22] = 1;
         assert_eq!(Event::read(&bytes), None, "an entry is longer");
+        bytes[22] = 5;
+        assert_eq!(
+            Event::read(&bytes).map(|e| e.what),
+            Some(What::Interrupted(4))
+        );
+        bytes[22] = 4;
+        assert_eq!(Event::read(&bytes), None, "a switch is longer");
+        bytes.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+        let stretch = Stretch {
+            from: 4,
+            woken: 0,
+            preempted: true,
+        };
+        let read = Event::read(&bytes).map(|event| event.what);
+        assert_eq!(read, Some(What::Switched(stretch)));
         bytes[22] = 9;
         assert_eq!(Event::read(&bytes), None);
     }

@@ -46,9 +46,16 @@ pub enum Kind {
 #[allow(missing_docs)]
 pub enum UniqueId {
     OnStack,
-    /// The fifth argument points to it, or to the first of several.
-    Pointed,
+    /// This argument points to it, or to the first of several.
+    Pointed(u8),
 }
+
+/// How `ncclCommInitRank` takes its unique id of 128 bytes, and which number the rank behind it has: x86-64
+/// passes a copy on the stack, and aarch64 the address of a copy.
+#[cfg(not(target_arch = "aarch64"))]
+const BY_VALUE: (UniqueId, usize) = (UniqueId::OnStack, 2);
+#[cfg(target_arch = "aarch64")]
+const BY_VALUE: (UniqueId, usize) = (UniqueId::Pointed(2), 3);
 
 /// What a function says of a communicator, in an `int` that its second argument points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,8 +147,8 @@ pub const FUNCTIONS: [Function; 38] = [
         Kind::Init {
             result: 0,
             nranks: 1,
-            rank: 2,
-            id: UniqueId::OnStack,
+            rank: BY_VALUE.1,
+            id: BY_VALUE.0,
         },
     ),
     of(
@@ -150,8 +157,8 @@ pub const FUNCTIONS: [Function; 38] = [
         Kind::Init {
             result: 0,
             nranks: 1,
-            rank: 2,
-            id: UniqueId::OnStack,
+            rank: BY_VALUE.1,
+            id: BY_VALUE.0,
         },
     ),
     of(
@@ -161,7 +168,7 @@ pub const FUNCTIONS: [Function; 38] = [
             result: 0,
             nranks: 1,
             rank: 2,
-            id: UniqueId::Pointed,
+            id: UniqueId::Pointed(4),
         },
     ),
     of("ncclCommInitAll", "CommInitAll", Kind::InitAll),
@@ -194,25 +201,47 @@ impl Function {
     }
 }
 
-/// The parts of a cookie that `bpf/calls.bpf.c` knows, for function number `index`. `given` comes back with
-/// each event.
-pub fn cookie(index: usize, given: u32, only_watched: bool) -> u64 {
-    let (result, id) = match FUNCTIONS[index].kind {
-        Kind::Init { result, id, .. } => (result + 1, Some(id)),
-        Kind::Derive { result } => (result + 1, None),
-        Kind::Tells(_) => (2, None),
+impl Function {
+    /// Whether it makes a communicator.
+    pub fn makes_communicator(&self) -> bool {
+        matches!(self.kind, Kind::Init { .. } | Kind::Derive { .. })
+            || matches!(self.symbol, "ncclCommInitAll" | "ncclCommGrow")
+    }
+}
+
+/// What holds for all probes of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Common {
+    /// Comes back with each event.
+    pub given: u32,
+    /// Only processes that are on the list count.
+    pub only_watched: bool,
+    /// The scheduler is watched for threads that call NCCL.
+    pub sched: bool,
+}
+
+/// The parts of a cookie that `bpf/calls.bpf.c` knows, for function number `index`.
+pub fn cookie(index: usize, common: Common) -> u64 {
+    let (result, id) = match FUNCTIONS.get(index).map(|function| function.kind) {
+        Some(Kind::Init { result, id, .. }) => (result + 1, Some(id)),
+        Some(Kind::Derive { result }) => (result + 1, None),
+        Some(Kind::Tells(_)) => (2, None),
         _ => (0, None),
     };
     let id = match id {
         None => 0,
         Some(UniqueId::OnStack) => 1 << 20,
-        Some(UniqueId::Pointed) => 1 << 21,
+        Some(UniqueId::Pointed(at)) => match cfg!(target_arch = "aarch64") {
+            true => u64::from(at + 1) << 24,
+            false => 1 << 21,
+        },
     };
     index as u64
         | u64::from(result) << 16
         | id
-        | u64::from(only_watched) << 22
-        | u64::from(given) << 32
+        | u64::from(common.only_watched) << 22
+        | u64::from(common.sched) << 23
+        | u64::from(common.given) << 32
 }
 
 /// NCCL's name of a datatype, as it tells profilers; `None` for a number that no release has.
@@ -262,12 +291,25 @@ mod tests {
                 .expect("there")
         };
         let init = index("ncclCommInitRank");
+        let of = |given, only_watched, sched| Common {
+            given,
+            only_watched,
+            sched,
+        };
+        let id = match cfg!(target_arch = "aarch64") {
+            true => 3 << 24,
+            false => 1 << 20,
+        };
         assert_eq!(
-            cookie(init, 7, false),
-            7 << 32 | 1 << 20 | 1 << 16 | init as u64
+            cookie(init, of(7, false, false)),
+            7 << 32 | id | 1 << 16 | init as u64
         );
         let split = index("ncclCommSplit");
-        assert_eq!(cookie(split, 0, true), 1 << 22 | 4 << 16 | split as u64);
-        assert_eq!(cookie(0, 1, false), 1 << 32);
+        assert_eq!(
+            cookie(split, of(0, true, true)),
+            3 << 22 | 4 << 16 | split as u64
+        );
+        assert_eq!(cookie(0, of(1, false, false)), 1 << 32);
+        assert_eq!(cookie(0x100, of(0, false, false)), 0x100);
     }
 }

@@ -9,19 +9,28 @@
 //! takes events until it is ended. What it writes is a capture as the recorder's, without what only the
 //! inside of NCCL and the GPU know: GPU times, algorithms, launches of CUDA graphs.
 //!
+//! On request, it also records what the scheduler did with threads in calls ([`sched`]), TCP connections
+//! ([`net`]) and RDMA adapters ([`rdma`]), and steps inside NCCL's init ([`inner`]).
+//!
 //! Rule: nothing is left behind. Probes, programs and maps are descriptors of this process, so they go with
 //! it, also if it is killed. The job is never stopped and nothing is written into its memory, but for the
 //! probes that the kernel itself puts at the functions' entries.
 
+mod btf;
 pub mod calls;
 pub mod cost;
 pub mod event;
 pub mod functions;
+pub mod inner;
 pub mod library;
+pub mod net;
 mod object_file;
 pub mod probes;
 pub mod processes;
+pub mod rdma;
 mod ring;
+mod samples;
+pub mod sched;
 mod session;
 mod sys;
 mod writer;

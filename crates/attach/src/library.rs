@@ -1,21 +1,22 @@
 //! Where a process has NCCL: its own library, or a program that links NCCL statically.
 //!
 //! [`find`] looks at every file that a process has mapped as code, and asks which of NCCL's functions it
-//! defines. A file is read once: a [`Catalog`] remembers it by device and inode. Files are opened through
-//! `/proc/PID/map_files` or `/proc/PID/root`, so a container's files are found, and so are files that were
-//! removed or replaced since.
+//! defines, whatever its name is. A file is read once: a [`Catalog`] remembers it by device and inode. Files
+//! are opened through `/proc/PID/map_files` or `/proc/PID/root`, so a container's files are found, and so are
+//! files that were removed or replaced since.
 //!
 //! Rule: a place for a probe is one of a function's own entry. What the kernel would have to single-step is
 //! [`Pace::Slow`]. A function that programs call often is left out then, unless the user asks for it.
 
 use crate::functions::{Kind, Told, FUNCTIONS};
+use crate::inner;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 /// A file with functions of NCCL.
@@ -30,6 +31,8 @@ pub struct Library {
     pub version: Option<String>,
     /// Places by number in [`FUNCTIONS`].
     pub places: BTreeMap<usize, Entry>,
+    /// Places of functions inside NCCL's init by number (see [`inner`]), if the file has their symbols.
+    pub inner: BTreeMap<usize, Entry>,
     /// Where a communicator has its rank and size.
     pub fields: Option<Fields>,
 }
@@ -153,10 +156,21 @@ pub fn is_slow(function: usize, entry: &Entry) -> bool {
     entry.pace == Pace::Slow && FUNCTIONS[function].is_frequent()
 }
 
+/// On aarch64 the kernel single-steps nearly every instruction, at one price. That is what attach measures,
+/// so no place is slower than it says.
+#[cfg(target_arch = "aarch64")]
+fn entry_of(_: &[u8]) -> (u64, Pace) {
+    (0, Pace::Fast)
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+use entry_of_x86 as entry_of;
+
 /// Whether the kernel emulates the first instruction of `code` at a probe, and how many bytes to step over
 /// before it. `endbr64` is stepped over: the kernel would single-step it, and nothing but a jump to the entry
 /// comes before the instruction behind it.
-pub fn entry_of(code: &[u8]) -> (u64, Pace) {
+#[cfg_attr(target_arch = "aarch64", allow(dead_code))]
+fn entry_of_x86(code: &[u8]) -> (u64, Pace) {
     const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
     let (skip, code) = match code.strip_prefix(&ENDBR64) {
         Some(rest) => (4, rest),
@@ -184,6 +198,8 @@ struct Mapped {
     /// `START-END` of the mapping.
     range: String,
     path: String,
+    /// Major and minor number of its device.
+    device: (u32, u32),
     inode: u64,
 }
 
@@ -194,9 +210,15 @@ fn mapped(process: u32) -> io::Result<Vec<Mapped>> {
         // 7f00-7f01 r-xp 00000000 08:01 1234   /path with blanks
         let mut words = line.splitn(6, ' ');
         let (range, flags) = (words.next(), words.next());
-        let inode = words.nth(2).and_then(|word| word.parse().ok());
+        let device = words.nth(1).and_then(|word| {
+            let (major, minor) = word.split_once(':')?;
+            let hex = |text| u32::from_str_radix(text, 16).ok();
+            Some((hex(major)?, hex(minor)?))
+        });
+        let inode = words.next().and_then(|word| word.parse().ok());
         let path = words.next().map(str::trim_start).unwrap_or_default();
-        let (Some(range), Some(flags), Some(inode)) = (range, flags, inode) else {
+        let (Some(range), Some(flags), Some(device), Some(inode)) = (range, flags, device, inode)
+        else {
             continue;
         };
         let is_code = flags.as_bytes().get(2) == Some(&b'x');
@@ -207,6 +229,7 @@ fn mapped(process: u32) -> io::Result<Vec<Mapped>> {
             found.push(Mapped {
                 range: range.to_owned(),
                 path: path.to_owned(),
+                device,
                 inode,
             });
         }
@@ -214,8 +237,8 @@ fn mapped(process: u32) -> io::Result<Vec<Mapped>> {
     Ok(found)
 }
 
-/// Whether a file may hold NCCL by its name: most files of a process are none, and reading the symbols of all
-/// of them takes long. A program may link NCCL statically, and so may a library of a framework.
+/// Whether a file may hold NCCL by its name, so that all of its symbols are read. A program may link NCCL
+/// statically, and so may a library of a framework. Other files count if they export NCCL's functions.
 fn may_have_nccl(mapped: &Mapped, program: &Path) -> bool {
     let path = mapped
         .path
@@ -238,41 +261,70 @@ fn may_have_nccl(mapped: &Mapped, program: &Path) -> bool {
 fn open(process: u32, mapped: &Mapped) -> io::Result<File> {
     // The file itself, also if it was removed; needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
     let exact = File::open(format!("/proc/{process}/map_files/{}", mapped.range));
-    exact.or_else(|_| {
-        let path = PathBuf::from(format!("/proc/{process}/root{}", mapped.path));
-        let file = File::open(path)?;
+    let replaced = || io::Error::other("the file was replaced since");
+    // As the process sees it; needs CAP_SYS_PTRACE, or its user's id.
+    let theirs = || {
+        let file = File::open(format!("/proc/{process}/root{}", mapped.path))?;
         match file.metadata()?.ino() == mapped.inode {
             true => Ok(file),
-            false => Err(io::Error::other("the file was replaced since")),
+            false => Err(replaced()),
         }
-    })
+    };
+    // As this tool sees it. In a container of the process, the path may lead to another file.
+    let ours = |error: io::Error| {
+        if error.kind() != io::ErrorKind::PermissionDenied {
+            return Err(error);
+        }
+        let Ok(file) = File::open(&mapped.path) else {
+            return Err(error);
+        };
+        let meta = file.metadata()?;
+        let device = (libc::major(meta.dev()), libc::minor(meta.dev()));
+        match (device, meta.ino()) == (mapped.device, mapped.inode) {
+            true => Ok(file),
+            false => Err(error),
+        }
+    };
+    exact.or_else(|_| theirs()).or_else(ours)
 }
 
 /// The libraries with NCCL that a process has loaded. One by name that defines none of its functions is left
 /// out.
 ///
 /// # Errors
-/// If the process is gone, or its mappings may not be read.
+/// If the process is gone, or if its mappings, or the files, may not be read and nothing was found.
 pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>> {
     let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
     let mut libraries: Vec<Rc<Library>> = Vec::new();
+    let mut denied = None;
     for mapped in mapped(process)? {
-        if !may_have_nccl(&mapped, &program) {
-            continue;
-        }
-        let Ok(file) = open(process, &mapped) else {
-            continue;
+        let is_likely = may_have_nccl(&mapped, &program);
+        let file = match open(process, &mapped) {
+            Ok(file) => file,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    denied = Some(error);
+                }
+                continue;
+            }
         };
         let Ok(meta) = file.metadata() else { continue };
         let known = catalog.files.entry((meta.dev(), meta.ino()));
-        let library = known.or_insert_with(|| read(file, &mapped.path).map(Rc::new));
+        let library = known.or_insert_with(|| {
+            let exports = || Bytes::of(&file).is_some_and(|bytes| exports_nccl(bytes.get()));
+            let has_it = is_likely || exports();
+            has_it.then(|| read(file, &mapped.path).map(Rc::new))?
+        });
         if let Some(library) = library {
             if !libraries.iter().any(|other| Rc::ptr_eq(other, library)) {
                 libraries.push(library.clone());
             }
         }
     }
-    Ok(libraries)
+    match denied {
+        Some(error) if libraries.is_empty() => Err(error),
+        _ => Ok(libraries),
+    }
 }
 
 /// A file mapped for reading.
@@ -309,15 +361,35 @@ impl Drop for Bytes {
     }
 }
 
+/// Whether a library exports NCCL's AllReduce, whatever its name is. The linker's own table of hashes says so
+/// without a look at all symbols.
+fn exports_nccl(bytes: &[u8]) -> bool {
+    use object::read::elf::{ElfFile64, VersionTable};
+    const NAME: &[u8] = b"ncclAllReduce";
+    let find = || {
+        let elf = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
+        let (endian, sections) = (elf.endian(), elf.elf_section_table());
+        let (hashes, _) = sections.gnu_hash(endian, bytes).ok()??;
+        let symbols = sections
+            .symbols(endian, bytes, object::elf::SHT_DYNSYM)
+            .ok()?;
+        let hash = object::elf::gnu_hash(NAME);
+        hashes.find(endian, NAME, hash, None, &symbols, &VersionTable::default())
+    };
+    find().is_some()
+}
+
 fn read(file: File, path: &str) -> Option<Library> {
     let bytes = Bytes::of(&file)?;
     let elf = object::File::parse(bytes.get()).ok()?;
     let (mut places, mut code_of) = (BTreeMap::new(), BTreeMap::new());
+    let mut inner = BTreeMap::new();
     for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
         let index = match symbol.name() {
             Ok(name) if symbol.is_definition() && name.starts_with("nccl") => {
                 FUNCTIONS.iter().position(|f| f.symbol == name)
             }
+            Ok(name) if symbol.is_definition() => inner::number(name),
             _ => None,
         };
         let Some(index) = index else { continue };
@@ -326,6 +398,10 @@ fn read(file: File, path: &str) -> Option<Library> {
         };
         let (skip, pace) = entry_of(code);
         let offset = offset + skip;
+        if index >= inner::FIRST {
+            inner.entry(index).or_insert(Entry { offset, pace });
+            continue;
+        }
         if let Kind::Tells(told) = FUNCTIONS[index].kind {
             let bytes = code.len().min(symbol.size() as usize);
             code_of.insert(told, code[..bytes].to_vec());
@@ -348,6 +424,7 @@ fn read(file: File, path: &str) -> Option<Library> {
         build_id,
         version,
         places,
+        inner,
         fields,
     })
 }
@@ -403,12 +480,15 @@ mod tests {
             &[0x0f, 0x84, 1, 2, 3, 4],
         ];
         for code in fast {
-            assert_eq!(entry_of(code), (0, Pace::Fast), "{code:x?}");
+            assert_eq!(entry_of_x86(code), (0, Pace::Fast), "{code:x?}");
         }
-        assert_eq!(entry_of(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), (4, Pace::Fast));
+        assert_eq!(
+            entry_of_x86(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]),
+            (4, Pace::Fast)
+        );
         let slow: [&[u8]; 3] = [&[0x48, 0x89, 0xe5], &[0x85, 0xff], &[]];
         for code in slow {
-            assert_eq!(entry_of(code).1, Pace::Slow, "{code:x?}");
+            assert_eq!(entry_of_x86(code).1, Pace::Slow, "{code:x?}");
         }
     }
 

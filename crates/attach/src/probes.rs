@@ -6,11 +6,12 @@
 //! Rule: links at return are set before those at entry, and taken away after them. So a call that began with
 //! a probe has its return seen, if it returns in time.
 
-use crate::functions::cookie;
+use crate::btf;
+use crate::functions::{cookie, Common};
 use crate::library::{is_slow, Library};
-use crate::object_file;
+use crate::object_file::{self, Value};
 use crate::ring::Ring;
-use crate::sys::{self, Map, MapKind, Place, Way};
+use crate::sys::{self, Map, MapKind, Place, Runs, Way};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,12 +20,16 @@ use std::os::fd::OwnedFd;
 const MOST_PROCESSES: u32 = 65_536;
 /// Inits that are under way at once.
 const MOST_INITS: u32 = 8192;
+/// Threads that call NCCL, if the scheduler is watched.
+const MOST_THREADS: u32 = 32_768;
 
 /// Why nothing can be attached here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// This build is for another processor than the programs are.
     Processor,
+    /// The scheduler can't be watched here.
+    Scheduler(String),
     /// A sandbox answers system calls, and has no probes.
     Gvisor,
     /// The kernel has no such system call, or is built without probes of user functions.
@@ -42,7 +47,8 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Processor => f.write_str("attach is for x86-64 processors only so far"),
+            Refusal::Processor => f.write_str("attach is for x86-64 and aarch64 processors"),
+            Refusal::Scheduler(why) => write!(f, "--sched can't work here: {why}"),
             Refusal::Gvisor => {
                 f.write_str("this is a gVisor sandbox, which has no probes of user functions")
             }
@@ -69,6 +75,9 @@ impl Refusal {
                  PERFMON and SYS_PTRACE"
             }
             Refusal::Gvisor => "run attach on the node itself, outside of the sandbox",
+            Refusal::Scheduler(_) => {
+                "leave --sched out, or use a node with Linux 5.18 or newer, built with BTF"
+            }
             Refusal::Lockdown => "boot with lockdown=integrity or lockdown=none",
             _ => "use a node with a newer kernel",
         }
@@ -160,18 +169,29 @@ pub struct Probes {
     at_return: OwnedFd,
     lost: Map,
     watched: Map,
+    threads: Map,
+    /// Links to the scheduler's tracepoints, if it is watched.
+    scheduler: Option<[OwnedFd; 4]>,
     /// Kept for the programs that use them.
     _results: Map,
-    _events: Map,
+    events: Map,
     ring: Ring,
 }
+
+/// Tracepoints of the kernel, and the sections of their programs.
+const TRACEPOINTS: [(&str, &str); 4] = [
+    ("sched_switch", "switch"),
+    ("sched_wakeup", "wakeup"),
+    ("softirq_entry", "softirq_begin"),
+    ("softirq_exit", "softirq_end"),
+];
 
 /// Probes of one library. They are there for as long as this is.
 #[derive(Default)]
 pub struct Links {
     entry: Vec<OwnedFd>,
     at_return: Vec<OwnedFd>,
-    /// Functions with probes.
+    /// Functions with probes, without those inside NCCL's init.
     pub functions: usize,
 }
 
@@ -189,6 +209,20 @@ pub struct Losses {
     pub entries: u64,
     /// Returns.
     pub returns: u64,
+    /// Stretches in which a thread was off its CPU.
+    pub switches: u64,
+}
+
+/// Since when a thread is off its CPU, and what the kernel noted since.
+pub use crate::event::Stretch;
+
+/// Which functions get a probe, besides those that always do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Which {
+    /// Those where a probe is slow.
+    pub slow: bool,
+    /// Those inside NCCL's init.
+    pub init: bool,
 }
 
 impl Probes {
@@ -197,7 +231,7 @@ impl Probes {
     /// # Errors
     /// Why nothing can be attached here.
     pub fn new(ring_bytes: usize, way: Option<Way>) -> Result<Probes, Refusal> {
-        if !cfg!(target_arch = "x86_64") {
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
             return Err(Refusal::Processor);
         }
         let version = kernel().0;
@@ -221,23 +255,25 @@ impl Probes {
 
     fn load(ring_bytes: usize, way: Way) -> io::Result<Probes> {
         let hash = |name, value| Map::make(MapKind::Hash, name, 4, value, MOST_PROCESSES);
-        let (lost, watched) = (hash("lost", 16)?, hash("watched", 4)?);
+        let lost = Map::make(MapKind::Hash, "lost", 8, 24, MOST_PROCESSES)?;
+        let watched = hash("watched", 4)?;
+        let threads = Map::make(MapKind::Hash, "threads", 4, 48, MOST_THREADS)?;
         let results = Map::make(MapKind::LruHash, "results", 8, 8, MOST_INITS)?;
         let events = Map::make(MapKind::RingBuffer, "events", 0, 0, ring_bytes as u32)?;
+        let maps = [
+            ("lost", &lost),
+            ("watched", &watched),
+            ("results", &results),
+            ("threads", &threads),
+            ("events", &events),
+        ];
         let named = |name: &str| {
-            let maps = [
-                ("lost", &lost),
-                ("watched", &watched),
-                ("results", &results),
-            ];
-            let all = maps.into_iter().chain([("events", &events)]);
-            all.into_iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, map)| map.fd())
+            let map = maps.into_iter().find(|(known, _)| *known == name);
+            map.map(|(_, map)| Value::Map(map.fd()))
         };
         let load = |section, name| {
             let code = object_file::program(section, named)?;
-            sys::load_program(name, &code, way)
+            sys::load_program(name, &code, Runs::AtFunctions(way))
         };
         let (entry, at_return) = (
             load("entry", "ncclscope_in")?,
@@ -251,14 +287,79 @@ impl Probes {
             at_return,
             lost,
             watched,
+            threads,
+            scheduler: None,
             _results: results,
-            _events: events,
+            events,
             ring,
         })
     }
 
+    /// Watches the scheduler for threads that call NCCL from now on.
+    ///
+    /// # Errors
+    /// Why that can't be here.
+    pub fn watch_scheduler(&mut self) -> Result<(), Refusal> {
+        let description = std::fs::read("/sys/kernel/btf/vmlinux").map_err(|error| {
+            Refusal::Scheduler(format!(
+                "this kernel does not describe its types (`/sys/kernel/btf/vmlinux`: {error})"
+            ))
+        })?;
+        let pid = btf::Types::of(&description).and_then(|types| types.field("task_struct", "pid"));
+        let pid = pid.ok_or_else(|| {
+            Refusal::Scheduler(
+                "the kernel's description of its types (BTF) is not as expected".into(),
+            )
+        })?;
+        let maps = [
+            ("lost", &self.lost),
+            ("threads", &self.threads),
+            ("events", &self.events),
+        ];
+        let named = |name: &str| {
+            if name == "place_of_pid" {
+                return Some(Value::Number(pid));
+            }
+            let map = maps.into_iter().find(|(known, _)| *known == name);
+            map.map(|(_, map)| Value::Map(map.fd()))
+        };
+        let link = |(tracepoint, section): (&str, &str)| {
+            let code = object_file::program(section, named)?;
+            let program = sys::load_program("ncclscope_sched", &code, Runs::AtTracepoints)?;
+            sys::link_tracepoint(&program, tracepoint)
+                .map_err(|error| io::Error::new(error.kind(), format!("{tracepoint}: {error}")))
+        };
+        let [a, b, c, d] = TRACEPOINTS.map(link);
+        let links = (|| Ok([a?, b?, c?, d?]))();
+        let links = links.map_err(|error: io::Error| Refusal::Scheduler(error.to_string()))?;
+        self.scheduler = Some(links);
+        Ok(())
+    }
+
+    /// Whether the scheduler is watched.
+    pub fn has_scheduler(&self) -> bool {
+        self.scheduler.is_some()
+    }
+
+    /// The stretch that a thread is off its CPU in now.
+    pub fn off_now(&self, thread: u32) -> Option<Stretch> {
+        let value = self.threads.get(&thread.to_ne_bytes())?;
+        let number = |at: usize| Some(u64::from_ne_bytes(value.get(at..at + 8)?.try_into().ok()?));
+        let stretch = Stretch {
+            from: number(8)?,
+            woken: number(16)?,
+            preempted: number(24)? != 0,
+        };
+        (stretch.from != 0).then_some(stretch)
+    }
+
+    /// Forgets a thread that has ended.
+    pub fn forget_thread(&self, thread: u32) {
+        self.threads.remove(&thread.to_ne_bytes());
+    }
+
     /// Sets the probes of `library`: in one process, or in all that use the file. `given` comes back with
-    /// each event. Places that are slow are left out unless `slow`.
+    /// each event. Places that are slow are left out unless `which` says otherwise.
     ///
     /// # Errors
     /// Why that can't be.
@@ -267,21 +368,31 @@ impl Probes {
         library: &Library,
         process: Option<u32>,
         given: u32,
-        slow: bool,
+        which: Which,
     ) -> Result<Links, Refusal> {
-        let only_watched = process.is_some() && !self.by_process;
+        let common = Common {
+            given,
+            only_watched: process.is_some() && !self.by_process,
+            sched: self.has_scheduler(),
+        };
+        let inner = library.inner.iter().filter(|_| which.init);
         let places: Vec<Place> = library
             .places
             .iter()
-            .filter(|(index, entry)| slow || !is_slow(**index, entry))
+            .filter(|(index, entry)| which.slow || !is_slow(**index, entry))
+            .chain(inner)
             .map(|(index, entry)| Place {
                 offset: entry.offset,
-                cookie: cookie(*index, given, only_watched),
+                cookie: cookie(*index, common),
             })
             .collect();
         let one = process.filter(|_| self.by_process).unwrap_or(0);
-        self.link(&library.place(), &places, one)
-            .map_err(|error| refusal(&error))
+        let links = self.link(&library.place(), &places, one);
+        let mut links = links.map_err(|error| refusal(&error))?;
+        if which.init {
+            links.functions -= library.inner.len();
+        }
+        Ok(links)
     }
 
     /// Sets probes at these places of a file.
@@ -330,17 +441,19 @@ impl Probes {
         self.ring.drain(each)
     }
 
-    /// What had no room in the ring so far, by process.
-    pub fn losses(&self) -> Vec<(u32, Losses)> {
-        let number = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+    /// What had no room in the ring so far, by what the caller gave with the probe and by process.
+    pub fn losses(&self) -> Vec<((u32, u32), Losses)> {
         let of = |key: Vec<u8>| {
             let value = self.lost.get(&key)?;
-            let process = u32::from_ne_bytes(key.try_into().ok()?);
+            let number =
+                |at: usize| Some(u64::from_ne_bytes(value.get(at..at + 8)?.try_into().ok()?));
+            let who = |at: usize| Some(u32::from_ne_bytes(key.get(at..at + 4)?.try_into().ok()?));
             let losses = Losses {
-                entries: number(&value[..8]),
-                returns: number(&value[8..]),
+                entries: number(0)?,
+                returns: number(8)?,
+                switches: number(16)?,
             };
-            Some((process, losses))
+            Some(((who(0)?, who(4)?), losses))
         };
         self.lost.keys().into_iter().filter_map(of).collect()
     }

@@ -2,6 +2,7 @@
 //!
 //! Rule: a pid alone names nobody. Who is watched is known by pid and start.
 
+use capture::launcher;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
@@ -74,53 +75,9 @@ pub fn environment(process: u32) -> HashMap<String, String> {
     pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
-const RANK: [&str; 6] = [
-    "RANK",
-    "SLURM_PROCID",
-    "OMPI_COMM_WORLD_RANK",
-    "PMI_RANK",
-    "PMIX_RANK",
-    "FLUX_TASK_RANK",
-];
-
-/// Names of facts, and the variables of launchers that say them.
-const SAID: [(&str, &[&str]); 3] = [
-    (
-        "world_size",
-        &[
-            "WORLD_SIZE",
-            "SLURM_NTASKS",
-            "OMPI_COMM_WORLD_SIZE",
-            "PMI_SIZE",
-            "FLUX_JOB_SIZE",
-        ],
-    ),
-    (
-        "local_rank",
-        &[
-            "LOCAL_RANK",
-            "SLURM_LOCALID",
-            "OMPI_COMM_WORLD_LOCAL_RANK",
-            "FLUX_TASK_LOCAL_ID",
-        ],
-    ),
-    (
-        "job",
-        &[
-            "SLURM_JOB_ID",
-            "PBS_JOBID",
-            "LSB_JOBID",
-            "FLUX_JOB_ID",
-            "TORCHELASTIC_RUN_ID",
-        ],
-    ),
-];
-
 /// The rank that a launcher gave a process.
 pub fn rank(environment: &HashMap<String, String>) -> Option<String> {
-    let said = RANK.iter().find_map(|name| environment.get(*name))?;
-    let fits = !said.is_empty() && said.len() < 12 && said.bytes().all(|b| b.is_ascii_digit());
-    fits.then(|| said.clone())
+    launcher::rank(&|name| environment.get(name).cloned())
 }
 
 /// The lines of the Process block that come from `/proc`, and the process's own number of itself.
@@ -141,7 +98,7 @@ pub fn facts(process: u32, start: u64) -> (String, u32) {
     line("pid", &pid.to_string());
     line("pid_start", &start.to_string());
     line("pid_namespace", &namespace.to_string());
-    for (key, names) in SAID {
+    for (key, names) in launcher::FACTS {
         if let Some(value) = names.iter().find_map(|name| environment.get(*name)) {
             line(key, value);
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! each 5 ms      take events out of the ring
 //! each 200 ms    look for processes that came or ended, and for libraries that were loaded
+//! each 500 ms    ask for connections (`--net`)
 //! each second    write blocks, and count losses
 //! ```
 //!
@@ -15,13 +16,18 @@
 
 use crate::calls::{Ask, Calls, Counts};
 use crate::cost;
-use crate::event::Event;
+use crate::event::{Event, Stretch};
+use crate::inner::Step;
 use crate::library::{self, Catalog, Library};
-use crate::probes::{kernel, Links, Losses, Probes, Refusal};
+use crate::net::{Connection, Net, Who};
+use crate::probes::{kernel, Links, Losses, Probes, Refusal, Which};
 use crate::processes;
-use crate::writer::{now, Writer};
+use crate::rdma::{Adapters, Port};
+use crate::samples::Samples;
+use crate::sched::{Long, Sum};
+use crate::writer::{clock, now, Writer};
 use crate::Way;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -31,6 +37,7 @@ use std::time::{Duration, Instant};
 const TURN: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(200);
 const FLUSH: Duration = Duration::from_secs(1);
+const NET: Duration = Duration::from_millis(500);
 /// A process without NCCL is asked again after twice as long each time, up to this.
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
 /// For how long calls may still return when the session ends.
@@ -58,19 +65,43 @@ pub struct Options {
     pub ring_bytes: usize,
     /// Probe functions also where that is slow.
     pub slow: bool,
+    /// Watch the scheduler for threads that call NCCL.
+    pub sched: bool,
+    /// Ask for connections and adapters.
+    pub net: bool,
+    /// Probe functions inside NCCL's init.
+    pub init: bool,
     /// How probes are set, if that is not to be chosen.
     pub way: Option<Way>,
+}
+
+impl Options {
+    /// The plain way to watch: calls, and nothing besides.
+    pub fn new(targets: Targets, folder: PathBuf) -> Options {
+        Options {
+            targets,
+            folder,
+            ring_bytes: 32 << 20,
+            slow: false,
+            sched: false,
+            net: false,
+            init: false,
+            way: None,
+        }
+    }
 }
 
 /// One process of a [`Summary`].
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
+    /// Its number in the session, by which connections name it.
+    pub index: usize,
     /// As this tool numbers it.
     pub pid: u32,
     /// As the launcher says.
     pub rank: Option<String>,
-    /// Its trace file.
-    pub trace: PathBuf,
+    /// Its trace file; `None` if it did not call NCCL.
+    pub trace: Option<PathBuf>,
     /// What it did.
     pub counts: Counts,
     /// What the kernel had no room for.
@@ -79,6 +110,14 @@ pub struct Seen {
     pub open: usize,
     /// It ended before the session.
     pub ended: bool,
+    /// What the scheduler did with its threads in calls, by function and thread.
+    pub sums: BTreeMap<(&'static str, u32), Sum>,
+    /// Its longest calls, with what the scheduler did meanwhile. They began at CLOCK_REALTIME.
+    pub longest: Vec<Long>,
+    /// What went on inside its inits, one by one.
+    pub inits: Vec<Vec<Step>>,
+    /// RDMA adapters that it has open.
+    pub adapters: Vec<String>,
 }
 
 /// A library with probes.
@@ -92,6 +131,8 @@ pub struct Probed {
     pub functions: usize,
     /// Functions where a probe is slow.
     pub slow: Vec<&'static str>,
+    /// Functions inside its init that have symbols.
+    pub inner: usize,
 }
 
 /// What a session did.
@@ -108,16 +149,95 @@ pub struct Summary {
     pub unseen: u64,
     /// Why the last write failed.
     pub write_error: Option<String>,
+    /// Whether the scheduler was watched.
+    pub sched: bool,
+    /// TCP connections, if they were asked for.
+    pub connections: Option<Vec<Connection>>,
+    /// Ports of RDMA adapters, if they were asked for.
+    pub ports: Option<Vec<Port>>,
+}
+
+/// What is needed to write a process's calls once it makes one.
+struct Plan {
+    stem: PathBuf,
+    id: u64,
+    facts: String,
+    /// Its own number, its start, and its name space.
+    who: [u64; 3],
 }
 
 struct Watched {
     pid: u32,
+    /// As it numbers itself.
+    own: u32,
     start: u64,
-    calls: Calls,
+    /// As long as it has made no call. A process that only loaded NCCL is no part of the capture: the agent
+    /// of torchrun is none of the job's ranks.
+    plan: Option<Plan>,
+    calls: Option<Calls>,
     libraries: Vec<Rc<Library>>,
     /// Probes for this process alone.
     links: Vec<Links>,
     seen: Seen,
+    error: Option<String>,
+}
+
+impl Watched {
+    /// What takes its calls.
+    fn calls(&mut self) -> Option<&mut Calls> {
+        if let Some(plan) = self.plan.take() {
+            match Writer::make(&plan.stem, plan.id, &plan.facts, plan.who) {
+                Ok(writer) => {
+                    self.seen.trace = Some(plan.stem.with_extension("trace"));
+                    self.calls = Some(Calls::new(writer, ask(self.pid, self.libraries.first())));
+                }
+                Err(error) => self.error = Some(error.to_string()),
+            }
+        }
+        self.calls.as_mut()
+    }
+
+    fn take(&mut self, event: &Event) {
+        if let Some(calls) = self.calls() {
+            calls.take(event);
+        }
+    }
+
+    /// What of it was lost so far.
+    fn lost(&mut self, losses: Losses) {
+        self.seen.losses = losses;
+        let any = losses.entries + losses.returns;
+        if self.calls.is_none() && any == 0 {
+            return;
+        }
+        if let Some(calls) = self.calls() {
+            calls.lost(losses.entries, any);
+        }
+    }
+
+    fn open(&self) -> usize {
+        self.calls.as_ref().map_or(0, Calls::open)
+    }
+
+    fn made(&self) -> u64 {
+        self.calls.as_ref().map_or(0, |calls| calls.counts.all())
+    }
+}
+
+/// What a process has lost.
+fn losses_of(all: &[((u32, u32), Losses)], index: usize, pid: u32) -> Option<Losses> {
+    let is_it = |given: u32, process: u32| match given {
+        ANY => process == pid,
+        given => given as usize == index,
+    };
+    let of = all
+        .iter()
+        .filter(|((given, process), _)| is_it(*given, *process));
+    of.map(|(_, losses)| *losses).reduce(|a, b| Losses {
+        entries: a.entries + b.entries,
+        returns: a.returns + b.returns,
+        switches: a.switches + b.switches,
+    })
 }
 
 /// A process that was looked at.
@@ -148,6 +268,9 @@ pub struct Session {
     ns_per_call: Option<f64>,
     unseen: u64,
     write_error: Option<String>,
+    net: Option<Net>,
+    adapters: Option<Adapters>,
+    samples: Option<Samples>,
 }
 
 /// How to read a process's communicators, if its memory may be read and its NCCL says where.
@@ -177,8 +300,21 @@ impl Session {
                     .into(),
             ));
         }
+        if options.sched {
+            probes.watch_scheduler()?;
+        }
         let ns_per_call = cost::measure(&mut probes);
+        let samples = match options.sched || options.net {
+            true => Some(Samples::new(&options.folder, &options)),
+            false => None,
+        };
+        let samples = samples
+            .transpose()
+            .map_err(|error| Refusal::Other(error.to_string()))?;
         let mut session = Session {
+            net: options.net.then(Net::default),
+            adapters: options.net.then(Adapters::new),
+            samples,
             options,
             probes,
             catalog: Catalog::default(),
@@ -196,6 +332,7 @@ impl Session {
             write_error: None,
         };
         session.look();
+        session.ask_net();
         Ok(session)
     }
 
@@ -298,7 +435,8 @@ impl Session {
                     matches!(&self.options.targets, Targets::Trees(roots) if roots.contains(&pid));
                 if named && error.kind() == io::ErrorKind::PermissionDenied {
                     let text = format!(
-                        "process {pid}: its mappings may not be read; CAP_SYS_PTRACE helps, or its user's id"
+                        "process {pid}: the files that it has loaded may not be read; CAP_SYS_PTRACE \
+                         helps, or its user's id"
                     );
                     if !self.troubles.contains(&text) {
                         self.troubles.push(text);
@@ -335,7 +473,10 @@ impl Session {
             return Ok(());
         };
         let pid = watched.pid;
-        let slow = self.options.slow;
+        let slow = Which {
+            slow: self.options.slow,
+            init: self.options.init,
+        };
         let links = if self.options.targets == Targets::All && processes::sees_all() {
             if self
                 .shared
@@ -370,6 +511,7 @@ impl Session {
                 version: library.version.clone(),
                 functions: links.functions,
                 slow: library.slow().collect(),
+                inner: library.inner.len(),
             });
         }
         match is_shared {
@@ -385,8 +527,9 @@ impl Session {
             return Some(*index);
         }
         match self.make(pid, start, libraries) {
-            Ok(watched) => {
+            Ok(mut watched) => {
                 let index = self.watched.len();
+                watched.seen.index = index;
                 self.watched.push(Some(watched));
                 self.by_pid.insert(pid, index);
                 Some(index)
@@ -436,19 +579,25 @@ impl Session {
             use std::os::unix::fs::MetadataExt;
             meta.ino()
         });
-        let writer = Writer::make(&stem, id, &facts, [own.into(), start, namespace])?;
         Ok(Watched {
             pid,
+            own,
             start,
-            calls: Calls::new(writer, ask(pid, library)),
+            plan: Some(Plan {
+                stem,
+                id,
+                facts,
+                who: [own.into(), start, namespace],
+            }),
+            calls: None,
             libraries: Vec::new(),
             links: Vec::new(),
             seen: Seen {
                 pid,
                 rank,
-                trace,
                 ..Seen::default()
             },
+            error: None,
         })
     }
 
@@ -465,7 +614,7 @@ impl Session {
                 index => Some(index as usize),
             };
             match index.and_then(|index| watched.get_mut(index)) {
-                Some(Some(watched)) => watched.calls.take(&event),
+                Some(Some(watched)) => watched.take(&event),
                 _ if event.given == ANY => strangers.push((event.process, bytes.to_vec())),
                 _ => {}
             }
@@ -491,58 +640,159 @@ impl Session {
             index.and_then(|index| self.watched[index].as_mut()),
             Event::read(bytes),
         ) {
-            (Some(watched), Some(event)) => watched.calls.take(&event),
+            (Some(watched), Some(event)) => watched.take(&event),
             _ => self.unseen += 1,
         }
     }
 
     fn flush(&mut self) {
-        let losses: HashMap<u32, Losses> = self.probes.losses().into_iter().collect();
-        for watched in self.watched.iter_mut().flatten() {
-            if let Some(losses) = losses.get(&watched.pid) {
-                watched.seen.losses = *losses;
-                watched
-                    .calls
-                    .lost(losses.entries, losses.entries + losses.returns);
+        let losses = self.probes.losses();
+        for (index, watched) in self.watched.iter_mut().enumerate() {
+            let Some(watched) = watched else { continue };
+            if let Some(losses) = losses_of(&losses, index, watched.pid) {
+                watched.lost(losses);
             }
-            if let Err(error) = watched.calls.flush() {
-                self.write_error = Some(error.to_string());
+            if let Some(Err(error)) = watched.calls.as_mut().map(Calls::flush) {
+                watched.error = Some(error.to_string());
+            }
+            if let Some(error) = watched.error.take() {
+                self.write_error = Some(error);
+            }
+        }
+        self.note_switches(None);
+        if let Some(samples) = &mut self.samples {
+            samples.flush(false);
+        }
+    }
+
+    /// Writes what the scheduler did with threads up to now: those of one process, or all.
+    fn note_switches(&mut self, only: Option<usize>) {
+        if !self.options.sched {
+            return;
+        }
+        let until = now();
+        let is_asked = |index: usize| only.is_none_or(|only| only == index);
+        let indices = (0..self.watched.len()).filter(|index| is_asked(*index));
+        let indices: Vec<usize> = indices.collect();
+        let mut off: HashMap<u32, Stretch> = HashMap::new();
+        for index in &indices {
+            let calls = self.watched[*index].as_ref().and_then(|w| w.calls.as_ref());
+            for thread in calls.map(|calls| calls.why.threads()).unwrap_or_default() {
+                off.extend(self.probes.off_now(thread).map(|stretch| (thread, stretch)));
+            }
+        }
+        // Who is back since is in the ring by now.
+        self.drain();
+        let Some(samples) = &mut self.samples else {
+            return;
+        };
+        samples.tick();
+        for index in indices {
+            let Some(watched) = &mut self.watched[index] else {
+                continue;
+            };
+            let (pid, own, lost) = (watched.pid, watched.own, watched.seen.losses.switches);
+            let Some(calls) = &mut watched.calls else {
+                continue;
+            };
+            for span in calls
+                .why
+                .take(until, lost, |thread| off.get(&thread).copied())
+            {
+                samples.put_span(pid, own, span);
+            }
+        }
+    }
+
+    /// Asks for connections, and writes what they have by now.
+    fn ask_net(&mut self) {
+        let (Some(net), Some(samples)) = (&mut self.net, &mut self.samples) else {
+            return;
+        };
+        let who = |(index, watched): (usize, &Option<Watched>)| {
+            let watched = watched.as_ref()?;
+            Some(Who {
+                index,
+                pid: watched.pid,
+                calls: watched.made(),
+            })
+        };
+        let processes: Vec<Who> = self.watched.iter().enumerate().filter_map(who).collect();
+        samples.tick();
+        let own = |index: usize| self.watched[index].as_ref().map(|watched| watched.own);
+        net.tick(now(), &processes, |connection| {
+            if let Some(own) = own(connection.process) {
+                samples.put_connection(own, connection);
+            }
+        });
+        samples.put_devices();
+        for trouble in &net.troubles {
+            if !self.troubles.contains(trouble) {
+                self.troubles.push(trouble.clone());
+            }
+        }
+        if let Some(adapters) = self.adapters.as_ref().filter(|all| all.are_there()) {
+            for watched in self.watched.iter_mut().flatten() {
+                for adapter in adapters.of_process(watched.pid) {
+                    if !watched.seen.adapters.contains(&adapter) {
+                        watched.seen.adapters.push(adapter);
+                    }
+                }
             }
         }
     }
 
     /// Ends one process's part.
     fn end(&mut self, index: usize, ended: bool) {
+        self.note_switches(Some(index));
         let Some(mut watched) = self.watched[index].take() else {
             return;
         };
         let losses = self.probes.losses();
-        if let Some((_, losses)) = losses.iter().find(|(pid, _)| *pid == watched.pid) {
-            watched.seen.losses = *losses;
-            watched
-                .calls
-                .lost(losses.entries, losses.entries + losses.returns);
-        }
-        if let Err(error) = watched.calls.finish(ended) {
-            self.write_error = Some(error.to_string());
+        if let Some(losses) = losses_of(&losses, index, watched.pid) {
+            watched.lost(losses);
         }
         self.by_pid.remove(&watched.pid);
         self.probes.forget(watched.pid);
-        let mut seen = watched.seen;
-        seen.open = watched.calls.open();
-        seen.counts = std::mem::take(&mut watched.calls.counts);
+        let mut seen = std::mem::take(&mut watched.seen);
         seen.ended = ended;
+        if let Some(mut calls) = watched.calls.take() {
+            if self.options.sched {
+                calls.leave_open(now(), |thread| self.probes.off_now(thread));
+                for thread in calls.why.threads() {
+                    self.probes.forget_thread(thread);
+                }
+            }
+            if let Err(error) = calls.finish(ended) {
+                watched.error = Some(error.to_string());
+            }
+            seen.open = calls.open();
+            seen.counts = calls.counts;
+            seen.sums = calls.why.sums;
+            seen.longest = calls.why.longest;
+            let ahead = clock(libc::CLOCK_REALTIME).wrapping_sub(now());
+            for long in &mut seen.longest {
+                long.began = long.began.wrapping_add(ahead);
+            }
+            seen.inits = calls.steps.finish();
+        }
+        self.write_error = watched.error.take().or(self.write_error.take());
         self.done.push(seen);
     }
 
     /// Takes events until `stop` says so, or nobody is left.
     pub fn run(&mut self, mut stop: impl FnMut(&mut Session) -> bool) {
         let (mut looked, mut flushed) = (Instant::now(), Instant::now());
+        let mut asked = Instant::now();
         loop {
             let taken = self.drain();
             if looked.elapsed() >= LOOK {
                 self.look();
                 looked = Instant::now();
+            }
+            if self.net.is_some() && asked.elapsed() >= NET {
+                self.ask_net();
+                asked = Instant::now();
             }
             if flushed.elapsed() >= FLUSH {
                 self.flush();
@@ -560,6 +810,7 @@ impl Session {
     /// Takes the probes away, and writes the rest.
     pub fn finish(mut self) -> Summary {
         let seconds = self.started.elapsed().as_secs_f64();
+        self.ask_net();
         for watched in self.watched.iter_mut().flatten() {
             watched.links.iter_mut().for_each(Links::close_entries);
         }
@@ -569,7 +820,7 @@ impl Session {
         let until = now() + LAST_RETURNS.as_nanos() as u64;
         loop {
             self.drain();
-            let open: usize = self.watched.iter().flatten().map(|w| w.calls.open()).sum();
+            let open: usize = self.watched.iter().flatten().map(Watched::open).sum();
             if open == 0 || now() >= until {
                 break;
             }
@@ -584,7 +835,13 @@ impl Session {
             let has_ended = self.has_ended(index);
             self.end(index, has_ended);
         }
+        if let Some(samples) = &mut self.samples {
+            samples.flush(true);
+        }
         Summary {
+            sched: self.options.sched,
+            connections: self.net.map(Net::finish),
+            ports: self.adapters.map(|adapters| adapters.moved()),
             way: self.probes.way,
             processes: self.done,
             libraries: self.libraries,

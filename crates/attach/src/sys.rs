@@ -22,9 +22,11 @@ const MAP_UPDATE: i32 = 2;
 const MAP_DELETE: i32 = 3;
 const MAP_NEXT_KEY: i32 = 4;
 const PROG_LOAD: i32 = 5;
+const RAW_TRACEPOINT_OPEN: i32 = 17;
 const LINK_CREATE: i32 = 28;
 
 const PROG_TYPE_KPROBE: u32 = 2;
+const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const ATTACH_PERF_EVENT: u32 = 41;
 const ATTACH_UPROBE_MULTI: u32 = 48;
 const UPROBE_MULTI_RETURN: u32 = 1;
@@ -183,19 +185,29 @@ impl Map {
     }
 }
 
-/// Loads a program for probes of user functions.
+/// Where a program is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// At functions of users' programs.
+    AtFunctions(Way),
+    /// At tracepoints of the kernel.
+    AtTracepoints,
+}
+
+/// Loads a program.
 ///
 /// # Errors
 /// What the kernel says, with the end of its explanation if it does not accept the program.
-pub fn load_program(name: &str, instructions: &[u8], way: Way) -> io::Result<OwnedFd> {
+pub fn load_program(name: &str, instructions: &[u8], runs: Runs) -> io::Result<OwnedFd> {
     let licence = c"Dual MIT/GPL";
-    let attach_type = match way {
-        Way::Multi => ATTACH_UPROBE_MULTI,
-        Way::Perf => 0,
+    let (kind, attach_type) = match runs {
+        Runs::AtFunctions(Way::Multi) => (PROG_TYPE_KPROBE, ATTACH_UPROBE_MULTI),
+        Runs::AtFunctions(Way::Perf) => (PROG_TYPE_KPROBE, 0),
+        Runs::AtTracepoints => (PROG_TYPE_RAW_TRACEPOINT, 0),
     };
     let attributes = || {
         Attributes::new()
-            .put32(0, PROG_TYPE_KPROBE)
+            .put32(0, kind)
             .put32(4, (instructions.len() / 8) as u32)
             .put64(8, instructions.as_ptr() as u64)
             .put64(16, licence.as_ptr() as u64)
@@ -218,6 +230,18 @@ pub fn load_program(name: &str, instructions: &[u8], way: Way) -> io::Result<Own
             }
         })
     })
+}
+
+/// Has `program` run at a tracepoint of the kernel.
+///
+/// # Errors
+/// What the kernel says.
+pub fn link_tracepoint(program: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    let name = CString::new(name)?;
+    let attributes = Attributes::new()
+        .put64(0, name.as_ptr() as u64)
+        .put32(8, program.as_raw_fd() as u32);
+    attributes.make(RAW_TRACEPOINT_OPEN, 16)
 }
 
 /// A place in a file where a program runs, and what the program is told there.

@@ -84,7 +84,7 @@ pub struct Writer {
 // SAFETY: the mapping belongs to the writer and not to a thread.
 unsafe impl Send for Writer {}
 
-fn clock(id: libc::clockid_t) -> u64 {
+pub(crate) fn clock(id: libc::clockid_t) -> u64 {
     // SAFETY: a struct of numbers.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
     // SAFETY: the struct is ours.

@@ -79,11 +79,8 @@ impl Job {
 
     fn options(&self) -> Options {
         Options {
-            targets: Targets::Trees(vec![self.pid()]),
-            folder: self.capture(),
             ring_bytes: 16 << 20,
-            slow: false,
-            way: None,
+            ..Options::new(Targets::Trees(vec![self.pid()]), self.capture())
         }
     }
 }
@@ -448,12 +445,14 @@ fn killed_session() {
     let Ok(pid) = std::env::var("ATTACH_TO") else {
         return;
     };
+    let folder = std::env::var("ATTACH_FOLDER").expect("a folder");
+    let targets = Targets::Trees(vec![pid.parse().expect("a pid")]);
     let options = Options {
-        targets: Targets::Trees(vec![pid.parse().expect("a pid")]),
-        folder: std::env::var("ATTACH_FOLDER").expect("a folder").into(),
         ring_bytes: 1 << 20,
-        slow: false,
-        way: None,
+        sched: true,
+        net: true,
+        init: true,
+        ..Options::new(targets, folder.into())
     };
     let Some(mut session) = attached(options) else {
         return;
@@ -496,4 +495,447 @@ fn a_session_that_is_killed_leaves_no_probe_and_a_whole_capture() {
         .filter(|call| call.return_ns == 0)
         .count();
     assert_eq!((process.calls.len(), open), (101, 1));
+}
+
+#[test]
+fn what_a_thread_did_in_a_long_call_is_known() {
+    let mut job = Job::start();
+    job.tell("load");
+    let options = Options {
+        sched: true,
+        ..job.options()
+    };
+    let Some(mut session) = attached(options) else {
+        return;
+    };
+    let threads = during(&mut session, &mut job, |job| {
+        let asleep = job.tell("long 78 0");
+        let softirq = job.tell("long 80 0");
+        job.tell("hog 0");
+        let queued = job.tell("long 79 0");
+        job.send("hang");
+        job.answer();
+        [asleep, softirq, queued]
+    });
+    let summary = session.finish();
+    let seen = &summary.processes[0];
+    let [asleep, softirq, queued] = threads.map(|line| {
+        let thread: u32 = line.parse().expect("a thread");
+        let sum = seen.sums[&("ncclAllReduce", thread)];
+        assert_eq!(sum.calls, 1);
+        assert!(sum.longest >= 29_000_000, "{sum:?}");
+        (thread, sum.parts)
+    });
+    let most = |part: u64, of: u64| part * 2 > of;
+    assert!(asleep.1.asleep >= 29_000_000, "{asleep:?}");
+    assert!(softirq.1.softirq > 0, "{softirq:?}");
+    // Half of its CPU belongs to the other thread. Both are of one process, so no group changes that.
+    assert!(queued.1.queued * 5 > queued.1.took, "{queued:?}");
+    // The call that hangs is asleep.
+    let open = seen.longest.iter().find(|long| long.open).expect("open");
+    assert!(most(open.parts.asleep, open.parts.took), "{open:?}");
+
+    // The same is in the capture, as the node sampler would have written it.
+    let capture = read(&job.capture());
+    let process = &capture.processes[0];
+    let node = &capture.nodes[0];
+    let of = |thread: u32| {
+        let is_it = |s: &&tables::nodes::Switches| s.thread() == Some((process.pid, thread));
+        node.switches.iter().find(is_it).expect("watched")
+    };
+    let offset = |call: &tables::Call| {
+        let shape = &process.shapes[call.shape as usize];
+        (shape.thread, call.api_ns, call.return_ns)
+    };
+    for (thread, parts) in [asleep, queued] {
+        let call = process.calls.iter().map(offset);
+        let mut call = call.filter(|(of, ..)| *of == Some(thread));
+        let (_, from, to) = call.next().expect("recorded");
+        let switches = of(thread);
+        assert!(switches.covers(from, to), "{switches:?} {from} {to}");
+        let off: i64 = switches.off_between(from, to).iter().sum();
+        let expected = (parts.asleep + parts.queued) as i64;
+        // The two clocks are read one after the other.
+        assert!((off - expected).abs() < 1_000_000, "{off} {expected}");
+    }
+}
+
+/// A job that another program starts, such as one that makes it a container.
+fn start_within(command: &mut Command, library: &str) -> Job {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = command
+        .env("FOLDER", folder.path())
+        .env("LIBRARY", library)
+        .env("EXAMPLES", examples())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let input = child.stdin.take().expect("piped");
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    Job {
+        child,
+        input,
+        output,
+        folder,
+    }
+}
+
+/// A job in name spaces of its own, as in a container: process numbers, network, and a file system in which
+/// only it sees its NCCL. `None` if this machine does not allow that.
+fn contained() -> Option<Job> {
+    const INSIDE: &str = "mount -t tmpfs none $FOLDER && cp $EXAMPLES/libfake_nccl.so $LIBRARY && \
+                          ip link set lo up && exec $EXAMPLES/fake_job $LIBRARY";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--net", "--mount", "--fork", "--mount-proc"]);
+    unshare.args(["--kill-child", "sh", "-c"]);
+    let probe = Command::new("unshare")
+        .args(["--pid", "--net", "--mount", "--fork", "--mount-proc"])
+        .args(["sh", "-c", "ip link set lo up"])
+        .stderr(Stdio::null())
+        .status();
+    if !probe.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this machine gives no name spaces to a test");
+        return None;
+    }
+    let inside = INSIDE.replace("$LIBRARY", "$FOLDER/libnccl.so.2");
+    let mut job = start_within(unshare.arg(inside), "");
+    assert_eq!(job.tell("pid"), "1", "it has process numbers of its own");
+    Some(job)
+}
+
+#[test]
+fn a_job_in_a_container_is_recorded_from_the_machine() {
+    let Some(mut job) = contained() else { return };
+    job.tell("load");
+    let options = Options {
+        sched: true,
+        net: true,
+        ..job.options()
+    };
+    let capture = tempfile::tempdir().expect("a folder");
+    let options = Options {
+        folder: capture.path().to_owned(),
+        ..options
+    };
+    let Some(mut session) = attached(options) else {
+        return;
+    };
+    let path = job.folder.path().join("libnccl.so.2");
+    assert!(!path.exists(), "only the job sees its library");
+    during(&mut session, &mut job, |job| {
+        job.tell("loop 2 1000");
+        let port = job.tell("pid");
+        assert_eq!(port, "1");
+    });
+    let summary = session.finish();
+    // The shell that starts the program may have been seen before the program took its place.
+    let made = summary.processes.iter().map(|p| p.counts.all());
+    let made: Vec<u64> = made.filter(|calls| *calls > 0).collect();
+    assert_eq!(made, [2000]);
+    assert_eq!(summary.libraries[0].path, path.to_str().expect("text"));
+    let capture = read(capture.path());
+    assert_eq!((capture.processes[0].pid, capture.processes.len()), (1, 1));
+}
+
+/// Not a test: [`attach_works_inside_a_container_of_its_own`] runs it in a process name space.
+#[test]
+fn session_in_a_container() {
+    let Ok(folder) = std::env::var("ATTACH_INSIDE") else {
+        return;
+    };
+    assert!(!attach::processes::sees_all());
+    let mut job = Job::start();
+    job.tell("load");
+    let options = Options {
+        ring_bytes: 64 << 10,
+        sched: true,
+        net: true,
+        ..Options::new(Targets::All, folder.into())
+    };
+    let mut session = match Session::start(options) {
+        Ok(session) => session,
+        Err(refusal) => return println!("\nskipped: {refusal}"),
+    };
+    let tenth = Duration::from_millis(100);
+    session.run({
+        let until = Instant::now() + tenth;
+        move |_| Instant::now() > until
+    });
+    // Nobody takes events meanwhile: losses must find their process, too.
+    job.tell("loop 1 5000");
+    let summary = session.finish();
+    let seen = &summary.processes[0];
+    assert_eq!(seen.pid, job.pid());
+    assert!(seen.losses.entries > 0);
+    assert_eq!(seen.counts.all() + seen.losses.entries, 5000);
+    println!("\nrecorded inside");
+}
+
+#[test]
+fn attach_works_inside_a_container_of_its_own() {
+    if contained().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(std::env::current_exe().expect("a path"))
+        .args(["--exact", "session_in_a_container", "--nocapture"])
+        .env("ATTACH_INSIDE", folder.path())
+        .output()
+        .expect("ran");
+    let text = String::from_utf8_lossy(&output.stdout);
+    if let Some(line) = text.lines().find(|line| line.starts_with("skipped")) {
+        return eprintln!("{line}");
+    }
+    assert!(text.contains("recorded inside"), "{text}");
+    assert_eq!(read(folder.path()).processes.len(), 1);
+}
+
+#[test]
+fn each_of_several_copies_of_the_library_is_recorded() {
+    let mut job = Job::start();
+    // A copy that has another name: what counts is what a library exports.
+    let other = job.folder.path().join("libinference-engine.so");
+    std::fs::copy(examples().join("libfake_nccl.so"), &other).expect("copied");
+    job.tell("load");
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| {
+        job.tell("loop 1 100");
+        job.tell(&format!("also {}", other.display()));
+        std::thread::sleep(Duration::from_secs(3));
+        job.tell("loop 1 50");
+    });
+    let summary = session.finish();
+    assert_eq!(summary.processes[0].counts.all(), 150);
+    let libraries = &summary.libraries;
+    let paths: Vec<&str> = libraries.iter().map(|l| l.path.as_str()).collect();
+    assert_eq!(paths.len(), 2);
+    assert_eq!(paths[1], other.to_str().expect("text"));
+    // Both are one build.
+    assert_eq!(libraries[0].build_id, libraries[1].build_id);
+    assert!(libraries[0].build_id.len() >= 16, "{libraries:?}");
+    let capture = read(&job.capture());
+    let build = capture.processes[0].fact("nccl_build_id");
+    assert_eq!(build, Some(libraries[0].build_id.as_str()));
+}
+
+#[test]
+fn a_program_that_links_nccl_statically_is_recorded() {
+    let mut command = Command::new(examples().join("fake_static"));
+    let mut job = start_within(&mut command, "");
+    job.tell("loop 10");
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| job.tell("loop 1234"));
+    let summary = session.finish();
+    assert_eq!(summary.processes[0].counts.all(), 1234);
+    let path = examples().join("fake_static");
+    assert_eq!(summary.libraries[0].path, path.to_str().expect("text"));
+}
+
+#[test]
+fn a_library_that_was_removed_since_is_found() {
+    let mut job = Job::start();
+    job.tell("load");
+    std::fs::remove_file(job.folder.path().join("libnccl.so.2")).expect("removed");
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| job.tell("loop 1 77"));
+    assert_eq!(session.finish().processes[0].counts.all(), 77);
+}
+
+#[test]
+fn a_process_that_makes_no_call_is_no_part_of_the_capture() {
+    let mut agent = Job::start();
+    agent.tell("load");
+    let mut rank = Job::start();
+    rank.tell("load");
+    let options = Options {
+        targets: Targets::Trees(vec![agent.pid(), rank.pid()]),
+        ..rank.options()
+    };
+    let Some(mut session) = attached(options) else {
+        return;
+    };
+    during(&mut session, &mut rank, |rank| rank.tell("loop 1 3"));
+    let summary = session.finish();
+    assert_eq!(summary.processes.len(), 2);
+    let traces = summary.processes.iter().filter(|seen| seen.trace.is_some());
+    assert_eq!(
+        traces.map(|seen| seen.pid).collect::<Vec<_>>(),
+        [rank.pid()]
+    );
+    assert_eq!(read(&rank.capture()).processes.len(), 1);
+}
+
+#[test]
+fn steps_inside_an_init_are_recorded_on_request() {
+    for init in [true, false] {
+        let mut job = Job::start();
+        job.tell("load");
+        let options = Options {
+            init,
+            ..job.options()
+        };
+        let Some(mut session) = attached(options) else {
+            return;
+        };
+        during(&mut session, &mut job, |job| {
+            job.tell("init 8 3");
+            job.tell("init 8 3");
+        });
+        let summary = session.finish();
+        assert_eq!(summary.libraries[0].inner, 3);
+        let inits = &summary.processes[0].inits;
+        if !init {
+            assert!(inits.is_empty());
+            continue;
+        }
+        assert_eq!(inits.len(), 2);
+        for steps in inits {
+            let of = |step: &attach::inner::Step| (step.function, step.calls, step.depth);
+            let expected = [
+                ("bootstrapInit", 1, 0),
+                ("bootstrapAllGather", 3, 1),
+                ("ncclTopoCompute", 1, 0),
+            ];
+            assert_eq!(steps.iter().map(of).collect::<Vec<_>>(), expected);
+            assert!(steps[0].took_ns >= 6_000_000 && steps[0].inner_ns >= 6_000_000);
+            assert!(steps[2].began_ns >= 6_000_000);
+        }
+        let capture = read(&job.capture());
+        assert_eq!(capture.processes[0].calls.len(), 0);
+    }
+}
+
+#[test]
+fn connections_have_their_bytes_and_the_process_at_the_other_end() {
+    let (mut one, mut two) = (Job::start(), Job::start());
+    one.tell("load");
+    two.tell("load");
+    let port = one.tell("listen");
+    two.tell(&format!("connect {port}"));
+    let carry = |one: &mut Job, two: &mut Job, bytes: usize| {
+        two.send(&format!("send {bytes}"));
+        one.tell(&format!("receive {bytes}"));
+        two.answer();
+    };
+    // Before: not counted.
+    carry(&mut one, &mut two, 10_000);
+    let options = Options {
+        targets: Targets::Trees(vec![one.pid(), two.pid()]),
+        net: true,
+        ..one.options()
+    };
+    let Some(mut session) = attached(options) else {
+        return;
+    };
+    during(&mut session, &mut one, |one| {
+        for _ in 0..3 {
+            carry(one, &mut two, 3_000_000);
+            two.tell("loop 1 10");
+            one.tell("loop 1 10");
+            std::thread::sleep(Duration::from_millis(400));
+        }
+    });
+    let summary = session.finish();
+    let pid = |index: usize| {
+        let seen = summary.processes.iter().find(|seen| seen.index == index);
+        seen.expect("seen").pid
+    };
+    let connections = summary.connections.as_ref().expect("asked for");
+    assert_eq!(connections.len(), 2, "{connections:?}");
+    for connection in connections {
+        let (since, peer) = (connection.since(), connection.peer.map(pid));
+        match pid(connection.process) {
+            of if of == two.pid() => {
+                assert_eq!((since.sent, since.received), (9_000_000, 0));
+                assert_eq!(peer, Some(one.pid()));
+                assert!(connection.calls > 0 && connection.calls <= 30);
+                assert!(connection.mean_rtt() > 0);
+            }
+            of => {
+                assert_eq!(of, one.pid());
+                assert_eq!((since.sent, since.received), (0, 9_000_000));
+                assert_eq!(peer, Some(two.pid()));
+            }
+        }
+    }
+    let capture = read(&one.capture());
+    let sent: Vec<_> = capture.nodes[0].named("tcp_sent_bytes").collect();
+    let points = |series: &&tables::nodes::Series| {
+        let (first, last) = (series.points.first(), series.points.last());
+        Some(last?.1 - first?.1)
+    };
+    let of = |series: &&&tables::nodes::Series| series.of.starts_with(&format!("{}/", two.pid()));
+    let series = sent.iter().find(of).expect("a series");
+    assert!(points(series).is_some_and(|bytes| bytes > 0 && bytes <= 9_000_000));
+}
+
+#[test]
+fn what_was_sent_again_is_counted_also_in_a_network_of_its_own() {
+    let Some(mut job) = contained() else { return };
+    let capture = tempfile::tempdir().expect("a folder");
+    let target = job_pid(&job).to_string();
+    let inside = |command: &[&str]| {
+        let mut all = Command::new("nsenter");
+        all.args(["-t", &target, "--net"]).args(command);
+        all
+    };
+    let mut other = {
+        let library = format!("{}/libfake_nccl.so", examples().display());
+        let program = examples().join("fake_job");
+        let mut command = inside(&[program.to_str().expect("text"), &library]);
+        start_within(&mut command, "")
+    };
+    job.tell("load");
+    other.tell("load");
+    let port = job.tell("listen");
+    other.tell(&format!("connect {port}"));
+    let options = Options {
+        targets: Targets::Trees(vec![job.pid(), other.pid()]),
+        net: true,
+        ..Options::new(Targets::All, capture.path().to_owned())
+    };
+    let Some(mut session) = attached(options) else {
+        return;
+    };
+    let link = |state: &str| {
+        let status = inside(&["ip", "link", "set", "lo", state]).status();
+        assert!(status.expect("ip").success());
+    };
+    link("down");
+    other.send("send 100000");
+    let until = Instant::now() + Duration::from_millis(600);
+    session.run(|_| Instant::now() > until);
+    link("up");
+    job.tell("receive 100000");
+    other.answer();
+    let summary = session.finish();
+    let connections = summary.connections.expect("asked for");
+    let sender = connections
+        .iter()
+        .find(|c| c.since().sent > 0)
+        .expect("sent");
+    let since = sender.since();
+    assert_eq!(since.sent, 100_000);
+    assert!(
+        since.retransmits > 0 && since.retransmitted > 0,
+        "{since:?}"
+    );
+    assert!(sender.most_send_queue > 0, "{sender:?}");
+    assert!(sender.peer.is_some());
+}
+
+/// The process in the container, which is a child of the one that made it.
+fn job_pid(job: &Job) -> u32 {
+    let all = attach::processes::all();
+    let child = all.iter().find(|(_, parent)| **parent == job.pid());
+    *child.expect("a child").0
 }
