@@ -1,0 +1,378 @@
+//! Time in MPI: how long each rank's threads were inside of MPI, in what, and per step.
+//!
+//! [`mpi`] makes a [`Mpi`] of what recorders saw ([`tables::mpi`]). How much of a GPU's idle time its host
+//! spent in MPI is in [`crate::streams::idle`].
+//!
+//! Rule: sums by function are of all calls that were seen. A step's time is from the calls that have times;
+//! a call that began before a step counts in it from the step's begin on.
+
+use crate::steps::Steps;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tables::{Capture, Process};
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Mpi {
+    /// By rank, those that called MPI.
+    pub rows: Vec<MpiRow>,
+    /// By function over all processes, the longest time first.
+    pub functions: Vec<MpiFunction>,
+}
+
+/// Time in MPI of a process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MpiRow {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// For how long calls were seen: from the process's first communicator on.
+    pub seen_s: f64,
+    /// Calls that were over.
+    pub calls: u64,
+    /// Time in MPI, summed over threads, µs.
+    pub time_us: f64,
+    /// That time as a share of the time seen; more than 1 if several threads were inside.
+    pub share: f64,
+    /// Of that time: sends, receives and probes.
+    pub point_to_point_us: f64,
+    /// Collectives, and what makes communicators.
+    pub collective_us: f64,
+    /// Waits and tests for what was begun before.
+    pub waits_us: f64,
+    /// One-sided operations, and their synchronisation.
+    pub one_sided_us: f64,
+    /// Files.
+    pub files_us: f64,
+    /// Start and end of MPI.
+    pub other_us: f64,
+    /// Mean time in MPI of a step; null without steps.
+    pub step_us: Option<f64>,
+    /// That as a share of the mean step; null without steps.
+    pub step_share: Option<f64>,
+    /// The function that a thread was inside of when the process was last seen; null if none was.
+    pub open: Option<String>,
+    /// For how long, µs.
+    pub open_us: Option<f64>,
+    /// Calls whose times are not known: they are in no step and in no idle time.
+    pub untimed: u64,
+}
+
+/// A function of MPI.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MpiFunction {
+    /// As in `mpi.h`.
+    pub function: String,
+    /// Calls of all processes.
+    pub calls: u64,
+    /// Their time, µs.
+    pub time_us: f64,
+    /// Mean, µs.
+    pub mean_us: f64,
+    /// Processes that called it.
+    pub ranks: u64,
+}
+
+/// What a function is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    PointToPoint,
+    Collective,
+    Waits,
+    OneSided,
+    Files,
+    Other,
+}
+
+/// The kind of a function, by its name.
+fn kind(name: &str) -> Kind {
+    let name = name.strip_prefix("MPI_").unwrap_or(name);
+    let name = name.strip_suffix("_c").unwrap_or(name);
+    let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
+    let one_sided = [
+        "Put",
+        "Get",
+        "Accumulate",
+        "Fetch_and_op",
+        "Compare_and_swap",
+        "Rput",
+        "Rget",
+        "Raccumulate",
+    ];
+    let lower = name.to_ascii_lowercase();
+    let ends = |words: &[&str]| words.iter().any(|word| lower.ends_with(word));
+    match name {
+        "Init" | "Init_thread" | "Finalize" => Kind::Other,
+        _ if begins(&["File_"]) => Kind::Files,
+        _ if begins(&["Win_"]) || one_sided.contains(&name) || ends(&["et_accumulate"]) => {
+            Kind::OneSided
+        }
+        _ if begins(&["Wait", "Test", "Request_"]) => Kind::Waits,
+        _ if begins(&["Start"]) || ends(&["send", "recv", "recv_replace", "probe"]) => {
+            Kind::PointToPoint
+        }
+        _ => Kind::Collective,
+    }
+}
+
+/// Time in MPI of all processes; `None` if none called MPI.
+pub(crate) fn mpi(capture: &Capture, steps: Option<&Steps>) -> Option<Mpi> {
+    let mut rows: Vec<MpiRow> = capture
+        .processes
+        .iter()
+        .filter_map(|process| row(process, steps))
+        .collect();
+    rows.sort_by_key(|row| (row.rank.is_none(), row.rank, row.pid));
+    let mut functions: BTreeMap<&str, MpiFunction> = BTreeMap::new();
+    for of in capture
+        .processes
+        .iter()
+        .flat_map(|process| &process.mpi.functions)
+    {
+        let sum = functions.entry(&of.name).or_insert_with(|| MpiFunction {
+            function: of.name.clone(),
+            calls: 0,
+            time_us: 0.0,
+            mean_us: 0.0,
+            ranks: 0,
+        });
+        sum.calls += of.calls;
+        sum.time_us += of.ns as f64 / 1e3;
+        sum.ranks += 1;
+    }
+    let mut functions: Vec<MpiFunction> = functions.into_values().collect();
+    for of in &mut functions {
+        of.mean_us = of.time_us / of.calls.max(1) as f64;
+    }
+    functions.sort_by(|a, b| b.time_us.total_cmp(&a.time_us));
+    (!rows.is_empty()).then_some(Mpi { rows, functions })
+}
+
+fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
+    let mpi = &process.mpi;
+    let (from, to) = mpi.seen?;
+    let open = mpi.spans.iter().filter(|span| span.open);
+    let open = open.max_by_key(|span| (span.inside, std::cmp::Reverse(span.thread)));
+    let mut by_kind: Vec<(Kind, f64)> = (mpi.functions.iter())
+        .map(|of| (kind(&of.name), of.ns as f64 / 1e3))
+        .collect();
+    // What was not over is in no sum.
+    by_kind.extend(
+        (mpi.spans.iter().filter(|span| span.open))
+            .map(|span| (kind(mpi.name(span)), span.inside as f64 / 1e3)),
+    );
+    let of = |wanted: Kind| {
+        let of = by_kind.iter().filter(|(kind, _)| *kind == wanted);
+        of.map(|(_, us)| us).sum::<f64>()
+    };
+    let time_us: f64 = by_kind.iter().map(|(_, us)| us).sum();
+    let (step_us, step_share) = match steps.and_then(|steps| in_steps(process, steps)) {
+        Some((us, share)) => (Some(us), Some(share)),
+        None => (None, None),
+    };
+    let seen_us = (to - from).max(1) as f64 / 1e3;
+    Some(MpiRow {
+        rank: process.rank,
+        host: process.host.clone(),
+        pid: process.pid,
+        seen_s: seen_us / 1e6,
+        calls: mpi.functions.iter().map(|of| of.calls).sum(),
+        time_us,
+        share: time_us / seen_us,
+        point_to_point_us: of(Kind::PointToPoint),
+        collective_us: of(Kind::Collective),
+        waits_us: of(Kind::Waits),
+        one_sided_us: of(Kind::OneSided),
+        files_us: of(Kind::Files),
+        other_us: of(Kind::Other),
+        step_us,
+        step_share,
+        open: open.map(|span| mpi.name(span).to_owned()),
+        open_us: open.map(|span| span.inside as f64 / 1e3),
+        untimed: mpi.lost + mpi.untimed,
+    })
+}
+
+/// Mean time in MPI of a step, µs, and its share of the step.
+fn in_steps(process: &Process, steps: &Steps) -> Option<(f64, f64)> {
+    let same = |row: &&crate::steps::StepsRow| row.pid == process.pid && row.host == process.host;
+    let row = steps.rows.iter().find(same)?;
+    let spans = row.each.iter().filter_map(|step| {
+        let from = step.start_ns?;
+        Some((from, from.checked_add_unsigned(step.time_ns?)?))
+    });
+    let mut threads: Vec<u32> = process
+        .mpi
+        .spans
+        .iter()
+        .map(|span| span.thread.unwrap_or(0))
+        .collect();
+    threads.dedup();
+    let (mut inside, mut length, mut n) = (0.0, 0.0, 0.0);
+    for (from, to) in spans {
+        length += (to - from) as f64;
+        n += 1.0;
+        for thread in &threads {
+            let parts = process.mpi.between(*thread, (from, to));
+            inside += parts
+                .map(|(part, share)| (part.1 - part.0) as f64 * share)
+                .sum::<f64>();
+        }
+    }
+    (length > 0.0).then(|| (inside / n / 1e3, inside / length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::{Step, StepsRow};
+    use tables::mpi::{Function, Span};
+
+    #[test]
+    fn each_function_has_its_kind() {
+        let expected = [
+            (
+                Kind::PointToPoint,
+                "Send Isend_c Recv Irecv Sendrecv Sendrecv_replace Iprobe Mprobe Start",
+            ),
+            (
+                Kind::PointToPoint,
+                "Startall Mrecv Imrecv_c Isendrecv_replace_c Rsend Ssend Bsend",
+            ),
+            (
+                Kind::Collective,
+                "Barrier Bcast_c Allreduce Gather Igatherv Neighbor_alltoallw Comm_split",
+            ),
+            (
+                Kind::Collective,
+                "Reduce_scatter_block Iexscan Comm_dup Cart_create Scatter Scan",
+            ),
+            (Kind::Waits, "Wait Waitall Test Testsome Request_get_status"),
+            (
+                Kind::OneSided,
+                "Put Get Get_accumulate Rget_accumulate_c Win_fence Fetch_and_op Rput",
+            ),
+            (
+                Kind::Files,
+                "File_open File_write_at_all_c File_iread File_read_all_begin",
+            ),
+            (Kind::Other, "Init Init_thread Finalize"),
+        ];
+        for (wanted, names) in expected {
+            for name in names.split(' ') {
+                assert_eq!(kind(&format!("MPI_{name}")), wanted, "{name}");
+            }
+        }
+    }
+
+    const MS: i64 = 1_000_000;
+
+    fn span(thread: u32, from: i64, to: i64, inside: i64, open: bool) -> Span {
+        Span {
+            thread: Some(thread),
+            from: from * MS,
+            to: to * MS,
+            inside: inside * MS,
+            calls: 1,
+            function: u16::from(open),
+            open,
+        }
+    }
+
+    fn process() -> Process {
+        Process {
+            pid: 7,
+            rank: Some(3),
+            host: "node".to_owned(),
+            mpi: tables::mpi::Mpi {
+                seen: Some((0, 1_000 * MS)),
+                names: ["MPI_Barrier", "MPI_Recv"].map(String::from).to_vec(),
+                functions: vec![
+                    Function {
+                        name: "MPI_Barrier".to_owned(),
+                        calls: 4,
+                        ns: 65 * MS as u64,
+                    },
+                    Function {
+                        name: "MPI_Wait".to_owned(),
+                        calls: 1,
+                        ns: 5 * MS as u64,
+                    },
+                ],
+                spans: vec![
+                    span(8, 100, 130, 30, false),
+                    span(8, 190, 220, 15, false),
+                    span(9, 350, 370, 20, false),
+                    span(9, 950, 1_000, 50, true),
+                ],
+                lost: 2,
+                untimed: 1,
+            },
+            ..Process::default()
+        }
+    }
+
+    #[test]
+    fn time_in_steps_is_what_lies_in_them() {
+        let step = |start: i64| Step {
+            start_ns: Some(start * MS),
+            time_ns: Some(100 * MS as u64),
+            communication_ns: None,
+            end_ns: None,
+        };
+        let steps = Steps {
+            rank: Some(3),
+            step_us: None,
+            steps: None,
+            calls: None,
+            communication_us: None,
+            startup_us: None,
+            between_us: None,
+            without: 0,
+            rows: vec![StepsRow {
+                rank: Some(3),
+                host: "node".to_owned(),
+                pid: 7,
+                steps: 2,
+                calls: 4,
+                calls_beyond: 0,
+                step_us: None,
+                communication_us: None,
+                startup_us: None,
+                between_us: None,
+                each: vec![step(110), step(300)],
+            }],
+        };
+        let capture = Capture {
+            processes: vec![process()],
+            ..Capture::default()
+        };
+        let all = mpi(&capture, Some(&steps)).expect("MPI was loaded");
+        let row = &all.rows[0];
+        // 20 ms of the first span, 20 of 30 ms of the second, of which half was inside; and all of the third.
+        assert_eq!(row.step_us, Some(25_000.0));
+        assert_eq!(row.step_share, Some(0.25));
+        assert_eq!((row.calls, row.untimed, row.seen_s), (5, 3, 1.0));
+        assert_eq!((row.collective_us, row.waits_us), (65_000.0, 5_000.0));
+        // It is still in MPI_Recv.
+        assert_eq!(
+            (row.point_to_point_us, row.open.as_deref()),
+            (50_000.0, Some("MPI_Recv"))
+        );
+        assert_eq!((row.time_us, row.share), (120_000.0, 0.12));
+        assert_eq!(all.functions[0].function, "MPI_Barrier");
+        assert_eq!(all.functions[0].mean_us, 16_250.0);
+    }
+
+    #[test]
+    fn a_job_without_mpi_has_none() {
+        let capture = Capture {
+            processes: vec![Process::default()],
+            ..Capture::default()
+        };
+        assert_eq!(mpi(&capture, None), None);
+    }
+}
