@@ -67,6 +67,8 @@ pub enum BlockKind {
     Setup = 18,
     /// When threads were off their CPUs, as [`crate::switches`].
     Switches = 19,
+    /// Time in MPI, as [`crate::mpi`].
+    Mpi = 20,
 }
 
 impl BlockKind {
@@ -93,6 +95,7 @@ impl BlockKind {
             Samples,
             Setup,
             Switches,
+            Mpi,
         ];
         kinds.into_iter().find(|k| *k as u16 == kind)
     }

@@ -297,8 +297,8 @@ fn beginning(path: &Path, bytes: usize) -> Option<Vec<u8>> {
     Some(start)
 }
 
-/// The folders in which recorders of user `uid` make their live parts on this node, if others can't write to
-/// them: in /dev/shm, or in the place that the recorder takes when that is full.
+/// The folders in which recorders of user `uid` make their live parts on this node. They are in /dev/shm, or
+/// in the place that the recorder takes when /dev/shm is full. A folder that others can write to is left out.
 pub fn folders(uid: u32) -> impl Iterator<Item = PathBuf> {
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let ours = move |m: Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;

@@ -9,9 +9,9 @@
 //! - a *snapshot* (`NAME.snap`): the live part as of the last flush, in case only the capture folder
 //!   survives.
 //!
-//! A call is in exactly one of four places: a row in a block of a trace file, a row in the live part, the
-//! live part's totals, or the account of removed trace files. Rows carry their ticket, which is unique in the
-//! process. So a row that a crash left in two places is recognised and counts once.
+//! A call is in one of four places, and in no second one. These are a row in a block of a trace file, a row
+//! in the live part, the live part's totals, and the account of removed trace files. Rows carry their ticket,
+//! which is unique in the process. So a row that a crash left in two places is recognised and counts once.
 //!
 //! `fields.rs` lists the fields of a call. The structs of rows and their columns are made from that list.
 //! [`mod@format`] has the number of the format, and [`v1`] what differs in files of format 1, which are still
@@ -24,8 +24,10 @@ pub mod callback;
 mod fields;
 pub mod format;
 pub mod graphs;
+pub mod launcher;
 pub mod left;
 pub mod live;
+pub mod mpi;
 pub mod net_op;
 pub mod net_totals;
 pub mod rotated;

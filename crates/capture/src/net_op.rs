@@ -57,9 +57,9 @@ pub struct NetOp {
     pub begun: AtomicU8,
     /// Which of `steps` are open, a bit each.
     pub open: AtomicU8,
-    /// For how long at least one of its steps was in the network's hands (a send accepted and not done, or a
-    /// receive being flushed): ticks << 4 | the number of steps that are now. While there are any, the ticks
-    /// at which that began are subtracted.
+    /// For how long the network had at least one of its steps. That is a send accepted and not done, or a
+    /// receive being flushed. The word is ticks << 4 | the number of steps that the network has now. While
+    /// there are any, the ticks at which that began are subtracted.
     pub held: AtomicU64,
     /// By number modulo 8.
     pub steps: [Step; STEPS],

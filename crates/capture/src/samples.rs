@@ -41,6 +41,8 @@ pub enum Of {
     Node,
     /// A disk, a network interface, or a port of an InfiniBand adapter.
     Device,
+    /// A TCP connection of a process, as `pid/ADDRESS:PORT-ADDRESS:PORT`, own end first.
+    Connection,
     /// A process, by pid.
     Process,
     /// A thread, as `pid/tid/name`.
@@ -85,7 +87,7 @@ pub const THREAD_IN_IO: &str = "thread_in_io";
 pub const SAMPLER_CPU: &str = "sampler_cpu_us";
 
 /// All series that are written.
-pub const KINDS: [Kind; 34] = [
+pub const KINDS: [Kind; 39] = [
     gauge(
         GPU_POWER,
         Of::Gpu,
@@ -172,6 +174,31 @@ pub const KINDS: [Kind; 34] = [
         "ib_wait_ticks",
         Of::Device,
         "ticks in which a port had data and could not send",
+    ),
+    counter(
+        "tcp_sent_bytes",
+        Of::Connection,
+        "sent over a TCP connection, without what was sent again, bytes",
+    ),
+    counter(
+        "tcp_received_bytes",
+        Of::Connection,
+        "received over a TCP connection, bytes",
+    ),
+    counter(
+        "tcp_retransmitted_bytes",
+        Of::Connection,
+        "sent again over a TCP connection, bytes",
+    ),
+    gauge(
+        "tcp_rtt_us",
+        Of::Connection,
+        "smoothed round trip of a TCP connection, microseconds",
+    ),
+    gauge(
+        "tcp_send_queue_bytes",
+        Of::Connection,
+        "given to a TCP connection and not acknowledged, bytes",
     ),
     counter(
         PROCESS_CPU,

@@ -1,5 +1,5 @@
-//! A stand-in for libcudart: it looks the driver's functions up once and keeps their addresses in its data,
-//! as CUDA's runtime does, whether it is shared or linked into a program.
+//! A stand-in for libcudart. It looks the driver's functions up once and keeps their addresses in its data,
+//! as CUDA's runtime does, shared or linked into a program.
 
 #![allow(missing_docs, non_snake_case)]
 
@@ -91,4 +91,11 @@ runtime! {
     cudaEventRecord_ptsz = c"cuEventRecord_ptsz" (event: u64, stream: u64);
     cudaStreamWaitEvent_ptsz = c"cuStreamWaitEvent_ptsz" (stream: u64, event: u64, flags: c_uint);
     cudaMemsetAsync = c"cuMemsetD8Async" (to: u64, value: u8, bytes: usize, stream: u64);
+    cudaMalloc = c"cuMemAlloc_v2" (address: *mut u64, bytes: usize);
+    cudaHostAlloc = c"cuMemHostAlloc" (address: *mut u64, bytes: usize, flags: c_uint);
+    cudaStreamSynchronize = c"cuStreamSynchronize" (stream: u64);
+    cudaEventSynchronize = c"cuEventSynchronize" (event: u64);
+    create_memory = c"cuMemCreate" (handle: *mut u64, bytes: usize, properties: *const u32, flags: u64);
+    import_memory = c"cuMemImportFromShareableHandle"
+        (handle: *mut u64, of_system: *mut c_void, kind: c_int);
 }

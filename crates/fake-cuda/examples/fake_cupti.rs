@@ -4,10 +4,10 @@
 //! record in a buffer that it asks the profiler for. [`deliver`] fills records in and hands buffers back: a
 //! flush does, and a thread of ours for those that are full.
 //!
-//! It behaves as CUPTI 13.0 was seen to: what is launched while a kind is enabled is recorded, even if it
-//! runs later; a buffer is handed out once all of it has run, or by a forced flush, with the ends of what
-//! has not run missing; buffers go to the callbacks that were registered last; times are CLOCK_REALTIME or
-//! another clock that was given.
+//! It behaves as CUPTI 13.0 was seen to. What is launched while a kind is enabled is recorded, even if it
+//! runs later. A buffer is handed out once all of it has run, or by a forced flush, without the ends of what
+//! has not run. Buffers go to the callbacks that were registered last. Times are CLOCK_REALTIME or another
+//! clock that was given.
 //!
 //! For tests, `FAKE_CUPTI_FAIL=FUNCTION:FROM:CODE` makes each call of a function return an error from the
 //! FROMth on, `FAKE_CUPTI_DROP=N` drops each Nth record, `FAKE_CUPTI_RECORDS=N` puts so many into a buffer at

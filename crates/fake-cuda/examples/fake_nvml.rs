@@ -360,12 +360,17 @@ unsafe extern "C" fn nvmlDeviceGetFieldValues(
             197 | 198 if index(device).is_multiple_of(2) => Some(1e9),
             _ => None,
         };
-        value.result = if per_second.is_some() {
+        // The rate of an NVLink's line, MB/s.
+        let told = match value.field {
+            164 => Some(26_562),
+            _ => per_second.map(|rate| (rate * seconds) as u64),
+        };
+        value.result = if told.is_some() {
             SUCCESS
         } else {
             NOT_SUPPORTED
         };
-        value.value = (per_second.unwrap_or(0.0) * seconds) as u64;
+        value.value = told.unwrap_or(0);
     }
     SUCCESS
 }

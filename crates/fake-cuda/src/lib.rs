@@ -7,8 +7,8 @@
 //! Kernels that are launched while a stream is captured go into a graph ([`graphs`]). A function that was
 //! given to [`fake_cuda_watch`] gets all that is launched ([`work`]), as CUPTI does.
 //!
-//! Some calls a well-behaved caller must not make: record into a graph that another captures, ask during a
-//! capture with the thread's mode not relaxed, call after the driver was shut down. They are counted:
+//! A well-behaved caller does not record into a graph that another captures. It does not ask during a capture
+//! if the thread's mode is not relaxed, and does not call after the driver was shut down. They are counted:
 //! [`fake_cuda_violations`].
 
 use graphs::{Graphs, Node};

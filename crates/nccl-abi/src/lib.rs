@@ -9,7 +9,7 @@
 //! Rule: read the field that the event and the version define, through the pointer NCCL gave, and nothing
 //! else. In v1 to v4 the seven bytes after `type_` are uninitialised, and NCCL's own compatibility shims
 //! leave union bytes that the event doesn't use as stack garbage. So a `Descr` or a union is never copied
-//! whole, compared or hashed, and its width is never guessed: only the symbol that NCCL looked up says which
+//! whole, compared or hashed, and nobody guesses its width. Only the symbol that NCCL looked up says which
 //! version it is.
 //!
 //! C `bool` is `u8` here (non-zero is true), because a byte other than 0 or 1 in a Rust `bool` is undefined

@@ -81,8 +81,8 @@ impl Cached {
     }
 }
 
-/// NCCL's own function: in the libnccl that the program opened, in a library loaded after this one, or in a
-/// libnccl that only some other library can see (for example one of Python's extensions).
+/// NCCL's own function. It is in the libnccl that the program opened, or in a library loaded after this one.
+/// Or it is in a libnccl that only some other library can see, for example a Python extension.
 fn real(name: &CStr) -> Option<*mut c_void> {
     let opened = OPENED.load(Relaxed);
     let own = super::ours(name);

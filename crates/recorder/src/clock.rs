@@ -13,10 +13,6 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 #[repr(u32)]
 pub enum Clock {
     /// CLOCK_MONOTONIC in ns, by the vDSO.
-    #[cfg_attr(
-        target_arch = "aarch64",
-        expect(dead_code, reason = "there the counter is always one")
-    )]
     Monotonic = 0,
     /// The x86 time stamp counter.
     #[cfg(target_arch = "x86_64")]
@@ -28,8 +24,11 @@ pub enum Clock {
 
 impl Clock {
     /// The cheapest clock that is safe here: the kernel's own clock source tells whether the TSC is one on
-    /// all CPUs.
-    pub fn choose() -> Clock {
+    /// all CPUs. With `system`, the one that every program reads by the C library.
+    pub fn choose(system: bool) -> Clock {
+        if system {
+            return Clock::Monotonic;
+        }
         #[cfg(target_arch = "x86_64")]
         {
             let source = std::fs::read_to_string(

@@ -365,6 +365,11 @@ pub fn nccl_version() -> Option<i32> {
         .or_else(|| version(Some(libc::RTLD_DEFAULT), c"ncclGetVersion"))
 }
 
+/// A function of NCCL's, if NCCL is loaded as a library of its own and has it.
+pub fn nccl_function(name: &CStr) -> Option<*mut c_void> {
+    symbol(loaded(c"libnccl.so.2")?, name)
+}
+
 /// The newest CUDA that the driver supports, e.g. 13000.
 pub fn driver_version() -> Option<i32> {
     version(loaded(c"libcuda.so.1"), c"cuDriverGetVersion")

@@ -1,16 +1,18 @@
 //! Functions of ours before those of the CUDA driver.
 //!
-//! [`install`] puts them there (see [`crate::interpose`]). Each calls the driver's function with what it
-//! got, and returns what that returned. Functions that capture, make and launch graphs tell the recorder's
-//! [`Graphs`](crate::graphs::Graphs): what each means is one handler below. Functions that launch kernels
-//! and copies, and that order or wait for them, note the call while a kernel window is open ([`asked`]).
-//! Those that record events, and that make streams wait for them, also tell
-//! [`StreamWaits`](crate::stream_waits::StreamWaits). Tables at the end have all names and signatures.
+//! [`install`] puts them there (see [`crate::interpose`]). Each calls the driver's function with what it got,
+//! and returns what that returned. Functions that capture, make and launch graphs tell the recorder's
+//! [`Graphs`](crate::graphs::Graphs): what each means is one handler below. Functions that launch kernels and
+//! copies, and that order or wait for them, note the call while a kernel window is open ([`asked`]). Those
+//! that record events, and that make streams wait for them, also tell
+//! [`StreamWaits`](crate::stream_waits::StreamWaits). Launches, allocations, IPC opens and synchronisations
+//! are counted ([`crate::counts`]). Tables at the end have all names and signatures.
 //!
 //! Rule: a handler looks only at what the driver has accepted, but for a wait: the event that is recorded
 //! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
 //! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
+use crate::counts::{self, Count};
 use crate::cuda::{driver_function, StreamQuery};
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed};
@@ -34,13 +36,19 @@ pub fn install(watch: Watch, again: bool) {
     if watch.graphs {
         tables.push(&FUNCTIONS[..]);
     }
-    if watch.windows {
+    if watch.windows || watch.counts {
         tables.push(&NOTED[..]);
+    }
+    if watch.counts {
+        tables.push(&COUNTED[..]);
     }
     if watch.windows || watch.waits {
         tables.push(&ORDER[..]);
     }
     let installed = INTERPOSED.install(&tables, again, driver_function);
+    if installed.of_nccl != 0 {
+        counts::nccl_is_seen();
+    }
     if let Some(recorder) = get().filter(|_| watch.graphs && installed.pointers != 0) {
         let sight = &recorder.header().graph_sight;
         sight.fetch_or(sight::INTERPOSED, Relaxed);
@@ -114,6 +122,7 @@ fn update(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, graph: u
 }
 
 fn launch(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, stream: u64) -> c_int {
+    counts::add(Count::GraphLaunch, false, 1);
     let call = || noted(Ask::LaunchGraph, stream, exec, call);
     let entered = recorder.clock.ticks();
     let (into, entry) = guard((None, None), || {
@@ -368,12 +377,14 @@ watched! {
     destroy_executable "cuGraphExecDestroy" (exec: u64) => destroy_exec(exec);
 }
 
-/// The table of what is noted: name, signature, then what was asked, of which stream, with which object.
+/// The table of what is noted and counted: name, signature, then what was asked, of which stream, with which
+/// object, and as what it is counted.
 macro_rules! noted {
     ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*)
-        => $kind:ident($stream:expr, $object:expr);)*) => {
+        => $kind:ident($stream:expr, $object:expr) as $count:ident;)*) => {
         interposed! { NOTED note_reals call;
             $($name $symbol ($($arg: $type),*) -> c_int {
+                counts::add(Count::$count, NCCL, 1);
                 if !asked::open() {
                     return passed(Ask::$kind, call);
                 }
@@ -386,42 +397,45 @@ macro_rules! noted {
 noted! {
     kernel "cuLaunchKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32,
         stream: u64, params: Pointer, extra: Pointer)
-        => Launch(stream, 0);
+        => Launch(stream, 0) as KernelLaunch;
     kernel_ptsz "cuLaunchKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32,
         shared: u32, stream: u64, params: Pointer, extra: Pointer)
-        => Launch(own(stream), 0);
+        => Launch(own(stream), 0) as KernelLaunch;
     kernel_ex "cuLaunchKernelEx" (config: *const u8, f: u64, params: Pointer, extra: Pointer)
-        => Launch(stream_of(config), 0);
+        => Launch(stream_of(config), 0) as KernelLaunch;
     kernel_ex_ptsz "cuLaunchKernelEx_ptsz" (config: *const u8, f: u64, params: Pointer, extra: Pointer)
-        => Launch(own(stream_of(config)), 0);
+        => Launch(own(stream_of(config)), 0) as KernelLaunch;
     cooperative "cuLaunchCooperativeKernel" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32,
         shared: u32, stream: u64, params: Pointer)
-        => Launch(stream, 0);
+        => Launch(stream, 0) as KernelLaunch;
     cooperative_ptsz "cuLaunchCooperativeKernel_ptsz" (f: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32,
         bz: u32, shared: u32, stream: u64, params: Pointer)
-        => Launch(own(stream), 0);
-    copy "cuMemcpyAsync" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
-    copy_ptsz "cuMemcpyAsync_ptsz" (to: u64, from: u64, n: usize, stream: u64) => Copy(own(stream), 0);
-    copy_in "cuMemcpyHtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+        => Launch(own(stream), 0) as KernelLaunch;
+    copy "cuMemcpyAsync" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0) as Copy;
+    copy_ptsz "cuMemcpyAsync_ptsz" (to: u64, from: u64, n: usize, stream: u64)
+        => Copy(own(stream), 0) as Copy;
+    copy_in "cuMemcpyHtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0) as Copy;
     copy_in_ptsz "cuMemcpyHtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
-        => Copy(own(stream), 0);
-    copy_out "cuMemcpyDtoHAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+        => Copy(own(stream), 0) as Copy;
+    copy_out "cuMemcpyDtoHAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0) as Copy;
     copy_out_ptsz "cuMemcpyDtoHAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
-        => Copy(own(stream), 0);
-    copy_within "cuMemcpyDtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0);
+        => Copy(own(stream), 0) as Copy;
+    copy_within "cuMemcpyDtoDAsync_v2" (to: u64, from: u64, n: usize, stream: u64) => Copy(stream, 0) as Copy;
     copy_within_ptsz "cuMemcpyDtoDAsync_v2_ptsz" (to: u64, from: u64, n: usize, stream: u64)
-        => Copy(own(stream), 0);
-    fill_8 "cuMemsetD8Async" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0);
-    fill_8_ptsz "cuMemsetD8Async_ptsz" (to: u64, value: u8, n: usize, stream: u64) => Copy(own(stream), 0);
-    fill_32 "cuMemsetD32Async" (to: u64, value: u32, n: usize, stream: u64) => Copy(stream, 0);
-    fill_32_ptsz "cuMemsetD32Async_ptsz" (to: u64, value: u32, n: usize, stream: u64) => Copy(own(stream), 0);
-    blocking_copy_in "cuMemcpyHtoD_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
-    blocking_copy_out "cuMemcpyDtoH_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
-    blocking_copy "cuMemcpy" (to: u64, from: u64, n: usize) => Synchronise(0, 0);
-    stream_end "cuStreamSynchronize" (stream: u64) => Synchronise(stream, 0);
-    stream_end_ptsz "cuStreamSynchronize_ptsz" (stream: u64) => Synchronise(own(stream), 0);
-    event_end "cuEventSynchronize" (event: u64) => Synchronise(WHOLE_CONTEXT, event);
-    context_end "cuCtxSynchronize" () => Synchronise(WHOLE_CONTEXT, 0);
+        => Copy(own(stream), 0) as Copy;
+    fill_8 "cuMemsetD8Async" (to: u64, value: u8, n: usize, stream: u64) => Copy(stream, 0) as Copy;
+    fill_8_ptsz "cuMemsetD8Async_ptsz" (to: u64, value: u8, n: usize, stream: u64)
+        => Copy(own(stream), 0) as Copy;
+    fill_32 "cuMemsetD32Async" (to: u64, value: u32, n: usize, stream: u64) => Copy(stream, 0) as Copy;
+    fill_32_ptsz "cuMemsetD32Async_ptsz" (to: u64, value: u32, n: usize, stream: u64)
+        => Copy(own(stream), 0) as Copy;
+    blocking_copy_in "cuMemcpyHtoD_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0) as ContextSync;
+    blocking_copy_out "cuMemcpyDtoH_v2" (to: u64, from: u64, n: usize) => Synchronise(0, 0) as ContextSync;
+    blocking_copy "cuMemcpy" (to: u64, from: u64, n: usize) => Synchronise(0, 0) as ContextSync;
+    stream_end "cuStreamSynchronize" (stream: u64) => Synchronise(stream, 0) as StreamSync;
+    stream_end_ptsz "cuStreamSynchronize_ptsz" (stream: u64) => Synchronise(own(stream), 0) as StreamSync;
+    event_end "cuEventSynchronize" (event: u64) => Synchronise(WHOLE_CONTEXT, event) as EventSync;
+    context_end "cuCtxSynchronize" () => Synchronise(WHOLE_CONTEXT, 0) as ContextSync;
 }
 
 interposed! { ORDER order_reals call;
@@ -448,5 +462,86 @@ interposed! { ORDER order_reals call;
     }
     destroy_v2 "cuEventDestroy_v2" (event: u64) -> c_int {
         destroy_event(event, call)
+    }
+}
+
+/// As the driver has it, which takes it by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct IpcHandle([u8; 64]);
+
+/// Where memory of `cuMemCreate` is: on a GPU.
+const ON_GPU: u32 = 1;
+
+/// Counts a call that succeeded, and its bytes.
+fn counted(nccl: bool, counts: [(Count, u64); 2], call: impl FnOnce() -> c_int) -> c_int {
+    let result = call();
+    if result == OK {
+        for (count, so_many) in counts {
+            counts::add(count, nccl, so_many);
+        }
+    }
+    result
+}
+
+fn on_gpu(nccl: bool, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
+    let bytes = (Count::GpuBytes, bytes as u64);
+    counted(nccl, [(Count::GpuAllocation, 1), bytes], call)
+}
+
+fn on_host(nccl: bool, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
+    let bytes = (Count::HostBytes, bytes as u64);
+    counted(nccl, [(Count::HostAllocation, 1), bytes], call)
+}
+
+fn opened(nccl: bool, call: impl FnOnce() -> c_int) -> c_int {
+    counted(nccl, [(Count::IpcOpen, 1), (Count::IpcOpen, 0)], call)
+}
+
+/// Whether memory with these properties is on a GPU: behind two words of 32 bits is the kind of its place.
+fn is_on_gpu(properties: *const u32) -> bool {
+    // SAFETY: the program passes a whole CUmemAllocationProp.
+    !properties.is_null() && unsafe { properties.add(2).read_unaligned() } == ON_GPU
+}
+
+interposed! { COUNTED counted_reals call;
+    alloc "cuMemAlloc_v2" (address: Out, bytes: usize) -> c_int { on_gpu(NCCL, bytes, call) }
+    alloc_pitch "cuMemAllocPitch_v2" (address: Out, pitch: *mut usize, width: usize, height: usize,
+        element: u32) -> c_int { on_gpu(NCCL, width.saturating_mul(height), call) }
+    alloc_managed "cuMemAllocManaged" (address: Out, bytes: usize, flags: u32) -> c_int {
+        on_gpu(NCCL, bytes, call)
+    }
+    alloc_async "cuMemAllocAsync" (address: Out, bytes: usize, stream: u64) -> c_int {
+        on_gpu(NCCL, bytes, call)
+    }
+    alloc_async_ptsz "cuMemAllocAsync_ptsz" (address: Out, bytes: usize, stream: u64) -> c_int {
+        on_gpu(NCCL, bytes, call)
+    }
+    from_pool "cuMemAllocFromPoolAsync" (address: Out, bytes: usize, pool: u64, stream: u64) -> c_int {
+        on_gpu(NCCL, bytes, call)
+    }
+    from_pool_ptsz "cuMemAllocFromPoolAsync_ptsz" (address: Out, bytes: usize, pool: u64, stream: u64)
+        -> c_int { on_gpu(NCCL, bytes, call) }
+    create "cuMemCreate" (handle: Out, bytes: usize, properties: *const u32, flags: u64) -> c_int {
+        match is_on_gpu(properties) {
+            true => on_gpu(NCCL, bytes, call),
+            false => on_host(NCCL, bytes, call),
+        }
+    }
+    host_alloc "cuMemHostAlloc" (address: Out, bytes: usize, flags: u32) -> c_int {
+        on_host(NCCL, bytes, call)
+    }
+    host_alloc_plain "cuMemAllocHost_v2" (address: Out, bytes: usize) -> c_int {
+        on_host(NCCL, bytes, call)
+    }
+    host_register "cuMemHostRegister_v2" (address: u64, bytes: usize, flags: u32) -> c_int {
+        on_host(NCCL, bytes, call)
+    }
+    ipc_memory "cuIpcOpenMemHandle_v2" (address: Out, handle: IpcHandle, flags: u32) -> c_int {
+        opened(NCCL, call)
+    }
+    ipc_event "cuIpcOpenEventHandle" (event: Out, handle: IpcHandle) -> c_int { opened(NCCL, call) }
+    ipc_import "cuMemImportFromShareableHandle" (handle: Out, of_system: Pointer, kind: c_int) -> c_int {
+        opened(NCCL, call)
     }
 }

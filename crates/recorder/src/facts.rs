@@ -3,6 +3,7 @@
 use crate::cuda;
 use crate::recorder::Recorder;
 use crate::settings::{host, Timing};
+use capture::launcher;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -110,42 +111,12 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
         "pid_namespace",
         &header.pid_namespace.load(Relaxed).to_string(),
     );
-    for (key, names) in [
-        (
-            "world_size",
-            &[
-                "WORLD_SIZE",
-                "SLURM_NTASKS",
-                "OMPI_COMM_WORLD_SIZE",
-                "PMI_SIZE",
-                "FLUX_JOB_SIZE",
-            ][..],
-        ),
-        (
-            "local_rank",
-            &[
-                "LOCAL_RANK",
-                "SLURM_LOCALID",
-                "OMPI_COMM_WORLD_LOCAL_RANK",
-                "FLUX_TASK_LOCAL_ID",
-            ],
-        ),
-        (
-            "job",
-            &[
-                "SLURM_JOB_ID",
-                "PBS_JOBID",
-                "LSB_JOBID",
-                "FLUX_JOB_ID",
-                "TORCHELASTIC_RUN_ID",
-            ],
-        ),
-    ] {
+    for (key, names) in launcher::FACTS {
         if let Some(value) = names.iter().find_map(|name| var(name)) {
             line(key, &value);
         }
     }
-    if let Some(rank) = crate::settings::rank(&|name| var(name)) {
+    if let Some(rank) = launcher::rank(&var) {
         line("rank", &rank);
     }
     line("mode", &format!("{:?}", settings.mode).to_lowercase());

@@ -7,7 +7,8 @@
 //! (SIGBUS). What it may grow to is a hole in the file.
 
 use crate::pages;
-use crate::settings::{file_name, host, rank, Settings};
+use crate::settings::{file_name, host, Settings};
+use capture::launcher;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -92,7 +93,7 @@ pub fn names(settings: &Settings, random: u64) -> Names {
     if restart > 0 {
         folder.push(format!("restart-{restart}"));
     }
-    let rank = rank(&|name| std::env::var(name).ok()).unwrap_or_else(|| "x".to_owned());
+    let rank = launcher::rank(&|name| std::env::var(name).ok()).unwrap_or_else(|| "x".to_owned());
     let stem = folder.join(file_name(&host())).join(format!(
         "r{rank}-p{}-{:08x}",
         std::process::id(),

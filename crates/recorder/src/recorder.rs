@@ -30,6 +30,7 @@ use crate::gpu_events::{Ring, Rings, Switch};
 use crate::graphs::Graphs;
 use crate::handle::{Handle, HandleKind};
 use crate::intern::Interner;
+use crate::mpi::Mpi;
 use crate::network::Network;
 use crate::place::{Mapping, Names};
 use crate::round::Round;
@@ -100,6 +101,7 @@ pub struct Recorder {
     pub rings: Rings,
     pub switch: Switch,
     pub waits: StreamWaits,
+    pub mpi: Mpi,
     next_uid: AtomicU32,
     /// Slots of communicators that were given out.
     comms_used: AtomicU32,
@@ -181,10 +183,17 @@ impl Recorder {
             graphs: self.settings.graphs,
             windows: self.settings.windows != When::Off,
             waits: self.settings.waits,
+            counts: self.settings.graphs,
         };
         if watch != Watch::default() {
             (self.watch_driver)(watch, again);
         }
+    }
+
+    /// The number of the calling thread; 0 not known.
+    #[inline]
+    pub fn thread(&self) -> u32 {
+        self.threads.number()
     }
 
     /// The graph that a stream is captured into.

@@ -4,6 +4,7 @@
 //! A value that can't be used gives one line on stderr that names the variable, what it may be and what is
 //! used instead.
 
+use capture::launcher;
 pub use capture::left::file_name;
 use nccl_abi::event;
 use std::ffi::OsString;
@@ -114,12 +115,16 @@ pub struct Settings {
     pub windows: When,
     /// Whether streams that wait for timed calls are timed, too.
     pub waits: bool,
+    /// Whether time in MPI is recorded.
+    pub mpi: bool,
     /// Whether each call's stack is recorded.
     pub stacks: bool,
     /// Where NCCL's debug output goes.
     pub nccl_log: NcclLog,
     /// Seconds between flushes; `None` lets the file system decide.
     pub flush: Option<f64>,
+    /// Whether callbacks read the system's clock, and not the CPU's counter.
+    pub system_clock: bool,
     /// Bytes of the live part.
     pub memory: usize,
     /// Bytes of the trace file at most.
@@ -181,8 +186,10 @@ impl Settings {
         };
         let waits = choose("NCCLSCOPE_WAITS", "on", &["on", "off"]) == 0
             && matches!(timing, Timing::Auto | Timing::Events);
+        let mpi = choose("NCCLSCOPE_MPI", "on", &["on", "off"]) == 0;
         let stacks =
             choose("NCCLSCOPE_STACKS", "off", &["on", "off"]) == 0 && mode != Mode::Profile;
+        let system_clock = choose("NCCLSCOPE_CLOCK", "auto", &["auto", "system"]) == 1;
         let nccl_log = NcclLog::read(var);
         let (events, complaint) =
             var("NCCLSCOPE_EVENTS").map_or((0, None), |v| more_events(&v, mode));
@@ -237,7 +244,8 @@ impl Settings {
         ]
         .iter()
         .find_map(|name| var(name));
-        let rank = rank(&var);
+        // A communicator's own rank may be a tensor-parallel one.
+        let rank = launcher::rank(&var);
         let expand = |pattern: &str| expand(pattern, rank.as_deref(), job.as_deref());
         // Readers are told the path in a line of text.
         let is_path = |value: &String| {
@@ -261,9 +269,11 @@ impl Settings {
             graphs,
             windows,
             waits,
+            mpi,
             stacks,
             nccl_log,
             flush,
+            system_clock,
             memory,
             max_size,
             complaints,
@@ -399,21 +409,6 @@ const OUT: &str = "ncclscope-%j";
 
 /// 1 %.
 const BUDGET: f64 = 0.01;
-
-/// The launcher's rank: a communicator's own rank may be a tensor-parallel one.
-pub fn rank(var: &impl Fn(&str) -> Option<String>) -> Option<String> {
-    [
-        "RANK",
-        "SLURM_PROCID",
-        "OMPI_COMM_WORLD_RANK",
-        "PMI_RANK",
-        "PMIX_RANK",
-        "FLUX_TASK_RANK",
-    ]
-    .iter()
-    .find_map(|name| var(name))
-    .filter(|rank| !rank.is_empty() && rank.len() < 12 && rank.bytes().all(|b| b.is_ascii_digit()))
-}
 
 fn expand(pattern: &str, rank: Option<&str>, job: Option<&str>) -> String {
     let mut out = String::new();

@@ -9,4 +9,6 @@ pub struct Watch {
     pub windows: bool,
     /// Streams that wait for collectives.
     pub waits: bool,
+    /// How often the driver is called, for what and by whom.
+    pub counts: bool,
 }

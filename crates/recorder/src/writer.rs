@@ -32,10 +32,12 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
+mod counts;
 mod files;
 mod folding;
 mod gpu_thread;
 mod graphs;
+mod mpi;
 mod net_totals;
 mod sealing;
 mod setup;
@@ -101,6 +103,8 @@ struct Writer {
     traffic: windows::Traffic,
     stacks: stacks::Written,
     setup: setup::Kept,
+    mpi: mpi::Waiting,
+    counts: counts::Written,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -204,6 +208,8 @@ impl Writer {
             traffic: windows::Traffic::default(),
             stacks: stacks::Written::default(),
             setup: setup::Kept::default(),
+            mpi: mpi::Waiting::default(),
+            counts: counts::Written::new(),
         }
     }
 
@@ -262,9 +268,12 @@ impl Writer {
             self.drain_callbacks();
             self.give_slots();
             self.write_graphs(flush);
+            self.take_mpi(end);
             if flush {
                 self.write_setup();
+                self.write_counts(end);
                 self.write_net_totals(end);
+                self.write_mpi(end);
                 self.flush(anchor, end);
                 due = Instant::now() + self.interval;
             }

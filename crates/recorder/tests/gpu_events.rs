@@ -73,8 +73,8 @@ fn launch(cuda: &Cuda, comm: &Driver, group: *mut std::ffi::c_void, ns: u64) {
     comm.stop(launch);
 }
 
-/// Gives the stream so much to do that what is launched next begins when that ends, not when it is launched:
-/// only then does the time between its events have no launch in it.
+/// Gives the stream so much to do that the next launch begins when this work ends, and not earlier. Only then
+/// is no launch latency between its events.
 fn load(cuda: &Cuda) {
     cuda.kernel(STREAM, 300_000);
 }

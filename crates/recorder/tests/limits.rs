@@ -1,9 +1,9 @@
 //! What a host may lack: space, files, threads, memory, a clock that runs forward. The job goes on, and what
 //! could not be recorded is counted and said.
 //!
-//! Each test plays an ignored one of its own name in a child process, as in `job`. Where a lack can't be had
-//! for real without rights, the C library's function is replaced in this program: the recorder is linked in
-//! and calls it like any other ([`shim`]).
+//! Each test plays an ignored one of its own name in a child process, as in `job`. Some lacks can't be had
+//! for real without privileges. For these, this program replaces a function of the C library, because the
+//! recorder is linked in and calls it like any other ([`shim`]).
 //!
 //! Rule: the jobs assert nothing of what was recorded; the parent reads the capture that they left.
 

@@ -1,10 +1,11 @@
 //! Model check of the ring of free slots, of a row's life and of late callbacks, on loom's atomics.
 //!
-//! The ring and the epochs are the very code that the recorder runs (`free_ring.rs`, `epoch.rs`); the row
-//! around them repeats, store for store, what `recorder::birth`, and `collect`, `retire` and `give_back` of
-//! the writer, do: fields relaxed, ALIVE with Release, fields read after an Acquire, FREE with Release, slot
-//! given back. Loom runs every interleaving of two callers and the recorder's thread. The barrier that the
-//! kernel puts into every thread at once is a fence on both sides here: loom has no system calls.
+//! The ring and the epochs are the very code that the recorder runs (`free_ring.rs`, `epoch.rs`). The row
+//! around them repeats, store for store, what `recorder::birth` does, and `collect`, `retire` and `give_back`
+//! of the writer. That is: fields relaxed, ALIVE with Release, fields read after an Acquire, FREE with
+//! Release, slot given back. Loom runs every interleaving of two callers and the recorder's thread. The
+//! barrier that the kernel puts into every thread at once is a fence on both sides here: loom has no system
+//! calls.
 
 use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering::*};
 use loom::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who called NCCL: programs in Python and C whose lines are known, and those that must be told apart.
+//! Who called NCCL: programs in Python and C with known lines, some of which must be told apart.
 //!
 //! `stacks/nccl.c` stands for libnccl: it calls the plugin as NCCL 2.28 does. Python programs run in every
 //! CPython that is found here.

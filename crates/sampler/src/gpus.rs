@@ -39,6 +39,8 @@ pub struct Gpu {
 pub enum What {
     /// Power and energy.
     Energy,
+    /// Memory in use. By itself, because it is cheap and short jobs need it at each tick.
+    Memory,
     /// Everything else.
     Others,
 }
@@ -60,7 +62,12 @@ const ENERGY: [Figure; 2] = [
     },
 ];
 
-const OTHERS: [Figure; 5] = [
+const MEMORY: [Figure; 1] = [Figure {
+    name: "gpu_memory_bytes",
+    ask: |gpu| gpu.memory_info().map(|memory| memory.used),
+}];
+
+const OTHERS: [Figure; 4] = [
     Figure {
         name: "gpu_sm_mhz",
         ask: |gpu| gpu.clock_info(Clock::SM).map(u64::from),
@@ -76,10 +83,6 @@ const OTHERS: [Figure; 5] = [
     Figure {
         name: "gpu_temperature_c",
         ask: |gpu| gpu.temperature(TemperatureSensor::Gpu).map(u64::from),
-    },
-    Figure {
-        name: "gpu_memory_bytes",
-        ask: |gpu| gpu.memory_info().map(|memory| memory.used),
     },
 ];
 
@@ -111,7 +114,8 @@ const FIELDS: [(&str, u32, u32, u64); 4] = [
     ),
 ];
 
-/// Bits of [`Gpu::refused`]: the energy's figures, the others, utilisation, and the fields.
+/// Bits of [`Gpu::refused`]: the energy's figures, memory, the others, utilisation, and the fields.
+const FIRST_MEMORY: u32 = 4;
 const FIRST_OTHER: u32 = 8;
 const UTILISATION: u32 = 16;
 const FIRST_FIELD: u32 = 24;
@@ -183,6 +187,7 @@ impl Gpus {
             };
             let (figures, first) = match what {
                 What::Energy => (&ENERGY[..], 0),
+                What::Memory => (&MEMORY[..], FIRST_MEMORY),
                 What::Others => (&OTHERS[..], FIRST_OTHER),
             };
             for (bit, figure) in (first..).zip(figures) {
@@ -192,7 +197,7 @@ impl Gpus {
                     }
                 }
             }
-            if what == What::Energy {
+            if what != What::Others {
                 continue;
             }
             if gpu.may(UTILISATION) {

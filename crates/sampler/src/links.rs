@@ -8,18 +8,25 @@
 //! numa.0=0                        if the kernel knows it
 //! cpus.0=0-47                     CPUs beside it
 //! links.0=X NV18 PIX              to each device in this order; `-` if not known
+//! nvlinks.0=18 26562              of a GPU: NVLinks that are up, MB/s of the line of one
+//! pcie.0=5 16                     generation and lanes that GPU and slot can do; `-` if not known
 //! ```
 //!
 //! Rule: it is asked for once, before the first sample.
 
 use crate::gpus::Gpus;
 use nvml_wrapper::enum_wrappers::device::{P2pCapabilitiesIndex, P2pStatus, TopologyLevel};
+use nvml_wrapper::enums::device::SampleValue;
+use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::{Device, Nvml};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// NVLinks that a GPU has at most.
 const MOST_LINKS: u32 = 36;
+/// NVML's numbers for the MB/s of an NVLink: of the first one (NVML_FI_DEV_NVLINK_GET_SPEED), and of all that
+/// are up (NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON), which H200 does not have (measured, driver 580).
+const NVLINK_SPEEDS: [u32; 2] = [164, 90];
 
 /// A GPU or a network card, as /sys has it.
 struct Place {
@@ -93,6 +100,9 @@ pub fn facts(gpus: &Gpus, sys: &Path) -> String {
         };
         let links: Vec<String> = (0..places.len()).map(link).collect();
         let _ = writeln!(lines, "links.{a}={}", links.join(" "));
+        if let Some(device) = devices.get(a) {
+            lines += &rates(device, a, counts[a]);
+        }
     }
     lines
 }
@@ -131,6 +141,32 @@ fn active(device: &Device<'_>) -> u32 {
         .map_while(|link| up(link).ok())
         .map(u32::from)
         .sum()
+}
+
+/// What the links of a GPU carry; `nvlinks` are up. A PCIe link that has nothing to do may be slower than it
+/// can be, so it is not asked how fast it is now.
+fn rates(device: &Device<'_>, number: usize, nvlinks: u32) -> String {
+    let known = |value: Option<u32>| value.map_or("-".to_owned(), |value| value.to_string());
+    let mut lines = String::new();
+    if nvlinks > 0 {
+        let told = |field: u32| {
+            let mut all = device.field_values_for(&[FieldId(field)]).ok()?.into_iter();
+            match all.next()?.ok()?.value.ok()? {
+                SampleValue::U32(speed) => Some(speed),
+                SampleValue::U64(speed) => u32::try_from(speed).ok(),
+                _ => None,
+            }
+        };
+        let speed = NVLINK_SPEEDS.into_iter().filter_map(told);
+        let speed = speed.filter(|speed| *speed > 0).max();
+        let _ = writeln!(lines, "nvlinks.{number}={nvlinks} {}", known(speed));
+    }
+    let (generation, lanes) = (device.max_pcie_link_gen(), device.max_pcie_link_width());
+    if generation.is_ok() || lanes.is_ok() {
+        let (generation, lanes) = (known(generation.ok()), known(lanes.ok()));
+        let _ = writeln!(lines, "pcie.{number}={generation} {lanes}");
+    }
+    lines
 }
 
 /// The link between two GPUs; `nvlinks` are up at each of them.

@@ -3,6 +3,9 @@
 //! A [`Pace`] measures the CPU time of each reading. The next one is due after the source's period, or later
 //! if the reading was so expensive that its share would not hold.
 //!
+//! A source may have a credit, which it uses up before it is read less often. So what happens at the start of
+//! a job is seen at each tick.
+//!
 //! Rule: over any long time, a source takes at most its share of one core. On a large node, figures come less
 //! often; they never cost more.
 
@@ -13,6 +16,8 @@ pub struct Pace {
     period: Duration,
     share: f64,
     due: Instant,
+    /// CPU time beyond the share that is left.
+    credit: Duration,
 }
 
 impl Pace {
@@ -22,7 +27,14 @@ impl Pace {
             period,
             share,
             due: now,
+            credit: Duration::ZERO,
         }
+    }
+
+    /// The same with so much CPU time in advance.
+    pub fn with_credit(mut self, credit: Duration) -> Pace {
+        self.credit = credit;
+        self
     }
 
     /// Reads the source if it is due. Times are those of the tick, so that sources with one period are due at
@@ -38,7 +50,12 @@ impl Pace {
     }
 
     /// Until the next reading, after one that took `cost` of CPU time.
-    fn next(&self, cost: Duration) -> Duration {
+    fn next(&mut self, cost: Duration) -> Duration {
+        let beyond = cost.saturating_sub(self.period.mul_f64(self.share));
+        if beyond <= self.credit {
+            self.credit -= beyond;
+            return self.period;
+        }
         let needed = cost.div_f64(self.share);
         if needed <= self.period {
             return self.period;
@@ -69,7 +86,7 @@ mod tests {
 
     #[test]
     fn an_expensive_source_is_read_less_often() {
-        let pace = Pace::new(Duration::from_millis(100), 0.01, Instant::now());
+        let mut pace = Pace::new(Duration::from_millis(100), 0.01, Instant::now());
         assert_eq!(
             pace.next(Duration::from_micros(900)),
             Duration::from_millis(100)
@@ -79,6 +96,19 @@ mod tests {
             Duration::from_millis(200)
         );
         assert_eq!(pace.next(Duration::from_millis(10)), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_source_with_credit_is_read_at_each_tick_until_that_is_used_up() {
+        let period = Duration::from_millis(100);
+        let pace = Pace::new(period, 0.01, Instant::now());
+        let mut pace = pace.with_credit(Duration::from_millis(12));
+        // Each reading takes 4 ms more than the share of a period.
+        let next: Vec<_> = (0..4)
+            .map(|_| pace.next(Duration::from_millis(5)))
+            .collect();
+        let slower = Duration::from_millis(500);
+        assert_eq!(next, [period, period, period, slower]);
     }
 
     #[test]

@@ -151,8 +151,8 @@ impl Processes {
         }
     }
 
-    /// Goes over all threads: hands the time for which they were ready and did not run to `each`, and chooses
-    /// those that are watched.
+    /// Goes over all threads and chooses those that are watched. It gives `each` the time for which a thread
+    /// was ready and did not run.
     pub fn read_threads(&mut self, each: &mut impl FnMut(&'static str, &str, u64)) {
         self.watched.clear();
         for (pid, process) in &mut self.found {

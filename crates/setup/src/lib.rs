@@ -3,15 +3,19 @@
 //! [`log`] reads NCCL's debug output into [`log::Init`]s, one for each communicator and rank. [`startup`]
 //! puts those of all ranks together: which phase took long, on which rank, and for whom the others waited.
 //! [`memory`] has what NCCL allocated for each of them.
-//! [`recorded`] reads what the recorder kept of them in a capture.
+//! [`recorded`] reads what the recorder kept of them in a capture: also how often the driver was called
+//! ([`counts`]), and what NCCL counts as its memory ([`comm_memory`]).
 //!
 //! [`topology`] has the links between the GPUs and network cards of a host, from `nvidia-smi topo -m` or from
-//! NCCL's own file ([`xml`]).
+//! NCCL's own file ([`xml`]), and [`peak`] what they carry at most.
 //!
 //! Rule: parsers never panic and never guess. A line that they don't know is no line.
 
+pub mod comm_memory;
+pub mod counts;
 pub mod log;
 pub mod memory;
+pub mod peak;
 pub mod recorded;
 pub mod startup;
 pub mod topology;

@@ -4,6 +4,8 @@
 //!
 //! Rule: a block holds whole lines, and a line is never longer than a block.
 
+use crate::comm_memory::{CommMemory, COMM_MEMORY};
+use crate::counts::{Counts, COUNTS};
 use crate::log::{Init, Reader};
 use crate::memory::Sizes;
 use std::collections::BTreeMap;
@@ -27,6 +29,10 @@ pub struct Setup {
     pub plugin_ns: Option<u64>,
     /// CPUs on which its main thread may run, as the kernel lists them; the newest.
     pub cpus: Option<String>,
+    /// How often the driver was called, in the order of time.
+    pub counts: Vec<Counts>,
+    /// What NCCL counts as the memory of communicators, in the order of time.
+    pub comm_memory: Vec<CommMemory>,
 }
 
 /// Reads it from blocks, in their order.
@@ -35,6 +41,8 @@ pub struct Blocks {
     log: Reader,
     plugin_ns: Option<u64>,
     cpus: Option<String>,
+    counts: Vec<Counts>,
+    comm_memory: Vec<CommMemory>,
 }
 
 impl Blocks {
@@ -44,6 +52,13 @@ impl Blocks {
             match line.strip_prefix(OWN) {
                 Some(own) if own.starts_with(CPUS) => {
                     self.cpus = Some(own[CPUS.len()..].trim().to_owned());
+                }
+                Some(own) if own.starts_with(COUNTS) => {
+                    self.counts.extend(Counts::parse(&own[COUNTS.len()..]));
+                }
+                Some(own) if own.starts_with(COMM_MEMORY) => {
+                    let line = CommMemory::parse(&own[COMM_MEMORY.len()..]);
+                    self.comm_memory.extend(line);
                 }
                 Some(own) => {
                     let ns = own.strip_prefix(PLUGIN_INIT);
@@ -64,6 +79,8 @@ impl Blocks {
             unowned: said.unowned,
             plugin_ns: self.plugin_ns,
             cpus: self.cpus,
+            counts: self.counts,
+            comm_memory: self.comm_memory,
         }
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! Rule: a link is told as it was read. A link that is not known is `-`.
 
+use crate::peak::Rates;
 use crate::xml::{self, Element};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,9 @@ pub struct Device {
     pub numa: Option<u32>,
     /// The CPUs beside it.
     pub cpus: Option<String>,
+    /// What its links carry, if it is a GPU of which that is known.
+    #[serde(flatten)]
+    pub rates: Rates,
 }
 
 impl Device {
@@ -126,6 +130,7 @@ impl Topology {
                 label: legend.get(name).map(|label| (*label).to_owned()),
                 numa: numa.and_then(|numa| numa.parse().ok()),
                 cpus: column(row, "CPU Affinity"),
+                rates: Rates::default(),
             });
             let cells = row.iter().filter(|cell| !cell.is_empty()).skip(1);
             let links: Vec<String> = cells.take(names.len()).map(|c| (*c).to_owned()).collect();
@@ -177,7 +182,7 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
         let numa = path
             .first()
             .and_then(|cpu| cpu.strip_prefix("cpu ")?.parse().ok());
-        let mut device = |kind: &str, label: Option<String>, nvlinks| {
+        let mut device = |kind: &str, label: Option<String>, nvlinks, rates| {
             let Some(number) = number(child, "dev") else {
                 return;
             };
@@ -187,6 +192,7 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
                     label,
                     numa,
                     cpus: None,
+                    rates,
                 },
                 number,
                 path: path.clone(),
@@ -208,12 +214,20 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
                     *links.entry(target.to_owned()).or_insert(0) +=
                         number(link, "count").unwrap_or(0);
                 }
-                device("GPU", path.last().cloned(), links);
+                // The PCI device that the GPU is.
+                let rates = Rates::of_nccl(
+                    links.values().sum(),
+                    child.attribute("sm"),
+                    element.attribute("link_speed"),
+                    element.attribute("link_width"),
+                );
+                device("GPU", path.last().cloned(), links, rates);
             }
             "net" => device(
                 "NIC",
                 child.attribute("name").map(str::to_owned),
                 BTreeMap::new(),
+                Rates::default(),
             ),
             _ => {}
         }

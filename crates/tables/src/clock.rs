@@ -1,8 +1,8 @@
 //! From the recorder's ticks to CLOCK_REALTIME.
 //!
 //! A [`Clock`] is a list of anchors, moments at which both clocks were read. Between two anchors time is
-//! linear. Before the first and after the last it goes on at the rate of the whole capture, because the rate
-//! of two anchors that are close together would be too rough.
+//! linear. Before the first and after the last it goes on at the rate of the whole capture. The rate of two
+//! anchors that are close together would be too rough.
 //!
 //! A clock that was set while the job ran (back, or by hours) must not bend the times between.
 //! CLOCK_MONOTONIC was read at every anchor, too. Nobody can set it, so it shows such a step.

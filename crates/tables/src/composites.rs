@@ -4,7 +4,7 @@
 //! the API call. Each process's groups are looked at by themselves first ([`classify`]). One send and one
 //! receive per peer, itself included, is an AlltoAll. A receive from every rank and one's own send is the
 //! root of a Gather, and the mirror image the root of a Scatter. One send and one receive is a SendRecv. The
-//! other ranks of a Gather or Scatter make only one call, which is recognised by its partner: the k-th send
+//! other ranks of a Gather or Scatter make only one call, which is recognised by its partner. The k-th send
 //! from a to b matches the k-th receive at b from a.
 //!
 //! A peer is known from the P2p event only. It is missing for a pair with oneself in place, and for every
@@ -220,8 +220,8 @@ impl Words {
     }
 }
 
-/// Whether a process may be the root of a Gather or Scatter, by the shapes of its calls alone: a root has
-/// received from, or sent to, each other rank of a communicator.
+/// Whether a process may be the root of a Gather or Scatter, by the shapes of its calls alone. A root has
+/// received from each other rank of a communicator, or has sent to each.
 pub(crate) fn may_be_rooted(process: &Process, words: &Words) -> bool {
     let mut peers: HashMap<(u32, Name), HashSet<u32>> = HashMap::new();
     process.shapes.iter().any(|shape| {

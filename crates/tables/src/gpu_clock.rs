@@ -23,8 +23,8 @@ const WINDOW_NS: i64 = 100_000_000;
 const DRIFT_PPM: i64 = 100;
 /// A launch that looks this much later than its kernel is no rounding: the stamps are another kernel's.
 pub(crate) const TOLERANCE_NS: i64 = 50_000;
-/// Lower bounds are kept in classes of 2^13 ns, the highest ones: those that turn out to be of stale stamps
-/// are left out whole, so that what remains does not depend on the order in which calls are looked at.
+/// The highest lower bounds are kept, in classes of 2^13 ns. Classes that turn out to be of stale stamps are
+/// left out whole. So the rest does not depend on the order in which calls come.
 const CLASS: u32 = 13;
 const LOWS: usize = 16;
 

@@ -8,6 +8,7 @@ use crate::communicators::Local;
 use crate::composites::Composite;
 use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
+use crate::mpi::Mpi;
 use crate::net_ops::NetOp;
 use crate::sightings::Seen;
 use crate::stacks::CallStack;
@@ -152,6 +153,8 @@ pub struct Process {
     pub graphs: Graphs,
     /// Its kernel windows.
     pub windows: Windows,
+    /// Its time in MPI.
+    pub mpi: Mpi,
     /// Operations made of several calls.
     pub composites: Vec<Composite>,
     /// The stacks that its calls name, by id.

@@ -1,9 +1,11 @@
 //! The topologies that a capture has: NCCL's, which `ncclscope run` had it write, and NVML's, which the node
 //! sampler asked for.
 //!
-//! Rule: NVML's is preferred, because it names the links as nvidia-smi does and knows CPUs.
+//! Rule: NVML's is preferred, because it names the links as nvidia-smi does and knows CPUs. Only a link's
+//! rate that NVML does not tell is taken from NCCL's.
 
 use crate::nodes::{self, Node};
+use setup::peak::Rates;
 use setup::topology::{graphs, Device, Graph, Topology};
 use std::path::Path;
 
@@ -22,15 +24,29 @@ pub fn topologies(capture: &Path) -> Vec<(String, Topology)> {
 pub fn of_nodes(nodes: &[Node], capture: &Path) -> Vec<(String, Topology)> {
     let mut found = of_nccl(capture);
     for node in nodes {
-        let Some(topology) = of_node(node) else {
+        let Some(mut topology) = of_node(node) else {
             continue;
         };
         // A file of NCCL has the name of its host with other letters for some.
-        found.retain(|(host, _)| *host != node.host && Some(host.as_str()) != node.fact("host"));
+        let here = |host: &str| host == node.host || Some(host) == node.fact("host");
+        for (_, of_nccl) in found.iter().filter(|(host, _)| here(host)) {
+            add_rates(&mut topology, of_nccl);
+        }
+        found.retain(|(host, _)| !here(host));
         found.push((node.host.clone(), topology));
     }
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found
+}
+
+/// Adds the rates of NVLinks that are not known to the same GPUs, by their place on the bus.
+fn add_rates(topology: &mut Topology, others: &Topology) {
+    let unknown = |device: &&mut Device| device.rates.nvlink_gb_per_s.is_none();
+    for device in topology.devices.iter_mut().filter(unknown) {
+        let mut others = others.devices.iter();
+        let same = others.find(|other| device.label.is_some() && other.label == device.label);
+        device.rates.nvlink_gb_per_s = same.and_then(|other| other.rates.nvlink_gb_per_s);
+    }
 }
 
 /// What NVML and /sys said to the node's sampler.
@@ -47,6 +63,10 @@ fn of_node(node: &Node) -> Option<Topology> {
                 .fact(&format!("numa.{number}"))
                 .and_then(|n| n.parse().ok()),
             cpus: node.fact(&format!("cpus.{number}")).map(str::to_owned),
+            rates: Rates::of_nvml(
+                node.fact(&format!("nvlinks.{number}")),
+                node.fact(&format!("pcie.{number}")),
+            ),
         });
         topology
             .links
@@ -122,6 +142,42 @@ mod tests {
         // A row that is too short is none.
         node.facts.insert("links.1".to_owned(), "X".to_owned());
         assert_eq!(of_nodes(&[node], folder.path())[0].1.devices.len(), 0);
+    }
+
+    #[test]
+    fn a_rate_that_nvml_does_not_tell_is_nccl_s() {
+        // As on an H200 in a virtual machine.
+        let folder = tempfile::tempdir().expect("a folder");
+        let gpu = |bus: &str| {
+            format!(
+                "<pci busid=\"{bus}\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"0\">\
+                 <gpu dev=\"0\" sm=\"90\"><nvlink target=\"fffffff:ff:ff.0\" count=\"18\" \
+                 tclass=\"0x068000\"/></gpu></pci>"
+            )
+        };
+        let xml = format!(
+            "<system version=\"1\"><cpu numaid=\"-1\">{}</cpu></system>",
+            gpu("0000:00:06.0")
+        );
+        std::fs::write(folder.path().join("topology-n1.xml"), xml).expect("written");
+        let facts = [
+            ("device.0", "GPU0 0000:00:06.0"),
+            ("nvlinks.0", "18 -"),
+            ("pcie.0", "5 16"),
+            ("links.0", "X NV18"),
+            ("device.1", "GPU1 0000:00:07.0"),
+            ("nvlinks.1", "18 -"),
+            ("links.1", "NV18 X"),
+        ];
+        let node = Node {
+            host: "n1".to_owned(),
+            facts: facts.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+            ..Node::default()
+        };
+        let found = of_nodes(&[node], folder.path());
+        let rates = found[0].1.devices.iter().map(|device| &device.rates);
+        let rates: Vec<_> = rates.map(|of| (of.nvlinks, of.nvlink_gb_per_s)).collect();
+        assert_eq!(rates, [(Some(18), Some(25.0)), (Some(18), None)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Processes with several trace files: those that are there, and the account of those that are not.
+//! Processes with several trace files: some are there, and an account tells of the others.
 
 use capture::block::{self, BlockKind};
 use capture::rotated::{Account, Bounds, Key, Rotated, Times};

@@ -161,9 +161,9 @@ macro_rules! row {
             /// Birth: the caller takes a slot off the ring of free slots, stores the fields of line A, then
             /// ALIVE (Release). The Acquire loads of the recorder's thread and of readers meet it.
             ///
-            /// Death: once the row is in a block or in the totals, the recorder's thread stores FREE with
-            /// the next generation, clears lines B to E, and puts the slot back on the ring (Release). The
-            /// next caller that takes the slot meets that (Acquire).
+            /// Death: the row is in a block or in the totals. The recorder's thread stores FREE with the next
+            /// generation, clears lines B to E, and puts the slot back on the ring (Release). The next caller
+            /// that takes the slot meets that (Acquire).
             pub word: AtomicU64,
             $(
                 #[doc = $doc]

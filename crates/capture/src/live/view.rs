@@ -37,8 +37,8 @@ macro_rules! section {
         pub fn $name(&self) -> &'a [$type] {
             let (first, _): (*const $type, usize) = self.room(Section::$section);
             // SAFETY: the constructors checked that the section lies in the image, which lives for 'a, and
-            // that offsets are page aligned; every field of the element types is an atomic integer, valid
-            // for any bytes.
+            // that offsets are page aligned. Every field of the element types is an atomic integer, valid for
+            // any bytes.
             unsafe { std::slice::from_raw_parts(first, self.count(Section::$section)) }
         }
     };

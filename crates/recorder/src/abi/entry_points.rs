@@ -43,6 +43,11 @@ pub(super) fn init(
         }
         hello(recorder);
         recorder.look_for_callers(false);
+        crate::mpi::look(recorder);
+        // Only if memory was asked for: no GPU job has called NCCL's own count yet.
+        if recorder.settings.graphs && recorder.settings.nccl_log.is_ours {
+            crate::comm_memory::install();
+        }
         if let Some(callbacks) = &recorder.callbacks {
             let mut payload = [0u8; 24 + 96];
             payload[..8].copy_from_slice(&init.hash.to_le_bytes());

@@ -5,8 +5,8 @@
 //!   GPU                                      begins i ── …
 //! ```
 //!
-//! If the GPU begins a launch only after the host has made the next one, the GPU found all work between them
-//! ready: it did not wait for the host in that time. If that is so for nearly all of the time, the host could
+//! If the host makes the next launch before the GPU begins this one, the GPU finds all work between them
+//! ready. It did not wait for the host in that time. If that is so for nearly all of the time, the host could
 //! be slower without anybody noticing. It is not enough if the GPU is far behind at the launches themselves.
 //! In a step of DDP the host is ahead in the backward pass, where the AllReduces are, but not in the
 //! optimizer.

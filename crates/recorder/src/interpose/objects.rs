@@ -1,6 +1,6 @@
 //! The program and the libraries that are loaded: where their data is, and which symbols they import.
 
-use super::relocations::{self, Import};
+use super::relocations::{self, Import, Initials};
 use super::Wanted;
 use std::ffi::{c_int, c_void, CStr};
 
@@ -43,14 +43,23 @@ const NOT_CALLERS: [&str; 6] = [
     "ld-linux",
 ];
 
+impl Object {
+    /// Whether it is NCCL as a library of its own, by its name.
+    pub fn is_nccl(&self) -> bool {
+        let file = self.path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        file.starts_with(b"libnccl.so")
+    }
+}
+
 struct Search<'a> {
     wanted: &'a [Wanted],
+    initials: Initials,
     objects: Vec<Object>,
     loads: u64,
 }
 
 /// How many libraries this process has loaded so far.
-pub(super) fn loads() -> u64 {
+pub fn loads() -> u64 {
     search(&[]).loads
 }
 
@@ -84,6 +93,7 @@ pub fn names() -> Vec<String> {
 fn search(wanted: &[Wanted]) -> Search<'_> {
     let mut search = Search {
         wanted,
+        initials: Initials::of(wanted),
         objects: Vec::new(),
         loads: 0,
     };
@@ -147,7 +157,8 @@ unsafe extern "C" fn one(
         return 0;
     }
     // SAFETY: the object is loaded and stays so during this call.
-    object.imports = unsafe { relocations::imports(info.dlpi_addr, dynamic, search.wanted) };
+    object.imports =
+        unsafe { relocations::imports(info.dlpi_addr, dynamic, search.wanted, &search.initials) };
     search.objects.push(object);
     0
 }

@@ -19,7 +19,6 @@ const RELA: u64 = 7;
 const RELASZ: u64 = 8;
 const PLTRELSZ: u64 = 2;
 const JMPREL: u64 = 23;
-const GNU_HASH: u64 = 0x6fff_fef5;
 const RELACOUNT: u64 = 0x6fff_fff9;
 
 /// Relocations that store a symbol's address: of a call, of a variable, of a table.
@@ -45,12 +44,35 @@ struct Relocation {
     addend: i64,
 }
 
+/// First letters of the wanted names. They rule out most of a library's symbols at once.
+pub struct Initials([bool; 256]);
+
+impl Initials {
+    pub fn of(wanted: &[Wanted]) -> Initials {
+        let mut initials = [false; 256];
+        let first = |of: &Wanted| of.name.to_bytes().first().copied().unwrap_or(0);
+        wanted
+            .iter()
+            .for_each(|of| initials[usize::from(first(of))] = true);
+        Initials(initials)
+    }
+
+    fn has(&self, initial: u8) -> bool {
+        self.0[usize::from(initial)]
+    }
+}
+
 /// The slots of an object that is loaded at `base` for the wanted functions.
 ///
 /// # Safety
 /// `dynamic` is its dynamic section, and it stays loaded during the call.
-pub unsafe fn imports(base: u64, dynamic: Range, wanted: &[Wanted]) -> Vec<Import> {
-    let (mut strings, mut symbols, mut hash) = (0, 0, 0);
+pub unsafe fn imports(
+    base: u64,
+    dynamic: Range,
+    wanted: &[Wanted],
+    initials: &Initials,
+) -> Vec<Import> {
+    let (mut strings, mut symbols) = (0, 0);
     let (mut rela, mut rela_bytes, mut relative) = (0, 0, 0);
     let (mut calls, mut calls_bytes) = (0, 0);
     // glibc has made addresses of these; others leave them relative to the base.
@@ -63,7 +85,6 @@ pub unsafe fn imports(base: u64, dynamic: Range, wanted: &[Wanted]) -> Vec<Impor
             0 => break,
             STRTAB => strings = address(value),
             SYMTAB => symbols = address(value),
-            GNU_HASH => hash = address(value),
             RELA => rela = address(value),
             RELASZ => rela_bytes = value,
             RELACOUNT => relative = value,
@@ -72,30 +93,26 @@ pub unsafe fn imports(base: u64, dynamic: Range, wanted: &[Wanted]) -> Vec<Impor
             _ => {}
         }
     }
-    if strings == 0 || symbols == 0 || hash == 0 {
-        return Vec::new();
-    }
-    // Symbols that are not defined here come first, before those that the hash table has.
-    // SAFETY: the hash table begins with the number of buckets and this one.
-    let undefined = unsafe { *((hash + 4) as *const u32) };
-    let mut imported = Vec::new();
-    for number in 1..undefined {
-        // SAFETY: a symbol before the first one that the hash table has; its name is in the table of strings.
-        let (symbol, name) = unsafe {
-            let symbol = &*(symbols as *const Symbol).add(number as usize);
-            let name = CStr::from_ptr((strings + u64::from(symbol.name)) as *const c_char);
-            (symbol, name)
-        };
-        if symbol.section == 0 {
-            if let Some(function) = wanted.iter().position(|w| w.name == name) {
-                imported.push((number, function));
-            }
-        }
-    }
     let mut found = Vec::new();
-    if imported.is_empty() {
+    if strings == 0 || symbols == 0 {
         return found;
     }
+    // Which wanted function a symbol stands for. The hash table would say which symbols are imported, but
+    // not of an object that exports nothing, as most programs.
+    let imported = |number: u32| {
+        // SAFETY: a symbol that a relocation names; its name is in the table of strings.
+        let (symbol, name, initial) = unsafe {
+            let symbol = &*(symbols as *const Symbol).add(number as usize);
+            let name = (strings + u64::from(symbol.name)) as *const c_char;
+            (symbol, name, *name)
+        };
+        if symbol.section != 0 || !initials.has(initial as u8) {
+            return None;
+        }
+        // SAFETY: as above.
+        let name = unsafe { CStr::from_ptr(name) };
+        wanted.iter().position(|w| w.name == name)
+    };
     let size = std::mem::size_of::<Relocation>() as u64;
     // The first ones of the others only add the base, millions of them in a large library.
     let tables = [
@@ -107,11 +124,13 @@ pub unsafe fn imports(base: u64, dynamic: Range, wanted: &[Wanted]) -> Vec<Impor
             // SAFETY: as many relocations as the dynamic section says.
             let relocation = unsafe { &*(table as *const Relocation).add(i as usize) };
             let (symbol, kind) = ((relocation.info >> 32) as u32, relocation.info as u32);
-            let import = imported.iter().find(|(number, _)| *number == symbol);
-            if let Some((_, function)) = import.filter(|_| STORES.contains(&kind)) {
+            if symbol == 0 || !STORES.contains(&kind) {
+                continue;
+            }
+            if let Some(function) = imported(symbol) {
                 found.push(Import {
                     slot: base.wrapping_add(relocation.offset),
-                    function: *function,
+                    function,
                 });
             }
         }

@@ -11,6 +11,9 @@ const CHUNK: usize = 8192;
 /// What the dynamic linker has made read-only is left out, because a library can't keep there what it looks
 /// up. That leaves a fifth: the largest of CUDA's libraries has 190 MB of it.
 pub fn search(object: &Object, wanted: &[Wanted], mut found: impl FnMut(u64, usize)) -> usize {
+    if wanted.is_empty() {
+        return 0;
+    }
     let lowest = wanted.iter().map(|w| w.address).min().unwrap_or(0);
     let span = wanted.iter().map(|w| w.address - lowest).max().unwrap_or(0);
     let mut chunk = vec![0u64; CHUNK];

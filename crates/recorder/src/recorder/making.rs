@@ -12,6 +12,7 @@ use crate::free_ring::FreeRing;
 use crate::gpu_events::{Rings, Switch};
 use crate::graphs::Graphs;
 use crate::intern::{text_id, Interner};
+use crate::mpi::Mpi;
 use crate::network::Network;
 use crate::place;
 use crate::round::Round;
@@ -41,7 +42,7 @@ impl Recorder {
         if is_first_try {
             settings.complaints.iter().for_each(|line| say(line));
         }
-        let clock = Clock::choose();
+        let clock = Clock::choose(settings.system_clock);
         let names = place::names(&settings, random);
         let ring = if settings.mode == Mode::Callbacks {
             callbacks::RING
@@ -118,6 +119,7 @@ impl Recorder {
             driver: OnceLock::new(),
             rings: Rings::new(),
             waits: StreamWaits::new(settings.waits),
+            mpi: Mpi::new(),
             switch: Switch::new((settings.timing == Timing::Auto).then_some(settings.budget)),
             buffers: settings.mode == Mode::Full,
             stacks: settings.stacks.then(Stacks::new).flatten(),

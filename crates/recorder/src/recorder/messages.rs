@@ -57,7 +57,7 @@ pub fn hello(recorder: &Recorder) {
     if recorder.header().write_errno.load(Relaxed) != 0 {
         return;
     }
-    let rank = crate::settings::rank(&|name| std::env::var(name).ok());
+    let rank = capture::launcher::rank(&|name| std::env::var(name).ok());
     if rank.is_none_or(|rank| rank == "0") && std::env::var_os("NCCLSCOPE_QUIET").is_none() {
         let settings = &recorder.settings;
         say(&format!(

@@ -21,9 +21,9 @@
 //! **Cost.** What windows slow the job by is measured ([`super::felt`]). If that is more than the budget for
 //! sure, periods are twice as long from then on, and again.
 //!
-//! Rule: what decides is equal on all ranks, or nearly: their number of calls, how fast they make them, the
-//! length of a step, and how much slower they are in windows. A rank that decides otherwise has half or twice
-//! the period, and half of its windows are the others'.
+//! Rule: decisions rest on what is equal on all ranks, or nearly. That is their number of calls, how fast
+//! they make them, the length of a step, and how much slower they are in windows. A rank that decides
+//! otherwise has half or twice the period, and half of its windows are the others'.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ const USUAL: Duration = Duration::from_millis(200);
 /// Shorter ones might miss each other: the recorder sees a call some milliseconds later.
 const SHORTEST: Duration = Duration::from_millis(20);
 /// Kernels, copies and fills that tell enough of steps that the window has.
-const ENOUGH: usize = 8192;
+const ENOUGH: usize = 4096;
 /// Longer ones have more kernels than the recorder keeps.
 const LONGEST: Duration = Duration::from_secs(10);
 /// A window's share of the time may be so many times the budget. For a window slows a job by only 1 to 5 %,

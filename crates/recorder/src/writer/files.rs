@@ -94,6 +94,7 @@ impl Writer {
         self.definitions();
         self.begin_graphs();
         self.begin_windows();
+        self.mpi.restart();
         self.rotation.begins_with(self.size());
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! The thread that asks CUDA and CUPTI.
 //!
 //! A call of the driver may last for as long as the job hangs. When a stream can take no more launches, the
-//! thread that launches waits inside the driver and keeps its lock, and every other call waits for that
-//! (measured on H200: the ranks beside a stopped one, 8 s for a stop of 8 s). If the recorder's thread waited
-//! there too, a job that hangs would look as if it had just made its last call.
+//! thread that launches waits inside the driver and keeps its lock. Every other call of the driver then
+//! waits, too. On H200, the ranks beside a stopped one waited for all 8 s of the stop. If the recorder's
+//! thread waited there too, a job that hangs would look as if it had just made its last call.
 //!
 //! So all that calls the driver is an [`Asker`], which goes to a second thread and comes back:
 //!

@@ -1,8 +1,8 @@
 //! What an NCCL profiler plugin must bear and do, line by line: the checklist of
 //! docs/reference/conformance.md.
 //!
-//! A test `line_07_…` shows line 7. Most tests play a job in a child process: either an ignored test of this
-//! binary ([`job!`]), which calls the tables that the rlib carries, or fake-nccl with the built plugin
+//! A test `line_07_…` shows line 7. Most tests play a job in a child process. That is either an ignored test
+//! of this binary ([`job!`]), which calls the tables in the rlib, or fake-nccl with the built plugin
 //! ([`playing`]). The parent then reads the capture that was left ([`reading`]).
 //!
 //! Rule: every number that is compared was counted on the calling side ([`comm`]).

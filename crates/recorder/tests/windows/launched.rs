@@ -256,8 +256,8 @@ fn job_that_windows_slow() {
 }
 
 /// The job takes a quarter longer in windows. The host waits for each kernel, and a busy machine wakes it
-/// late, which the interval knows: an estimate that is off by three of its half widths comes once in some
-/// thousand runs.
+/// late. The interval contains that: an estimate is off by three of its half widths once in some thousand
+/// runs.
 pub(super) fn a_report_says_what_windows_cost() {
     let place = JobFolder::with_cupti();
     let mut job = place

@@ -1,10 +1,10 @@
-//! Kernel windows, with a driver and a CUPTI of our own (`fake-cuda`): all that was launched in a window is
-//! in it, at the time when it ran, and another profiler gets all that it would have got without us.
+//! Kernel windows, with a driver and a CUPTI of our own (`fake-cuda`). All that was launched in a window is
+//! in it, at the time when it ran. Another profiler gets all that it would have got without us.
 //!
 //! A job is a [`Play`], which keeps a list of its launches. The test reads the job's capture and that list
-//! ([`Left`]). Windows come about once a second, so the stories of a test are played at once. What is in
-//! windows and what they cost is in `launched`, other profilers are in `others`, and what is left of a job
-//! that ends in a window is in `ends`.
+//! ([`Left`]). Windows come about once a second, so the stories of a test are played at once. `launched`
+//! tests what is in windows and what they cost, `others` other profilers, and `ends` jobs that end in a
+//! window.
 
 #[path = "../job/mod.rs"]
 mod job;

@@ -1,10 +1,10 @@
 //! Finds the live part of a process, wherever it is, and the facts that say where to look.
 //!
-//! The live part of a process that runs changes while it is copied, and so does its trace file. The order in
-//! which both are read makes them one moment, that at which the copy was begun: first how many calls were
-//! born, then the rows, then the staged blocks, and the trace file last. A row moves the same way, so none is
-//! missed; what is in two places counts once; and calls born after that moment, in whatever place, are left
-//! out ([`Open::born`]).
+//! The live part of a process that runs changes while it is copied, and so does its trace file. The order of
+//! reading makes both show one moment, the one at which the copy was begun. First comes the number of calls
+//! that were born, then the rows, then the staged blocks, and the trace file last. A row moves the same way,
+//! so none is missed; what is in two places counts once; and calls born after that moment, in whatever place,
+//! are left out ([`Open::born`]).
 //!
 //! Rows that are folded into totals move against that order. So a copy during which some were is made again.
 

@@ -8,6 +8,7 @@ use crate::calls::{Call, Extra};
 use crate::clock::{Anchor, Clock};
 use crate::communicators::Local;
 use crate::graphs::Gathered;
+use crate::mpi;
 use crate::net_ops;
 use crate::process::{Counters, LiveSource, NetTotal, Process};
 use crate::rotation;
@@ -40,6 +41,7 @@ pub(super) struct Parts {
     windows: windows::Gathered,
     net_totals: Sums,
     stacks: stacks::Gathered,
+    mpi: mpi::Gathered,
     setup: setup::recorded::Blocks,
 }
 
@@ -186,6 +188,7 @@ impl Parts {
             },
             Some(BlockKind::Setup) => self.setup.add(&String::from_utf8_lossy(payload)),
             Some(BlockKind::Stacks) => return self.stacks.of_block(payload),
+            Some(BlockKind::Mpi) => return self.mpi.of_block(payload),
             Some(BlockKind::Graphs) => return self.graphs.of_graphs(payload),
             Some(BlockKind::Launches) => return self.graphs.of_launches(payload),
             Some(
@@ -293,6 +296,7 @@ impl Parts {
             self.windows.of_live(view);
         }
         process.windows = self.windows.finish(&clock);
+        process.mpi = self.mpi.finish(&clock);
         let shapes = &mut self.shapes;
         let captured = shapes.list().iter().any(|s| s.flags & flag::CAPTURED != 0);
         process.graphs = self.graphs.finish(&clock, captured, |shape| {

@@ -1,0 +1,262 @@
+//! What NCCL itself counts as a communicator's memory: `ncclCommMemStats`, of NCCL 2.29.7 and later.
+//!
+//! NCCL gives a profiler no handle of a communicator. But the program passes handles to NCCL all the time,
+//! and functions of ours stand before some of NCCL's in the program's table of imports. There the
+//! communicator is valid, and the thread may call NCCL for it:
+//!
+//! - behind `ncclCommGetAsyncError`, if that said that the communicator has no error and nothing pending.
+//!   PyTorch's watchdog asks so several times a second.
+//! - before `ncclCommFinalize` and `ncclCommDestroy`, if NCCL's own answer to that question is the same.
+//!
+//! `ncclCommMemStats` asks the same question first. So when it is asked here, it neither completes anything
+//! that the program left pending, nor fails, and reads a few counters. [`written`] hands what it said to the
+//! recorder's thread.
+//!
+//! Rule: a communicator is asked [at most once a second](EVERY_NS), and at its end. Whatever is odd (no such
+//! function, an error, a communicator with something pending) leaves the program's call as it was.
+
+use crate::clock;
+use crate::cuda::nccl_function;
+use crate::guard::guard;
+use crate::interpose::{interposed, Interposed};
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// Communicators that are followed at once.
+const MOST: usize = 64;
+/// Between two questions for the same communicator, ns.
+const EVERY_NS: u64 = 1_000_000_000;
+const OK: c_int = 0;
+
+/// What NCCL is asked for: as in its header.
+const SUSPENDABLE: c_int = 0;
+const PERSISTENT: c_int = 2;
+const TOTAL: c_int = 3;
+
+/// One communicator. `handle` is 0 while the place is free.
+struct Place {
+    handle: AtomicU64,
+    /// When it may be asked again, ns of CLOCK_MONOTONIC.
+    due: AtomicU64,
+    rank: AtomicU32,
+    nranks: AtomicU32,
+    device: AtomicU32,
+    suspendable: AtomicU64,
+    persistent: AtomicU64,
+    total: AtomicU64,
+    /// Bytes were told since the recorder's thread looked last.
+    is_new: AtomicBool,
+    /// The program gave it up.
+    is_gone: AtomicBool,
+}
+
+static PLACES: [Place; MOST] = [const {
+    Place {
+        handle: AtomicU64::new(0),
+        due: AtomicU64::new(0),
+        rank: AtomicU32::new(0),
+        nranks: AtomicU32::new(0),
+        device: AtomicU32::new(0),
+        suspendable: AtomicU64::new(0),
+        persistent: AtomicU64::new(0),
+        total: AtomicU64::new(0),
+        is_new: AtomicBool::new(false),
+        is_gone: AtomicBool::new(false),
+    }
+}; MOST];
+
+type Stats = unsafe extern "C" fn(u64, c_int, *mut u64) -> c_int;
+type Number = unsafe extern "C" fn(u64, *mut c_int) -> c_int;
+
+/// NCCL's functions; null until they are known.
+static STATS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static COUNT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static RANK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+static DEVICE: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Puts ours before NCCL's functions, in all libraries that import them by now; nothing for an NCCL that does
+/// not count.
+pub fn install() {
+    static INTERPOSED: Interposed = Interposed::by_name();
+    // With its memory manager off, NCCL warns at each question.
+    let is_off = std::env::var("NCCL_DISABLE_MEM_MANAGER").is_ok_and(|v| v != "0");
+    let Some(stats) = nccl_function(c"ncclCommMemStats").filter(|_| !is_off) else {
+        return;
+    };
+    let others = [
+        (&COUNT, c"ncclCommCount"),
+        (&RANK, c"ncclCommUserRank"),
+        (&DEVICE, c"ncclCommCuDevice"),
+    ];
+    for (place, name) in others {
+        let Some(found) = nccl_function(name) else {
+            return;
+        };
+        place.store(found, Relaxed);
+    }
+    // Meets the Acquire in `ask`.
+    STATS.store(stats, Release);
+    INTERPOSED.install(&[&FUNCTIONS[..]], false, nccl_function);
+}
+
+interposed! { FUNCTIONS reals call;
+    asked "ncclCommGetAsyncError" (comm: u64, state: *mut c_int) -> c_int {
+        let result = call();
+        // SAFETY: NCCL has just stored a number there, if it accepted the call.
+        if !NCCL && result == OK && !state.is_null() && unsafe { *state } == OK {
+            guard((), || ask(comm, false));
+        }
+        result
+    }
+    finalize "ncclCommFinalize" (comm: u64) -> c_int {
+        if !NCCL {
+            guard((), || if is_ready(comm) { ask(comm, true) });
+        }
+        call()
+    }
+    destroy "ncclCommDestroy" (comm: u64) -> c_int {
+        if !NCCL {
+            guard((), || {
+                if is_ready(comm) {
+                    ask(comm, true);
+                }
+                gone(comm);
+            });
+        }
+        call()
+    }
+}
+
+/// Whether a communicator that the program passes to NCCL has no error, and nothing pending.
+fn is_ready(comm: u64) -> bool {
+    let (question, mut state) = (reals::asked.get(), -1);
+    if comm == 0 || question.is_null() {
+        return false;
+    }
+    // SAFETY: NCCL's function of this signature; the program passes the communicator to NCCL in this call.
+    let result = unsafe { std::mem::transmute::<*mut c_void, Number>(question)(comm, &mut state) };
+    (result, state) == (OK, OK)
+}
+
+/// The place of a communicator, or a new one.
+fn place(comm: u64) -> Option<(&'static Place, bool)> {
+    let is_its =
+        |place: &&Place| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
+    if let Some(place) = PLACES.iter().find(is_its) {
+        return Some((place, false));
+    }
+    let free = |place: &&Place| {
+        let free = place.handle.compare_exchange(0, comm, AcqRel, Relaxed);
+        free.is_ok()
+    };
+    PLACES.iter().find(free).map(|place| (place, true))
+}
+
+/// Asks NCCL for the memory of a communicator that is ready.
+fn ask(comm: u64, now: bool) {
+    // Meets the Release in `install`.
+    let stats = STATS.load(Acquire);
+    if stats.is_null() || comm == 0 {
+        return;
+    }
+    let Some((place, is_first)) = place(comm) else {
+        return;
+    };
+    let at = clock::nanoseconds(libc::CLOCK_MONOTONIC);
+    let due = place.due.load(Relaxed);
+    if at < due && !now && !is_first {
+        return;
+    }
+    // Of several threads one asks.
+    let claimed = place
+        .due
+        .compare_exchange(due, at + EVERY_NS, AcqRel, Relaxed);
+    if claimed.is_err() {
+        return;
+    }
+    if is_first {
+        let number = |function: &AtomicPtr<c_void>| {
+            let mut number = -1;
+            // SAFETY: NCCL's functions of this signature; the communicator is valid.
+            unsafe {
+                let function = std::mem::transmute::<*mut c_void, Number>(function.load(Relaxed));
+                function(comm, &mut number);
+            }
+            number as u32
+        };
+        place.nranks.store(number(&COUNT), Relaxed);
+        place.rank.store(number(&RANK), Relaxed);
+        place.device.store(number(&DEVICE), Relaxed);
+    }
+    let kinds = [
+        (SUSPENDABLE, &place.suspendable),
+        (PERSISTENT, &place.persistent),
+        (TOTAL, &place.total),
+    ];
+    let mut changed = is_first;
+    for (kind, kept) in kinds {
+        let mut bytes = 0;
+        // SAFETY: as above.
+        let result =
+            unsafe { std::mem::transmute::<*mut c_void, Stats>(stats)(comm, kind, &mut bytes) };
+        if result != OK {
+            // It would say no again.
+            STATS.store(std::ptr::null_mut(), Relaxed);
+            return;
+        }
+        changed |= kept.swap(bytes, Relaxed) != bytes;
+    }
+    if changed {
+        // Meets the Acquire in `written`.
+        place.is_new.store(true, Release);
+    }
+}
+
+/// The program destroys a communicator: its handle may come again for another one.
+fn gone(comm: u64) {
+    let is_its =
+        |place: &&Place| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
+    if let Some(place) = PLACES.iter().find(is_its) {
+        place.is_gone.store(true, Release);
+    }
+}
+
+/// Hands what NCCL said since the last time to `write`, a line each, which says whether it could be written.
+/// To be called by one thread.
+pub fn written(mut write: impl FnMut(&str) -> bool) {
+    for place in &PLACES {
+        let handle = place.handle.load(Acquire);
+        if handle == 0 {
+            continue;
+        }
+        // Meet the Releases in `gone` and `ask`.
+        let is_gone = place.is_gone.load(Acquire);
+        if place.is_new.swap(false, Acquire) {
+            let of = |number: &AtomicU64| number.load(Relaxed);
+            let line = format!(
+                "ncclscope comm_memory at_ns={} comm={handle} rank={} nranks={} device={} total={} \
+                 persistent={} suspendable={}\n",
+                clock::nanoseconds(libc::CLOCK_REALTIME),
+                place.rank.load(Relaxed),
+                place.nranks.load(Relaxed),
+                place.device.load(Relaxed),
+                of(&place.total),
+                of(&place.persistent),
+                of(&place.suspendable),
+            );
+            if !write(&line) {
+                place.is_new.store(true, Release);
+                continue;
+            }
+        }
+        if is_gone {
+            place.due.store(0, Relaxed);
+            place.is_gone.store(false, Relaxed);
+            // Last: whoever takes the place finds it as new.
+            place.handle.store(0, Release);
+        }
+    }
+}
