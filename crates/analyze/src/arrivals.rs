@@ -17,7 +17,7 @@
 //! rank's own GPU. [`InheritedFrom`] says on which communicator it was, and for whom it waited there.
 //!
 //! **Proof.** Over hosts, `last_proved` counts the operations in which the hosts' clocks prove that the rank
-//! arrived last: it began after every other rank, whatever the offset of the clocks within its bounds
+//! arrived last. Then it began after every other rank for any offset within the clocks' bounds
 //! ([`crate::clocks`]). Of the rest it rests on common ends.
 //!
 //! Rule: the sum of `cost_rank_us` over ranks is the sum of `wait_rank_us`, and `inherited_rank_us` is a part

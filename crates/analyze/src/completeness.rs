@@ -373,9 +373,9 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         .totals
         .iter()
         .fold(0u64, |sum, t| sum.saturating_add(t.rowless));
-    // Calls that found the totals full too: those without a row are also counted as such, and those whose row
-    // was to be folded also under the cause of that, but in profile mode, where folding is what was asked
-    // for.
+    // Calls that found the totals full too. Such a call is counted twice: here, and as a call without a row,
+    // or under the cause for which its row was to be folded. Profile mode asks for folding, so its calls have
+    // no second cause.
     let totals_full = cause(Cause::TotalsFull);
     let full_at_birth = cause(Cause::RowsFull)
         .saturating_sub(rowless)
@@ -400,6 +400,7 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         Cause::WriteFailed,
         Cause::CommsFull,
         Cause::StaleContext,
+        Cause::RingFull,
     ] {
         add(&mut lost, CAUSES[plain as usize], cause(plain));
     }
@@ -554,6 +555,15 @@ mod tests {
                 true
             )
         );
+    }
+
+    #[test]
+    fn calls_that_attach_was_too_slow_for_are_lost_by_that_cause() {
+        let mut process = process(5, (0, 0), 12, [0; 5]);
+        let counters = process.counters.as_mut().expect("counters");
+        counters.lost = vec![0, 0, 0, 0, 0, 0, 0, 7];
+        let expected = lost(&[("ring_full", 7)]);
+        assert_eq!(accounted(&process), (12, 5, expected, true));
     }
 
     #[test]

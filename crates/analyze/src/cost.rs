@@ -92,7 +92,8 @@ pub struct Cost {
     /// that waits half of that.
     pub events_counted: f64,
     /// What CUPTI takes of the host's time between windows: launches as windows show them, times the measured
-    /// ns of each. The job feels it only if its GPU waits for its host. Null without windows.
+    /// ns of each. Of kernels and copies, the job feels it only if its GPU waits for its host. Replays of
+    /// graphs cost the GPU about as much (bench/README.md). Null without windows.
     pub cupti_at_most: Option<f64>,
     /// Callbacks of NCCL calls, of stamps and of network operations: counted, times the measured ns of each.
     pub callbacks: f64,
@@ -271,7 +272,7 @@ impl Cost {
         if let Some(share) = self.cupti_at_most {
             parts.push(format!(
                 "CUPTI between windows {} % at most (estimated; \
-                 nothing while the GPU is behind its host)",
+                 kernels cost nothing while the GPU is behind its host)",
                 percent(share)
             ));
         }

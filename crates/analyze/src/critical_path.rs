@@ -1,11 +1,11 @@
 //! The critical path of a step: the chain of work and transfers, over all ranks, that the step's time
 //! consists of.
 //!
-//! [`find`] takes the path of the whole run from [`crate::arrivals`], which goes back from the end of the
-//! last operation: through an operation's transfer to the rank that arrived last, through that rank's work to
-//! the operation that the work waited for, and so on. It cuts the path where steps end on the rank that
-//! [`Steps`] are of. [`CriticalPath::rows`] sums it up over steps, and [`CriticalPath::step`] has the pieces
-//! of one step.
+//! [`find`] takes the path of the whole run from [`crate::arrivals`]. That goes back from the end of the last
+//! operation: through an operation's transfer to the rank that arrived last. Then it goes through that rank's
+//! work to the operation that the work waited for, and so on. [`find`] cuts the path where steps end on the
+//! rank that [`Steps`] are of. [`CriticalPath::rows`] sums it up over steps, and [`CriticalPath::step`] has
+//! the pieces of one step.
 //!
 //! Only steps count in which every call has a GPU time: between others, work and untimed calls look alike.
 //! What is not on the path costs the step nothing by itself. What is on it saves at most its time, because
@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, HashMap};
 
 /// What the path rests on.
 pub const BASIS: &str =
-    "GPU times of matched operations, last arrival of each; assumes common ends; no clocks are compared";
+    "GPU times of matched operations, and who arrived last at each. An operation counts as ended on all of \
+     its ranks at once. Clocks are not compared.";
 
 /// Segments of a step that are kept.
 const MOST_SEGMENTS: usize = 1000;
@@ -53,8 +54,8 @@ pub struct CriticalPath {
 pub struct On {
     /// What it is, for people: `work before AllReduce 8 MiB`.
     pub what: String,
-    /// `work` of a rank, an `operation` from its last arrival to its end, or an `other_kernel` of NCCL: a
-    /// send, a receive, a call of a root, or one without a time on every rank.
+    /// `work` of a rank, an `operation` from its last arrival to its end, or an `other_kernel` of NCCL. The
+    /// last is a send, a receive, a call of a root, or one without a time on every rank.
     pub kind: &'static str,
     /// The launcher's rank: whose work it is, or who arrived last.
     pub rank: Option<u32>,

@@ -1,7 +1,8 @@
 //! Is that bandwidth good? Each operation's bus bandwidth as a share of ceilings that have a name.
 //!
 //! [`rows`] compares operations with the best of their own function in the capture. [`hold_against`] adds
-//! ceilings from outside: a rate that somebody knows ([`Ceiling::Rate`]) or what a benchmark reached on the
+//! other ceilings: what the GPUs' links carry and what NCCL expects of its graphs, as far as the capture has
+//! them ([`of_capture`]), a rate that somebody knows ([`Ceiling::Rate`]), or what a benchmark reached on the
 //! same kind of machine ([`Ceiling::Bench`]). A share above 1 is possible. A rate may be that of one link of
 //! several. In-switch reductions (NVLS) send less than the factor of nccl-tests says. The root of a Broadcast
 //! may be done before the others have their data.
@@ -11,8 +12,12 @@
 
 use crate::operations::Operation;
 use crate::spelling::size;
+use crate::topology::{gpu_of, Host};
 use serde::Serialize;
+use setup::peak::{peak, Peak};
+use setup::topology::Graph;
 use std::collections::HashMap;
+use tables::Capture;
 
 /// Where a ceiling comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -20,6 +25,8 @@ use std::collections::HashMap;
 pub enum CeilingSource {
     /// Somebody gave the rate.
     Given,
+    /// What the links of each GPU to the others carry in one direction, by NVML or NCCL's topology file.
+    Link,
     /// What NCCL itself expects of its rings or trees: channels by the bandwidth of one.
     NcclGraph,
     /// A benchmark's table, of the same function, size and number of ranks.
@@ -30,8 +37,9 @@ pub enum CeilingSource {
 
 impl CeilingSource {
     /// All of them, the one that says most first.
-    pub const ALL: [CeilingSource; 4] = [
+    pub const ALL: [CeilingSource; 5] = [
         CeilingSource::Given,
+        CeilingSource::Link,
         CeilingSource::NcclGraph,
         CeilingSource::Bench,
         CeilingSource::BestHere,
@@ -87,7 +95,7 @@ impl EfficiencyRow {
             && (&self.algorithm, &self.protocol) == (&of.algorithm, &of.protocol)
     }
 
-    /// The first ceiling that is not of this capture.
+    /// The first ceiling that is not the best of this capture.
     pub fn from_outside(&self) -> Option<&ShareOfCeiling> {
         let mut ceilings = self.ceilings.iter();
         ceilings.find(|ceiling| ceiling.source != CeilingSource::BestHere)
@@ -118,7 +126,43 @@ pub struct GraphBandwidth {
     pub gb_per_s: f64,
 }
 
-/// A ceiling from outside.
+impl GraphBandwidth {
+    /// Of a graph within one node. Between nodes, a graph has a channel's part in one node only, and the
+    /// bandwidth of the network is shared in ways that it does not say.
+    pub fn of(graph: &Graph) -> Option<GraphBandwidth> {
+        let algorithm = match graph.name.as_str() {
+            "ring" => "RING",
+            "tree" => "TREE",
+            "nvls" => "NVLS",
+            _ => return None,
+        };
+        let first = graph.channels.first()?;
+        let in_node = first.iter().all(|device| device.starts_with("GPU"));
+        let gb_per_s = graph.gb_per_s? * graph.channels.len() as f64;
+        (in_node && gb_per_s > 0.0).then_some(GraphBandwidth {
+            algorithm,
+            nranks: u32::try_from(first.len()).ok()?,
+            gb_per_s,
+        })
+    }
+}
+
+/// A ceiling of one communicator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfCommunicator {
+    /// Its id.
+    pub communicator: String,
+    /// Where the ceiling comes from.
+    pub source: CeilingSource,
+    /// Only of this algorithm.
+    pub algorithm: Option<&'static str>,
+    /// GB/s.
+    pub gb_per_s: f64,
+    /// What it is, for people.
+    pub named: String,
+}
+
+/// A ceiling for operations.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ceiling {
     /// A rate in GB/s, and how it was given.
@@ -127,6 +171,10 @@ pub enum Ceiling {
     Bench(Vec<Reached>, String),
     /// What NCCL expects of its graphs, and its file.
     NcclGraphs(Vec<GraphBandwidth>, String),
+    /// What the links between so many GPUs carry, and the file that says so.
+    Links(u32, Peak, String),
+    /// What the capture knows of one communicator.
+    Here(OfCommunicator),
 }
 
 impl Ceiling {
@@ -151,6 +199,15 @@ impl Ceiling {
                 let graph = graphs.iter().find(same)?;
                 let named = format!("{file}: NCCL's {algorithm} graph");
                 Some((CeilingSource::NcclGraph, graph.gb_per_s, named))
+            }
+            Ceiling::Links(nranks, peak, file) => {
+                let named = format!("{file}: {}", peak.named);
+                (row.nranks == Some(*nranks)).then_some((CeilingSource::Link, peak.gb_per_s, named))
+            }
+            Ceiling::Here(of) => {
+                let algorithm = of.algorithm.is_none() || of.algorithm == row.algorithm.as_deref();
+                let same = row.communicator.as_ref() == Some(&of.communicator) && algorithm;
+                same.then(|| (of.source, of.gb_per_s, of.named.clone()))
             }
         }
     }
@@ -198,6 +255,10 @@ pub fn rows(operations: &[Operation]) -> Vec<EfficiencyRow> {
 }
 
 fn add(row: &mut EfficiencyRow, source: CeilingSource, rate: f64, named: String) {
+    // The last that was said of a file or of the capture, but every rate.
+    if matches!(source, CeilingSource::Link | CeilingSource::NcclGraph) {
+        row.ceilings.retain(|ceiling| ceiling.source != source);
+    }
     row.ceilings.push(ShareOfCeiling {
         source,
         named,
@@ -207,7 +268,61 @@ fn add(row: &mut EfficiencyRow, source: CeilingSource, rate: f64, named: String)
     row.ceilings.sort_by_key(|ceiling| ceiling.source);
 }
 
-/// Holds the operations against ceilings from outside.
+/// The ceilings that the capture knows: the links of the GPUs of each communicator that is in one node, and
+/// NCCL's graphs of as many ranks on that node.
+pub fn of_capture(capture: &Capture, hosts: &[Host]) -> Vec<Ceiling> {
+    let mut found = Vec::new();
+    for communicator in &capture.communicators {
+        let processes = communicator.members.iter();
+        let mut names = processes.filter_map(|m| Some(&capture.processes.get(m.process)?.host));
+        let whole = communicator
+            .nranks
+            .is_some_and(|n| n > 1 && n as usize == communicator.members.len());
+        let first = names.next();
+        let host = first.filter(|first| whole && names.all(|name| name == *first));
+        let Some(host) = host.and_then(|name| hosts.iter().find(|host| host.host == *name)) else {
+            continue;
+        };
+        let topology = &host.topology;
+        let gpu = |member: &tables::communicators::Member| {
+            let process = capture.processes.get(member.process)?;
+            gpu_of(capture, process, member.uid, topology)
+        };
+        let gpus: Option<Vec<usize>> = communicator.members.iter().map(gpu).collect();
+        // NCCL's file does not name GPUs as the job does, but has only those of the communicator.
+        let all: Vec<usize> = (0..topology.devices.len())
+            .filter(|at| topology.devices[*at].is_gpu())
+            .collect();
+        let gpus = gpus.or_else(|| (all.len() == communicator.members.len()).then_some(all));
+        let ceiling = |source, algorithm, gb_per_s, named| {
+            Ceiling::Here(OfCommunicator {
+                communicator: communicator.id.clone(),
+                source,
+                algorithm,
+                gb_per_s,
+                named,
+            })
+        };
+        if let Some(peak) = gpus.and_then(|gpus| peak(topology, &gpus)) {
+            let named = format!("a GPU's links: {}", peak.named);
+            found.push(ceiling(CeilingSource::Link, None, peak.gb_per_s, named));
+        }
+        let graphs = host.graphs.iter().filter_map(GraphBandwidth::of);
+        for graph in graphs.filter(|graph| Some(graph.nranks) == communicator.nranks) {
+            let named = format!("this capture: NCCL's {} graph", graph.algorithm);
+            let algorithm = Some(graph.algorithm);
+            found.push(ceiling(
+                CeilingSource::NcclGraph,
+                algorithm,
+                graph.gb_per_s,
+                named,
+            ));
+        }
+    }
+    found
+}
+
+/// Holds the operations against other ceilings. What was given replaces what the capture says.
 pub fn hold_against(rows: &mut [EfficiencyRow], ceilings: &[Ceiling]) {
     for row in rows {
         for ceiling in ceilings {
@@ -269,5 +384,91 @@ mod tests {
         assert_eq!(shares(&rows[0]), [(given, 0.25), (bench, 0.5)]);
         assert_eq!(shares(&rows[1]), [(given, 0.125)]);
         assert_eq!(rows[0].ceilings[1].named, "bench.json: AllReduce of 1 MiB");
+    }
+
+    /// Two ranks on GPUs of a host with four, of which these are joined by NVLinks, and NCCL's ring.
+    fn capture() -> (Capture, Vec<Host>) {
+        use tables::communicators::Local;
+        use tables::{Node, Process};
+        let mut capture = Capture::default();
+        let uuid = |n: usize| format!("{n:032x}");
+        let facts = (0..4).flat_map(|n| {
+            [
+                (format!("gpu.{n}"), format!("GPU-{} H200", uuid(n))),
+                (format!("device.{n}"), format!("GPU{n}")),
+                (
+                    format!("links.{n}"),
+                    [
+                        "X NV18 SYS SYS",
+                        "NV18 X SYS SYS",
+                        "SYS SYS X SYS",
+                        "SYS SYS SYS X",
+                    ][n]
+                        .to_owned(),
+                ),
+                (format!("nvlinks.{n}"), "18 26562".to_owned()),
+                (format!("pcie.{n}"), "4 8".to_owned()),
+            ]
+        });
+        capture.nodes.push(Node {
+            host: "n1".to_owned(),
+            facts: facts.collect(),
+            ..Node::default()
+        });
+        for rank in 0..4 {
+            capture.processes.push(Process {
+                host: "n1".to_owned(),
+                communicators: vec![Local {
+                    gpu: Some(uuid(rank)),
+                    ..Local::default()
+                }],
+                ..Process::default()
+            });
+        }
+        let members: [&[usize]; 3] = [&[0, 1], &[2, 3], &[1, 2]];
+        for (index, members) in members.iter().enumerate() {
+            let mut of = crate::fixtures::communicator(index, members);
+            of.members.iter_mut().for_each(|member| member.uid = 0);
+            capture.communicators.push(of);
+        }
+        let mut hosts = crate::topology::topologies(&capture);
+        hosts[0].graphs.push(Graph {
+            name: "ring".to_owned(),
+            gb_per_s: Some(20.0),
+            links: None,
+            channels: vec![vec!["GPU0".to_owned(), "GPU1".to_owned()]; 12],
+        });
+        (capture, hosts)
+    }
+
+    #[test]
+    fn a_capture_knows_the_links_of_each_communicator_and_nccl_s_graph() {
+        let (mut capture, hosts) = capture();
+        let known = |capture: &Capture| -> Vec<(CeilingSource, String, f64)> {
+            let ceilings = of_capture(capture, &hosts);
+            let of = |ceiling: Ceiling| match ceiling {
+                Ceiling::Here(of) => (of.source, of.communicator, of.gb_per_s),
+                other => panic!("{other:?}"),
+            };
+            ceilings.into_iter().map(of).collect()
+        };
+        let ids: Vec<String> = capture.communicators.iter().map(|c| c.id.clone()).collect();
+        let (link, graph) = (CeilingSource::Link, CeilingSource::NcclGraph);
+        let (pcie, id) = (16.0 * 128.0 / 130.0, |at: usize| ids[at].clone());
+        assert_eq!(
+            known(&capture),
+            [
+                (link, id(0), 450.0),
+                (graph, id(0), 240.0),
+                (link, id(1), pcie),
+                (graph, id(1), 240.0),
+                (link, id(2), pcie),
+                (graph, id(2), 240.0),
+            ]
+        );
+        // Of ranks on two hosts, and of a rank that is not here, nothing is known.
+        capture.processes[1].host = "n2".to_owned();
+        capture.communicators[1].nranks = Some(3);
+        assert!(known(&capture).is_empty());
     }
 }

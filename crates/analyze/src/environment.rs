@@ -59,9 +59,10 @@ const FACTS: [(&str, FactKind); 12] = [
     ("command", FactKind::Placement),
 ];
 /// Variables that are another in each run.
-const PER_RUN: [&str; 13] = [
+const PER_RUN: [&str; 14] = [
     "NCCLSCOPE_OUT",
     "NCCLSCOPE_NCCL_LOG",
+    "NCCLSCOPE_COSTS",
     "NCCLSCOPE_QUIET",
     "NCCLSCOPE_RUN",
     "NCCLSCOPE_RUN_SOCKET",

@@ -235,6 +235,7 @@ mod tests {
             of: of.clone(),
             bytes: *bytes,
             time_us: *time_us,
+            nccl_us: None,
         };
         rows.iter().map(row).collect()
     }

@@ -2,10 +2,10 @@
 //!
 //! Every rank of a communicator takes part in each of its collectives. So if a rank has an AllReduce that
 //! ended, all ranks of the communicator have made that call and all collectives before it. That holds even
-//! for ranks of which nothing is here. A [`Gatherer`] counts two things for each [`Member`] (a rank of a
-//! communicator that is here): how many collectives it made there, and how many of these all ranks have made
-//! for certain. [`Gatherer::finish`] compares the members of a communicator, and finds how many calls of each
-//! rank are missing at least.
+//! for ranks of which nothing is here. A [`Member`] is a rank of a communicator that is here. A [`Gatherer`]
+//! counts how many collectives each member made there, and how many of these all ranks have made for certain.
+//! [`Gatherer::finish`] compares the members of a communicator, and finds how many calls of each rank are
+//! missing at least.
 //!
 //! What proves a collective to be everybody's:
 //!

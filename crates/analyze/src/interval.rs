@@ -13,8 +13,8 @@
 //! seed and a thousand times the work. And for few blocks its percentiles are too narrow, while those of t
 //! are not.
 //!
-//! What the tests hold it to, on synthetic AR(1) durations: a 95 % interval covers the truth in at least 90 %
-//! of the runs up to a correlation of 0.8 between neighbours (0.9 from 100 operations on).
+//! Tests check it on synthetic AR(1) durations. A 95 % interval must cover the truth in at least 90 % of the
+//! runs, up to a correlation of 0.8 between neighbours (0.9 from 100 operations on).
 //!
 //! Rule: it knows the noise within a run only. What differs from start to start (placement, clocks, other
 //! jobs) shows when two equal runs are compared, and nowhere else.

@@ -21,6 +21,7 @@ pub mod coverage;
 pub mod critical_path;
 pub mod deaths;
 pub mod diff;
+pub mod driver_calls;
 pub mod efficiency;
 pub mod environment;
 pub mod estimate;
@@ -40,6 +41,8 @@ pub mod memory;
 pub mod mismatch;
 pub mod models;
 pub mod moments;
+pub mod mpi;
+mod nccl_costs;
 pub mod network;
 pub mod nodes;
 pub mod notes;
@@ -132,8 +135,12 @@ pub struct Report {
     pub streams: Option<streams::Streams>,
     /// What the sampler saw around the calls: power, energy, CPU time, and what threads did.
     pub nodes: nodes::Nodes,
+    /// Time in MPI; null where no process was seen to call it.
+    pub mpi: Option<mpi::Mpi>,
     /// What recording cost this job; null where no time passed between calls.
     pub cost: Option<cost::Cost>,
+    /// How often the CUDA driver was called, by NCCL and by the program; null where nobody counted.
+    pub driver_calls: Option<driver_calls::DriverCalls>,
     /// Exposed communication, from streams that waited for calls; null where none was seen to wait.
     pub stream_waits: Option<stream_waits::StreamWaits>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
@@ -449,12 +456,15 @@ impl Analysis {
     }
 
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
-    pub fn finish(self, capture: &Capture) -> Report {
-        let operations = self.operations.finish(capture, &self.matcher);
+    pub fn finish(mut self, capture: &Capture) -> Report {
+        let mut operations = self.operations.finish(capture, &self.matcher);
+        let costs = tables::costs::costs(capture.root());
+        nccl_costs::of_operations(&mut operations, capture, &costs);
         let differing = self.mismatch.finish(capture);
         let too_many = self.arrivals.too_many();
         let given = self.given.as_ref();
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
+        let quiet = self.streams.quiet();
         let mut streams = self.streams.finish(capture);
         let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
         let steps = steps::finish(self.steps, capture.processes.len());
@@ -464,7 +474,7 @@ impl Analysis {
         let look = |of: &arrivals::over_time::OverTime, clocks: Option<&clocks::Clocks>| {
             of.waits_by_caller(&mut waits);
             if let Some(streams) = &mut streams {
-                streams::whole_run::scale(streams, of, &exposures);
+                streams::whole_run::scale(streams, of, &exposures, &quiet);
             }
             critical_path = critical_path::find(of, steps.as_ref(), &operations);
             over = gathered.over(clocks);
@@ -517,6 +527,8 @@ impl Analysis {
             timeline.sampled = nodes::curves::curves(capture, timeline, clocks.as_ref(), why_none);
         }
         let memory = memory::of_capture(capture);
+        let mpi = mpi::mpi(capture, steps.as_ref());
+        let driver_calls = driver_calls::of_capture(capture, steps.as_ref());
         let mut report = Report {
             schema: SCHEMA,
             verdict: String::new(),
@@ -540,7 +552,9 @@ impl Analysis {
             steps,
             critical_path,
             nodes,
+            mpi,
             cost: self.cost.finish(),
+            driver_calls,
             stream_waits,
             streams,
             arrivals,
@@ -559,6 +573,8 @@ impl Analysis {
                 .iter()
                 .all(|p| notes::has_stamps(p) && p.fact("timing_because").is_none()),
         };
+        let ceilings = efficiency::of_capture(capture, &report.topologies);
+        efficiency::hold_against(&mut report.efficiency, &ceilings);
         report.notes.extend(callers::notes(&report.callers));
         if too_many {
             report.notes.push(arrivals::TOO_MANY.to_owned());
@@ -575,7 +591,7 @@ impl Analysis {
         let links = topology::findings(&report.topologies, capture);
         report.findings.extend(links);
         report.findings.extend(memory::finding(&report.memory));
-        report.recommendations = recommendations::recommendations(&report, capture);
+        report.recommendations = recommendations::recommendations(&report, capture, &costs);
         report.next = summary::next(&report);
         report.verdict = summary::verdict(&report);
         report

@@ -2,11 +2,12 @@
 //! cost.
 //!
 //! [`of_capture`] takes what NCCL's debug output says ([`setup::memory`]), and finds the communicators of the
-//! capture that it is about. NVML's own figure stands beside it as a check, if the node was sampled.
-//! [`Memory::project`] says what more communicators or more ranks would hold.
+//! capture that it is about. What NCCL itself counts ([`setup::comm_memory`]) stands beside it, and is all
+//! there is without that output. NVML's own figure is a check, if the node was sampled. [`Memory::project`]
+//! says what more communicators or more ranks would hold.
 //!
-//! Rule: figures are what NCCL allocated and said so. It says nothing of frees, so they are never too small
-//! by what was freed. A model is called one and stands beside what was measured.
+//! Rule: figures are what NCCL allocated and said so. Its output says nothing of frees, so they are never too
+//! small by what was freed. A model is called one and stands beside what was measured.
 
 use crate::findings::Finding;
 use crate::spelling::{percent, size};
@@ -25,6 +26,8 @@ const WORTH: f64 = 0.05;
 /// So long before and after the allocations NVML's figures may be from, ns. They are read ten times a second
 /// at best.
 const NVML_FAR_NS: i64 = 1_000_000_000;
+/// NVML confirms a figure that differs by no more than this share.
+const NVML_AGREES: f64 = 0.1;
 
 /// What NCCL holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,20 +66,39 @@ pub struct RankRow {
     pub pid: u32,
     /// CUDA device.
     pub device: Option<u32>,
-    /// GPU memory after its init, bytes.
-    pub init_gpu_bytes: u64,
-    /// All GPU memory, bytes.
+    /// GPU memory after its init, bytes; null if NCCL's output was not recorded.
+    pub init_gpu_bytes: Option<u64>,
+    /// All GPU memory, bytes: by NCCL's output, or else the most that NCCL counted.
     pub gpu_bytes: u64,
+    /// What NCCL itself counts; null if it was not asked.
+    pub counted: Option<Counted>,
     /// Pinned memory of the host, bytes.
     pub pinned_bytes: u64,
     /// Memory in /dev/shm, bytes.
     pub shared_bytes: u64,
     /// By how much the GPU's memory in use grew meanwhile, as NVML has it, bytes: of all processes together.
     pub nvml_bytes: Option<i64>,
+    /// Whether that is within 10 % of `gpu_bytes`; null without it.
+    pub nvml_agrees: Option<bool>,
+    /// Whether it is the first communicator of its process.
+    pub is_first: bool,
     /// What it was allocated for, in the order of time.
     pub steps: Vec<StepRow>,
     /// Connections to other ranks by way and kind.
     pub connections: Vec<ConnectionRow>,
+}
+
+/// GPU memory that NCCL itself counts (`ncclCommMemStats`, 2.29.7 and later), frees included, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// When it was asked for the first time.
+    pub first_gpu_bytes: u64,
+    /// The most.
+    pub most_gpu_bytes: u64,
+    /// When it was asked for the last time.
+    pub last_gpu_bytes: u64,
+    /// What it would give back then if it was suspended.
+    pub suspendable_gpu_bytes: u64,
 }
 
 /// What was allocated for one thing.
@@ -135,12 +157,12 @@ pub struct Projection {
     pub communicators: u32,
     /// Ranks in each.
     pub nranks: u32,
-    /// GPU memory of one after its init, bytes.
-    pub init_gpu_bytes: u64,
+    /// GPU memory of one after its init, bytes; null, as the next two, if only the sum is known.
+    pub init_gpu_bytes: Option<u64>,
     /// GPU memory of one for collectives, bytes.
-    pub collectives_gpu_bytes: u64,
+    pub collectives_gpu_bytes: Option<u64>,
     /// GPU memory of one for sends to and receives from each other rank, bytes.
-    pub pairs_gpu_bytes: u64,
+    pub pairs_gpu_bytes: Option<u64>,
     /// All together, bytes.
     pub gpu_bytes: u64,
     /// Share of the GPU's memory, if that is known.
@@ -153,6 +175,86 @@ struct Of<'a> {
     process: Option<&'a Process>,
     communicator: Option<String>,
     gpu: Option<String>,
+    counted: Option<Counted>,
+}
+
+/// The step of a communicator of which only the sum is known.
+const IN_ALL: &str = "in all";
+
+/// What NCCL counted of one communicator of a process.
+struct Count {
+    comm: u64,
+    rank: u32,
+    nranks: u32,
+    device: Option<u32>,
+    counted: Counted,
+}
+
+/// What NCCL counted, by communicator. A pointer that comes again may be another one's.
+fn counts(process: &Process) -> Vec<Count> {
+    let mut counts: Vec<Count> = Vec::new();
+    for asked in &process.setup.comm_memory {
+        let same = |count: &&mut Count| {
+            let of = (count.comm, count.rank, count.nranks);
+            of == (asked.comm, asked.rank, asked.nranks)
+        };
+        match counts.iter_mut().find(same) {
+            Some(count) => {
+                let counted = &mut count.counted;
+                counted.most_gpu_bytes = counted.most_gpu_bytes.max(asked.total);
+                counted.last_gpu_bytes = asked.total;
+                counted.suspendable_gpu_bytes = asked.suspendable;
+            }
+            None => counts.push(Count {
+                comm: asked.comm,
+                rank: asked.rank,
+                nranks: asked.nranks,
+                device: asked.device,
+                counted: Counted {
+                    first_gpu_bytes: asked.total,
+                    most_gpu_bytes: asked.total,
+                    last_gpu_bytes: asked.total,
+                    suspendable_gpu_bytes: asked.suspendable,
+                },
+            }),
+        }
+    }
+    counts
+}
+
+/// Communicators that NCCL counted, of which its output says nothing: an init without steps for each.
+fn counted_only(process: &Process) -> Vec<(Init, Counted)> {
+    let said = |count: &Count| {
+        let mut inits = process.setup.inits.iter();
+        inits.any(|init| is_of(init, count))
+    };
+    let init = |count: Count| {
+        let mut init = Init {
+            host: process.host.clone(),
+            pid: process.pid,
+            device: count.device,
+            rank: count.rank,
+            nranks: count.nranks,
+            comm: Some(count.comm),
+            ..Init::default()
+        };
+        init.memory.steps.push(setup::memory::Step {
+            name: IN_ALL.to_owned(),
+            sizes: Sizes {
+                gpu: count.counted.most_gpu_bytes,
+                ..Sizes::default()
+            },
+        });
+        (init, count.counted)
+    };
+    let counts = counts(process).into_iter();
+    counts.filter(|count| !said(count)).map(init).collect()
+}
+
+/// Whether an init is that of a communicator that NCCL counted.
+fn is_of(init: &Init, count: &Count) -> bool {
+    let said = !init.memory.steps.is_empty();
+    said && (init.comm, init.rank, init.nranks) == (Some(count.comm), count.rank, count.nranks)
 }
 
 /// The communicators on a GPU, and its memory in all.
@@ -166,20 +268,29 @@ struct Held<'a> {
 pub fn of_capture(capture: &Capture) -> Memory {
     let mut all = Vec::new();
     let mut unowned = Sizes::default();
+    let counted: Vec<Vec<(Init, Counted)>> = capture.processes.iter().map(counted_only).collect();
     for (index, process) in capture.processes.iter().enumerate() {
         let locals = locals(process);
-        process.setup.unowned.values().for_each(|s| unowned.add(*s));
-        for (init, local) in process.setup.inits.iter().zip(locals) {
-            let uid = local.map(|local| local.uid);
-            let of = capture.communicators.iter().find(|communicator| {
-                let mut members = communicator.members.iter();
-                members.any(|m| m.process == index && Some(m.uid) == uid)
-            });
+        let counts = counts(process);
+        for (init, counted) in &counted[index] {
+            let local = only_local(process, init);
             all.push(Of {
                 init,
                 process: Some(process),
-                communicator: of.map(|of| of.id.clone()),
+                communicator: local.and_then(|local| id(capture, index, local)),
                 gpu: local.and_then(|local| local.gpu.clone()),
+                counted: Some(*counted),
+            });
+        }
+        process.setup.unowned.values().for_each(|s| unowned.add(*s));
+        for (init, local) in process.setup.inits.iter().zip(locals) {
+            let counted = counts.iter().find(|count| is_of(init, count));
+            all.push(Of {
+                init,
+                process: Some(process),
+                communicator: local.and_then(|local| id(capture, index, local)),
+                gpu: local.and_then(|local| local.gpu.clone()),
+                counted: counted.map(|count| count.counted),
             });
         }
     }
@@ -188,6 +299,24 @@ pub fn of_capture(capture: &Capture) -> Memory {
         memory.notes.push(why_none(capture).to_owned());
     }
     memory
+}
+
+/// The id of a process's communicator in the capture.
+fn id(capture: &Capture, process: usize, local: &Local) -> Option<String> {
+    let of = capture.communicators.iter().find(|communicator| {
+        let mut members = communicator.members.iter();
+        members.any(|m| m.process == process && m.uid == local.uid)
+    });
+    of.map(|of| of.id.clone())
+}
+
+/// The process's own view of a communicator that NCCL counted, if only one fits.
+fn only_local<'a>(process: &'a Process, init: &Init) -> Option<&'a Local> {
+    let fits = |local: &&Local| {
+        local.nranks == init.nranks && local.rank.is_none_or(|rank| rank == init.rank)
+    };
+    let mut fitting = process.communicators.iter().filter(fits);
+    fitting.next().filter(|_| fitting.next().is_none())
 }
 
 /// The memory that lines of NCCL's debug output tell of.
@@ -200,6 +329,7 @@ pub fn of_inits(inits: &[Init], unowned: Sizes) -> Memory {
             process: None,
             communicator: id(init),
             gpu: None,
+            counted: None,
         })
         .collect();
     memory(&all, &[], unowned)
@@ -270,13 +400,23 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
         .collect();
     gpus.sort_by_key(|gpu| std::cmp::Reverse(gpu.gpu_bytes));
     let mut notes = Vec::new();
-    if !communicators.is_empty() {
+    let rows = || communicators.iter().flat_map(|row| &row.ranks);
+    if rows().any(|rank| rank.init_gpu_bytes.is_none()) {
+        notes.push(
+            "NCCL was asked for what it counts (`ncclCommMemStats`), and that is all that is known of some \
+             communicators. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records what they allocate it for, and \
+             memory of the host."
+                .to_owned(),
+        );
+    }
+    if rows().any(|rank| rank.init_gpu_bytes.is_some()) {
         notes.push(
             "NCCL says what it allocates, and nothing of frees, so these figures may be too large by what it \
              freed. They have GPU memory of kernels and of user buffers in none of them."
                 .to_owned(),
         );
     }
+    notes.extend(nvml_note(&communicators));
     if unowned != Sizes::default() {
         notes.push(format!(
             "NCCL allocated {} of GPU memory, {} pinned and {} in /dev/shm for communicators that its output \
@@ -293,6 +433,41 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
         projection: None,
         notes,
     }
+}
+
+/// How far NVML confirms the figures.
+fn nvml_note(communicators: &[CommunicatorRow]) -> Option<String> {
+    let rows = || communicators.iter().flat_map(|row| &row.ranks);
+    let known = rows().filter(|rank| rank.nvml_agrees.is_some()).count();
+    let agree = rows().filter(|rank| rank.nvml_agrees == Some(true)).count();
+    if known == 0 {
+        return None;
+    }
+    let mut note =
+        format!("NVML's change agrees within 10 % for {agree} of {known} ranks of communicators.");
+    let more = |is_first: bool| {
+        let mut more: Vec<i64> = rows()
+            .filter(|rank| rank.is_first == is_first && rank.nvml_agrees == Some(false))
+            .filter_map(|rank| Some(rank.nvml_bytes? - i64::try_from(rank.gpu_bytes).ok()?))
+            .filter(|more| *more > 0)
+            .collect();
+        more.sort_unstable();
+        more.get(more.len() / 2)
+            .map(|more| size(more.unsigned_abs()))
+    };
+    if let Some(more) = more(true) {
+        note += &format!(
+            " For the first communicator of a process it is {more} more (median): CUDA loads NCCL's kernels \
+             then."
+        );
+    }
+    if let Some(more) = more(false) {
+        note += &format!(" For others it is {more} more (median).");
+    }
+    if agree < known {
+        note += " What the program itself allocated meanwhile is in it, too.";
+    }
+    Some(note)
 }
 
 /// How many of these communicators were there at once when they held most, and how much that was. Without
@@ -328,8 +503,8 @@ fn why_none(capture: &Capture) -> &'static str {
              and ALLOC."
         }
         false => {
-            "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it \
-             (docs/guides/memory.md)."
+            "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; \
+             from NCCL 2.29.7 on, its sum is recorded by default (docs/guides/memory.md)."
         }
     }
 }
@@ -356,6 +531,7 @@ fn gpu<'a>(of: &Of, nodes: &'a [Node]) -> Option<(&'a Node, String, Option<u64>)
 fn row(of: &Of, all: &[Of], nodes: &[Node]) -> RankRow {
     let (init, memory) = (of.init, &of.init.memory);
     let total = memory.total();
+    let nvml_bytes = nvml(of, nodes);
     RankRow {
         rank: init.rank,
         host: of
@@ -364,11 +540,17 @@ fn row(of: &Of, all: &[Of], nodes: &[Node]) -> RankRow {
             .clone(),
         pid: init.pid,
         device: init.device,
-        init_gpu_bytes: memory.step("init").gpu,
+        init_gpu_bytes: (!is_sum_only(init)).then(|| memory.step("init").gpu),
         gpu_bytes: total.gpu,
+        counted: of.counted,
         pinned_bytes: total.pinned,
         shared_bytes: total.shared,
-        nvml_bytes: nvml(of, nodes),
+        nvml_bytes,
+        nvml_agrees: nvml_bytes.map(|nvml| {
+            let apart = nvml.abs_diff(i64::try_from(total.gpu).unwrap_or(i64::MAX));
+            apart as f64 <= NVML_AGREES * total.gpu as f64
+        }),
+        is_first: is_first(of, all),
         steps: memory
             .steps
             .iter()
@@ -381,6 +563,26 @@ fn row(of: &Of, all: &[Of], nodes: &[Node]) -> RankRow {
             .collect(),
         connections: connections(of, all),
     }
+}
+
+/// Whether its process made no communicator before, as far as is known.
+fn is_first(of: &Of, all: &[Of]) -> bool {
+    let process = |of: &Of| (of.init.host.clone(), of.init.pid);
+    let begun = |of: &Of| {
+        of.init
+            .memory
+            .between_s
+            .map_or(f64::MAX, |(first, _)| first)
+    };
+    let others = all
+        .iter()
+        .filter(|other| !std::ptr::eq(other.init, of.init) && process(other) == process(of));
+    others.into_iter().all(|other| begun(of) < begun(other))
+}
+
+/// Whether only NCCL's count is known.
+fn is_sum_only(init: &Init) -> bool {
+    init.memory.steps.iter().any(|step| step.name == IN_ALL)
 }
 
 /// By how much the GPU's memory in use grew between the first and the last allocation.
@@ -483,27 +685,39 @@ impl Memory {
         else {
             return;
         };
+        let nranks = nranks.unwrap_or(row.nranks);
+        let total = self.gpus.iter().find_map(|gpu| gpu.total_bytes);
+        let projection = |parts: Option<[u64; 3]>, one: u64| {
+            let gpu_bytes = one.saturating_mul(u64::from(communicators));
+            Projection {
+                communicators,
+                nranks,
+                init_gpu_bytes: parts.map(|parts| parts[0]),
+                collectives_gpu_bytes: parts.map(|parts| parts[1]),
+                pairs_gpu_bytes: parts.map(|parts| parts[2]),
+                gpu_bytes,
+                share: total.map(|total| gpu_bytes as f64 / total as f64),
+            }
+        };
+        let Some(init) = rank.init_gpu_bytes else {
+            // What more ranks would need is in no sum.
+            if nranks == row.nranks {
+                self.projection = Some(projection(None, rank.gpu_bytes));
+            } else {
+                let why = "What more ranks would take can't be said: it is not known what the memory was \
+                           allocated for. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records that.";
+                self.notes.push(why.to_owned());
+            }
+            return;
+        };
         let pairs: u64 = steps(rank, |name| name == PAIRS);
         let of_pairs = rank.connections.iter().filter(|c| c.used_for == PAIRS);
         let peers = of_pairs.map(|c| u64::from(c.peers)).sum::<u64>().max(1);
-        let nranks = nranks.unwrap_or(row.nranks);
         let pairs_gpu_bytes = (pairs / peers).saturating_mul(u64::from(nranks.saturating_sub(1)));
         let collectives_gpu_bytes = steps(rank, |name| name != PAIRS && name != "init");
-        let one = rank
-            .init_gpu_bytes
-            .saturating_add(collectives_gpu_bytes)
-            .saturating_add(pairs_gpu_bytes);
-        let gpu_bytes = one.saturating_mul(u64::from(communicators));
-        let total = self.gpus.iter().find_map(|gpu| gpu.total_bytes);
-        self.projection = Some(Projection {
-            communicators,
-            nranks,
-            init_gpu_bytes: rank.init_gpu_bytes,
-            collectives_gpu_bytes,
-            pairs_gpu_bytes,
-            gpu_bytes,
-            share: total.map(|total| gpu_bytes as f64 / total as f64),
-        });
+        let parts = [init, collectives_gpu_bytes, pairs_gpu_bytes];
+        let one = parts.iter().copied().fold(0, u64::saturating_add);
+        self.projection = Some(projection(Some(parts), one));
     }
 }
 
@@ -537,12 +751,18 @@ pub fn finding(memory: &Memory) -> Option<Finding> {
         wall_interval_us: None,
         wall_at_most_us: None,
         when_us: None,
-        evidence: format!(
-            "NCCL's own output sums up to that; frees are not seen. The largest communicator takes {} after \
-             its init and {} in all.",
-            size(first.init_gpu_bytes),
-            size(first.gpu_bytes)
-        ),
+        evidence: match first.init_gpu_bytes {
+            Some(init) => format!(
+                "NCCL's own output sums up to that; frees are not seen. The largest communicator takes {} \
+                 after its init and {} in all.",
+                size(init),
+                size(first.gpu_bytes)
+            ),
+            None => format!(
+                "NCCL itself counts that. The largest communicator takes {} in all.",
+                size(first.gpu_bytes)
+            ),
+        },
         advice: "Make fewer communicators, or split them with `splitShare`, which shares their buffers. \
                  NCCL_MAX_NCHANNELS and NCCL_BUFFSIZE make each smaller, and may cost bandwidth. `ncclscope \
                  memory` says which communicator takes what."
@@ -582,7 +802,7 @@ mod tests {
             assert_eq!(modelled, [288 * MIB, 384 * MIB]);
             assert_eq!(
                 rank.gpu_bytes,
-                rank.init_gpu_bytes + modelled.iter().sum::<u64>()
+                rank.init_gpu_bytes.unwrap_or(0) + modelled.iter().sum::<u64>()
             );
         }
     }
@@ -593,7 +813,7 @@ mod tests {
         memory.project(3, Some(5));
         let projection = memory.projection.expect("a projection");
         // 32 channels to each of four others.
-        assert_eq!(projection.pairs_gpu_bytes, 4 * 384 * MIB);
+        assert_eq!(projection.pairs_gpu_bytes, Some(4 * 384 * MIB));
         assert_eq!(projection.gpu_bytes, 3 * (196 + 288 + 4 * 384) * MIB);
     }
 
@@ -660,6 +880,102 @@ mod tests {
             "{LOG}[100.290000] n1:7:7 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Destroy COMPLETE\n"
         );
         assert_eq!(nvml(&gone, &used), None);
+    }
+
+    #[test]
+    fn nvml_confirms_or_says_by_how_much_more() {
+        let note = |used: &[u64]| {
+            let memory = of_capture(&capture(LOG, 1, used));
+            let rank = &memory.communicators[0].ranks[0];
+            assert!(rank.is_first);
+            let mut notes = memory.notes.iter();
+            let note = notes.find(|note| note.starts_with("NVML's change"));
+            (rank.nvml_agrees, note.cloned())
+        };
+        let (agrees, said) = note(&[500, 500, 500, 7000, 7000]);
+        assert_eq!(agrees, Some(true));
+        assert_eq!(
+            said.as_deref()
+                .map(|note| note.ends_with("for 1 of 1 ranks of communicators.")),
+            Some(true)
+        );
+        let (agrees, said) = note(&[500, 500, 500, 7500, 7500]);
+        assert_eq!(agrees, Some(false));
+        let said = said.expect("a note");
+        assert!(
+            said.contains("it is 1000 MiB more (median): CUDA loads NCCL's kernels"),
+            "{said}"
+        );
+        assert_eq!(note(&[500]), (None, None));
+    }
+
+    fn asked(comm: u64, at_s: i64, total: u64) -> setup::comm_memory::CommMemory {
+        setup::comm_memory::CommMemory {
+            at_ns: at_s * 1_000_000_000,
+            comm,
+            nranks: 2,
+            device: Some(0),
+            total: total * MIB,
+            suspendable: MIB,
+            ..setup::comm_memory::CommMemory::default()
+        }
+    }
+
+    #[test]
+    fn what_nccl_counts_stands_beside_what_its_output_says() {
+        let mut capture = capture(LOG, 1 << 40, &[]);
+        let setup = &mut capture.processes[0].setup;
+        setup.comm_memory = vec![asked(1, 101, 200), asked(1, 102, 6000), asked(1, 103, 5900)];
+        let memory = of_capture(&capture);
+        let [row] = memory.communicators.as_slice() else {
+            panic!("{memory:?}");
+        };
+        let counted = row.ranks[0].counted.expect("counted");
+        assert_eq!(counted.first_gpu_bytes, 200 * MIB);
+        assert_eq!(
+            (counted.most_gpu_bytes, counted.last_gpu_bytes),
+            (6000 * MIB, 5900 * MIB)
+        );
+        assert_eq!((row.ranks.len(), row.ranks[0].gpu_bytes), (1, 6000 * MIB));
+        assert_eq!(row.ranks[0].init_gpu_bytes, Some(6000 * MIB));
+    }
+
+    #[test]
+    fn without_nccl_s_output_its_count_is_the_figure() {
+        let mut counted = capture("", 100_000 * MIB, &[]);
+        counted.processes[0].setup.comm_memory = vec![asked(1, 101, 6000)];
+        let mut memory = of_capture(&counted);
+        let row = &memory.communicators[0].ranks[0];
+        assert_eq!((row.init_gpu_bytes, row.gpu_bytes), (None, 6000 * MIB));
+        assert_eq!(memory.gpus[0].share, Some(0.06));
+        let found = finding(&memory).expect("6 % are a finding");
+        assert!(found.evidence.starts_with("NCCL itself counts that."));
+        memory.project(3, None);
+        assert_eq!(
+            memory.projection.as_ref().map(|p| p.gpu_bytes),
+            Some(3 * 6000 * MIB)
+        );
+        memory.projection = None;
+        memory.project(3, Some(8));
+        assert_eq!(memory.projection, None);
+        // Two communicators that look alike are not told apart by the capture's ids.
+        let local = counted.processes[0].communicators[0].clone();
+        counted.processes[0]
+            .communicators
+            .push(Local { uid: 2, ..local });
+        counted.processes[0]
+            .setup
+            .comm_memory
+            .push(asked(2, 102, 1000));
+        let memory = of_capture(&counted);
+        assert_eq!(memory.communicators.len(), 1);
+        assert_eq!(
+            (
+                memory.communicators[0].communicator.as_ref(),
+                memory.communicators[0].ranks.len()
+            ),
+            (None, 2)
+        );
     }
 
     #[test]

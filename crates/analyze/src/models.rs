@@ -59,7 +59,12 @@ pub struct Measurement {
     pub bytes: u64,
     /// How long the operation took: that of the median operation's shortest rank, or a benchmark's mean.
     pub time_us: f64,
+    /// How long NCCL itself expected it to take, if that was recorded.
+    pub nccl_us: Option<f64>,
 }
+
+/// Bytes, measured time and NCCL's own estimate, µs.
+type Point = (u64, f64, Option<f64>);
 
 /// How often α and β are paid.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,6 +126,8 @@ pub struct Sampled {
     pub time_us: f64,
     /// By the model.
     pub model_us: f64,
+    /// What NCCL itself expected; null if that was not recorded.
+    pub nccl_us: Option<f64>,
     /// What the measurement is above the model, as a share of the model.
     pub residual_share: f64,
     /// `latency` below the size at which half of the bandwidth is reached, `bandwidth` from there on.
@@ -258,15 +265,15 @@ pub struct Prediction {
 }
 
 impl CostModel {
-    fn new(of: Subject, mut points: Vec<(u64, f64)>) -> Option<CostModel> {
-        points.retain(|(_, us)| us.is_finite() && *us > 0.0);
+    fn new(of: Subject, mut points: Vec<Point>) -> Option<CostModel> {
+        points.retain(|(_, us, _)| us.is_finite() && *us > 0.0);
         points.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let mut sizes: Vec<u64> = points.iter().map(|(bytes, _)| *bytes).collect();
+        let mut sizes: Vec<u64> = points.iter().map(|(bytes, ..)| *bytes).collect();
         sizes.dedup();
         if sizes.len() < LEAST_SIZES {
             return None;
         }
-        let floats: Vec<(f64, f64)> = points.iter().map(|(b, us)| (*b as f64, *us)).collect();
+        let floats: Vec<(f64, f64)> = points.iter().map(|(b, us, _)| (*b as f64, *us)).collect();
         let line = Line::fit(&floats);
         let formula = Formula::of(&of.function, of.algorithm.as_deref(), of.nranks, of.nnodes);
         let interval = |value: f64, variance: f64| {
@@ -285,12 +292,13 @@ impl CostModel {
         };
         let samples: Vec<Sampled> = points
             .iter()
-            .map(|(bytes, time_us)| {
+            .map(|(bytes, time_us, nccl_us)| {
                 let model_us = line.at(*bytes as f64);
                 Sampled {
                     bytes: *bytes,
                     time_us: *time_us,
                     model_us,
+                    nccl_us: *nccl_us,
                     residual_share: time_us / model_us - 1.0,
                     regime: regime(*bytes),
                 }
@@ -397,12 +405,13 @@ impl CostModel {
 /// The models of measurements, each of one subject. Where a protocol was measured at too few sizes, there is
 /// one of all protocols together.
 pub fn fit(measured: &[Measurement]) -> Vec<CostModel> {
-    let mut by: BTreeMap<&Subject, Vec<(u64, f64)>> = BTreeMap::new();
+    let mut by: BTreeMap<&Subject, Vec<Point>> = BTreeMap::new();
     for of in measured {
-        by.entry(&of.of).or_default().push((of.bytes, of.time_us));
+        let point = (of.bytes, of.time_us, of.nccl_us);
+        by.entry(&of.of).or_default().push(point);
     }
     let mut models = Vec::new();
-    let mut together: BTreeMap<Subject, (Vec<(u64, f64)>, bool)> = BTreeMap::new();
+    let mut together: BTreeMap<Subject, (Vec<Point>, bool)> = BTreeMap::new();
     for (of, points) in by {
         let model = CostModel::new(of.clone(), points.clone());
         let of = Subject {
@@ -448,6 +457,7 @@ pub fn of_operations(
             },
             bytes: operation.bytes?,
             time_us: time?.p50?,
+            nccl_us: operation.nccl_us,
         })
     };
     operations.iter().filter_map(one).collect()
@@ -501,6 +511,7 @@ mod tests {
                 bytes,
                 time_us: (formula.steps * alpha + formula.volume * bytes as f64 / rate / 1e3)
                     * (1.0 + n * noise),
+                nccl_us: None,
             })
             .collect()
     }
@@ -575,6 +586,7 @@ mod tests {
                 of: of.clone(),
                 bytes,
                 time_us: *time_us,
+                nccl_us: None,
             })
             .collect();
         let model = &fit(&measured)[0];

@@ -1,8 +1,8 @@
 //! What the node sampler saw around the calls: power and energy, and what the hosts did.
 //!
 //! [`nodes`] makes a [`Nodes`] of a capture's samples. [`energy`] has the job's energy by phase and by what
-//! the time was spent on, [`curves`] the figures over time, [`threads`] what the threads that call NCCL did,
-//! [`jitter`] what they did in calls that took long.
+//! the time was spent on, and [`curves`] the figures over time. [`threads`] says what the threads that call
+//! NCCL did, and [`jitter`] what they did in calls that took long.
 //!
 //! Rule: without a sampler or without NVML, figures are null, and a sentence says why. Energy is what the
 //! GPU's own counter says; the power, integrated over time, stands beside it as a check.

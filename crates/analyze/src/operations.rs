@@ -68,8 +68,11 @@ pub struct Operation {
     /// GPU time of the shortest rank of each of these.
     pub shortest_us: Option<Statistics>,
     /// The blind spot of a tool that sees host calls only: which share of a call's GPU time lies beyond the
-    /// time that its host call takes, 0 to 1. The median call's.
+    /// time that its host call takes, 0 to 1. Of the median host time and the median GPU time, both by
+    /// nearest rank.
     pub blind_share: Option<f64>,
+    /// What NCCL itself expected one to take by this algorithm and protocol; null if that was not recorded.
+    pub nccl_us: Option<f64>,
     /// Bytes by the median of `shortest_us`.
     pub algbw_gb_per_s: Option<f64>,
     /// `algbw_gb_per_s` by nccl-tests' factor.
@@ -149,8 +152,6 @@ struct Gathered {
     in_windows: u64,
     gpu: Sample,
     host: Sample,
-    /// What the host call takes of each call's GPU time, in millionths.
-    visible: Sample,
     untimed: ByCause,
 }
 
@@ -205,9 +206,6 @@ impl Gatherer {
                     row.gpu.push(ns);
                     if row.events {
                         row.stretches.push(ns);
-                    }
-                    if let Some(host) = execution.host().filter(|_| ns > 0) {
-                        row.visible.push(millionths(host, ns));
                     }
                 }
             }
@@ -397,7 +395,6 @@ impl Gathered {
         self.stretches.merge(other.stretches);
         self.gpu.merge(other.gpu);
         self.host.merge(other.host);
-        self.visible.merge(other.visible);
     }
 
     /// `shortest` and `means` are of the operations with a time on every rank.
@@ -414,7 +411,10 @@ impl Gathered {
             shortest: shortest.histogram(),
             host: self.host.histogram(),
         };
-        let time_us = self.gpu.statistics();
+        let (time_us, gpu_typical) = self.gpu.with_typical().unzip();
+        let (host_us, host_typical) = self.host.with_typical().unzip();
+        let blind = |host: f64, gpu: f64| (gpu > 0.0).then(|| f64::max(1.0 - host / gpu, 0.0));
+        let typical = host_typical.flatten().zip(gpu_typical.flatten());
         let shortest_us = shortest.statistics();
         let bandwidth = |time: &Option<Statistics>| {
             let (function, bytes) = (function.as_deref()?, key.bytes?);
@@ -455,14 +455,11 @@ impl Gathered {
                 false => "stamps",
             }),
             sampled,
-            host_us: self.host.statistics(),
+            host_us,
             matched: shortest_us.map_or(0, |s| s.n),
             shortest_us,
-            blind_share: self
-                .visible
-                .statistics()
-                // A sample counts in thousandths.
-                .and_then(|visible| Some(1.0 - visible.p50? / 1e3)),
+            blind_share: typical.and_then(|(host, gpu)| blind(host, gpu)),
+            nccl_us: None,
             algbw_gb_per_s: of_operation.algbw_gb_per_s,
             busbw_gb_per_s: of_operation.busbw_gb_per_s,
             call_busbw_gb_per_s: of_call.busbw_gb_per_s,
@@ -478,13 +475,6 @@ impl Gathered {
             histograms,
         }
     }
-}
-
-/// `part` of `whole`, in millionths: all of them where the part is larger.
-fn millionths(part: u64, whole: u64) -> u64 {
-    const ALL: u64 = 1_000_000;
-    let share = u128::from(part) * u128::from(ALL) / u128::from(whole);
-    u64::try_from(share).map_or(ALL, |share| share.min(ALL))
 }
 
 /// Whether the first CUDA event came while the call was being launched: the stream had nothing else to do,

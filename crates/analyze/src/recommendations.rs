@@ -11,6 +11,7 @@
 use crate::findings::Finding;
 use crate::Report;
 use serde::Serialize;
+use tables::costs::Cost;
 use tables::Capture;
 
 mod calls;
@@ -67,12 +68,14 @@ pub struct Recommendation {
     pub status: &'static str,
 }
 
-/// All of a report, first what makes results doubtful, then the largest gain first.
-pub fn recommendations(report: &Report, capture: &Capture) -> Vec<Recommendation> {
+/// All of a report, first what makes results doubtful, then the largest gain first. `costs` are NCCL's own
+/// estimates, as far as they were recorded.
+pub fn recommendations(report: &Report, capture: &Capture, costs: &[Cost]) -> Vec<Recommendation> {
     let mut all: Vec<Recommendation> = report.findings.iter().map(of_finding).collect();
     all.extend(calls::recommendations(report));
     all.extend(start_up::recommendation(report));
     all.extend(settings::recommendations(report, capture));
+    all.extend(calls::unregistered(costs));
     // Several findings may have one way out.
     let mut known: Vec<(&str, String)> = Vec::new();
     all.retain(|of| {
@@ -92,6 +95,23 @@ pub fn recommendations(report: &Report, capture: &Capture) -> Vec<Recommendation
             .then(most(b).total_cmp(&most(a)))
     });
     all
+}
+
+/// Something to change that costs and risks little, of which the gain is not known.
+fn advice(rule: &'static str, subject: &str, action: String, evidence: String) -> Recommendation {
+    Recommendation {
+        rule,
+        subject: subject.to_owned(),
+        action,
+        evidence,
+        gain_us: None,
+        gain_interval_us: None,
+        gain_at_most_us: None,
+        gain_source: None,
+        effort: Level::Low,
+        risk: Level::Low,
+        status: "open",
+    }
 }
 
 fn of_finding(finding: &Finding) -> Recommendation {

@@ -4,8 +4,8 @@
 //! for plots, as a [`Histogram`].
 //!
 //! Rule: a percentile is a value that was observed (nearest rank), or the middle of the histogram bucket that
-//! holds it. The median of an even number of values is the mean of the two in the middle. p99 of fewer than
-//! 100 durations would be the largest, so it is not given.
+//! holds it. The median of an even number of values is the mean of the two in the middle. With fewer than 100
+//! durations, p99 would be the largest, so it is not given.
 //!
 //! Source: nearest rank is definition 1 of R. J. Hyndman and Y. Fan, "Sample quantiles in statistical
 //! packages", The American Statistician 50(4), 1996.
@@ -254,6 +254,12 @@ impl Sample {
 
     /// The statistics; `None` without a duration.
     pub fn statistics(self) -> Option<Statistics> {
+        Some(self.with_typical()?.0)
+    }
+
+    /// The statistics, and the median by nearest rank in µs: of an even number the lower of the two in the
+    /// middle, so that it is one of the durations.
+    pub fn with_typical(self) -> Option<(Statistics, Option<f64>)> {
         let count = self.count();
         if count == 0 {
             return None;
@@ -263,8 +269,8 @@ impl Sample {
         let counted: u128 = counted.map(|(v, n)| u128::from(*v) * u128::from(*n)).sum();
         let wide: u128 = self.wide.iter().map(|v| u128::from(*v)).sum();
         let sum = narrow + counted + wide + u128::from(self.summed.1);
-        let [min, p50, p95, p99, max] = self.ranks(count);
-        Some(Statistics {
+        let [min, lower, p50, p95, p99, max] = self.ranks(count);
+        let statistics = Statistics {
             n: count,
             sum: sum as f64 / 1e3,
             mean: sum as f64 / 1e3 / count as f64,
@@ -273,11 +279,12 @@ impl Sample {
             p95,
             p99: p99.filter(|_| count >= P99_FROM),
             max,
-        })
+        };
+        Some((statistics, lower))
     }
 
-    /// Shortest, 50th, 95th, 99th percentile and longest, in µs.
-    fn ranks(mut self, count: u64) -> [Option<f64>; 5] {
+    /// Shortest, 50th percentile by nearest rank, median, 95th, 99th percentile and longest, in µs.
+    fn ranks(mut self, count: u64) -> [Option<f64>; 6] {
         let us = |ns: u64| ns as f64 / 1e3;
         let percents = [50, 95, 99];
         let rank = |percent| rank(percent, count);
@@ -301,6 +308,7 @@ impl Sample {
             let found = found.map(us);
             return [
                 ends[0],
+                Some(found[0]),
                 Some(median),
                 Some(found[2]),
                 Some(found[3]),
@@ -345,6 +353,7 @@ impl Sample {
         let (p95, p99) = (p95.map(us), p99.map(us));
         [
             extremes.map(|(min, _)| us(min)),
+            lower.map(us),
             p50,
             p95,
             p99,

@@ -380,6 +380,13 @@ pub(crate) struct Exposure {
     pub(crate) exposed: Vec<intervals::Span>,
 }
 
+/// Which part of its calls a process made in quiet spells, in which no CUDA events were recorded.
+pub(crate) struct Quiet {
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) share: f64,
+}
+
 /// One GPU.
 pub(crate) struct Lane {
     rank: Option<u32>,
@@ -409,6 +416,7 @@ pub(crate) struct Lane {
 #[derive(Default)]
 pub struct Gatherer {
     lanes: Vec<Lane>,
+    quiet: Vec<Quiet>,
     yielded: u64,
     without: BTreeMap<&'static str, u64>,
 }
@@ -417,6 +425,9 @@ pub struct Gatherer {
 #[derive(Default)]
 pub struct Calls {
     spans: Vec<(i64, i64)>,
+    /// How many were launched in each window and quiet spell, and in all.
+    by_span: Vec<u64>,
+    made: u64,
     /// By window: device, call.
     calls: Vec<Vec<(u32, Launched)>>,
     /// When windows of any process show what runs.
@@ -439,6 +450,8 @@ impl Calls {
             .map(|w| (w.open, w.closing))
             .collect();
         Calls {
+            by_span: vec![0; spans.len()],
+            made: 0,
             calls: vec![Vec::new(); spans.len()],
             host: host::InCalls::new(&spans),
             spans,
@@ -466,6 +479,10 @@ impl Calls {
         let window = (self.spans.get(window))
             .filter(|span| span.0 <= at)
             .map(|_| window);
+        self.made += 1;
+        if let Some(window) = window {
+            self.by_span[window] += 1;
+        }
         self.host
             .add((call.api_ns, call.launch_start_ns), window, &self.spans);
         let device = devices[execution.place];
@@ -544,6 +561,14 @@ impl Gatherer {
         let mut in_graphs = Vec::new();
         let windows = &process.windows;
         self.yielded += windows.yielded;
+        let quiet = calls.by_span.iter().zip(&windows.list);
+        let quiet = quiet.filter(|(_, window)| window.is_quiet());
+        let quiet: u64 = quiet.map(|(calls, _)| calls).sum();
+        self.quiet.push(Quiet {
+            host: process.host.clone(),
+            pid: process.pid,
+            share: quiet as f64 / calls.made.max(1) as f64,
+        });
         if let Some(cause) = windows.off.and_then(cause) {
             *self.without.entry(cause).or_default() += 1;
         }
@@ -603,6 +628,7 @@ impl Gatherer {
     /// Takes in what was gathered from the processes that follow.
     pub fn merge(&mut self, later: Gatherer) {
         self.lanes.extend(later.lanes);
+        self.quiet.extend(later.quiet);
         self.yielded += later.yielded;
         for (cause, n) in later.without {
             *self.without.entry(cause).or_default() += n;
@@ -628,6 +654,11 @@ impl Gatherer {
             }
         };
         windows.map(exposure).collect()
+    }
+
+    /// Which part of their calls processes made in quiet spells.
+    pub(crate) fn quiet(&mut self) -> Vec<Quiet> {
+        std::mem::take(&mut self.quiet)
     }
 
     /// Why there are no windows, in words; nothing if there are some.

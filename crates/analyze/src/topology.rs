@@ -67,23 +67,47 @@ pub fn topologies(capture: &Capture) -> Vec<Host> {
     all.into_iter().map(host).collect()
 }
 
+/// The place in the topology of the GPU that a process uses on one of its communicators. GPUs come first
+/// there, in the order of NVML.
+pub(crate) fn gpu_of(
+    capture: &Capture,
+    process: &Process,
+    uid: u32,
+    topology: &Topology,
+) -> Option<usize> {
+    let plain = |uuid: &str| {
+        uuid.trim_start_matches("GPU-")
+            .replace('-', "")
+            .to_lowercase()
+    };
+    let node = capture
+        .nodes
+        .iter()
+        .find(|node| node.host == process.host)?;
+    let local = process
+        .communicators
+        .iter()
+        .find(|local| local.uid == uid)?;
+    let used = plain(local.gpu.as_deref()?);
+    let index = node.gpus().position(|(uuid, _)| plain(uuid) == used)?;
+    topology
+        .devices
+        .get(index)
+        .filter(|device| device.is_gpu())?;
+    Some(index)
+}
+
 /// Processes that may run on no CPU that is beside their GPU.
 fn far_cpus(capture: &Capture, host: &str, topology: &Topology) -> Vec<Remark> {
     let of = |process: &Process| {
-        let node = capture.nodes.iter().find(|node| node.host == host)?;
         let allowed = process.setup.cpus.as_deref()?;
-        let plain = |uuid: &str| {
-            uuid.trim_start_matches("GPU-")
-                .replace('-', "")
-                .to_lowercase()
-        };
-        let mut used = process
+        let first = process
             .communicators
             .iter()
-            .filter_map(|local| local.gpu.as_deref());
-        let used = plain(used.next()?);
-        let index = node.gpus().position(|(uuid, _)| plain(uuid) == used)?;
-        let device = topology.devices.get(index)?;
+            .find(|local| local.gpu.is_some())?;
+        let device = topology
+            .devices
+            .get(gpu_of(capture, process, first.uid, topology)?)?;
         let beside = device.cpus.as_deref()?;
         let is_apart = cpus(allowed)?.is_disjoint(&cpus(beside)?);
         let who = process.rank.map_or_else(

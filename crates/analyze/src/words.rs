@@ -10,9 +10,11 @@ use crate::bandwidth::FACTORS;
 
 mod columns;
 mod events;
+mod verbs;
 
 pub use columns::{COLUMNS, FINDINGS, ODD};
 pub use events::{EVENTS, STATES};
+pub use verbs::VERBS;
 
 /// A word and its meaning in a few sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,8 @@ pub const DEFINITIONS: &[Word] = &[
     word("shortest", "GPU time of an operation's shortest rank. The rank that comes last waits for nobody, \
         so this is close to the transfer (a lower bound for Broadcast and Scatter, whose root may be done \
         before the others have their data). Only operations with a GPU time on every rank of the \
-        communicator count; they are matched by NCCL's sequence number, else by their order."),
+        communicator count; they are matched by NCCL's sequence number, else by their order. In a \
+        table of start-up: the shortest time that any rank spent in the phase."),
     word("algbw", "bytes by the median of `shortest`, in GB/s (10⁹ bytes a second)."),
     word("busbw", "algbw × factor, which makes it comparable with what a link moves: AllReduce 2(n-1)/n; \
         AllGather, ReduceScatter, AlltoAll, Gather, Scatter (n-1)/n; Broadcast, Reduce, SendRecv 1; n ranks. \
@@ -375,9 +378,12 @@ pub fn explain(word: &str) -> Option<Explanation> {
         return one(f, text);
     }
     let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(ODD);
-    let others = others.chain(DEFINITIONS).chain(FINDINGS).chain(COLUMNS);
+    let others = others.chain(DEFINITIONS).chain(FINDINGS);
+    let others = others.chain(COLUMNS).chain(VERBS);
     let is_wanted = |w: &&Word| plain(w.name) == wanted;
-    let other = others.into_iter().find(is_wanted);
+    // `run_s` and `runs` differ by their spelling only.
+    let exact = others.clone().find(|w| w.name == word);
+    let other = exact.or_else(|| others.into_iter().find(is_wanted));
     // An event may have the name of a column.
     if let Some(w) = EVENTS.iter().chain(STATES).find(is_wanted) {
         let both = [Some(w), other].into_iter().flatten();
@@ -414,7 +420,7 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
         ("findings", names(FINDINGS)),
         ("events", [names(EVENTS), names(STATES)].concat()),
         ("words", names(DEFINITIONS)),
-        ("columns", names(COLUMNS)),
+        ("columns", [names(COLUMNS), names(VERBS)].concat()),
     ]
 }
 

@@ -26,9 +26,9 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
     };
     let exposed = |but: Option<u32>| least(but, |rank| rank.exposed.share);
     let waited_in_windows = |but: Option<u32>| {
-        let few = run_us.is_some() && streams.is_some_and(|streams| streams.operations > 0);
-        few.then(|| least(but, |rank| rank.exposed_waiting.share))
-            .flatten()
+        let known = run_us.is_some() && streams.is_some_and(|streams| streams.operations > 0);
+        let waited = least(but, |rank| rank.exposed_waiting.share);
+        waited.filter(|_| known).unwrap_or(0.0)
     };
     let waits: Vec<f64> = arrivals
         .ranks
@@ -47,11 +47,10 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
             .reduce(f64::min);
         if let (Some(loss), Some(most)) = (rank.loss_wall_us, most) {
             rank.loss_wall_us = Some(loss.min(most));
-            let shown = waited_in_windows(rank.rank).unwrap_or(0.0);
-            let ends = rank
-                .loss_interval_us
-                .map(|(low, high)| (low, high.max(shown)));
-            rank.loss_interval_us = ends.map(|ends| below(loss, ends, most));
+            let shown = waited_in_windows(rank.rank);
+            let interval = rank.loss_interval_us;
+            rank.loss_interval_us =
+                interval.map(|(low, high)| below(loss, (low, high.max(shown)), most));
             rank.loss_at_most_us = Some(most);
         }
     }

@@ -53,8 +53,8 @@ pub struct Stall {
     pub held_up_us: f64,
     /// The same of the longest stretch.
     pub longest_us: f64,
-    /// What the run would save, µs of the wall: if in these operations it had been as early as the median of
-    /// the others.
+    /// What the run would save if the rank had been no later than the others' median in these operations, in
+    /// µs of wall time.
     pub loss_wall_us: f64,
     /// What is usual: the third quartile of the lateness of whoever comes last, µs.
     pub usual_us: f64,

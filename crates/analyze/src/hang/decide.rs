@@ -353,8 +353,8 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[Step]) -> Cycle {
     }
 }
 
-/// Whether a process goes on whose communicators were made before `ncclscope attach` came: which ranks belong
-/// together is not known, so nobody is seen to wait for anybody.
+/// Whether `ncclscope attach` recorded this process and it goes on. Its communicators may have been made
+/// before, so nobody knows which ranks belong together or who waits for whom.
 fn is_from_outside(process: &Process) -> bool {
     is_attached(process) && !process.ended
 }

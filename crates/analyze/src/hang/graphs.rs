@@ -1,8 +1,8 @@
 //! How far ranks got with launches of CUDA graphs.
 //!
 //! NCCL reports nothing of a call that runs in a graph, so it is not known how far a launch came on the GPU.
-//! How often each rank launched is: ranks of a job that launches graphs in step have launched equally often,
-//! and one that lacks launches is waited for.
+//! How often each rank launched is: ranks of a job that launches graphs in step have launched equally often.
+//! One that lacks launches is waited for, at the first call with it of the first launch that it lacks.
 
 use tables::Capture;
 

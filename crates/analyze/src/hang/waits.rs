@@ -361,8 +361,8 @@ impl<'c> Search<'c, '_> {
         by_rank.collect()
     }
 
-    /// Sends and receives that can't meet, because a collective that does not end stands between them: one
-    /// half came before it on one rank, and the other half behind it on the other.
+    /// Sends and receives that can't meet, because a collective that does not end stands between them. One
+    /// rank made its half before the collective, and the other rank made its half after it.
     fn crossed(&mut self, communicator: usize) {
         let stalled = |stall: &Stall| match (stall.lane, stall.ordinal) {
             (Lane::Eager, Some(ordinal)) if stall.communicator == communicator => Some(ordinal),

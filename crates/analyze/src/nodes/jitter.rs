@@ -1,9 +1,14 @@
 //! Scheduler jitter: calls that took long on the host, and what their threads did meanwhile.
 //!
 //! A call is long if its thread needed more than [`LONG_NS`] from API entry to return. The sampler saw when
-//! watched threads were off their CPUs ([`tables::nodes::Switches`]), so the time of a long call falls into
-//! three parts: the thread ran; it was *preempted*, so it was ready and the scheduler ran others; or it was
-//! *asleep*, which ends with a wait for a CPU, too. A [`Gatherer`] takes the calls process by process.
+//! watched threads were off their CPUs ([`tables::nodes::Switches`]). So the time of a long call falls into
+//! three parts:
+//!
+//! - the thread ran;
+//! - it was *preempted*: it was ready, and the scheduler ran others;
+//! - it was *asleep*, which ends with a wait for a CPU, too.
+//!
+//! A [`Gatherer`] takes the calls process by process.
 //!
 //! If the kernel gave no records of context switches, the counter of the time for which a thread was ready is
 //! all there is. It was read at ticks, so it only bounds the part of calls between two ticks from above.

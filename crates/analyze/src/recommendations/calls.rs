@@ -1,6 +1,6 @@
 //! Calls that could be made in a better way.
 
-use super::{Level, Recommendation};
+use super::{advice, Level, Recommendation};
 use crate::arrivals::RankArrivals;
 use crate::models::{fit, of_operations, CostModel};
 use crate::operations::Operation;
@@ -9,6 +9,7 @@ use crate::stream_waits::RankWaits;
 use crate::streams::RankStreams;
 use crate::Report;
 use std::collections::BTreeMap;
+use tables::costs::Cost;
 
 /// A gain of less than this part of the run is none.
 const LEAST_SHARE: f64 = 0.01;
@@ -253,46 +254,65 @@ fn warm_up_in_steps(report: &Report) -> Option<Recommendation> {
     let all = steps.step_us?;
     let (p50, first) = (all.p50?, steps.each.first()?.time_ns? as f64 / 1e3);
     let share = (first - p50) / (all.sum - first + p50);
-    (share >= LEAST_SHARE && !report.warmup.is_empty()).then(|| Recommendation {
-        rule: "warm_up_in_steps",
-        subject: "warm-up".to_owned(),
-        action: "Leave the first step out of times and averages, or make a call on each communicator \
-                 before the first step."
-            .to_owned(),
-        evidence: format!(
-            "The first calls on communicators are in step 1, and NCCL connects ranks and loads kernels \
-             then. Step 1 takes {}, and the median step {}: the mean of {} steps is {} larger with it.",
-            time(first),
-            time(p50),
-            all.n,
-            percent(share)
-        ),
-        gain_us: None,
-        gain_interval_us: None,
-        gain_at_most_us: None,
-        gain_source: None,
-        effort: Level::Low,
-        risk: Level::Low,
-        status: "open",
+    let evidence = format!(
+        "The first calls on communicators are in step 1, and NCCL connects ranks and loads kernels then. \
+         Step 1 takes {}, and the median step {}: the mean of {} steps is {} larger with it.",
+        time(first),
+        time(p50),
+        all.n,
+        percent(share)
+    );
+    let action =
+        "Leave the first step out of times and averages, or make a call on each communicator \
+                  before the first step.";
+    (share >= LEAST_SHARE && !report.warmup.is_empty())
+        .then(|| advice("warm_up_in_steps", "warm-up", action.to_owned(), evidence))
+}
+
+/// Calls that NVLS could run on registered buffers without a copy, and that had others.
+pub(super) fn unregistered(costs: &[Cost]) -> Option<Recommendation> {
+    let by_nvls = |cost: &&Cost| cost.us.iter().any(|(algorithm, ..)| *algorithm == "NVLS");
+    let large = costs.iter().filter(|cost| cost.bytes >= SMALL);
+    let without = large.filter(|cost| cost.registered == Some(false));
+    let mut calls: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    for cost in without.filter(by_nvls) {
+        *calls.entry((cost.function, cost.bytes)).or_default() += cost.calls;
+    }
+    let all: u64 = calls.values().sum();
+    let ((function, bytes), most) = calls
+        .into_iter()
+        .max_by_key(|((_, bytes), calls)| bytes.saturating_mul(*calls))?;
+    let action =
+        "Register the buffers of large collectives: allocate them with ncclMemAlloc and call \
+                  ncclCommRegister (PyTorch: a MemPool with the backend's allocator, and \
+                  register_mem_pool), or put the calls into CUDA graphs. NVLS then reads and writes them \
+                  without a copy.";
+    let evidence = format!(
+        "NVLS can run here, and NCCL said of {all} calls of 1 MiB and more that their buffers were not \
+         registered: {most} of them were {function} of {}.",
+        size(bytes)
+    );
+    Some(Recommendation {
+        effort: Level::Medium,
+        ..advice(
+            "unregistered_buffers",
+            "buffers",
+            action.to_owned(),
+            evidence,
+        )
     })
 }
 
 /// A few sends and receives in a job of collectives.
 fn few_p2p(report: &Report) -> Option<Recommendation> {
     let evidence = crate::notes::few_p2p(&report.kinds, &report.ranks)?;
-    Some(Recommendation {
-        rule: "few_p2p",
-        subject: "sends and receives".to_owned(),
-        action: "If these sends and receives are not meant, leave them out, or use a collective that the \
-                 job makes anyway. `ncclscope run --stacks` records which line makes them."
-            .to_owned(),
+    let action =
+        "If these sends and receives are not meant, leave them out, or use a collective that the \
+                  job makes anyway. `ncclscope run --stacks` records which line makes them.";
+    Some(advice(
+        "few_p2p",
+        "sends and receives",
+        action.to_owned(),
         evidence,
-        gain_us: None,
-        gain_interval_us: None,
-        gain_at_most_us: None,
-        gain_source: None,
-        effort: Level::Low,
-        risk: Level::Low,
-        status: "open",
-    })
+    ))
 }

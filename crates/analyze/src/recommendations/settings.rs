@@ -3,32 +3,11 @@
 //! Rule: a variable is only named where the capture shows that it matters: a transport that is turned off
 //! must have ranks that would use it, and a setting without effect calls that show that.
 
-use super::{Level, Recommendation};
+use super::{advice, Recommendation};
 use crate::settings::SettingRow;
 use crate::Report;
 use std::collections::BTreeMap;
 use tables::Capture;
-
-fn recommendation(
-    rule: &'static str,
-    subject: &str,
-    action: String,
-    evidence: String,
-) -> Recommendation {
-    Recommendation {
-        rule,
-        subject: subject.to_owned(),
-        action,
-        evidence,
-        gain_us: None,
-        gain_interval_us: None,
-        gain_at_most_us: None,
-        gain_source: None,
-        effort: Level::Low,
-        risk: Level::Low,
-        status: "open",
-    }
-}
 
 /// Transports that a variable turns off: the variable, values that do so, and whether ranks of one node or of
 /// several would use it.
@@ -79,7 +58,7 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
         let would_use = if of_a_node { in_a_node } else { over_nodes };
         let set = value(name).filter(|value| off.iter().any(|off| off.eq_ignore_ascii_case(value)));
         if let Some(set) = set.filter(|_| would_use) {
-            found.push(recommendation(
+            found.push(advice(
                 "transport_off",
                 name,
                 format!("Unset {name}: without it, {why}."),
@@ -96,7 +75,7 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
     }
     let in_graphs = report.operations.iter().any(|o| o.captured > 0);
     if value("NCCL_GRAPH_REGISTER") == Some("0") && in_graphs {
-        found.push(recommendation(
+        found.push(advice(
             "registration_off",
             "NCCL_GRAPH_REGISTER",
             "Unset NCCL_GRAPH_REGISTER: without it, NCCL registers the buffers of calls in CUDA graphs, and \
@@ -110,7 +89,7 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
     if let Some(level) =
         value("NCCL_DEBUG").filter(|v| ["INFO", "TRACE"].iter().any(|l| l.eq_ignore_ascii_case(v)))
     {
-        found.push(recommendation(
+        found.push(advice(
             "debug_output",
             "NCCL_DEBUG",
             "Set NCCL_DEBUG=WARN: more output is for the search of an error, and is written by the threads \
@@ -133,7 +112,7 @@ fn overridden(report: &Report) -> Vec<Recommendation> {
         let value = rows[0].value.as_deref().unwrap_or_default();
         let functions: Vec<&str> = rows.iter().filter_map(|s| s.function.as_deref()).collect();
         let summaries: Vec<&str> = rows.iter().map(|s| s.summary.as_str()).collect();
-        recommendation(
+        advice(
             "setting_overridden",
             variable,
             format!(
@@ -162,7 +141,7 @@ fn without_effect<'a>(
     for name in ["NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"] {
         let asked = value(name).and_then(|value| value.trim().parse::<u64>().ok());
         if let Some(asked) = asked.filter(|asked| most > 0 && *asked > most) {
-            found.push(recommendation(
+            found.push(advice(
                 "setting_without_effect",
                 name,
                 format!("Unset {name}, or set it to {most} at most: NCCL used fewer channels than it asks \
@@ -178,7 +157,7 @@ fn without_effect<'a>(
     let mut told = told.peekable();
     if let Some(size) = value("NCCL_BUFFSIZE").filter(|_| told.peek().is_some()) {
         if told.all(|protocol| protocol != "SIMPLE") {
-            found.push(recommendation(
+            found.push(advice(
                 "setting_without_effect",
                 "NCCL_BUFFSIZE",
                 "Unset NCCL_BUFFSIZE: it is the buffer of Simple, a protocol that no call used.".to_owned(),
@@ -190,7 +169,7 @@ fn without_effect<'a>(
     if let Some(level) =
         value("NCCL_NET_GDR_LEVEL").filter(|_| one_node && report.network.is_empty())
     {
-        found.push(recommendation(
+        found.push(advice(
             "setting_without_effect",
             "NCCL_NET_GDR_LEVEL",
             "Unset NCCL_NET_GDR_LEVEL here: it is of the way between a GPU and a NIC.".to_owned(),

@@ -1,7 +1,7 @@
 //! How much faster a GPU's host could have been.
 //!
 //! If the rank that the others wait for were in time, a step could still take no less than any host needs for
-//! it. If a host is ahead of its GPU, its waits show how much shorter that is: the driver makes it wait, in
+//! it. If a host is ahead of its GPU, its waits show how much shorter that is. The driver makes it wait in
 //! launches because its queue is full, or because the program asked to wait. A host that never waits is what
 //! limits its rank, whatever its GPU waits for.
 //!
@@ -51,8 +51,8 @@ pub struct Piece {
     pub in_calls: f64,
 }
 
-/// For how long NCCL keeps a host, from a call to its launch: it does not wait for the GPU there, so that is
-/// known for the whole run, and says how fast the host was when no window showed it.
+/// For how long NCCL keeps a host, from a call to its launch. The host does not wait for the GPU there, so
+/// this time says how fast the host was, also where no window shows it. It is known for the whole run.
 #[derive(Default)]
 pub struct InCalls {
     /// By window and piece, ns.
@@ -207,8 +207,8 @@ fn waited(window: &Window) -> Union {
 ///   and more, so a host waits seldom and then for long: how long differs much from window to window, and
 ///   this does not.
 /// - What it needs by how long NCCL keeps it. Other work on the machine makes a host slow for a while, and
-///   windows are few. It makes NCCL's part slow too, of which the whole run is known (`in_calls`, a part of
-///   it): a ratio is known better than what it is of.
+///   windows are few. It makes NCCL's part slow too, and that part is known for the whole run (`in_calls`).
+///   The ratio of both is known better than either.
 pub fn ahead(host: &[Piece], gpu: &[Ran], in_calls: Option<f64>) -> Option<Share> {
     let sum = |unit: usize| host.iter().map(|piece| piece.launched[unit]).sum::<f64>();
     // The unit that comes more often.

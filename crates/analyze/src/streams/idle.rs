@@ -3,7 +3,8 @@
 //! [`add`] takes one window of a GPU. For each stretch in which nothing ran, the thread that launched what
 //! came next is known from what the driver was asked for. The node sampler saw when that thread was off its
 //! CPU ([`tables::nodes::Switches`]), or how its counters grew between two ticks. [`Parts`] sums up, and
-//! [`Parts::causes`] gives shares of the time.
+//! [`Parts::causes`] gives shares of the time. Time in MPI comes from the recorder itself
+//! ([`tables::mpi`]), also without a sampler.
 //!
 //! Rule: the causes and what is not known are all of the idle time. A stretch in which the thread was not
 //! watched is not known.
@@ -22,9 +23,12 @@ use tables::{Capture, Node, Process};
 /// `idle`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct IdleCauses {
-    /// `switches`: the kernel's records of context switches. `schedstat`: its counters, read at ticks.
+    /// `switches`: the kernel's records of context switches. `schedstat`: its counters, read at ticks. `mpi`:
+    /// time in MPI alone is known.
     pub source: &'static str,
-    /// The launching thread ran, and not in the driver: Python or a library kept it busy.
+    /// The launching thread was in MPI, whatever it did there.
+    pub mpi: f64,
+    /// It ran, and neither in MPI nor in the driver: Python or a library kept it busy.
     pub program: f64,
     /// It was in calls of CUDA's driver, and ran.
     pub driver: f64,
@@ -43,6 +47,7 @@ pub struct IdleCauses {
 /// Idle time by cause, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Parts {
+    mpi: f64,
     program: f64,
     driver: f64,
     preempted: f64,
@@ -55,6 +60,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     pub fn add(&mut self, other: Parts) {
+        self.mpi += other.mpi;
         self.program += other.program;
         self.driver += other.driver;
         self.preempted += other.preempted;
@@ -65,7 +71,21 @@ impl Parts {
     }
 
     fn known(&self) -> f64 {
-        self.program + self.driver + self.preempted + self.disk + self.blocked
+        self.mpi + self.program + self.driver + self.preempted + self.disk + self.blocked
+    }
+
+    /// So much of it.
+    fn times(self, share: f64) -> Parts {
+        Parts {
+            mpi: share * self.mpi,
+            program: share * self.program,
+            driver: share * self.driver,
+            preempted: share * self.preempted,
+            disk: share * self.disk,
+            blocked: share * self.blocked,
+            unknown: share * self.unknown,
+            counted: share * self.counted,
+        }
     }
 
     /// Shares of the time of windows that are so long together, ns. `None` if the host was not watched.
@@ -75,10 +95,12 @@ impl Parts {
         }
         let share = |part: f64| part / seen as f64;
         Some(IdleCauses {
-            source: match 2.0 * self.counted > self.known() {
-                true => "schedstat",
-                false => "switches",
+            source: match self.known() - self.mpi {
+                0.0 => "mpi",
+                watched if 2.0 * self.counted > watched => "schedstat",
+                _ => "switches",
             },
+            mpi: share(self.mpi),
             program: share(self.program),
             driver: share(self.driver),
             preempted: share(self.preempted),
@@ -120,17 +142,34 @@ pub(super) fn parts(
     let mut all = Parts::default();
     for span in idle.spans() {
         // The GPU runs what was launched last before it was busy again.
+        let length = (span.1 - span.0) as f64;
         let launch = launches.partition_point(|asked| asked.at <= span.1);
-        let by = launch
-            .checked_sub(1)
-            .and_then(|at| Some((launches[at].thread, node?)));
-        let Some((tid, node)) = by else {
-            all.unknown += (span.1 - span.0) as f64;
+        let by = launch.checked_sub(1).map(|at| launches[at].thread);
+        let Some(tid) = by else {
+            all.unknown += length;
             continue;
         };
-        let thread = threads.entry(tid);
-        let thread = thread.or_insert_with(|| thread_of(node, process.pid, tid, window));
-        all.add(thread.between(*span));
+        let thread = node.map(|node| {
+            let thread = threads.entry(tid);
+            &*thread.or_insert_with(|| thread_of(node, process.pid, tid, window))
+        });
+        let did = |span: Span| match thread {
+            Some(thread) => thread.between(span),
+            None => Parts {
+                unknown: (span.1 - span.0) as f64,
+                ..Parts::default()
+            },
+        };
+        // In MPI first, and what is left by what the thread did.
+        let mut at = span.0;
+        for (part, inside) in process.mpi.between(tid, *span) {
+            let length = (part.1 - part.0) as f64;
+            all.add(did((at.min(part.0), part.0)));
+            all.mpi += length * inside;
+            all.add(did(part).times(1.0 - inside));
+            at = part.1;
+        }
+        all.add(did((at, span.1)));
     }
     all
 }
@@ -175,6 +214,9 @@ fn thread_of<'a>(node: &'a Node, pid: u32, tid: u32, window: &Window) -> Thread<
 impl Thread<'_> {
     fn between(&self, span: Span) -> Parts {
         let length = (span.1 - span.0) as f64;
+        if length <= 0.0 {
+            return Parts::default();
+        }
         let switches = self
             .switches
             .filter(|switches| switches.covers(span.0, span.1));
@@ -196,6 +238,7 @@ impl Thread<'_> {
         let in_driver = self.asked.covers(span) as f64;
         let driver = (in_driver - self.off_in_driver(switches, span)).clamp(0.0, ran);
         Parts {
+            mpi: 0.0,
             program: ran - driver,
             driver,
             preempted,
@@ -334,6 +377,7 @@ mod tests {
         let ran = [kernel(0, 100), kernel(300, 400), kernel(600, 950)];
         let parts = on(node, asked, &ran);
         let expected = Parts {
+            mpi: 0.0,
             program: 265_000.0,
             driver: 15_000.0,
             preempted: 60_000.0,
@@ -395,6 +439,70 @@ mod tests {
             parts.causes(1_000 * US).map(|causes| causes.source),
             Some("schedstat")
         );
+    }
+
+    #[test]
+    fn in_mpi_comes_before_what_the_thread_did_there() {
+        let off = |from, to, preempted| Off {
+            from: at(from) as u64,
+            to: at(to) as u64,
+            preempted,
+        };
+        let node = Node {
+            host: "node".to_owned(),
+            switches: vec![Switches {
+                of: "7/9/python".to_owned(),
+                spans: vec![(at(-50), at(2_000))],
+                // In MPI, and after it.
+                off: vec![off(130, 150, false), off(220, 240, true)],
+            }],
+            ..Node::default()
+        };
+        let call = |from: i64, to: i64, inside: i64, thread| tables::mpi::Span {
+            thread: Some(thread),
+            from: at(from),
+            to: at(to),
+            inside: inside * US,
+            ..tables::mpi::Span::default()
+        };
+        let process = |node: &str| Process {
+            pid: 7,
+            host: node.to_owned(),
+            mpi: tables::mpi::Mpi {
+                // One call from before the GPU was idle, and several of which half was inside.
+                spans: vec![
+                    call(150, 290, 140, 8),
+                    call(80, 200, 120, 9),
+                    call(250, 290, 20, 9),
+                ],
+                ..tables::mpi::Mpi::default()
+            },
+            ..Process::default()
+        };
+        let capture = Capture {
+            nodes: vec![node],
+            ..Capture::default()
+        };
+        let window = Window {
+            asked: vec![launch(-10, 5, 8), launch(299, 1, 9)],
+            ..Window::default()
+        };
+        let ran = [kernel(0, 100), kernel(300, 1_000)];
+        let of = |host: &str| parts(&capture, &process(host), &window, &seen(), &ran);
+        let known = of("node");
+        let expected = Parts {
+            mpi: 120_000.0,
+            program: 59_000.0,
+            driver: 1_000.0,
+            preempted: 20_000.0,
+            ..Parts::default()
+        };
+        assert_eq!(known, expected);
+        // Without a sampler, the rest is not known.
+        let unwatched = of("another");
+        assert_eq!((unwatched.mpi, unwatched.unknown), (120_000.0, 80_000.0));
+        let causes = unwatched.causes(1_000 * US).expect("MPI is known");
+        assert_eq!((causes.source, causes.mpi), ("mpi", 0.12));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Which of NCCL's kernels carried out which calls.
 //!
 //! CUPTI numbers kernels in the order of launches ([`NcclKernel::correlation`]), and a call's row says when
-//! its launch began. Both are complete within a window, so the first of one is the first of the other, but
-//! for what was under way when the window was opened: of the few ways to lay them over each other, the one is
-//! taken in which functions are the same and every kernel began after its launch. In a graph, the kernels of
-//! a launch are the calls that were captured, in order.
+//! its launch began. Both are complete within a window, so the first of one is the first of the other, except
+//! for what was under way when the window was opened. So there are a few ways to lay them over each other.
+//! The right one has the same functions in both, and every kernel began after its launch. In a graph, the
+//! kernels of a launch are the calls that were captured, in order.
 
 use super::kinds::{self, function};
 use super::window::{self, NcclKernel, Peer, Seen};

@@ -1,10 +1,10 @@
 //! What a pipeline's schedule takes back: its steps played again with one stage as fast as the others.
 //!
 //! A slow stage hides waiting that its schedule has anyway. With the stage faster, that comes back. So the
-//! sends and receives of each window are followed again ([`shorter`]), with a faster lane: it computes for as
-//! little time as the median of the others, and also needs no more than they do for everything else (nothing,
-//! if its host is late). A receive goes on when its rank and its sender are there, and everything else takes
-//! the time that it took.
+//! sends and receives of each window are followed again ([`shorter`]), with a faster lane. It computes for as
+//! little time as the median of the others. For everything else it needs no more than they do (nothing, if
+//! its host is late). A receive goes on when its rank and its sender are there. Everything else takes the
+//! time that it took.
 //!
 //! Rule: with nobody faster, every receive goes on when it did.
 

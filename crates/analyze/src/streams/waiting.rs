@@ -19,6 +19,8 @@
 //!
 //! **Transfers.** Who waits has often nothing left to compute when the transfer begins, and who came last
 //! has. With it in time, the transfer would be as hidden as its own is. So it is charged for the difference.
+//! If no window shows what the last one computed, the transfer is thought to run beside what the waiting one
+//! computed in the wait.
 //!
 //! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The
 //! rest is hidden, and slows the computing beside it.
@@ -648,17 +650,20 @@ impl Waits {
         self.meets.sort_by_key(|meet| meet.needed.max(meet.came));
     }
 
-    /// Charges the last lane for what the transfer after a wait is more exposed than its own.
+    /// Charges the last lane for what the transfer after a wait is more exposed than it would be without the
+    /// wait. That is as much as the last lane's own, if windows show what that one computed. Else the
+    /// transfer would begin where the wait does, beside what was computed then.
     fn charge_transfer(&mut self, lanes: &[Lane], wait: &Direct) {
         let exposed =
             |lane: usize, window: usize, span: Span| lanes[lane].at(window).without_computing(span);
-        // What the last one computed beside its transfer is not known.
-        if !lanes[wait.last].shows_computing(wait.other.0) {
-            return;
-        }
-        let transfer = (wait.whole.1, wait.end);
-        let more = exposed(wait.lane, wait.window, transfer)
-            - exposed(wait.last, wait.other.0, wait.other.1);
+        let transfer = exposed(wait.lane, wait.window, (wait.whole.1, wait.end));
+        let more = match lanes[wait.last].shows_computing(wait.other.0) {
+            true => transfer - exposed(wait.last, wait.other.0, wait.other.1),
+            false => {
+                let (from, to) = wait.charged;
+                transfer.min(to - from - exposed(wait.lane, wait.window, wait.charged))
+            }
+        };
         let piece = self.overlaps(wait.lane, wait.whole).last();
         if let Some((piece, _)) = piece.filter(|_| wait.charged.0 < wait.charged.1) {
             let sum = self.by.entry((wait.lane, wait.last, piece)).or_default();
@@ -722,6 +727,21 @@ mod tests {
 
     /// One GPU with a window of 100 ns: when it computed, and its kernels: from, to, peers.
     fn lane(rank: u32, computes: &[Span], kernels: &[(i64, i64, &[Peer])]) -> Lane {
+        named("ncclDevKernel_SendRecv", rank, computes, kernels)
+    }
+
+    /// The same with one AllReduce.
+    fn collective(rank: u32, computes: &[Span], (start, end): Span) -> Lane {
+        let kernel = (start, end, &[][..]);
+        named(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            rank,
+            computes,
+            &[kernel],
+        )
+    }
+
+    fn named(name: &str, rank: u32, computes: &[Span], kernels: &[(i64, i64, &[Peer])]) -> Lane {
         let mut seen = Seen {
             span: (0, 100),
             known: (0, 100),
@@ -746,7 +766,7 @@ mod tests {
                 launched: None,
             });
         }
-        let names = ["", "ncclDevKernel_SendRecv"].map(String::from);
+        let names = ["", name].map(String::from);
         Lane::with(vec![LaneWindow::with(
             seen,
             Arc::new(Names::new(&names, &[])),
@@ -811,6 +831,26 @@ mod tests {
         ];
         let charges = [((1, 0), (25, 0)), ((2, 0), (22, 0)), ((2, 1), (10, 0))];
         assert_eq!(charged(&lanes), charges);
+    }
+
+    #[test]
+    fn a_transfer_that_the_wait_made_exposed_is_charged() {
+        // Ranks 0 and 1 come at 10 and 40, and both end at 50. Rank 0 computes until 25 or 45.
+        let late = |shown: bool| {
+            let mut lane = collective(1, &[(0, 40), (45, 50)], (40, 50));
+            if !shown {
+                lane.timed = lane.windows.pop();
+            }
+            lane
+        };
+        let waits = |until: i64| collective(0, &[(0, until)], (10, 50));
+        // With both in windows: 10 of the transfer are exposed on rank 0, and 5 on the late one.
+        assert_eq!(charged(&[waits(25), late(true)]), [((0, 1), (20, 15))]);
+        // Else it would have run beside what rank 0 computed from 10 on: all of it, or what is exposed now.
+        assert_eq!(charged(&[waits(25), late(false)]), [((0, 1), (25, 15))]);
+        assert_eq!(charged(&[waits(45), late(false)]), [((0, 1), (5, 30))]);
+        // Nothing was computed from 10 on.
+        assert_eq!(charged(&[waits(10), late(false)]), [((0, 1), (30, 0))]);
     }
 
     #[test]

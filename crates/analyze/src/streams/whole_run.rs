@@ -1,15 +1,16 @@
 //! What windows show of a loss, on the scale of the whole run.
 //!
-//! Windows are a tenth of the run at most, and a rank that is late now and then may be later in them than it
-//! is else, or not at all. CUDA events time calls all the time. They don't show what a GPU computed, and so
-//! not what a wait costs, but for how long each rank waited for the last one. A loss is taken to rise and
-//! fall with that: its share in windows is multiplied by the waiting in the run by the waiting in windows.
-//! Before the job has begun nobody waits, so its start-up costs nothing.
+//! Windows are a tenth of the run at most. A rank that is late now and then may be later in them than
+//! elsewhere, or not late at all. CUDA events time calls all the time. They don't show what a GPU computed,
+//! and so not what a wait costs, but for how long each rank waited for the last one. A loss is taken to rise
+//! and fall with that: its share in windows is multiplied by the waiting in the run by the waiting in
+//! windows. Before the job has begun nobody waits, so its start-up costs nothing. In quiet spells no events
+//! are recorded, and none of them is in a window: as much is taken to be waited in them as elsewhere.
 //!
 //! Rule: if most operations of windows have no such times (graphs, sends and receives), a loss keeps its
 //! share of windows. These show whole steps, so it is a share of the time of steps ([`in_steps`]).
 
-use super::{Exposure, Streams, WaitedFor, LEAST_MATCHED};
+use super::{Exposure, Quiet, Streams, WaitedFor, LEAST_MATCHED};
 use crate::arrivals::over_time::{Gpu, OverTime, PartOver};
 use crate::ranks::{RankRow, Ranks};
 use crate::steps::{Steps, StepsRow};
@@ -27,8 +28,18 @@ struct Waited {
     operations: u64,
 }
 
-/// Scales the losses. `exposures` say when windows were open.
-pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]) {
+impl Waited {
+    /// How many times the waiting in windows it is in the run, per time: events were recorded for `timed_ns`,
+    /// and windows show `shown_ns`. `None` if nobody waited in windows.
+    fn times(&self, timed_ns: f64, shown_ns: f64) -> Option<f64> {
+        let known = self.windows > 0.0 && timed_ns > 0.0 && shown_ns > 0.0;
+        known.then(|| self.run.max(0.0) / timed_ns * shown_ns / self.windows)
+    }
+}
+
+/// Scales the losses. `exposures` say when windows were open, and `quiet` which part of the calls has no
+/// events.
+pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure], quiet: &[Quiet]) {
     let gpus: Vec<Gpu> = of.gpus().collect();
     let matched = streams.operations;
     for found in &mut streams.waited_for {
@@ -51,9 +62,15 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
         if waited.operations < LEAST_MATCHED || 2 * waited.operations < matched {
             continue;
         }
-        if waited.windows > 0.0 && found.active_ns > 0.0 && shown > 0 {
-            let in_run = waited.run.max(0.0) / found.active_ns;
-            found.scale(in_run * shown as f64 / waited.windows);
+        // Quiet spells begin at the same call on all ranks.
+        let of_both = quiet.iter().filter(|quiet| {
+            let of = (&quiet.host[..], quiet.pid);
+            of == (&found.host[..], found.pid) || of == (other.0, other.1)
+        });
+        let quiet = of_both.map(|quiet| quiet.share).fold(0.0, f64::max);
+        let times = waited.times((1.0 - quiet) * found.active_ns, shown as f64);
+        if let Some(times) = times {
+            found.scale(times);
             found.by_run = true;
         }
     }
@@ -64,8 +81,8 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
         .sort_by(|a, b| share(b).total_cmp(&share(a)));
 }
 
-/// Leaves start-up and pauses between steps out of losses that the run's events say nothing of: the run has
-/// as many steps as a GPU's calls make, of the usual length each. The pattern of calls need not be the job's
+/// Leaves start-up and pauses between steps out of losses that the run's events don't show. The run then has
+/// as many steps as a GPU's calls make, each of the usual length. The pattern of calls need not be the job's
 /// step: in a pipeline it may be a micro-batch. Then windows show longer cycles, and nothing is left out.
 pub(crate) fn in_steps(streams: &mut Streams, steps: &Steps, ranks: &Ranks) {
     for found in streams.waited_for.iter_mut().filter(|of| !of.by_run) {
@@ -173,6 +190,19 @@ mod tests {
             (half.loss_us, half.loss_interval_us),
             (1e6, Some((0.5e6, 1.5e6)))
         );
+    }
+
+    #[test]
+    fn quiet_spells_count_as_the_rest_of_the_run() {
+        // A tenth of the time, in windows and else; of 10 s events show 8 s, in which 0.8 s were waited.
+        let waited = Waited {
+            run: 0.8e9,
+            windows: 0.1e9,
+            operations: 100,
+        };
+        assert_eq!(waited.times(8e9, 1e9), Some(1.0));
+        assert_eq!(waited.times(10e9, 1e9), Some(0.8));
+        assert_eq!(Waited::default().times(8e9, 1e9), None);
     }
 
     #[test]

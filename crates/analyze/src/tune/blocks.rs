@@ -4,9 +4,12 @@
 //! it. A round has one block of each arm, and a block's value is the median of its steps. So blocks are to
 //! [`super::rank`] what runs are: pairs of one round, whose slow changes cancel.
 //!
-//! Left out are: steps that are not wholly in one block; the first two of a block, because the host is ahead
-//! of its GPU by about a step; and the first round, in which NCCL makes the connections of an algorithm that
-//! it had not used. Blocks in which NCCL ignored the arm are the default's, and are left out, too.
+//! Left out are:
+//!
+//! - steps that are not wholly in one block;
+//! - the first two steps of a block, because the host is ahead of its GPU by about a step;
+//! - the first round, in which NCCL makes the connections of an algorithm that it had not used;
+//! - blocks in which NCCL ignored the arm: they are the default's.
 //!
 //! Rule: a step counts for an arm only if the block's calls got it.
 

@@ -22,6 +22,33 @@ pub const COLUMNS: &[Word] = &[
     word("costs", "what the job would take less had this rank been as early as the others. `-` for ranks \
           that are late no more than chance gives."),
     word("figure", "which figure the row is about."),
+    word("by_nccl", "calls of the CUDA driver that libnccl made, over all processes since the recorder \
+          began. `by_nccl/step` is the median rank's in a step."),
+    word("by_program", "calls of the CUDA driver by the program and its other libraries. \
+          `by_program/step` is the median rank's in a step."),
+    word("by_nccl/step", "driver calls of libnccl in a step of the median rank, from readings between which \
+          the job did nothing but steps."),
+    word("by_program/step", "driver calls of the program in a step of the median rank, from such readings."),
+    word("counter", "what is counted before the CUDA driver."),
+    word("kernel_launches", "kernels that were launched one by one. Those in CUDA graphs are launched with \
+          the graph."),
+    word("graph_launches", "CUDA graphs that were launched, also those without NCCL calls."),
+    word("copies", "copies and fills that the host does not wait for. As a share: the time in which a GPU \
+          only copied or filled."),
+    word("gpu_allocations", "allocations of GPU memory at the driver. PyTorch keeps memory, so most of its \
+          tensors need none."),
+    word("gpu_bytes", "bytes of these allocations, before the driver rounds them up. Frees are not counted."),
+    word("host_allocations", "allocations of page-locked memory of the host, and memory that was \
+          page-locked later."),
+    word("host_bytes", "bytes of these."),
+    word("ipc_opens", "GPU memory and events of other processes that were opened. NCCL does so when it \
+          connects ranks of one host."),
+    word("event_syncs", "times that a thread of the host waited for an event (`cuEventSynchronize`)."),
+    word("stream_syncs", "times that a thread of the host waited for a stream (`cuStreamSynchronize`)."),
+    word("context_syncs", "times that a thread of the host waited for all of a GPU (`cuCtxSynchronize`), \
+          and copies that wait."),
+    word("proxy_wakeups", "times that NCCL's proxy threads slept and woke up, as the kernel counts them. \
+          `ncclscope run` has NCCL name its threads, by which they are known."),
     word("change", "B against A: a part in %, from twice on as a factor (`×3.14`), shares in points. \
           Brackets are the 95 % interval."),
     word("finding", "`slower` or `faster` beyond noise (Holm's method over all kinds), `no change found`, \
@@ -93,6 +120,16 @@ pub const COLUMNS: &[Word] = &[
     word("preempted", "share of the time in which the thread was ready, and the scheduler ran others: of \
           long calls, or while a GPU was idle."),
     word("idle/step", "how long the GPU was idle in a step, on average."),
+    word("mpi", "the GPU was idle, and the thread that launches on it was in MPI, whatever it did there."),
+    word("in_mpi", "time of the rank's threads in MPI, as a part of the time since its first communicator. \
+          Calls from C, Python and Fortran count, the outermost ones only."),
+    word("collective", "time in MPI's collectives, and in what makes communicators."),
+    word("messages", "time in MPI's sends, receives and probes."),
+    word("waits", "time in MPI's waits and tests for what was begun before."),
+    word("one-sided", "time in MPI's one-sided operations and their synchronisation."),
+    word("files", "time in MPI's functions for files."),
+    word("mpi/step", "mean time in MPI of a step."),
+    word("of_step_%", "the same as a part of the step's time."),
     word("program",
         "the GPU was idle, and the thread that launches on it ran Python or a library, not the driver."),
     word("driver", "the GPU was idle, and the thread that launches on it ran in CUDA's driver."),
@@ -114,14 +151,17 @@ pub const COLUMNS: &[Word] = &[
     word("median", "the value in the middle over ranks."),
     word("given_%", "busbw as a part of the rate that `--ceiling` gave. A rooted function may exceed 100 %, \
           because its root may be done before the others have their data. So may NVLS, which sends less."),
+    word("link_%", "busbw as a part of what the links of each GPU to the others carry in one direction: its \
+          NVLinks, or else PCIe. NVML or NCCL's topology file says how many links there are, and of which \
+          generation."),
     word("graph_%", "busbw as a part of what NCCL expects of the graph of this algorithm over as many ranks, \
-          by its own file (`--ceiling FILE` with that of NCCL_GRAPH_DUMP_FILE)."),
+          by its own file: in the capture, or `--ceiling FILE` with that of NCCL_GRAPH_DUMP_FILE."),
     word("bench_%", "busbw as a part of what a benchmark's file (`--ceiling FILE`) has for the same \
           function, size and number of ranks."),
     word("best_%", "busbw as a part of the best that this function reached over as many ranks in this \
           capture, at any size. It says how far a size is from the best one, not whether that is good."),
     word("blind_%", "the blind spot: the part of a call's GPU time that lies beyond the time of its host \
-          call (median call). A tool that sees host calls only does not see that part."),
+          call (medians). A tool that sees host calls only does not see that part."),
     word("alpha", "α of a cost model: the latency of one step, µs. An AllReduce by a ring over n ranks \
           has 2(n-1) steps."),
     word("beta_bw", "1/β of a cost model: the bandwidth of the busiest link, GB/s, which busbw comes to \
@@ -177,6 +217,8 @@ pub const FINDINGS: &[Word] = &[
           meant."),
     word("slow_start_up", "a recommendation: a phase of NCCL's init takes long."),
     word("registration_off", "a recommendation: buffers of calls in CUDA graphs are not registered."),
+    word("unregistered_buffers", "a recommendation: NVLS can run, and large calls had buffers that are not \
+          registered with NCCL."),
     word("transport_off", "a recommendation: a variable turns off a transport that ranks of this job would \
           use."),
     word("setting_overridden", "a recommendation: NCCL did not use the algorithm or protocol that was \

@@ -2,9 +2,9 @@
 //!
 //! In a [`Graph`] each open network operation waits for its peer's half on the same channel, for the GPUs of
 //! its host, or for the network. Those that can't be followed further are its [`NetSink`]s. If a GPU waits,
-//! the graph goes on to the network operations of its host on that channel that wait for something else,
-//! because a kernel's channel gets no further than its slowest network operation. If there are none, the GPU
-//! itself is the sink.
+//! the graph goes on to the network operations of its host on that channel that wait for something else. A
+//! kernel's channel gets no further than its slowest network operation. If there are none, the GPU itself is
+//! the sink.
 //!
 //! Rule: two halves are held against each other only if both stood so at some time. That a rank has no such
 //! half open counts only if all its open ones are known, and none may run in another process's proxy.

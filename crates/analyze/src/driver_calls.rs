@@ -1,0 +1,247 @@
+//! How often the CUDA driver was called, by NCCL and by the program: in all, and per step.
+//!
+//! The recorder writes what it counted now and then ([`setup::counts`]). [`of_capture`] sums up the last
+//! counts of all processes. Per step, [`per_step`] takes two neighbouring readings if steps fill the time
+//! between them, and places both within the steps.
+//!
+//! Rule: what nobody could see is null, and the row says why. Zero means that it was watched and did not
+//! happen.
+
+use crate::statistics::median;
+use crate::steps::{Step, Steps, StepsRow};
+use serde::Serialize;
+use setup::counts::{Counts, OF_NCCL};
+use tables::{Capture, Process};
+
+/// Steps fill at least this share of the time between two readings that count.
+const FILLED: f64 = 0.9;
+/// So many steps must lie between readings.
+const LEAST_STEPS: f64 = 1.0;
+
+/// What is counted, by the recorder's names, in the order of the table.
+const COUNTERS: [&str; 11] = [
+    "kernel_launches",
+    "graph_launches",
+    "copies",
+    "gpu_allocations",
+    "gpu_bytes",
+    "host_allocations",
+    "host_bytes",
+    "ipc_opens",
+    "event_syncs",
+    "stream_syncs",
+    "context_syncs",
+];
+/// How often NCCL's proxy threads woke up.
+const WAKEUPS: &str = "proxy_wakeups";
+
+const NOT_TOLD_APART: &str =
+    "NCCL is no library of its own in this program: its calls are among the program's";
+const NO_PROXIES: &str =
+    "no thread has the name of a proxy of NCCL's: NCCL made none, or NCCL_SET_THREAD_NAME was 0";
+const NCCL_S_ONLY: &str = "proxy threads are NCCL's";
+
+/// The driver calls of a job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DriverCalls {
+    /// Processes that were counted.
+    pub processes: u64,
+    /// One for each counter.
+    pub rows: Vec<DriverCallRow>,
+}
+
+/// A counter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DriverCallRow {
+    /// Its name.
+    pub counter: &'static str,
+    /// NCCL's, over all processes; null if they are not known.
+    pub nccl: Option<u64>,
+    /// NCCL's in a step of a rank, the median rank's; null without steps.
+    pub nccl_per_step: Option<f64>,
+    /// The program's own and its other libraries', over all processes.
+    pub program: Option<u64>,
+    /// The same in a step of a rank, the median rank's.
+    pub program_per_step: Option<f64>,
+    /// Why `nccl` or `program` is null.
+    pub why_null: Option<&'static str>,
+}
+
+/// The driver calls of a capture; `None` if no process was counted.
+pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCalls> {
+    let counted: Vec<(&Process, &Counts)> = (capture.processes.iter())
+        .filter_map(|process| Some((process, process.setup.counts.last()?)))
+        .collect();
+    if counted.is_empty() {
+        return None;
+    }
+    let sum = |name: &str| -> u64 { counted.iter().map(|(_, last)| last.get(name)).sum() };
+    let of_step = |name: &str| {
+        let mut ranks: Vec<f64> = (counted.iter())
+            .filter_map(|(process, _)| {
+                let row = row_of(steps?, process)?;
+                per_step(&process.setup.counts, &row.each, name)
+            })
+            .collect();
+        ranks.sort_unstable_by(f64::total_cmp);
+        median(&ranks)
+    };
+    let told_apart = counted.iter().all(|(_, last)| last.are_told_apart());
+    let mut rows: Vec<DriverCallRow> = (COUNTERS.iter())
+        .map(|name| {
+            let of_nccl = format!("{OF_NCCL}{name}");
+            DriverCallRow {
+                counter: name,
+                nccl: told_apart.then(|| sum(&of_nccl)),
+                nccl_per_step: told_apart.then(|| of_step(&of_nccl)).flatten(),
+                program: Some(sum(name)),
+                program_per_step: of_step(name),
+                why_null: (!told_apart).then_some(NOT_TOLD_APART),
+            }
+        })
+        .collect();
+    let has_proxies = sum("proxies") > 0;
+    rows.push(DriverCallRow {
+        counter: WAKEUPS,
+        nccl: has_proxies.then(|| sum(WAKEUPS)),
+        nccl_per_step: has_proxies.then(|| of_step(WAKEUPS)).flatten(),
+        program: None,
+        program_per_step: None,
+        why_null: Some(if has_proxies { NCCL_S_ONLY } else { NO_PROXIES }),
+    });
+    Some(DriverCalls {
+        processes: counted.len() as u64,
+        rows,
+    })
+}
+
+/// The steps of a process.
+fn row_of<'a>(steps: &'a Steps, process: &Process) -> Option<&'a StepsRow> {
+    let mut rows = steps.rows.iter();
+    rows.find(|row| row.host == process.host && row.pid == process.pid)
+}
+
+/// A counter's growth in a step, from the readings that have steps between them.
+fn per_step(readings: &[Counts], steps: &[Step], name: &str) -> Option<f64> {
+    let (mut grown, mut done) = (0u64, 0.0);
+    for pair in readings.windows(2) {
+        let [from, to] = [&pair[0], &pair[1]];
+        let (so_many, filled_ns) = between(steps, from.at_ns, to.at_ns);
+        if filled_ns < FILLED * (to.at_ns - from.at_ns) as f64 {
+            continue;
+        }
+        grown += to.get(name).saturating_sub(from.get(name));
+        done += so_many;
+    }
+    (done >= LEAST_STEPS).then(|| grown as f64 / done)
+}
+
+/// How many steps lie between two moments, parts included, and how much of the time they fill.
+fn between(steps: &[Step], from: i64, to: i64) -> (f64, f64) {
+    let (mut so_many, mut filled) = (0.0, 0.0);
+    for step in steps {
+        let Some((start, length)) = step.start_ns.zip(step.time_ns) else {
+            continue;
+        };
+        let end = start.saturating_add_unsigned(length);
+        let inside = to.min(end).saturating_sub(from.max(start)).max(0) as f64;
+        if inside > 0.0 {
+            filled += inside;
+            so_many += inside / length as f64;
+        }
+    }
+    (so_many, filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    const S: i64 = 1_000_000_000;
+
+    fn reading(at_s: i64, of: &[(&str, u64)]) -> Counts {
+        let of: BTreeMap<String, u64> = of.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
+        Counts {
+            at_ns: at_s * S,
+            of,
+        }
+    }
+
+    /// Steps of 100 ms from 10 s on.
+    fn steps(n: i64) -> Vec<Step> {
+        let step = |i: i64| Step {
+            start_ns: Some(10 * S + i * S / 10),
+            time_ns: Some(S as u64 / 10),
+            communication_ns: None,
+            end_ns: None,
+        };
+        (0..n).map(step).collect()
+    }
+
+    #[test]
+    fn only_readings_with_steps_between_them_count() {
+        // 30 launches a second. Before the steps and behind them, 1000 a second.
+        let launches = |at_s: i64, n: u64| reading(at_s, &[("kernel_launches", n)]);
+        let readings = [
+            launches(9, 0),
+            launches(10, 1000),
+            launches(11, 1030),
+            launches(12, 1060),
+            launches(13, 2060),
+        ];
+        let found = per_step(&readings, &steps(20), "kernel_launches");
+        assert_eq!(found, Some(3.0));
+        assert_eq!(per_step(&readings, &steps(20), "copies"), Some(0.0));
+        // Half of a step is none.
+        assert_eq!(per_step(&readings[..3], &steps(5), "kernel_launches"), None);
+    }
+
+    fn capture(readings: &[Vec<Counts>]) -> Capture {
+        let processes = readings.iter().enumerate().map(|(pid, readings)| {
+            let mut process = Process {
+                host: "n1".to_owned(),
+                pid: pid as u32,
+                ..Process::default()
+            };
+            process.setup.counts.clone_from(readings);
+            process
+        });
+        Capture {
+            processes: processes.collect(),
+            ..Capture::default()
+        }
+    }
+
+    #[test]
+    fn processes_add_up_and_what_was_not_seen_is_null() {
+        let one = |told: u64| {
+            let of = [
+                ("told_apart", told),
+                ("copies", 5),
+                ("nccl.copies", 2),
+                ("proxies", told),
+                ("proxy_wakeups", 70 * told),
+            ];
+            vec![reading(9, &[]), reading(10, &of)]
+        };
+        let calls = of_capture(&capture(&[one(1), one(1)]), None).expect("counted");
+        let row = |calls: &DriverCalls, name: &str| {
+            let mut rows = calls.rows.iter();
+            rows.find(|row| row.counter == name).expect("a row").clone()
+        };
+        let copies = row(&calls, "copies");
+        assert_eq!((copies.nccl, copies.program), (Some(4), Some(10)));
+        assert_eq!((copies.nccl_per_step, copies.why_null), (None, None));
+        assert_eq!(row(&calls, "ipc_opens").nccl, Some(0));
+        assert_eq!(row(&calls, WAKEUPS).nccl, Some(140));
+        let calls = of_capture(&capture(&[one(1), one(0)]), None).expect("counted");
+        let copies = row(&calls, "copies");
+        assert_eq!((copies.nccl, copies.program), (None, Some(10)));
+        assert_eq!(copies.why_null, Some(NOT_TOLD_APART));
+        let none = capture(&[vec![reading(9, &[("told_apart", 1)])]]);
+        let calls = of_capture(&none, None).expect("counted");
+        assert_eq!(row(&calls, WAKEUPS).why_null, Some(NO_PROXIES));
+        assert_eq!(of_capture(&capture(&[Vec::new()]), None), None);
+    }
+}
