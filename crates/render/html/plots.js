@@ -1,8 +1,8 @@
 // Plots the operations: time or bandwidth by size, and how the times of one operation are spread.
 //
-// Both draw from the report that the page carries; the spread also from the histograms beside it. A row of
-// the table, a mark of the first plot and the list above the second all pick the operation that the second
-// plot and the figures under it are of. Marks differ in shape as well as in colour.
+// Both draw from the report that the page carries; the spread also from the histograms beside it. The second
+// plot and the figures under it show one operation. A row of the table picks it, and so do a mark of the
+// first plot and the list above the second. Marks differ in shape as well as in colour.
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const { histograms, short_ids } = JSON.parse(document.getElementById("more").textContent);

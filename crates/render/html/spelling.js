@@ -1,6 +1,6 @@
-// How figures are spelled for people, as crates/analyze/src/spelling.rs spells them in text: three
-// significant digits, the largest unit that the figure fills, and a blank before the unit. A test holds both
-// to one table. This file stands before every script that writes figures, in the same script element.
+// Spells figures for people, as crates/analyze/src/spelling.rs does for text. They have three significant
+// digits, the largest unit that the figure fills, and a blank before the unit. A test holds both to one
+// table. This file stands before every script that writes figures, in the same script element.
 
 // Whole numbers of four digits and more keep them all.
 function three(value) {

@@ -1,9 +1,9 @@
 // Makes the tables of the page sortable and, where they are long, filterable.
 //
 // A table names the rows of the report that it shows (`data-rows`), each row its number (`data-i`), and a
-// column the field it sorts by (`data-path`): so figures sort by what they are, not by how they are rounded.
-// Columns without one sort by their text, and counts by name by their sum. What is missing stands last in
-// either direction.
+// column the field that it sorts by (`data-path`). So figures sort by their value, and not by how they are
+// rounded. Columns without one sort by their text, and counts by name by their sum. What is missing stands
+// last in either direction.
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const FILTER_FROM = 12;

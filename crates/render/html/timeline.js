@@ -1,7 +1,7 @@
 // Draws the run over time: curves that share one time axis, and above them steps, findings and deaths.
 //
-// A span that is dragged over the curves, or made with Shift and the arrow keys, filters the tables of rows
-// that have calls in it: operations, ranks, functions and communicators. Figures in rows stay those of the
+// A span can be dragged over the curves, or made with Shift and the arrow keys. It filters the tables for
+// rows with calls in it: operations, ranks, functions and communicators. Figures in rows stay those of the
 // whole run, and each table says whether it follows. The plot of operations by size follows by the event
 // `ncclscope-span`, which names the operations with calls.
 
@@ -503,7 +503,10 @@ class OverTime {
       `${rate(total("bytes"), "B")}`,
       `${percent(total("nccl") / length)} of the time in NCCL`,
     ];
-    if (timeline.waiting) parts.push(`${percent(total("waiting") / length)} waiting for the last rank`);
+    // Known of little, waiting says nothing about the rest.
+    const known = total("waiting") + total("transfer");
+    if (timeline.waiting && 2 * known >= total("nccl"))
+      parts.push(`${percent(total("waiting") / length)} waiting for the last rank`);
     const words = `${span ? span_words(span) : "The whole run"}: ${parts.join(", ")}.`;
     this.selected.replaceChildren(words);
     if (span) {

@@ -519,8 +519,8 @@ function show_all() {
 
 // ---- heat: from lanes and bins to rows of pixels
 
-// Of the rows of a row of pixels, in each bin the one that waits least of those with most in NCCL: so a rank
-// that the others wait for is seen among thousands.
+// Chooses what a row of pixels shows if it stands for several rows: in each bin, of those with most time in
+// NCCL, the one that waits least. So a rank that the others wait for is seen among thousands.
 function mix_rows() {
   const { heat, rows: seen } = loaded;
   const { bins, cells } = heat;
@@ -1483,7 +1483,18 @@ if (data.path) {
   details.append(element("summary", {}, "Segments, in order"), list);
   path.append(element(HEADING, {}, whole_step), details);
 }
-path.hidden = !data.path;
+if (data.start_up) {
+  const { nranks, time_us, legs } = data.start_up;
+  const list = element("ol");
+  for (const leg of legs) {
+    list.append(element("li", {}, `${time(leg.time_us)}: ${leg.what} on rank ${leg.rank}`));
+  }
+  const details = element("details", { class: "findings path start-up" });
+  const named = `Critical path of start-up: ${time(time_us)} over ${plural(nranks, "rank")}`;
+  details.append(element("summary", {}, named), list);
+  path.append(details);
+}
+path.hidden = !data.path && !data.start_up;
 
 if (!kept) {
   document.getElementById("capture").textContent = `NCCL calls of ${data.capture}`;

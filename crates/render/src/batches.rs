@@ -339,6 +339,47 @@ pub(crate) const SWITCHES: [(&str, &str, &str); 7] = [
     ("preempted", "bool", ""),
 ];
 
+/// Columns of [`mpi`].
+pub(crate) const MPI: [(&str, &str, &str); 10] = [
+    ("launcher_rank", "int", ""),
+    ("host", "text", ""),
+    ("pid", "int", ""),
+    ("tid", "int", ""),
+    ("function", "text", ""),
+    ("calls", "int", ""),
+    ("mpi_ns", "time", ""),
+    ("time_ns", "int", "ns"),
+    ("inside_ns", "int", "ns"),
+    ("open", "bool", ""),
+];
+
+/// When threads were inside of MPI, by process, thread and time.
+///
+/// # Errors
+/// When there are more than 2 GiB of texts.
+pub fn mpi(capture: &Capture) -> Result<RecordBatch, ArrowError> {
+    let processes = capture.processes.iter();
+    let rows = processes.flat_map(|of| of.mpi.spans.iter().map(move |span| (of, span)));
+    let rows: Vec<_> = rows.collect();
+    let length = |ns: i64| Value::Unsigned(ns.max(0).unsigned_abs());
+    table(
+        MPI.into_iter(),
+        &rows,
+        |column, (process, span)| match column {
+            0 => known(process.rank),
+            1 => Value::Text(&process.host),
+            2 => Value::Unsigned(process.pid.into()),
+            3 => known(span.thread),
+            4 => Value::Text(process.mpi.name(span)),
+            5 => Value::Unsigned(span.calls.into()),
+            6 => Value::Signed(span.from),
+            7 => length(span.to - span.from),
+            8 => length(span.inside),
+            _ => Value::Bool(span.open),
+        },
+    )
+}
+
 /// When watched threads were off their CPUs, by host, thread and time.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::layout::{plural, Page, Table};
 use crate::text::FEW_RANKS;
-use analyze::spelling::three;
+use analyze::spelling::{three, time};
 use analyze::streams::bubbles::{Bubble, For};
 use analyze::streams::Streams;
 
@@ -94,8 +94,8 @@ pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
         return;
     };
     page.title(&format!(
-        "Pipeline bubbles (ms of a step of {:.3} ms, in {}; a GPU computed nothing; run_s: of the run)",
-        first.step_us / 1e3,
+        "Pipeline bubbles (ms, of a step of {}, in {}; a GPU computed nothing; run_s: of the run)",
+        time(first.step_us),
         plural(first.steps, "step", "steps")
     ));
     let names = [

@@ -24,6 +24,7 @@ fn ceilings(report: &Report) -> String {
         };
         named.push(match source {
             CeilingSource::Given => format!("given_%: of {}", first.named),
+            CeilingSource::Link => format!("link_%: of {}", first.named),
             CeilingSource::NcclGraph => {
                 let file = first.named.split_once(": ").map_or("", |(file, _)| file);
                 format!("graph_%: of what NCCL expects of its graph in {file}")
@@ -57,13 +58,22 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
         "calls",
         "busbw",
         "given_%",
+        "link_%",
         "graph_%",
         "bench_%",
         "best_%",
         "blind_%",
     ];
-    let mut table = Table::new(names, "<><<<>>>>>>>");
-    table.squeeze = &["type", "comm", "calls", "algorithm", "graph_%", "blind_%"];
+    let mut table = Table::new(names, "<><<<>>>>>>>>");
+    table.squeeze = &[
+        "type",
+        "comm",
+        "calls",
+        "algorithm",
+        "link_%",
+        "graph_%",
+        "blind_%",
+    ];
     let mut sorted: Vec<&EfficiencyRow> = rows.iter().collect();
     // What moved most bytes says most about the links.
     sorted.sort_by_key(|row| std::cmp::Reverse(row.bytes.saturating_mul(row.calls)));
@@ -84,6 +94,7 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
             row.calls.to_string(),
             three(row.busbw_gb_per_s),
             figure(share(row, CeilingSource::Given)),
+            figure(share(row, CeilingSource::Link)),
             figure(share(row, CeilingSource::NcclGraph)),
             figure(share(row, CeilingSource::Bench)),
             figure(share(row, CeilingSource::BestHere)),

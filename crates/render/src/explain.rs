@@ -4,7 +4,9 @@
 //! (`tests/explain.rs`).
 
 use crate::html::columns::{Column, ALL};
+use crate::layout::{Look, Page, Style};
 use analyze::words::{self, Explanation};
+use std::io::{Result, Write};
 
 /// What `word` means; nothing if it is not known.
 pub fn explain(word: &str) -> Option<Explanation> {
@@ -28,4 +30,42 @@ fn of_columns(word: &str) -> Option<Explanation> {
     }
     let title = word.to_owned();
     (!paragraphs.is_empty()).then_some(Explanation { title, paragraphs })
+}
+
+/// Writes what a word means.
+///
+/// # Errors
+/// Those of `out`.
+pub fn text(found: &Explanation, look: Look, out: &mut impl Write) -> Result<()> {
+    let mut page = Page::new(look, true);
+    for paragraph in &found.paragraphs {
+        // Longer ones are sentences with a colon.
+        let is_word = |(word, _): &(&str, &str)| word.len() < 30;
+        match paragraph.split_once(": ").filter(is_word) {
+            Some((word, text)) => page.labelled(Style::Title, &format!("{word}: "), "  ", text),
+            None => page.wrap("", "  ", paragraph),
+        }
+    }
+    page.finish(out)
+}
+
+/// Writes all words that have an explanation, by what they are.
+///
+/// # Errors
+/// Those of `out`.
+pub fn list(look: Look, out: &mut impl Write) -> Result<()> {
+    let mut page = Page::new(look, true);
+    page.wrap(
+        "",
+        "",
+        "Words that are explained, and pairs of an algorithm and a protocol, like RING_LL.",
+    );
+    for (what, mut words) in words::known() {
+        words.sort_unstable_by_key(|word| word.to_lowercase());
+        page.title(&format!("{}{}", what[..1].to_uppercase(), &what[1..]));
+        page.line(&words.join(", "));
+    }
+    page.gap();
+    page.next("ncclscope explain busbw");
+    page.finish(out)
 }

@@ -1,8 +1,8 @@
 //! Figures as SVG that no script draws: bars, violins, and ratios with their intervals.
 //!
 //! Rule: a figure shows what a table beside it says in numbers, and says in its label what it shows. Colours
-//! come from `figures.css` by class, so they follow the light or dark scheme; form or text tells apart what
-//! colour tells apart.
+//! come from `figures.css` by class, so they follow the light or dark scheme. What differs by colour also
+//! differs by form or text.
 
 use crate::html::escaped;
 use analyze::spelling::three;

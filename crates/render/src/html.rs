@@ -26,9 +26,12 @@ use std::io::Write;
 mod across;
 pub(crate) mod columns;
 mod critical_path;
+mod hosts;
 mod lanes;
 mod models;
+mod startup;
 mod timeline;
+mod topology;
 
 pub(crate) const STYLE: &str = include_str!("../html/style.css");
 const TABLES: &str = include_str!("../html/tables.js");
@@ -281,6 +284,8 @@ impl<'a> Page<'a> {
         self.lanes();
         self.job();
         self.completeness();
+        self.topology();
+        self.start_up();
         self.steps();
         self.critical_path();
         self.ranks();
@@ -290,8 +295,11 @@ impl<'a> Page<'a> {
         self.graphs();
         self.streams();
         self.stream_waits();
+        self.driver_calls();
         self.waiting();
         self.clocks();
+        self.hosts();
+        self.mpi();
         self.settings();
         self.communicators();
         self.functions();
@@ -417,6 +425,8 @@ impl<'a> Page<'a> {
             there(self.has_lanes, "lanes", "Lanes"),
             Some(("job", "Job")),
             Some(("completeness", "Completeness")),
+            there(!report.topologies.is_empty(), "topology", "Topology"),
+            there(startup::slowest(report).is_some(), "start-up", "Start-up"),
             there(report.steps.is_some(), "steps", "Steps"),
             there(
                 report.critical_path.is_some(),
@@ -443,8 +453,15 @@ impl<'a> Page<'a> {
                 "stream-waits",
                 "Stream waits",
             ),
+            there(
+                report.driver_calls.is_some(),
+                "driver-calls",
+                "Driver calls",
+            ),
             there(report.arrivals.is_some(), "waiting", "Waiting"),
             there(report.clocks.is_some(), "clocks", "Clocks"),
+            there(self.has_hosts(), "hosts", "Power and hosts"),
+            there(report.mpi.is_some(), "mpi", "MPI"),
             there(!report.settings.is_empty(), "settings", "Settings"),
             Some(("communicators", "Communicators")),
             there(!report.functions.is_empty(), "functions", "Functions"),
@@ -941,6 +958,7 @@ impl<'a> Page<'a> {
             let _ = writeln!(self.html, "<p>{}</p>", escaped(&line));
         }
         self.table_of("streams.ranks", "By rank", &[STREAMS], "");
+        self.idle_causes();
         self.table_of(
             "streams.communication",
             "NCCL's kernels by function",
@@ -978,6 +996,27 @@ impl<'a> Page<'a> {
             "stream_waits.operations",
             "By operation",
             &[OPERATION_WAITS],
+            "",
+        );
+        self.end();
+    }
+
+    fn driver_calls(&mut self) {
+        let Some(calls) = &self.report.driver_calls else {
+            return;
+        };
+        self.section(
+            "driver-calls",
+            "Calls of the CUDA driver",
+            &format!(
+                "What {} asked the driver for, NCCL and the rest of the program apart.",
+                plural(calls.processes, "process", "processes")
+            ),
+        );
+        self.table_of(
+            "driver_calls.rows",
+            "Calls of the CUDA driver",
+            &[DRIVER_CALL],
             "",
         );
         self.end();

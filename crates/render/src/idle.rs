@@ -13,7 +13,7 @@ const MUCH: f64 = 0.1;
 const LEAST: f64 = 0.01;
 
 /// The GPU that was idle for longest of those of which causes are known, if that is long.
-fn line(streams: &Streams) -> Option<String> {
+pub(crate) fn line(streams: &Streams) -> Option<String> {
     let known = streams
         .ranks
         .iter()
@@ -21,6 +21,7 @@ fn line(streams: &Streams) -> Option<String> {
     let rank = known.max_by(|a, b| a.idle.share.total_cmp(&b.idle.share))?;
     let causes = rank.idle_causes.filter(|_| rank.idle.share >= MUCH)?;
     let mut parts = [
+        (causes.mpi, "was in MPI"),
         (causes.program, "ran the program"),
         (causes.driver, "ran in CUDA's driver"),
         (causes.preempted, "was ready and had no CPU"),
@@ -72,6 +73,7 @@ pub(crate) fn idle(report: &Report, page: &mut Page) {
         "step",
         "idle/step",
         "idle",
+        "mpi",
         "program",
         "driver",
         "preempted",
@@ -79,7 +81,7 @@ pub(crate) fn idle(report: &Report, page: &mut Page) {
         "blocked",
         "unknown",
     ];
-    let mut table = Table::new(names, ">>>>>>>>>>");
+    let mut table = Table::new(names, ">>>>>>>>>>>");
     table.squeeze = &["unknown", "step"];
     let of_step =
         |step: Option<f64>, share: f64| step.map_or("-".to_owned(), |step| time(step * share));
@@ -90,6 +92,7 @@ pub(crate) fn idle(report: &Report, page: &mut Page) {
             of_step(causes.step_us, 1.0),
             of_step(causes.step_us, rank.idle.share),
             share(rank.idle.share),
+            share(causes.mpi),
             share(causes.program),
             share(causes.driver),
             share(causes.preempted),

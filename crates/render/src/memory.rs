@@ -54,15 +54,16 @@ pub fn text(memory: &Memory, all: bool, look: Look, out: &mut impl Write) -> Res
 fn sentence(memory: &Memory) -> Option<String> {
     let row = memory.communicators.first()?;
     let rank = row.ranks.first()?;
-    let init = match rank.gpu_bytes == rank.init_gpu_bytes {
-        true => "all of it in its init".to_owned(),
-        false => format!(
-            "{} in its init, and the rest when it was first used",
-            size(rank.init_gpu_bytes)
+    let init = match rank.init_gpu_bytes {
+        None => String::new(),
+        Some(init) if init == rank.gpu_bytes => ": all of it in its init".to_owned(),
+        Some(init) => format!(
+            ": {} in its init, and the rest when it was first used",
+            size(init)
         ),
     };
     let mut sentence = format!(
-        "The largest communicator ({}) took {} of GPU memory on rank {}: {init}.",
+        "The largest communicator ({}) took {} of GPU memory on rank {}{init}.",
         plural(row.nranks.into(), "rank", "ranks"),
         size(rank.gpu_bytes),
         rank.rank,
@@ -82,16 +83,23 @@ fn projected(p: &Projection) -> String {
     let share = p.share.map_or(String::new(), |share| {
         format!(", {} of the GPU's memory", percent(share))
     });
-    format!(
-        "{} of {} would take {} of each GPU{share}. One takes {} in its init, {} for collectives, and {} for \
-         sends to and receives from all others.",
+    let mut projected = format!(
+        "{} of {} would take {} of each GPU{share}.",
         plural(p.communicators.into(), "communicator", "communicators"),
         plural(p.nranks.into(), "rank", "ranks"),
         size(p.gpu_bytes),
-        size(p.init_gpu_bytes),
-        size(p.collectives_gpu_bytes),
-        size(p.pairs_gpu_bytes),
-    )
+    );
+    let parts = (p.init_gpu_bytes, p.collectives_gpu_bytes, p.pairs_gpu_bytes);
+    if let (Some(init), Some(collectives), Some(pairs)) = parts {
+        projected += &format!(
+            " One takes {} in its init, {} for collectives, and {} for sends to and receives from all \
+             others.",
+            size(init),
+            size(collectives),
+            size(pairs),
+        );
+    }
+    projected
 }
 
 fn mib(bytes: u64) -> String {
@@ -117,11 +125,12 @@ fn ranks(memory: &Memory, page: &mut Page) {
         "gpu",
         "at_init",
         "gpu_memory",
+        "counted",
         "nvml",
         "pinned",
         "shared",
     ];
-    let mut table = Table::new(names, "<>><>>>>>>");
+    let mut table = Table::new(names, "<>><>>>>>>>");
     table.squeeze = &["host", "pinned", "shared"];
     for row in &memory.communicators {
         let shown = if page.all { row.ranks.len() } else { 1 };
@@ -133,8 +142,10 @@ fn ranks(memory: &Memory, page: &mut Page) {
                 rank.host.clone(),
                 rank.device
                     .map_or("-".to_owned(), |device| device.to_string()),
-                mib(rank.init_gpu_bytes),
+                rank.init_gpu_bytes.map_or("-".to_owned(), mib),
                 mib(rank.gpu_bytes),
+                rank.counted
+                    .map_or("-".to_owned(), |counted| mib(counted.most_gpu_bytes)),
                 rank.nvml_bytes.map_or("-".to_owned(), |bytes| {
                     format!("{:.1}", bytes as f64 / f64::from(1 << 20))
                 }),

@@ -5,7 +5,7 @@
 
 use crate::layout::{Look, Page, Style, Table, Unit};
 use crate::text::figure;
-use analyze::models::{CostModel, Prediction, Subject};
+use analyze::models::{CostModel, Prediction, Sampled, Subject};
 use analyze::spelling::{percent, size, three, time, times};
 use serde::Serialize;
 use std::io::{Result, Write};
@@ -220,16 +220,20 @@ fn measured(model: &CostModel, page: &mut Page) {
     let formula = model
         .formula
         .map_or(String::new(), |formula| format!(", t = {formula}"));
-    let names = ["size", "measured", "model", "residual_%", "regime"];
-    let mut table = Table::new(names, ">>>><");
+    let names = ["size", "measured", "model", "residual_%", "nccl", "regime"];
+    let mut table = Table::new(names, ">>>>><");
     let most = model.samples.iter().map(|s| s.time_us.max(s.model_us));
     let unit = Unit::of(most);
+    let has_own = model.samples.iter().any(|sample| sample.nccl_us.is_some());
     for sample in &model.samples {
         table.row([
             size(sample.bytes),
             unit.show(Some(sample.time_us)),
             unit.show(Some(sample.model_us)),
             format!("{:+.1}", 100.0 * sample.residual_share),
+            sample
+                .nccl_us
+                .map_or("-".to_owned(), |us| unit.show(Some(us))),
             sample.regime.to_owned(),
         ]);
     }
@@ -238,8 +242,11 @@ fn measured(model: &CostModel, page: &mut Page) {
         by => format!(" {by}"),
     };
     page.title(&format!(
-        "{}{by} over {} ranks (by size; measured and model in {}{formula})",
-        of.function, of.nranks, unit.name
+        "{}{by} over {} ranks (by size; measured{} and model in {}{formula})",
+        of.function,
+        of.nranks,
+        if has_own { ", NCCL's own estimate" } else { "" },
+        unit.name
     ));
     page.table(&table, 16, "sizes");
     for line in plot(model) {
@@ -247,13 +254,16 @@ fn measured(model: &CostModel, page: &mut Page) {
     }
 }
 
-/// Time over size, both in powers: `o` is measured, `.` the model, `@` both.
+/// Time over size, both in powers: `o` is measured, `.` the model, `@` both, `n` NCCL's own estimate.
 fn plot(model: &CostModel) -> Vec<String> {
     let (columns, lines) = PLOT;
     let log = |bytes: u64| (bytes.max(1) as f64).log2();
     let (left, right) = (log(model.least_bytes), log(model.most_bytes));
     let model_at = |bytes: f64| model.latency_us + bytes * slope(model);
-    let samples = || model.samples.iter().flat_map(|s| [s.time_us, s.model_us]);
+    let samples = || {
+        let of = |s: &Sampled| [Some(s.time_us), Some(s.model_us), s.nccl_us];
+        model.samples.iter().flat_map(of).flatten()
+    };
     let lowest = samples().fold(f64::MAX, f64::min).ln();
     let highest = samples().fold(0.0, f64::max).ln();
     if right <= left || highest <= lowest {
@@ -273,9 +283,15 @@ fn plot(model: &CostModel) -> Vec<String> {
     for (column, at) in curve.into_iter().enumerate() {
         cells[at][column] = '.';
     }
+    let column =
+        |bytes: u64| ((log(bytes) - left) / (right - left) * (columns - 1) as f64).round() as usize;
     for sample in &model.samples {
-        let at = (log(sample.bytes) - left) / (right - left) * (columns - 1) as f64;
-        let cell = &mut cells[line(sample.time_us)][at.round() as usize];
+        if let Some(us) = sample.nccl_us {
+            cells[line(us)][column(sample.bytes)] = 'n';
+        }
+    }
+    for sample in &model.samples {
+        let cell = &mut cells[line(sample.time_us)][column(sample.bytes)];
         *cell = if *cell == '.' { '@' } else { 'o' };
     }
     let label = |at: usize| match at {
@@ -295,9 +311,13 @@ fn plot(model: &CostModel) -> Vec<String> {
     let gap = columns.saturating_sub(least.len() + most.len());
     drawn.push(format!("  {:>9} +{}", "", "-".repeat(columns)));
     drawn.push(format!("  {:>9}  {least}{}{most}", "", " ".repeat(gap)));
-    drawn.push(
-        "             o measured, . model, @ both; time over size, both axes in powers".to_owned(),
-    );
+    let own = match model.samples.iter().any(|s| s.nccl_us.is_some()) {
+        true => ", n NCCL's own estimate",
+        false => "",
+    };
+    drawn.push(format!(
+        "             o measured, . model, @ both{own}; time over size, both axes in powers"
+    ));
     drawn
 }
 

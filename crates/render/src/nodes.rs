@@ -52,6 +52,16 @@ pub(crate) fn energy(energy: &Energy) -> String {
     text
 }
 
+/// What the power, integrated, says of the counters' energy.
+pub(crate) fn energy_check(energy: &Energy) -> Option<String> {
+    let (integrated, gap) = energy.integrated_j.zip(energy.gap)?;
+    Some(format!(
+        "The energy is that of the GPUs' counters. Their power, integrated, gives {} ({:+.1} %).",
+        joules(integrated),
+        100.0 * gap,
+    ))
+}
+
 /// The thread that calls NCCL and was kept from a CPU most, if that is much.
 pub(crate) fn kept_waiting(nodes: &Nodes) -> Option<String> {
     let callers = nodes.threads.iter().filter(|thread| thread.calls_nccl);
@@ -164,12 +174,8 @@ fn phases(energy: &Energy, page: &mut Page) {
             joules(split.transfer_j),
         ));
     }
-    if let Some((integrated, gap)) = energy.integrated_j.zip(energy.gap) {
-        page.line(&format!(
-            "The energy is that of the GPUs' counters. Their power, integrated, gives {} ({:+.1} %).",
-            joules(integrated),
-            100.0 * gap
-        ));
+    if let Some(line) = energy_check(energy) {
+        page.line(&line);
     }
 }
 

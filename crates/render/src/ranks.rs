@@ -1,6 +1,6 @@
 //! The ranks as text: one row for each of a few, or what is usual over many.
 //!
-//! A row of [`by_rank`] joins what several parts of a report say of a GPU: time in NCCL, exposed
+//! A row of [`by_rank`] has what several parts of a report say about a GPU. That is time in NCCL, exposed
 //! communication, waiting, how often it came last, and what that costs the job.
 //!
 //! Rule: a figure that a part of the report has not is `-`, and never 0.

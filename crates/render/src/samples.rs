@@ -1,5 +1,5 @@
-//! What the node sampler saw, as Parquet files or JSON lines: values of its series, and when threads were off
-//! their CPUs.
+//! What was seen around the calls, as Parquet files or JSON lines: values of the node sampler's series, when
+//! threads were off their CPUs, and when they were inside of MPI.
 //!
 //! Columns are those of docs/reference/tables.md. In JSON lines, what is null there is left out.
 //!
@@ -15,16 +15,19 @@ use serde_json::{Map, Value as Json};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use tables::mpi::Span;
 use tables::nodes::{Off, Series, Switches};
-use tables::{Capture, Node};
+use tables::{Capture, Node, Process};
 
-/// Which of the two.
+/// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// A row for each value of each series.
     Samples,
     /// A row for each stretch in which a thread was off its CPU.
     Switches,
+    /// A row for each time in which a thread was inside of MPI.
+    Mpi,
 }
 
 impl Table {
@@ -36,6 +39,7 @@ impl Table {
         match self {
             Table::Samples => batches::samples(capture),
             Table::Switches => batches::switches(capture),
+            Table::Mpi => batches::mpi(capture),
         }
     }
 
@@ -43,6 +47,7 @@ impl Table {
         match self {
             Table::Samples => "samples",
             Table::Switches => "switches",
+            Table::Mpi => "mpi",
         }
     }
 
@@ -57,6 +62,7 @@ impl Table {
         let units = match self {
             Table::Samples => &batches::SAMPLES[..],
             Table::Switches => &batches::SWITCHES[..],
+            Table::Mpi => &batches::MPI[..],
         };
         let units = units.iter().map(|(name, _, unit)| (*name, *unit));
         let options = ArrowWriterOptions::new().with_properties(with_units(self.name(), units));
@@ -77,8 +83,16 @@ impl Table {
             serde_json::to_writer(&mut *out, &object)?;
             out.write_all(b"\n")
         };
+        if self == Table::Mpi {
+            for process in &capture.processes {
+                for span in &process.mpi.spans {
+                    line(inside(process, span))?;
+                }
+            }
+        }
         for node in &capture.nodes {
             match self {
+                Table::Mpi => {}
                 Table::Samples => {
                     for series in &node.series {
                         for point in &series.points {
@@ -128,5 +142,20 @@ fn stretch(node: &Node, thread: &Switches, off: &Off) -> Map<String, Json> {
         ("off_ns", off.from.into()),
         ("time_ns", off.to.saturating_sub(off.from).into()),
         ("preempted", off.preempted.into()),
+    ])
+}
+
+fn inside(process: &Process, span: &Span) -> Map<String, Json> {
+    object([
+        ("launcher_rank", process.rank.into()),
+        ("host", process.host.as_str().into()),
+        ("pid", process.pid.into()),
+        ("tid", span.thread.into()),
+        ("function", process.mpi.name(span).into()),
+        ("calls", span.calls.into()),
+        ("mpi_ns", span.from.into()),
+        ("time_ns", (span.to - span.from).into()),
+        ("inside_ns", span.inside.into()),
+        ("open", span.open.into()),
     ])
 }

@@ -97,7 +97,7 @@ fn nothing(startup: &Startup) -> String {
 }
 
 /// What a phase does, in the words of a sentence.
-fn named(phase: &str) -> &'static str {
+pub(crate) fn named(phase: &str) -> &'static str {
     match phase {
         "kernels" => "loading NCCL's kernels onto the GPU",
         "alloc" => "allocating memory",

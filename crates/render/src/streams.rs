@@ -2,7 +2,7 @@
 
 use crate::layout::{cut, plural, Page, Table, Unit};
 use crate::text::FEW_RANKS;
-use analyze::spelling::{three, time};
+use analyze::spelling::{self, three, time};
 use analyze::streams::{RankStreams, Share, Streams};
 use analyze::summary::range_of_shares;
 use analyze::Report;
@@ -43,10 +43,10 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
         .filter_map(|rank| rank.interference.zip(rank.interference_share));
     if let Some((ratio, cost)) = slowed.max_by(|a, b| a.1.total_cmp(&b.1)) {
         lines.push(format!(
-            "Kernels beside communication take up to {} % longer than the same without, \
-             which is {} % of the time in windows.",
-            percent(ratio),
-            percent(cost)
+            "Kernels beside communication take up to {} longer than the same without, \
+             which is {} of the time in windows.",
+            spelling::percent(ratio),
+            spelling::percent(cost)
         ));
     }
     for other in &streams.other_communication {

@@ -72,10 +72,12 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     crate::idle::idle(report, &mut page);
     crate::bubbles::bubbles(report.streams.as_ref(), &mut page);
     crate::stream_waits::stream_waits(report, &mut page);
+    crate::driver_calls::driver_calls(report, &mut page);
     crate::waiting::waiting(report, &mut page);
     crate::waiting::links(report, &mut page);
     crate::clocks::clocks(report, &mut page);
     crate::nodes::nodes(report, &mut page);
+    crate::mpi::mpi(report, &mut page);
     communicators(report, &mut page);
     if options.all {
         functions(report, &mut page);
@@ -935,23 +937,6 @@ fn definitions(page: &mut Page) {
             page.wrap(&format!("  {name:<17}"), &" ".repeat(19), text);
         }
     }
-}
-
-/// Writes what `ncclscope explain` says of a word.
-///
-/// # Errors
-/// Those of `out`.
-pub fn explanation(found: &words::Explanation, look: Look, out: &mut impl Write) -> Result<()> {
-    let mut page = Page::new(look, true);
-    for paragraph in &found.paragraphs {
-        // Longer ones are sentences with a colon.
-        let is_word = |(word, _): &(&str, &str)| word.len() < 30;
-        match paragraph.split_once(": ").filter(is_word) {
-            Some((word, text)) => page.labelled(Style::Title, &format!("{word}: "), "  ", text),
-            None => page.wrap("", "  ", paragraph),
-        }
-    }
-    page.finish(out)
 }
 
 #[cfg(test)]

@@ -104,11 +104,21 @@ pub(crate) fn section(hosts: &[Host], page: &mut Page) {
 
 /// Rings, trees and others, by channels that go the same way.
 fn channels(graphs: &[Graph], page: &mut Page) {
-    if graphs.iter().all(|graph| graph.channels.is_empty()) {
+    let ways = ways(graphs);
+    if ways.is_empty() {
         return;
     }
     page.title("What NCCL made of it (for the communicator that was made last; GPUs by rank)");
     let mut table = Table::new(["graph", "channels", "gb_per_s", "links", "way"], "<>><<");
+    for way in ways {
+        table.row(way);
+    }
+    page.table(&table, usize::MAX, "ways");
+}
+
+/// Of each graph and way: its name, how many channels go that way, GB/s of one, the kind of links, the way.
+pub(crate) fn ways(graphs: &[Graph]) -> Vec<[String; 5]> {
+    let mut rows = Vec::new();
     for graph in graphs {
         let mut ways: Vec<(&Vec<String>, usize)> = Vec::new();
         for channel in &graph.channels {
@@ -118,7 +128,7 @@ fn channels(graphs: &[Graph], page: &mut Page) {
             }
         }
         for (way, n) in ways {
-            table.row([
+            rows.push([
                 graph.name.clone(),
                 n.to_string(),
                 graph.gb_per_s.map_or("-".to_owned(), |bw| bw.to_string()),
@@ -127,7 +137,7 @@ fn channels(graphs: &[Graph], page: &mut Page) {
             ]);
         }
     }
-    page.table(&table, usize::MAX, "ways");
+    rows
 }
 
 fn matrix(topology: &Topology, page: &mut Page) -> Result<()> {

@@ -450,6 +450,7 @@ impl<'a> View<'a> {
             "steps": steps,
             "findings": findings,
             "path": path::of(self),
+            "start_up": path::of_start_up(self.report),
         })
     }
 }

@@ -49,8 +49,8 @@ fn communicators_that_share_proxies_keep_their_operations_apart() {
         (of(event::COLL).count(), of(event::PROXY_OP).count()),
         (75, 224)
     );
-    // A split and a shrunk communicator have no proxy of their own, and each of their operations is a part of
-    // its own call: as many on each call of two hosts, to and from the rank beside it.
+    // A split and a shrunk communicator have no proxy of their own. Each of their operations is still a part
+    // of its own call. On two hosts, each call has equally many, to and from the rank beside it.
     let mut parts: BTreeMap<usize, u32> = BTreeMap::new();
     for op in of(event::PROXY_OP) {
         let parent = op.parent.expect("a proxy operation has a parent");

@@ -106,3 +106,95 @@ fn every_event_and_state_of_nccl_is_explained() {
         );
     }
 }
+
+/// The sources of what prints tables: this crate, and crates that print their own.
+fn sources() -> Vec<(PathBuf, String)> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(crates)
+        .expect("crates")
+        .map(|entry| entry.expect("an entry").path().join("src"))
+        .collect();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).expect("read");
+                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                found.push((path, code.to_owned()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What stands in double quotes.
+fn literals(code: &str) -> impl Iterator<Item = String> + '_ {
+    code.split('"').skip(1).step_by(2).map(str::to_owned)
+}
+
+/// The heads of the table that is made at the end of `before`, by its arguments. They stand in the arguments,
+/// or in the `names` that were bound last.
+fn heads(before: &str, arguments: &str) -> Vec<String> {
+    let of_names = arguments
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|w| w == "names");
+    if !of_names {
+        let list = arguments
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'));
+        return list.map_or(Vec::new(), |(list, _)| literals(list).collect());
+    }
+    let bound = ["let names", "let mut names", "const NAMES"];
+    let at = bound.iter().filter_map(|words| before.rfind(words)).max();
+    let code = &before[at.expect("names are bound above")..];
+    let (list, rest) = code.split_once(';').expect("a statement");
+    let later = rest.split("names.push(").skip(1);
+    let later = later.filter_map(|rest| literals(rest.split(')').next()?).next());
+    literals(list).chain(later).collect()
+}
+
+/// The text up to the bracket that closes what was opened before it.
+fn arguments(code: &str) -> &str {
+    let mut depth = 1;
+    let end = code.find(|c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth == 0
+    });
+    &code[..end.unwrap_or(code.len())]
+}
+
+/// Recorded jobs fill few of the tables. So this looks at all tables that the sources make.
+#[test]
+fn every_head_in_the_sources_is_explained() {
+    let mut tables = 0;
+    for (path, code) in sources() {
+        // Its columns have their explanations beside them.
+        let is_html = path.ends_with("render/src/html.rs");
+        let prints =
+            code.contains("layout::") || code.contains("page::") || path.ends_with("layout.rs");
+        if is_html || !prints {
+            continue;
+        }
+        for made in ["Table::new(", "    table(", "page::table("] {
+            for (at, _) in code.match_indices(made) {
+                let arguments = arguments(&code[at + made.len()..]);
+                let mut heads = heads(&code[..at], arguments);
+                // Variants and hosts are called by letters; a title of an HTML table is no head.
+                heads.retain(|head| head.chars().filter(|c| c.is_alphanumeric()).count() > 1);
+                assert_eq!(unexplained(heads), [""; 0], "{path:?}: {arguments}");
+                tables += 1;
+            }
+        }
+    }
+    assert!(tables > 60, "{tables} tables");
+}
+
+#[test]
+fn every_phase_of_start_up_is_explained() {
+    let phases = setup::log::PHASES.into_iter().chain(["total"]);
+    assert_eq!(unexplained(phases.map(str::to_owned)), [""; 0]);
+}

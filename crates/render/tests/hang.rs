@@ -1,11 +1,10 @@
-//! 300 hanging jobs and 300 healthy ones, simulated at the level of calls: the verdict names the rank and
-//! call that the fault was put into, is never wrong where files are missing, and no healthy job is said to
-//! hang.
+//! 300 hanging jobs and 300 healthy ones, simulated at the level of calls. The verdict names the rank and
+//! call that got the fault, and is never wrong if files are missing. No healthy job is said to hang.
 //!
 //! A [`Job`] has communicators (all ranks, rows and columns of a grid) and the same step again and again.
-//! Each rank has a list of acts; [`Job::run`] lets ranks go on until none can, by NCCL's rules: the k-th call
-//! of every rank on a communicator is one operation, it ends when all have made it alike, and a host waits at
-//! a sync for its operations.
+//! Each rank has a list of acts, and [`Job::run`] lets ranks go on until none can. It follows NCCL's rules:
+//! the k-th call of every rank on a communicator is one operation. The operation ends when all have made it
+//! alike, and a host waits at a sync for its operations.
 
 mod ring;
 

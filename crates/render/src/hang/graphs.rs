@@ -34,11 +34,12 @@ pub(super) fn sentences(launches: &[Launches]) -> Vec<String> {
             who(most)
         ));
     } else {
+        let late = who(least);
         sentences.push(format!(
-            "Graphs were launched {most} times on {}{ago}, and {least} times on {}: if ranks launch in step, \
-            that one is waited for.{calls}",
+            "Graphs were launched {most} times on {}{ago}, and {least} times on {late}: if ranks launch in \
+            step, the others wait for it in launch {}, at the first NCCL call that it has part in.{calls}",
             who(most),
-            who(least)
+            least + 1
         ));
     }
     let under_way: Vec<u32> = launches
@@ -84,6 +85,10 @@ mod tests {
             behind[0].contains("9 times on ranks 0,2") && behind[0].contains("8 times on rank 1"),
             "{behind:?}"
         );
+        // It lacks the ninth, so the others can't have come further than its first call.
+        let place =
+            "the others wait for it in launch 9, at the first NCCL call that it has part in.";
+        assert!(behind[0].contains(place), "{behind:?}");
         assert_eq!(behind[1], "The launch has not returned on rank 0.");
     }
 }

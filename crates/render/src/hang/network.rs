@@ -1,5 +1,5 @@
-//! Words for the network operations of an operation that does not end: the one that the others wait for, with
-//! its other half and where to look, and what is known of the others.
+//! Words for the network operations of an operation that does not end. They name the one that the others wait
+//! for, its other half and where to look, and say what is known of the others.
 //!
 //! Rule: a cause is named only if it is known. Else the words say what is not recorded.
 

@@ -1,8 +1,8 @@
 //! The answer as text: the verdict first, then what it rests on.
 //!
-//! [`page`] prints the sentences of an [`Answer`], and its rows as tables: the network operations of the call
-//! that does not end, and how far the ranks of each communicator got. Ranks that stand at the same calls
-//! share a line.
+//! [`page`] prints the sentences of an [`Answer`], and its rows as tables. One has the network operations of
+//! the call that does not end. The other says how far the ranks of each communicator got. Ranks that stand at
+//! the same calls share a line.
 //!
 //! Rule: the tables show what JSON has, and what is left out is counted.
 

@@ -113,7 +113,13 @@ macro_rules! columns {
 
 const NEVER: &str = "";
 const NONE: &str = "none";
+const NOT_SEEN: &str = "the last column says why";
+const NO_STEPS_READ: &str = "it is not known, or no two readings lie within steps";
 const NO_WINDOWS: &str = "the GPU has no kernel windows";
+const NO_CAUSES: &str = "neither the node sampler nor time in MPI says";
+const NO_POWER: &str = "the GPU does not tell";
+const NO_LONG: &str = "no call was long, or the kernel gave no records";
+const NO_STEPS: &str = "no pattern of calls repeats";
 const NOT_COMPARED: &str = "no kernel ran both ways";
 const NO_LAUNCHES: &str = "needs two launches with a time on a rank";
 const NOT_KNOWN: &str = "not known";
@@ -170,6 +176,100 @@ columns! {
         "windows" "windows" "" Count "kernel windows that count" NEVER;
         "seen_us" "seen" "ms" Ms "how long they are together" NEVER;
     }
+    IDLE_CAUSES {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "device" "GPU" "" Count "CUDA's number of it" NEVER;
+        "idle_causes.step_us" "step" "ms" Ms "mean time of a step" NO_CAUSES;
+        "idle.share" "idle" "%" Percent "nothing ran on the GPU" NEVER;
+        "idle_causes.mpi" "MPI" "%" Percent "the thread that launches was in MPI meanwhile" NO_CAUSES;
+        "idle_causes.program" "program" "%" Percent "it ran the program: Python or a library" NO_CAUSES;
+        "idle_causes.driver" "driver" "%" Percent "it ran in CUDA's driver" NO_CAUSES;
+        "idle_causes.preempted" "preempted" "%" Percent "it was ready, and the scheduler ran others"
+            NO_CAUSES;
+        "idle_causes.disk" "disk" "%" Percent "it waited for a disk" NO_CAUSES;
+        "idle_causes.blocked" "blocked" "%" Percent
+            "it waited for a lock, a socket, another thread, or the GPU" NO_CAUSES;
+        "idle_causes.unknown" "unknown" "%" Percent "it was not watched" NO_CAUSES;
+    }
+    ENERGY_PHASE {
+        "phase" "phase" "" Text "what the job did" NEVER;
+        "time_s" "time" "s" Figure "how long" NEVER;
+        "energy_j" "energy" "J" Figure "of all GPUs together" NEVER;
+        "mean_w" "mean power" "W" Figure "of all GPUs together" NEVER;
+    }
+    POWER {
+        "host" "host" "" Text "the machine" NEVER;
+        "uuid" "UUID" "" Text "the GPU" NEVER;
+        "name" "name" "" Text "its product name" NEVER;
+        "counter_j" "energy" "J" Figure "by the GPU's own counter" "the GPU has no counter";
+        "integrated_j" "integrated" "J" Figure "its power, integrated over the same time" NO_POWER;
+        "gap" "gap" "%" Percent "how much more the integrated power gives" "one of both is not known";
+        "mean_w" "mean power" "W" Figure "by its energy" NO_POWER;
+        "max_w" "max power" "W" Figure "largest power that was read" NO_POWER;
+        "sm_mhz" "SM clock" "MHz" Figure "mean" NO_POWER;
+        "temperature_c" "hottest" "°C" Count "highest temperature" NO_POWER;
+        "busy" "busy" "%" Percent "mean share of the time in which a kernel ran, as NVML has it" NO_POWER;
+    }
+    HOST {
+        "host" "host" "" Text "the machine" NEVER;
+        "time_s" "time" "s" Figure "from the first sample to the last" NEVER;
+        "energy_j" "energy" "J" Figure "of its GPUs" NO_POWER;
+        "mean_w" "mean power" "W" Figure "of its GPUs together" NO_POWER;
+        "cpus" "CPUs" "" Count "that the sampler may use" NOT_KNOWN;
+        "cpus_busy" "busy CPUs" "" Figure "on average, with any program" NOT_KNOWN;
+        "job_cpus_busy" "job's CPUs" "" Figure "that the job kept busy, on average" NOT_KNOWN;
+        "job_threads_ready" "ready" "" Figure "threads of the job without a CPU, on average" NOT_KNOWN;
+        "memory_bytes" "memory" "" Bytes "in use, at most" NOT_KNOWN;
+        "disk_read_bytes" "read" "" Bytes "from disks" NOT_KNOWN;
+        "disk_written_bytes" "written" "" Bytes "to disks" NOT_KNOWN;
+    }
+    THREAD {
+        "rank" "rank" "" Count "the launcher's rank" "the process made no NCCL call";
+        "host" "host" "" Text "the machine" NEVER;
+        "pid" "pid" "" Count "process" NEVER;
+        "tid" "thread" "" Count "number of the thread" NEVER;
+        "name" "name" "" Text "of the thread" NONE;
+        "running" "ran" "%" Percent "share of the time in which it ran" NEVER;
+        "ready" "ready" "%" Percent "it was ready, and no CPU was free" NEVER;
+        "in_io" "disk" "%" Percent "it waited for a disk, by the samples" NEVER;
+        "blocked" "blocked" "%" Percent "it waited for anything else" NEVER;
+    }
+    LONG_CALLS {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "tid" "thread" "" Count "number of the thread that calls" NEVER;
+        "calls" "calls" "" Count "while the thread was watched" NEVER;
+        "long" "long calls" "" Count "of more than 50 µs" NEVER;
+        "long_us" "time" "ms" Ms "of the long calls" NEVER;
+        "longest_us" "longest" "ms" Ms "of them" NEVER;
+        "preempted" "preempted" "%" Percent "of that time: ready, and the scheduler ran others" NO_LONG;
+        "asleep" "asleep" "%" Percent "it slept, or waited for its turn after" NO_LONG;
+        "running" "ran" "%" Percent "it ran" NO_LONG;
+        "source" "source" "" Text "records of context switches, or counters that bound the share" NEVER;
+    }
+    MPI_RANK {
+        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
+        "host" "host" "" Text "the machine" NEVER;
+        "calls" "calls" "" Count "of functions of MPI" NEVER;
+        "share" "in MPI" "%" Percent "of the time since the first communicator, over threads" NEVER;
+        "time_us" "time" "ms" Ms "in MPI" NEVER;
+        "collective_us" "collectives" "ms" Ms "of that" NEVER;
+        "point_to_point_us" "sends, receives" "ms" Ms "of that" NEVER;
+        "waits_us" "waits, tests" "ms" Ms "of that" NEVER;
+        "one_sided_us" "one-sided" "ms" Ms "of that" NEVER;
+        "files_us" "files" "ms" Ms "of that" NEVER;
+        "step_us" "a step" "ms" Ms "mean time in MPI of a step" NO_STEPS;
+        "step_share" "of a step" "%" Percent "the same as a share of the step" NO_STEPS;
+        "open" "last inside" "" Text "what a thread was inside of when it was last seen" NONE;
+    }
+    MPI_FUNCTION {
+        "function" "function" "" Text "as in mpi.h" NEVER;
+        "calls" "calls" "" Count "of all ranks" NEVER;
+        "time_us" "time" "ms" Ms "of them" NEVER;
+        "mean_us" "mean" "µs" Figure "of a call" NEVER;
+        "ranks" "ranks" "" Count "that called it" NEVER;
+    }
     BUBBLES {
         "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
         "host" "host" "" Text "the machine" NEVER;
@@ -210,6 +310,14 @@ columns! {
         "sum_us" "exposed" "ms" Ms "streams stood still for all calls, by those that are known" NEVER;
         "before_us" "before" "ms" Ms "of that: before the call itself began" NEVER;
         "unwaited_us" "unwaited" "ms" Ms "GPU time of calls that no other stream waited for" NEVER;
+    }
+    DRIVER_CALL {
+        "counter" "counter" "" Text "what was counted" NEVER;
+        "nccl" "by NCCL" "" Count "calls that libnccl made, over processes" NOT_SEEN;
+        "nccl_per_step" "in a step" "" Figure "NCCL's calls in a step of the median rank" NO_STEPS_READ;
+        "program" "by the program" "" Count "calls of the program and its other libraries" NOT_SEEN;
+        "program_per_step" "in a step" "" Figure "these calls in a step of the median rank" NO_STEPS_READ;
+        "why_null" "why none" "" Text "why a number is not known" NONE;
     }
     PATH_ROW {
         "what" "segment" "" Text "work of a rank, or the transfer of an operation" NEVER;
@@ -589,6 +697,17 @@ mod tests {
             ("ranks/properties/rows", [PROCESS, RANK].concat()),
             ("steps/properties/rows", [PROCESS, STEPS].concat()),
             ("clocks/properties/hosts", CLOCKS.to_vec()),
+            ("streams/properties/ranks", [STREAMS, IDLE_CAUSES].concat()),
+            (
+                "nodes/properties/energy/properties/phases",
+                ENERGY_PHASE.to_vec(),
+            ),
+            ("nodes/properties/gpus", POWER.to_vec()),
+            ("nodes/properties/rows", HOST.to_vec()),
+            ("nodes/properties/threads", THREAD.to_vec()),
+            ("nodes/properties/jitter", LONG_CALLS.to_vec()),
+            ("mpi/properties/rows", MPI_RANK.to_vec()),
+            ("mpi/properties/functions", MPI_FUNCTION.to_vec()),
             ("arrivals/properties/ranks", [PROCESS, ARRIVALS].concat()),
             ("arrivals/properties/links", [PROCESS, LINKS].concat()),
             (

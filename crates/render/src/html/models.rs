@@ -46,8 +46,8 @@ impl Page<'_> {
             "models",
             "Cost models",
             "Latency and bandwidth, fitted to the shortest rank of each operation, so waiting is left out. \
-             Both axes are in powers: points are measured, the line is the model. `ncclscope model` predicts \
-             other sizes and numbers of ranks.",
+             Both axes are in powers: points are measured, the line is the model, and crosses are NCCL's own \
+             estimate, if it was recorded. `ncclscope model` predicts other sizes and numbers of ranks.",
         );
         self.html += "<div class=\"models\">\n";
         for model in models.iter().take(MOST) {
@@ -102,7 +102,8 @@ fn figure(model: &CostModel) -> String {
     };
     let all = || {
         let curve = [curve_at(0.0), curve_at(1.0)];
-        let measured = model.samples.iter().map(|s| s.time_us);
+        let own = model.samples.iter().filter_map(|s| s.nccl_us);
+        let measured = model.samples.iter().map(|s| s.time_us).chain(own);
         measured.chain(curve).filter(|us| *us > 0.0)
     };
     let (low, high) = (
@@ -138,6 +139,18 @@ fn figure(model: &CostModel) -> String {
                 size(sample.bytes),
                 time(sample.time_us),
                 time(sample.model_us)
+            );
+        }
+        for (sample, us) in model.samples.iter().filter_map(|s| Some((s, s.nccl_us?))) {
+            let along = (log(sample.bytes) - least) / (most - least);
+            let _ = writeln!(
+                out,
+                "<path class=\"own\" d=\"M{:.1} {:.1}l7 7m0 -7l-7 7\"><title>{}: {} by NCCL's own estimate\
+                 </title></path>",
+                x(along) - 3.5,
+                y(us) - 3.5,
+                size(sample.bytes),
+                time(us)
             );
         }
         for (us, at) in [(high.exp(), 14.0), (low.exp(), TALL - BELOW)] {

@@ -1,7 +1,8 @@
 //! The parts of a call as a tree: the API call, NCCL's enqueueing, the launch, the kernel, and the network.
 //!
-//! A capture with events has each operation and step of the network proxy, and each channel of the kernel, as
-//! a part of its own under the part that NCCL says is its parent. Other captures have their sums.
+//! In a capture with events, each operation and step of the network proxy is a part of its own, and so is
+//! each channel of the kernel. Each stands under the part that NCCL gives as its parent. Other captures have
+//! their sums.
 //!
 //! Rule: a part has a begin only if it was recorded; a part that is counted, and not timed, has a number.
 

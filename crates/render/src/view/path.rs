@@ -1,4 +1,4 @@
-//! The critical path of one step on the viewer's lanes.
+//! The critical path of one step on the viewer's lanes, and that of start-up in words.
 //!
 //! The path is in times of its own. The call with which the step ends says where that is in the run: its
 //! kernel's end is known by the clock of the GPU and on the time line. Segments follow each other without a
@@ -36,6 +36,27 @@ pub(super) fn of(view: &View<'_>) -> Option<Value> {
     });
     let segments: Vec<Value> = segments.collect();
     (!segments.is_empty()).then(|| json!({ "step": path.step.number, "segments": segments }))
+}
+
+/// The critical path of the slowest communicator's init, in order. It lies before the time line.
+pub(super) fn of_start_up(report: &analyze::Report) -> Option<Value> {
+    let slowest = report.startup.communicators.first()?;
+    let legs = slowest.critical_path.iter().filter(|leg| leg.time_s > 0.0);
+    let leg = |leg: &setup::startup::Leg| {
+        json!({
+            "what": crate::startup::named(leg.phase),
+            "rank": leg.rank,
+            "time_us": 1e6 * leg.time_s,
+        })
+    };
+    let legs: Vec<Value> = legs.map(leg).collect();
+    (!legs.is_empty()).then(|| {
+        json!({
+            "nranks": slowest.nranks,
+            "time_us": 1e6 * slowest.critical_path_s,
+            "legs": legs,
+        })
+    })
 }
 
 /// When the step ended, on the time line.

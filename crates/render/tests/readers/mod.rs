@@ -431,9 +431,9 @@ impl Damage {
     }
 }
 
-/// A fuzzer's input as the files of a process: a first byte that says which, then their bytes. Of its bits, 1
-/// leaves checksums as they are (hardly any input would get behind them otherwise), 2 makes the second half a
-/// live part, and 4 the second half of the rest a later trace file.
+/// A fuzzer's input as the files of a process: a first byte that says which, then their bytes. Its bits: 1
+/// leaves checksums as they are (hardly any input would get past them otherwise). 2 makes the second half a
+/// live part, and 4 makes the second half of the rest a later trace file.
 pub fn of_input(input: &[u8]) -> Files {
     let (kind, input) = input.split_first().unwrap_or((&0, &[]));
     let mut trace = input.to_vec();

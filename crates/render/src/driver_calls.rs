@@ -1,0 +1,103 @@
+//! How often the CUDA driver was called, as text.
+
+use crate::layout::{plural, Page, Table};
+use crate::text::figure;
+use analyze::spelling::size;
+use analyze::Report;
+
+/// Writes the section, in the long report.
+pub(crate) fn driver_calls(report: &Report, page: &mut Page) {
+    let Some(calls) = report.driver_calls.as_ref().filter(|_| page.all) else {
+        return;
+    };
+    page.title(&format!(
+        "Calls of the CUDA driver (of {}; per step: the median rank's)",
+        plural(calls.processes, "process", "processes")
+    ));
+    let names = [
+        "counter",
+        "by_nccl",
+        "by_nccl/step",
+        "by_program",
+        "by_program/step",
+    ];
+    let mut table = Table::new(names, "<>>>>");
+    for row in &calls.rows {
+        let is_bytes = row.counter.ends_with("_bytes");
+        let count = |n: Option<u64>| match n {
+            Some(n) if is_bytes => size(n),
+            Some(n) => n.to_string(),
+            None => "-".to_owned(),
+        };
+        let per_step = |n: Option<f64>| match n {
+            Some(n) if is_bytes => size(n as u64),
+            n => figure(n),
+        };
+        table.row([
+            row.counter.to_owned(),
+            count(row.nccl),
+            per_step(row.nccl_per_step),
+            count(row.program),
+            per_step(row.program_per_step),
+        ]);
+    }
+    page.table(&table, usize::MAX, "counters");
+    let mut said = Vec::new();
+    for row in &calls.rows {
+        let is_known = row.nccl.is_some() && row.counter == "proxy_wakeups";
+        let Some(why) = row.why_null.filter(|why| !is_known && !said.contains(why)) else {
+            continue;
+        };
+        said.push(why);
+        page.line(&format!("No figure (`-`): {why}."));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Look;
+    use setup::counts::Counts;
+    use tables::{Capture, Process};
+
+    fn text(counts: &str, all: bool) -> String {
+        let mut process = Process::default();
+        process.setup.counts.extend(Counts::parse(counts));
+        let capture = Capture {
+            processes: vec![process],
+            ..Capture::default()
+        };
+        let mut page = Page::new(Look::default(), all);
+        driver_calls(&analyze::report(&capture), &mut page);
+        let mut out = Vec::new();
+        page.finish(&mut out).expect("in memory");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn counts_of_nccl_and_of_the_program_stand_side_by_side() {
+        let counts =
+            "at_ns=1 told_apart=1 copies=7 nccl.copies=3 nccl.gpu_bytes=4194304 proxies=1 \
+                      proxy_wakeups=12";
+        let page = text(counts, true);
+        let has = |words: &[&str]| {
+            let mut lines = page.lines();
+            lines.any(|line| line.split_whitespace().eq(words.iter().copied()))
+        };
+        assert!(has(&["copies", "3", "-", "7", "-"]), "{page}");
+        assert!(
+            has(&["gpu_bytes", "4", "MiB", "-", "0", "B", "-"]),
+            "{page}"
+        );
+        assert!(has(&["proxy_wakeups", "12", "-", "-", "-"]), "{page}");
+        assert!(!page.contains("No figure"), "{page}");
+        assert_eq!(text(counts, false), "");
+    }
+
+    #[test]
+    fn what_is_not_known_has_its_reason() {
+        let page = text("at_ns=1 told_apart=0 copies=7", true);
+        assert!(page.contains("NCCL is no library of its own"), "{page}");
+        assert!(page.contains("no thread has the name of a proxy"), "{page}");
+    }
+}
