@@ -146,6 +146,18 @@ class Capture:
         return self._native.switches()
 
     @property
+    def mpi(self) -> Table:
+        """When threads were inside of MPI: a row for each call, or for several of one thread within 100 µs.
+
+        ``inside_ns`` is the time inside, and ``time_ns`` that from the first call's begin to the last one's
+        end. Empty if no process called MPI.
+
+            >>> mpi = capture.mpi.to_polars()
+            >>> mpi.group_by("launcher_rank", "function").agg(polars.col("inside_ns").sum())
+        """
+        return self._native.mpi()
+
+    @property
     def kernels(self) -> Table:
         """What ran on GPUs in kernel windows: a row for each kernel, copy and fill.
 

@@ -119,7 +119,7 @@ def export(
     to: Literal["perfetto", "chrome", "parquet", "jsonl"],
     output: str | os.PathLike[str],
     *,
-    table: Literal["calls", "kernels", "samples", "switches"] | None = None,
+    table: Literal["calls", "kernels", "samples", "switches", "mpi"] | None = None,
     events: bool = False,
 ) -> int:
     """Writes a capture in another format into the file ``output``, and returns how many rows or slices there

@@ -382,6 +382,7 @@ class Operation(Record):
     matched: int
     shortest_us: Statistics | None
     blind_share: float | None
+    nccl_us: float | None
     algbw_gb_per_s: float | None
     busbw_gb_per_s: float | None
     call_busbw_gb_per_s: float | None
@@ -397,7 +398,7 @@ class ShareOfCeiling(Record):
     """A ceiling of a bandwidth, where it comes from, and how much of it was reached."""
 
     __slots__ = ()
-    source: Literal["given", "bench", "nccl_graph", "best_here"]
+    source: Literal["given", "bench", "link", "nccl_graph", "best_here"]
     named: str
     ceiling_gb_per_s: float
     share: float
@@ -533,6 +534,7 @@ class IdleCauses(Record):
 
     __slots__ = ()
     source: str
+    mpi: float
     program: float
     driver: float
     preempted: float
@@ -728,6 +730,27 @@ class Cost(Record):
     cupti_at_most: float | None
     callbacks: float
     calls: int
+
+
+class DriverCallRow(Record):
+    """How often one kind of call was made of the CUDA driver."""
+
+    __slots__ = ()
+    counter: str
+    nccl: int | None
+    nccl_per_step: float | None
+    program: int | None
+    program_per_step: float | None
+    why_null: str | None
+
+
+class DriverCalls(Record):
+    """How often the CUDA driver was called, by NCCL and by the program."""
+
+    _parts = {"rows": DriverCallRow}
+    __slots__ = ()
+    processes: int
+    rows: list[DriverCallRow]
 
 
 class RankStreamWaits(Record):
@@ -1417,6 +1440,53 @@ class Nodes(Record):
     jitter: list[JitterRow]
 
 
+class MpiRow(Record):
+    """Time in MPI of one process."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    seen_s: float
+    calls: int
+    time_us: float
+    share: float
+    point_to_point_us: float
+    collective_us: float
+    waits_us: float
+    one_sided_us: float
+    files_us: float
+    other_us: float
+    step_us: float | None
+    step_share: float | None
+    open: str | None
+    open_us: float | None
+    untimed: int
+
+
+class MpiFunction(Record):
+    """Calls of one function of MPI, over all processes."""
+
+    __slots__ = ()
+    function: str
+    calls: int
+    time_us: float
+    mean_us: float
+    ranks: int
+
+
+class Mpi(Record):
+    """Time in MPI."""
+
+    _parts = {
+        "rows": MpiRow,
+        "functions": MpiFunction,
+    }
+    __slots__ = ()
+    rows: list[MpiRow]
+    functions: list[MpiFunction]
+
+
 class Report(Record):
     """What ``ncclscope report`` says. ``str()`` is its text; notebooks show the verdict and a picture."""
 
@@ -1441,7 +1511,9 @@ class Report(Record):
         "critical_path": CriticalPath,
         "streams": Streams,
         "nodes": Nodes,
+        "mpi": Mpi,
         "cost": Cost,
+        "driver_calls": DriverCalls,
         "stream_waits": StreamWaits,
         "arrivals": Arrivals,
         "clocks": Clocks,
@@ -1472,7 +1544,9 @@ class Report(Record):
     critical_path: CriticalPath | None
     streams: Streams | None
     nodes: Nodes
+    mpi: Mpi | None
     cost: Cost | None
+    driver_calls: DriverCalls | None
     stream_waits: StreamWaits | None
     arrivals: Arrivals | None
     clocks: Clocks | None

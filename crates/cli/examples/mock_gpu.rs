@@ -1,9 +1,9 @@
 //! Just enough of libcuda and libnccl to run `ncclscope bench` without a GPU: memory is the host's, streams
 //! are threads, and the ranks of a communicator exchange their buffers through files.
 //!
-//! Streams run behind the calls as on a GPU: a call returns before its work is done, and a rank that does not
-//! make a call leaves the others waiting for their streams. There is an ncclGather, and no ncclAlltoAll and
-//! no ncclScatter, so that both ways of these are tried.
+//! Streams run behind the calls as on a GPU: a call returns before its work is done. If a rank does not make
+//! a call, the others wait for their streams. There is an ncclGather, and no ncclAlltoAll and no ncclScatter,
+//! so that both ways of these are tried.
 //!
 //! `MOCK_GPUS=4` is how many there are. Faults, each for one rank: `MOCK_HANG=RANK:CALL` never returns from
 //! that NCCL call, `MOCK_STALL=RANK:CALL` never finishes its work, `MOCK_EXIT=RANK:CALL` ends the process in

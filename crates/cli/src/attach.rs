@@ -2,6 +2,10 @@
 //!
 //! Rule: whatever ends it (the time, Ctrl-C, the job's end), the probes go and the capture is whole.
 
+mod init;
+mod net;
+mod why;
+
 use crate::run::folder::Folder;
 use crate::run::launcher::Launcher;
 use ::attach::probes::Refusal;
@@ -21,12 +25,13 @@ use std::time::{Duration, Instant};
 ///
 ///   sudo ncclscope attach 4711 --for 30s -o DIR
 ///   sudo ncclscope attach --all
+///   sudo ncclscope attach 4711 --sched --net --for 30s
 ///
 /// Each call is recorded with its times on the host, its thread, communicator, size, datatype and return
 /// code. What only NCCL and the GPU know is not seen from outside: GPU times, algorithms, launches of CUDA
 /// graphs.
 ///
-/// It needs CAP_BPF and CAP_PERFMON (Linux 6.6 or newer), or CAP_SYS_ADMIN (5.15 or newer), on x86-64.
+/// It needs CAP_BPF and CAP_PERFMON (Linux 6.6 or newer), or CAP_SYS_ADMIN (5.15 or newer).
 /// `ncclscope doctor` says beforehand if it can work here.
 ///
 /// Exit status: 0 calls were recorded, 1 there were none, 2 it can't work here.
@@ -56,6 +61,18 @@ pub struct Args {
     /// Also probe functions where the kernel must single-step (some 10 µs a call)
     #[arg(long)]
     slow: bool,
+
+    /// Also record why calls took long: asleep, in the run queue, or interrupted (needs BTF)
+    #[arg(long)]
+    sched: bool,
+
+    /// Also count the processes' TCP connections and RDMA adapters: bytes, retransmits, round trip, queues
+    #[arg(long)]
+    net: bool,
+
+    /// Also time steps inside NCCL's init, if the library has kept its symbols
+    #[arg(long)]
+    init: bool,
 
     /// Print the summary as JSON (ncclscope.attach/1)
     #[arg(long)]
@@ -114,18 +131,21 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     let command: Vec<_> = std::env::args_os().collect();
     let mut folder = Folder::prepare(args.output.as_deref(), None, Launcher::Local, &command)?;
+    let targets = match args.all {
+        true => Targets::All,
+        false => Targets::Trees(args.pids.clone()),
+    };
     let options = Options {
-        targets: match args.all {
-            true => Targets::All,
-            false => Targets::Trees(args.pids.clone()),
-        },
-        folder: folder.path.clone(),
         ring_bytes: args.buffer,
         slow: args.slow,
+        sched: args.sched,
+        net: args.net,
+        init: args.init,
         way: args.probes.map(|way| match way {
             Probing::Multi => Way::Multi,
             Probing::Perf => Way::Perf,
         }),
+        ..Options::new(targets, folder.path.clone())
     };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler only stores to an atomic.
@@ -139,7 +159,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let end = args.time.map(|time| Instant::now() + time);
-    let mut told = Told::default();
+    let mut told = Told {
+        init: args.init,
+        ..Told::default()
+    };
     session.run(|session| {
         told.tell(session);
         ASKED.load(Relaxed) || end.is_some_and(|end| Instant::now() >= end)
@@ -148,7 +171,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let summary = session.finish();
     let calls: u64 = summary.processes.iter().map(|p| p.counts.all()).sum();
     let shown = folder.shown.clone();
-    if summary.processes.is_empty() {
+    if recorded(&summary).next().is_none() {
         folder.abandon();
     } else if let Err(error) = folder.end(0) {
         tell!("warning: `{}/capture.json`: {error}", shown.display());
@@ -171,6 +194,8 @@ struct Told {
     libraries: usize,
     cost: bool,
     waits: bool,
+    /// Whether steps inside inits were asked for.
+    init: bool,
 }
 
 impl Told {
@@ -185,6 +210,12 @@ impl Told {
                 library.functions,
                 library.path
             );
+            if self.init {
+                match library.inner {
+                    0 => tell!("warning: it has no symbols of NCCL's inside, so --init shows nothing of it"),
+                    inner => tell!("{inner} steps inside its init"),
+                }
+            }
             if !library.slow.is_empty() {
                 tell!(
                     "warning: not recorded, because a probe there costs some 10 µs a call: {} (--slow \
@@ -226,6 +257,11 @@ fn cost(seen: &Seen, summary: &Summary) -> Option<(f64, f64)> {
     Some((seconds, seconds / summary.seconds.max(1e-9)))
 }
 
+/// Processes that are in the capture.
+fn recorded(summary: &Summary) -> impl Iterator<Item = &Seen> {
+    summary.processes.iter().filter(|seen| seen.trace.is_some())
+}
+
 fn lost(seen: &Seen) -> u64 {
     seen.losses.entries
 }
@@ -236,11 +272,8 @@ fn page(summary: &Summary, next: &str) -> String {
     let calls: u64 = summary.processes.iter().map(|p| p.counts.all()).sum();
     let lost_calls: u64 = summary.processes.iter().map(lost).sum();
     let returns: u64 = summary.processes.iter().map(|p| p.losses.returns).sum();
-    let plural = if summary.processes.len() == 1 {
-        "process"
-    } else {
-        "processes"
-    };
+    let count = recorded(summary).count();
+    let plural = if count == 1 { "process" } else { "processes" };
     let loss = match (lost_calls, returns) {
         (0, 0) => "none lost".to_owned(),
         (calls, 0) => format!("{calls} lost"),
@@ -248,10 +281,18 @@ fn page(summary: &Summary, next: &str) -> String {
     };
     let _ = writeln!(
         page,
-        "Recorded {calls} calls of {} {plural} in {:.1} s, {loss}.",
-        summary.processes.len(),
+        "Recorded {calls} calls of {count} {plural} in {:.1} s, {loss}.",
         summary.seconds
     );
+    match summary.processes.len() - count {
+        0 => {}
+        1 => {
+            let _ = writeln!(page, "One more process has NCCL and did not call it.");
+        }
+        more => {
+            let _ = writeln!(page, "{more} more processes have NCCL and did not call it.");
+        }
+    }
     if lost_calls + returns > 0 {
         let _ = writeln!(page, "The ring was full: a larger --buffer has more room.");
     }
@@ -265,7 +306,7 @@ fn page(summary: &Summary, next: &str) -> String {
     if let Some(error) = &summary.write_error {
         let _ = writeln!(page, "Not all was written: {error}.");
     }
-    if !summary.processes.is_empty() {
+    if count > 0 {
         let _ = writeln!(page, "\nCalls by process, function and thread");
         let _ = writeln!(
             page,
@@ -284,6 +325,9 @@ fn page(summary: &Summary, next: &str) -> String {
         }
     }
     let _ = writeln!(page);
+    why::page(&mut page, summary);
+    net::page(&mut page, summary);
+    init::page(&mut page, summary);
     let mut failed: BTreeMap<i32, u64> = BTreeMap::new();
     for (code, calls) in summary.processes.iter().flat_map(|p| &p.counts.failed) {
         *failed.entry(*code).or_insert(0) += calls;
@@ -313,13 +357,22 @@ fn page(summary: &Summary, next: &str) -> String {
             share * 100.0
         );
     }
-    if !summary.processes.is_empty() {
-        let _ = writeln!(page, "Next: {next}");
-    } else {
-        let _ = writeln!(
-            page,
-            "No process called NCCL from a library that is known. Next: ncclscope doctor"
-        );
+    match (count, summary.processes.len()) {
+        (0, 0) => {
+            let _ = writeln!(
+                page,
+                "No process has loaded NCCL from a library that is known. Next: ncclscope doctor"
+            );
+        }
+        (0, _) => {
+            let _ = writeln!(
+                page,
+                "A job that hangs makes no new calls. Next: py-spy dump --pid PID"
+            );
+        }
+        _ => {
+            let _ = writeln!(page, "Next: {next}");
+        }
     }
     page
 }
@@ -364,7 +417,7 @@ fn to_json(summary: &Summary, capture: &str) -> Value {
             json!({
                 "pid": seen.pid,
                 "rank": seen.rank,
-                "trace": seen.trace.display().to_string(),
+                "trace": seen.trace.as_ref().map(|trace| trace.display().to_string()),
                 "calls": calls,
                 "failed": failed,
                 "open": seen.open,
@@ -375,6 +428,9 @@ fn to_json(summary: &Summary, capture: &str) -> Value {
                 "ended": seen.ended,
                 "cost_s": cost.map(|(seconds, _)| seconds),
                 "cost_share": cost.map(|(_, share)| share),
+                "sched": why::to_json(seen, summary),
+                "inits": init::to_json(seen),
+                "rdma_adapters": seen.adapters,
             })
         })
         .collect();
@@ -388,18 +444,20 @@ fn to_json(summary: &Summary, capture: &str) -> Value {
                 "nccl": library.version,
                 "functions": library.functions,
                 "slow": library.slow,
+                "init_steps": library.inner,
             })
         })
         .collect();
     json!({
         "schema": "ncclscope.attach/1",
         "capture": capture,
-        "seconds": summary.seconds,
+        "recorded_s": summary.seconds,
         "probes": match summary.way { Way::Multi => "uprobe_multi", Way::Perf => "perf" },
-        "ns_per_call": summary.ns_per_call,
+        "call_cost_ns": summary.ns_per_call,
         "unseen_events": summary.unseen,
         "write_error": summary.write_error,
         "libraries": libraries,
         "processes": processes,
+        "net": net::to_json(summary),
     })
 }

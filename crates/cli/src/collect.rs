@@ -23,9 +23,9 @@ use tables::{printable, Life};
 ///   srun --ntasks-per-node=1 ncclscope collect DIR
 ///   srun --ntasks-per-node=1 ncclscope collect /local/DIR --into /shared/DIR
 ///
-/// It prints a line for each process that it adopted (adopted), that still runs (alive), that left its last
-/// part on another node (elsewhere), or that is lost since its last flush (gone). Without DIR, also for each
-/// whose capture folder is not there (stray).
+/// It prints a line for each process: adopted now (adopted), still running (alive), last part on another node
+/// (elsewhere), or everything since the last flush lost (gone). Without DIR, also for each whose capture
+/// folder is not there (stray).
 ///
 /// Exit status: 0 done, 1 something could not be adopted or copied.
 #[derive(clap::Args)]

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub struct Args {
     /// Algorithm, protocol, both as ALGORITHM_PROTOCOL, function, cause, event of NCCL, or word of a report
-    #[arg(required = true)]
+    /// [default: list them]
     word: Vec<String>,
     #[command(flatten)]
     look: crate::look::Look,
@@ -19,16 +19,19 @@ pub struct Args {
 /// Prints the explanation.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let (word, look) = (args.word.join(" "), args.look.of_stdout());
+    if word.is_empty() {
+        return print(|out| render::explain::list(look, out));
+    }
     let Some(found) = render::explain::explain(&word) else {
         bail!(
             "expected a word of a report, found `{word}`\n  hint: {}",
             hint(&word)
         );
     };
-    print(|out| render::text::explanation(&found, look, out))
+    print(|out| render::explain::text(&found, look, out))
 }
 
-/// The known word that may have been meant, or all of them.
+/// The known word that may have been meant, or how to see all of them.
 fn hint(word: &str) -> String {
     let known = words::known();
     let far = |name: &str| distance(&name.to_lowercase(), &word.to_lowercase());
@@ -37,12 +40,11 @@ fn hint(word: &str) -> String {
         .flat_map(|(_, names)| names)
         .min_by_key(|name| far(name));
     // One letter of four may be wrong.
-    if let Some(near) = near.filter(|name| 4 * far(name) <= name.len()) {
-        return format!("`ncclscope explain {near}`");
+    match near.filter(|name| 4 * far(name) <= name.len()) {
+        Some(near) => format!("`ncclscope explain {near}`"),
+        None => {
+            "`ncclscope explain` lists the words that it knows, and there are pairs like RING_LL"
+                .to_owned()
+        }
     }
-    let mut hint = String::from("these are known, and pairs like RING_LL:");
-    for (what, names) in known {
-        hint += &format!("\n    {what}: {}", names.join(", "));
-    }
-    hint
 }

@@ -62,14 +62,17 @@ enum Table {
     Samples,
     /// A row for each time in which a thread that the node sampler watched was off its CPU
     Switches,
+    /// A row for each time in which a thread was inside of MPI
+    Mpi,
 }
 
 impl Table {
-    /// Of the node sampler.
+    /// Of what is around the calls.
     fn sampled(self) -> Option<samples::Table> {
         match self {
             Table::Samples => Some(samples::Table::Samples),
             Table::Switches => Some(samples::Table::Switches),
+            Table::Mpi => Some(samples::Table::Mpi),
             Table::Calls | Table::Kernels => None,
         }
     }

@@ -21,8 +21,8 @@ use tables::{Capture, Process};
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; of a running job, too
     capture: PathBuf,
-    /// From how long on a wait is a hang, like 10s, 500ms or 5min; by default 120s, and at least twice the
-    /// longest pause between two calls that a rank of this job has come back from
+    /// The shortest wait that is a hang, like 10s, 500ms or 5min [default: 120s, and at least twice the
+    /// longest pause of a rank between two calls]
     #[arg(long, value_name = "TIME", value_parser = time)]
     after: Option<i64>,
     /// Print JSON (ncclscope.hang/1) instead of text

@@ -71,12 +71,36 @@ GROUPSOptions:
 pub fn command() -> Command {
     let mut command = crate::Cli::command();
     for [verb, _, example] in GROUPS.iter().flat_map(|(_, verbs)| *verbs) {
-        command = command.mut_subcommand(verb, |verb| with_example(verb, example));
+        command = command.mut_subcommand(verb, |verb| {
+            let paragraphs = verb.get_long_about().map(|text| flowing(&text.to_string()));
+            let verb = match paragraphs {
+                Some(paragraphs) => verb.long_about(paragraphs),
+                None => verb,
+            };
+            with_example(verb, example)
+        });
     }
     let template = TEMPLATE.replace("GROUPS", &groups());
     command
         .help_template(template)
         .subcommand_value_name("VERB")
+}
+
+/// The text with one line for each paragraph, so that it can be broken at any width. Lines that begin with a
+/// blank stay as they are.
+fn flowing(text: &str) -> String {
+    let mut flowing = String::new();
+    let is_prose = |line: &str| !line.is_empty() && !line.starts_with([' ', '-']);
+    let mut before = "";
+    for line in text.lines() {
+        if !flowing.is_empty() {
+            let joined = is_prose(before) && is_prose(line);
+            flowing.push(if joined { ' ' } else { '\n' });
+        }
+        flowing += line;
+        before = line;
+    }
+    flowing
 }
 
 /// The verb with its example, if its description has none.
@@ -129,6 +153,13 @@ pub fn refuse(error: &clap::Error) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paragraphs_flow_and_commands_stay() {
+        let text = "What it does\n\nFirst half,\nsecond half:\n\n  ncclscope a\n  ncclscope b\n\nEnd\nof it.";
+        let flows = "What it does\n\nFirst half, second half:\n\n  ncclscope a\n  ncclscope b\n\nEnd of it.";
+        assert_eq!(flowing(text), flows);
+    }
 
     fn listed() -> Vec<(&'static str, &'static str)> {
         let verbs = GROUPS.iter().flat_map(|(_, verbs)| *verbs);

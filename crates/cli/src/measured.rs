@@ -97,6 +97,7 @@ fn of_table(table: &Table, assumed: &Assumed, path: &Path) -> anyhow::Result<Vec
             },
             bytes: row.size,
             time_us,
+            nccl_us: None,
         });
     }
     Ok(rows)

@@ -34,8 +34,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "json")]
     explain: bool,
     /// Hold each bandwidth against a ceiling: a rate (450GB/s, of a GPU's links in one direction) or a file
-    /// from the same kind of machine: of `ncclscope bench --json`, nccl-tests, or NCCL's graphs
-    /// (NCCL_GRAPH_DUMP_FILE); may be given several times
+    /// from the same kind of machine: of `ncclscope bench --json`, nccl-tests, NCCL's graphs
+    /// (NCCL_GRAPH_DUMP_FILE) or its topology (NCCL_TOPO_DUMP_FILE); may be given several times
     #[arg(long, value_name = "RATE|FILE")]
     ceiling: Vec<String>,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 //!
 //! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun,
 //! [`child`] runs the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host.
-//! [`nccl_log`] has NCCL say what its set-up costs.
+//! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded.
 //! [`topology`] has it write what it found of the machine.
 //! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
 //!
@@ -20,6 +20,7 @@ use tables::printable;
 
 pub mod adopt;
 mod child;
+mod costs;
 pub mod folder;
 mod job;
 mod keeper;
@@ -170,6 +171,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         env,
     ));
     variables.extend(nccl_log.iter().flat_map(nccl_log::Log::variables));
+    if env("NCCL_SET_THREAD_NAME").is_none() {
+        // So that the proxy threads are known.
+        variables.push(("NCCL_SET_THREAD_NAME".to_owned(), "1".into()));
+    }
+    variables.extend(costs::variables(&folder.path, env, &mut notes)?);
     // Launchers are also told of the settings that come from the caller.
     for (name, value) in std::env::vars_os() {
         if let Some(name) = name
@@ -219,6 +225,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     nccl_log.iter().for_each(|log| log.adopt(&folder.path));
     if adopt::traces(&folder.path).is_empty() {
         topology::remove(&folder.path);
+        costs::remove(&folder.path);
     }
     if folder.is_empty() && tally.alive == 0 && tally.failed.is_empty() {
         folder.abandon();

@@ -11,6 +11,8 @@ mod arms;
 mod process;
 mod within;
 
+pub use within::PLUGIN as TUNER;
+
 use crate::report::{open, print};
 use analyze::tune::blocks::{self, Judged};
 use analyze::tune::{order, rank, Seen, Trial, Used, DEFAULT};
@@ -245,7 +247,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
         let note = "NCCL_ALGO or NCCL_PROTO is set, and beats the tuner: unset it to try more.";
         answer.notes.push(note.to_owned());
     }
-    if !report.graphs.is_empty() {
+    if report.operations.iter().any(|row| row.captured > 0) {
         let note =
             "Calls in CUDA graphs keep the setting of the block in which they were captured.";
         answer.notes.push(note.to_owned());

@@ -94,8 +94,8 @@ struct Answer {
 }
 
 impl Answer {
-    /// Writes it, and asks the browser to close the connection. tiny_http has a thread for each connection,
-    /// and may leave one of several that come at once without a thread until another connection ends.
+    /// Writes it, and asks the browser to close the connection. tiny_http has a thread for each connection.
+    /// If several come at once, it may leave one without a thread until another connection ends.
     fn write(&self, mut out: impl Write) -> std::io::Result<()> {
         let Answer { status, kind, body } = self;
         let length = body.len();

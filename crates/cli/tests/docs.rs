@@ -268,7 +268,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 13] = [
+const SCHEMAS: [(&str, &str); 16] = [
     ("report", include_str!("../../render/schema/report-1.json")),
     ("diff", include_str!("../../render/schema/diff-1.json")),
     (
@@ -288,7 +288,9 @@ const SCHEMAS: [(&str, &str); 13] = [
         include_str!("../../render/schema/estimate-1.json"),
     ),
     ("tune", include_str!("../../render/schema/tune-1.json")),
+    ("attach", include_str!("../schema/attach-1.json")),
     ("doctor", include_str!("../schema/doctor-1.json")),
+    ("bench", include_str!("../../bench/schema/bench-1.json")),
     (
         "hostbench",
         include_str!("../../hostbench/schema/hostbench-1.json"),
@@ -297,6 +299,7 @@ const SCHEMAS: [(&str, &str); 13] = [
         "hostbench diff",
         include_str!("../../hostbench/schema/hostbench-diff-1.json"),
     ),
+    ("judge", include_str!("../../judge/schema/judge-1.json")),
 ];
 
 #[test]
@@ -361,7 +364,7 @@ const SHARES: [&str; 8] = [
     "_of_time",
 ];
 /// Names of what is counted.
-const COUNTS: [&str; 12] = [
+const COUNTS: [&str; 14] = [
     "calls",
     "collectives",
     "sends",
@@ -370,6 +373,8 @@ const COUNTS: [&str; 12] = [
     "steps",
     "launches_of_a_rank",
     "launches_per_second",
+    "nccl_per_step",
+    "program_per_step",
     "cpus_busy",
     "job_cpus_busy",
     "job_threads_ready",
@@ -637,4 +642,29 @@ fn lines_fit() {
         "{} lines over {COLUMNS} columns: {long:#?}",
         long.len()
     );
+}
+
+#[test]
+fn the_readme_s_picture_names_every_verb() {
+    let picture = fs::read_to_string(root().join("docs/picture.svg")).expect("read");
+    let words: BTreeSet<&str> = picture.split(|c: char| !c.is_alphanumeric()).collect();
+    let help = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .arg("--help")
+        .output();
+    let help = String::from_utf8(help.expect("started").stdout).expect("UTF-8");
+    // A verb stands after two spaces, with what it does behind it.
+    let verbs = help.lines().filter_map(|line| {
+        let rest = line.strip_prefix("  ")?;
+        rest.starts_with(|c: char| c.is_ascii_lowercase())
+            .then(|| rest.split(' ').next())?
+    });
+    let verbs: Vec<&str> = verbs.collect();
+    assert!(verbs.len() > 20, "{verbs:?}");
+    // These set up a shell or a job.
+    let small = ["plugin-path", "completions", "man"];
+    let absent: Vec<&&str> = verbs
+        .iter()
+        .filter(|v| !words.contains(**v) && !small.contains(v))
+        .collect();
+    assert!(absent.is_empty(), "{absent:?}");
 }

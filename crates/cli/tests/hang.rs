@@ -1,6 +1,8 @@
 //! `ncclscope hang` on jobs that fake-nccl plays, while they run and after their end: two dozen plays at
 //! once, each with what the first sentence must say.
 
+mod schema;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -605,13 +607,7 @@ fn keeps_to_its_schema(script: &str) {
     let (folder, mut child) = play(script, "stamps");
     child.wait().expect("played");
     let (_, answer) = json(&folder.capture(), &["--after", "500ms"]);
-    let schema = serde_json::from_str(render::hang::SCHEMA).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let errors: Vec<String> = validator
-        .iter_errors(&answer)
-        .map(|e| e.to_string())
-        .collect();
-    assert!(errors.is_empty(), "{errors:?}");
+    schema::keeps_to(render::hang::SCHEMA, &answer);
     let (_, text) = ask(&folder.capture(), &["--after", "500ms"]);
     assert!(
         text.lines().all(|line| line.chars().count() <= 120),

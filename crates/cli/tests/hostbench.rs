@@ -1,6 +1,9 @@
 //! `ncclscope hostbench` as users run it: starts of its own, figures of this host, GPUs of the fake CUDA
 //! driver (`crates/fake-cuda`), and a comparison of two hosts.
 
+mod schema;
+
+use schema::keeps_to;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -30,13 +33,6 @@ fn json(output: &Output) -> Value {
 
 fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn keeps_to(schema: &str, json: &Value) {
-    let schema = serde_json::from_str(schema).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let wrong: Vec<String> = validator.iter_errors(json).map(|e| e.to_string()).collect();
-    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// The figure of an item, in its unit.

@@ -1,5 +1,7 @@
 //! `ncclscope model` and `estimate` on tables whose truth is known, and on recorded jobs.
 
+mod schema;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,17 +16,12 @@ fn answer(arguments: &[&str], schema: &str) -> Value {
     let output = ncclscope(&[arguments, &["--json"]].concat());
     let printed = String::from_utf8_lossy(&output.stdout);
     let answer: Value = serde_json::from_str(&printed).expect("JSON");
-    let schema: Value = serde_json::from_str(schema).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let errors: Vec<String> = validator
-        .iter_errors(&answer)
-        .map(|e| e.to_string())
-        .collect();
-    assert!(errors.is_empty(), "{errors:?}");
+    schema::keeps_to(schema, &answer);
     answer
 }
 
 const MODEL: &str = include_str!("../../render/schema/model-1.json");
+const REPORT: &str = include_str!("../../render/schema/report-1.json");
 const ESTIMATE: &str = include_str!("../../render/schema/estimate-1.json");
 
 /// The time over so many ranks of so many bytes, µs.
@@ -110,6 +107,23 @@ fn recorded_jobs_have_models_with_residuals_and_a_decode_loop_its_token() {
     );
     let share = replay["exposed_share"].as_f64().expect("from windows");
     assert!((0.2..0.35).contains(&share), "{share}");
+}
+
+#[test]
+fn a_recorded_job_has_two_thirds_of_its_links_and_its_blind_spot() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/calls_228");
+    let job = data.to_str().expect("UTF-8");
+    let found = answer(&["report", job, "--ceiling", "450GB/s"], REPORT);
+    let rows = found["efficiency"].as_array().expect("rows");
+    let of = |row: &&Value| row["function"] == "AllReduce" && row["bytes"] == 32 << 20;
+    let row = rows.iter().find(of).expect("AllReduce of 32 MiB");
+    let near = |found: &Value, truth: f64| {
+        let found = found.as_f64().expect("a number");
+        assert!((found - truth).abs() < 0.005, "{found} for {truth}");
+    };
+    assert_eq!(row["ceilings"][0]["named"], "--ceiling 450GB/s");
+    near(&row["ceilings"][0]["share"], 0.67);
+    near(&row["blind_share"], 0.887);
 }
 
 #[test]

@@ -20,9 +20,9 @@
 //! GPU times are the simulated job's and exact. What differs from run to run is masked ([`Masks`]): host
 //! name, process ids, random parts of names, addresses, dates, and all times of the host.
 //!
-//! Rule: a story's numbers are not only compared with what was printed once. If a capture is there at the end
-//! (or when `rm -r capture` begins anew), it must hold as many announced calls as fake-nccl counted on its
-//! side, each recorded or lost by a cause.
+//! Rule: a story's numbers are not only compared with what was printed once. A capture that is there at the
+//! end, or before `rm -r capture`, must hold as many announced calls as fake-nccl counted on its side. Each
+//! is recorded, or lost by a cause.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
@@ -460,8 +460,8 @@ struct HostTimes {
     columns: &'static [&'static str],
     /// What in the title has a unit that is chosen by such times.
     units: &'static [&'static str],
-    /// The column of GPU times that rows are ordered by; those that are equal in it are in order of host
-    /// times, so they are sorted.
+    /// The column of GPU times by which rows are ordered. Rows with equal GPU times are in order of host
+    /// times, so they are sorted here.
     gpu: Option<&'static str>,
 }
 

@@ -161,6 +161,11 @@ impl Capture {
         batch(py.detach(|| batches::switches(&self.inner.capture)))
     }
 
+    /// The table of when threads were inside of MPI.
+    fn mpi(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::mpi(&self.inner.capture)))
+    }
+
     /// The table of kernels, copies and fills in kernel windows.
     fn kernels(&self, py: Python<'_>) -> PyResult<Table> {
         batch(py.detach(|| batches::kernels(&self.inner.capture)))
@@ -244,6 +249,7 @@ impl Capture {
         let sampled = match table {
             Some("samples") => Some(samples::Table::Samples),
             Some("switches") => Some(samples::Table::Switches),
+            Some("mpi") => Some(samples::Table::Mpi),
             _ => None,
         };
         exportable(capture, to, table, events).map_err(PyValueError::new_err)?;
@@ -322,10 +328,10 @@ fn exportable(
             "to: expected perfetto, chrome, parquet or jsonl, found `{to}`"
         ));
     }
-    const TABLES: [&str; 4] = ["calls", "kernels", "samples", "switches"];
+    const TABLES: [&str; 5] = ["calls", "kernels", "samples", "switches", "mpi"];
     if let Some(other) = table.filter(|table| !TABLES.contains(table)) {
         return Err(format!(
-            "table: expected calls, kernels, samples or switches, found `{other}`"
+            "table: expected calls, kernels, samples, switches or mpi, found `{other}`"
         ));
     }
     if events && (to == "parquet" || table.is_some()) {

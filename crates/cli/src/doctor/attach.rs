@@ -13,14 +13,18 @@ const RING: usize = 64 << 10;
 pub fn checks() -> Vec<Check> {
     of(Probes::new(RING, None).map(|mut probes| {
         let ns = ::attach::cost::measure(&mut probes);
-        (probes.way, ns)
+        let scheduler = probes.watch_scheduler().err();
+        (probes.way, ns, scheduler)
     }))
 }
 
-fn of(found: Result<(Way, Option<f64>), Refusal>) -> Vec<Check> {
+/// How probes are set, what a call costs, and why the scheduler can't be watched.
+type Found = (Way, Option<f64>, Option<Refusal>);
+
+fn of(found: Result<Found, Refusal>) -> Vec<Check> {
     let mut checks = Checks::new("Attach");
     match found {
-        Ok((way, ns)) => {
+        Ok((way, ns, scheduler)) => {
             let way = match way {
                 Way::Multi => "uprobe_multi",
                 Way::Perf => "perf events, which slow all processes that share the library",
@@ -28,9 +32,10 @@ fn of(found: Result<(Way, Option<f64>), Refusal>) -> Vec<Check> {
             let cost = ns.map_or(String::new(), |ns| {
                 format!("; a recorded call costs {:.2} µs", ns / 1e3)
             });
+            let without = scheduler.map_or(String::new(), |why| format!("; {why}"));
             checks.ok(
                 "attach",
-                format!("`ncclscope attach` works here, by {way}{cost}"),
+                format!("`ncclscope attach` works here, by {way}{cost}{without}"),
             );
         }
         Err(refusal) => checks.add(
@@ -51,6 +56,7 @@ mod tests {
     fn each_refusal_says_what_helps_and_fails_no_check() {
         let refusals = [
             Refusal::Processor,
+            Refusal::Scheduler("no BTF".into()),
             Refusal::Gvisor,
             Refusal::Kernel("system call `bpf`".into()),
             Refusal::Old("5.4.0".into()),
@@ -64,7 +70,11 @@ mod tests {
             assert!(check.finding.contains(&refusal.to_string()));
             assert_eq!(check.remedy.as_deref(), Some(refusal.way_out()));
         }
-        let check = of(Ok((Way::Multi, Some(1240.0)))).remove(0);
-        assert!(check.finding.contains("1.24 µs"), "{}", check.finding);
+        let check = of(Ok((Way::Multi, Some(1240.0), None))).remove(0);
+        assert!(check.finding.ends_with("1.24 µs"), "{}", check.finding);
+        let why = Refusal::Scheduler("no BTF".into());
+        let check = of(Ok((Way::Multi, None, Some(why)))).remove(0);
+        let said = "--sched can't work here: no BTF";
+        assert!(check.finding.ends_with(said), "{}", check.finding);
     }
 }

@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 22] = [
+const SETTINGS: [(&str, Takes); 25] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -37,11 +37,13 @@ const SETTINGS: [(&str, Takes); 22] = [
     ("NCCLSCOPE_GRAPHS", Takes::Words(&["count", "off"])),
     ("NCCLSCOPE_WINDOWS", Takes::Words(&["auto", "on", "off"])),
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_MPI", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_SAMPLER", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NVML", Takes::Any),
     ("NCCLSCOPE_SWITCHES", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NCCL_LOG", Takes::Any),
+    ("NCCLSCOPE_COSTS", Takes::Any),
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_EVENTS", Takes::Events),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
@@ -49,6 +51,7 @@ const SETTINGS: [(&str, Takes); 22] = [
     ("NCCLSCOPE_MAX_SIZE", Takes::Bytes(64 << 10, 1 << 50)),
     ("NCCLSCOPE_QUIET", Takes::Any),
     ("NCCLSCOPE_STAMPS", Takes::Words(&["replayed"])),
+    ("NCCLSCOPE_CLOCK", Takes::Words(&["auto", "system"])),
     ("NCCLSCOPE_RUN", Takes::Any),
     ("NCCLSCOPE_TUNE", Takes::Any),
     ("NCCLSCOPE_PLUGIN", Takes::Any),
@@ -119,7 +122,10 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
 fn nearest(name: &str) -> Option<&'static str> {
     let known = SETTINGS.iter().map(|(known, _)| *known);
     let near = known.min_by_key(|known| distance(known, name))?;
-    (distance(near, name) <= 3).then_some(near)
+    let far = distance(near, name);
+    // All settings begin alike, so half of the rest must be right.
+    let rest = near.trim_start_matches("NCCLSCOPE_").len();
+    (far <= 3 && 2 * far <= rest).then_some(near)
 }
 
 /// A sentence for each variable of this process's environment that looks like a setting and is none.

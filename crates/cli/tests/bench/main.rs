@@ -2,6 +2,8 @@
 //! data, counts, skew, launchers, and every way in which a rank can fail.
 
 mod ends;
+#[path = "../schema/mod.rs"]
+mod schema;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
@@ -53,7 +55,14 @@ fn done(command: &mut Command) -> (Output, String, String) {
 
 fn table(folder: &Path) -> Value {
     let text = std::fs::read_to_string(folder.join("t.json")).expect("a table");
-    serde_json::from_str(&text).expect("JSON")
+    as_the_schema_says(&text)
+}
+
+/// A table, held to its schema.
+fn as_the_schema_says(text: &str) -> Value {
+    let table = serde_json::from_str(text).expect("JSON");
+    schema::keeps_to(include_str!("../../../bench/schema/bench-1.json"), &table);
+    table
 }
 
 /// One row of the table of calls.
@@ -133,7 +142,8 @@ fn data_of_every_function_is_right_in_both_placements() {
     read.args(["bench", "--read", "t.txt", "--json", "-"])
         .current_dir(folder.path());
     let (_, again, err) = done(&mut read);
-    let again: Value = serde_json::from_str(&again).expect(&err);
+    assert!(!again.is_empty(), "{err}");
+    let again = as_the_schema_says(&again);
     for (row, again) in rows.iter().zip(again["results"].as_array().expect("rows")) {
         for field in ["experiment_name", "size", "count", "type", "redop", "root"] {
             assert_eq!(row[field], again[field], "{field}");
@@ -633,6 +643,7 @@ fn judges_counter_saw_every_call_that_bench_made() {
     assert!(output.status.success(), "{out}{err}");
     let text = std::fs::read_to_string(folder.path().join("j.json")).expect("a report");
     let report: Value = serde_json::from_str(&text).expect("JSON");
+    schema::keeps_to(include_str!("../../../judge/schema/judge-1.json"), &report);
     let notes = report["notes"].as_array().expect("notes");
     // The mock has no AlltoAll and no Scatter, and nobody has a SendRecv.
     assert_eq!(notes.len(), 7, "{notes:?}");

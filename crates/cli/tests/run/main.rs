@@ -5,6 +5,7 @@ mod adoption;
 mod client;
 mod collect;
 mod folder;
+mod mpi;
 mod place;
 mod program;
 mod sampler;

@@ -22,7 +22,7 @@ fn stub() -> PathBuf {
 }
 
 /// `run` of a script, in which `$FAKE play job` plays two ranks.
-fn run(place: &RunFolder, script: &str) -> Command {
+pub fn run(place: &RunFolder, script: &str) -> Command {
     let job = "ranks 2\nall_reduce 1MiB x3\n";
     fs::write(place.path().join("job"), job).expect("written");
     let mut command = place.ncclscope(&["run", "-o", "c", "--", "sh", "-c", script]);

@@ -34,8 +34,8 @@ Columns are those of nccl-tests, then median, percentiles, the host's time insid
 apart the ranks started, and calls that were set apart for it. Sizes and bandwidths follow
 nccl-tests. libnccl.so.2 is the one of LD_LIBRARY_PATH, python3's packages or the system.
 
-Exit status: 0 done, 1 wrong data, or a rank failed or hung, 2 it can't begin, or wrong usage,
-130 after ^C. What was measured until then is in the files all the same.
+Exit status: 0 done, 1 wrong data, or a rank failed or hung, 2 it can't begin, or wrong usage, 130
+after ^C. What was measured until then is in the files all the same.
 
 Usage: ncclscope bench [OPTIONS] [FUNCTION]...
 

@@ -38,9 +38,24 @@ Efficiency (most bytes first, busbw in GB/s; graph_%: of what NCCL expects of it
 --- sed -i 's/<gpu dev="3".>//g' graphs.xml; ncclscope report capture --ceiling graphs.xml --json | jq -c '[.efficiency[].ceilings[] | select(.source == "nccl_graph")]'
 []
 --- echo '<system version="1"/>' > topo.xml; ncclscope report capture --ceiling topo.xml
-2| error: `topo.xml` has no graph within one node, of which NCCL expects a bandwidth
-2|   hint: give the file that NCCL writes with NCCL_GRAPH_DUMP_FILE=FILE
+2| error: `topo.xml` has neither a graph within one node, of which NCCL expects a bandwidth, nor GPUs with links of a known rate
+2|   hint: give the file that NCCL writes with NCCL_GRAPH_DUMP_FILE=FILE or NCCL_TOPO_DUMP_FILE=FILE
 [exit 2]
+--- gpu() { printf '<pci busid="0000:0%s:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16"><gpu dev="%s" sm="90" rank="%s"><nvlink target="fffffff:ffff:ff" count="18" tclass="0x068000"/></gpu></pci>' $1 $1 $1; }; (echo '<system version="1"><cpu numaid="0">'; for n in 0 1 2 3; do gpu $n; done; echo '</cpu></system>') > topo.xml; ncclscope report capture --ceiling topo.xml --json | jq -c '.efficiency[0].ceilings[0]'
+{"source":"link","named":"topo.xml: 18 NVLinks of 25 GB/s","ceiling_gb_per_s":450,"share":0.7456540444444445}
+--- cp topo.xml capture/topology-$(ls capture | grep -v '[.]' | head -1).xml; ncclscope report capture | sed -n '3,4p; /^Efficiency/,/^$/p' | sed '/  All/s/ *[^ ]*$//'
+in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 64 MiB at 336 GB/s (busbw,
+74.6 % of a GPU's links: 18 NVLinks of 25 GB/s)
+Efficiency (most bytes first, busbw in GB/s; link_%: of a GPU's links: 18 NVLinks of 25 GB/s; best_%: of the best size
+  of the function in this capture)
+  function    size type    algorithm   calls busbw link_% best_% blind_%
+  AllReduce 64 MiB float32 RING/SIMPLE    80   336   74.6    100
+  AllGather 64 MiB float32 RING/SIMPLE    80   252   55.9    100
+  AllReduce  1 MiB float32 RING/LL128     80  78.6   17.5   23.4
+--- sed -i 's/count="18"/count="0"/g' capture/topology-*.xml; ncclscope report capture --json | jq -c '.efficiency[0].ceilings[0]'
+{"source":"link","named":"a GPU's links: PCIe 5.0 x16","ceiling_gb_per_s":63.01538461538462,"share":5.3248}
+--- sed -i 's/link_speed="32.0 GT.s PCIe"//g' capture/topology-*.xml; ncclscope report capture --json | jq -c '[.efficiency[].ceilings[] | select(.source == "link")]'
+[]
 --- ncclscope report capture --ceiling 450
 2| error: --ceiling `450` is neither a rate nor a file
 2|   hint: give the rate of a GPU's links in one direction, such as 450GB/s, or the file of `ncclscope bench --json FILE`

@@ -47,6 +47,7 @@ announced 6, ABI v5
     "max": 13.504
   },
   "blind_share": true,
+  "nccl_us": null,
   "algbw_gb_per_s": 77.74139976275207,
   "busbw_gb_per_s": 77.74139976275207,
   "call_busbw_gb_per_s": 77.74139976275207,

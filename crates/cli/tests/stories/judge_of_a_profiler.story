@@ -32,7 +32,7 @@ Recorded by function (percent of the calls done; over all sizes and ranks)
   script Send      100.00 100.00
 
 host recorded 260 of 308 calls (84.41 %). stamps recorded 308 of 308 calls (100.00 %).
---- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT=elsewhere | sed '/^Resources/,/^$/d; /^Communication/,/^$/d'
+--- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT={out}/../elsewhere | sed '/^Resources/,/^$/d; /^Communication/,/^$/d'
 Judge: 1 round of fake-nccl (seed 7; intervals are 95 % over rounds)
 
 Completeness (calls done against calls in the output; matched + missing = done, the rest was found beside)

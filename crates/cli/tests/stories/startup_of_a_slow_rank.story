@@ -37,6 +37,11 @@ Phases of communicator 0xc00df69fc6fcf19e (3 ranks; in NCCL's order, s)
 Start-up
   Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the
     GPU: 52.94 s on rank 1. `ncclscope startup` has each rank.
+--- ncclscope report capture --html page.html >/dev/null 2>&1; grep -A2 '<ol class="legs">' page.html; grep -c 'aria-label="Critical path of start-up"' page.html
+<ol class="legs">
+<li>52.9 s (100 %): loading NCCL&#39;s kernels onto the GPU on rank 1</li>
+</ol>
+1
 --- ncclscope report capture --json | jq -c '.recommendations[] | .rule, .subject, .evidence, .gain_at_most_us'
 "slow_start_up"
 "kernels"

@@ -1,8 +1,9 @@
 # Which setting makes the step shorter: rounds of runs, ranked, with what NCCL did not obey left out.
 ranks 2
+virtual_time
 choice RING SIMPLE x1 ; choice RING LL x3 ; choice TREE SIMPLE x0.1 ; noise 3%
 repeat 16 { sleep 2ms ; all_reduce 4MiB time=25ms ; all_gather 1MiB time=1ms ; all_reduce 1KiB time=10us; sync }
---- : A machine that stalls may hide the winner, so up to three times; for i in 1 2 3; do rm -rf t; ncclscope tune -o t --try NCCL_ALGO=Ring,Tree --try NCCL_PROTO=LL,Simple --rounds 5 --seed 3 -- fake-nccl play job >out 2>err && break; done
+--- ncclscope tune -o t --try NCCL_ALGO=Ring,Tree --try NCCL_PROTO=LL,Simple --rounds 5 --seed 3 -- fake-nccl play job >out 2>err
 
 --- sed '1s/ makes.*/ wins/; /^[^eN]/d; /^Settings/q' out
 NCCL_ALGO=Tree NCCL_PROTO=Simple wins
