@@ -3,14 +3,18 @@
 
 RESULTS has the lines that `bench/gpu/jobs.py --plan` printed, and CAPTURES a folder for each of its jobs, by
 its name, or by what follows `all_` in it. The truth of a slowed job NAME_WHAT is what its steps took longer
-than those of NAME_plain. An unslowed job should have no finding; if it has one, CUDA events of the whole run
-say whether the others waited for that rank.
+than those of NAME_plain, times all of its steps: those of the warm-up are slow and recorded, too. An unslowed
+job should have no finding; if it has one, CUDA events of the whole run say whether the others waited for that
+rank.
 """
 
 import json
 import os
 import subprocess
 import sys
+
+# Steps before those that `jobs.py` measures.
+WARM_UP = 5
 
 VERDICTS = {
     "within": "within 15 %",
@@ -71,7 +75,7 @@ def main():
             if twin is None:
                 print(f"| {name} | its unslowed run is missing | | |")
                 continue
-            truth = (result["step_ms"] - twin["step_ms"]) * result["steps"] / 1e3
+            truth = (result["step_ms"] - twin["step_ms"]) * (result["steps"] + WARM_UP) / 1e3
         found = told(scope, capture)
         loss = "nothing"
         if found:

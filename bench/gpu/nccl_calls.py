@@ -476,6 +476,25 @@ def case_flood(rank, opts):
     rank.tally.note("us_per_op", round((time.perf_counter() - began) / opts.calls * 1e6, 2))
 
 
+def case_steps(rank, opts):
+    """Steps of many equal AllReduces in a row, as tensor parallelism makes them, and two sums that the host
+    waits for."""
+    world = rank.init("world")
+    layer = rank.prepare(world, "AllReduce", opts.bytes)
+    sums = [rank.prepare(world, "AllReduce", size) for size in (12, 20)]
+    rank.tally.phase("steps")
+    times = []
+    for _ in range(opts.steps):
+        began = time.perf_counter()
+        for _ in range(opts.calls):
+            layer()
+        for call in sums:
+            call()
+        rank.sync(world)
+        times.append((time.perf_counter() - began) * 1e6)
+    rank.tally.note("step_us", round(statistics.median(times), 1))
+
+
 class Graph:
     def __init__(self, rank, comm, calls):
         self.cuda, self.comm = rank.cuda, comm
@@ -811,6 +830,7 @@ def case_held(rank, opts):
 CASES = {
     "paper": case_paper,
     "flood": case_flood,
+    "steps": case_steps,
     "mix": case_mix,
     "overhead": case_overhead,
     "held": case_held,
@@ -823,6 +843,7 @@ def largest_buffer(opts):
         "paper": opts.max_bytes,
         "held": opts.max_bytes,
         "flood": opts.bytes,
+        "steps": opts.bytes,
         "mix": max(ranks * 64 * KIB, MIB),
         "overhead": MIB,
         "threads": MIB,
@@ -1089,8 +1110,11 @@ def parse(argv):
     parser.add_argument(
         "--functions", default="AllReduce,AllGather,ReduceScatter,Broadcast,Reduce", help="paper"
     )
-    parser.add_argument("--calls", type=int, help="flood: 112800; overhead: 5000 per round")
-    parser.add_argument("--bytes", type=int, default=KIB, help="flood")
+    parser.add_argument(
+        "--calls", type=int, help="flood: 112800; overhead: 5000 per round; steps: 100 per step"
+    )
+    parser.add_argument("--bytes", type=int, default=KIB, help="flood, steps")
+    parser.add_argument("--steps", type=int, default=1000, help="steps (%(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="overhead: rounds (%(default)s)")
     parser.add_argument(
         "--parts", default=",".join(MIX_PARTS), help="mix: default %(default)s; also " + ",".join(MIX_EXTRA)
@@ -1102,7 +1126,7 @@ def parse(argv):
     parser.add_argument("--legacy-stream", action="store_true", help="all calls on stream 0")
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     opts = parser.parse_args(argv)
-    opts.calls = opts.calls or (112800 if opts.case == "flood" else 5000)
+    opts.calls = opts.calls or {"flood": 112800, "steps": 100}.get(opts.case, 5000)
     if opts.case != "unpack":
         if opts.ranks < 1:
             parser.error("no /dev/nvidia* here: say --ranks")

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The page of `ncclscope judge` over `ncclscope bench` on this machine's GPUs, with other profilers:
+#
+#   PROFILERS=FOLDER bench/gpu/judge_page.sh OUT      # OUT/judge.html, .json and .txt
+#
+# FOLDER has what was built of libnccl-profiler-inspector.so (NCCL Inspector), libcomma.so (CoMMA) and
+# libncclsee.so; what is not there is left out. docs/reference/judge.md says what their variables are for.
+# Needs GPUs and `make` first. A run takes some 2.5 s, most of it the start of NCCL; with three of them and 3
+# rounds there are 18 runs.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+out=${1:?folder for the report}
+scope=${NCCLSCOPE:-target/release/ncclscope}
+ranks=${RANKS:-$(nvidia-smi -L | grep -c '^GPU')}
+profilers=$(realpath "${PROFILERS:-.gpu/profilers}")
+mkdir -p "$out"
+# NVLink multicast is left alone: calls must be the same on every machine.
+export NCCL_NVLS_ENABLE=0
+# CUPTI and the CUDA runtime that they were linked with, where Python's packages have them.
+cuda=$(dirname "$(python3 -c '
+import glob, site, sys
+paths = [*site.getsitepackages(), *sys.path]
+found = [f for path in paths for f in glob.glob(path + "/nvidia/cu*/lib/libcupti.so.1?")]
+print(found[0] if found else "/usr/local/cuda/lib64/none")')")
+
+plugins=()
+add() { # add FILE NAME VARIABLES
+    if [ -e "$profilers/$1" ]; then
+        plugins+=(--plugin "$2=$profilers/$1,LD_LIBRARY_PATH=$cuda,$3")
+    fi
+}
+add libnccl-profiler-inspector.so inspector "NCCL_INSPECTOR_ENABLE=1,\
+NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500,NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES=0"
+add libcomma.so comma "NCCL_PROFILER_USE_GPUVIZ=false,NCCL_PROFILER_SKIP_SMALL_COLLECTIVE=false,\
+NCCL_PROFILER_TRACK_PROXYOP=true,NCCL_PROFILER_P2P_RECV_SAMPLE_RATE=1.0,\
+NCCL_PROFILER_LATENCY_FILE={out}/comma-%p.json"
+add libncclsee.so ncclsee "X=1"
+
+"$scope" judge --work bench --pairs "${PAIRS:-3}" --case single --seed 1 --timeout 30 \
+    --json "$out/judge.json" --html "$out/judge.html" "${plugins[@]}" \
+    -- "${FUNCTIONS:-all_reduce,all_gather,reduce_scatter,broadcast,reduce}" --sizes "${SIZES:-1K,1M}" \
+    --gpus "$ranks" -n "${CALLS:-200}" -w 20 | tee "$out/judge.txt"
