@@ -86,7 +86,7 @@ test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything th
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	cargo test --workspace
+	cargo test --workspace --lib --bins --tests
 	scripts/test-aarch64.sh
 	scripts/test-python.sh $(TARGET)/debug "" $(SIDE_BY_SIDE)
 

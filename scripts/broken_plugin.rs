@@ -1,5 +1,5 @@
-//! A profiler plugin (ABI v5) with two faults, for `sanitize.sh` to see that sanitizers find them in a
-//! plugin: its count of events is raised by threads without any order, and read after it was given back.
+//! A profiler plugin (ABI v5) with two faults. `sanitize.sh` uses it to see that sanitizers find faults in a
+//! plugin. Threads raise its count of events without any order, and read the count after it was given back.
 //!
 //! Without the standard library, so that it is compiled by itself.
 #![no_std]

@@ -42,6 +42,8 @@ uvx() { tool "$root/.tools/venv/bin/uvx" --quiet --no-index --python "$(command 
 [ -f "$(uvx ncclscope plugin-path)" ]
 uvx ncclscope run -o by-uvx -- "$built/fake-nccl" play job >announced
 uvx ncclscope report by-uvx | grep '6 of 6 announced calls recorded'
+[ "$(tool "$root/.tools/venv/bin/pipx" run --quiet --pip-args='--no-index --no-deps' --spec "$wheel" \
+    ncclscope --version)" = "$(run "$bin/ncclscope" --version)" ]
 tool "$root/.tools/venv/bin/pipx" install --quiet --pip-args='--no-index --no-deps' "$wheel"
 [ -f "$(tool "$work/pipx-bin/ncclscope" plugin-path)" ]
 tool "$work/pipx-bin/ncclscope" run -o by-pipx -- "$built/fake-nccl" play job >announced
