@@ -25,14 +25,18 @@ pub mod inner;
 pub mod library;
 pub mod net;
 mod object_file;
+mod perf_ring;
+mod perf_samples;
 pub mod probes;
 pub mod processes;
+mod programs;
 pub mod rdma;
 mod ring;
 mod samples;
 pub mod sched;
 mod session;
 mod sys;
+mod tracefs;
 mod writer;
 
 pub use session::{Options, Probed, Seen, Session, Summary, Targets};

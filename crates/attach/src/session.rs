@@ -45,6 +45,9 @@ const LAST_RETURNS: Duration = Duration::from_millis(200);
 /// What an event has in place of the process's index if its probe is for all processes.
 const ANY: u32 = u32::MAX;
 
+/// In place of a process if it is not known which one lost something.
+const NOBODY: u32 = 0;
+
 /// Whom to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
@@ -145,6 +148,8 @@ pub struct Summary {
     pub seconds: f64,
     /// Of entry and return, as measured on this machine before.
     pub ns_per_call: Option<f64>,
+    /// It is not known which of several processes the losses are of: all stand at the one with most calls.
+    pub shared_losses: bool,
     /// Events of processes that can't be seen from here.
     pub unseen: u64,
     /// Why the last write failed.
@@ -215,6 +220,13 @@ impl Watched {
         }
     }
 
+    /// Something was lost, and it is not known whose it is.
+    fn numbers_end(&mut self, losses: Losses) {
+        if let Some(calls) = &mut self.calls {
+            calls.numbers_end(losses.entries + losses.returns);
+        }
+    }
+
     fn open(&self) -> usize {
         self.calls.as_ref().map_or(0, Calls::open)
     }
@@ -265,8 +277,11 @@ pub struct Session {
     /// How many of these were handed out.
     told: usize,
     started: Instant,
-    ns_per_call: Option<f64>,
     unseen: u64,
+    /// Some losses may be of any process.
+    shared_losses: bool,
+    /// Losses that stand at processes that have ended.
+    shared_ended: Losses,
     write_error: Option<String>,
     net: Option<Net>,
     adapters: Option<Adapters>,
@@ -293,7 +308,7 @@ impl Session {
     /// Why nothing can be attached here.
     pub fn start(options: Options) -> Result<Session, Refusal> {
         let mut probes = Probes::new(options.ring_bytes, options.way)?;
-        if !probes.by_process && !processes::sees_all() {
+        if !probes.has_own_numbers() && !processes::sees_all() {
             return Err(Refusal::Other(
                 "this is a container with process numbers of its own, and its kernel can't set probes for \
                  one process; run attach with hostPID, or on the node"
@@ -302,8 +317,9 @@ impl Session {
         }
         if options.sched {
             probes.watch_scheduler()?;
+            // It has more to do at each call then.
+            probes.ns_per_call = cost::measure(&mut probes).ok().flatten();
         }
-        let ns_per_call = cost::measure(&mut probes);
         let samples = match options.sched || options.net {
             true => Some(Samples::new(&options.folder, &options)),
             false => None,
@@ -327,8 +343,9 @@ impl Session {
             troubles: Vec::new(),
             told: 0,
             started: Instant::now(),
-            ns_per_call,
             unseen: 0,
+            shared_losses: false,
+            shared_ended: Losses::default(),
             write_error: None,
         };
         session.look();
@@ -355,7 +372,7 @@ impl Session {
 
     /// What entry and return of a call cost here, ns.
     pub fn ns_per_call(&self) -> Option<f64> {
-        self.ns_per_call
+        self.probes.ns_per_call
     }
 
     /// Whether there is nobody left to watch: all processes that were named have ended.
@@ -645,13 +662,39 @@ impl Session {
         }
     }
 
-    fn flush(&mut self) {
+    /// Tells each process what of it was lost.
+    fn take_losses(&mut self) {
         let losses = self.probes.losses();
         for (index, watched) in self.watched.iter_mut().enumerate() {
             let Some(watched) = watched else { continue };
             if let Some(losses) = losses_of(&losses, index, watched.pid) {
                 watched.lost(losses);
             }
+        }
+        let Some(all) = losses_of(&losses, usize::MAX, NOBODY) else {
+            return;
+        };
+        // Any of them may have lost calls, so none may number them.
+        self.shared_losses |= all != Losses::default();
+        let rest = Losses {
+            entries: all.entries.saturating_sub(self.shared_ended.entries),
+            returns: all.returns.saturating_sub(self.shared_ended.returns),
+            switches: 0,
+        };
+        let made = |watched: &Watched| (watched.made(), std::cmp::Reverse(watched.seen.index));
+        let most = self.watched.iter().flatten().map(made).max();
+        for watched in self.watched.iter_mut().flatten() {
+            watched.numbers_end(all);
+            match Some(made(watched)) == most {
+                true => watched.lost(rest),
+                false => watched.lost(Losses::default()),
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.take_losses();
+        for watched in self.watched.iter_mut().flatten() {
             if let Some(Err(error)) = watched.calls.as_mut().map(Calls::flush) {
                 watched.error = Some(error.to_string());
             }
@@ -745,13 +788,12 @@ impl Session {
     /// Ends one process's part.
     fn end(&mut self, index: usize, ended: bool) {
         self.note_switches(Some(index));
+        self.take_losses();
         let Some(mut watched) = self.watched[index].take() else {
             return;
         };
-        let losses = self.probes.losses();
-        if let Some(losses) = losses_of(&losses, index, watched.pid) {
-            watched.lost(losses);
-        }
+        self.shared_ended.entries += watched.seen.losses.entries;
+        self.shared_ended.returns += watched.seen.losses.returns;
         self.by_pid.remove(&watched.pid);
         self.probes.forget(watched.pid);
         let mut seen = std::mem::take(&mut watched.seen);
@@ -846,7 +888,8 @@ impl Session {
             processes: self.done,
             libraries: self.libraries,
             seconds,
-            ns_per_call: self.ns_per_call,
+            ns_per_call: self.probes.ns_per_call,
+            shared_losses: self.shared_losses,
             unseen: self.unseen,
             write_error: self.write_error,
         }
