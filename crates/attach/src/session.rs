@@ -74,6 +74,8 @@ pub struct Options {
     pub net: bool,
     /// Probe functions inside NCCL's init.
     pub init: bool,
+    /// Files with symbols of programs that have none.
+    pub symbols: Vec<PathBuf>,
     /// How probes are set, if that is not to be chosen.
     pub way: Option<Way>,
 }
@@ -89,6 +91,7 @@ impl Options {
             sched: false,
             net: false,
             init: false,
+            symbols: Vec::new(),
             way: None,
         }
     }
@@ -327,13 +330,14 @@ impl Session {
         let samples = samples
             .transpose()
             .map_err(|error| Refusal::Other(error.to_string()))?;
+        let catalog = Catalog::with_symbols(options.symbols.clone());
         let mut session = Session {
             net: options.net.then(Net::default),
             adapters: options.net.then(Adapters::new),
             samples,
             options,
             probes,
-            catalog: Catalog::default(),
+            catalog,
             watched: Vec::new(),
             by_pid: HashMap::new(),
             looks: HashMap::new(),
@@ -368,6 +372,11 @@ impl Session {
         let fresh = self.troubles[self.told..].to_vec();
         self.told = self.troubles.len();
         fresh
+    }
+
+    /// How probes are set.
+    pub fn way(&self) -> Way {
+        self.probes.way
     }
 
     /// What entry and return of a call cost here, ns.
@@ -445,7 +454,9 @@ impl Session {
 
     /// Looks at a process's libraries, and sets probes.
     fn ask(&mut self, pid: u32, start: u64) {
-        let libraries = match library::find(pid, &mut self.catalog) {
+        let found = library::find(pid, &mut self.catalog);
+        self.troubles.append(&mut self.catalog.troubles);
+        let libraries = match found {
             Ok(libraries) => libraries,
             Err(error) => {
                 let named =

@@ -970,6 +970,73 @@ fn a_program_that_links_nccl_statically_is_recorded() {
     assert_eq!(summary.libraries[0].path, path.to_str().expect("text"));
 }
 
+/// A copy of the program that links NCCL statically, as `strip` and the like leave it.
+fn stripped(folder: &Path, tool: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let to = folder.join("program");
+    std::fs::copy(examples().join("fake_static"), &to).expect("copied");
+    let status = Command::new(tool).args(arguments).arg(&to).status();
+    if !status.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no {tool}");
+        return None;
+    }
+    Some(to)
+}
+
+#[test]
+fn a_stripped_program_says_what_it_needs_and_is_recorded_with_its_symbols() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = examples().join("fake_static");
+    for id in [true, false] {
+        let more: &[&str] = if id {
+            &[]
+        } else {
+            &["-R", ".note.gnu.build-id"]
+        };
+        let arguments = [&["-s"], more].concat();
+        let Some(program) = stripped(folder.path(), "strip", &arguments) else {
+            return;
+        };
+        // Another build has other code; the program itself has no symbols; the third is the right one.
+        let wrong = examples().join("fake_job");
+        for (symbols, works) in [
+            (vec![], false),
+            (vec![wrong.clone(), program.clone()], false),
+            (vec![wrong, whole.clone()], true),
+        ] {
+            let mut job = start_within(&mut Command::new(&program), "");
+            job.tell("loop 1");
+            let options = Options {
+                symbols,
+                ..job.options()
+            };
+            let Some(mut session) = attached(options.clone()) else {
+                return;
+            };
+            during(&mut session, &mut job, |job| job.tell("loop 1234"));
+            let troubles = session.troubles().concat();
+            let summary = session.finish();
+            let made: u64 = summary.processes.iter().map(|p| p.counts.all()).sum();
+            assert_eq!(made, if works { 1234 } else { 0 }, "{troubles}");
+            assert_eq!(
+                troubles.contains("NCCL 2.99.1 built in"),
+                !works,
+                "{troubles}"
+            );
+            assert_eq!(troubles.contains("--symbols"), !works, "{troubles}");
+            let others = if options.symbols.len() == 2 && !works {
+                1
+            } else {
+                0
+            };
+            assert_eq!(
+                troubles.matches("another build").count(),
+                others,
+                "{troubles}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_library_that_was_removed_since_is_found() {
     let mut job = Job::start();
