@@ -103,11 +103,13 @@ pub fn kernel() -> ((u32, u32), String) {
 }
 
 /// Numbers of capabilities.
+pub(crate) const SYS_PTRACE: u32 = 19;
 const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
 
-fn has(capability: u32) -> bool {
+/// Whether this process has a capability.
+pub(crate) fn has_capability(capability: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
@@ -132,11 +134,11 @@ fn refusal(error: &io::Error) -> Refusal {
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     let missing = || {
         let names = [(BPF, "CAP_BPF"), (PERFMON, "CAP_PERFMON")];
-        let missing: Vec<&str> = match has(SYS_ADMIN) {
+        let missing: Vec<&str> = match has_capability(SYS_ADMIN) {
             true => Vec::new(),
             false => names
                 .iter()
-                .filter(|(n, _)| !has(*n))
+                .filter(|(n, _)| !has_capability(*n))
                 .map(|(_, name)| *name)
                 .collect(),
         };

@@ -20,7 +20,7 @@ use crate::event::{Event, Stretch};
 use crate::inner::Step;
 use crate::library::{self, Catalog, Library};
 use crate::net::{Connection, Net, Who};
-use crate::probes::{kernel, Links, Losses, Probes, Refusal, Which};
+use crate::probes::{has_capability, kernel, Links, Losses, Probes, Refusal, Which, SYS_PTRACE};
 use crate::processes;
 use crate::rdma::{Adapters, Port};
 use crate::samples::Samples;
@@ -194,7 +194,9 @@ impl Watched {
     /// What takes its calls.
     fn calls(&mut self) -> Option<&mut Calls> {
         if let Some(plan) = self.plan.take() {
-            match Writer::make(&plan.stem, plan.id, &plan.facts, plan.who) {
+            // Only now: what records nothing leaves no folder.
+            let folder = plan.stem.parent().map_or(Ok(()), std::fs::create_dir_all);
+            match folder.and_then(|()| Writer::make(&plan.stem, plan.id, &plan.facts, plan.who)) {
                 Ok(writer) => {
                     self.seen.trace = Some(plan.stem.with_extension("trace"));
                     self.calls = Some(Calls::new(writer, ask(self.pid, self.libraries.first())));
@@ -462,9 +464,14 @@ impl Session {
                 let named =
                     matches!(&self.options.targets, Targets::Trees(roots) if roots.contains(&pid));
                 if named && error.kind() == io::ErrorKind::PermissionDenied {
+                    let helps = match has_capability(SYS_PTRACE) {
+                        true => {
+                            "although attach has CAP_SYS_PTRACE: a container or a security module forbids it"
+                        }
+                        false => "CAP_SYS_PTRACE helps, or its user's id",
+                    };
                     let text = format!(
-                        "process {pid}: the files that it has loaded may not be read; CAP_SYS_PTRACE \
-                         helps, or its user's id"
+                        "process {pid}: the files that it has loaded may not be read; {helps}"
                     );
                     if !self.troubles.contains(&text) {
                         self.troubles.push(text);
@@ -575,7 +582,6 @@ impl Session {
         let rank = processes::rank(&processes::environment(pid));
         let host = capture::left::host().unwrap_or_default();
         let folder = self.options.folder.join(capture::left::file_name(&host));
-        std::fs::create_dir_all(&folder)?;
         let shown = rank.as_deref().unwrap_or("x");
         let stem = folder.join(format!("r{shown}-p{own}-{:08x}", id as u32));
         let library = libraries.first();

@@ -1050,6 +1050,99 @@ fn a_library_that_was_removed_since_is_found() {
 }
 
 #[test]
+fn a_full_disk_ends_neither_the_session_nor_the_job() {
+    // Room for nothing, and for a live part but not for the trace file of so many calls.
+    for (size, any) in [("100k", false), ("6m", true)] {
+        let disk = tempfile::tempdir().expect("a folder");
+        let size = format!("size={size}");
+        let mut mount = Command::new("mount");
+        let mount = mount
+            .args(["-t", "tmpfs", "-o", &size, "none"])
+            .arg(disk.path());
+        if !mount.status().is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: this user may mount nothing");
+        }
+        let filler = disk.path().join("filler");
+        let mut job = Job::start();
+        job.tell("load");
+        let options = Options {
+            folder: disk.path().to_owned(),
+            ..job.options()
+        };
+        let session = attached(options);
+        if let Some(mut session) = session {
+            during(&mut session, &mut job, |job| {
+                job.tell("loop 1 10");
+                std::thread::sleep(Duration::from_millis(300));
+                let _ = std::fs::write(&filler, vec![0; 8 << 20]);
+                job.tell("loop 1 40000")
+            });
+            let summary = session.finish();
+            assert!(summary.write_error.is_some());
+            let seen = &summary.processes[0];
+            assert_eq!((seen.counts.all() > 0, seen.trace.is_some()), (any, any));
+            if any {
+                let capture = read(disk.path());
+                let process = &capture.processes[0];
+                let counters = process.counters.as_ref().expect("a live part");
+                assert_eq!(counters.announced, 40_010);
+                let lost = counters.lost.last().copied().expect("a count");
+                assert_eq!(process.calls.len() as u64 + lost, 40_010);
+                assert!(process.calls.len() >= 16_000);
+            }
+        }
+        let _ = Command::new("umount").arg(disk.path()).status();
+        assert_eq!(
+            job.tell("loop 1 10").split(' ').count(),
+            1,
+            "the job goes on"
+        );
+    }
+}
+
+#[test]
+fn a_process_that_makes_no_call_leaves_no_folder() {
+    let mut job = Job::start();
+    job.tell("load");
+    let Some(session) = attached(job.options()) else {
+        return;
+    };
+    drop(session.finish());
+    assert!(!job.capture().exists());
+}
+
+#[test]
+fn a_program_that_takes_the_place_of_another_is_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("libnccl.so.2");
+    std::fs::copy(examples().join("libfake_nccl.so"), &library).expect("copied");
+    let mut shell = Command::new("sh");
+    let program = examples().join("fake_job");
+    let words = format!(
+        "read x; echo $$; exec {} {}",
+        program.display(),
+        library.display()
+    );
+    let mut job = start_within(shell.args(["-c", &words]), "");
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| {
+        job.tell("go");
+        job.tell("load");
+        // A young process is looked at again after 0.2 s, then 0.4 s and so on.
+        std::thread::sleep(Duration::from_secs(3));
+        job.tell("loop 1 30");
+    });
+    let summary = session.finish();
+    let seen = &summary.processes[0];
+    assert_eq!(
+        (seen.pid, seen.counts.all(), seen.ended),
+        (job.pid(), 30, false)
+    );
+}
+
+#[test]
 fn a_process_that_makes_no_call_is_no_part_of_the_capture() {
     let mut agent = Job::start();
     agent.tell("load");

@@ -139,6 +139,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             );
         }
     }
+    for pid in &args.pids {
+        if let Some(process) = ::attach::processes::of_thread(*pid) {
+            bail!(
+                "{pid} is a thread of process {process}\n  hint: `ncclscope attach {process}` records all of \
+                 its threads"
+            );
+        }
+    }
     let command: Vec<_> = std::env::args_os().collect();
     let mut folder = Folder::prepare(args.output.as_deref(), None, Launcher::Local, &command)?;
     let targets = match args.all {
