@@ -18,7 +18,8 @@ pub struct Job {
     pub id: Option<String>,
     /// The command that was run. Of a job that `ncclscope attach` recorded, that of its first process.
     pub command: Option<String>,
-    /// Start, RFC 3339, in the recording's time zone. With `ncclscope attach`, start and end of the recording.
+    /// Start, RFC 3339, in the recording's time zone. With `ncclscope attach`, start and end are those of the
+    /// recording.
     pub started: Option<String>,
     /// End, RFC 3339.
     pub ended: Option<String>,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! job's thread ─▶ probe ─▶ program in the kernel ─▶ ring ─▶ session ─▶ calls ─▶ writer ─▶ capture
-//!                          bpf/calls.bpf.c         ring.rs  session.rs calls.rs writer.rs
+//!                   │      bpf/calls.bpf.c         ring.rs  session.rs calls.rs writer.rs
+//!                   └────▶ perf event ─▶ ring of each CPU ──▶ (without BPF: perf_samples.rs)
 //! ```
 //!
 //! A [`Session`] finds processes ([`processes`]) and their NCCL ([`library`]), sets probes ([`probes`]), and
@@ -13,7 +14,7 @@
 //! ([`net`]) and RDMA adapters ([`rdma`]), and steps inside NCCL's init ([`inner`]).
 //!
 //! Rule: nothing is left behind. Probes, programs and maps are descriptors of this process, so they go with
-//! it, also if it is killed. The job is never stopped and nothing is written into its memory, but for the
+//! it, also if it is killed; for names of probes without BPF see `tracefs.rs`. The job is never stopped and nothing is written into its memory, but for the
 //! probes that the kernel itself puts at the functions' entries.
 
 mod btf;

@@ -143,6 +143,8 @@ fn refusal(error: &io::Error) -> Refusal {
                 .collect(),
         };
         match missing.is_empty() {
+            // Without uprobe_multi these two are not enough.
+            true if !has_capability(SYS_ADMIN) && version < MULTI => "CAP_SYS_ADMIN missing".into(),
             true => format!(
                 "{error}, although this process has the capabilities: a container or a security \
                 module forbids it"

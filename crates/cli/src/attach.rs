@@ -31,8 +31,9 @@ use std::time::{Duration, Instant};
 /// code. What only NCCL and the GPU know is not seen from outside: GPU times, algorithms, launches of CUDA
 /// graphs.
 ///
-/// It needs CAP_BPF and CAP_PERFMON (Linux 6.6 or newer), or CAP_SYS_ADMIN (5.15 or newer).
-/// `ncclscope doctor` says beforehand if it can work here.
+/// It needs CAP_BPF and CAP_PERFMON (Linux 6.6 or newer), or CAP_SYS_ADMIN (5.15 or newer). Where BPF is
+/// forbidden or too old, root gets the same calls by perf events, at a higher cost and without --sched.
+/// `ncclscope doctor` says beforehand if it can work here, and how.
 ///
 /// Exit status: 0 calls were recorded, 1 there were none, 2 it can't work here.
 #[derive(clap::Args)]
