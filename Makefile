@@ -82,7 +82,7 @@ tests-built:
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
 # Much of the time tests wait for the processes that they watch, so two lanes share two cores well. Make says
-# what a lane printed when it is through. The lanes do not build at once: cargo has one lock for its folder.
+# what a lane printed when it is through. Clippy comes last, because cargo has one lock for its folder.
 test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-rust test-others
@@ -90,10 +90,11 @@ test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything th
 # Cargo would ask for one of the jobs of make, and make gives none to programs that it does not know.
 ALONE := env -u MAKEFLAGS
 
+# Twice as many tests at once as there are cores, because they wait half of the time.
 test-rust:
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	$(ALONE) cargo test --workspace --lib --bins --tests
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(ALONE) cargo test --workspace --lib --bins --tests
 
 test-others:
 	scripts/test-python.sh $(TARGET)/debug "" $(SIDE_BY_SIDE)
