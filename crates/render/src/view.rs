@@ -30,11 +30,20 @@ mod pyramid;
 pub const PAGE: &str = include_str!("../html/view.html");
 /// The style of that page, around the viewer.
 pub const PAGE_STYLE: &str = include_str!("../html/view.css");
-/// The viewer's script.
+/// The viewer's script. Its files share one scope, in this order.
 pub const SCRIPT: &str = concat!(
     include_str!("../html/shapes.js"),
     include_str!("../html/spelling.js"),
-    include_str!("../html/viewer.js")
+    include_str!("../html/viewer/sources.js"),
+    include_str!("../html/viewer/page.js"),
+    include_str!("../html/viewer/rows.js"),
+    include_str!("../html/viewer/loading.js"),
+    include_str!("../html/viewer/heat.js"),
+    include_str!("../html/viewer/drawing.js"),
+    include_str!("../html/viewer/pointer.js"),
+    include_str!("../html/viewer/operation.js"),
+    include_str!("../html/viewer/hands.js"),
+    include_str!("../html/viewer/findings.js")
 );
 /// The viewer's style.
 pub const STYLE: &str = include_str!("../html/viewer.css");
