@@ -50,7 +50,7 @@ use capture::windows::{self, ActivityKind, Ask, End, Ran, Window};
 use cupti::Cupti;
 use cupti_clock::{ahead, ticks_per_ns, CuptiAnchor, ToTicks, CLOCK_SET, CLOCK_SLACK};
 use felt::Felt;
-use price::{Answer, Price};
+use price::{Decision, Price};
 use schedule::{Due, Schedule};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -361,13 +361,13 @@ impl Windows {
         passed.waited += progress.in_launches;
         passed.waited = (passed.waited as f64 / ticks_per_ns(header, clock)) as u64;
         let (why, share) = match self.price.ask(now, passed, progress.calls, progress.ahead) {
-            Answer::Yes => (0, 0),
-            Answer::TooDear(share) => (off::TOO_DEAR, share),
-            Answer::Search => {
+            Decision::Yes => (0, 0),
+            Decision::TooDear(share) => (off::TOO_DEAR, share),
+            Decision::Search => {
                 self.misses_callers = true;
                 return false;
             }
-            Answer::Wait => return false,
+            Decision::Wait => return false,
         };
         header.windows_code.store(share, Relaxed);
         header.windows_off.store(why, Release);

@@ -21,7 +21,7 @@ const GRANULE: u64 = 2 << 20;
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum MemoryKind {
     /// On the GPU.
     Gpu,
     /// On the host, pinned for the GPU.
@@ -34,7 +34,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation<'a> {
     /// Where.
-    pub kind: Kind,
+    pub kind: MemoryKind,
     /// How much.
     pub bytes: u64,
     /// Its address or, in /dev/shm, its path: what tells it from others in the process.
@@ -42,14 +42,14 @@ pub struct Allocation<'a> {
 }
 
 /// What stands before size and address, for each kind of line with both.
-const SIZED: [(&str, Kind); 7] = [
-    ("CUMEM Host Alloc Size ", Kind::Pinned),
-    ("Cuda Host Alloc Size ", Kind::Pinned),
-    ("Persistent host work buf Size ", Kind::Pinned),
-    ("Cuda Alloc Size ", Kind::Gpu),
-    ("Cuda Calloc Size ", Kind::Gpu),
-    ("Cuda CallocAsync Size ", Kind::Gpu),
-    ("Persistent cudaMallocAsync work buf Size ", Kind::Gpu),
+const SIZED: [(&str, MemoryKind); 7] = [
+    ("CUMEM Host Alloc Size ", MemoryKind::Pinned),
+    ("Cuda Host Alloc Size ", MemoryKind::Pinned),
+    ("Persistent host work buf Size ", MemoryKind::Pinned),
+    ("Cuda Alloc Size ", MemoryKind::Gpu),
+    ("Cuda Calloc Size ", MemoryKind::Gpu),
+    ("Cuda CallocAsync Size ", MemoryKind::Gpu),
+    ("Persistent cudaMallocAsync work buf Size ", MemoryKind::Gpu),
 ];
 
 impl<'a> Allocation<'a> {
@@ -63,19 +63,19 @@ impl<'a> Allocation<'a> {
         }
         if let Some(rest) = text.strip_prefix("Allocated shareable buffer ") {
             let (at, rest) = rest.split_once(" size ")?;
-            return Allocation::new(Kind::Gpu, rest.split_whitespace().next()?, at);
+            return Allocation::new(MemoryKind::Gpu, rest.split_whitespace().next()?, at);
         }
         let (_, rest) = text.split_once("Allocated ")?;
         let (bytes, at) = rest.split_once(" bytes of shared memory in ")?;
-        Allocation::new(Kind::Shared, bytes, at.trim_end())
+        Allocation::new(MemoryKind::Shared, bytes, at.trim_end())
     }
 
-    fn new(kind: Kind, bytes: &str, at: &'a str) -> Option<Allocation<'a>> {
+    fn new(kind: MemoryKind, bytes: &str, at: &'a str) -> Option<Allocation<'a>> {
         let asked: u64 = bytes.trim().parse().ok()?;
         // cudaMalloc's small pieces share a granule; cuMem's addresses begin at one.
         let address = u64::from_str_radix(at.trim_start_matches("0x"), 16).ok();
         let bytes = match kind {
-            Kind::Gpu if address.is_some_and(|at| at % GRANULE == 0) => {
+            MemoryKind::Gpu if address.is_some_and(|at| at % GRANULE == 0) => {
                 asked.checked_next_multiple_of(GRANULE)?
             }
             _ => asked,
@@ -134,11 +134,11 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    fn of(&mut self, kind: Kind) -> &mut u64 {
+    fn of(&mut self, kind: MemoryKind) -> &mut u64 {
         match kind {
-            Kind::Gpu => &mut self.gpu,
-            Kind::Pinned => &mut self.pinned,
-            Kind::Shared => &mut self.shared,
+            MemoryKind::Gpu => &mut self.gpu,
+            MemoryKind::Pinned => &mut self.pinned,
+            MemoryKind::Shared => &mut self.shared,
         }
     }
 
@@ -152,7 +152,7 @@ impl Sizes {
 
 /// What was allocated up to some point in the life of a communicator, since the point before.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct MemoryStep {
     /// `init`; `rings`, `trees` and so on for the first use of an algorithm; `later` behind the last of
     /// these.
     pub name: String,
@@ -197,7 +197,7 @@ impl Connection {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
     /// By what it was allocated for, in the order of time; empty if NCCL said nothing of allocations.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MemoryStep>,
     /// Connections that the rank made, each once.
     pub connections: Vec<Connection>,
     /// Whether the communicator was destroyed.
@@ -231,7 +231,7 @@ impl Memory {
     /// The step that is going on, which has no name yet.
     fn open(&mut self) -> usize {
         if self.steps.last().is_none_or(|step| !step.name.is_empty()) {
-            self.steps.push(Step::default());
+            self.steps.push(MemoryStep::default());
         }
         self.steps.len() - 1
     }

@@ -65,7 +65,7 @@ pub(super) fn counted_only(process: &Process) -> Vec<(Init, Counted)> {
             comm: Some(count.comm),
             ..Init::default()
         };
-        init.memory.steps.push(setup::memory::Step {
+        init.memory.steps.push(setup::memory::MemoryStep {
             name: IN_ALL.to_owned(),
             sizes: Sizes {
                 gpu: count.counted.most_gpu_bytes,

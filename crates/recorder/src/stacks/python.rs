@@ -11,7 +11,7 @@
 mod layout;
 
 use super::lines;
-use super::memory::Memory;
+use super::memory::ReadMemory;
 use super::table::{mix, Frame, LONGEST};
 use capture::stacks::{Why, DEPTH};
 use layout::{described, self_described, written_down, Layout, Position, DESCRIPTION};
@@ -209,7 +209,7 @@ impl Python {
 
     /// The frames of a thread, innermost first.
     #[inline(always)]
-    pub fn walk<'a, M: Memory>(
+    pub fn walk<'a, M: ReadMemory>(
         &self,
         memory: &mut M,
         state: usize,
@@ -273,7 +273,7 @@ impl Python {
     }
 
     /// File, function and line of a frame. `text` makes numbers of texts. What can't be read is left out.
-    pub fn describe<M: Memory>(
+    pub fn describe<M: ReadMemory>(
         &self,
         memory: &mut M,
         hop: &Hop,
@@ -290,7 +290,7 @@ impl Python {
     }
 
     /// The bytes of a text object in UTF-8, or the last of them.
-    fn text<'a, M: Memory>(
+    fn text<'a, M: ReadMemory>(
         &self,
         memory: &mut M,
         object: usize,
@@ -329,7 +329,7 @@ impl Python {
     }
 
     /// The line that a frame is in.
-    fn line<M: Memory>(&self, memory: &mut M, hop: &Hop) -> Option<u32> {
+    fn line<M: ReadMemory>(&self, memory: &mut M, hop: &Hop) -> Option<u32> {
         let at = match self.layout.position {
             Position::Index { unit, .. } => hop.position.checked_mul(unit as usize)?,
             Position::Pointer { first, .. } => hop.position.saturating_sub(hop.code + first),
@@ -363,7 +363,7 @@ struct Bytes<'a, M> {
     filled: usize,
 }
 
-impl<M: Memory> Iterator for Bytes<'_, M> {
+impl<M: ReadMemory> Iterator for Bytes<'_, M> {
     type Item = u8;
 
     fn next(&mut self) -> Option<u8> {

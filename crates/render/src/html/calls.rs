@@ -1,7 +1,7 @@
 //! Tables of calls: by rank, operation, function, line of the program and communicator.
 
 use super::columns::*;
-use super::table::Table;
+use super::table::HtmlTable;
 use super::Page;
 use crate::text::outlier;
 use serde_json::Value;
@@ -89,24 +89,24 @@ impl<'a> Page<'a> {
                           last stop on one rank, waiting for peers included. busbw is of the operation's \
                           shortest rank, close to the transfer; call_busbw is of the median call, \
                           waiting included.</p>\n";
-            self.table(&Table {
+            self.table(&HtmlTable {
                 from: Some("operations"),
                 rows: timed,
                 sorted: "time_us.sum",
                 sums: &["calls", "timed", "time_us.sum"],
-                ..Table::new("Operations by GPU time", &[OPERATION, GPU_TIME])
+                ..HtmlTable::new("Operations by GPU time", &[OPERATION, GPU_TIME])
             });
         }
         if !others.is_empty() {
             self.html += "<h3>By host time</h3>\n\
                 <p class=\"about\">These have no GPU time. Largest sum over ranks first; \
                 from API entry to return.</p>\n";
-            self.table(&Table {
+            self.table(&HtmlTable {
                 from: Some("operations"),
                 rows: others,
                 sorted: "host_us.sum",
                 sums: &["calls", "host_us.sum"],
-                ..Table::new("Operations by host time", &[OPERATION, HOST_TIME])
+                ..HtmlTable::new("Operations by host time", &[OPERATION, HOST_TIME])
             });
         }
         self.end();
@@ -123,7 +123,7 @@ impl<'a> Page<'a> {
              library.",
         );
         let rows = self.elements("callers");
-        self.table(&Table {
+        self.table(&HtmlTable {
             from: Some("callers"),
             rows,
             sorted: "sum_over_ranks_us",
@@ -135,7 +135,7 @@ impl<'a> Page<'a> {
                 "exposed_us",
                 "wait_rank_us",
             ],
-            ..Table::new("Calls by line of the program", &[CALLER])
+            ..HtmlTable::new("Calls by line of the program", &[CALLER])
         });
         self.end();
     }
@@ -160,22 +160,22 @@ impl<'a> Page<'a> {
             "Largest GPU time first; sums are over ranks.",
         );
         let rows = self.elements("functions");
-        self.table(&Table {
+        self.table(&HtmlTable {
             from: Some("functions"),
             rows,
             sorted: "sum_over_ranks_us",
             sums: SUMS,
-            ..Table::new("Functions", &[FUNCTION])
+            ..HtmlTable::new("Functions", &[FUNCTION])
         });
         self.html += "<h3>Parts of one call, by function and size</h3>\n";
         self.table_of("parts", "Parts of one call", &[PARTS], "");
         self.html += "<h3>Collectives against point-to-point</h3>\n";
         let rows = self.elements("kinds");
-        self.table(&Table {
+        self.table(&HtmlTable {
             from: Some("kinds"),
             rows,
             sums: SUMS,
-            ..Table::new("Collectives against point-to-point", &[KIND])
+            ..HtmlTable::new("Collectives against point-to-point", &[KIND])
         });
         self.end();
     }

@@ -2,7 +2,7 @@
 
 use super::columns::{CAUSE, COMPLETENESS, PROBLEM, PROCESS};
 use super::escape::escaped;
-use super::table::Table;
+use super::table::HtmlTable;
 use super::Page;
 use crate::layout::plural;
 use crate::text::{begun, counts};
@@ -118,9 +118,9 @@ impl<'a> Page<'a> {
             )
         });
         if !causes.is_empty() {
-            self.table(&Table {
+            self.table(&HtmlTable {
                 rows: causes.iter().enumerate().collect(),
-                ..Table::new("Calls that were lost or not timed", &[CAUSE])
+                ..HtmlTable::new("Calls that were lost or not timed", &[CAUSE])
             });
         }
         if !c.ranks.is_empty() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// A table of the page.
-pub(super) struct Table<'a> {
+pub(super) struct HtmlTable<'a> {
     /// What it is called where it is not seen, and its id.
     pub(super) name: &'a str,
     /// The array in the report whose elements `rows` are; nothing where they are not from the report as they
@@ -22,9 +22,9 @@ pub(super) struct Table<'a> {
     pub(super) sums: &'a [&'a str],
 }
 
-impl<'a> Table<'a> {
-    pub(super) fn new(name: &'a str, columns: &'a [&'a [Column]]) -> Table<'a> {
-        Table {
+impl<'a> HtmlTable<'a> {
+    pub(super) fn new(name: &'a str, columns: &'a [&'a [Column]]) -> HtmlTable<'a> {
+        HtmlTable {
             name,
             from: None,
             columns,
@@ -57,15 +57,15 @@ impl<'a> Page<'a> {
     /// A table of all elements of an array of the report.
     pub(super) fn table_of(&mut self, path: &str, name: &str, columns: &[&[Column]], sorted: &str) {
         let rows = self.elements(path);
-        self.table(&Table {
+        self.table(&HtmlTable {
             from: Some(path),
             rows,
             sorted,
-            ..Table::new(name, columns)
+            ..HtmlTable::new(name, columns)
         });
     }
 
-    pub(super) fn table(&mut self, table: &Table) {
+    pub(super) fn table(&mut self, table: &HtmlTable) {
         let columns = || table.columns.iter().copied().flatten();
         let from = table
             .from

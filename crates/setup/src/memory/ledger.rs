@@ -1,7 +1,7 @@
 //! From lines to the memory of each communicator: who allocated, in which step, and what came again.
 
-use super::{Allocation, Connection, Kind, Memory, Sizes, GRANULE};
-use crate::log::Line;
+use super::{Allocation, Connection, Memory, MemoryKind, Sizes, GRANULE};
+use crate::log::LogLine;
 use std::collections::BTreeMap;
 
 /// What was allocated behind the last step that has a name.
@@ -40,9 +40,9 @@ pub struct Ledger {
     /// Threads that serve a communicator.
     proxies: BTreeMap<(Process, u32), usize>,
     /// By process, kind and place: who has it, in which step, and how much.
-    live: BTreeMap<(Process, Kind, String), (Owner, usize, u64)>,
+    live: BTreeMap<(Process, MemoryKind, String), (Owner, usize, u64)>,
     /// What threads allocated lately that make no communicator, or will only say so in their next lines.
-    lately: BTreeMap<(Process, u32), Vec<(Kind, String)>>,
+    lately: BTreeMap<(Process, u32), Vec<(MemoryKind, String)>>,
     unowned: BTreeMap<Process, Sizes>,
     /// By process: the communicator for which a proxy allocated last.
     served: BTreeMap<Process, usize>,
@@ -50,7 +50,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// A thread begins to make a communicator. Returns its number, in the order of these calls.
-    pub fn begin(&mut self, line: &Line, device: Option<u32>, comm: u64) -> usize {
+    pub fn begin(&mut self, line: &LogLine, device: Option<u32>, comm: u64) -> usize {
         let process = process(line);
         let index = self.comms.len();
         self.comms.push(Comm {
@@ -74,7 +74,7 @@ impl Ledger {
     }
 
     /// The communicator is made.
-    pub fn end(&mut self, line: &Line, index: usize) {
+    pub fn end(&mut self, line: &LogLine, index: usize) {
         self.making.remove(&(process(line), line.tid));
         if let Some(comm) = self.comms.get_mut(index) {
             comm.is_ready = true;
@@ -83,14 +83,14 @@ impl Ledger {
     }
 
     /// Takes any other line.
-    pub fn add(&mut self, line: &Line) {
+    pub fn add(&mut self, line: &LogLine) {
         let text = line.text.trim_end();
         if let Some(allocation) = Allocation::parse(text) {
             self.allocate(line, &allocation);
         } else if let Some(rest) = text.strip_prefix("[Proxy Service] Device ") {
             // The thread has no device of its own yet, so the line begins with any.
             let device = rest.split_whitespace().next().and_then(|n| n.parse().ok());
-            self.bind(&Line { device, ..*line });
+            self.bind(&LogLine { device, ..*line });
         } else if let Some(what) = text.strip_prefix("Connected ") {
             self.connected(line, what);
         } else if let Some(rest) = text.strip_prefix("NVLS comm ") {
@@ -117,7 +117,7 @@ impl Ledger {
         (memories.collect(), self.unowned)
     }
 
-    fn allocate(&mut self, line: &Line, allocation: &Allocation) {
+    fn allocate(&mut self, line: &LogLine, allocation: &Allocation) {
         let (kind, at) = (allocation.kind, allocation.at.to_owned());
         let thread = (process(line), line.tid);
         let owner = self.owner(line);
@@ -139,7 +139,7 @@ impl Ledger {
         }
     }
 
-    fn put(&mut self, place: (Process, Kind, String), owner: Owner, bytes: u64) {
+    fn put(&mut self, place: (Process, MemoryKind, String), owner: Owner, bytes: u64) {
         let (process, kind) = (place.0.clone(), place.1);
         // What was at this place is free, or this is a second line about it.
         if let Some((owner, step, bytes)) = self.live.get(&place).copied() {
@@ -163,7 +163,7 @@ impl Ledger {
     }
 
     /// Communicators of the line's process and device that are not destroyed.
-    fn there(&self, line: &Line) -> impl Iterator<Item = usize> + '_ {
+    fn there(&self, line: &LogLine) -> impl Iterator<Item = usize> + '_ {
         let (process, device) = (process(line), line.device);
         let fits = move |comm: &Comm| {
             let elsewhere = device.is_some() && comm.device.is_some() && comm.device != device;
@@ -176,7 +176,7 @@ impl Ledger {
     }
 
     /// Whose a line of this thread is.
-    fn owner(&self, line: &Line) -> Owner {
+    fn owner(&self, line: &LogLine) -> Owner {
         let thread = (process(line), line.tid);
         if let Some(index) = self.making.get(&thread).or(self.proxies.get(&thread)) {
             return Owner::Comm(*index);
@@ -186,7 +186,7 @@ impl Ledger {
 
     /// The communicator that the thread connects. If that could be several, it is the one for which a proxy
     /// allocated last: NCCL has memory allocated for what comes in, and then speaks of what goes out.
-    fn connecting(&self, line: &Line) -> Option<usize> {
+    fn connecting(&self, line: &LogLine) -> Option<usize> {
         if let Owner::Comm(index) = self.owner(line) {
             return Some(index);
         }
@@ -195,7 +195,7 @@ impl Ledger {
     }
 
     /// The thread of the line serves the communicator that is being made there.
-    fn bind(&mut self, line: &Line) {
+    fn bind(&mut self, line: &LogLine) {
         let lacks: Vec<usize> = self
             .there(line)
             .filter(|at| self.comms[*at].proxy.is_none())
@@ -209,7 +209,7 @@ impl Ledger {
     }
 
     /// `all rings, use ring PXN 0 GDR 1`, `all trees`, `NVLS tree`, `binomial trees`.
-    fn connected(&mut self, line: &Line, what: &str) {
+    fn connected(&mut self, line: &LogLine, what: &str) {
         let what = what.split(',').next().unwrap_or(what);
         let name = what.strip_prefix("all ").unwrap_or(what).trim().to_owned();
         let Some(index) = self.connecting(line) else {
@@ -224,7 +224,7 @@ impl Ledger {
 
     /// `0x5580 headRank 0 nHeads 8 … nvlsTotalSize 50331648`: buffers for NVLink SHARP, which no other line
     /// has.
-    fn nvls(&mut self, line: &Line, text: &str) {
+    fn nvls(&mut self, line: &LogLine, text: &str) {
         let mut words = text.split_whitespace();
         let comm = words.next().unwrap_or_default().to_owned();
         let size = words.skip_while(|word| *word != "nvlsTotalSize").nth(1);
@@ -239,13 +239,13 @@ impl Ledger {
             .there(line)
             .find(|at| Some(self.comms[*at].comm) == pointer);
         if let Some(index) = of {
-            let place = (process(line), Kind::Gpu, format!("nvls {comm}"));
+            let place = (process(line), MemoryKind::Gpu, format!("nvls {comm}"));
             self.put(place, Owner::Comm(index), size);
         }
     }
 
     /// `comm 0x5580 rank 0 nranks 8 cudaDev 0 busId 18000 - Destroy COMPLETE`.
-    fn destroyed(&mut self, line: &Line, text: &str) {
+    fn destroyed(&mut self, line: &LogLine, text: &str) {
         let pointer = text.split_whitespace().nth(1).and_then(pointer);
         let of = self
             .there(line)
@@ -264,7 +264,7 @@ impl Ledger {
     }
 }
 
-fn process(line: &Line) -> Process {
+fn process(line: &LogLine) -> Process {
     (line.host.to_owned(), line.pid)
 }
 

@@ -20,37 +20,37 @@ fn every_kind_of_line_is_read() {
     let cases = [
         (
             "channel.cc:42 Cuda Alloc Size 1152 pointer 0x7f2a26000000",
-            Kind::Gpu,
+            MemoryKind::Gpu,
             2 * MIB,
         ),
         (
             "channel.cc:42 Cuda Alloc Size 1152 pointer 0x7f2a26000200",
-            Kind::Gpu,
+            MemoryKind::Gpu,
             1152,
         ),
         (
             "init.cc:1 (f) Cuda Calloc Size 5 pointer 0x200000 memType 0",
-            Kind::Gpu,
+            MemoryKind::Gpu,
             2 * MIB,
         ),
         (
             "Allocated shareable buffer 0x7f2a00000000 size 9637888 ipcDesc 0x1",
-            Kind::Gpu,
+            MemoryKind::Gpu,
             10 * MIB,
         ),
         (
             "CUMEM Host Alloc Size 2097152 pointer 0x9 handle 1 numa 0 dev 0 granularity 2",
-            Kind::Pinned,
+            MemoryKind::Pinned,
             2 * MIB,
         ),
         (
             "transport/net.cc:917 Cuda Host Alloc Size 1024 pointer 0x9",
-            Kind::Pinned,
+            MemoryKind::Pinned,
             1024,
         ),
         (
             "Allocated 33030144 bytes of shared memory in /dev/shm/nccl-x1",
-            Kind::Shared,
+            MemoryKind::Shared,
             33_030_144,
         ),
     ];

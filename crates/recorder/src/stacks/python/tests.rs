@@ -65,7 +65,7 @@ impl Heap {
     }
 }
 
-fn walked<M: Memory>(memory: &mut M, state: usize) -> Result<(usize, bool, u64), Why> {
+fn walked<M: ReadMemory>(memory: &mut M, state: usize) -> Result<(usize, bool, u64), Why> {
     let mut hops = [MaybeUninit::uninit(); DEPTH];
     let walked = python().walk(memory, state, &mut hops)?;
     Ok((walked.hops.len(), walked.deeper, walked.hash))
