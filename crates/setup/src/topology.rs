@@ -149,7 +149,7 @@ impl Topology {
         }
         let mut found = Vec::new();
         walk(root, &mut Vec::new(), &mut found);
-        let key = |place: &Place| (!place.device.is_gpu(), place.number);
+        let key = |place: &ListedDevice| (!place.device.is_gpu(), place.number);
         found.sort_by_key(key);
         let links = found
             .iter()
@@ -162,7 +162,7 @@ impl Topology {
 }
 
 /// A device in NCCL's file.
-struct Place {
+struct ListedDevice {
     device: Device,
     number: u32,
     /// From the root: the NUMA node, then PCI addresses.
@@ -171,7 +171,7 @@ struct Place {
     nvlinks: BTreeMap<String, u32>,
 }
 
-fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
+fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<ListedDevice>) {
     let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u32>().ok();
     for child in &element.children {
         let step = match child.name.as_str() {
@@ -186,7 +186,7 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
             let Some(number) = number(child, "dev") else {
                 return;
             };
-            found.push(Place {
+            found.push(ListedDevice {
                 device: Device {
                     name: format!("{kind}{number}"),
                     label,
@@ -239,11 +239,12 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
 }
 
 /// The link between two devices of NCCL's file.
-fn between(a: &Place, b: &Place) -> String {
+fn between(a: &ListedDevice, b: &ListedDevice) -> String {
     if a.device.name == b.device.name {
         return "X".to_owned();
     }
-    let direct = |from: &Place, to: &Place| from.nvlinks.get(to.path.last()?).copied();
+    let direct =
+        |from: &ListedDevice, to: &ListedDevice| from.nvlinks.get(to.path.last()?).copied();
     let switched = a
         .nvlinks
         .get("NVS")
@@ -263,7 +264,7 @@ fn between(a: &Place, b: &Place) -> String {
         .take_while(|(a, b)| a == b)
         .count();
     // The last part of a path is the device's own address.
-    let above = |place: &Place| place.path.len().saturating_sub(1 + common);
+    let above = |place: &ListedDevice| place.path.len().saturating_sub(1 + common);
     match common {
         0 => "SYS",
         1 => "PHB",
