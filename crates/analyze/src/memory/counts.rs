@@ -1,6 +1,6 @@
 //! What NCCL itself counts of each communicator's memory, beside what its output says.
 
-use super::Counted;
+use super::NcclCount;
 use setup::log::Init;
 use setup::memory::Sizes;
 use tables::Process;
@@ -14,7 +14,7 @@ pub(super) struct Count {
     pub(super) rank: u32,
     pub(super) nranks: u32,
     pub(super) device: Option<u32>,
-    pub(super) counted: Counted,
+    pub(super) counted: NcclCount,
 }
 
 /// What NCCL counted, by communicator. A pointer that comes again may be another one's.
@@ -37,7 +37,7 @@ pub(super) fn counts(process: &Process) -> Vec<Count> {
                 rank: asked.rank,
                 nranks: asked.nranks,
                 device: asked.device,
-                counted: Counted {
+                counted: NcclCount {
                     first_gpu_bytes: asked.total,
                     most_gpu_bytes: asked.total,
                     last_gpu_bytes: asked.total,
@@ -50,7 +50,7 @@ pub(super) fn counts(process: &Process) -> Vec<Count> {
 }
 
 /// Communicators that NCCL counted, of which its output says nothing: an init without steps for each.
-pub(super) fn counted_only(process: &Process) -> Vec<(Init, Counted)> {
+pub(super) fn counted_only(process: &Process) -> Vec<(Init, NcclCount)> {
     let said = |count: &Count| {
         let mut inits = process.setup.inits.iter();
         inits.any(|init| is_of(init, count))
