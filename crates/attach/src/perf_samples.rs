@@ -564,3 +564,81 @@ fn read(bytes: &[u8], sources: &mut HashMap<u64, Source>) -> Option<Pending> {
     }
     Some(sample)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wants(cookie: u64, is_return: bool) -> Wants {
+        Wants { cookie, is_return }
+    }
+
+    fn words(values: &[u64]) -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn a_sample_is_read_and_what_is_cut_is_none() {
+        let window = Rc::new(Cell::new(Window { from: 0, until: 9 }));
+        let source = |wants| Source {
+            wants,
+            window: window.clone(),
+            taken: 0,
+        };
+        // The second one has a result, so a piece of the stack.
+        let mut sources = HashMap::from([
+            (7, source(wants(5, true))),
+            (8, source(wants(5 | 1 << 16, true))),
+        ]);
+        let head = [4 | 3 << 32, 55, 2, 6, 0x1000];
+        let mut plain = words(&[7]);
+        plain.extend(words(&head));
+        let sample = read(&plain, &mut sources).expect("a sample");
+        assert_eq!((sample.time, sample.process, sample.thread), (55, 4, 3));
+        assert_eq!(sample.registers[..2], [6, 0x1000]);
+        assert_eq!(sources[&7].taken, 1);
+
+        let mut deep = words(&[8]);
+        deep.extend(words(&head));
+        // Room for 24 bytes, of which 16 are real.
+        deep.extend(words(&[24, 11, 12, 13, 16]));
+        let sample = read(&deep, &mut sources).expect("a sample");
+        let stack = Stack(sample.registers[1], &sample.stack);
+        assert_eq!(stack.get(0x1008, 8), Some(&words(&[12])[..]));
+        for (at, bytes) in [(0x1010, 8), (0xfff, 8), (0x100c, 8), (u64::MAX, 1)] {
+            assert_eq!(stack.get(at, bytes), None, "{at:x}");
+        }
+        for (whole, id) in [(plain, 7), (deep, 8)] {
+            for cut in 0..whole.len() {
+                assert!(read(&whole[..cut], &mut sources).is_none(), "{cut} of {id}");
+            }
+        }
+        // A program of 32 bits has other registers; nobody asked for the last one.
+        let mut narrow = words(&[7]);
+        narrow.extend(words(&[4, 55, 1, 6, 0x1000]));
+        assert!(read(&narrow, &mut sources).is_none());
+        assert!(read(&words(&[9, 0, 0, 2, 0, 0]), &mut sources).is_none());
+    }
+
+    #[test]
+    fn only_functions_that_need_it_have_a_deep_stack_copied() {
+        assert_eq!(wants(0, false).stack(), STACK_BYTES);
+        assert_eq!(wants(0, true).stack(), 0);
+        let by_value = 1 << 20 | 1 << 16;
+        assert_eq!(wants(by_value, false).stack(), 8 + 128);
+        assert_eq!(wants(by_value, true).stack(), DEEP_STACK);
+        let arguments = [0, 1, 2, 3, 40, 5, 6, 7];
+        assert_eq!(wants(by_value, false).id(&arguments, 100), Some(108));
+        assert_eq!(wants(1 << 21, false).id(&arguments, 100), Some(40));
+        assert_eq!(wants(3 << 24, false).id(&arguments, 100), Some(2));
+        assert_eq!(wants(0, false).id(&arguments, 100), None);
+    }
+
+    #[test]
+    fn this_machine_has_a_cpu() {
+        assert!(!online().expect("listed").is_empty());
+    }
+}

@@ -543,6 +543,104 @@ fn without_bpf_communicators_numbers_and_groups_are_the_same() {
 }
 
 #[test]
+fn without_bpf_a_communicator_is_known_only_if_its_address_can_be_proved() {
+    let mut job = Job::start();
+    job.tell("load");
+    let Some(mut session) = without_bpf(job.options()) else {
+        return;
+    };
+    // The first two are overwritten by the next at once. Whatever is read in their place has another rank.
+    during(&mut session, &mut job, |job| job.tell("heap 3"));
+    drop(session.finish());
+    let capture = read(&job.capture());
+    let process = &capture.processes[0];
+    assert_eq!(process.calls.len(), 3);
+    for call in &process.calls {
+        let shape = &process.shapes[call.shape as usize];
+        let mut all = process.communicators.iter();
+        let local = all.find(|c| c.uid == shape.uid).expect("known");
+        // Each call is the first of its communicator. It has that number only if the init is known to be its.
+        let is_known = local.hash != 0;
+        assert_eq!((local.nranks, call.seq), (3, u64::from(is_known)));
+    }
+    let ranks: Vec<_> = process.communicators.iter().map(|c| c.rank).collect();
+    assert_eq!(ranks.len(), 3, "{ranks:?}");
+    for rank in 0..3 {
+        assert!(ranks.contains(&Some(rank)), "{ranks:?}");
+    }
+}
+
+#[test]
+fn without_bpf_a_process_that_is_not_asked_for_is_left_out_and_a_child_joins_in() {
+    let (mut one, mut two) = (Job::start(), Job::start());
+    let library = one.folder.path().join("libnccl.so.2");
+    one.tell("load");
+    two.tell("load");
+    two.tell(&format!("also {}", library.display()));
+    let Some(mut session) = without_bpf(one.options()) else {
+        return;
+    };
+    let child = during(&mut session, &mut one, |one| {
+        two.tell("loop 2 500");
+        one.tell("loop 1 20");
+        let child = one.tell("fork");
+        // It waits for the child first.
+        one.tell("loop 1 1");
+        child
+    });
+    let summary = session.finish();
+    let mut made: Vec<_> = summary
+        .processes
+        .iter()
+        .map(|p| (p.pid, p.counts.all()))
+        .collect();
+    made.sort_unstable();
+    let mut expected = [(one.pid(), 21), (child.parse().expect("a pid"), 5)];
+    expected.sort_unstable();
+    assert_eq!(made, expected);
+    assert_eq!(read(&one.capture()).processes.len(), 2);
+}
+
+#[test]
+fn a_job_that_dies_in_the_middle_of_its_calls_ends_the_session() {
+    for way in [None, Some(attach::Way::Samples)] {
+        let mut job = Job::start();
+        job.tell("load");
+        let options = Options {
+            way,
+            ..job.options()
+        };
+        let Some(mut session) = attached(options) else {
+            return;
+        };
+        job.send("loop 2 100000000");
+        let (pid, begin) = (job.pid(), Instant::now());
+        session.run(|_| {
+            if begin.elapsed() > Duration::from_millis(300) {
+                // SAFETY: a process of this test.
+                unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+                let _ = job.child.try_wait();
+            }
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "it goes on for ever"
+            );
+            false
+        });
+        let summary = session.finish();
+        let seen = &summary.processes[0];
+        assert!(
+            seen.ended && seen.counts.all() > 0 && seen.open <= 2,
+            "{seen:?}"
+        );
+        let capture = read(&job.capture());
+        let process = &capture.processes[0];
+        assert!(process.ended);
+        assert_eq!(process.calls.len() as u64, seen.counts.all());
+    }
+}
+
+#[test]
 fn without_bpf_what_the_rings_have_no_room_for_is_counted() {
     let mut job = Job::start();
     job.tell("load");
