@@ -14,8 +14,9 @@
 //! ([`net`]) and RDMA adapters ([`rdma`]), and steps inside NCCL's init ([`inner`]).
 //!
 //! Rule: nothing is left behind. Probes, programs and maps are descriptors of this process, so they go with
-//! it, also if it is killed; for names of probes without BPF see `tracefs.rs`. The job is never stopped and nothing is written into its memory, but for the
-//! probes that the kernel itself puts at the functions' entries.
+//! it, also if it is killed; for names of probes without BPF see `tracefs.rs`. The job is never stopped and
+//! nothing is written into its memory, but for the probes that the kernel itself puts at the functions'
+//! entries.
 
 mod btf;
 pub mod calls;

@@ -6,9 +6,9 @@
 //! files that were removed or replaced since.
 //!
 //! A program may link NCCL statically and have lost its symbols. Nothing in it says then where a function is:
-//! unwind tables have ranges of code and no names, and code that looks alike proves nothing. So such a program
-//! needs a file that has its symbols ([`Catalog::with_symbols`]): the program as it was before `strip`, or its debug
-//! file. Debug files are also looked for by build id, where distributions put them.
+//! unwind tables have ranges of code and no names, and code that looks alike proves nothing. So such a
+//! program needs a file that has its symbols ([`Catalog::with_symbols`]): the program as it was before
+//! `strip`, or its debug file. Debug files are also looked for by build id, where distributions put them.
 //!
 //! Rule: a place for a probe is one of a function's own entry. What the kernel would have to single-step is
 //! [`Pace::Slow`]. A function that programs call often is left out then, unless the user asks for it.
@@ -466,8 +466,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Why a file with other symbols can't be used for a program: it is another build. Without a build id in both,
-/// their code must be the same.
+/// Whether a file with symbols is of another build than a program. If not both have a build id, their code must
+/// be the same.
 fn is_other_build(elf: &object::File, named: &object::File) -> bool {
     let id = |file: &object::File| file.build_id().ok().flatten().map(<[u8]>::to_vec);
     match (id(elf), id(named)) {
@@ -492,8 +492,8 @@ fn hashed(bytes: &[u8]) -> (usize, u64) {
     (bytes.len(), hasher.finish())
 }
 
-/// Files that may have the symbols of a program: those that the user names, then the debug file with its build
-/// id, as the process sees it and as this tool does.
+/// Files that may have the symbols of a program: those that the user names, then the debug file with its
+/// build id, as the process sees it and as this tool does.
 fn symbol_files(elf: &object::File, process: u32, named: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = named.to_vec();
     if let Some((first, rest)) = elf.build_id().ok().flatten().and_then(<[u8]>::split_first) {

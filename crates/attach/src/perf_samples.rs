@@ -11,9 +11,9 @@
 //! where its argument points is sure only if that place is in the piece of the stack. Otherwise it is read
 //! from the process's memory, and [`Calls`](crate::calls::Calls) checks it.
 //!
-//! Rule: events of one thread come out in their order. A thread may change its CPU between two events, so each
-//! turn hands out only what is older than the moment before it looked at the first ring: whatever came before
-//! that on the same thread is in some ring by then.
+//! Rule: events of one thread come out in their order. A thread may change its CPU between two events, so
+//! each turn hands out only what is older than the moment before it looked at the first ring: whatever came
+//! before that on the same thread is in some ring by then.
 //!
 //! Rule: a perf event counts every hit, also if the ring has no room for its sample. So what is lost is what
 //! was counted and not taken, for each function apart. The kernel does not say of which process.

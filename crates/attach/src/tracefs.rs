@@ -10,8 +10,8 @@
 //! quarter of an hour to remove them all.
 //!
 //! A name is no probe: without a perf event, nothing is in any process. But a name does not go with the
-//! descriptors of this process. So a second process, the guard, does nothing but wait for the end of this one,
-//! and then removes the names. Names that even a killed guard has left go when somebody attaches next.
+//! descriptors of this process. So a second process, the guard, does nothing but wait for the end of this
+//! one, and then removes the names. Names that even a killed guard has left go when somebody attaches next.
 //!
 //! Rule: between its definition and its first perf event, a name belongs to whoever has the lock of
 //! `uprobe_events`. From then on the kernel refuses to remove it.

@@ -79,8 +79,8 @@ pub struct Writer {
     groups: u64,
     /// Calls that found no row.
     rowless: u64,
-    /// The last write failed. The next one is tried when the session asks for it, and not at each call: a full
-    /// disk would cost an encoding of all rows each time.
+    /// The last write failed. The next one is tried when the session asks for it, and not at each call: a
+    /// full disk would cost an encoding of all rows each time.
     is_stuck: bool,
 }
 
