@@ -8,7 +8,7 @@
 //! Rule: a record is read after the kernel's position says that it is there, and its place is given back
 //! after it was read.
 
-use crate::sys::Attributes;
+use crate::sys::{self, Attributes};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{
@@ -16,7 +16,6 @@ use std::sync::atomic::{
     Ordering::{Acquire, Release},
 };
 
-const PAGE: usize = 4096;
 /// Kinds of events.
 const SOFTWARE: u32 = 1;
 const TRACEPOINT: u32 = 2;
@@ -122,6 +121,8 @@ pub struct PerfRing {
     /// An event that never happens: it has the ring, so that the ring outlives all others.
     owner: OwnedFd,
     page: *mut u8,
+    /// Where data begins: behind one page.
+    data: usize,
     bytes: usize,
     /// A record that wraps, in one piece.
     whole: Vec<u8>,
@@ -141,12 +142,13 @@ impl PerfRing {
             registers: 0,
             stack: 0,
         };
+        let data = sys::page();
         let owner = open(cpu, SOFTWARE, DUMMY, 0, &nothing)?;
         // SAFETY: a new mapping of a file, which replaces none.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                PAGE + bytes,
+                data + bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 owner.as_raw_fd(),
@@ -158,6 +160,7 @@ impl PerfRing {
             page => Ok(PerfRing {
                 owner,
                 page: page.cast(),
+                data,
                 bytes,
                 whole: Vec::new(),
             }),
@@ -189,7 +192,7 @@ impl PerfRing {
         let (mut at, end) = (ours.load(Acquire), kernels.load(Acquire));
         // SAFETY: so many bytes are mapped behind the page. The kernel writes none of those between our
         // position and its own.
-        let data = unsafe { std::slice::from_raw_parts(self.page.add(PAGE), self.bytes) };
+        let data = unsafe { std::slice::from_raw_parts(self.page.add(self.data), self.bytes) };
         let mut any_lost = false;
         while at < end {
             let from = at as usize & (self.bytes - 1);
@@ -227,6 +230,6 @@ impl PerfRing {
 impl Drop for PerfRing {
     fn drop(&mut self) {
         // SAFETY: mapped in `new`, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.page.cast(), PAGE + self.bytes) };
+        unsafe { libc::munmap(self.page.cast(), self.data + self.bytes) };
     }
 }

@@ -31,6 +31,13 @@ const ATTACH_PERF_EVENT: u32 = 41;
 const ATTACH_UPROBE_MULTI: u32 = 48;
 const UPROBE_MULTI_RETURN: u32 = 1;
 
+/// Bytes of a page of this kernel: 4 KiB, or 64 KiB on many aarch64 machines.
+pub fn page() -> usize {
+    // SAFETY: a plain call.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}
+
 /// Kinds of maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

@@ -267,6 +267,8 @@ fn guard(folder: RawFd, ended: RawFd, group: &[u8], listing: &mut [u8]) -> ! {
         libc::sigfillset(&mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
         libc::setsid();
+        // No file system stays busy because of the guard.
+        libc::chdir(c"/".as_ptr());
         libc::prctl(libc::PR_SET_NAME, c"ncclscope-guard".as_ptr());
         // The parent's files, too: whoever reads its output waits for their end.
         let (low, high) = (folder.min(ended) as u32, folder.max(ended) as u32);

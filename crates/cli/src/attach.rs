@@ -133,7 +133,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     for pid in &args.pids {
-        if ::attach::processes::stat(*pid).is_none_or(|stat| stat.ended) {
+        let stat = ::attach::processes::stat(*pid);
+        if stat.is_some_and(|stat| stat.ended) {
+            bail!("process {pid} has ended, and only its parent has not noticed yet (a zombie)");
+        }
+        if stat.is_none() {
             bail!(
                 "there is no process {pid}\n  hint: `pgrep -af train.py` finds it; in a container, numbers \
                  differ from the machine's"
