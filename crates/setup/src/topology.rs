@@ -4,8 +4,9 @@
 //! `NCCL_TOPO_DUMP_FILE` ([`crate::xml`]). [`compare`] lists the links that differ, and [`remarks`] says what
 //! costs bandwidth.
 //!
-//! Links have the names of nvidia-smi: `NV4` is four NVLinks; `PIX` one PCIe switch; `PXB` several of them;
-//! `PHB` the host bridge of a socket; `NODE` several of its host bridges; `SYS` the link between sockets.
+//! Links have nvidia-smi's names. `NV4` is four NVLinks, `PIX` one PCIe switch, and `PXB` several of these.
+//! `PHB` is the host bridge of a socket, `NODE` several of its host bridges, and `SYS` the link between
+//! sockets.
 //!
 //! Rule: a link is told as it was read. A link that is not known is `-`.
 
