@@ -446,7 +446,14 @@ pub(crate) fn conclusion(report: &Report) -> String {
                 sentence += &format!(", {}", plural(n, one, many));
             }
         }
-        sentence + "."
+        sentence += ".";
+        let silent = report.completeness.iter();
+        for row in silent.filter(|row| row.profiler == name) {
+            if let Some(why) = &row.why {
+                sentence += &format!(" It recorded none in the case {}: {why}.", row.case);
+            }
+        }
+        sentence
     });
     sentences.collect::<Vec<_>>().join(" ")
 }
