@@ -208,7 +208,7 @@ fn a_plugin_that_is_not_one_is_said_to_be_none() {
     judge::text::write(&report, false, &mut text).expect("written");
     let text = String::from_utf8(text).expect("text").replace('\n', " ");
     assert!(
-        text.contains("It recorded none in the case script: it wrote no file"),
+        text.contains("none-at-all recorded none of 6 calls: it wrote no file"),
         "{text}"
     );
     let mut page = Vec::new();
