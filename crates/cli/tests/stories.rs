@@ -79,7 +79,8 @@ impl Tools {
         for needed in [&plugin, &fake, &tuner, &nvml] {
             assert!(
                 needed.is_file(),
-                "expected the plugins, fake-nccl and fake_nvml in {}, found no {needed:?}; `make debug` builds them",
+                "expected the plugins, fake-nccl and fake_nvml in {}, found no {needed:?}; `make debug` and \
+                 `cargo build -p ncclscope-fake-cuda --examples` build them",
                 built.display()
             );
         }

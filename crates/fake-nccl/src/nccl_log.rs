@@ -1,4 +1,5 @@
-//! NCCL's debug output about inits and the plugin, in NCCL's format: what a job with `NCCL_DEBUG=INFO` writes.
+//! NCCL's debug output about inits and the plugin, in NCCL's format: what a job with `NCCL_DEBUG=INFO`
+//! writes.
 //!
 //! Only a file is written to (`NCCL_DEBUG_FILE`), because standard output belongs to who plays the job. A
 //! rank that loads kernels for longer (`load_kernels`) is waited for in bootstrap by the others, as in NCCL.

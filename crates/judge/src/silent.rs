@@ -181,7 +181,8 @@ mod tests {
              {head} NET/Plugin: Could not find: libnccl-net.so\n\
              {head} PROFILER/Plugin: /p/libx.so: libcudart.so.12: cannot open shared object file\n\
              {head} comm 0x1 rank 0 nranks 2 - Init COMPLETE\n\
-             host:42:42 [1] NCCL INFO PROFILER/Plugin: /p/libx.so: libcudart.so.12: cannot open shared object file\n"
+             host:42:42 [1] NCCL INFO PROFILER/Plugin: /p/libx.so: libcudart.so.12: cannot open shared \
+             object file\n"
         );
         let why = in_log(&log, "", "inspector", "/p/libx.so");
         assert_eq!(
