@@ -60,7 +60,6 @@ Recorded by function (percent of the calls done; over all sizes and ranks)
   script AlltoAll  0.00
   script Recv      0.00
   script Send      0.00
-
 --- sed -n '/^bare/,$p' report | tr '\n' ' ' | grep -o 'bare recorded.*log: "ncclscope: recording to'; grep -c '/log/1/out/../elsewhere/' report
 bare recorded none of 154 calls: it wrote no file, though NCCL loaded it; one more run with NCCL's log: "ncclscope: recording to
 2
