@@ -99,6 +99,8 @@ pub struct Counted {
     pub last_gpu_bytes: u64,
     /// What it would give back then if it was suspended.
     pub suspendable_gpu_bytes: u64,
+    /// Whether NCCL counts communicators that share buffers (`splitShare`) with it, too.
+    pub is_shared: bool,
 }
 
 /// What was allocated for one thing.
@@ -190,6 +192,15 @@ struct Count {
     counted: Counted,
 }
 
+/// Whether a communicator shares buffers with its parent or its children, by NCCL's output.
+fn shares(process: &Process, comm: u64) -> bool {
+    let mut sharing = process.setup.inits.iter().filter(|init| init.shares);
+    sharing.any(|init| {
+        let parent = init.split.map(|(parent, ..)| parent);
+        init.comm == Some(comm) || parent == Some(comm)
+    })
+}
+
 /// What NCCL counted, by communicator. A pointer that comes again may be another one's.
 fn counts(process: &Process) -> Vec<Count> {
     let mut counts: Vec<Count> = Vec::new();
@@ -201,8 +212,8 @@ fn counts(process: &Process) -> Vec<Count> {
         match counts.iter_mut().find(same) {
             Some(count) => {
                 let counted = &mut count.counted;
-                counted.most_gpu_bytes = counted.most_gpu_bytes.max(asked.total);
-                counted.last_gpu_bytes = asked.total;
+                counted.most_gpu_bytes = counted.most_gpu_bytes.max(asked.held());
+                counted.last_gpu_bytes = asked.held();
                 counted.suspendable_gpu_bytes = asked.suspendable;
             }
             None => counts.push(Count {
@@ -211,10 +222,11 @@ fn counts(process: &Process) -> Vec<Count> {
                 nranks: asked.nranks,
                 device: asked.device,
                 counted: Counted {
-                    first_gpu_bytes: asked.total,
-                    most_gpu_bytes: asked.total,
-                    last_gpu_bytes: asked.total,
+                    first_gpu_bytes: asked.held(),
+                    most_gpu_bytes: asked.held(),
+                    last_gpu_bytes: asked.held(),
                     suspendable_gpu_bytes: asked.suspendable,
+                    is_shared: shares(process, asked.comm),
                 },
             }),
         }
@@ -416,6 +428,13 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
                 .to_owned(),
         );
     }
+    if rows().any(|rank| rank.counted.is_some_and(|counted| counted.is_shared)) {
+        notes.push(
+            "Some communicators share their buffers (`splitShare`). NCCL counts them together, so `counted` \
+             of each is that of all of them."
+                .to_owned(),
+        );
+    }
     notes.extend(nvml_note(&communicators));
     if unowned != Sizes::default() {
         notes.push(format!(
@@ -504,7 +523,7 @@ fn why_none(capture: &Capture) -> &'static str {
         }
         false => {
             "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; \
-             from NCCL 2.29.7 on, its sum is recorded by default (docs/guides/memory.md)."
+             from NCCL 2.29.7 on, what NCCL itself counts, too (docs/guides/memory.md)."
         }
     }
 }
@@ -938,6 +957,43 @@ mod tests {
         );
         assert_eq!((row.ranks.len(), row.ranks[0].gpu_bytes), (1, 6000 * MIB));
         assert_eq!(row.ranks[0].init_gpu_bytes, Some(6000 * MIB));
+        assert!(!counted.is_shared);
+    }
+
+    #[test]
+    fn a_suspended_communicator_holds_what_it_can_not_give_back() {
+        let mut capture = capture("", 1 << 40, &[]);
+        let [mut before, mut then] = [asked(1, 101, 6000), asked(1, 102, 6000)];
+        (before.suspendable, then.suspendable) = (5000 * MIB, 5000 * MIB);
+        then.is_suspended = true;
+        capture.processes[0].setup.comm_memory = vec![before, then];
+        let counted = of_capture(&capture).communicators[0].ranks[0].counted;
+        let counted = counted.expect("counted");
+        assert_eq!(
+            (counted.most_gpu_bytes, counted.last_gpu_bytes),
+            (6000 * MIB, 1000 * MIB)
+        );
+    }
+
+    #[test]
+    fn communicators_that_share_buffers_are_counted_together_and_a_note_says_so() {
+        let mut capture = capture(LOG, 1 << 40, &[]);
+        let setup = &mut capture.processes[0].setup;
+        setup.comm_memory = vec![asked(1, 101, 7000)];
+        let mut child = setup.inits[0].clone();
+        (child.comm, child.id, child.shares) = (Some(2), None, true);
+        child.split = Some((1, 1, 0));
+        setup.inits.push(child);
+        let memory = of_capture(&capture);
+        let mut ranks = memory.communicators.iter().flat_map(|row| &row.ranks);
+        let counted = ranks.find_map(|rank| rank.counted).expect("counted");
+        assert!(counted.is_shared);
+        let mut notes = memory.notes.iter();
+        assert!(
+            notes.any(|note| note.contains("splitShare")),
+            "{:?}",
+            memory.notes
+        );
     }
 
     #[test]
