@@ -17,6 +17,10 @@
 //! ten times as long as those within. Pauses that come by chance make bursts of all lengths: at most a
 //! quarter of them have any one length from two on, so nine in ten is beyond chance.
 //!
+//! If calls are captured into CUDA graphs, NCCL announces no call of a step. So if there are no steps by calls
+//! alone, each launch of a graph with calls stands among them as if it was a call: each graph as one of its
+//! own, or else all as one, because a server has a graph for each batch size.
+//!
 //! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
 //! rank's own, on its own host's clock: no clocks are compared.
 
@@ -203,6 +207,42 @@ impl Gatherer {
 
     /// The steps of `process`; `None` where nothing repeats.
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
+        let with_launches = |by_graph| self.with_launches(process, by_graph)?.find(process);
+        let found = self.find(process);
+        found
+            .or_else(|| with_launches(true))
+            .or_else(|| with_launches(false))
+    }
+
+    /// The same calls with launches of graphs among them, if there are some and all times are known.
+    fn with_launches(&self, process: &Process, by_graph: bool) -> Option<Gatherer> {
+        let launches = &process.graphs.launches;
+        if launches.is_empty() || self.items.iter().any(|item| item.time == 0) {
+            return None;
+        }
+        let mut items = self.items.clone();
+        items.extend(launches.iter().map(|launch| Item {
+            // Calls are numbered from 0.
+            symbol: if by_graph {
+                u32::MAX - launch.graph
+            } else {
+                u32::MAX
+            },
+            kind: u32::MAX,
+            time: launch.at,
+            kernel: (0, 0),
+        }));
+        items.sort_by_key(|item| item.time);
+        items.truncate(MOST_CALLS);
+        Some(Gatherer {
+            items,
+            beyond: self.beyond,
+            ..Gatherer::default()
+        })
+    }
+
+    /// The steps by these calls.
+    fn find(&self, process: &Process) -> Option<StepsRow> {
         let symbols: Vec<u32> = self.items.iter().map(|item| item.symbol).collect();
         let periods = paused_periods(&self.items, &symbols).into_iter();
         let found: Vec<(StepsRow, bool)> = periods
@@ -774,6 +814,32 @@ mod tests {
             let found = of_one_kind(calls).filter(|row| row.calls > 1);
             assert!(found.is_none(), "{round}: {found:?}");
         }
+    }
+
+    #[test]
+    fn launches_of_graphs_are_steps_if_calls_are_none() {
+        let launches = |graph: fn(u32) -> u32, per_step: i64| {
+            let mut process = Process::default();
+            let launch = |n: u32| tables::graphs::Launch {
+                graph: graph(n),
+                at: 1_000_000_000
+                    + i64::from(n) / per_step * 8_000_000
+                    + i64::from(n) % per_step * 30_000,
+                took: 10_000,
+                stream: 0,
+            };
+            process.graphs.launches = (0..200).map(launch).collect();
+            let found = Gatherer::default().finish(&process);
+            found.map(|row| (row.steps, row.calls, row.step_us.and_then(|s| s.p50)))
+        };
+        let steps = |n, calls| Some((n, calls, Some(8_000.0)));
+        // One graph, and a graph for each batch size.
+        assert_eq!(launches(|_| 1, 1), steps(200, 1));
+        assert_eq!(launches(|n| 1 + n * n % 17, 1), steps(200, 1));
+        // A graph for each of four parts of a model, and all alike.
+        assert_eq!(launches(|n| 1 + n % 4, 4), steps(50, 4));
+        assert_eq!(launches(|_| 1, 4).map(|(_, calls, _)| calls), Some(4));
+        assert_eq!(launches(|n| n / 300, 200), None);
     }
 
     #[test]

@@ -120,19 +120,47 @@ impl Topology {
         }
         let column = |row: &str, name: &str| {
             let place = columns.iter().position(|(_, column)| *column == name)?;
-            let cell = match row.contains('\t') && heading.contains('\t') {
-                // The heading begins with a tab where rows have the device's name.
-                true => {
-                    let at = heading.split('\t').position(|cell| cell.trim() == name)?;
-                    row.split('\t').nth(at)?.trim()
-                }
-                false => row.split_whitespace().nth(1 + names.len() + place)?,
+            let at = 1 + names.len() + place;
+            // With tabs, a cell may be empty.
+            let cell = match row.contains('\t') {
+                true => row.trim_start().split('\t').nth(at)?.trim(),
+                false => row.split_whitespace().nth(at)?,
             };
             Some(cell.to_owned()).filter(|cell| !cell.is_empty() && cell != "N/A")
         };
-        let mut topology = Topology::default();
+        let mut links: Vec<Option<Vec<String>>> = Vec::new();
         for name in &names {
-            let row = rows.get(name)?;
+            let row = rows
+                .get(name)
+                .map(|row| row.split_whitespace().skip(1).take(names.len()));
+            let row: Option<Vec<String>> = row.map(|row| row.map(str::to_owned).collect());
+            // `topo -p2p` has a matrix of what is possible instead of links.
+            if row
+                .iter()
+                .any(|row| row.len() != names.len() || !row.iter().all(|l| is_link(l)))
+            {
+                return None;
+            }
+            links.push(row);
+        }
+        if links.iter().all(Option::is_none) {
+            return None;
+        }
+        // A link has a cell at both of its ends, and people paste the rows of GPUs alone.
+        let link = |a: usize, b: usize| {
+            let cell = |a: usize, b: usize| links[a].as_ref().map(|row| row[b].clone());
+            let known = cell(a, b).or_else(|| cell(b, a));
+            known.unwrap_or_else(|| if a == b { "X" } else { "-" }.to_owned())
+        };
+        let all = 0..names.len();
+        let mut topology = Topology {
+            links: all
+                .clone()
+                .map(|a| all.clone().map(|b| link(a, b)).collect())
+                .collect(),
+            ..Topology::default()
+        };
+        for name in &names {
             let (title, own) = match is_gpu(name) || is_numbered(name, "NIC") {
                 true => ((*name).to_owned(), legend.get(name)),
                 false => {
@@ -140,20 +168,14 @@ impl Topology {
                     (format!("NIC{}", cards.count()), Some(name))
                 }
             };
+            let of = |name: &str, column_name: &str| column(rows.get(name)?, column_name);
             topology.devices.push(Device {
                 name: title,
                 label: own.map(|label| (*label).to_owned()),
-                numa: column(row, "NUMA Affinity").and_then(|numa| numa.parse().ok()),
-                cpus: column(row, "CPU Affinity"),
+                numa: of(name, "NUMA Affinity").and_then(|numa| numa.parse().ok()),
+                cpus: of(name, "CPU Affinity"),
                 rates: Rates::default(),
             });
-            let cells = row.split_whitespace().skip(1).take(names.len());
-            let links: Vec<String> = cells.map(str::to_owned).collect();
-            // `topo -p2p` has a matrix of what is possible instead of links.
-            if links.len() != names.len() || !links.iter().all(|link| is_link(link)) {
-                return None;
-            }
-            topology.links.push(links);
         }
         Some(topology)
     }
@@ -470,6 +492,93 @@ fn distance(link: &str) -> Option<u32> {
         .map(|at| at as u32)
 }
 
+/// GPUs that have fewer NVLinks than others of the host, in sentences.
+///
+/// Without a switch, pairs of GPUs may differ by design, and a part of the host's GPUs may be all that is
+/// visible. So a GPU lacks something if it has fewer NVLinks in all. NVML and NCCL tell that number, links to
+/// GPUs that are hidden included. A matrix does not.
+fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
+    let nvlinks = |a: usize, b: usize| {
+        let count = topology.links[a][b].strip_prefix("NV")?;
+        count.parse::<u32>().ok()
+    };
+    let pairs = |of: &[usize]| -> Vec<(usize, usize)> {
+        let behind = |a: usize| of.iter().filter(move |b| **b > a).map(move |b| (a, *b));
+        of.iter().flat_map(|a| behind(*a)).collect()
+    };
+    let name = |gpu: usize| &topology.devices[gpu].name;
+    let told = |gpu: usize| topology.devices[gpu].rates.nvlinks.filter(|n| *n > 0);
+    let are_told = gpus.iter().all(|gpu| told(*gpu).is_some());
+    let visible = |a: usize| gpus.iter().filter_map(|b| nvlinks(a, *b)).sum::<u32>();
+    let in_all = |gpu: usize| {
+        told(gpu)
+            .filter(|_| are_told)
+            .unwrap_or_else(|| visible(gpu))
+    };
+    let full = gpus.iter().map(|gpu| in_all(*gpu)).max().unwrap_or(0);
+    let (whole, lacking): (Vec<usize>, Vec<usize>) =
+        gpus.iter().partition(|gpu| in_all(**gpu) == full);
+    let most = pairs(gpus)
+        .into_iter()
+        .filter_map(|(a, b)| nvlinks(a, b))
+        .max();
+    let Some(most) = most.filter(|_| !lacking.is_empty()) else {
+        return Vec::new();
+    };
+    // As through a switch: three GPUs or more have as many NVLinks to each other.
+    let is_switched = whole.len() >= 3
+        && pairs(&whole)
+            .iter()
+            .all(|(a, b)| nvlinks(*a, *b) == Some(most));
+    if is_switched || are_told {
+        let sentence = |gpu: usize| {
+            let own = match are_told {
+                true => in_all(gpu),
+                false => whole
+                    .iter()
+                    .filter_map(|other| nvlinks(gpu, *other))
+                    .max()
+                    .unwrap_or(0),
+            };
+            let usual = if are_told { full } else { most };
+            match own {
+                0 => format!(
+                    "{} has no NVLink, unlike others of this host, and reaches {} by {}.",
+                    name(gpu),
+                    name(whole[0]),
+                    topology.links[gpu][whole[0]]
+                ),
+                n => format!(
+                    "{} has {n} NVLinks, and others of this host have {usual}.",
+                    name(gpu)
+                ),
+            }
+        };
+        return lacking.into_iter().map(sentence).collect();
+    }
+    let partners = |a: usize| gpus.iter().filter(|b| nvlinks(a, **b).is_some()).count();
+    let sentence = |(a, b): (usize, usize)| {
+        // Bridges connect pairs. A GPU without a partner has none by design.
+        let is_left_over = |one: usize, other: usize| partners(one) == 0 && partners(other) == 1;
+        match nvlinks(a, b) {
+            None if is_left_over(a, b) || is_left_over(b, a) => None,
+            None if lacking.contains(&a) || lacking.contains(&b) => Some(format!(
+                "{} and {} have no NVLink and are connected by {}, unlike others of this host.",
+                name(a),
+                name(b),
+                topology.links[a][b]
+            )),
+            Some(n) if n < most && lacking.contains(&a) && lacking.contains(&b) => Some(format!(
+                "{} and {} have {n} NVLinks, and others have {most}.",
+                name(a),
+                name(b)
+            )),
+            _ => None,
+        }
+    };
+    pairs(gpus).into_iter().filter_map(sentence).collect()
+}
+
 /// What costs bandwidth, in sentences: GPUs with fewer NVLinks than others, and GPUs that no network card is
 /// near.
 pub fn remarks(topology: &Topology) -> Vec<Remark> {
@@ -480,50 +589,14 @@ pub fn remarks(topology: &Topology) -> Vec<Remark> {
     let cards: Vec<usize> = (0..topology.devices.len())
         .filter(|at| !topology.devices[*at].is_gpu())
         .collect();
-    let nvlinks = |a: usize, b: usize| {
-        let count = topology.links[a][b].strip_prefix("NV")?;
-        count.parse::<u32>().ok()
-    };
-    let pairs = || {
-        let of = |a: usize| gpus.iter().filter(move |b| **b > a).map(move |b| (a, *b));
-        gpus.iter().flat_map(move |a| of(*a)).collect::<Vec<_>>()
-    };
-    let most = pairs().into_iter().filter_map(|(a, b)| nvlinks(a, b)).max();
-    // Without a switch, pairs may differ by design. But then all GPUs have as many NVLinks in all. Links to
-    // GPUs that are hidden from this host's view are among them, if NVML or NCCL told their number.
-    let visible = |a: usize| gpus.iter().filter_map(|b| nvlinks(a, *b)).sum::<u32>();
-    let told: Option<Vec<u32>> = gpus
-        .iter()
-        .map(|at| topology.devices[*at].rates.nvlinks)
-        .collect();
-    let of_gpu = |at: usize| match &told {
-        Some(_) => topology.devices[at].rates.nvlinks.unwrap_or(0),
-        None => visible(at),
-    };
-    let full = gpus.iter().map(|gpu| of_gpu(*gpu)).max().unwrap_or(0);
-    let lacks = |gpu: usize| of_gpu(gpu) < full;
-    let has_some = |gpu: usize| visible(gpu) > 0;
-    let is_bridged = |a: usize| gpus.iter().filter(|b| nvlinks(a, **b).is_some()).count() == 1;
-    for (a, b) in pairs() {
-        let (from, to) = (&topology.devices[a].name, &topology.devices[b].name);
-        // Bridges connect pairs. A GPU without a partner has none by design.
-        let is_odd_one = |one: usize, other: usize| !has_some(one) && is_bridged(other);
-        let by_design = is_odd_one(a, b) || is_odd_one(b, a);
-        let sentence = match (nvlinks(a, b), most) {
-            (None, Some(_)) if (lacks(a) || lacks(b)) && !by_design => format!(
-                "{from} and {to} have no NVLink and are connected by {}, unlike others of this host.",
-                topology.links[a][b]
-            ),
-            (Some(n), Some(most)) if n < most && lacks(a) && lacks(b) => {
-                format!("{from} and {to} have {n} NVLinks, and others have {most}.")
-            }
-            _ => continue,
-        };
-        remarks.push(Remark {
-            kind: MISSING_NVLINK,
-            sentence,
-        });
-    }
+    remarks.extend(
+        missing_nvlinks(topology, &gpus)
+            .into_iter()
+            .map(|sentence| Remark {
+                kind: MISSING_NVLINK,
+                sentence,
+            }),
+    );
     let nearest = |gpu: usize| {
         let links = cards
             .iter()
@@ -658,6 +731,17 @@ mod tests {
             (topology.devices[0].numa, &topology.devices[0].cpus),
             (None, &None)
         );
+        // Without the tab before the heading, indented, and the rows of GPUs alone.
+        let cut = "  GPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n  \
+            GPU0\t X \tSYS\tPIX\t0,2,4,6\t0\t\tN/A\n  GPU1\tSYS\t X \tSYS\t1,3,5,7\t1\t\tN/A\n";
+        let topology = Topology::read(cut).expect("a matrix");
+        let second = &topology.devices[1];
+        assert_eq!(
+            (second.numa, second.cpus.as_deref()),
+            (Some(1), Some("1,3,5,7"))
+        );
+        assert_eq!(topology.link("NIC0", "GPU0"), Some("PIX"));
+        assert_eq!(topology.link("NIC0", "NIC0"), Some("X"));
         // What can be done over a link is no link, but may stand behind the matrix.
         let possible = " \tGPU0\tGPU1\t\n GPU0\tX\tGNS\t\n GPU1\tGNS\tX\t\n";
         assert_eq!(Topology::read(possible), None);
@@ -813,7 +897,19 @@ mod tests {
             &["NV18", "NV18", "X", "SYS"],
             &["SYS", "SYS", "SYS", "X"],
         ];
-        assert_eq!(remarks(&gpus(&lost)).len(), 3);
+        let said = remarks(&gpus(&lost));
+        let sentence = "GPU3 has no NVLink, unlike others of this host, and reaches GPU0 by SYS.";
+        assert_eq!((said.len(), said[0].sentence.as_str()), (1, sentence));
+        // Two links of one of them are down.
+        let fewer: [&[&str]; 4] = [
+            &["X", "NV18", "NV16", "NV18"],
+            &["NV18", "X", "NV16", "NV18"],
+            &["NV16", "NV16", "X", "NV16"],
+            &["NV18", "NV18", "NV16", "X"],
+        ];
+        let said = remarks(&gpus(&fewer));
+        let sentence = "GPU2 has 16 NVLinks, and others of this host have 18.";
+        assert_eq!((said.len(), said[0].sentence.as_str()), (1, sentence));
         // Some GPUs of a mesh without a switch: what is hidden is among the links that NVML counts.
         let mesh: [&[&str]; 3] = [
             &["X", "NV1", "NV2"],
@@ -826,7 +922,9 @@ mod tests {
             .for_each(|gpu| gpu.rates.nvlinks = Some(6));
         assert!(remarks(&mesh).is_empty());
         mesh.devices[2].rates.nvlinks = Some(4);
-        assert_eq!(remarks(&mesh).len(), 1);
+        let said = remarks(&mesh);
+        let sentence = "GPU2 has 4 NVLinks, and others of this host have 6.";
+        assert_eq!((said.len(), said[0].sentence.as_str()), (1, sentence));
         // The second bridge is gone.
         let mut broken = gpus(&pairs);
         broken.links[2][3] = "PHB".to_owned();
