@@ -68,11 +68,11 @@ enum Table {
 
 impl Table {
     /// Of what is around the calls.
-    fn sampled(self) -> Option<samples::Table> {
+    fn sampled(self) -> Option<samples::SampleTable> {
         match self {
-            Table::Samples => Some(samples::Table::Samples),
-            Table::Switches => Some(samples::Table::Switches),
-            Table::Mpi => Some(samples::Table::Mpi),
+            Table::Samples => Some(samples::SampleTable::Samples),
+            Table::Switches => Some(samples::SampleTable::Switches),
+            Table::Mpi => Some(samples::SampleTable::Mpi),
             Table::Calls | Table::Kernels => None,
         }
     }

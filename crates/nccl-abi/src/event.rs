@@ -45,7 +45,7 @@ pub const KERNEL_PHASE: u64 = 0x8000;
 
 /// One event type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct EventType {
     /// The bit. Exactly one is set.
     pub bit: u64,
     /// NCCL's word for it. Unique in [`ALL`].
@@ -54,12 +54,12 @@ pub struct Event {
     pub since: u8,
 }
 
-const fn row(bit: u64, name: &'static str, since: u8) -> Event {
-    Event { bit, name, since }
+const fn row(bit: u64, name: &'static str, since: u8) -> EventType {
+    EventType { bit, name, since }
 }
 
 /// Every event type: the entry at `i` has bit `1 << i`.
-pub const ALL: [Event; 16] = [
+pub const ALL: [EventType; 16] = [
     row(GROUP, "Group", 1),
     row(COLL, "Coll", 1),
     row(P2P, "P2p", 1),

@@ -247,9 +247,9 @@ impl Capture {
         let capture = &self.inner.capture;
         let kernels = table == Some("kernels");
         let sampled = match table {
-            Some("samples") => Some(samples::Table::Samples),
-            Some("switches") => Some(samples::Table::Switches),
-            Some("mpi") => Some(samples::Table::Mpi),
+            Some("samples") => Some(samples::SampleTable::Samples),
+            Some("switches") => Some(samples::SampleTable::Switches),
+            Some("mpi") => Some(samples::SampleTable::Mpi),
             _ => None,
         };
         exportable(capture, to, table, events).map_err(PyValueError::new_err)?;

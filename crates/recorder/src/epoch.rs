@@ -21,7 +21,7 @@
 //! Rule: one thread retires, advances and gives back. The model check in `tests/model.rs` runs this file's
 //! code on loom's atomics.
 
-use crate::word::Word;
+use crate::word::AtomicWord;
 use std::collections::VecDeque;
 
 /// The number of the present epoch. A seat that holds 0 is empty.
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 /// Epochs with odd numbers are those in which callbacks put up their own barriers.
 pub struct Epoch<W>(W);
 
-impl<W: Word> Epoch<W> {
+impl<W: AtomicWord> Epoch<W> {
     /// The first epoch, in which callbacks put up their own barriers.
     pub fn new(now: W) -> Self {
         now.release(1);
@@ -78,9 +78,9 @@ impl<W: Word> Epoch<W> {
 }
 
 /// The earliest epoch since which somebody sits; `u64::MAX` if nobody does.
-pub fn oldest<'a, W: Word + 'a>(seats: impl Iterator<Item = &'a W>) -> u64 {
+pub fn oldest<'a, W: AtomicWord + 'a>(seats: impl Iterator<Item = &'a W>) -> u64 {
     seats
-        .map(Word::acquire)
+        .map(AtomicWord::acquire)
         .filter(|since| *since != 0)
         .min()
         .unwrap_or(u64::MAX)

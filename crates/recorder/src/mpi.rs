@@ -6,7 +6,7 @@
 //! stand before MPI; these calls are seen in the same way.
 //!
 //! [`enter`] notes that the calling thread goes in. When its guard is dropped, the call is added to the
-//! thread's [`Seat`]: to the sums of its function, and to a ring of [`Record`]s that the recorder's thread
+//! thread's [`Seat`]: to the sums of its function, and to a ring of [`MpiCalls`]s that the recorder's thread
 //! empties ([`Mpi::take`]).
 //!
 //! ```text
@@ -27,7 +27,7 @@ use crate::pages;
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
 use crate::seats::thread;
-use capture::mpi::{Open, Record, Sum};
+use capture::mpi::{FunctionSum, MpiCalls, ThreadInside};
 use capture::rows::Ticks;
 use std::ffi::{c_void, CStr};
 use std::marker::PhantomData;
@@ -85,7 +85,7 @@ struct Seat {
 
 /// What all threads share, in zeroed memory of its own.
 #[repr(C, align(64))]
-struct Table {
+struct MpiSeats {
     /// Since when calls are seen.
     since: AtomicU64,
     /// [`TOGETHER`] in ticks; 0 until the clock's rate is known.
@@ -96,7 +96,7 @@ struct Table {
 }
 
 /// Time in MPI of one process.
-pub struct Mpi(AtomicPtr<Table>);
+pub struct Mpi(AtomicPtr<MpiSeats>);
 
 impl Mpi {
     /// No MPI has been found yet.
@@ -105,7 +105,7 @@ impl Mpi {
     }
 
     #[inline]
-    fn table(&self) -> Option<&'static Table> {
+    fn table(&self) -> Option<&'static MpiSeats> {
         // SAFETY: null, or zeroed memory of this size that is never unmapped; it holds atomics only.
         unsafe { self.0.load(Acquire).as_ref() }
     }
@@ -126,7 +126,7 @@ pub fn look(recorder: &Recorder) {
         return;
     }
     if let Some(library) = library() {
-        if !pages::map_once(&recorder.mpi.0, std::mem::size_of::<Table>()) {
+        if !pages::map_once(&recorder.mpi.0, std::mem::size_of::<MpiSeats>()) {
             return;
         }
         if let Some(table) = recorder.mpi.table() {
@@ -176,7 +176,7 @@ fn library() -> Option<*mut c_void> {
 /// A thread inside of MPI; outside when dropped.
 pub(super) struct Inside {
     seat: Option<&'static Seat>,
-    table: Option<&'static Table>,
+    table: Option<&'static MpiSeats>,
     recorder: Option<&'static Recorder>,
     /// It belongs to its thread.
     _here: PhantomData<*const ()>,
@@ -235,7 +235,7 @@ impl Drop for Inside {
     }
 }
 
-impl Table {
+impl MpiSeats {
     /// The seat of thread `me`, which gets one if it has none.
     #[inline]
     fn seat(&'static self, me: u64) -> Option<&'static Seat> {
@@ -312,9 +312,9 @@ impl Seat {
         age > together && self.frame.load(Acquire) == 0
     }
 
-    fn read(&self, number: u64) -> Record {
+    fn read(&self, number: u64) -> MpiCalls {
         let cell = &self.ring[number as usize % RING];
-        Record {
+        MpiCalls {
             thread: cell.thread.load(Relaxed),
             from: Ticks(cell.from.load(Relaxed)),
             to: Ticks(cell.to.load(Relaxed)),
@@ -343,7 +343,7 @@ impl Mpi {
     }
 
     /// Takes all records out that get no more calls. At the `end`, the others too.
-    pub fn take(&self, now: Ticks, end: bool, mut each: impl FnMut(Record)) {
+    pub fn take(&self, now: Ticks, end: bool, mut each: impl FnMut(MpiCalls)) {
         let Some(table) = self.table() else { return };
         let together = table.together.load(Relaxed);
         for seat in &table.seats {
@@ -362,7 +362,7 @@ impl Mpi {
     }
 
     /// Calls and ticks by function, calls of threads without a seat, and calls without a record.
-    pub fn sums(&self) -> (Vec<Sum>, u64, u64) {
+    pub fn sums(&self) -> (Vec<FunctionSum>, u64, u64) {
         let Some(table) = self.table() else {
             return Default::default();
         };
@@ -370,7 +370,7 @@ impl Mpi {
             let seats = table.seats.iter();
             seats.map(|seat| seat.sums[id][at].load(Relaxed)).sum()
         };
-        let sums = NAMES.iter().enumerate().map(|(id, name)| Sum {
+        let sums = NAMES.iter().enumerate().map(|(id, name)| FunctionSum {
             function: id as u32,
             calls: sum(id, 0),
             ticks: sum(id, 1),
@@ -385,14 +385,14 @@ impl Mpi {
     }
 
     /// Threads that are inside, with the function's name.
-    pub fn open(&self) -> Vec<Open> {
+    pub fn open(&self) -> Vec<ThreadInside> {
         let Some(table) = self.table() else {
             return Vec::new();
         };
         let inside = |seat: &Seat| {
             // Meets the Release in `enter`.
             let frame = seat.frame.load(Acquire);
-            let open = Open {
+            let open = ThreadInside {
                 thread: seat.thread.load(Relaxed),
                 since: Ticks(seat.since.load(Relaxed)),
                 name: NAMES.get(seat.function.load(Relaxed) as usize)?.to_string(),

@@ -32,7 +32,7 @@ use crate::handle::{Handle, HandleKind};
 use crate::intern::Interner;
 use crate::mpi::Mpi;
 use crate::network::Network;
-use crate::place::{Mapping, Names};
+use crate::place::{FileNames, Mapping};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, When};
@@ -89,7 +89,7 @@ pub struct Recorder {
     interner: Interner,
     pub callbacks: Option<Callbacks>,
     pub settings: Settings,
-    pub names: Names,
+    pub names: FileNames,
     known: Known,
     templates: Templates,
     pub graphs: Graphs,

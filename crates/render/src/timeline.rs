@@ -181,7 +181,7 @@ struct Line {
     /// By shape, what moves stamps that are on the GPU's clock.
     offset_of: Vec<Option<i64>>,
     /// How its host's times are moved onto the clock of the first host.
-    clock: Option<analyze::clocks::Line>,
+    clock: Option<analyze::clocks::ClockLine>,
 }
 
 /// The calls of a capture on a time line.
@@ -448,7 +448,7 @@ impl Line {
         capture: &Capture,
         process: &Process,
         number: u32,
-        clock: Option<analyze::clocks::Line>,
+        clock: Option<analyze::clocks::ClockLine>,
         trims: bool,
     ) -> Line {
         let device = |shape: &Shape| {

@@ -22,7 +22,7 @@ pub mod switches;
 use capture::left::Here;
 use capture::switches::Off;
 use file::SamplesFile;
-use gpus::{Gpus, What};
+use gpus::{Gpus, Readings};
 use node::Node;
 use pace::{thread_cpu, Pace};
 use processes::{writers, Processes};
@@ -285,13 +285,13 @@ impl Sources {
             let began = Instant::now();
             paces
                 .gpu_energy
-                .run(now, || gpus.read(What::Energy, &mut each));
+                .run(now, || gpus.read(Readings::Energy, &mut each));
             paces
                 .gpu_memory
-                .run(now, || gpus.read(What::Memory, &mut each));
+                .run(now, || gpus.read(Readings::Memory, &mut each));
             paces
                 .gpu_others
-                .run(now, || gpus.read(What::Others, &mut each));
+                .run(now, || gpus.read(Readings::Others, &mut each));
             self.in_nvml += began.elapsed();
         }
         paces.node.run(now, || node.read(&mut each));

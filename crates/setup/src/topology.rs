@@ -187,10 +187,11 @@ impl Topology {
         }
         let mut found = Vec::new();
         walk(root, None, &mut Vec::new(), &mut found);
-        let is_gpu = |place: &Place| place.device.is_gpu();
+        let is_gpu = |place: &ListedDevice| place.device.is_gpu();
         // Each host counts its devices from 0. Then they are numbered in the order of the file.
         for gpus in [true, false] {
-            let mut all: Vec<&mut Place> = found.iter_mut().filter(|p| is_gpu(p) == gpus).collect();
+            let mut all: Vec<&mut ListedDevice> =
+                found.iter_mut().filter(|p| is_gpu(p) == gpus).collect();
             let numbers: BTreeSet<u32> = all.iter().map(|place| place.number).collect();
             if numbers.len() < all.len() {
                 for (number, place) in (0..).zip(&mut all) {
@@ -223,7 +224,7 @@ fn is_link(word: &str) -> bool {
 }
 
 /// A device in NCCL's file.
-struct Place {
+struct ListedDevice {
     device: Device,
     number: u32,
     /// Its host, if the file says so: GPUs of several hosts with NVLinks between them are in one file.
@@ -234,7 +235,12 @@ struct Place {
     nvlinks: BTreeMap<String, u32>,
 }
 
-fn walk(element: &Element, host: Option<&str>, path: &mut Vec<String>, found: &mut Vec<Place>) {
+fn walk(
+    element: &Element,
+    host: Option<&str>,
+    path: &mut Vec<String>,
+    found: &mut Vec<ListedDevice>,
+) {
     let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u32>().ok();
     for child in &element.children {
         let step = match child.name.as_str() {
@@ -249,7 +255,7 @@ fn walk(element: &Element, host: Option<&str>, path: &mut Vec<String>, found: &m
             let Some(number) = number(child, "dev") else {
                 return;
             };
-            found.push(Place {
+            found.push(ListedDevice {
                 device: Device {
                     name: format!("{kind}{number}"),
                     label,
@@ -305,13 +311,13 @@ fn walk(element: &Element, host: Option<&str>, path: &mut Vec<String>, found: &m
 }
 
 /// The link between two devices of NCCL's file.
-fn between(a: &Place, b: &Place) -> String {
+fn between(a: &ListedDevice, b: &ListedDevice) -> String {
     if a.device.name == b.device.name {
         return "X".to_owned();
     }
     // Addresses on the bus are those of a host. Older releases name none, and have one in a file.
     let is_one_host = a.host.is_none() || b.host.is_none() || a.host == b.host;
-    let direct = |from: &Place, to: &Place| {
+    let direct = |from: &ListedDevice, to: &ListedDevice| {
         let links = from.nvlinks.get(to.path.last()?).copied();
         links.filter(|_| is_one_host)
     };
@@ -337,7 +343,7 @@ fn between(a: &Place, b: &Place) -> String {
         .take_while(|(a, b)| a == b)
         .count();
     // The last part of a path is the device's own address.
-    let above = |place: &Place| place.path.len().saturating_sub(1 + common);
+    let above = |place: &ListedDevice| place.path.len().saturating_sub(1 + common);
     match common {
         0 => "SYS",
         1 => "PHB",

@@ -10,7 +10,7 @@
 
 use crate::process::Process;
 use crate::{reading, Capture};
-use capture::callback::{self, Callback, What};
+use capture::callback::{self, Callback, EntryPoint};
 use capture::rows::Ticks;
 use nccl_abi::{event, v1, v7};
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,7 @@ use std::mem::offset_of;
 
 /// What a thread does for NCCL, by the events that it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum ThreadRole {
     /// It calls NCCL.
     Caller,
     /// It launches what others called: NCCL's own thread of a nonblocking communicator, or the CUDA driver's
@@ -34,21 +34,21 @@ pub enum Role {
     Setup,
 }
 
-impl Role {
+impl ThreadRole {
     /// As exports write it.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Caller => "caller",
-            Role::Launcher => "launcher",
-            Role::Proxy => "proxy",
-            Role::Profiler => "profiler",
-            Role::Network => "network",
-            Role::Setup => "setup",
+            ThreadRole::Caller => "caller",
+            ThreadRole::Launcher => "launcher",
+            ThreadRole::Proxy => "proxy",
+            ThreadRole::Profiler => "profiler",
+            ThreadRole::Network => "network",
+            ThreadRole::Setup => "setup",
         }
     }
 
     /// By the bits of all events that the thread started, and the ABI.
-    fn of(bits: u64, abi: u8) -> Role {
+    fn of(bits: u64, abi: u8) -> ThreadRole {
         let any = |wanted: u64| bits & wanted != 0;
         // Below ABI v5, calls are not announced.
         let called = if abi < 5 {
@@ -59,17 +59,17 @@ impl Role {
         let launched =
             event::GROUP | event::COLL | event::P2P | event::KERNEL_LAUNCH | event::CE_COLL;
         if any(event::PROXY_OP | event::PROXY_STEP | event::PROXY_CTRL) {
-            Role::Proxy
+            ThreadRole::Proxy
         } else if any(called) {
-            Role::Caller
+            ThreadRole::Caller
         } else if any(launched) {
-            Role::Launcher
+            ThreadRole::Launcher
         } else if any(event::KERNEL_CH | event::KERNEL_PHASE) {
-            Role::Profiler
+            ThreadRole::Profiler
         } else if any(event::NET_PLUGIN) {
-            Role::Network
+            ThreadRole::Network
         } else {
-            Role::Setup
+            ThreadRole::Setup
         }
     }
 }
@@ -82,7 +82,7 @@ pub struct Thread {
     /// Its name.
     pub name: Option<String>,
     /// What it does.
-    pub role: Role,
+    pub role: ThreadRole,
 }
 
 /// An event of another process.
@@ -145,7 +145,7 @@ pub fn origin_pid(callback: &Callback<'_>) -> Option<u32> {
     // The same place in every version.
     let at = offset_of!(v1::Descr, u.proxy_op.pid);
     let pid = callback.payload.get(at..at + 4)?.try_into().ok()?;
-    (callback.what == What::Start && kind(callback) == event::PROXY_OP)
+    (callback.what == EntryPoint::Start && kind(callback) == event::PROXY_OP)
         .then(|| u32::from_le_bytes(pid))
 }
 
@@ -175,7 +175,7 @@ impl Follower {
     /// What the next callback belongs to.
     pub fn next(&mut self, callback: &Callback<'_>) -> Link {
         match callback.what {
-            What::Start => {
+            EntryPoint::Start => {
                 let is_foreign = origin_pid(callback).is_some_and(|pid| pid != self.pid);
                 let known = || self.by_handle.get(&parent(callback)).copied();
                 let parent = if is_foreign { None } else { known() };
@@ -187,7 +187,7 @@ impl Follower {
                     is_foreign,
                 }
             }
-            What::Stop | What::State => Link {
+            EntryPoint::Stop | EntryPoint::State => Link {
                 event: self.by_handle.get(&callback.subject).copied(),
                 ..Link::default()
             },
@@ -269,12 +269,12 @@ impl Capture {
             let bits = started.entry(callback.thread).or_default();
             bits.1 = callback.abi;
             match callback.what {
-                What::Start => bits.0 |= kind(&callback),
-                What::Thread => {
+                EntryPoint::Start => bits.0 |= kind(&callback),
+                EntryPoint::Thread => {
                     let name = String::from_utf8_lossy(callback.payload).into_owned();
                     named.insert(callback.thread, (callback.subject as u32, name));
                 }
-                What::Init => {
+                EntryPoint::Init => {
                     let hash = word(callback.payload, 0).unwrap_or(0);
                     let rank = word(callback.payload, 16).map_or(-1, |w| w as i32);
                     let earlier = inits.entry((hash, rank)).or_default();
@@ -313,7 +313,7 @@ impl Capture {
         });
         for (number, (bits, abi)) in started {
             let (id, name) = named.remove(&number).unzip();
-            let role = Role::of(bits, abi);
+            let role = ThreadRole::of(bits, abi);
             found.threads.insert(number, Thread { id, name, role });
         }
         found
@@ -331,7 +331,7 @@ impl Capture {
                 continue;
             }
             let Ok(()) = self.follow(process, |callback, link| {
-                if let (What::Start, Some(number)) = (callback.what, link.event) {
+                if let (EntryPoint::Start, Some(number)) = (callback.what, link.event) {
                     if let Some(list) = starts.get_mut(&(process, callback.result)) {
                         list.push((of.clock.realtime(callback.ticks), number));
                     }

@@ -13,7 +13,7 @@
 use crate::calls::Shape;
 use crate::communicators::Local;
 use crate::files::{self, Files};
-use crate::life::{self, place_here, Evidence};
+use crate::life::{self, place_here, LifeEvidence};
 use crate::names::{Name, Names};
 use crate::problem::{Problem, FEATURES};
 use crate::process::{LiveSource, Process};
@@ -186,7 +186,7 @@ pub(crate) fn scan(
     let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
     let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     process.life = life::life(&process);
-    process.newest = life::newest(&Evidence {
+    process.newest = life::newest(&LifeEvidence {
         facts: &process.facts,
         life: process.life,
         source: process.live,

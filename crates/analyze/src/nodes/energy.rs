@@ -13,7 +13,7 @@
 //! did not see is not guessed, so the phases add up to the energy of the run.
 
 use super::series::Meter;
-use crate::clocks::{Clocks, Line};
+use crate::clocks::{ClockLine, Clocks};
 use crate::ranks::{spread, Spread};
 use crate::steps::{Steps, StepsRow};
 use crate::timeline::Timeline;
@@ -91,7 +91,7 @@ pub struct Split {
 /// The meters of one node, and its clock.
 struct OfNode<'a> {
     meters: Vec<Meter>,
-    line: Option<&'a Line>,
+    line: Option<&'a ClockLine>,
 }
 
 impl OfNode<'_> {

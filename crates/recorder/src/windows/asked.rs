@@ -34,7 +34,7 @@ struct Entry {
 
 static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// What was not noted: see [`Passed`].
+/// What was not noted: see [`HostActivity`].
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static GRAPHS: AtomicU64 = AtomicU64::new(0);
 static WAITED: AtomicU64 = AtomicU64::new(0);
@@ -59,7 +59,7 @@ fn launcher() -> (&'static AtomicU64, u64) {
 
 /// What the host did outside of windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct HostActivity {
     /// Launches of kernels, and copies and fills.
     pub launches: u64,
     /// Launches of graphs.
@@ -109,8 +109,8 @@ fn wait(ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// What the host did outside of windows until now.
-pub fn passed() -> Passed {
-    Passed {
+pub fn passed() -> HostActivity {
+    HostActivity {
         launches: LAUNCHES.load(Relaxed),
         graphs: GRAPHS.load(Relaxed),
         waited: WAITED.load(Relaxed),

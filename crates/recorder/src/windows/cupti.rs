@@ -360,13 +360,13 @@ extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, most: *mu
 }
 
 /// Takes in a buffer, whose records go to this function.
-type Sink = fn(&Activity);
+type RecordSink = fn(&Activity);
 static SINK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static CUPTI: AtomicPtr<Cupti> = AtomicPtr::new(std::ptr::null_mut());
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Says where records go.
-pub fn deliver_to(cupti: &'static Cupti, sink: Sink) {
+pub fn deliver_to(cupti: &'static Cupti, sink: RecordSink) {
     SINK.store(sink as *mut c_void, Release);
     CUPTI.store(std::ptr::from_ref(cupti).cast_mut(), Release);
 }
@@ -393,7 +393,7 @@ extern "C" fn buffer_completed(
         }
         // SAFETY: both were stored by `deliver_to`; the records are CUPTI's, in a buffer of the pool.
         unsafe {
-            let sink = std::mem::transmute::<*mut c_void, Sink>(sink);
+            let sink = std::mem::transmute::<*mut c_void, RecordSink>(sink);
             let dropped = (*cupti).read(context, stream, buffer, valid, |record| {
                 if let Some(activity) = activity(record) {
                     sink(&activity);

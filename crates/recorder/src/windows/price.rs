@@ -14,7 +14,7 @@
 //!
 //! Rule: the answer may change from no to yes, and never back, because nothing is gained by that.
 
-use super::asked::Passed;
+use super::asked::HostActivity;
 use capture::graphs::Launched;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ impl InLaunches {
 
 /// Whether CUPTI may be switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Decision {
     /// It is not known yet.
     Wait,
     /// It would be cheap by the launches that are seen. Libraries that have looked the driver up since must
@@ -80,7 +80,7 @@ pub struct Price {
     /// The share of the time that it may cost; `None`: whatever it costs.
     budget: Option<f64>,
     /// Since when it is looked, and what the host had done by then, with its calls.
-    since: Option<(Instant, Passed, u64)>,
+    since: Option<(Instant, HostActivity, u64)>,
     searched: bool,
     cheap: u32,
 }
@@ -103,14 +103,14 @@ impl Price {
     /// To be asked now and then. `passed` is what the host has done until `now`, with its time in ns, and
     /// `calls` the number of NCCL calls and launches of graphs. `ahead`: the host is known to be ahead of its
     /// GPU.
-    pub fn ask(&mut self, now: Instant, passed: Passed, calls: u64, ahead: bool) -> Answer {
+    pub fn ask(&mut self, now: Instant, passed: HostActivity, calls: u64, ahead: bool) -> Decision {
         let Some(budget) = self.budget.filter(|_| !ahead) else {
-            return Answer::Yes;
+            return Decision::Yes;
         };
         let (since, before, calls_before) = *self.since.get_or_insert((now, passed, calls));
         let long = now - since;
         if long < SPAN || calls.saturating_sub(calls_before) < CALLS {
-            return Answer::Wait;
+            return Decision::Wait;
         }
         self.since = None;
         let of_time = |ns: u64| ns as f64 / long.as_nanos() as f64;
@@ -119,16 +119,16 @@ impl Price {
         let waits = of_time(passed.waited - before.waited) >= WAITS;
         if cost > budget && !waits {
             self.cheap = 0;
-            return Answer::TooDear((cost * 1e4) as u32);
+            return Decision::TooDear((cost * 1e4) as u32);
         }
         if !waits && !self.searched {
             self.searched = true;
-            return Answer::Search;
+            return Decision::Search;
         }
         self.cheap += 1;
         match self.cheap {
-            SPANS.. => Answer::Yes,
-            _ => Answer::Wait,
+            SPANS.. => Decision::Yes,
+            _ => Decision::Wait,
         }
     }
 }
@@ -138,11 +138,11 @@ mod tests {
     use super::*;
 
     /// The answers to a job that does so much in a second, over some seconds.
-    fn answers(price: &mut Price, second: Passed, calls: u64, to_ms: u64) -> Vec<Answer> {
+    fn answers(price: &mut Price, second: HostActivity, calls: u64, to_ms: u64) -> Vec<Decision> {
         let start = Instant::now();
         let ask = |ms: u64| {
             let until = |in_a_second: u64| in_a_second * ms / 1000;
-            let passed = Passed {
+            let passed = HostActivity {
                 launches: until(second.launches),
                 graphs: until(second.graphs),
                 waited: until(second.waited),
@@ -150,27 +150,27 @@ mod tests {
             let now = start + Duration::from_millis(ms);
             price.ask(now, passed, until(calls), false)
         };
-        let mut answers: Vec<Answer> = (0..to_ms).step_by(40).map(ask).collect();
+        let mut answers: Vec<Decision> = (0..to_ms).step_by(40).map(ask).collect();
         answers.dedup();
         answers
     }
 
-    fn launching(launches: u64) -> Passed {
-        Passed {
+    fn launching(launches: u64) -> HostActivity {
+        HostActivity {
             launches,
-            ..Passed::default()
+            ..HostActivity::default()
         }
     }
 
     #[test]
     fn few_launches_are_affordable_once_all_callers_were_searched_for() {
         let found = answers(&mut Price::new(Some(0.01)), launching(1000), 800, 1650);
-        use Answer::{Search, Wait, Yes};
+        use Decision::{Search, Wait, Yes};
         assert_eq!(found, [Wait, Search, Wait, Yes]);
         // A graph for each token, with many kernels in it.
-        let graphs = Passed {
+        let graphs = HostActivity {
             graphs: 2000,
-            ..Passed::default()
+            ..HostActivity::default()
         };
         let found = answers(&mut Price::new(Some(0.01)), graphs, 2000, 1650);
         assert_eq!(found, [Wait, Search, Wait, Yes]);
@@ -180,19 +180,22 @@ mod tests {
     fn many_launches_are_not_unless_the_host_waits_for_its_gpu_or_it_was_asked_for() {
         let mut price = Price::new(Some(0.01));
         let found = answers(&mut price, launching(30_000), 800, 4000);
-        let dear = |answer: &Answer| matches!(answer, Answer::TooDear(2500..=2550));
+        let dear = |answer: &Decision| matches!(answer, Decision::TooDear(2500..=2550));
         assert!(found.iter().any(dear), "{found:?}");
-        assert!(!found.contains(&Answer::Yes), "{found:?}");
+        assert!(!found.contains(&Decision::Yes), "{found:?}");
         let now = Instant::now();
-        assert_eq!(price.ask(now, Passed::default(), 0, true), Answer::Yes);
-        let waits = Passed {
+        assert_eq!(
+            price.ask(now, HostActivity::default(), 0, true),
+            Decision::Yes
+        );
+        let waits = HostActivity {
             waited: 300_000_000,
             ..launching(30_000)
         };
         let found = answers(&mut Price::new(Some(0.01)), waits, 800, 1200);
-        assert_eq!(found, [Answer::Wait, Answer::Yes, Answer::Wait]);
-        let forced = Price::new(None).ask(now, Passed::default(), 0, false);
-        assert_eq!(forced, Answer::Yes);
+        assert_eq!(found, [Decision::Wait, Decision::Yes, Decision::Wait]);
+        let forced = Price::new(None).ask(now, HostActivity::default(), 0, false);
+        assert_eq!(forced, Decision::Yes);
     }
 
     #[test]
@@ -216,7 +219,7 @@ mod tests {
     #[test]
     fn a_job_that_does_nothing_yet_is_not_judged() {
         let found = answers(&mut Price::new(Some(0.01)), launching(0), 1, 10_000);
-        assert_eq!(found, [Answer::Wait]);
+        assert_eq!(found, [Decision::Wait]);
     }
 
     #[test]
@@ -237,8 +240,8 @@ mod tests {
             (1580, 10_200),
         ];
         let found = begin.map(&mut ask);
-        assert_eq!(found[1], Answer::Search);
-        assert_eq!(found[5], Answer::TooDear(1700));
+        assert_eq!(found[1], Decision::Search);
+        assert_eq!(found[5], Decision::TooDear(1700));
         let later = [
             (1620, 10_200),
             (2120, 10_300),
@@ -246,6 +249,6 @@ mod tests {
             (2660, 10_400),
         ];
         let found = later.map(&mut ask);
-        assert_eq!((found[1], found[3]), (Answer::Wait, Answer::Yes));
+        assert_eq!((found[1], found[3]), (Decision::Wait, Decision::Yes));
     }
 }
