@@ -11,15 +11,18 @@
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.
 //!
+//! Calls at random repeat patterns, too. But then a pattern follows itself at once as often as its calls come
+//! by chance. Steps do so in [three of five cases](AT_ONCE) or more, and beyond chance.
+//!
 //! Some steps are the same call several times, or calls that are never of one size. Their calls alone have no
 //! period. Then the pauses are looked at: if the calls come in bursts of one length, each burst is a step. A
 //! burst has the same communicators, functions and datatypes as the others, and the pauses between bursts are
 //! ten times as long as those within. Pauses that come by chance make bursts of all lengths: at most a
 //! quarter of them have any one length from two on, so nine in ten is beyond chance.
 //!
-//! If calls are captured into CUDA graphs, NCCL announces no call of a step. So if there are no steps by calls
-//! alone, each launch of a graph with calls stands among them as if it was a call: each graph as one of its
-//! own, or else all as one, because a server has a graph for each batch size.
+//! If calls are captured into CUDA graphs, NCCL announces no call of a step. So if there are no steps by
+//! calls alone, each launch of a graph with calls stands among them as if it was a call: each graph as one of
+//! its own, or else all as one, because a server has a graph for each batch size.
 //!
 //! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
 //! rank's own, on its own host's clock: no clocks are compared.
@@ -47,6 +50,11 @@ const NEARLY: f64 = 0.25;
 const MOSTLY: f64 = 0.9;
 /// Steps have so much of the calls of those that have most.
 const WHOLE: f64 = 0.9;
+/// Of steps, this share is followed by the next at once.
+const AT_ONCE: f64 = 0.6;
+/// A pattern of calls at random follows itself so often with a probability of less than 1 in 10 000, and there
+/// are some 20 candidates. This is the natural logarithm.
+const BEYOND_CHANCE: f64 = 9.21;
 /// So many calls that differ make a pattern that is not a layer's.
 const DIFFERENT: usize = 3;
 /// Fewer repetitions are no steps,
@@ -274,7 +282,12 @@ impl Gatherer {
         period: usize,
         process: &Process,
     ) -> Option<(StepsRow, bool)> {
-        let begins = occurrences(symbols, &Period::new(&self.items, symbols, period)?.pattern);
+        let pattern = Period::new(&self.items, symbols, period)?.pattern;
+        let begins = occurrences(symbols, &pattern);
+        // A single call that repeats is nearly all of the calls.
+        if period > 1 && !follow_each_other(symbols, &pattern, &begins) {
+            return None;
+        }
         self.of_begins(&begins, period, process)
     }
 
@@ -401,6 +414,35 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
         without: (processes - rows.len().min(processes)) as u64,
         rows,
     })
+}
+
+/// Whether `pattern`, which begins at these places, follows itself at once more often than by chance. Chance
+/// is that of calls in any order, each as frequent as it is.
+fn follow_each_other(symbols: &[u32], pattern: &[u32], begins: &[usize]) -> bool {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for symbol in symbols {
+        *counts.entry(*symbol).or_default() += 1;
+    }
+    let share = |symbol: &u32| {
+        counts
+            .get(symbol)
+            .map_or(0.0, |n| *n as f64 / symbols.len() as f64)
+    };
+    let chance = pattern.iter().map(|symbol| share(symbol).ln()).sum::<f64>();
+    let pairs = begins.len().saturating_sub(1) as f64;
+    let at_once = begins
+        .windows(2)
+        .filter(|pair| pair[1] - pair[0] == pattern.len());
+    let found = at_once.count() as f64 / pairs.max(1.0);
+    if found < AT_ONCE || found.ln() <= chance {
+        return false;
+    }
+    // Chernoff's bound of the binomial distribution's tail.
+    let rest = match 1.0 - found {
+        0.0 => 0.0,
+        rest => rest * (rest.ln() - (-chance.exp()).ln_1p()),
+    };
+    pairs * (found * (found.ln() - chance) + rest) >= BEYOND_CHANCE
 }
 
 /// The bursts of calls with pauses of at least `pause` ns between them: where they begin, and how many calls
@@ -814,6 +856,20 @@ mod tests {
             let found = of_one_kind(calls).filter(|row| row.calls > 1);
             assert!(found.is_none(), "{round}: {found:?}");
         }
+        // Few calls that differ, some ms apart: any two in a row come again often.
+        for round in 0..200 {
+            let (different, length) = (2 + round % 4, 40 + 13 * round);
+            let calls: Vec<(u32, i64)> = (0..length)
+                .map(|_| {
+                    (
+                        random(different) as u32,
+                        5_000 + 15_000 * i64::from(random(3) == 0),
+                    )
+                })
+                .collect();
+            let found = of_one_kind(calls).filter(|row| row.calls > 1);
+            assert!(found.is_none(), "{round}: {found:?}");
+        }
     }
 
     #[test]
@@ -835,7 +891,13 @@ mod tests {
         let steps = |n, calls| Some((n, calls, Some(8_000.0)));
         // One graph, and a graph for each batch size.
         assert_eq!(launches(|_| 1, 1), steps(200, 1));
-        assert_eq!(launches(|n| 1 + n * n % 17, 1), steps(200, 1));
+        assert_eq!(
+            launches(
+                |n| 1 + (n.wrapping_mul(n).wrapping_mul(0x9E37_79B1) >> 25) % 13,
+                1
+            ),
+            steps(200, 1)
+        );
         // A graph for each of four parts of a model, and all alike.
         assert_eq!(launches(|n| 1 + n % 4, 4), steps(50, 4));
         assert_eq!(launches(|_| 1, 4).map(|(_, calls, _)| calls), Some(4));
