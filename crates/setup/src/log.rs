@@ -1,8 +1,8 @@
 //! NCCL's debug output: what each rank says while it makes a communicator.
 //!
-//! [`LogLine::parse`] takes a line apart: host, process, thread, device, and what NCCL said. A [`Reader`] takes
-//! lines in their order and gathers one [`Init`] for each communicator that a thread made. The lines of all
-//! ranks may be in one file, in any mixture.
+//! [`LogLine::parse`] takes a line apart: host, process, thread, device, and what NCCL said. A [`Reader`]
+//! takes lines in their order and gathers one [`Init`] for each communicator that a thread made. The lines of
+//! all ranks may be in one file, in any mixture.
 //!
 //! Rule: a line belongs to the init that its own thread is in. So two threads that make communicators at the
 //! same time are told apart.
