@@ -15,7 +15,7 @@ use crate::spelling::size;
 use crate::topology::{gpu_of, Host};
 use serde::Serialize;
 use setup::peak::{peak, Peak};
-use setup::topology::Graph;
+use setup::topology::GraphChoice;
 use std::collections::HashMap;
 use tables::Capture;
 
@@ -129,7 +129,7 @@ pub struct GraphBandwidth {
 impl GraphBandwidth {
     /// Of a graph within one node. Between nodes, a graph has a channel's part in one node only, and the
     /// bandwidth of the network is shared in ways that it does not say.
-    pub fn of(graph: &Graph) -> Option<GraphBandwidth> {
+    pub fn of(graph: &GraphChoice) -> Option<GraphBandwidth> {
         let algorithm = match graph.name.as_str() {
             "ring" => "RING",
             "tree" => "TREE",
@@ -432,7 +432,7 @@ mod tests {
             capture.communicators.push(of);
         }
         let mut hosts = crate::topology::topologies(&capture);
-        hosts[0].graphs.push(Graph {
+        hosts[0].graphs.push(GraphChoice {
             name: "ring".to_owned(),
             gb_per_s: Some(20.0),
             links: None,

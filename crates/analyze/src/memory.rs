@@ -37,9 +37,9 @@ pub struct Memory {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// The communicators, the largest first.
-    pub communicators: Vec<CommunicatorRow>,
+    pub communicators: Vec<CommunicatorMemory>,
     /// Each GPU with all communicators on it, the largest first.
-    pub gpus: Vec<GpuRow>,
+    pub gpus: Vec<GpuMemory>,
     /// What more communicators or ranks would hold; null if that was not asked for.
     pub projection: Option<Projection>,
     /// What is not known, and why.
@@ -48,18 +48,18 @@ pub struct Memory {
 
 /// A communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CommunicatorRow {
+pub struct CommunicatorMemory {
     /// Its id in the capture, or NCCL's id; null for one that was split from another and is in no capture.
     pub communicator: Option<String>,
     /// Ranks in it.
     pub nranks: u32,
     /// Its ranks, the largest first.
-    pub ranks: Vec<RankRow>,
+    pub ranks: Vec<RankMemory>,
 }
 
 /// A rank of a communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RankRow {
+pub struct RankMemory {
     /// Its rank.
     pub rank: u32,
     /// Its host.
@@ -73,7 +73,7 @@ pub struct RankRow {
     /// All GPU memory, bytes: by NCCL's output, or else the most that NCCL counted.
     pub gpu_bytes: u64,
     /// What NCCL itself counts; null if it was not asked.
-    pub counted: Option<Counted>,
+    pub counted: Option<NcclCount>,
     /// Pinned memory of the host, bytes.
     pub pinned_bytes: u64,
     /// Memory in /dev/shm, bytes.
@@ -92,7 +92,7 @@ pub struct RankRow {
 
 /// GPU memory that NCCL itself counts (`ncclCommMemStats`, 2.29.7 and later), frees included, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Counted {
+pub struct NcclCount {
     /// When it was asked for the first time.
     pub first_gpu_bytes: u64,
     /// The most.
@@ -139,7 +139,7 @@ pub struct ConnectionRow {
 
 /// All communicators on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GpuRow {
+pub struct GpuMemory {
     /// Host.
     pub host: String,
     /// The GPU: NVML's UUID, or else the CUDA device of a process.
@@ -179,7 +179,7 @@ struct Of<'a> {
     process: Option<&'a Process>,
     communicator: Option<String>,
     gpu: Option<String>,
-    counted: Option<Counted>,
+    counted: Option<NcclCount>,
 }
 
 /// The communicators on a GPU, and its memory in all.
@@ -193,7 +193,7 @@ struct Held<'a> {
 pub fn of_capture(capture: &Capture) -> Memory {
     let mut all = Vec::new();
     let mut unowned = Sizes::default();
-    let counted: Vec<Vec<(Init, Counted)>> = capture.processes.iter().map(counted_only).collect();
+    let counted: Vec<Vec<(Init, NcclCount)>> = capture.processes.iter().map(counted_only).collect();
     for (index, process) in capture.processes.iter().enumerate() {
         let locals = locals(process);
         let counts = counts(process);
@@ -281,7 +281,7 @@ fn locals(process: &Process) -> Vec<Option<&Local>> {
 }
 
 fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
-    let mut communicators: BTreeMap<(Option<&String>, u32), Vec<RankRow>> = BTreeMap::new();
+    let mut communicators: BTreeMap<(Option<&String>, u32), Vec<RankMemory>> = BTreeMap::new();
     let mut gpus: BTreeMap<(String, String), Held> = BTreeMap::new();
     for of in all.iter().filter(|of| !of.init.memory.steps.is_empty()) {
         let row = row(of, all, nodes);
@@ -296,11 +296,11 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
         let key = (of.communicator.as_ref(), of.init.nranks);
         communicators.entry(key).or_default().push(row);
     }
-    let mut communicators: Vec<CommunicatorRow> = communicators
+    let mut communicators: Vec<CommunicatorMemory> = communicators
         .into_iter()
         .map(|((communicator, nranks), mut ranks)| {
             ranks.sort_by_key(|row| (std::cmp::Reverse(row.gpu_bytes), row.rank));
-            CommunicatorRow {
+            CommunicatorMemory {
                 communicator: communicator.cloned(),
                 nranks,
                 ranks,
@@ -308,12 +308,12 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
         })
         .collect();
     communicators.sort_by_key(|row| std::cmp::Reverse(row.largest()));
-    let mut gpus: Vec<GpuRow> = gpus
+    let mut gpus: Vec<GpuMemory> = gpus
         .into_iter()
         .map(|((host, gpu), held)| {
             let (communicators, gpu_bytes) = at_once(&held.inits);
             let total_bytes = held.total_bytes;
-            GpuRow {
+            GpuMemory {
                 host,
                 gpu,
                 communicators,
@@ -368,7 +368,7 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
 }
 
 /// How far NVML confirms the figures.
-fn nvml_note(communicators: &[CommunicatorRow]) -> Option<String> {
+fn nvml_note(communicators: &[CommunicatorMemory]) -> Option<String> {
     let rows = || communicators.iter().flat_map(|row| &row.ranks);
     let known = rows().filter(|rank| rank.nvml_agrees.is_some()).count();
     let agree = rows().filter(|rank| rank.nvml_agrees == Some(true)).count();
@@ -460,11 +460,11 @@ fn gpu<'a>(of: &Of, nodes: &'a [Node]) -> Option<(&'a Node, String, Option<u64>)
     Some((node, uuid.to_owned(), total.and_then(|n| n.parse().ok())))
 }
 
-fn row(of: &Of, all: &[Of], nodes: &[Node]) -> RankRow {
+fn row(of: &Of, all: &[Of], nodes: &[Node]) -> RankMemory {
     let (init, memory) = (of.init, &of.init.memory);
     let total = memory.total();
     let nvml_bytes = nvml(of, nodes);
-    RankRow {
+    RankMemory {
         rank: init.rank,
         host: of
             .process
@@ -589,7 +589,7 @@ fn way(connection: &Connection) -> &str {
     second.map_or(way, |(at, _)| &way[..at])
 }
 
-impl CommunicatorRow {
+impl CommunicatorMemory {
     /// GPU memory of its largest rank, bytes.
     pub fn largest(&self) -> u64 {
         self.ranks.first().map_or(0, |rank| rank.gpu_bytes)
@@ -601,7 +601,7 @@ impl Memory {
     pub fn of(&self, communicator: &str) -> Option<u64> {
         let mut rows = self.communicators.iter();
         let row = rows.find(|row| row.communicator.as_deref() == Some(communicator));
-        row.map(CommunicatorRow::largest)
+        row.map(CommunicatorMemory::largest)
     }
 
     /// Adds what so many communicators like the largest would hold, with so many ranks.
@@ -653,7 +653,7 @@ impl Memory {
     }
 }
 
-fn steps(rank: &RankRow, fits: impl Fn(&str) -> bool) -> u64 {
+fn steps(rank: &RankMemory, fits: impl Fn(&str) -> bool) -> u64 {
     let steps = rank.steps.iter().filter(|step| fits(&step.step));
     steps
         .map(|step| step.gpu_bytes)

@@ -58,14 +58,14 @@ fn draw(what: &'static str, progress: &ReadProgress, over: Receiver<()>) {
 }
 
 /// Counts the bytes that go through.
-pub struct Counted<'a, W> {
+pub struct CountingReader<'a, W> {
     /// Where they go.
     pub to: W,
     /// How many there were.
     pub bytes: &'a AtomicU64,
 }
 
-impl<W: Write> Write for Counted<'_, W> {
+impl<W: Write> Write for CountingReader<'_, W> {
     fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
         let written = self.to.write(buffer)?;
         self.bytes.fetch_add(written as u64, Relaxed);

@@ -163,14 +163,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if args.stacks {
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
     }
-    let nccl_log = nccl_log::Log::prepare(env)?;
+    let nccl_log = nccl_log::NcclLogFiles::prepare(env)?;
     variables.extend(topology::variables(
         &folder.path,
         job.as_ref(),
         launcher,
         env,
     ));
-    variables.extend(nccl_log.iter().flat_map(nccl_log::Log::variables));
+    variables.extend(nccl_log.iter().flat_map(nccl_log::NcclLogFiles::variables));
     if env("NCCL_SET_THREAD_NAME").is_none() {
         // So that the proxy threads are known.
         variables.push(("NCCL_SET_THREAD_NAME".to_owned(), "1".into()));

@@ -212,7 +212,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
     let path = within::log(&folder, &steps.host, steps.pid);
     let blocks = std::fs::read(&path)
         .ok()
-        .and_then(|bytes| blocks::Log::read(&bytes));
+        .and_then(|bytes| blocks::TunerLog::read(&bytes));
     let Some(blocks) = blocks else {
         bail!(
             "there is no log of blocks (`{}`): NCCL has not loaded the tuner\n  hint: NCCL_DEBUG=INFO with \

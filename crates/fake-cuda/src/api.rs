@@ -1,7 +1,7 @@
 //! The driver's functions: contexts, streams, events, captures and graphs.
 
 use crate::driver::{
-    driver, now, stream_of, Event, Kernel, BARE, CONTEXT, LEGACY, MODE, PER_THREAD,
+    driver, now, stream_of, EventState, Kernel, BARE, CONTEXT, LEGACY, MODE, PER_THREAD,
 };
 use crate::graphs::Node;
 use crate::work::{COPY, FILL, KERNEL};
@@ -65,7 +65,7 @@ exported! {
         let mut driver = driver();
         let new = driver.freed.pop().unwrap_or_else(|| driver.handle());
         let context = CONTEXT.get();
-        driver.events.insert(new, Event { context, due: None });
+        driver.events.insert(new, EventState { context, due: None });
         // SAFETY: the caller's.
         unsafe { *event = new };
         driver.healthy()

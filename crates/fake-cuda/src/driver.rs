@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 pub struct Driver {
     /// By stream: the moment it is busy until, host ns.
     pub busy: HashMap<u64, u64>,
-    pub events: HashMap<u64, Event>,
+    pub events: HashMap<u64, EventState>,
     /// The context of a stream; those that are not here are of each thread's own.
     pub contexts: HashMap<u64, u64>,
     pub graphs: Graphs,
@@ -44,7 +44,7 @@ pub struct Driver {
 
 /// An event.
 #[derive(Clone, Copy)]
-pub struct Event {
+pub struct EventState {
     /// The context that it was made in.
     pub context: u64,
     /// When its newest record comes, host ns, and what the GPU's clock says then.
@@ -193,14 +193,14 @@ impl Driver {
         if self.graphs.captures.contains_key(&stream) {
             // A program may, to fork its capture; then the event has no time.
             self.violations += u64::from(!self.forks);
-            self.events.insert(event, Event { context, due: None });
+            self.events.insert(event, EventState { context, due: None });
             return 0;
         }
         let due = self.busy.get(&stream).copied().unwrap_or(0).max(now());
         let due = Some((due, self.gpu(due)));
         self.records += 1;
         *self.records_on.entry(stream).or_default() += 1;
-        self.events.insert(event, Event { context, due });
+        self.events.insert(event, EventState { context, due });
         0
     }
 

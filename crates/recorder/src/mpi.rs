@@ -28,7 +28,7 @@ use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
 use crate::seats::thread;
 use capture::mpi::{FunctionSum, MpiCalls, ThreadInside};
-use capture::rows::Ticks;
+use capture::rows::{AtomicTicks, Ticks};
 use std::ffi::{c_void, CStr};
 use std::marker::PhantomData;
 use std::sync::atomic::{
@@ -51,8 +51,8 @@ const RING: usize = 4096;
 /// Calls of one thread, as they are stored.
 #[repr(C)]
 struct Cell {
-    from: AtomicU64,
-    to: AtomicU64,
+    from: AtomicTicks,
+    to: AtomicTicks,
     inside: AtomicU64,
     calls: AtomicU32,
     function: AtomicU32,
@@ -68,7 +68,7 @@ struct Seat {
     /// Where the frame of the outermost call is on the stack; 0 outside.
     frame: AtomicU64,
     /// Since when it is inside, and of which function.
-    since: AtomicU64,
+    since: AtomicTicks,
     function: AtomicU32,
     /// The thread's number, as of its newest call.
     thread: AtomicU32,
@@ -87,7 +87,7 @@ struct Seat {
 #[repr(C, align(64))]
 struct MpiSeats {
     /// Since when calls are seen.
-    since: AtomicU64,
+    since: AtomicTicks,
     /// [`TOGETHER`] in ticks; 0 until the clock's rate is known.
     together: AtomicU64,
     /// Calls of threads without a seat.
@@ -130,8 +130,8 @@ pub fn look(recorder: &Recorder) {
             return;
         }
         if let Some(table) = recorder.mpi.table() {
-            let now = recorder.clock.ticks().0;
-            let _ = table.since.compare_exchange(0, now, Relaxed, Relaxed);
+            let now = recorder.clock.ticks();
+            let _ = table.since.compare_exchange(Ticks(0), now, Relaxed);
         }
         let find = |name: &CStr| {
             // SAFETY: the library is loaded, and the name is a C string.
@@ -209,7 +209,7 @@ fn enter(function: usize) -> Inside {
         }
         seat.function.store(function as u32, Relaxed);
         seat.thread.store(recorder.thread(), Relaxed);
-        seat.since.store(recorder.clock.ticks().0, Relaxed);
+        seat.since.store(recorder.clock.ticks(), Relaxed);
         // Meets the Acquire in `open`.
         seat.frame.store(here, Release);
         inside.seat = Some(seat);
@@ -228,7 +228,7 @@ impl Drop for Inside {
         };
         guard((), || {
             let together = table.together.load(Relaxed);
-            seat.leave(recorder.clock.ticks().0, together);
+            seat.leave(recorder.clock.ticks(), together);
         });
         // Meets the Acquire in `settled`. Also if recording was switched off meanwhile.
         seat.frame.store(0, Release);
@@ -266,9 +266,9 @@ fn add(to: &AtomicU64, more: u64) {
 impl Seat {
     /// The outermost call is over. It belongs to the record before it if it ended soon after that began.
     #[inline]
-    fn leave(&self, now: u64, together: u64) {
+    fn leave(&self, now: Ticks, together: u64) {
         let since = self.since.load(Relaxed);
-        let took = now.saturating_sub(since);
+        let took = now.since(since);
         let function = self.function.load(Relaxed);
         if let Some([calls, ticks]) = self.sums.get(function as usize) {
             add(calls, 1);
@@ -278,7 +278,7 @@ impl Seat {
         let thread = self.thread.load(Relaxed);
         if begun != 0 {
             let last = &self.ring[(begun - 1) as usize % RING];
-            let is_soon = now.wrapping_sub(last.from.load(Relaxed)) <= together;
+            let is_soon = now.0.wrapping_sub(last.from.load(Relaxed).0) <= together;
             if is_soon && last.thread.load(Relaxed) == thread {
                 last.to.store(now, Relaxed);
                 add(&last.inside, took);
@@ -304,9 +304,9 @@ impl Seat {
 
     /// Whether the last record can get no more calls: it began too long before `now`, and the thread is not
     /// inside. A call that ends later began after this, and is too late for that record.
-    fn settled(&self, begun: u64, now: u64, together: u64) -> bool {
+    fn settled(&self, begun: u64, now: Ticks, together: u64) -> bool {
         let last = &self.ring[(begun - 1) as usize % RING];
-        let age = now.saturating_sub(last.from.load(Relaxed));
+        let age = now.since(last.from.load(Relaxed));
         fence(Acquire);
         // Meets the Release of a call that has ended.
         age > together && self.frame.load(Acquire) == 0
@@ -316,8 +316,8 @@ impl Seat {
         let cell = &self.ring[number as usize % RING];
         MpiCalls {
             thread: cell.thread.load(Relaxed),
-            from: Ticks(cell.from.load(Relaxed)),
-            to: Ticks(cell.to.load(Relaxed)),
+            from: cell.from.load(Relaxed),
+            to: cell.to.load(Relaxed),
             inside: cell.inside.load(Relaxed),
             calls: cell.calls.load(Relaxed),
             function: cell.function.load(Relaxed),
@@ -339,7 +339,7 @@ impl Mpi {
     /// Since when calls are seen; `None` if no MPI has been found.
     pub fn since(&self) -> Option<Ticks> {
         let since = self.table()?.since.load(Relaxed);
-        (since != 0).then_some(Ticks(since))
+        (since != Ticks(0)).then_some(since)
     }
 
     /// Takes all records out that get no more calls. At the `end`, the others too.
@@ -351,7 +351,7 @@ impl Mpi {
             let begun = seat.begun.load(Acquire);
             let mut next = seat.taken.load(Relaxed);
             while next < begun {
-                if next + 1 == begun && !end && !seat.settled(begun, now.0, together) {
+                if next + 1 == begun && !end && !seat.settled(begun, now, together) {
                     break;
                 }
                 each(seat.read(next));
@@ -394,11 +394,11 @@ impl Mpi {
             let frame = seat.frame.load(Acquire);
             let open = ThreadInside {
                 thread: seat.thread.load(Relaxed),
-                since: Ticks(seat.since.load(Relaxed)),
+                since: seat.since.load(Relaxed),
                 name: NAMES.get(seat.function.load(Relaxed) as usize)?.to_string(),
             };
             fence(Acquire);
-            let is_same = seat.since.load(Relaxed) == open.since.0;
+            let is_same = seat.since.load(Relaxed) == open.since;
             (frame != 0 && is_same && seat.frame.load(Relaxed) == frame).then_some(open)
         };
         table.seats.iter().filter_map(inside).collect()

@@ -357,9 +357,10 @@ impl Windows {
         if progress.last || self.warm_up_at.is_none_or(|at| now < at) {
             return false;
         }
-        let mut passed = asked::passed();
-        passed.waited += progress.in_launches;
-        passed.waited = (passed.waited as f64 / ticks_per_ns(header, clock)) as u64;
+        let per_ns = ticks_per_ns(header, clock);
+        let time = |ticks: u64| Duration::from_nanos((ticks as f64 / per_ns) as u64);
+        let mut passed = asked::passed(time);
+        passed.waited += time(progress.in_launches);
         let (why, share) = match self.price.ask(now, passed, progress.calls, progress.ahead) {
             Decision::Yes => (0, 0),
             Decision::TooDear(share) => (off::TOO_DEAR, share),

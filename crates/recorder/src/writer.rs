@@ -19,7 +19,7 @@ use crate::rotation::Rotation;
 use crate::seats::Keeper;
 use crate::settings::When;
 use crate::windows::price::InLaunches;
-use crate::windows::steps::Steps;
+use crate::windows::steps::StepWatch;
 use crate::windows::{off, Windows};
 use crate::{clock, cpus};
 use capture::left::{self, Here, Mounts};
@@ -96,7 +96,7 @@ struct Writer {
     started: (Instant, Ticks),
     gpu: GpuThread,
     graphs: graphs::GraphState,
-    steps: Steps,
+    steps: StepWatch,
     /// The group of the call that was noted last.
     group_before: u64,
     in_launches: InLaunches,
@@ -202,7 +202,7 @@ impl Writer {
             started: (Instant::now(), recorder.clock.ticks()),
             gpu: GpuThread::new(recorder, Windows::new(settings.windows, settings.budget)),
             graphs: graphs::GraphState::default(),
-            steps: Steps::default(),
+            steps: StepWatch::default(),
             group_before: 0,
             in_launches: InLaunches::default(),
             traffic: windows::Traffic::default(),

@@ -84,7 +84,7 @@ pub struct Bar {
 
 /// A parent and its child, as indexes of bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct ParentLink {
     /// What begins first, as most parents do.
     pub from: usize,
     /// What begins later.
@@ -619,7 +619,7 @@ impl<'a> Events<'a> {
     }
 
     /// Every parent with each of its children, by begin.
-    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+    pub fn links(&self) -> impl Iterator<Item = ParentLink> + '_ {
         let children = self.bars.iter().enumerate();
         children.filter_map(|(child, bar)| {
             let parent = bar.parent?;
@@ -630,7 +630,7 @@ impl<'a> Events<'a> {
             } else {
                 (child, parent)
             };
-            Some(Link { from, to })
+            Some(ParentLink { from, to })
         })
     }
 

@@ -13,7 +13,7 @@ use capture::callback::{Callback, EntryPoint};
 use nccl_abi::{event, state};
 use serde_json::{json, Map, Value};
 use std::io::Write;
-use tables::events::{self, Link, OfProcess};
+use tables::events::{self, Belongs, OfProcess};
 use tables::{Capture, Process};
 
 /// Writes one line for each callback and returns how many there were.
@@ -52,7 +52,7 @@ fn object(
     of: &OfProcess,
     pid_of: &dyn Fn(usize) -> Option<u32>,
     callback: &Callback<'_>,
-    link: Link,
+    link: Belongs,
     texts: &Texts,
 ) -> Map<String, Value> {
     let mut line = Map::new();

@@ -398,7 +398,7 @@ pub const FAR_CPUS: &str = "far_cpus";
 /// Network cards that NCCL uses beside a GPU although they are on another socket and a nearer one is there.
 ///
 /// NCCL's channels begin or end at a card, and the GPU next to it there sends and receives through it.
-pub fn far_cards(topology: &Topology, graphs: &[Graph]) -> Vec<Remark> {
+pub fn far_cards(topology: &Topology, graphs: &[GraphChoice]) -> Vec<Remark> {
     let mut pairs = BTreeSet::new();
     for channel in graphs.iter().flat_map(|graph| &graph.channels) {
         for pair in channel.windows(2) {
@@ -434,7 +434,7 @@ pub fn far_cards(topology: &Topology, graphs: &[Graph]) -> Vec<Remark> {
 
 /// What NCCL made of the topology: rings, trees and others, from its file of `NCCL_GRAPH_DUMP_FILE`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Graph {
+pub struct GraphChoice {
     /// `ring`, `tree`, `collnet` or `nvls`; NCCL's number for another.
     pub name: String,
     /// GB/s that NCCL expects of a channel within the host.
@@ -446,7 +446,7 @@ pub struct Graph {
 }
 
 /// The graphs of such a file; nothing for another.
-pub fn graphs(text: &str) -> Vec<Graph> {
+pub fn graphs(text: &str) -> Vec<GraphChoice> {
     let Some(root) = xml::parse(text).filter(|root| root.name == "graphs") else {
         return Vec::new();
     };
@@ -464,7 +464,7 @@ pub fn graphs(text: &str) -> Vec<Graph> {
         let n = number(element.attribute("dev")?)? & 0xffff_ffff;
         Some(format!("{kind}{n}"))
     };
-    let graph = |element: &Element| Graph {
+    let graph = |element: &Element| GraphChoice {
         name: match element.attribute("id") {
             Some("0") => "ring".to_owned(),
             Some("1") => "tree".to_owned(),

@@ -116,7 +116,7 @@ pub struct Index {
 
 /// What a callback belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct Belongs {
     /// Number of its event.
     pub event: Option<u64>,
     /// Of a start: the number of the parent in this process.
@@ -173,7 +173,7 @@ impl Follower {
     }
 
     /// What the next callback belongs to.
-    pub fn next(&mut self, callback: &Callback<'_>) -> Link {
+    pub fn next(&mut self, callback: &Callback<'_>) -> Belongs {
         match callback.what {
             EntryPoint::Start => {
                 let is_foreign = origin_pid(callback).is_some_and(|pid| pid != self.pid);
@@ -181,17 +181,17 @@ impl Follower {
                 let parent = if is_foreign { None } else { known() };
                 self.count += 1;
                 self.by_handle.insert(callback.result, self.count);
-                Link {
+                Belongs {
                     event: Some(self.count),
                     parent,
                     is_foreign,
                 }
             }
-            EntryPoint::Stop | EntryPoint::State => Link {
+            EntryPoint::Stop | EntryPoint::State => Belongs {
                 event: self.by_handle.get(&callback.subject).copied(),
-                ..Link::default()
+                ..Belongs::default()
             },
-            _ => Link::default(),
+            _ => Belongs::default(),
         }
     }
 }
@@ -217,7 +217,7 @@ impl Capture {
     pub fn follow<E>(
         &self,
         process: usize,
-        mut each: impl FnMut(Callback<'_>, Link) -> Result<(), E>,
+        mut each: impl FnMut(Callback<'_>, Belongs) -> Result<(), E>,
     ) -> Result<(), E> {
         let of = &self.processes[process];
         let mut follower = Follower::new(of);

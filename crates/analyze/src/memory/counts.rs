@@ -1,6 +1,6 @@
 //! What NCCL itself counts of each communicator's memory, beside what its output says.
 
-use super::Counted;
+use super::NcclCount;
 use setup::log::Init;
 use setup::memory::Sizes;
 use tables::Process;
@@ -14,7 +14,7 @@ pub(super) struct Count {
     pub(super) rank: u32,
     pub(super) nranks: u32,
     pub(super) device: Option<u32>,
-    pub(super) counted: Counted,
+    pub(super) counted: NcclCount,
 }
 
 /// Whether a communicator shares buffers with its parent or its children, by NCCL's output.
@@ -46,7 +46,7 @@ pub(super) fn counts(process: &Process) -> Vec<Count> {
                 rank: asked.rank,
                 nranks: asked.nranks,
                 device: asked.device,
-                counted: Counted {
+                counted: NcclCount {
                     first_gpu_bytes: asked.held(),
                     most_gpu_bytes: asked.held(),
                     last_gpu_bytes: asked.held(),
@@ -60,7 +60,7 @@ pub(super) fn counts(process: &Process) -> Vec<Count> {
 }
 
 /// Communicators that NCCL counted, of which its output says nothing: an init without steps for each.
-pub(super) fn counted_only(process: &Process) -> Vec<(Init, Counted)> {
+pub(super) fn counted_only(process: &Process) -> Vec<(Init, NcclCount)> {
     let said = |count: &Count| {
         let mut inits = process.setup.inits.iter();
         inits.any(|init| is_of(init, count))

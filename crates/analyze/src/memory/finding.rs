@@ -1,6 +1,6 @@
 //! Whether NCCL takes much of a GPU's memory.
 
-use super::{GpuRow, Memory};
+use super::{GpuMemory, Memory};
 use crate::findings::Finding;
 use crate::spelling::{percent, size};
 
@@ -9,7 +9,7 @@ const WORTH: f64 = 0.05;
 
 /// That NCCL takes much of a GPU: of the GPU on which it takes most.
 pub fn finding(memory: &Memory) -> Option<Finding> {
-    let share = |gpu: &GpuRow| gpu.share.unwrap_or(0.0);
+    let share = |gpu: &GpuMemory| gpu.share.unwrap_or(0.0);
     let most = memory
         .gpus
         .iter()

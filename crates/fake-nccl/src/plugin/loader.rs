@@ -50,7 +50,7 @@ pub struct Loader {
 
 /// One communicator's link to the plugin.
 #[derive(Clone)]
-pub struct Profiler {
+pub struct PluginContext {
     /// The plugin's struct.
     pub table: Table,
     /// What `init` gave.
@@ -58,7 +58,7 @@ pub struct Profiler {
     mask: &'static AtomicI32,
 }
 
-impl Profiler {
+impl PluginContext {
     /// The events wanted at this moment.
     #[inline]
     pub fn mask(&self) -> u64 {
@@ -130,7 +130,7 @@ impl Loader {
     }
 
     /// A communicator begins: loads the plugin if it isn't, and calls its `init` outside the lock.
-    pub fn init(&self, of: &Identity) -> Option<Profiler> {
+    pub fn init(&self, of: &Identity) -> Option<PluginContext> {
         let table = {
             let mut state = lock(&self.state);
             if let State::Ready = *state {
@@ -183,7 +183,7 @@ impl Loader {
             };
             self.mask.fetch_and(known as i32, Relaxed);
         }
-        Some(Profiler {
+        Some(PluginContext {
             table,
             context: if result == 0 { context } else { Handle::NULL },
             mask: self.mask,
@@ -192,7 +192,7 @@ impl Loader {
 
     /// ncclCommDestroy or ncclCommAbort reached the end: `finalize`, and the last communicator unloads the
     /// library.
-    pub fn finalize(&self, profiler: Profiler) {
+    pub fn finalize(&self, profiler: PluginContext) {
         if self.choice.version.0 < 22800 || profiler.context != Handle::NULL {
             profiler.table.finalize(profiler.context);
         }

@@ -3,7 +3,7 @@
 use crate::announced::{Announced, Operation, Times};
 use crate::event::offsets::{captured, count_of, pointers, word};
 use crate::event::{Descr, Handle, StateArgs, DESCR_BYTES};
-use crate::plugin::{Identity, Loader, Profiler};
+use crate::plugin::{Identity, Loader, PluginContext};
 use capture::callback::{self, EntryPoint};
 use core::mem::offset_of;
 use nccl_abi::{event, names, v1, v3, v5};
@@ -24,7 +24,7 @@ struct Known {
 
 /// What is known of a recorded context.
 struct Comm {
-    profiler: Profiler,
+    profiler: PluginContext,
     hash: u64,
     ranks: usize,
 }
@@ -39,7 +39,7 @@ pub(super) struct Replayer {
     comms: HashMap<u64, Comm>,
     pub(super) announced: Announced,
     /// The functions that are called. All communicators of a process share them.
-    pub(super) any: Option<Profiler>,
+    pub(super) any: Option<PluginContext>,
 }
 
 impl Replayer {

@@ -9,7 +9,7 @@
 //! exception that a program's error handler throws through MPI goes on through ours.
 
 use super::enter;
-use crate::interpose::{self, Function};
+use crate::interpose::{self, Replacement};
 use std::ffi::{c_int, c_void, CStr};
 use std::mem::transmute;
 
@@ -74,8 +74,8 @@ macro_rules! functions {
         static PMPI: [interpose::Real; COUNT] = [const { interpose::Real::unknown() }; COUNT];
 
         /// As programs call them.
-        pub static FUNCTIONS: [Function; COUNT] = [$(
-            Function {
+        pub static FUNCTIONS: [Replacement; COUNT] = [$(
+            Replacement {
                 name: c_string(concat!("MPI_", stringify!($name), "\0")),
                 ours: $takes::<{ Id::$name as usize }, false> as *const c_void,
                 for_nccl: $takes::<{ Id::$name as usize }, false> as *const c_void,
@@ -83,8 +83,8 @@ macro_rules! functions {
             },
         )*];
         /// As libraries for Fortran, and tools before MPI, call them.
-        pub static PROFILED: [Function; COUNT] = [$(
-            Function {
+        pub static PROFILED: [Replacement; COUNT] = [$(
+            Replacement {
                 name: c_string(concat!("PMPI_", stringify!($name), "\0")),
                 ours: $takes::<{ Id::$name as usize }, true> as *const c_void,
                 for_nccl: $takes::<{ Id::$name as usize }, true> as *const c_void,

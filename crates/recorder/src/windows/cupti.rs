@@ -195,9 +195,9 @@ pub struct CuptiTime(pub u64);
 pub struct Activity {
     /// [`KERNEL`], [`COPY`] or [`FILL`].
     pub kind: u32,
-    /// ns of CLOCK_REALTIME; 0 if it was not over.
-    pub start: u64,
-    pub end: u64,
+    /// From when to when; an end of 0 if it was not over.
+    pub start: CuptiTime,
+    pub end: CuptiTime,
     pub device: u32,
     pub stream: u32,
     pub correlation: u32,
@@ -245,8 +245,8 @@ pub unsafe fn activity(record: *const u8) -> Option<Activity> {
                 let grid = [0, 4, 8].map(|i| u64::from(u32_at(at::KERNEL_GRID + i)));
                 Some(Activity {
                     kind,
-                    start: u64_at(at::KERNEL_START),
-                    end: u64_at(at::KERNEL_START + 8),
+                    start: CuptiTime(u64_at(at::KERNEL_START)),
+                    end: CuptiTime(u64_at(at::KERNEL_START + 8)),
                     device: u32_at(at::KERNEL_DEVICE),
                     stream: u32_at(at::KERNEL_STREAM),
                     correlation: u32_at(at::KERNEL_CORRELATION),
@@ -258,8 +258,8 @@ pub unsafe fn activity(record: *const u8) -> Option<Activity> {
             }
             COPY | FILL => Some(Activity {
                 kind,
-                start: u64_at(at::START),
-                end: u64_at(at::START + 8),
+                start: CuptiTime(u64_at(at::START)),
+                end: CuptiTime(u64_at(at::START + 8)),
                 device: u32_at(at::DEVICE),
                 stream: u32_at(at::STREAM),
                 correlation: u32_at(at::CORRELATION),
@@ -454,7 +454,7 @@ mod tests {
         let found = unsafe { activity(record.as_ptr()) }.expect("a kernel");
         assert_eq!(
             (found.start, found.end, found.device, found.stream),
-            (1000, 3000, 1, 7)
+            (CuptiTime(1000), CuptiTime(3000), 1, 7)
         );
         assert_eq!(
             (found.correlation, found.graph, found.node),

@@ -100,9 +100,8 @@ impl Price {
         self.searched
     }
 
-    /// To be asked now and then. `passed` is what the host has done until `now`, with its time in ns, and
-    /// `calls` the number of NCCL calls and launches of graphs. `ahead`: the host is known to be ahead of its
-    /// GPU.
+    /// To be asked now and then. `passed` is what the host has done until `now`, and `calls` the number of
+    /// NCCL calls and launches of graphs. `ahead`: the host is known to be ahead of its GPU.
     pub fn ask(&mut self, now: Instant, passed: HostActivity, calls: u64, ahead: bool) -> Decision {
         let Some(budget) = self.budget.filter(|_| !ahead) else {
             return Decision::Yes;
@@ -116,7 +115,8 @@ impl Price {
         let of_time = |ns: u64| ns as f64 / long.as_nanos() as f64;
         let launches = (passed.launches - before.launches) * LAUNCH_NS;
         let cost = of_time(launches + (passed.graphs - before.graphs) * GRAPH_NS);
-        let waits = of_time(passed.waited - before.waited) >= WAITS;
+        let waited = passed.waited.saturating_sub(before.waited);
+        let waits = waited.as_secs_f64() >= WAITS * long.as_secs_f64();
         if cost > budget && !waits {
             self.cheap = 0;
             return Decision::TooDear((cost * 1e4) as u32);
@@ -145,7 +145,7 @@ mod tests {
             let passed = HostActivity {
                 launches: until(second.launches),
                 graphs: until(second.graphs),
-                waited: until(second.waited),
+                waited: second.waited * ms as u32 / 1000,
             };
             let now = start + Duration::from_millis(ms);
             price.ask(now, passed, until(calls), false)
@@ -189,7 +189,7 @@ mod tests {
             Decision::Yes
         );
         let waits = HostActivity {
-            waited: 300_000_000,
+            waited: Duration::from_millis(300),
             ..launching(30_000)
         };
         let found = answers(&mut Price::new(Some(0.01)), waits, 800, 1200);
