@@ -163,13 +163,13 @@ struct Item {
 /// What makes two calls the same: communicator, function, datatype, elements.
 type Same = (u32, Name, Name, u64);
 /// The same without elements.
-type Kind = (u32, Name, Name);
+type CallKind = (u32, Name, Name);
 
 /// What is gathered of one process.
 #[derive(Default)]
 pub struct Gatherer {
     symbols: HashMap<Same, u32>,
-    kinds: HashMap<Kind, u32>,
+    kinds: HashMap<CallKind, u32>,
     /// By place of the walk: what came there last, its symbol and its kind.
     latest: Vec<Option<(Same, u32, u32)>>,
     items: Vec<Item>,
