@@ -9,6 +9,9 @@
 //! `FAKE_NVML_FAILS=init`, the library says that no driver is loaded. With `FAKE_NVML_FAILS=energy`, GPUs
 //! have no energy counter, as before Volta.
 //!
+//! The GPU with the number `FAKE_NVML_LOST`, or each for `all`, falls off its bus half a second after the
+//! library was loaded. Then NVML has no more answer about it.
+//!
 //! GPUs have 18 NVLinks to a switch each. The GPU with the number `FAKE_NVML_NO_NVLINK` has none, and reaches
 //! the others through the link between sockets.
 
@@ -20,6 +23,7 @@ const SUCCESS: c_int = 0;
 const INVALID_ARGUMENT: c_int = 2;
 const NOT_SUPPORTED: c_int = 3;
 const DRIVER_NOT_LOADED: c_int = 9;
+const GPU_IS_LOST: c_int = 15;
 
 /// What NVML fills in for a field.
 #[repr(C)]
@@ -64,6 +68,13 @@ fn fails(what: &str) -> bool {
 fn begin() -> Instant {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     *BEGIN.get_or_init(Instant::now)
+}
+
+/// Whether the GPU with this number has fallen off its bus.
+fn is_lost(index: u64) -> bool {
+    let which = std::env::var("FAKE_NVML_LOST").unwrap_or_default();
+    let is_it = which == "all" || which.parse() == Ok(index);
+    is_it && begin().elapsed().as_millis() >= 500
 }
 
 /// Handles are indexes, one up: null is none.
@@ -257,6 +268,9 @@ unsafe extern "C" fn nvmlDeviceGetIndex(device: *mut c_void, to: *mut c_uint) ->
 /// As NVML says.
 #[no_mangle]
 unsafe extern "C" fn nvmlDeviceGetPowerUsage(device: *mut c_void, to: *mut c_uint) -> c_int {
+    if is_lost(index(device)) {
+        return GPU_IS_LOST;
+    }
     // SAFETY: as NVML says.
     unsafe { give(to, milliwatts(device) as c_uint) }
 }
@@ -270,6 +284,9 @@ unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
 ) -> c_int {
     if fails("energy") {
         return NOT_SUPPORTED;
+    }
+    if is_lost(index(device)) {
+        return GPU_IS_LOST;
     }
     let used = milliwatts(device) as f64 * begin().elapsed().as_secs_f64();
     // SAFETY: as NVML says.
