@@ -3,6 +3,7 @@
 use crate::jobs::JobRow;
 use crate::memory::Memory;
 use crate::moments::Zone;
+use crate::notes::is_attached;
 use crate::ranks::Ranks;
 use crate::spelling::ranges;
 use serde::Serialize;
@@ -16,9 +17,10 @@ pub struct Job {
     pub capture: String,
     /// Its id, where `ncclscope run` made it.
     pub id: Option<String>,
-    /// The command that was run.
+    /// The command that was run. Of a job that `ncclscope attach` recorded, that of its first process.
     pub command: Option<String>,
-    /// Start, RFC 3339, in the recording's time zone.
+    /// Start, RFC 3339, in the recording's time zone. With `ncclscope attach`, start and end are those of the
+    /// recording.
     pub started: Option<String>,
     /// End, RFC 3339.
     pub ended: Option<String>,
@@ -26,7 +28,7 @@ pub struct Job {
     pub zone: Option<String>,
     /// From start to end of the command; without these, the longest of any rank.
     pub wall_us: Option<f64>,
-    /// What the command returned.
+    /// What the command returned; null with `ncclscope attach`, which does not see it.
     pub exit_status: Option<i64>,
     /// Hosts by name.
     pub hosts: Vec<String>,
@@ -137,6 +139,10 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
             .collect::<Vec<_>>()
             .join(" ")
     });
+    // What `ncclscope attach` wrote into capture.json is its own command, and its own end.
+    let attached = !capture.processes.is_empty() && capture.processes.iter().all(is_attached);
+    let command = command.filter(|_| !attached);
+    let status = capture.job.get("exit_status").and_then(|v| v.as_i64());
     let sizes = capture
         .processes
         .iter()
@@ -150,7 +156,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         zone: zone.name.clone(),
         wall_us: wall_us(text("started"), text("ended"))
             .or_else(|| ranks.wall_us.map(|wall| wall.max)),
-        exit_status: capture.job.get("exit_status").and_then(|v| v.as_i64()),
+        exit_status: status.filter(|_| !attached),
         hosts: all(capture, |p| (!p.host.is_empty()).then(|| p.host.clone())),
         jobs: crate::jobs::rows(capture, jobs),
         nprocesses: capture.processes.len(),

@@ -232,7 +232,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         tell!("ncclscope: {}", nothing(status, &args.command));
         return Ok(ExitCode::from(status));
     }
-    if let Err(error) = folder.end(status) {
+    if let Err(error) = folder.end(Some(status)) {
         tally
             .failed
             .push(format!("`{}/capture.json`: {error}", folder.path.display()));
