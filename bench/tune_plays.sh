@@ -2,7 +2,7 @@
 # Plays tuning experiments whose truth is known, without a GPU: how often is the ranking right, and how often
 # does an experiment without a difference name a winner?
 #
-#     bench/tune_plays.sh [PLAYS] [FOLDER_OF_THE_BUILT_PROGRAMS]
+#     bench/tune_plays.sh [PLAYS] [FOLDER_OF_THE_BUILT_PROGRAMS] [NUMBER_OF_THE_FIRST_PLAY]
 #
 # Each play is a whole `ncclscope tune` over fake-nccl, between runs and within one run, with noise of its
 # own. The plays are in virtual time, so what else this machine does moves nothing: a number gives the same
@@ -10,6 +10,7 @@
 set -u
 cd "$(dirname "$0")/.."
 plays=${1:-100}
+first=${3:-1}
 export PATH="$PWD/${2:-target/debug}:$PATH"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -37,7 +38,7 @@ chmod +x play
 
 declare -A right named
 failed=0
-for play in $(seq "$plays"); do
+for play in $(seq "$first" $((first + plays - 1))); do
     for way in runs blocks; do
         options=(--rounds 4)
         [ $way = blocks ] && options=(--within --block 20)

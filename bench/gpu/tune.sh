@@ -34,7 +34,7 @@ for row in report["operations"]:
         print(*[row[name] for name in names])
 '
 if [ "${RUNS:-0}" = 1 ]; then
-    "$scope" tune --rounds 3 --timeout 60 -o "$out/between" --try NCCL_PROTO=LL128,Simple -- \
+    "$scope" tune --rounds 4 --timeout 60 -o "$out/between" --try NCCL_PROTO=LL128,Simple -- \
         "$scope" bench all_reduce -b 25M -n 2000
     echo "exit status $?"
 fi

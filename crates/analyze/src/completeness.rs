@@ -106,6 +106,13 @@ pub struct RankCompleteness {
 }
 
 impl RankCompleteness {
+    /// Whether something of it is missing, or happened to its recorder.
+    pub fn lacks(&self) -> bool {
+        let calls = !self.lost.is_empty() || self.missing_at_least > 0;
+        let files = !matches!(self.live, "adopted" | "here" | "snapshot");
+        calls || files || self.recorded != self.announced || self.recorder.is_some()
+    }
+
     /// What other ranks prove that it lacks, for people; `None` if that is nothing.
     pub fn missing(&self) -> Option<String> {
         let who = match self.rank {

@@ -1,18 +1,15 @@
 //! Which ranks died while others went on: when, and after which call.
 //!
-//! A [`Gatherer`] counts the collectives of each process on each communicator. [`Gatherer::finish`] compares
-//! a process that did not end its recording with the others of its communicators. It is a [`Death`] if its
-//! recorder stopped before theirs, and if others made later calls there, which now can't complete.
+//! [`Gatherer::deaths`] compares a process that did not end its recording with the others of its
+//! communicators. It is a [`Death`] if its recorder stopped before theirs, and if others made later calls
+//! there, which now can't complete.
 //!
 //! Rule: a process that may still live is no death. After a long wait, the order in which processes were
 //! ended proves nothing. So the others must have made a call shortly before the end of the first, or later.
 
-use crate::executions::{Execution, Walk};
-use crate::matching::is_collective;
 use crate::moments::Zone;
-use crate::spelling::ranges;
-use crate::spelling::size;
-use capture::live::flag;
+use crate::progress::{Gatherer, Progress};
+use crate::spelling::{ranges, size};
 use serde::Serialize;
 use tables::{Capture, Life, LiveSource, Process};
 
@@ -89,103 +86,9 @@ impl Death {
     }
 }
 
-/// The collectives of a process on a communicator.
-#[derive(Clone, Debug, Default)]
-struct Progress {
-    communicator: Option<u32>,
-    calls: u64,
-    /// The last of them, by function and bytes.
-    last: Option<(String, Option<u64>)>,
-    /// The newest time at which one was entered, ns since 1970.
-    newest_ns: i64,
-}
-
-/// What is gathered.
-#[derive(Default)]
-pub struct Gatherer {
-    /// By process.
-    progress: Vec<Vec<Progress>>,
-    /// When the newest call of any was entered, ns since 1970; 0 if that is not known.
-    newest_ns: i64,
-}
-
-/// What is gathered of one process.
-pub struct ProcessProgress {
-    /// By place of the walk: whether its calls count.
-    counted: Vec<bool>,
-    /// By local.
-    progress: Vec<Progress>,
-    /// By local: the place of the last call.
-    last: Vec<Option<usize>>,
-    /// No call is missing so far.
-    whole: bool,
-    /// When the newest call of any kind was entered.
-    newest_ns: i64,
-}
-
-impl ProcessProgress {
-    /// Prepares for a process, or for the next part of one.
-    pub fn new(capture: &Capture, walk: &Walk) -> ProcessProgress {
-        let counted = walk.places().iter().map(|place| {
-            let function = capture.names.get(place.function);
-            let replayed = place.shape.is(flag::REPLAY) || place.shape.is(flag::CAPTURED);
-            !replayed && function.is_some_and(is_collective)
-        });
-        let mut progress = vec![Progress::default(); walk.locals()];
-        for place in walk.places() {
-            progress[place.local as usize].communicator = place.shape.communicator;
-        }
-        ProcessProgress {
-            counted: counted.collect(),
-            last: vec![None; progress.len()],
-            progress,
-            whole: true,
-            newest_ns: 0,
-        }
-    }
-
-    /// Counts a call.
-    pub fn add(&mut self, local: u32, execution: &Execution) {
-        self.whole &= execution.whole;
-        self.newest_ns = self.newest_ns.max(execution.call.api_ns);
-        if self.counted[execution.place] {
-            let progress = &mut self.progress[local as usize];
-            progress.calls += 1;
-            progress.newest_ns = progress.newest_ns.max(execution.call.api_ns);
-            self.last[local as usize] = Some(execution.place);
-        }
-    }
-}
-
 impl Gatherer {
-    /// Adds a process that was walked; nothing of it is kept if calls are missing.
-    pub fn add(&mut self, capture: &Capture, walk: &Walk, plan: ProcessProgress) {
-        let mut progress = plan.progress;
-        for (progress, place) in progress.iter_mut().zip(plan.last) {
-            progress.last = place.and_then(|place| {
-                let place = &walk.places()[place];
-                let function = capture.names.get(place.function)?.to_owned();
-                Some((function, capture.bytes_as(place.shape, place.function)))
-            });
-        }
-        let progress = if plan.whole { progress } else { Vec::new() };
-        self.progress.push(progress);
-        self.newest_ns = self.newest_ns.max(plan.newest_ns);
-    }
-
-    /// Takes in what was gathered of later processes.
-    pub fn merge(&mut self, later: Gatherer) {
-        self.progress.extend(later.progress);
-        self.newest_ns = self.newest_ns.max(later.newest_ns);
-    }
-
-    /// When the newest call was entered, ns since 1970.
-    pub fn newest_ns(&self) -> Option<i64> {
-        (self.newest_ns != 0).then_some(self.newest_ns)
-    }
-
     /// Those that died, the first first.
-    pub fn finish(self, capture: &Capture) -> Vec<Death> {
+    pub fn deaths(&self, capture: &Capture) -> Vec<Death> {
         let over = capture
             .job
             .get("ended")

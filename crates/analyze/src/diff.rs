@@ -36,6 +36,8 @@ pub const SCHEMA: &str = "ncclscope.diff/1";
 /// What ratio and percent mean.
 pub const DEFINITION: &str =
     "ratio = B / A of the mean time per call; percent = (ratio − 1) × 100; negative is faster";
+/// What is said of a capture beside itself, or beside its copy.
+const SAME_RECORDING: &str = "A and B are the same recording";
 /// NCCL's stamps count in steps of this, ns.
 const STAMP_STEP: f64 = 32.0;
 
@@ -51,6 +53,8 @@ pub struct Run {
     kinds: BTreeMap<KindKey, Gathered>,
     recommendations: Vec<Recommendation>,
     replays_hidden: bool,
+    /// The names that its recorders gave its files, which no other recording has.
+    recorded_as: BTreeSet<String>,
     /// Whether GPU times were turned off that this NCCL and these processes can have.
     host_asked: bool,
 }
@@ -273,10 +277,29 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
     let new_findings = runs::only(&b.row.findings, &a.row.findings);
     let gone_findings = runs::only(&a.row.findings, &b.row.findings);
     let (of_a, of_b) = (&a.row.figures, &b.row.figures);
-    let summary = runs::changed(of_a, of_b, &new_findings, &gone_findings, &environment);
+    let common = rows.iter().any(|row| row.a.is_some() && row.b.is_some());
+    let compared = runs::Compared {
+        runs: [a, b],
+        new: &new_findings,
+        gone: &gone_findings,
+        environment: &environment,
+        common,
+    };
+    let summary = runs::changed(&compared);
     let criteria: Vec<Judgement> = criteria
         .iter()
-        .map(|criterion| judge(*criterion, a, b, &rows, &totals, &environment))
+        .map(|criterion| {
+            let judgement = judge(*criterion, a, b, &rows, &totals, &environment);
+            // That a copy does not differ is no answer.
+            match judgement.status == Status::Passed && a.is_same_recording(b) {
+                true => Judgement {
+                    status: Status::Undecided,
+                    reasons: vec![SAME_RECORDING.to_owned()],
+                    ..judgement
+                },
+                false => judgement,
+            }
+        })
         .collect();
     let status = criteria.iter().map(|c| c.status).max();
     Diff {

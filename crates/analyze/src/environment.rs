@@ -44,6 +44,16 @@ pub struct Change {
     pub b: Option<String>,
 }
 
+impl Change {
+    /// What it is where it has no value: a variable is not set, and any other fact was not recorded.
+    pub fn missing(&self) -> &'static str {
+        match self.kind {
+            FactKind::Variable => "not set",
+            _ => "not known",
+        }
+    }
+}
+
 const FACTS: [(&str, FactKind); 12] = [
     ("platform", FactKind::Software),
     ("nccl", FactKind::Software),

@@ -13,6 +13,7 @@ use crate::clocks::Clocks;
 use crate::deaths::Death;
 use crate::interval::beyond_chance;
 use crate::spelling::{percent, time, times};
+use crate::standstill::Standstill;
 use crate::streams::Streams;
 use serde::Serialize;
 
@@ -31,7 +32,7 @@ const HOST_LATE_ADVICE: &str =
 /// A claim with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// `dead_rank`, `late_rank`, `stall`, `slow_network`, `differing_operations`, `clock_step`
+    /// `dead_rank`, `standstill`, `late_rank`, `stall`, `slow_network`, `differing_operations`, `clock_step`
     /// or `nccl_memory`, `missing_nvlink`, `far_network_card` or `far_cpus`.
     pub kind: &'static str,
     /// The claim.
@@ -101,10 +102,11 @@ pub fn hidden(arrivals: &Arrivals, streams: Option<&Streams>, wall_us: Option<f6
         .collect()
 }
 
-/// The findings: deaths, then what costs wall time, largest first. `differing` is of [`crate::mismatch`],
-/// `wall_us` the length of the run.
+/// The findings: deaths and what stood still at the end, then what costs wall time, largest first.
+/// `differing` is of [`crate::mismatch`], `wall_us` the length of the run.
 pub fn findings(
     deaths: &[Death],
+    standstill: Option<&Standstill>,
     arrivals: Option<&Arrivals>,
     streams: Option<&Streams>,
     clocks: Option<&Clocks>,
@@ -127,10 +129,26 @@ pub fn findings(
         let wall = |finding: &Finding| finding.wall_us.unwrap_or(0.0);
         wall(b).total_cmp(&wall(a))
     });
-    let mut found = dead_ranks(deaths);
-    found.append(&mut costly);
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
-    found.extend(differing_operations(differing, settings));
+    let mut differing_found = differing_operations(differing, settings);
+    let mut found = dead_ranks(deaths);
+    // After a death, others wait for the dead.
+    if let Some(standstill) = standstill.filter(|_| deaths.is_empty()) {
+        match differing_found
+            .first_mut()
+            .filter(|_| !differing.is_empty())
+        {
+            // Ranks that made other calls wait for each other: how many is no news then.
+            Some(first) => {
+                let waited = time(standstill.for_ns as f64 / 1e3);
+                first.evidence += &format!(" Ranks waited in the last {waited} of the recording.");
+                found.append(&mut differing_found);
+            }
+            None => found.push(stood_still(standstill)),
+        }
+    }
+    found.append(&mut costly);
+    found.append(&mut differing_found);
     found.extend(clocks.and_then(clock_step));
     found
 }
@@ -187,6 +205,31 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
             }
         })
         .collect()
+}
+
+/// That ranks waited for another one to the end.
+fn stood_still(standstill: &Standstill) -> Finding {
+    let advice = match &standstill.process {
+        Some((pid, host)) => format!(
+            "Look at what pid {pid} on {host} did then: its own log, or `py-spy dump` while it lives. \
+             `ncclscope hang` shows how far each rank came."
+        ),
+        None => "Look at what these ranks did then: their own logs, or `py-spy dump` while they live. \
+                 `ncclscope hang` shows how far each rank came."
+            .to_owned(),
+    };
+    Finding {
+        kind: "standstill",
+        sentence: standstill.sentence(),
+        wall_us: None,
+        wall_interval_us: None,
+        wall_at_most_us: None,
+        when_us: None,
+        evidence: "All calls of all ranks of that communicator are here, and no pause between two calls was \
+                   longer before."
+            .to_owned(),
+        advice,
+    }
 }
 
 /// Communicators of which a report names the calls that differ.
@@ -445,7 +488,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(&[], Some(&all), None, None, &[], Some(1e6));
+        let found = findings(&[], None, Some(&all), None, None, &[], Some(1e6));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
@@ -460,9 +503,9 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(&[], Some(&wide), None, None, &[], Some(1e6)).is_empty());
+        assert!(findings(&[], None, Some(&wide), None, None, &[], Some(1e6)).is_empty());
         assert_eq!(hidden(&wide, None, Some(1e6)).len(), 1);
         assert!(hidden(&all, None, Some(1e6)).is_empty());
-        assert!(findings(&[], None, None, None, &[], None).is_empty());
+        assert!(findings(&[], None, None, None, None, &[], None).is_empty());
     }
 }

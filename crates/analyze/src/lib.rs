@@ -49,6 +49,7 @@ pub mod notes;
 pub mod operation_ids;
 pub mod operations;
 mod pages;
+pub mod progress;
 pub mod ranks;
 pub mod recommendations;
 pub mod roles;
@@ -56,6 +57,7 @@ pub mod sampled;
 pub mod settings;
 pub mod sightings;
 pub mod spelling;
+pub mod standstill;
 pub mod startup;
 pub mod statistics;
 pub mod steps;
@@ -90,6 +92,9 @@ pub struct Report {
     pub completeness: completeness::Completeness,
     /// Ranks that died while others went on, the first first.
     pub deaths: Vec<deaths::Death>,
+    /// That ranks waited for others when the recording ended; a finding says it.
+    #[serde(skip)]
+    pub standstill: Option<standstill::Standstill>,
     /// What `ncclscope hang` said while the job ran, the oldest first.
     pub sightings: Vec<sightings::SightingRow>,
     /// How much of the run each rank spent in NCCL, and which differ.
@@ -162,6 +167,9 @@ pub struct Report {
     /// Whether this NCCL and these processes can have GPU times where they are asked for.
     #[serde(skip)]
     pub times_exist: bool,
+    /// Why no call has a GPU time; `None` if some have one, or if that is not known.
+    #[serde(skip)]
+    pub untimed_because: Option<String>,
 }
 
 /// The report on a capture.
@@ -241,7 +249,7 @@ pub struct Analysis {
     jitter: nodes::jitter::Gatherer,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
-    deaths: deaths::Gatherer,
+    progress: progress::Gatherer,
     /// Offsets of hosts' clocks that somebody else knows.
     pub given: Option<clocks::Given>,
 }
@@ -255,7 +263,7 @@ struct UnderWay {
     ranks: ranks::Gatherer,
     pattern: steps::Gatherer,
     evidence: evidence::ProcessEvidence,
-    deaths: deaths::ProcessProgress,
+    progress: progress::ProcessProgress,
     first_calls: startup::FirstCalls,
     timed: u64,
     captured: u64,
@@ -292,7 +300,7 @@ impl Default for Analysis {
             silent: notes::Silent::default(),
             jitter: nodes::jitter::Gatherer::default(),
             under_way: None,
-            deaths: deaths::Gatherer::default(),
+            progress: progress::Gatherer::default(),
             given: None,
         }
     }
@@ -332,7 +340,7 @@ impl Analysis {
                 ranks: ranks::Gatherer::new(capture, process, &walk),
                 pattern: steps::Gatherer::default(),
                 evidence: self.evidence.plan(capture, process),
-                deaths: deaths::ProcessProgress::new(capture, &walk),
+                progress: progress::ProcessProgress::new(capture, &walk),
                 first_calls: startup::FirstCalls::default(),
                 timed: 0,
                 captured: 0,
@@ -364,7 +372,7 @@ impl Analysis {
             now.ranks.add(walk.places()[place].local, execution);
             let of = &walk.places()[place];
             now.pattern.add(of.local, of.function, execution);
-            now.deaths.add(of.local, execution);
+            now.progress.add(of.local, execution);
             let row = (!execution.warmup).then_some(rows[place]);
             let operation = self.matcher.add(&mut now.matching, execution, row);
             self.arrivals
@@ -427,7 +435,7 @@ impl Analysis {
         self.ranks.extend(ranks);
         self.timeline.add(now.timeline);
         self.steps.extend(now.pattern.finish(process));
-        self.deaths.add(capture, &walk, now.deaths);
+        self.progress.add(capture, process, &walk, now.progress);
         self.startup.add(now.first_calls);
         self.jitter.add(process, now.jitter);
         self.completeness
@@ -455,7 +463,7 @@ impl Analysis {
         self.steps.extend(later.steps);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
-        self.deaths.merge(later.deaths);
+        self.progress.merge(later.progress);
         self.jitter.merge(later.jitter);
     }
 
@@ -509,8 +517,9 @@ impl Analysis {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
-        let newest_ns = self.deaths.newest_ns();
-        let deaths = self.deaths.finish(capture);
+        let newest_ns = self.progress.newest_ns();
+        let deaths = self.progress.deaths(capture);
+        let standstill = self.progress.standstill(capture);
         let mut timeline = over.map(|over| {
             let (arrivals, waits) = (arrivals.as_ref(), stream_waits.as_ref());
             let in_windows = over.in_windows(&exposures, no_windows);
@@ -540,9 +549,11 @@ impl Analysis {
             completeness,
             sightings: sightings::rows(capture, newest_ns),
             deaths,
+            standstill,
             communicators: job::communicators(capture, &memory),
             memory,
             topologies: topology::topologies(capture),
+            untimed_because: notes::no_times(capture, &operations).map(|no| no.because),
             notes: notes::notes(capture, self.silent, &operations),
             ranks,
             kinds,
@@ -586,6 +597,7 @@ impl Analysis {
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
         report.findings = findings::findings(
             &report.deaths,
+            report.standstill.as_ref(),
             report.arrivals.as_ref(),
             report.streams.as_ref(),
             report.clocks.as_ref(),

@@ -20,31 +20,49 @@ const API_EVENTS: u32 = 22_800;
 /// Kernel events carry stamps from here on.
 const STAMPS: u32 = 22_700;
 
+/// Why no call has a GPU time.
+pub struct NoTimes {
+    /// As it follows the word "because".
+    pub because: String,
+    /// As a note.
+    pub note: String,
+}
+
+/// Why no call has a GPU time, if that was so from the beginning of the job.
+pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
+    let mut processes = capture.processes.iter();
+    if let Some(process) = processes.find(|p| !has_stamps(p) && !is_attached(p)) {
+        let version = version(process);
+        return Some(NoTimes {
+            because: format!("{version} has no GPU stamps (2.27 on)"),
+            note: format!("{version} has no GPU stamps (2.27 on): no call has a GPU time."),
+        });
+    }
+    let mut processes = capture.processes.iter();
+    let off = processes.any(|p| p.fact("timing") == Some("host"));
+    if !off || rows.iter().any(|o| o.timed > 0) {
+        return None;
+    }
+    let because = |p: &Process| p.fact("timing_because").map(str::to_owned);
+    Some(match capture.processes.iter().find_map(because) {
+        Some(because) => NoTimes {
+            note: format!("There are no GPU times: {because}."),
+            because,
+        },
+        None => NoTimes {
+            because: "GPU timing was off (NCCLSCOPE_TIMING=host)".to_owned(),
+            note: "GPU timing was off (NCCLSCOPE_TIMING=host). Unset it to record GPU times."
+                .to_owned(),
+        },
+    })
+}
+
 /// The notes on a capture, from its processes' facts and what was gathered from their calls.
 pub fn notes(capture: &Capture, silent: Silent, rows: &[Operation]) -> Vec<String> {
     let mut notes = Vec::new();
     from_outside(capture, &mut notes);
-    let stampless = capture
-        .processes
-        .iter()
-        .find(|p| !has_stamps(p) && !is_attached(p));
-    if let Some(process) = stampless {
-        notes.push(format!(
-            "{} has no GPU stamps (2.27 on): no call has a GPU time.",
-            version(process)
-        ));
-    } else if capture
-        .processes
-        .iter()
-        .any(|p| p.fact("timing") == Some("host"))
-        && rows.iter().all(|o| o.timed == 0)
-    {
-        let because = |p: &Process| p.fact("timing_because").map(str::to_owned);
-        notes.push(match capture.processes.iter().find_map(because) {
-            Some(because) => format!("There are no GPU times: {because}."),
-            None => "GPU timing was off (NCCLSCOPE_TIMING=host). Unset it to record GPU times."
-                .to_owned(),
-        });
+    if let Some(because) = no_times(capture, rows) {
+        notes.push(because.note);
     }
     let sum = |of: fn(&Operation) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
     let idle = sum(|o| o.on_idle_stream);

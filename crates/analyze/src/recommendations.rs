@@ -86,7 +86,9 @@ pub fn recommendations(report: &Report, capture: &Capture, costs: &[Cost]) -> Ve
     });
     // Stable: what has no gain stays in the order of the rules.
     all.sort_by(|a, b| {
-        let doubtful = |r: &Recommendation| !matches!(r.rule, "dead_rank" | "differing_operations");
+        let doubtful = |r: &Recommendation| {
+            !matches!(r.rule, "dead_rank" | "standstill" | "differing_operations")
+        };
         let gain = |r: &Recommendation| r.gain_us.unwrap_or(0.0);
         let most = |r: &Recommendation| r.gain_at_most_us.unwrap_or(0.0);
         doubtful(a)

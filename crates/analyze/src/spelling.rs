@@ -77,6 +77,11 @@ pub fn sizes_apart(a: u64, b: u64) -> (String, String) {
     }
 }
 
+/// `1 call`, `2 calls`.
+pub fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// A share of 1 as `27.3 %`, never with more than one digit behind the point.
 pub fn percent(share: f64) -> String {
     match 100.0 * share {

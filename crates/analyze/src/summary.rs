@@ -7,9 +7,9 @@
 
 use crate::completeness::NOT_COUNTED;
 use crate::efficiency::EfficiencyRow;
-use crate::findings::LEAST_SHARE;
+use crate::findings::{Finding, LEAST_SHARE};
 use crate::operations::Operation;
-use crate::spelling::{percent, size, three, time, word};
+use crate::spelling::{percent, plural, size, three, time, word};
 use crate::statistics::Statistics;
 use crate::streams::{Streams, WaitedFor};
 use crate::warmup::WarmupRow;
@@ -81,6 +81,12 @@ fn beside_nccl(streams: &Streams) -> Option<String> {
 
 /// The verdict: what matters most about this job, in one sentence or two.
 pub fn verdict(report: &Report) -> String {
+    let jobs = report.job.jobs.len();
+    if jobs > 1 {
+        return format!(
+            "This folder holds {jobs} jobs, and all figures mix them: report each from a folder of its own."
+        );
+    }
     let of_nccl = of_nccl(report);
     let ended = !report.deaths.is_empty() || report.sightings.iter().any(|s| s.still_holds());
     match report.streams.as_ref().and_then(beside_nccl) {
@@ -103,6 +109,9 @@ fn of_nccl(report: &Report) -> String {
     {
         return seen.sentence();
     }
+    if let (Some(_), Some(finding)) = (&report.standstill, report.findings.first()) {
+        return finding.sentence.clone();
+    }
     let c = &report.completeness;
     if let Some(missing) = c.missing().into_iter().next() {
         return format!("Not all of this job is here. {missing}");
@@ -116,17 +125,51 @@ fn of_nccl(report: &Report) -> String {
     if let Some(finding) = report.findings.first() {
         return finding.sentence.clone();
     }
+    let judged =
+        report.streams.as_ref().is_some_and(Streams::tells_who) || report.arrivals.is_some();
     let nobody = nobody(report);
-    match (exposed(report), report.ranks.share) {
-        (Some((exposed, from)), _) => {
+    match exposed(report) {
+        Some((exposed, from)) => {
             let from = from.map_or(String::new(), |from| format!(", by {from}"));
             format!("{nobody}Communication stops computing for {exposed} of the time{from}.")
         }
-        (None, Some(_)) => format!(
+        None if judged => format!(
             "{nobody}How long communication stops computing is not known: compute kernels were not recorded."
         ),
-        (None, None) => summary(&report.operations, &report.warmup),
+        None => not_judged(report),
     }
+}
+
+/// Why nobody can be blamed and no cost be told.
+fn not_judged(report: &Report) -> String {
+    let (calls, timed) = (report.completeness.recorded, report.completeness.timed);
+    let processes = plural(report.job.nprocesses as u64, "process", "processes");
+    let why = match (calls, timed, &report.untimed_because) {
+        (0, ..) if report.completeness.announced > 0 => {
+            return format!(
+                "No call is here: NCCL announced {} to {processes}, and none was recorded.",
+                plural(report.completeness.announced, "call", "calls")
+            )
+        }
+        (0, ..) => {
+            let mut all = report.communicators.iter();
+            let alone = all.len() > 0 && all.all(|of| of.nranks == Some(1));
+            let why = match alone {
+                true => ": all of its communicators have one rank".to_owned(),
+                false => format!(" ({processes})"),
+            };
+            return format!("This job made no NCCL call that a profiler sees{why}.");
+        }
+        _ if report.job.mode == ["profile"] => {
+            "mode profile keeps totals, and no single call".to_owned()
+        }
+        (_, 0, Some(because)) => format!("no call has a GPU time, because {because}"),
+        (_, 0, None) => "no call has a GPU time".to_owned(),
+        _ => format!(
+            "{timed} of {calls} calls have a GPU time, and no operation on all of its ranks"
+        ),
+    };
+    format!("Which rank is late, and what communication costs, is not known: {why}.")
 }
 
 /// That no rank is proved to be late, if that could be known; and which one seems to be.
@@ -231,8 +274,17 @@ pub fn figures(report: &Report) -> Vec<String> {
             ));
         }
         (None, Some(share)) => {
+            let on_host = report
+                .ranks
+                .rows
+                .iter()
+                .any(|rank| rank.basis == Some("host"));
+            let place = match on_host {
+                true => "in NCCL's calls on the host",
+                false => "in NCCL",
+            };
             let share = percent(share.median);
-            figures.push(format!("in NCCL {share} of the time (median rank)"));
+            figures.push(format!("{place} {share} of the time (median rank)"));
         }
         (None, None) => {}
     }
@@ -288,6 +340,15 @@ pub fn waiting_share(report: &Report) -> Option<f64> {
     most.then(|| arrivals.wait_share()).flatten()
 }
 
+/// Whether ranks died, waited to the end, or made calls that do not fit: `ncclscope hang` shows how far each
+/// one came.
+fn stopped_early(report: &Report) -> bool {
+    let differ = |finding: &Finding| finding.kind == "differing_operations";
+    !report.deaths.is_empty()
+        || report.standstill.is_some()
+        || report.findings.first().is_some_and(differ)
+}
+
 /// The command that helps most.
 pub fn next(report: &Report) -> String {
     let folder = word(&report.job.capture);
@@ -300,15 +361,22 @@ pub fn next(report: &Report) -> String {
     let lost = &report.completeness.lost;
     if report.completeness.collectable {
         format!("ncclscope collect {folder}")
-    } else if !report.deaths.is_empty() {
+    } else if stopped_early(report) {
         format!("ncclscope hang {folder}")
-    } else if !report.completeness.absent.is_empty() || report.completeness.not_here().is_some() {
+    } else if !report.completeness.absent.is_empty()
+        || report.completeness.not_here().is_some()
+        || report.completeness.recorded == 0
+    {
         format!("ncclscope doctor {folder}")
     } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {
         format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")
     } else if report.completeness.timed == 0
-        && report.job.timing.iter().any(|t| t == "host")
         && report.times_exist
+        && report
+            .job
+            .timing
+            .iter()
+            .any(|t| t == "host" || t == "stamps")
     {
         format!("NCCLSCOPE_TIMING=auto ncclscope run -- {command}")
     } else if report.job.mode == ["profile"] {

@@ -105,6 +105,19 @@ fn several(args: &Args, run: impl Fn(&Named) -> anyhow::Result<Run>) -> anyhow::
     );
     let captures = [&args.a, &args.b].into_iter().chain(&args.more);
     let runs: Vec<Run> = captures.map(run).collect::<Result<_, _>>()?;
+    // A copy is no repeat: it would make chance look like a difference.
+    for (index, run) in runs.iter().enumerate() {
+        if let Some(known) = runs[..index]
+            .iter()
+            .find(|known| known.is_same_recording(run))
+        {
+            anyhow::bail!(
+                "`{}` and `{}` are the same recording\n  hint: name each capture once",
+                known.capture(),
+                run.capture()
+            );
+        }
+    }
     let variants = analyze::diff::side_by_side(&runs);
     if let Some(file) = &args.html {
         let mut page = Vec::new();

@@ -15,7 +15,7 @@ pub use within::PLUGIN as TUNER;
 
 use crate::report::{open, print};
 use analyze::tune::blocks::{self, Judged};
-use analyze::tune::{order, rank, RunSeen, Trial, Used, DEFAULT};
+use analyze::tune::{order, rank, RunSeen, Trial, Used, DEFAULT, LEAST_ROUNDS};
 use anyhow::{bail, Context};
 use arms::Arm;
 use bench::stop;
@@ -53,7 +53,7 @@ pub struct Args {
 
     /// Rounds; each has one run with every setting
     #[arg(long, value_name = "N", default_value_t = 5,
-        value_parser = clap::value_parser!(u64).range(2..=1000))]
+        value_parser = clap::value_parser!(u64).range(LEAST_ROUNDS as u64..=1000))]
     rounds: u64,
 
     /// Try the settings within one run: NCCL_ALGO, NCCL_PROTO and NCCL_MAX_NCHANNELS

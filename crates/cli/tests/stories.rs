@@ -343,10 +343,10 @@ impl Masks {
             masked = replace(&masked, before, what, mask);
         }
         // A share of the wall.
-        if let Some((before, after)) = masked.split_once("in NCCL ") {
-            if let Some((share, rest)) = after.split_once(" % of the time (median") {
+        if let Some((before, rest)) = masked.split_once(" % of the time (median") {
+            if let Some((before, share)) = before.rsplit_once(' ') {
                 if share.parse::<f64>().is_ok() {
-                    masked = format!("{before}in NCCL <n> % of the time (median{rest}");
+                    masked = format!("{before} <n> % of the time (median{rest}");
                 }
             }
         }

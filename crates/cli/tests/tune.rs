@@ -25,7 +25,7 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
             "--try",
             "NAP=0.4,0.01",
             "--rounds",
-            "3",
+            "4",
             "--json",
             "-o",
             "t",
@@ -42,7 +42,7 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
         .expect("started");
     let answer = valid(&output.stdout);
     assert_eq!(answer["measure"], "process");
-    assert_eq!(answer["runs"].as_array().map(Vec::len), Some(9));
+    assert_eq!(answer["runs"].as_array().map(Vec::len), Some(12));
     let order: Vec<&str> = answer["settings"]
         .as_array()
         .expect("settings")

@@ -355,9 +355,13 @@ class OverTime {
     }
     group.append(shape("path", { class: "axis", d: `M${left} ${bottom}H${right}` }));
     group.append(shape("rect", { class: "key", x: left, y: top - 14, width: 9, height: 9 }));
-    group.append(shape("text", { class: "title", x: left + 14, y: top - 6 }, c.name));
-    group.append(shape("text", { x: right, y: top - 6, "text-anchor": "end" }, `at most ${c.text(most)}`));
+    const name = shape("text", { class: "title", x: left + 14, y: top - 6 }, c.name);
+    const end = shape("text", { x: right, y: top - 6, "text-anchor": "end" }, `at most ${c.text(most)}`);
+    group.append(name, end);
     this.svg.append(group);
+    // On a phone there is room for the figure alone.
+    if (name.getComputedTextLength() + end.getComputedTextLength() + 24 > right - left)
+      end.textContent = c.text(most);
   }
 
   strip() {
@@ -500,7 +504,7 @@ class OverTime {
     const length = (to - from) * width_us * timeline.ranks;
     const parts = [
       `${total("calls").toLocaleString("en")} calls`,
-      `${rate(total("bytes"), "B")}`,
+      size(total("bytes")),
       `${percent(total("nccl") / length)} of the time in NCCL`,
     ];
     // Known of little, waiting says nothing about the rest.

@@ -125,9 +125,12 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
     let names: Vec<&str> = std::iter::once("figure")
         .chain(letters.iter().map(String::as_str))
         .collect();
+    // A figure that no run has says nothing.
+    let known = |name: &str| all.iter().any(|variant| variant.mean.get(name).is_some());
     let rows: Vec<Vec<String>> = variants
         .best
         .iter()
+        .filter(|(name, _)| known(name))
         .map(|(name, best)| {
             let cells = all.iter().enumerate().map(|(index, variant)| {
                 let mark = if *best == Some(index) { " (best)" } else { "" };

@@ -72,8 +72,15 @@ fn body(diff: &Diff, page: &mut Page) -> Result<()> {
     Ok(())
 }
 
-/// How the verdict looks: whether a step, or the run, takes longer.
+/// How the verdict looks: whether a run did not come to its end, or a step, or the run, takes longer.
 fn verdict_style(diff: &Diff) -> Style {
+    let stopped = |of: &RunRow| {
+        let mut kinds = of.findings.iter().map(|finding| finding.kind);
+        kinds.any(|kind| matches!(kind, "dead_rank" | "standstill"))
+    };
+    if stopped(&diff.a) || stopped(&diff.b) {
+        return Style::Bad;
+    }
     let time = |row: &&FigureRow| matches!(row.figure, "step_us" | "wall_us");
     let both = diff
         .run
@@ -244,11 +251,7 @@ fn environment(diff: &Diff, page: &mut Page) {
     page.title("Environment (what changed, A -> B)");
     let shown = if page.all { usize::MAX } else { ROWS };
     for change in diff.environment.iter().take(shown) {
-        let is_long = change.key == "GPU ids" && !page.all;
-        page.line(&match is_long {
-            true => "GPU ids: other GPUs (--all)".to_owned(),
-            false => changed(change),
-        });
+        page.line(&changed_on(page, change));
     }
     let more = diff.environment.len().saturating_sub(shown);
     if more > 0 {
@@ -256,9 +259,18 @@ fn environment(diff: &Diff, page: &mut Page) {
     }
 }
 
+/// A change as a page says it: without `--all`, the ids of GPUs are not spelled out.
+fn changed_on(page: &Page, change: &Change) -> String {
+    match change.key == "GPU ids" && !page.all {
+        true => "GPU ids: other GPUs (--all)".to_owned(),
+        false => changed(change),
+    }
+}
+
 /// `NCCL_ALGO: not set -> RING`; of long values, what differs.
 pub(crate) fn changed(change: &Change) -> String {
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+    let value =
+        |value: &Option<String>| value.clone().unwrap_or_else(|| change.missing().to_owned());
     let (a, b) = (value(&change.a), value(&change.b));
     let (short_a, short_b) = apart(&a, &b);
     format!("{}: {short_a} -> {short_b}", change.key)
@@ -533,7 +545,7 @@ pub fn write_variants(
                 letter(index)
             ));
             for change in variant.differs.iter().take(ROWS) {
-                page.line(&changed(change));
+                page.line(&changed_on(&page, change));
             }
         }
     }
@@ -546,6 +558,7 @@ pub fn write_variants(
         }
     }
     page.gap();
+    page.styled(Style::Title, &variants.summary);
     if let [first, .., last] = variants.variants.as_slice() {
         let [a, b] = [first, last].map(|variant| word(&variant.captures[0]).into_owned());
         page.next(&format!("ncclscope diff {a} {b}"));

@@ -6,6 +6,7 @@
 //!
 //! Rule: colour adds and is never the only carrier; a table that does not fit says which columns it left out.
 
+pub use analyze::spelling::plural;
 use analyze::spelling::three;
 use analyze::Report;
 use std::collections::BTreeMap;
@@ -192,11 +193,6 @@ impl Page {
         }
         Ok(())
     }
-}
-
-/// `1 call`, `2 calls`.
-pub fn plural(n: u64, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// At most so many characters of a text.

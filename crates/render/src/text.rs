@@ -102,12 +102,9 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
         definitions(&mut page);
     }
     page.gap();
-    // Else the tables say it.
-    if !report
-        .operations
-        .iter()
-        .any(|o| o.time_us.or(o.host_us).is_some())
-    {
+    // Else the tables say it, or the verdict does.
+    let has_time = |o: &analyze::operations::Operation| o.time_us.or(o.host_us).is_some();
+    if !report.operations.is_empty() && !report.operations.iter().any(has_time) {
         page.wrap("", "", &report.summary);
     }
     page.next(&report.next);

@@ -3,12 +3,17 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::spelling::{percent, time, word};
 use analyze::tune::blocks::ArmBlocks;
-use analyze::tune::{Against, AskedSetting, Ranked, Ranking, Standing, Used, DEFAULT};
+use analyze::tune::{
+    Against, AskedSetting, Ranked, Ranking, Standing, Used, DEFAULT, LEAST_ROUNDS,
+};
 use serde::Serialize;
 use std::io::{Result, Write};
 
 /// The format of [`json`].
 pub const SCHEMA: &str = "ncclscope.tune/1";
+
+/// Settings as fast as the winner that a sentence names.
+const NAMED: usize = 3;
 
 /// What `ncclscope tune` says.
 #[derive(Clone, Debug, Serialize)]
@@ -108,7 +113,11 @@ impl Answer {
                     .to_owned()
             }
             _ if ranking.arms.iter().all(|of| of.against.is_none()) => {
-                "Nothing can be told: there are too few times to compare.".to_owned()
+                format!(
+                    "Nothing can be told: it takes {LEAST_ROUNDS} rounds with times, and this has \
+                     {rounds}. Give it more: with --rounds, or within one run by a longer job, a \
+                     smaller --block or fewer settings."
+                )
             }
             Some(DEFAULT) => format!(
                 "Leave the default: with every other setting the {what} takes longer, beyond noise \
@@ -118,10 +127,14 @@ impl Answer {
                 let of = ranking.arms.iter().find(|of| of.arm == winner);
                 let against = of.and_then(|of| of.against);
                 let others = ranking.as_fast.iter().map(|arm| names[*arm].as_str());
-                let others: Vec<&str> = others.collect();
-                let others = match others.is_empty() {
-                    true => String::new(),
-                    false => format!(" As fast, as far as this tells: {}.", others.join("; ")),
+                let named: Vec<&str> = others.take(NAMED).collect();
+                let others = match ranking.as_fast.len().saturating_sub(NAMED) {
+                    _ if named.is_empty() => String::new(),
+                    0 => format!(" As fast, as far as this tells: {}.", named.join("; ")),
+                    more => format!(
+                        " As fast, as far as this tells: {}; and {more} more.",
+                        named.join("; ")
+                    ),
                 };
                 format!(
                     "{} makes the {what} shorter: {} instead of {} ({}, {rounds}).{others}",

@@ -59,13 +59,9 @@ fn a_run_does_not_differ_from_itself() {
         .communicators
         .iter()
         .all(|c| c.paired_by == Some("name, ranks, nodes, members")));
-    // Eight steps are too few to judge.
-    let statuses: Vec<Status> = diff.verdict.criteria.iter().map(|c| c.status).collect();
-    let passed = Status::Passed;
-    assert_eq!(
-        statuses,
-        [Status::Undecided, passed, passed, passed, passed]
-    );
+    // That a recording is like itself is no answer.
+    let mut criteria = diff.verdict.criteria.iter();
+    assert!(criteria.all(|c| c.status == Status::Undecided));
     assert_eq!(diff.verdict.exit_status, 2);
 }
 
@@ -139,9 +135,10 @@ fn the_last_sentence_says_what_changed_and_why() {
     );
     let same = diff(&plain, &plain, &[]);
     assert!(same.new_findings.is_empty() && same.gone_findings.is_empty());
-    assert!(same
-        .summary
-        .starts_with("The step took as long in both: 169 ms and 169 ms"));
+    assert_eq!(
+        same.summary,
+        "A and B are the same recording: there is nothing to compare."
+    );
 }
 
 #[test]

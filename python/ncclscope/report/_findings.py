@@ -15,6 +15,7 @@ class Finding(Record):
     __slots__ = ()
     kind: Literal[
         "dead_rank",
+        "standstill",
         "late_rank",
         "stall",
         "slow_network",

@@ -64,6 +64,16 @@ impl Run {
         }
     }
 
+    /// Whether both are one recording, or copies of it.
+    pub fn is_same_recording(&self, other: &Run) -> bool {
+        !self.recorded_as.is_empty() && self.recorded_as == other.recorded_as
+    }
+
+    /// Where its capture is.
+    pub fn capture(&self) -> &str {
+        &self.row.capture
+    }
+
     /// What a comparison needs of a capture.
     pub fn of(capture: &Capture) -> Run {
         let report = crate::report(capture);
@@ -98,9 +108,17 @@ impl Run {
             kinds,
             recommendations: report.recommendations.clone(),
             replays_hidden,
+            recorded_as: capture.processes.iter().filter_map(recorded_as).collect(),
             host_asked: report.times_exist && job.timing.iter().any(|timing| timing == "host"),
         }
     }
+}
+
+/// The name of a process's files, without what says in which form they are.
+fn recorded_as(process: &Process) -> Option<String> {
+    let name = process.file.file_name()?.to_str()?;
+    let name = name.split('.').next().filter(|name| !name.is_empty())?;
+    Some(name.to_owned())
 }
 
 fn incomplete(c: &Completeness) -> Vec<String> {

@@ -7,7 +7,7 @@
 //! Rule: the best of several is only named if its interval lies apart from every other's, and one run has
 //! none.
 
-use super::Run;
+use super::{Run, SAME_RECORDING};
 use crate::environment::{self, Change, FactKind};
 use crate::findings::Finding;
 use crate::interval::of_runs;
@@ -157,20 +157,67 @@ pub(super) fn only(of: &[RunFinding], than: &[RunFinding]) -> Vec<RunFinding> {
 /// A change of less than this part is not said to be one.
 pub const LEAST_CHANGE: f64 = 0.02;
 
-/// What changed from `a` to `b` and why, in one sentence.
-pub(super) fn changed(
-    a: &Figures,
-    b: &Figures,
-    new: &[RunFinding],
-    gone: &[RunFinding],
-    environment: &[Change],
-) -> String {
+/// Two runs, and what differs between them.
+pub(super) struct Compared<'a> {
+    /// A and B.
+    pub runs: [&'a Run; 2],
+    /// Findings that only B has.
+    pub new: &'a [RunFinding],
+    /// Findings that only A has.
+    pub gone: &'a [RunFinding],
+    /// What changed around them.
+    pub environment: &'a [Change],
+    /// Some kind of operation is in both.
+    pub common: bool,
+}
+
+/// What changed from A to B and why. A run that did not come to its end comes before all else, because its
+/// times are of a part of the job.
+pub(super) fn changed(of: &Compared) -> String {
+    let broken = |name: &str, run: &Run| {
+        let stopped = |f: &&RunFinding| matches!(f.kind, "dead_rank" | "standstill");
+        let finding = run.row.findings.iter().find(stopped)?;
+        Some(format!(
+            "{name} did not come to its end. {}",
+            finding.sentence
+        ))
+    };
+    let [a, b] = of.runs;
+    let same = a.is_same_recording(b);
+    let broken = broken("B", b).or_else(|| broken("A", a));
+    if let Some(broken) = broken.filter(|_| !same) {
+        return broken;
+    }
+    let mut said = match same {
+        true => format!("{SAME_RECORDING}: there is nothing to compare."),
+        false => times(of),
+    };
+    for (name, run) in [("A", a), ("B", b)] {
+        if let Some(lacks) = run.row.incomplete.first() {
+            said += &format!(" {name} is not complete: {lacks}.");
+        }
+    }
+    said
+}
+
+/// How the time of a step or of the run changed, and why.
+fn times(of: &Compared) -> String {
+    let [a, b] = of.runs.map(|run| &run.row.figures);
     let steps = a.step_us.zip(b.step_us).map(|both| ("The step", both));
     let walls = a.wall_us.zip(b.wall_us).map(|both| ("The run", both));
     let Some((what, (from, to))) = steps.or(walls).filter(|(_, (from, _))| *from > 0.0) else {
         return "How long a step or the run took is not known of both.".to_owned();
     };
     let change = to / from - 1.0;
+    let went = format!(
+        "{what} went from {} to {} ({})",
+        time(from),
+        time(to),
+        signed(change)
+    );
+    if !of.common {
+        return format!("A and B have no kind of operation in common. {went}.");
+    }
     if change.abs() < LEAST_CHANGE {
         let took = time(to);
         return format!(
@@ -179,23 +226,24 @@ pub(super) fn changed(
             signed(change)
         );
     }
-    let went = format!(
-        "{what} went from {} to {} ({})",
-        time(from),
-        time(to),
-        signed(change)
-    );
-    let causes = if change > 0.0 { new } else { gone };
+    let causes = if change > 0.0 { of.new } else { of.gone };
     if let Some(first) = causes.first() {
         return match change > 0.0 {
             true => format!("{went} because {}.", first.cause),
             false => format!("{went}. Gone is: {}.", first.cause),
         };
     }
-    let counts = |change: &&Change| change.kind != FactKind::Placement;
-    match environment.iter().find(counts) {
+    // A fact that one recording lacks need not have changed.
+    let known = |change: &Change| change.a.is_some() && change.b.is_some();
+    let counts = |change: &&Change| match change.kind {
+        FactKind::Placement => false,
+        FactKind::Variable => true,
+        _ => known(change),
+    };
+    match of.environment.iter().find(counts) {
         Some(first) => {
-            let value = |v: &Option<String>| v.clone().unwrap_or_else(|| "not set".to_owned());
+            let value =
+                |v: &Option<String>| v.clone().unwrap_or_else(|| first.missing().to_owned());
             format!(
                 "{went}. No finding says why; {} changed from {} to {}.",
                 first.key,
@@ -403,10 +451,22 @@ fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> Stri
                 mean(best)
             ),
         },
-        None if variants.iter().any(|v| v.captures.len() < 2) => format!(
-            "No variant is named the best: a variant of one run has no interval. \
-             Repeat each to tell the {what}s apart."
-        ),
+        None if variants.iter().any(|v| v.captures.len() < 2) => {
+            let known = variants
+                .iter()
+                .filter_map(|v| Some((v, v.mean.get(figure)?)));
+            let shortest = known.min_by(|(_, a), (_, b)| a.total_cmp(b));
+            let shortest = shortest.map_or(String::new(), |(variant, _)| {
+                format!(
+                    "{} has the shortest {what}, {}. ",
+                    variant.name,
+                    mean(variant)
+                )
+            });
+            format!(
+                "{shortest}Whether that is chance is not known, because some variants ran once: repeat each."
+            )
+        }
         None => format!("No variant has a shorter {what} than every other beyond noise."),
     }
 }

@@ -3,12 +3,16 @@
 //! Rule: the figures are those of `ncclscope report`; here stands what made them so, and what to do.
 
 use super::{Check, Checks, Status};
+use analyze::spelling::word;
 use analyze::Report;
 use capture::live::{flag, part};
 use nccl_abi::event;
 use serde_json::Value;
 use std::path::Path;
 use tables::{Capture, LiveSource, Newest, OpenError, Process};
+
+/// What to do if a capture has no call.
+const IN_THE_JOB: &str = "ncclscope doctor, in the job's environment";
 
 /// The checks, and the command to go on with.
 pub fn checks(folder: &Path) -> (Vec<Check>, String) {
@@ -17,18 +21,17 @@ pub fn checks(folder: &Path) -> (Vec<Check>, String) {
         Ok(capture) => capture,
         Err(error) => {
             no_trace(folder, &error, &mut checks);
-            return (
-                checks.list,
-                "ncclscope doctor, in the job's environment".to_owned(),
-            );
+            return (checks.list, IN_THE_JOB.to_owned());
         }
     };
     let report = analyze::report(&capture);
     examine(&capture, &report, &mut checks);
-    (
-        checks.list,
-        format!("ncclscope report {}", folder.display()),
-    )
+    // A report on no call says no more than this.
+    let next = match report.completeness.recorded {
+        0 => IN_THE_JOB.to_owned(),
+        _ => format!("ncclscope report {}", word(&folder.display().to_string())),
+    };
+    (checks.list, next)
 }
 
 fn examine(capture: &Capture, report: &Report, checks: &mut Checks) {

@@ -8,7 +8,7 @@ sync
 --- fake-nccl play job
 announced 43, ABI v5
 --- ncclscope report capture | sed '/^$/,$d' | tr '\n' ' '
-Rank 1 (pid <pid> on <host>) died at <date>, after call 10 (AllReduce of 1 MiB) on communicator 8869398c7032ecc5; ranks 0,2-3 wait for it in call 11. in NCCL <n> % of the time (median rank)
+Rank 1 (pid <pid> on <host>) died at <date>, after call 10 (AllReduce of 1 MiB) on communicator 8869398c7032ecc5; ranks 0,2-3 wait for it in call 11. in NCCL's calls on the host <n> % of the time (median rank)
 --- ncclscope report capture | sed -n '/^Evidence/,/^Job/p' | grep '^[A-Z]'
 Evidence
 What to do

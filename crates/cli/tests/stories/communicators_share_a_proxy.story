@@ -10,7 +10,6 @@ rank 0..2 { all_reduce 1MiB comm=less channels=1 x4 }
 --- NCCLSCOPE_MODE=callbacks fake-nccl play job
 announced 32, ABI v5
 --- ncclscope report capture | grep recorded
-How long communication stops computing is not known: compute kernels were not recorded.
   recorded mode callbacks, timing host
   32 of 32 announced calls recorded, 0 timed.
 --- ncclscope export capture --to jsonl | jq -s -c 'map(select(.role == "proxy")) | group_by(.global_rank)[] | [.[0].thread_name, (map(.tid) | unique | length), (map(.context) | unique | length - 1)]'

@@ -1,5 +1,5 @@
 # One rank that was late once makes the mean a quarter longer: no finding, because it is one moment of many, and too noisy for
-# a verdict. The same run against itself does not differ, and a short one can't be judged.
+# a verdict. An equal run does not differ, and a short one can't be judged.
 ranks 2
 repeat 100 { all_reduce 1MiB time=100us }
 --- NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=before fake-nccl play job
@@ -15,12 +15,12 @@ Kinds of operations (largest change of A's total time first; mean µs per call, 
   function   size type    role time mean_A mean_B                 change finding
   AllReduce 1 MiB float32    0  gpu    100    123 +23.2% [-27.0%, ×2.08] no change found
   all           - 1 kind     -  gpu    100    123 +23.2% [-27.0%, ×2.08] no change found
---- ncclscope diff before before --fail-on slower=0% --fail-on environment --fail-on missing
+--- NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=again fake-nccl play job >/dev/null; ncclscope diff before again --fail-on slower=0% --fail-on environment --fail-on missing
 The run took <time> and <time>.
 
 A before
      2 processes on 1 host; NCCL 2.28.9; mode trace, timing stamps; 200 of 200 announced calls recorded
-B before
+B again
      2 processes on 1 host; NCCL 2.28.9; mode trace, timing stamps; 200 of 200 announced calls recorded
 
 The run (waiting: of the time in NCCL; busbw: of the operation that moved most bytes)
@@ -51,7 +51,7 @@ Notes
   GPU time is from a rank's start to its stop and includes waiting for ranks that come later.
 
 The run took <time> and <time>.
-Next: ncclscope report before
+Next: ncclscope report again
 --- sed 's/repeat 100/repeat 10/' job | NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=short fake-nccl play -
 announced 20, ABI v5
 --- ncclscope diff before short --fail-on slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p'

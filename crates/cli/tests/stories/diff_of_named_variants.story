@@ -10,7 +10,7 @@ the code, name each run's variant: `ncclscope diff old=DIR new=DIR old=DIR new=D
 ["a",["fast-1","fast-2","fast-3"]]
 ["b",["slow-1","slow-2","slow-3"]]
 --- ncclscope diff a=fast-1 b=slow-1 | sed -E 's/ (went|took) .*//; q'
-The run
+A and B have no kind of operation in common. The run
 --- ncclscope diff a=fast-1 b=nowhere
 2| error: `nowhere`: expected a capture folder or a trace file, found nothing
 2|   hint: `ncclscope run -o DIR -- COMMAND` records one into DIR

@@ -46,7 +46,7 @@ Capture
   ok      all files are sound
 
 1 fail, 2 ok.
-Next: ncclscope report alone
+Next: ncclscope doctor, in the job's environment
 [exit 1]
 --- NCCLSCOPE_OUT=half fake-nccl play job; rm half/*/r1-*; ncclscope doctor half
 announced 6, ABI v5

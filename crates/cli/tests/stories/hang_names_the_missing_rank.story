@@ -12,7 +12,7 @@ Rank 2 has not made AllReduce of 8 MiB, call 4 on communicator 8869398c7032ecc5,
 --- ncclscope hang capture --after 1s >/dev/null
 [exit 1]
 --- ncclscope hang capture | sed 's/, which.*//; q'
-No hang so far: rank 2 has not made AllReduce of 8 MiB, call 4 on communicator 8869398c7032ecc5
+No hang when the job ended: rank 2 has not made AllReduce of 8 MiB, call 4 on communicator 8869398c7032ecc5
 --- ncclscope hang capture >/dev/null
 
 --- ncclscope hang capture --after soon

@@ -7,7 +7,8 @@ group { send 1MiB to=+1 ; recv 1MiB from=-1 }
 --- fake-nccl play job
 announced 16, ABI v1
 --- ncclscope report capture
-No call has a time.
+Which rank is late, and what communication costs, is not known: no call has a GPU time, because NCCL 2.23.4 has no GPU
+stamps (2.27 on).
 
 Job capture
   command  <folder>/fake-nccl rank-process

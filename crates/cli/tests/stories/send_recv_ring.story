@@ -6,8 +6,8 @@ rank 1 { recv 4KiB from=0 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 82, ABI v5
 --- ncclscope report capture | sed '/^Communicators/,/^$/d; /^  Recv /d; /^  Send /d'
-How long communication stops computing is not known: compute kernels were not recorded.
-in NCCL <n> % of the time (median rank)
+Which rank is late, and what communication costs, is not known: no call has a GPU time.
+in NCCL's calls on the host <n> % of the time (median rank)
 
 Job capture
   command  <folder>/fake-nccl rank-process
@@ -18,6 +18,7 @@ Job capture
 
 Completeness
   82 of 82 announced calls recorded, 0 timed.
+  82 calls have no GPU time: 82 early_stop (ncclscope explain early_stop).
 
 Ranks (in API calls, times in <unit>)
   rank host   calls nccl nccl_%
@@ -31,7 +32,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   function  size type    calls sum mean p50 p95 max
   SendRecv 1 MiB float32    40   ·    ·   ·   ·   ·
 
-Next: ncclscope view capture
+Next: NCCLSCOPE_TIMING=auto ncclscope run -- <folder>/fake-nccl rank-process
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $4, $5 }'
 SendRecv 1 MiB float32 40
 Send 4 KiB float32 1

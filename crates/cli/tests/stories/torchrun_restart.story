@@ -11,8 +11,9 @@ capture/restart-1/<host>/r1-p<pid>-<id>.trace
 capture/<host>/r0-p<pid>-<id>.trace
 capture/<host>/r1-p<pid>-<id>.trace
 --- ncclscope report capture | sed -n '1,/^Operations/p'
-How long communication stops computing is not known: compute kernels were not recorded.
-in NCCL <n> % of the time (median rank)
+Which rank is late, and what communication costs, is not known: no call has a GPU time, because the process has no CUDA
+driver.
+in NCCL's calls on the host <n> % of the time (median rank)
 
 Job capture
   command  <folder>/fake-nccl rank-process

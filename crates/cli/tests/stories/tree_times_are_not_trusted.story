@@ -9,4 +9,4 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   function   size type    algorithm  calls sum mean p50 p95 max
   AllReduce 1 MiB float32 TREE/LL128     8   ·    ·   ·   ·   ·
 
-Next: ncclscope view capture
+Next: NCCLSCOPE_TIMING=auto ncclscope run -- <folder>/fake-nccl rank-process

@@ -29,14 +29,14 @@ Next: ncclscope diff t/00-default/round-* t/04-Tree-Simple/round-* t/01-Ring-LL/
 ncclscope: round 1 of 5
 --- $(tail -1 out | cut -d: -f2) | grep -c '^[ABC] t/'
 3
---- ncclscope tune -o nvls --try NCCL_ALGO=NVLS --rounds 2 -- fake-nccl play job 2>/dev/null | sed -n '1p; /^Asked/,$p'
+--- ncclscope tune -o nvls --try NCCL_ALGO=NVLS --rounds 4 -- fake-nccl play job 2>/dev/null | sed -n '1p; /^Asked/,$p'
 Nothing can be told: no setting differs from the default and has a time.
 Asked but not used, or not judged
   NCCL_ALGO=NVLS: Asked but not used. NCCL_ALGO=NVLS asked; 0 of 32 AllGather calls used it, 32 used RING; why, NCCL
     does not tell. NCCL_ALGO=NVLS asked; 0 of 64 AllReduce calls used it, 64 used RING; why, NCCL does not tell.
---- ncclscope tune -o nvls2 --try NCCL_ALGO=NVLS --rounds 2 -- fake-nccl play job >/dev/null 2>&1
+--- ncclscope tune -o nvls2 --try NCCL_ALGO=NVLS --rounds 4 -- fake-nccl play job >/dev/null 2>&1
 [exit 2]
---- ncclscope tune -o bad --setting WORKS=no --rounds 2 -- sh -c 'test "$WORKS" != no && exec fake-nccl play job' 2>/dev/null | grep failed
+--- ncclscope tune -o bad --setting WORKS=no --rounds 4 -- sh -c 'test "$WORKS" != no && exec fake-nccl play job' 2>/dev/null | grep failed
   WORKS=no: It failed: exit status 1 (`bad/01-no/output-01.txt`).
 --- ncclscope tune -o bad --try A=1 -- true
 2| error: `bad` is not empty

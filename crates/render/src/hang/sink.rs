@@ -45,7 +45,12 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
             )
         }
         Reason::Running(by_time) if by_time.hang() == Some(false) => {
-            format!("No hang so far: {who} {lacks}")
+            let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
+            let until = match first.state {
+                Liveness::Dead => "when the job ended",
+                _ => "so far",
+            };
+            format!("No hang {until}: {who} {lacks}")
         }
         Reason::Running(_) => format!("{who} {lacks}"),
     };

@@ -35,6 +35,22 @@ pub(super) fn next(hang: &Hang) -> String {
         (VerdictKind::Stopped, Some(process)) if process.state == Liveness::Stopped => {
             format!("kill -CONT {}", process.pid)
         }
+        // Out of memory, or an error of the GPU.
+        (VerdictKind::Dead, Some(process)) => format!("dmesg -T (on {})", process.host),
+        // Nobody can be asked any more: another run tells which lines made the calls.
+        (
+            VerdictKind::Missing
+            | VerdictKind::Inside
+            | VerdictKind::NotBegun
+            | VerdictKind::Mismatch
+            | VerdictKind::Cycle,
+            Some(process),
+        ) if process.state == Liveness::Dead => {
+            match hang.verdict.call().and_then(|c| c.caller.as_ref()) {
+                None => "ncclscope run --stacks -- …".to_owned(),
+                Some(_) => format!("ncclscope view {folder}"),
+            }
+        }
         (VerdictKind::Missing | VerdictKind::Inside | VerdictKind::NotBegun, Some(process)) => {
             format!("py-spy dump --pid {} (on {})", process.pid, process.host)
         }

@@ -39,8 +39,8 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
             "More calls are recorded than were announced: the figures do not add up, please report it.",
         );
     }
-    // Without any, a note says why at once.
-    if c.timed > 0 {
+    // A note says why, if it is one cause for the whole job.
+    if report.untimed_because.is_none() || c.timed > 0 {
         let mut causes: Vec<(&String, &u64)> = c.untimed.iter().collect();
         causes.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
         if page.all {
@@ -61,7 +61,11 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
         }
     }
     if !c.odd.is_empty() {
-        page.line(&format!("Callbacks without effect: {}.", counts(&c.odd)));
+        let first = c.odd.keys().next().map_or("", String::as_str);
+        page.line(&format!(
+            "Callbacks without effect: {} (ncclscope explain {first}).",
+            counts(&c.odd)
+        ));
     }
     incomplete_ranks(report, page);
     // Callbacks alone are a line too much for most.
@@ -74,6 +78,8 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
 /// Ranks that are not complete, the worst first.
 fn incomplete_ranks(report: &Report, page: &mut Page) {
     let mut worst: Vec<&RankCompleteness> = report.completeness.ranks.iter().collect();
+    // Callbacks without effect did no harm, and their sum is there.
+    worst.retain(|rank| page.all || rank.lacks());
     let not_recorded = |r: &RankCompleteness| r.announced.saturating_sub(r.recorded);
     let most = if page.all { usize::MAX } else { FEW_RANKS };
     if worst.len() > most {

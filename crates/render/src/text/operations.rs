@@ -16,10 +16,6 @@ const FIGURES: [&str; 6] = ["mean", "min", "p50", "p95", "p99", "max"];
 const FOR_FEW: [&str; 3] = ["min", "p99", "algbw"];
 
 pub(super) fn operations(report: &Report, page: &mut Page) {
-    if report.operations.is_empty() {
-        page.gap();
-        return page.wrap("", "", "No call was recorded.");
-    }
     let (timed, others): (Vec<&Operation>, Vec<&Operation>) = report
         .operations
         .iter()
