@@ -14,6 +14,7 @@ pub mod bubbles;
 mod by_name;
 mod calls;
 mod causes;
+mod estimated;
 mod host;
 pub mod idle;
 mod interference;
@@ -32,7 +33,7 @@ pub(crate) mod whole_run;
 mod window;
 
 use crate::interval::{Batches, LEAST_STRETCHES};
-use interference::{alone, computed, slowed, Alone};
+use interference::{alone, computed, named, slowed, Alone};
 use kinds::Names;
 pub(crate) use lane::{Exposure, Lane, LaneWindow, Quiet};
 use std::collections::BTreeMap;
@@ -126,13 +127,16 @@ impl Gatherer {
                 lane.by_name.add(ran, &seen, &names);
                 // What communicates beside a kernel is only known in this time.
                 let computed = computed(ran, &names, seen.known);
+                let named = named(ran, &names, seen.known);
                 lane.windows.push(LaneWindow {
                     seen,
                     names: names.clone(),
                     computed,
+                    named,
                 });
             }
         }
+        let alone = calls.looks_at_all();
         for (device, timed) in &calls.timed {
             // A communicator's device may not be known.
             let only = lanes.keys().next().copied();
@@ -140,7 +144,7 @@ impl Gatherer {
             let device = only.unwrap_or(*device);
             let lane = lanes.entry(device);
             let lane = lane.or_insert_with(|| Lane::new(process, device, active));
-            lane.timed = timed::window(timed, process, &capture.names, &lane.windows);
+            lane.timed = timed::window(timed, process, &capture.names, &lane.windows, alone);
         }
         self.lanes.extend(lanes.into_values());
         in_graphs
@@ -197,23 +201,34 @@ impl Gatherer {
 
     /// What the windows show; `None` if there are none, and nothing says why.
     pub fn finish(mut self, capture: &Capture) -> Option<Streams> {
-        // Those without windows come last. Without a single window, they show nothing.
-        self.lanes.sort_by_key(|lane| lane.windows.is_empty());
-        if self
-            .lanes
-            .first()
-            .is_some_and(|lane| lane.windows.is_empty())
-        {
-            self.lanes.clear();
-        }
-        if self.lanes.is_empty() && self.without.is_empty() && self.yielded == 0 {
-            return None;
-        }
         let members: Vec<usize> = capture
             .communicators
             .iter()
             .map(|c| c.nranks.map_or(c.members.len(), |n| n as usize))
             .collect();
+        // Those without windows come last. Without a single window, they show when calls came.
+        self.lanes.sort_by_key(|lane| lane.windows.is_empty());
+        let none = self
+            .lanes
+            .first()
+            .is_some_and(|lane| lane.windows.is_empty());
+        if none {
+            let mut lanes = std::mem::take(&mut self.lanes);
+            if let Some((waits, waited_for)) = estimated::estimate(&mut lanes, &members) {
+                return Some(Streams {
+                    yielded: self.yielded,
+                    without: self.without,
+                    common_us: waits.looked_at() as f64 / 1e3,
+                    operations: waits.operations,
+                    timed: lanes.len() as u64,
+                    waited_for,
+                    ..Streams::default()
+                });
+            }
+        }
+        if self.lanes.is_empty() && self.without.is_empty() && self.yielded == 0 {
+            return None;
+        }
         let waits = waiting::waits(&self.lanes, &members);
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
         let all = alone(windows.map(LaneWindow::kernels));
@@ -223,6 +238,9 @@ impl Gatherer {
         let ranks: Vec<RankStreams> = ranks
             .map(|(index, (lane, own))| rank_row(index, lane, &waits, own, &all))
             .collect();
+        // Lanes without windows come last.
+        let mut idle: Vec<Option<f64>> = ranks.iter().map(|rank| Some(rank.idle.share)).collect();
+        idle.resize(self.lanes.len(), None);
         let us = |ns: i64| ns as f64 / 1e3;
         let mut others: BTreeMap<&'static str, (u64, i64)> = BTreeMap::new();
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
@@ -254,7 +272,7 @@ impl Gatherer {
             common_us: us(waits.looked_at()),
             timed: (self.lanes.len() - ranks.len()) as u64,
             operations: waits.operations,
-            waited_for: losses::waited_for(&self.lanes, &ranks, &waits, &own, &all),
+            waited_for: losses::waited_for(&self.lanes, &idle, &waits, &own, &all),
             replays: replays::rows(&self.lanes),
             bubbles: bubbles::bubbles(&self.lanes, &waits),
             ranks,

@@ -126,7 +126,8 @@ impl WhatIf {
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
         what_if.follow(&of.lanes);
-        what_if.anchor(&rows);
+        let exposed = what_if.exposed(of);
+        what_if.anchor(&rows, &exposed);
         what_if.sort();
         what_if.infer();
         what_if

@@ -8,6 +8,9 @@ use crate::executions::{Execution, Place};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
 
+/// Of so many calls of a GPU it is kept when they ran: 48 MiB.
+const MOST_TIMED: usize = 1 << 20;
+
 /// Calls of a process that were launched in windows.
 #[derive(Default)]
 pub struct Calls {
@@ -48,6 +51,11 @@ impl Calls {
         }
     }
 
+    /// No process has a window, so all calls are looked at.
+    pub(super) fn looks_at_all(&self) -> bool {
+        self.looked_at.covers((0, 1)) > 0
+    }
+
     /// Adds an execution of a process, if it was launched in a window, or ran in another process's. `devices`
     /// are those of the process's communicators, by place.
     #[inline]
@@ -75,13 +83,17 @@ impl Calls {
         let device = devices[execution.place];
         if let Some(span) = timed::span(execution, &self.looked_at) {
             let timed = self.timed.entry(device).or_default();
-            each_call(process, call, |call| {
-                timed.push(Timed {
-                    span,
-                    shape: call.shape,
-                    launched: call.launch_start_ns,
-                })
-            });
+            let exposed = execution.last.exposed_ns();
+            if timed.len() < MOST_TIMED {
+                each_call(process, call, |call| {
+                    timed.push(Timed {
+                        span,
+                        shape: call.shape,
+                        launched: call.launch_start_ns,
+                        exposed,
+                    })
+                });
+            }
         }
         let Some(window) = window else {
             return;

@@ -39,6 +39,8 @@ pub(crate) struct LaneWindow {
     pub(crate) seen: Seen,
     pub(crate) names: Arc<Names>,
     pub(super) computed: Vec<Computed>,
+    /// The same kernels, told apart by name and size only.
+    pub(super) named: Vec<Computed>,
 }
 
 impl Lane {
@@ -121,6 +123,7 @@ impl LaneWindow {
             seen,
             names,
             computed: Vec::new(),
+            named: Vec::new(),
         }
     }
 

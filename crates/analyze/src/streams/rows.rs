@@ -2,6 +2,7 @@
 
 use super::bubbles::Bubble;
 use super::idle;
+use super::losses::Sample;
 use super::replays::Replay;
 use crate::steps::{Steps, StepsRow};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) const LEAST_MATCHED: u64 = 16;
 
 /// What the GPUs did, from kernel windows.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Streams {
     /// Windows that count, summed over GPUs.
     pub windows: u64,
@@ -236,7 +237,13 @@ pub struct WaitedFor {
     pub(crate) other: (String, u32, u32),
     /// How much faster that one's host could be, of the time.
     #[serde(skip)]
-    pub(crate) host_most: Option<f64>,
+    pub(crate) host_most: Option<Share>,
+    /// The loss in windows, whatever the other one's host.
+    #[serde(skip)]
+    pub(crate) in_windows: Share,
+    /// What that rests on.
+    #[serde(skip)]
+    pub(crate) sample: Sample,
     /// From its process's first call to the last, ns.
     #[serde(skip)]
     pub(crate) active_ns: f64,

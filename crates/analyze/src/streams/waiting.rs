@@ -43,8 +43,8 @@ use super::schedule::Meet;
 use super::Lane;
 use crate::interval::LEAST_STRETCHES;
 pub use charging::without;
-use matching::beside;
-use pieces::{own, pieces};
+use matching::{beside, Aligned};
+use pieces::{own, pieces, without_cycles};
 use std::collections::HashMap;
 
 mod charging;
@@ -129,7 +129,8 @@ pub struct Direct {
     pub late: Late,
     /// From when to when it waited.
     pub whole: Span,
-    /// Of a sender or receiver: when the two passed on data in the same direction before, in the same window.
+    /// When the two passed on data in the same direction before, in the same window; of a collective, when
+    /// both went on at the end of the same one before.
     pub since: Option<i64>,
     /// Since the one before the last had come.
     charged: Span,
@@ -189,6 +190,9 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     let length = |of: &[Span]| of.iter().map(|span| span.1 - span.0).sum::<i64>();
     let mut own: Vec<Vec<Span>> = lanes.iter().map(own).collect();
     let enough = |of: &Vec<Span>| of.len() >= LEAST_STRETCHES;
+    if !own.iter().any(enough) {
+        own = lanes.iter().map(without_cycles).collect();
+    }
     let mut cycles: Vec<bool> = own.iter().map(enough).collect();
     let least = own
         .iter()
@@ -223,6 +227,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     waits.count(lanes, members);
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(kind, _)| *kind);
+    let mut operations: Vec<(u32, Vec<WaitPart>)> = Vec::new();
     for ((communicator, _), mut parts) in kinds {
         parts.retain(|parts| !parts.is_empty());
         let all = members.get(communicator as usize).copied().unwrap_or(0);
@@ -241,9 +246,14 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
                 .collect();
             if let Some(mut operation) = others {
                 operation.push(*first);
-                waits.add(&operation);
+                operations.push((communicator, operation));
             }
         }
+    }
+    operations.sort_by_key(|(_, parts)| parts.iter().map(|part| part.end).min());
+    let mut aligned = Aligned::new();
+    for (communicator, operation) in &operations {
+        waits.add(operation, lanes, *communicator, &mut aligned);
     }
     waits.add_sends(lanes);
     waits.charge(lanes);

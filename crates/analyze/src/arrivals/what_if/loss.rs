@@ -3,7 +3,7 @@
 //! Rule: no loss by a rank is more than its bound.
 
 use super::{WhatIf, NONE};
-use crate::interval::Batches;
+use crate::interval::{waits_by_chance, Batches, LEAST_OPERATIONS};
 
 /// What the run loses by a rank, and the 95 % interval of that, ns.
 pub(in crate::arrivals) struct Loss {
@@ -89,7 +89,7 @@ impl WhatIf {
         marks.retain(|anchor| *anchor != NONE);
         marks.dedup();
         marks.extend(nodes.last());
-        if marks.len() < crate::interval::LEAST_OPERATIONS {
+        if marks.len() < LEAST_OPERATIONS {
             marks.clone_from(nodes);
         }
         let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
@@ -101,9 +101,14 @@ impl WhatIf {
         };
         // The time up to the first is the start-up, which is no sample of the steps.
         let (start_up, steps) = (at(*first), marks.len() - 1);
+        let each: Vec<f64> = marks
+            .windows(2)
+            .map(|pair| at(pair[1]) - at(pair[0]))
+            .collect();
+        let chance = steps as f64 * waits_by_chance(&each);
         let batches = Batches::new(steps).map(|mut batches| {
-            for (index, pair) in marks.windows(2).enumerate() {
-                batches.add(index, steps, at(pair[1]) - at(pair[0]), 1.0);
+            for (index, of_step) in each.iter().enumerate() {
+                batches.add(index, steps, *of_step, 1.0);
             }
             batches
         });
@@ -112,7 +117,7 @@ impl WhatIf {
         let interval = mean.and_then(|mean| mean.interval());
         Loss {
             ns: at(*last),
-            interval: interval.map(|(low, high)| (whole(low), whole(high))),
+            interval: interval.map(|(low, high)| (whole(low) - chance, whole(high))),
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Rule: where waits tell nothing, work is taken to depend on the operation before.
 
-use super::{Node, WhatIf, AT_ONCE_NS, NONE};
-use std::collections::HashMap;
+use super::{Node, WhatIf, AT_ONCE_NS, NONE, QUEUED_NS};
+use std::collections::{HashMap, HashSet};
 
 /// Where a larger part than this is queued, work runs beside the operation before.
 const MOSTLY_QUEUED: f64 = 0.25;
@@ -21,7 +21,7 @@ const ALIKE_NS: f64 = 2_000.0;
 impl WhatIf {
     /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says
     /// what each node is.
-    pub(super) fn anchor(&mut self, rows: &[(u32, u32)]) {
+    pub(super) fn anchor(&mut self, rows: &[(u32, u32)], exposed: &[Option<u32>]) {
         // Where in the pattern: what it is, and the two before it.
         let mut positions: HashMap<[(u32, u32); 3], u32> = HashMap::new();
         let mut position_of = vec![0u32; self.nodes.len()];
@@ -98,15 +98,39 @@ impl WhatIf {
             }
         }
         self.alone = alone;
+        let end =
+            |nodes: &[Node], of: u32| nodes.get(of as usize).map_or(i64::MIN, |node| node.end);
         for lane in &self.lanes {
-            let mut anchor = NONE;
+            let waited = |index: &&u32| exposed[**index as usize].is_some();
+            let waited = lane
+                .iter()
+                .filter(waited)
+                .map(|index| self.communicator(*index));
+            let waited: HashSet<u32> = waited.collect();
+            let (mut inferred, mut awaited) = (NONE, NONE);
+            // Operations for which a stream stood still, and that had not ended when the one before began.
+            let mut open: Vec<u32> = Vec::new();
             for index in lane {
-                let node = &mut self.nodes[*index as usize];
+                let node = self.nodes[*index as usize];
+                open.retain(|of| {
+                    let ended = end(&self.nodes, *of);
+                    if ended <= node.start && ended > end(&self.nodes, awaited) {
+                        awaited = *of;
+                    }
+                    ended > node.start
+                });
                 let depends = places[position_of[*index as usize] as usize].depends();
+                // Where streams wait for a communicator's operations, that is measured and not inferred.
                 if depends && !node.queued && node.before != NONE {
-                    anchor = node.before;
+                    let is_known = waited.contains(&self.communicator(node.before));
+                    inferred = if is_known { inferred } else { node.before };
                 }
-                node.anchor = anchor;
+                let later = |of: &u32| end(&self.nodes, *of);
+                let anchor = std::cmp::max_by_key(inferred, awaited, later);
+                self.nodes[*index as usize].anchor = anchor;
+                if exposed[*index as usize].is_some_and(|ns| i64::from(ns) > QUEUED_NS) {
+                    open.push(*index);
+                }
             }
         }
     }
@@ -117,8 +141,8 @@ impl WhatIf {
         let previous = self.nodes.get(node.previous as usize)?;
         let since = node.start.saturating_sub(previous.ready);
         let beside = !node.queued && node.anchor == previous.anchor;
-        // The GPU kept pace with its host: that is the host's time.
-        let of_host = node.launch != i64::MIN
+        // The GPU kept pace with its host: that is the host's time. A host that is ahead keeps the GPU's pace.
+        let of_host = node.launch > previous.ready
             && previous.launch != i64::MIN
             && node.launch.saturating_sub(previous.launch).abs_diff(since)
                 < since.unsigned_abs() / 4;

@@ -103,7 +103,6 @@ impl Waits {
                 *self.times.entry((wait.lane, wait.last)).or_default() += 1;
             }
             for (piece, span) in pieces {
-                *self.all.entry((wait.lane, piece)).or_default() += within(span).0;
                 let span = (span.0.max(wait.charged.0), span.1);
                 if span.0 >= span.1 {
                     continue;
@@ -131,6 +130,13 @@ impl Waits {
         }
         for wait in &direct {
             self.charge_transfer(lanes, wait);
+        }
+        // Kernels of several streams may wait at the same time.
+        for (lane, still) in still.iter().enumerate() {
+            let still = Union::of(still.iter().map(|(span, _)| *span).collect());
+            for (piece, span) in self.own[lane].iter().enumerate() {
+                self.all.insert((lane, piece), still.covers(*span));
+            }
         }
         let spans = spans.into_iter();
         self.waiting = spans

@@ -1,5 +1,6 @@
 //! Which kernels of different GPUs are one operation, and who came last to it.
 
+use super::super::losses::QUEUED_NS;
 use super::super::schedule::Meet;
 use super::super::window::Peer;
 use super::super::Lane;
@@ -26,8 +27,25 @@ pub(super) fn beside(parts: &[WaitPart], first: &WaitPart) -> Option<WaitPart> {
         .copied()
 }
 
+/// Whether a kernel that began then was queued behind one of these, which are by start.
+fn is_queued(parts: &[WaitPart], start: i64) -> bool {
+    let before = parts.partition_point(|part| part.start < start);
+    before
+        .checked_sub(1)
+        .is_some_and(|before| start - parts[before].end <= QUEUED_NS)
+}
+
+/// By communicator and lane: the operation at whose end the GPU computed nothing, and that end.
+pub(super) type Aligned = HashMap<(u32, usize), (usize, i64)>;
+
 impl Waits {
-    pub(super) fn add(&mut self, operation: &[WaitPart]) {
+    pub(super) fn add(
+        &mut self,
+        operation: &[WaitPart],
+        lanes: &[Lane],
+        communicator: u32,
+        aligned: &mut Aligned,
+    ) {
         let ns = |part: &WaitPart| part.end - part.start;
         let Some(last) = operation.iter().min_by_key(|part| (ns(part), part.lane)) else {
             return;
@@ -45,21 +63,43 @@ impl Waits {
         let others = operation.iter().filter(|part| part.lane != last.lane);
         // How long the operation takes from the arrival of the one before the last.
         let second = others.clone().map(ns).min().unwrap_or(0);
-        self.direct.extend(others.map(|part| Direct {
-            lane: part.lane,
-            window: part.window,
-            last: last.lane,
-            late: Late::Rank,
-            since: None,
-            whole: (part.start, part.start + ns(part) - ns(last)),
-            charged: (
-                part.start + ns(part) - second,
-                part.start + ns(part) - ns(last),
-            ),
-            end: part.end,
-            other: (last.window, (last.start, last.end)),
-            queued: last.launched.map(|at| last.start - at),
+        let before = |part: &WaitPart| {
+            let at = aligned.get(&(communicator, part.lane)).copied()?;
+            (lanes[part.lane].at(part.window).known.0 <= at.1).then_some(at)
+        };
+        let together = before(last);
+        self.direct.extend(others.map(|part| {
+            Direct {
+                lane: part.lane,
+                window: part.window,
+                last: last.lane,
+                late: Late::Rank,
+                // If both went on at the end of one operation, what each worked since says who is behind.
+                since: together
+                    .filter(|at| before(part).is_some_and(|own| own.0 == at.0))
+                    .map(|at| at.1),
+                whole: (part.start, part.start + ns(part) - ns(last)),
+                charged: (
+                    part.start + ns(part) - second,
+                    part.start + ns(part) - ns(last),
+                ),
+                end: part.end,
+                other: (last.window, (last.start, last.end)),
+                queued: last.launched.map(|at| last.start - at),
+            }
         }));
+        for part in operation
+            .iter()
+            .filter(|part| lanes[part.lane].shows_computing(part.window))
+        {
+            let computes = &lanes[part.lane].at(part.window).computes;
+            if computes.covers((part.end - 1, part.end)) == 0 {
+                aligned.insert(
+                    (communicator, part.lane),
+                    (self.operations as usize, part.end),
+                );
+            }
+        }
     }
 
     /// Adds the kernels that send and receive.
@@ -100,14 +140,17 @@ impl Waits {
         let mut before: HashMap<(usize, usize, usize, bool), i64> = HashMap::new();
         all.sort_by_key(|(.., part)| (part.lane, part.window, part.start));
         for (communicator, rank, peers, part) in all {
+            let mut meets_queued = false;
             let others = peers.iter().filter(|peer| peer.rank != rank);
             let others = others.filter_map(|peer| {
-                let this = Peer {
-                    rank,
-                    receives: !peer.receives,
-                };
-                let parts = by_pair.get(&(communicator, peer.rank, this))?;
-                Some((beside(parts, &part)?, peer.receives))
+                let this = |receives: bool| (communicator, peer.rank, Peer { rank, receives });
+                let other = beside(by_pair.get(&this(!peer.receives))?, &part)?;
+                let queued = [true, false].into_iter().any(|receives| {
+                    let parts = by_pair.get(&this(receives)).map_or(&[][..], |parts| parts);
+                    is_queued(parts, other.start)
+                });
+                meets_queued |= queued && peer.receives;
+                Some((other, peer.receives))
             });
             let others: Vec<(WaitPart, bool)> = others.collect();
             if others.iter().any(|(_, receives)| *receives) {
@@ -127,6 +170,7 @@ impl Waits {
                     sender: other.lane,
                     needed,
                     came: other.start,
+                    queued: meets_queued,
                 });
             }
             let others = others.into_iter();

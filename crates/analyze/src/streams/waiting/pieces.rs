@@ -48,6 +48,14 @@ pub(super) fn own(lane: &Lane) -> Vec<Span> {
     spans
 }
 
+/// What windows of a lane show, if no lane's show cycles, because steps differ. Where in a step a window
+/// begins is drawn, so several windows show each part of a step as often as it comes.
+pub(super) fn without_cycles(lane: &Lane) -> Vec<Span> {
+    let mut spans: Vec<Span> = lane.windows.iter().map(|w| w.seen.known).collect();
+    spans.sort_unstable();
+    spans
+}
+
 impl Waits {
     /// How long the pieces are together, ns.
     pub fn common(&self) -> i64 {
@@ -81,6 +89,17 @@ impl Waits {
             let weight = self.weight(lane, at)?;
             Some((weight * of(at), (piece.1 - piece.0) as f64))
         })
+    }
+
+    /// The same of what is known of all of a piece, whatever operations were found.
+    pub fn each_whole<'a>(
+        &'a self,
+        lane: usize,
+        of: impl Fn(usize) -> f64 + 'a,
+    ) -> impl Iterator<Item = (f64, f64)> + 'a {
+        let pieces = self.own[lane].iter().enumerate();
+        let counts = pieces.filter(move |(at, _)| self.weight(lane, *at).is_some());
+        counts.map(move |(at, piece)| (of(at), (piece.1 - piece.0) as f64))
     }
 
     /// What the collectives of an own piece that were found on all ranks stand for: events may leave some
