@@ -4,11 +4,11 @@
 //! more than the others' hosts could be faster.
 
 use super::interference::{slowed, taken, Alone, Slowed};
-use super::intervals::Union;
+use super::intervals::{Span, Union};
 use super::waiting::Waits;
 use super::window::NcclKernel;
 use super::{host_waited, schedule, share, Lane, Share, WaitedFor};
-use crate::interval::waits_by_chance;
+use crate::interval::{waits_by_chance, LEAST_STRETCHES};
 
 /// The ends of an operation on its ranks are apart by so much, ns: a wait is not known better.
 const ENDS_NS: f64 = 500.0;
@@ -349,13 +349,29 @@ pub fn waited_for(
             continue;
         };
         let loss = of.share;
-        let of_schedule = meets
-            .as_ref()
-            .and_then(|meets| schedule::shorter(lanes, waits, meets, whole.spans(), index));
-        let loss = match of_schedule {
+        let of_schedule = |windows: &[Span]| {
+            let meets = meets.as_ref()?;
+            schedule::shorter(lanes, waits, meets, windows, index)
+        };
+        let loss = match of_schedule(whole.spans()) {
             Some(most) if most < loss.share => {
                 let part = most / loss.share;
-                let interval = loss.interval.map(|(low, high)| (part * low, part * high));
+                let long = |window: &Span| (window.1 - window.0) as f64;
+                let each = |window: &Span| {
+                    let most = of_schedule(std::slice::from_ref(window)).unwrap_or(0.0);
+                    (most * long(window), long(window))
+                };
+                // What comes back differs from window to window, too.
+                let windows = match whole.spans().len() >= LEAST_STRETCHES {
+                    true => whole.spans(),
+                    false => &waits.pieces[..],
+                };
+                let sample = share(windows.iter().map(each)).interval;
+                let apart = sample.map_or(most, |(low, high)| (high - low) / 2.0);
+                let interval = loss.interval.map(|(low, high)| {
+                    let (low, high) = (part * low, part * high);
+                    (low.min(most - apart), high.max(most + apart))
+                });
                 Share {
                     share: most,
                     interval,
