@@ -15,6 +15,8 @@ shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the sam
         launches (what calls of CUDA and NCCL take of the host's time)
 
 `gpu_ms` are the 10th percentile and the median of the steps, by CUDA events.
+
+With `--wrong` the job hangs: one rank goes wrong in a step and says so on stderr.
 """
 
 import argparse
@@ -62,6 +64,9 @@ def options(words):
         "--slow-link", help="slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS)"
     )
     parser.add_argument("--link-rank", type=int, default=0)
+    parser.add_argument("--wrong", choices=sorted(WRONGS), help="each step ends with two more collectives")
+    parser.add_argument("--wrong-rank", type=int, default=0)
+    parser.add_argument("--wrong-step", type=int, default=50)
     parser.add_argument("--as-rank", help=argparse.SUPPRESS)
     parser.add_argument(
         "--torch-profiler", help="record steps 20 to 31 with torch.profiler into this file, rank by rank"
@@ -415,6 +420,54 @@ def quantiles(values, *shares):
     return [round(late[int(len(late) * share)], 3) for share in shares]
 
 
+def endless():
+    while True:
+        pass
+
+
+def endless_kernel():
+    import torch
+
+    torch.cuda._sleep(1 << 62)
+
+
+# What the wrong rank does before the two collectives of its step. The last three change these.
+WRONGS = {
+    "stopped": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "left": lambda: os._exit(0),
+    "loop": endless,
+    "kernel": endless_kernel,
+    "size": lambda: None,
+    "order": lambda: None,
+    "skip": lambda: None,
+}
+
+
+def ending(job, step):
+    """A step that ends with two collectives, of which the wrong rank makes others."""
+    import torch
+    import torch.distributed as dist
+
+    a = job.args
+    data = torch.zeros(1 << 21, device=job.device)
+    calls = [lambda n: dist.all_reduce(data[:n]), lambda n: dist.broadcast(data[:n], 0)]
+
+    def whole(number):
+        step(number)
+        is_wrong = (job.rank, number) == (a.wrong_rank, a.wrong_step)
+        if is_wrong:
+            print("goes wrong now", file=sys.stderr, flush=True)
+            WRONGS[a.wrong]()
+        n = 1 << 21 if is_wrong and a.wrong == "size" else 1 << 20
+        order = reversed(calls) if is_wrong and a.wrong == "order" else calls
+        for call in list(order)[1 if is_wrong and a.wrong == "skip" else 0 :]:
+            call(n)
+        torch.cuda.synchronize()
+
+    return whole
+
+
 def parts(times, n):
     """So many equal parts of a list, as far as it goes."""
     size = max(1, len(times) // n)
@@ -458,6 +511,8 @@ def rank_main(args, rank, world, port):
     dist.init_process_group("nccl", device_id=device)
     job = Job(args, rank, world, device)
     step = SHAPES[args.shape](job)
+    if args.wrong:
+        step = ending(job, step)
     for number in range(args.warm_up):
         step(number)
     everyone = torch.zeros(1, device=device)

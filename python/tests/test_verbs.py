@@ -83,7 +83,10 @@ def test_what_cannot_be_exported_is_an_error_with_the_way_out(tmp_path: Path) ->
     for arguments, said in [
         (("otf2", "x", None), "to: expected perfetto, chrome, parquet or jsonl, found `otf2`"),
         (("perfetto", "x", "calls"), "table: expected one with `parquet` or `jsonl`"),
-        (("parquet", "x", "graphs"), "table: expected calls, kernels, samples, switches or mpi, found `graphs`"),
+        (
+            ("parquet", "x", "graphs"),
+            "table: expected calls, kernels, samples, switches or mpi, found `graphs`",
+        ),
         (("jsonl", "x", "calls"), "hint: `parquet`"),
         (("jsonl", "x", None), "hint: `ncclscope run --mode callbacks"),
         (("parquet", "full", None), "expected a new or an empty folder"),

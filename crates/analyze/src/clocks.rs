@@ -12,7 +12,7 @@
 //! never joined.
 //!
 //! **Step.** If no offset fits all operations of a window, or none that follows from the windows before, a
-//! clock was set or a stamp is bad. That is a [`Step`]. A window that contradicts itself tells nothing.
+//! clock was set or a stamp is bad. That is a [`ClockStep`]. A window that contradicts itself tells nothing.
 //!
 //! **Estimate.** Ranks of such an operation end within a few µs. So the median difference of the ends is
 //! close to the offset, unless one host always leaves later. It is moved into the bound if it lies outside. A
@@ -30,7 +30,7 @@ mod lines;
 mod tests;
 
 pub use given::{Given, GivenError};
-pub use lines::Line;
+pub use lines::ClockLine;
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub(crate) struct Side {
 
 /// Operations of one pair of hosts in one window.
 #[derive(Clone, Debug)]
-struct Window {
+struct ClockWindow {
     /// The clock of the second host less that of the first at the middle of the window, ns.
     low: i64,
     high: i64,
@@ -72,7 +72,7 @@ struct Window {
 
 /// What operations say, by pair of hosts (the lower index first) and window of the first one's clock.
 #[derive(Debug, Default)]
-pub(crate) struct Observations(BTreeMap<(u32, u32), BTreeMap<i64, Window>>);
+pub(crate) struct Observations(BTreeMap<(u32, u32), BTreeMap<i64, ClockWindow>>);
 
 /// What two clocks may run apart in this time, ns.
 pub(crate) fn drift(ns: i64) -> i64 {
@@ -103,7 +103,7 @@ impl Observations {
                 .saturating_add(at_begin);
             let ends = other.ended.saturating_sub(base.ended);
             let pair = self.0.entry((base.host, other.host)).or_default();
-            let of = pair.entry(window).or_insert(Window {
+            let of = pair.entry(window).or_insert(ClockWindow {
                 low,
                 high,
                 ends: Vec::new(),
@@ -180,7 +180,7 @@ struct Contradiction {
 /// How far hosts' clocks are apart, by pair and window.
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
-    pairs: BTreeMap<(u32, u32), BTreeMap<i64, Window>>,
+    pairs: BTreeMap<(u32, u32), BTreeMap<i64, ClockWindow>>,
     steps: Vec<Contradiction>,
 }
 
@@ -201,7 +201,7 @@ impl Offsets {
     /// The tree over hosts with the narrowest bounds: by host, the one before it on the way to the first
     /// host.
     fn tree(&self, hosts: usize) -> Vec<Option<u32>> {
-        let width = |windows: &BTreeMap<i64, Window>| {
+        let width = |windows: &BTreeMap<i64, ClockWindow>| {
             let sound = windows.values().filter(|w| w.low <= w.high);
             sound.map(|w| w.high.saturating_sub(w.low)).min()
         };
@@ -230,8 +230,8 @@ impl Offsets {
         before
     }
 
-    /// The sound windows between two hosts as moments on the clock of `from`, each with the clock of `to`
-    /// less that of `from`: low, estimate, high; and how many operations.
+    /// The sound windows between two hosts, as moments on the clock of `from`. Each has the clock of `to`
+    /// less that of `from` (low, estimate, high), and its number of operations.
     fn stretch(&self, from: u32, to: u32) -> Vec<(i64, Offset, u64)> {
         let Some(windows) = self.pairs.get(&(from.min(to), from.max(to))) else {
             return Vec::new();
@@ -309,13 +309,12 @@ pub struct Clocks {
     /// By first rank, without the reference.
     pub hosts: Vec<HostClock>,
     /// Where no offset fits the operations, by host and time.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ClockStep>,
     /// What is to be said about it.
     pub notes: Vec<String>,
-    /// How to move times of the hosts onto the reference's clock, by host; none for hosts of which nothing is
-    /// known.
+    /// How to move times of each host onto the reference's clock; `None` for a host if nothing is known.
     #[serde(skip)]
-    pub lines: BTreeMap<String, Line>,
+    pub lines: BTreeMap<String, ClockLine>,
 }
 
 /// The clock of one host.
@@ -352,7 +351,7 @@ pub struct HostClock {
 
 /// Where no offset of two clocks fits all operations: one of them was set, or a stamp is bad.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct ClockStep {
     /// Host.
     pub host: String,
     /// The other host.
@@ -393,7 +392,7 @@ impl Clocks {
             hosts: Vec::new(),
             steps: Vec::new(),
             notes: Vec::new(),
-            lines: BTreeMap::from([(reference.clone(), Line::reference())]),
+            lines: BTreeMap::from([(reference.clone(), ClockLine::reference())]),
         };
         let before = offsets.tree(hosts.len());
         for (index, host) in others.iter().enumerate() {
@@ -415,7 +414,7 @@ impl Clocks {
             let [base, host] = [step.pair.0, step.pair.1].map(|host| &hosts[host as usize]);
             let line = clocks.lines.get(base);
             let on = |at: i64| line.map_or(at, |line| line.on_reference(at));
-            clocks.steps.push(Step {
+            clocks.steps.push(ClockStep {
                 host: host.clone(),
                 against: base.clone(),
                 from_s: seconds(on(step.from)),
@@ -461,7 +460,7 @@ impl Clocks {
             if breaks.is_empty() {
                 (row.drift_low_ppm, row.drift_high_ppm) = lines::drift_ppm(known).unzip();
             }
-            let line = Line::through(known, &breaks);
+            let line = ClockLine::through(known, &breaks);
             self.lines.insert(host.to_owned(), line);
         }
         self.hosts.push(row);
@@ -482,7 +481,7 @@ impl Clocks {
         row.given_error_us = Some(us(error));
         row.source = Some("given");
         self.lines
-            .insert(host.to_owned(), Line::given(offset, error));
+            .insert(host.to_owned(), ClockLine::given(offset, error));
         let against = known.iter().filter(out).count();
         if against > 0 {
             self.notes.push(format!(

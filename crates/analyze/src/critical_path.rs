@@ -13,7 +13,7 @@
 //!
 //! Rule: the segments of a step sum to the step's time.
 
-use crate::arrivals::over_time::{Gpu, OverTime, Passed, Piece};
+use crate::arrivals::over_time::{GpuKey, OverTime, Passed, Piece};
 use crate::operations::Operation;
 use crate::spelling::{percent, size, time};
 use crate::steps::{Step, Steps};
@@ -66,8 +66,8 @@ pub struct On {
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Why it ended then. Of an operation, because its transfer was over. Of work: `launch` if the kernel
-    /// began when its host launched it, and `busy_gpu` if it was launched long before and its GPU did
-    /// something else; null where that is not known.
+    /// began when its host launched it. `busy_gpu` if it was launched long before, and its GPU did something
+    /// else. Null if not known.
     pub why: Option<&'static str>,
     /// The operation, or that to which the work led: its function.
     pub function: Option<String>,
@@ -228,7 +228,7 @@ struct Key {
 
 /// Says what segments are.
 struct Naming<'a> {
-    gpus: Vec<Gpu<'a>>,
+    gpus: Vec<GpuKey<'a>>,
     operations: HashMap<u32, &'a Operation>,
 }
 
@@ -278,7 +278,7 @@ pub(crate) fn find(
     operations: &[Operation],
 ) -> Option<CriticalPath> {
     let reference = steps?.reference()?;
-    let gpus: Vec<Gpu> = of.gpus().collect();
+    let gpus: Vec<GpuKey> = of.gpus().collect();
     let mut own = (0..gpus.len()).filter(|gpu| {
         let gpu = gpus[*gpu];
         (gpu.rank, gpu.host, gpu.pid) == (reference.rank, &reference.host[..], reference.pid)

@@ -8,9 +8,9 @@
 //! ended proves nothing. So the others must have made a call shortly before the end of the first, or later.
 
 use crate::executions::{Execution, Walk};
-use crate::job::ranges;
 use crate::matching::is_collective;
 use crate::moments::Zone;
+use crate::spelling::ranges;
 use crate::spelling::size;
 use capture::live::flag;
 use serde::Serialize;

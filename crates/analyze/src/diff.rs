@@ -7,8 +7,8 @@
 //! algorithm, protocol or number of channels is a change of the kind, not another kind. Compared is the time
 //! per call of each rank: GPU time where both runs have it, else host time. The first call of each rank in a
 //! kind (per communicator) is set aside as warm-up where there are more, because it loads kernels and makes
-//! connections. Intervals are those of [`crate::interval`]. Verdicts judge many kinds at once, so they use
-//! Holm's method: if the runs are equal, a false alarm of any kind has the probability of one at most.
+//! connections. Intervals are those of [`crate::interval`]. Verdicts are on many kinds at once, so they use
+//! Holm's method. If the runs are equal, the probability of any false alarm is at most that of a single test.
 //!
 //! Rule: one definition, printed: [`DEFINITION`]. A GPU time is never compared with a host time, and what has
 //! no interval is never called faster or slower.
@@ -108,7 +108,7 @@ pub struct Side {
 /// What is said of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum DiffFinding {
     /// Slower, by Holm's method over all kinds.
     Slower,
     /// Faster, likewise.
@@ -156,7 +156,7 @@ pub struct KindOfOperation {
     /// Bytes by the convention of nccl-tests.
     pub bytes: Option<u64>,
     /// What is said of it.
-    pub finding: Finding,
+    pub finding: DiffFinding,
     /// `gpu` or `host`: the times compared.
     pub time_source: Option<&'static str>,
     /// In A.
@@ -196,7 +196,7 @@ pub struct Total {
     /// Time of as many calls at B's mean times.
     pub b_us: f64,
     /// What is said of it.
-    pub finding: Finding,
+    pub finding: DiffFinding,
     /// B against A, per call.
     #[serde(flatten)]
     pub versus: Versus,
@@ -367,7 +367,7 @@ fn compare_kinds(a: &Run, b: &Run, pairs: &[Pair]) -> Vec<KindOfOperation> {
                 function,
                 datatype,
                 bytes,
-                finding: Finding::Unknown,
+                finding: DiffFinding::Unknown,
                 time_source: None,
                 a: None,
                 b: None,
@@ -400,9 +400,9 @@ fn compare(
         (Some(a), Some(b)) => (a, b),
         (a, b) => {
             row.finding = if a.is_some() {
-                Finding::Vanished
+                DiffFinding::Vanished
             } else {
-                Finding::Appeared
+                DiffFinding::Appeared
             };
             (row.a, row.b) = (a.map(|t| t.side), b.map(|t| t.side));
             return row;
@@ -492,11 +492,11 @@ fn totals(rows: &[KindOfOperation]) -> Vec<Total> {
         .collect()
 }
 
-fn finding(comparison: &Comparison, different: bool) -> Finding {
+fn finding(comparison: &Comparison, different: bool) -> DiffFinding {
     match different {
-        false => Finding::NoneFound,
-        true if comparison.ratio > 1.0 => Finding::Slower,
-        true => Finding::Faster,
+        false => DiffFinding::NoneFound,
+        true if comparison.ratio > 1.0 => DiffFinding::Slower,
+        true => DiffFinding::Faster,
     }
 }
 
@@ -525,8 +525,8 @@ fn sort(rows: &mut [KindOfOperation]) {
         side.and_then(|s| s.sum_us).unwrap_or(0.0)
     };
     let group = |r: &KindOfOperation| match (r.finding, change(r)) {
-        (Finding::Vanished, _) => 3,
-        (Finding::Appeared, _) => 4,
+        (DiffFinding::Vanished, _) => 3,
+        (DiffFinding::Appeared, _) => 4,
         (_, None) => 2,
         (_, Some(_)) => 1,
     };

@@ -21,7 +21,7 @@ mod stalled;
 mod waited_for;
 
 /// Least share of the run.
-const LEAST_SHARE: f64 = 0.01;
+pub(crate) const LEAST_SHARE: f64 = 0.01;
 
 /// What to do about a rank that launches late.
 const HOST_LATE_ADVICE: &str =

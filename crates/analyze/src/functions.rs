@@ -20,7 +20,7 @@ pub const PARTS: [&str; 5] = ["api", "enqueue", "launch", "kernel", "proxy"];
 
 /// A part of the calls of a function, in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct CallPart {
     /// Calls that have it.
     pub n: u64,
     /// Mean.
@@ -51,7 +51,7 @@ pub struct FunctionRow {
     /// Host time of all executions on all ranks.
     pub host_sum_over_ranks_us: Option<f64>,
     /// What of a call took how long, by [`PARTS`]; null for a part that no call has.
-    pub parts_us: BTreeMap<&'static str, Option<Part>>,
+    pub parts_us: BTreeMap<&'static str, Option<CallPart>>,
 }
 
 #[derive(Clone, Default)]
@@ -86,7 +86,7 @@ impl Sum {
         }
     }
 
-    fn part(&self) -> Option<Part> {
+    fn part(&self) -> Option<CallPart> {
         let at = |rank: u64| {
             let mut left = rank;
             let place = self.buckets.iter().position(|n| {
@@ -98,7 +98,7 @@ impl Sum {
             Some(bucket_middle(place / 64, place % 64) as f64 / 1e3)
         };
         let median = at(self.n.div_ceil(2)).zip(at(self.n / 2 + 1));
-        Some(Part {
+        Some(CallPart {
             n: self.n,
             mean: self.ns as f64 / self.n as f64 / 1e3,
             p50: median.map(|(lower, upper)| lower.midpoint(upper))?,
@@ -118,7 +118,7 @@ pub struct PartsRow {
     /// Calls that have a part, warm-ups left out.
     pub calls: u64,
     /// As in [`FunctionRow`].
-    pub parts_us: BTreeMap<&'static str, Option<Part>>,
+    pub parts_us: BTreeMap<&'static str, Option<CallPart>>,
 }
 
 /// The calls of a function whose sizes lie between the same powers of two.
@@ -137,7 +137,7 @@ pub struct Gatherer {
     classes: Vec<Class>,
 }
 
-fn parts(sums: &[Sum; PARTS.len()]) -> BTreeMap<&'static str, Option<Part>> {
+fn parts(sums: &[Sum; PARTS.len()]) -> BTreeMap<&'static str, Option<CallPart>> {
     PARTS.into_iter().zip(sums.iter().map(Sum::part)).collect()
 }
 

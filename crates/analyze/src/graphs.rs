@@ -3,7 +3,7 @@
 //!
 //! A [`Gatherer`] takes the graphs of one process after another. Graphs of the same calls (by communicator,
 //! function, datatype and bytes, in the same order) are one [`GraphRow`] on all ranks. A decode loop has one
-//! such row, and a serving engine has one for each batch size. [`Seen`] is the account for completeness.
+//! such row, and a serving engine has one for each batch size. [`GraphsSeen`] is the account for completeness.
 //!
 //! Rule: a launch executes each captured call of its graph once. NCCL shows some of these executions as calls
 //! with rows of their own (with stamps, or over a network); they are not counted twice.
@@ -60,7 +60,7 @@ pub struct CallsInGraph {
 
 /// What of graphs was counted, and why anything was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct GraphsSeen {
     /// Launches of graphs with NCCL calls.
     pub launches: u64,
     /// Calls that these executed.
@@ -124,7 +124,7 @@ pub fn without_rows(process: &Process, mut shown: Shown) -> Vec<(u32, u64)> {
 }
 
 /// What of a process's graphs was counted.
-pub fn seen(process: &Process) -> Seen {
+pub fn seen(process: &Process) -> GraphsSeen {
     let graphs = &process.graphs;
     let sum = |sum: u64, n: u64| sum.saturating_add(n);
     let mut captured = process.shapes.iter().filter(|s| s.is(flag::CAPTURED));
@@ -133,7 +133,7 @@ pub fn seen(process: &Process) -> Seen {
     } else {
         graphs.unseen.iter().map(|unseen| word(*unseen)).collect()
     };
-    Seen {
+    GraphsSeen {
         launches: graphs.launched(),
         executions: graphs.executions().into_values().fold(0, sum),
         unseen,

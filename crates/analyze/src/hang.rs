@@ -47,7 +47,7 @@ use tables::Capture;
 pub use case::Conditions;
 pub use graphs::Launches;
 pub use limits::ByTime;
-pub use liveness::State;
+pub use liveness::Liveness;
 pub use mismatch::{Aspect, MismatchKind};
 pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};

@@ -4,6 +4,7 @@ use crate::jobs::JobRow;
 use crate::memory::Memory;
 use crate::moments::Zone;
 use crate::ranks::Ranks;
+use crate::spelling::ranges;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, LiveSource, Newest, Process};
@@ -223,31 +224,6 @@ fn environment(capture: &Capture) -> BTreeMap<String, Vec<Option<String>>> {
         .collect()
 }
 
-/// Numbers in few words: `0-7`, `0-56:8` for every eighth, `0,1,5`.
-pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
-    let numbers: Vec<u32> = numbers
-        .into_iter()
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
-    let mut parts = Vec::new();
-    let mut rest = numbers.as_slice();
-    while let Some(first) = rest.first() {
-        let step = rest.get(1).map_or(1, |second| second - first);
-        let run = 1 + rest.windows(2).take_while(|w| w[1] - w[0] == step).count();
-        // Two numbers that are no neighbours make no series.
-        let run = if run < 3 && step != 1 { 1 } else { run };
-        let last = rest[run - 1];
-        parts.push(match (run, step) {
-            (1, _) => first.to_string(),
-            (_, 1) => format!("{first}-{last}"),
-            _ => format!("{first}-{last}:{step}"),
-        });
-        rest = &rest[run..];
-    }
-    parts.join(",")
-}
-
 /// The communicators.
 pub fn communicators(capture: &Capture, memory: &Memory) -> Vec<CommunicatorRow> {
     let row = |communicator: &tables::Communicator| CommunicatorRow {
@@ -415,22 +391,5 @@ mod tests {
         assert_eq!(drivers(&capture), ["580.95, CUDA 13.0"]);
         let environment = environment(&capture);
         assert_eq!(environment.keys().collect::<Vec<_>>(), ["NCCL_ALGO"]);
-    }
-
-    #[test]
-    fn ranks_are_told_in_few_words() {
-        for (numbers, expected) in [
-            (&[][..], ""),
-            (&[3], "3"),
-            (&[0, 1], "0-1"),
-            (&[0, 1, 2, 3], "0-3"),
-            (&[0, 8, 16, 24], "0-24:8"),
-            (&[0, 8], "0,8"),
-            (&[0, 1, 2, 8, 9, 10], "0-2,8-10"),
-            (&[5, 7, 8, 9], "5,7-9"),
-            (&[2, 1, 1, 0], "0-2"),
-        ] {
-            assert_eq!(ranges(numbers.iter().copied()), expected);
-        }
     }
 }

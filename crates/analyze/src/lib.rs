@@ -72,7 +72,7 @@ use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};
 use serde::Serialize;
 use tables::source::Shown;
-use tables::{Capture, Process, Progress, Source};
+use tables::{Capture, Process, ReadProgress, Source};
 
 /// The format of [`Report`].
 pub const SCHEMA: &str = "ncclscope.report/1";
@@ -182,7 +182,11 @@ pub fn report_with(capture: &Capture, given: Option<clocks::Given>) -> Report {
 }
 
 /// The same of a capture that need not fit in memory, made on all cores.
-pub fn report_from(source: Source, given: Option<clocks::Given>, progress: &Progress) -> Report {
+pub fn report_from(
+    source: Source,
+    given: Option<clocks::Given>,
+    progress: &ReadProgress,
+) -> Report {
     let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
     let mut analyses = analyses.into_iter();
     let mut all = analyses.next().unwrap_or_default();

@@ -9,8 +9,12 @@
 //! Rule: figures are what NCCL allocated and said so. Its output says nothing of frees, so they are never too
 //! small by what was freed. A model is called one and stands beside what was measured.
 
-use crate::findings::Finding;
-use crate::spelling::{percent, size};
+mod counts;
+mod finding;
+
+use crate::spelling::size;
+use counts::{counted_only, counts, is_of, IN_ALL};
+pub use finding::finding;
 use serde::Serialize;
 use setup::log::Init;
 use setup::memory::{Buffers, Connection, Sizes, PAIRS};
@@ -21,8 +25,6 @@ use tables::{Capture, Node, Process};
 /// The format of [`Memory`].
 pub const SCHEMA: &str = "ncclscope.memory/1";
 
-/// A GPU's share of memory from which on NCCL's part is a finding.
-const WORTH: f64 = 0.05;
 /// So long before and after the allocations NVML's figures may be from, ns. They are read ten times a second
 /// at best.
 const NVML_FAR_NS: i64 = 1_000_000_000;
@@ -35,9 +37,9 @@ pub struct Memory {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// The communicators, the largest first.
-    pub communicators: Vec<CommunicatorRow>,
+    pub communicators: Vec<CommunicatorMemory>,
     /// Each GPU with all communicators on it, the largest first.
-    pub gpus: Vec<GpuRow>,
+    pub gpus: Vec<GpuMemory>,
     /// What more communicators or ranks would hold; null if that was not asked for.
     pub projection: Option<Projection>,
     /// What is not known, and why.
@@ -46,18 +48,18 @@ pub struct Memory {
 
 /// A communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CommunicatorRow {
+pub struct CommunicatorMemory {
     /// Its id in the capture, or NCCL's id; null for one that was split from another and is in no capture.
     pub communicator: Option<String>,
     /// Ranks in it.
     pub nranks: u32,
     /// Its ranks, the largest first.
-    pub ranks: Vec<RankRow>,
+    pub ranks: Vec<RankMemory>,
 }
 
 /// A rank of a communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RankRow {
+pub struct RankMemory {
     /// Its rank.
     pub rank: u32,
     /// Its host.
@@ -71,7 +73,7 @@ pub struct RankRow {
     /// All GPU memory, bytes: by NCCL's output, or else the most that NCCL counted.
     pub gpu_bytes: u64,
     /// What NCCL itself counts; null if it was not asked.
-    pub counted: Option<Counted>,
+    pub counted: Option<NcclCount>,
     /// Pinned memory of the host, bytes.
     pub pinned_bytes: u64,
     /// Memory in /dev/shm, bytes.
@@ -90,7 +92,7 @@ pub struct RankRow {
 
 /// GPU memory that NCCL itself counts (`ncclCommMemStats`, 2.29.7 and later), frees included, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Counted {
+pub struct NcclCount {
     /// When it was asked for the first time.
     pub first_gpu_bytes: u64,
     /// The most.
@@ -135,7 +137,7 @@ pub struct ConnectionRow {
 
 /// All communicators on a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GpuRow {
+pub struct GpuMemory {
     /// Host.
     pub host: String,
     /// The GPU: NVML's UUID, or else the CUDA device of a process.
@@ -175,86 +177,7 @@ struct Of<'a> {
     process: Option<&'a Process>,
     communicator: Option<String>,
     gpu: Option<String>,
-    counted: Option<Counted>,
-}
-
-/// The step of a communicator of which only the sum is known.
-const IN_ALL: &str = "in all";
-
-/// What NCCL counted of one communicator of a process.
-struct Count {
-    comm: u64,
-    rank: u32,
-    nranks: u32,
-    device: Option<u32>,
-    counted: Counted,
-}
-
-/// What NCCL counted, by communicator. A pointer that comes again may be another one's.
-fn counts(process: &Process) -> Vec<Count> {
-    let mut counts: Vec<Count> = Vec::new();
-    for asked in &process.setup.comm_memory {
-        let same = |count: &&mut Count| {
-            let of = (count.comm, count.rank, count.nranks);
-            of == (asked.comm, asked.rank, asked.nranks)
-        };
-        match counts.iter_mut().find(same) {
-            Some(count) => {
-                let counted = &mut count.counted;
-                counted.most_gpu_bytes = counted.most_gpu_bytes.max(asked.total);
-                counted.last_gpu_bytes = asked.total;
-                counted.suspendable_gpu_bytes = asked.suspendable;
-            }
-            None => counts.push(Count {
-                comm: asked.comm,
-                rank: asked.rank,
-                nranks: asked.nranks,
-                device: asked.device,
-                counted: Counted {
-                    first_gpu_bytes: asked.total,
-                    most_gpu_bytes: asked.total,
-                    last_gpu_bytes: asked.total,
-                    suspendable_gpu_bytes: asked.suspendable,
-                },
-            }),
-        }
-    }
-    counts
-}
-
-/// Communicators that NCCL counted, of which its output says nothing: an init without steps for each.
-fn counted_only(process: &Process) -> Vec<(Init, Counted)> {
-    let said = |count: &Count| {
-        let mut inits = process.setup.inits.iter();
-        inits.any(|init| is_of(init, count))
-    };
-    let init = |count: Count| {
-        let mut init = Init {
-            host: process.host.clone(),
-            pid: process.pid,
-            device: count.device,
-            rank: count.rank,
-            nranks: count.nranks,
-            comm: Some(count.comm),
-            ..Init::default()
-        };
-        init.memory.steps.push(setup::memory::Step {
-            name: IN_ALL.to_owned(),
-            sizes: Sizes {
-                gpu: count.counted.most_gpu_bytes,
-                ..Sizes::default()
-            },
-        });
-        (init, count.counted)
-    };
-    let counts = counts(process).into_iter();
-    counts.filter(|count| !said(count)).map(init).collect()
-}
-
-/// Whether an init is that of a communicator that NCCL counted.
-fn is_of(init: &Init, count: &Count) -> bool {
-    let said = !init.memory.steps.is_empty();
-    said && (init.comm, init.rank, init.nranks) == (Some(count.comm), count.rank, count.nranks)
+    counted: Option<NcclCount>,
 }
 
 /// The communicators on a GPU, and its memory in all.
@@ -268,7 +191,7 @@ struct Held<'a> {
 pub fn of_capture(capture: &Capture) -> Memory {
     let mut all = Vec::new();
     let mut unowned = Sizes::default();
-    let counted: Vec<Vec<(Init, Counted)>> = capture.processes.iter().map(counted_only).collect();
+    let counted: Vec<Vec<(Init, NcclCount)>> = capture.processes.iter().map(counted_only).collect();
     for (index, process) in capture.processes.iter().enumerate() {
         let locals = locals(process);
         let counts = counts(process);
@@ -356,7 +279,7 @@ fn locals(process: &Process) -> Vec<Option<&Local>> {
 }
 
 fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
-    let mut communicators: BTreeMap<(Option<&String>, u32), Vec<RankRow>> = BTreeMap::new();
+    let mut communicators: BTreeMap<(Option<&String>, u32), Vec<RankMemory>> = BTreeMap::new();
     let mut gpus: BTreeMap<(String, String), Held> = BTreeMap::new();
     for of in all.iter().filter(|of| !of.init.memory.steps.is_empty()) {
         let row = row(of, all, nodes);
@@ -371,11 +294,11 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
         let key = (of.communicator.as_ref(), of.init.nranks);
         communicators.entry(key).or_default().push(row);
     }
-    let mut communicators: Vec<CommunicatorRow> = communicators
+    let mut communicators: Vec<CommunicatorMemory> = communicators
         .into_iter()
         .map(|((communicator, nranks), mut ranks)| {
             ranks.sort_by_key(|row| (std::cmp::Reverse(row.gpu_bytes), row.rank));
-            CommunicatorRow {
+            CommunicatorMemory {
                 communicator: communicator.cloned(),
                 nranks,
                 ranks,
@@ -383,12 +306,12 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
         })
         .collect();
     communicators.sort_by_key(|row| std::cmp::Reverse(row.largest()));
-    let mut gpus: Vec<GpuRow> = gpus
+    let mut gpus: Vec<GpuMemory> = gpus
         .into_iter()
         .map(|((host, gpu), held)| {
             let (communicators, gpu_bytes) = at_once(&held.inits);
             let total_bytes = held.total_bytes;
-            GpuRow {
+            GpuMemory {
                 host,
                 gpu,
                 communicators,
@@ -436,7 +359,7 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
 }
 
 /// How far NVML confirms the figures.
-fn nvml_note(communicators: &[CommunicatorRow]) -> Option<String> {
+fn nvml_note(communicators: &[CommunicatorMemory]) -> Option<String> {
     let rows = || communicators.iter().flat_map(|row| &row.ranks);
     let known = rows().filter(|rank| rank.nvml_agrees.is_some()).count();
     let agree = rows().filter(|rank| rank.nvml_agrees == Some(true)).count();
@@ -528,11 +451,11 @@ fn gpu<'a>(of: &Of, nodes: &'a [Node]) -> Option<(&'a Node, String, Option<u64>)
     Some((node, uuid.to_owned(), total.and_then(|n| n.parse().ok())))
 }
 
-fn row(of: &Of, all: &[Of], nodes: &[Node]) -> RankRow {
+fn row(of: &Of, all: &[Of], nodes: &[Node]) -> RankMemory {
     let (init, memory) = (of.init, &of.init.memory);
     let total = memory.total();
     let nvml_bytes = nvml(of, nodes);
-    RankRow {
+    RankMemory {
         rank: init.rank,
         host: of
             .process
@@ -657,7 +580,7 @@ fn way(connection: &Connection) -> &str {
     second.map_or(way, |(at, _)| &way[..at])
 }
 
-impl CommunicatorRow {
+impl CommunicatorMemory {
     /// GPU memory of its largest rank, bytes.
     pub fn largest(&self) -> u64 {
         self.ranks.first().map_or(0, |rank| rank.gpu_bytes)
@@ -669,7 +592,7 @@ impl Memory {
     pub fn of(&self, communicator: &str) -> Option<u64> {
         let mut rows = self.communicators.iter();
         let row = rows.find(|row| row.communicator.as_deref() == Some(communicator));
-        row.map(CommunicatorRow::largest)
+        row.map(CommunicatorMemory::largest)
     }
 
     /// Adds what so many communicators like the largest would hold, with so many ranks.
@@ -721,284 +644,12 @@ impl Memory {
     }
 }
 
-fn steps(rank: &RankRow, fits: impl Fn(&str) -> bool) -> u64 {
+fn steps(rank: &RankMemory, fits: impl Fn(&str) -> bool) -> u64 {
     let steps = rank.steps.iter().filter(|step| fits(&step.step));
     steps
         .map(|step| step.gpu_bytes)
         .fold(0, u64::saturating_add)
 }
 
-/// That NCCL takes much of a GPU: of the GPU on which it takes most.
-pub fn finding(memory: &Memory) -> Option<Finding> {
-    let share = |gpu: &GpuRow| gpu.share.unwrap_or(0.0);
-    let most = memory
-        .gpus
-        .iter()
-        .reduce(|a, b| if share(b) > share(a) { b } else { a })?;
-    let (of, total) = most.share.zip(most.total_bytes)?;
-    let first = memory.communicators.first()?.ranks.first()?;
-    (of >= WORTH).then(|| Finding {
-        kind: "nccl_memory",
-        sentence: format!(
-            "NCCL's buffers take {} of a GPU's {} ({}): {} on {}.",
-            size(most.gpu_bytes),
-            size(total),
-            percent(of),
-            communicators(most.communicators),
-            most.host
-        ),
-        wall_us: None,
-        wall_interval_us: None,
-        wall_at_most_us: None,
-        when_us: None,
-        evidence: match first.init_gpu_bytes {
-            Some(init) => format!(
-                "NCCL's own output sums up to that; frees are not seen. The largest communicator takes {} \
-                 after its init and {} in all.",
-                size(init),
-                size(first.gpu_bytes)
-            ),
-            None => format!(
-                "NCCL itself counts that. The largest communicator takes {} in all.",
-                size(first.gpu_bytes)
-            ),
-        },
-        advice: "Make fewer communicators, or split them with `splitShare`, which shares their buffers. \
-                 NCCL_MAX_NCHANNELS and NCCL_BUFFSIZE make each smaller, and may cost bandwidth. `ncclscope \
-                 memory` says which communicator takes what."
-            .to_owned(),
-    })
-}
-
-fn communicators(n: u32) -> String {
-    match n {
-        1 => "1 communicator".to_owned(),
-        n => format!("{n} communicators"),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use setup::log::{read, Reader};
-    use tables::nodes::Series;
-
-    /// NCCL 2.28.9 on two H200: a ring of sends and receives, then collectives.
-    const TWO_H200: &str = include_str!("../../setup/tests/two_h200.log");
-    const MIB: u64 = 1 << 20;
-
-    #[test]
-    fn the_model_of_buffers_gives_what_a_real_job_s_connections_took() {
-        let memory = of_inits(&read(TWO_H200), Sizes::default());
-        let [row] = memory.communicators.as_slice() else {
-            panic!("{memory:?}");
-        };
-        for rank in &row.ranks {
-            let modelled: Vec<u64> = rank
-                .connections
-                .iter()
-                .filter_map(|row| row.modelled_gpu_bytes)
-                .collect();
-            assert_eq!(modelled, [288 * MIB, 384 * MIB]);
-            assert_eq!(
-                rank.gpu_bytes,
-                rank.init_gpu_bytes.unwrap_or(0) + modelled.iter().sum::<u64>()
-            );
-        }
-    }
-
-    #[test]
-    fn more_communicators_add_up_and_more_ranks_need_more_pairs() {
-        let mut memory = of_inits(&read(TWO_H200), Sizes::default());
-        memory.project(3, Some(5));
-        let projection = memory.projection.expect("a projection");
-        // 32 channels to each of four others.
-        assert_eq!(projection.pairs_gpu_bytes, Some(4 * 384 * MIB));
-        assert_eq!(projection.gpu_bytes, 3 * (196 + 288 + 4 * 384) * MIB);
-    }
-
-    /// A process on a node with one GPU, which NVML saw with these MiB in use every 100 ms from 100 s on.
-    fn capture(log: &str, total: u64, used: &[u64]) -> Capture {
-        let mut reader = Reader::default();
-        log.lines().for_each(|line| reader.add(line));
-        let said = reader.finish();
-        let mut capture = Capture::default();
-        let mut process = Process {
-            host: "n1".to_owned(),
-            communicators: vec![Local {
-                uid: 1,
-                hash: 10,
-                nranks: 2,
-                rank: Some(0),
-                gpu: Some("00000000000000000000000000000abc".to_owned()),
-                ..Local::default()
-            }],
-            ..Process::default()
-        };
-        process.setup.inits = said.inits;
-        capture.processes.push(process);
-        let points = used.iter().enumerate();
-        let points = points.map(|(at, mib)| (100_000_000_000 + 100_000_000 * at as i64, mib * MIB));
-        let mut node = Node {
-            host: "n1".to_owned(),
-            series: vec![Series {
-                name: "gpu_memory_bytes".to_owned(),
-                of: "GPU-00000000-0000-0000-0000-000000000abc".to_owned(),
-                points: points.collect(),
-            }],
-            ..Node::default()
-        };
-        let facts = [
-            (
-                "gpu.0",
-                "GPU-00000000-0000-0000-0000-000000000abc H200".to_owned(),
-            ),
-            ("gpu_memory.0", total.to_string()),
-        ];
-        node.facts = facts.map(|(k, v)| (k.to_owned(), v)).into();
-        capture.nodes.push(node);
-        capture
-    }
-
-    const LOG: &str = "\
-[100.250000] n1:7:7 [0] NCCL INFO f comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1 commId 0xa - Init START
-[100.260000] n1:7:7 [0] NCCL INFO x.cc:1 Cuda Alloc Size 6291456000 pointer 0x200000
-[100.340000] n1:7:7 [0] NCCL INFO f comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1 commId 0xa - Init COMPLETE
-";
-
-    #[test]
-    fn nvml_s_change_stands_beside_what_nccl_said() {
-        let nvml = |log: &str, used: &[u64]| {
-            let memory = of_capture(&capture(log, 1, used));
-            memory.communicators[0].ranks[0].nvml_bytes
-        };
-        let used = [500, 500, 500, 6500, 6500];
-        assert_eq!(nvml(LOG, &used), Some(6000 * MIB as i64));
-        // Nothing was read in time, or only after it was destroyed.
-        assert_eq!(nvml(LOG, &used[..3]), None);
-        let gone = format!(
-            "{LOG}[100.290000] n1:7:7 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 - Destroy COMPLETE\n"
-        );
-        assert_eq!(nvml(&gone, &used), None);
-    }
-
-    #[test]
-    fn nvml_confirms_or_says_by_how_much_more() {
-        let note = |used: &[u64]| {
-            let memory = of_capture(&capture(LOG, 1, used));
-            let rank = &memory.communicators[0].ranks[0];
-            assert!(rank.is_first);
-            let mut notes = memory.notes.iter();
-            let note = notes.find(|note| note.starts_with("NVML's change"));
-            (rank.nvml_agrees, note.cloned())
-        };
-        let (agrees, said) = note(&[500, 500, 500, 7000, 7000]);
-        assert_eq!(agrees, Some(true));
-        assert_eq!(
-            said.as_deref()
-                .map(|note| note.ends_with("for 1 of 1 ranks of communicators.")),
-            Some(true)
-        );
-        let (agrees, said) = note(&[500, 500, 500, 7500, 7500]);
-        assert_eq!(agrees, Some(false));
-        let said = said.expect("a note");
-        assert!(
-            said.contains("it is 1000 MiB more (median): CUDA loads NCCL's kernels"),
-            "{said}"
-        );
-        assert_eq!(note(&[500]), (None, None));
-    }
-
-    fn asked(comm: u64, at_s: i64, total: u64) -> setup::comm_memory::CommMemory {
-        setup::comm_memory::CommMemory {
-            at_ns: at_s * 1_000_000_000,
-            comm,
-            nranks: 2,
-            device: Some(0),
-            total: total * MIB,
-            suspendable: MIB,
-            ..setup::comm_memory::CommMemory::default()
-        }
-    }
-
-    #[test]
-    fn what_nccl_counts_stands_beside_what_its_output_says() {
-        let mut capture = capture(LOG, 1 << 40, &[]);
-        let setup = &mut capture.processes[0].setup;
-        setup.comm_memory = vec![asked(1, 101, 200), asked(1, 102, 6000), asked(1, 103, 5900)];
-        let memory = of_capture(&capture);
-        let [row] = memory.communicators.as_slice() else {
-            panic!("{memory:?}");
-        };
-        let counted = row.ranks[0].counted.expect("counted");
-        assert_eq!(counted.first_gpu_bytes, 200 * MIB);
-        assert_eq!(
-            (counted.most_gpu_bytes, counted.last_gpu_bytes),
-            (6000 * MIB, 5900 * MIB)
-        );
-        assert_eq!((row.ranks.len(), row.ranks[0].gpu_bytes), (1, 6000 * MIB));
-        assert_eq!(row.ranks[0].init_gpu_bytes, Some(6000 * MIB));
-    }
-
-    #[test]
-    fn without_nccl_s_output_its_count_is_the_figure() {
-        let mut counted = capture("", 100_000 * MIB, &[]);
-        counted.processes[0].setup.comm_memory = vec![asked(1, 101, 6000)];
-        let mut memory = of_capture(&counted);
-        let row = &memory.communicators[0].ranks[0];
-        assert_eq!((row.init_gpu_bytes, row.gpu_bytes), (None, 6000 * MIB));
-        assert_eq!(memory.gpus[0].share, Some(0.06));
-        let found = finding(&memory).expect("6 % are a finding");
-        assert!(found.evidence.starts_with("NCCL itself counts that."));
-        memory.project(3, None);
-        assert_eq!(
-            memory.projection.as_ref().map(|p| p.gpu_bytes),
-            Some(3 * 6000 * MIB)
-        );
-        memory.projection = None;
-        memory.project(3, Some(8));
-        assert_eq!(memory.projection, None);
-        // Two communicators that look alike are not told apart by the capture's ids.
-        let local = counted.processes[0].communicators[0].clone();
-        counted.processes[0]
-            .communicators
-            .push(Local { uid: 2, ..local });
-        counted.processes[0]
-            .setup
-            .comm_memory
-            .push(asked(2, 102, 1000));
-        let memory = of_capture(&counted);
-        assert_eq!(memory.communicators.len(), 1);
-        assert_eq!(
-            (
-                memory.communicators[0].communicator.as_ref(),
-                memory.communicators[0].ranks.len()
-            ),
-            (None, 2)
-        );
-    }
-
-    #[test]
-    fn much_of_a_gpu_s_memory_is_a_finding() {
-        let found = |total: u64| {
-            let memory = of_capture(&capture(LOG, total, &[]));
-            assert_eq!(memory.gpus[0].total_bytes, Some(total));
-            finding(&memory)
-        };
-        let much = found(100_000 * MIB).expect("a finding");
-        assert!(much.sentence.contains("(6.0 %)"), "{}", much.sentence);
-        assert_eq!(found(130_000 * MIB), None);
-    }
-
-    #[test]
-    fn communicators_that_were_not_there_at_once_do_not_add_up() {
-        let init = |first: f64, gone: Option<f64>| {
-            let mut init = read(LOG).remove(0);
-            (init.memory.between_s, init.memory.gone_s) = (Some((first, first)), gone);
-            init
-        };
-        let all = [init(1.0, Some(2.0)), init(2.0, None), init(3.0, None)];
-        let (n, bytes) = at_once(&all.iter().collect::<Vec<_>>());
-        assert_eq!((n, bytes), (2, 2 * 6000 * MIB));
-    }
-}
+mod tests;

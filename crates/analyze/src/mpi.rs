@@ -78,7 +78,7 @@ pub struct MpiFunction {
 
 /// What a function is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Purpose {
     PointToPoint,
     Collective,
     Waits,
@@ -88,7 +88,7 @@ enum Kind {
 }
 
 /// The kind of a function, by its name.
-fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> Purpose {
     let name = name.strip_prefix("MPI_").unwrap_or(name);
     let name = name.strip_suffix("_c").unwrap_or(name);
     let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
@@ -105,16 +105,16 @@ fn kind(name: &str) -> Kind {
     let lower = name.to_ascii_lowercase();
     let ends = |words: &[&str]| words.iter().any(|word| lower.ends_with(word));
     match name {
-        "Init" | "Init_thread" | "Finalize" => Kind::Other,
-        _ if begins(&["File_"]) => Kind::Files,
+        "Init" | "Init_thread" | "Finalize" => Purpose::Other,
+        _ if begins(&["File_"]) => Purpose::Files,
         _ if begins(&["Win_"]) || one_sided.contains(&name) || ends(&["et_accumulate"]) => {
-            Kind::OneSided
+            Purpose::OneSided
         }
-        _ if begins(&["Wait", "Test", "Request_"]) => Kind::Waits,
+        _ if begins(&["Wait", "Test", "Request_"]) => Purpose::Waits,
         _ if begins(&["Start"]) || ends(&["send", "recv", "recv_replace", "probe"]) => {
-            Kind::PointToPoint
+            Purpose::PointToPoint
         }
-        _ => Kind::Collective,
+        _ => Purpose::Collective,
     }
 }
 
@@ -156,7 +156,7 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
     let (from, to) = mpi.seen?;
     let open = mpi.spans.iter().filter(|span| span.open);
     let open = open.max_by_key(|span| (span.inside, std::cmp::Reverse(span.thread)));
-    let mut by_kind: Vec<(Kind, f64)> = (mpi.functions.iter())
+    let mut by_kind: Vec<(Purpose, f64)> = (mpi.functions.iter())
         .map(|of| (kind(&of.name), of.ns as f64 / 1e3))
         .collect();
     // What was not over is in no sum.
@@ -164,7 +164,7 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
         (mpi.spans.iter().filter(|span| span.open))
             .map(|span| (kind(mpi.name(span)), span.inside as f64 / 1e3)),
     );
-    let of = |wanted: Kind| {
+    let of = |wanted: Purpose| {
         let of = by_kind.iter().filter(|(kind, _)| *kind == wanted);
         of.map(|(_, us)| us).sum::<f64>()
     };
@@ -182,12 +182,12 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
         calls: mpi.functions.iter().map(|of| of.calls).sum(),
         time_us,
         share: time_us / seen_us,
-        point_to_point_us: of(Kind::PointToPoint),
-        collective_us: of(Kind::Collective),
-        waits_us: of(Kind::Waits),
-        one_sided_us: of(Kind::OneSided),
-        files_us: of(Kind::Files),
-        other_us: of(Kind::Other),
+        point_to_point_us: of(Purpose::PointToPoint),
+        collective_us: of(Purpose::Collective),
+        waits_us: of(Purpose::Waits),
+        one_sided_us: of(Purpose::OneSided),
+        files_us: of(Purpose::Files),
+        other_us: of(Purpose::Other),
         step_us,
         step_share,
         open: open.map(|span| mpi.name(span).to_owned()),
@@ -229,37 +229,40 @@ fn in_steps(process: &Process, steps: &Steps) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::steps::{Step, StepsRow};
-    use tables::mpi::{Function, Span};
+    use tables::mpi::{MpiFunction, MpiSpan};
 
     #[test]
     fn each_function_has_its_kind() {
         let expected = [
             (
-                Kind::PointToPoint,
+                Purpose::PointToPoint,
                 "Send Isend_c Recv Irecv Sendrecv Sendrecv_replace Iprobe Mprobe Start",
             ),
             (
-                Kind::PointToPoint,
+                Purpose::PointToPoint,
                 "Startall Mrecv Imrecv_c Isendrecv_replace_c Rsend Ssend Bsend",
             ),
             (
-                Kind::Collective,
+                Purpose::Collective,
                 "Barrier Bcast_c Allreduce Gather Igatherv Neighbor_alltoallw Comm_split",
             ),
             (
-                Kind::Collective,
+                Purpose::Collective,
                 "Reduce_scatter_block Iexscan Comm_dup Cart_create Scatter Scan",
             ),
-            (Kind::Waits, "Wait Waitall Test Testsome Request_get_status"),
             (
-                Kind::OneSided,
+                Purpose::Waits,
+                "Wait Waitall Test Testsome Request_get_status",
+            ),
+            (
+                Purpose::OneSided,
                 "Put Get Get_accumulate Rget_accumulate_c Win_fence Fetch_and_op Rput",
             ),
             (
-                Kind::Files,
+                Purpose::Files,
                 "File_open File_write_at_all_c File_iread File_read_all_begin",
             ),
-            (Kind::Other, "Init Init_thread Finalize"),
+            (Purpose::Other, "Init Init_thread Finalize"),
         ];
         for (wanted, names) in expected {
             for name in names.split(' ') {
@@ -270,8 +273,8 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    fn span(thread: u32, from: i64, to: i64, inside: i64, open: bool) -> Span {
-        Span {
+    fn span(thread: u32, from: i64, to: i64, inside: i64, open: bool) -> MpiSpan {
+        MpiSpan {
             thread: Some(thread),
             from: from * MS,
             to: to * MS,
@@ -291,12 +294,12 @@ mod tests {
                 seen: Some((0, 1_000 * MS)),
                 names: ["MPI_Barrier", "MPI_Recv"].map(String::from).to_vec(),
                 functions: vec![
-                    Function {
+                    MpiFunction {
                         name: "MPI_Barrier".to_owned(),
                         calls: 4,
                         ns: 65 * MS as u64,
                     },
-                    Function {
+                    MpiFunction {
                         name: "MPI_Wait".to_owned(),
                         calls: 1,
                         ns: 5 * MS as u64,

@@ -4,9 +4,9 @@
 //! guesses a figure.
 
 use crate::functions::KindRow;
-use crate::job::ranges;
 use crate::operations::Operation;
 use crate::ranks::Ranks;
+use crate::spelling::ranges;
 use capture::live::{flag, part};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};

@@ -8,7 +8,7 @@
 use crate::executions::Execution;
 use serde::Serialize;
 use setup::log::Init;
-use setup::startup::{communicators, Communicator};
+use setup::startup::{communicators, CommunicatorStartup};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
 
@@ -21,7 +21,7 @@ pub struct Startup {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// The communicators, the slowest first.
-    pub communicators: Vec<Communicator>,
+    pub communicators: Vec<CommunicatorStartup>,
     /// The processes, the last to be ready first; empty for a file of NCCL's output.
     pub processes: Vec<ProcessRow>,
     /// What is not known, and why.
@@ -106,7 +106,7 @@ impl Gatherer {
 /// The start-up that lines of NCCL's debug output tell of.
 pub fn of_inits(inits: &[Init]) -> Startup {
     let mut communicators = communicators(inits);
-    let total = |c: &Communicator| c.phases.last().map_or(0.0, |total| total.slowest_s);
+    let total = |c: &CommunicatorStartup| c.phases.last().map_or(0.0, |total| total.slowest_s);
     communicators.sort_by(|a, b| total(b).total_cmp(&total(a)));
     Startup {
         schema: SCHEMA,

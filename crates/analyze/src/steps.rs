@@ -1,12 +1,12 @@
 //! The steps of a job: training or decoding, found from the pattern of calls that repeats.
 //!
-//! A [`Gatherer`] keeps what a process called, in order, and [`Gatherer::finish`] looks for its period: a
-//! number of calls after which the same calls (communicator, function, datatype, count) come again.
-//! Candidates are the distances between equal stretches of calls; one is judged by how many of all calls it
-//! explains. What lies in between (start-up, checkpoints, evaluation) explains nothing and breaks nothing.
-//! Loops nest: layers repeat in a step, steps between two evaluations. Of the periods that explain nearly as
-//! much as the best, the shortest is taken in which at least three calls differ: the calls of a layer seldom
-//! do. If there is none, the one with the most different calls is taken. If more time lies between its
+//! A [`Gatherer`] keeps what a process called, in order. [`Gatherer::finish`] looks for the period: a number
+//! of calls after which the same calls (communicator, function, datatype, count) come again. Candidates are
+//! the distances between equal stretches of calls; one is judged by how many of all calls it explains. What
+//! lies in between (start-up, checkpoints, evaluation) explains nothing and breaks nothing. Loops nest:
+//! layers repeat in a step, steps between two evaluations. Several periods may explain nearly as much as the
+//! best. The shortest with at least three different calls is taken, because the calls of one layer seldom
+//! differ. If there is none, the one with the most different calls is taken. If more time lies between its
 //! occurrences than in them, a longer one is looked for.
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.

@@ -7,10 +7,11 @@
 
 use crate::completeness::NOT_COUNTED;
 use crate::efficiency::EfficiencyRow;
+use crate::findings::LEAST_SHARE;
 use crate::operations::Operation;
 use crate::spelling::{percent, size, three, time, word};
 use crate::statistics::Statistics;
-use crate::streams::Streams;
+use crate::streams::{Streams, WaitedFor};
 use crate::warmup::WarmupRow;
 use crate::Report;
 
@@ -115,11 +116,7 @@ fn of_nccl(report: &Report) -> String {
     if let Some(finding) = report.findings.first() {
         return finding.sentence.clone();
     }
-    let measured = report.streams.as_ref().is_some_and(Streams::tells_who);
-    let nobody = match measured || report.arrivals.is_some() {
-        true => "No rank is proved to hold this job up. ",
-        false => "",
-    };
+    let nobody = nobody(report);
     match (exposed(report), report.ranks.share) {
         (Some((exposed, from)), _) => {
             let from = from.map_or(String::new(), |from| format!(", by {from}"));
@@ -129,6 +126,44 @@ fn of_nccl(report: &Report) -> String {
             "{nobody}How long communication stops computing is not known: compute kernels were not recorded."
         ),
         (None, None) => summary(&report.operations, &report.warmup),
+    }
+}
+
+/// That no rank is proved to be late, if that could be known; and which one seems to be.
+fn nobody(report: &Report) -> String {
+    let measured = report
+        .streams
+        .as_ref()
+        .filter(|streams| streams.tells_who());
+    match measured.and_then(suspect) {
+        Some(rank) => format!(
+            "No rank is proved to hold this job up, but {} arrives last in {} of {} operations in kernel \
+             windows. ",
+            who(rank),
+            rank.last,
+            rank.operations
+        ),
+        None if measured.is_some() || report.arrivals.is_some() => {
+            "No rank is proved to hold this job up. ".to_owned()
+        }
+        None => String::new(),
+    }
+}
+
+/// A rank that is nearly always the last, and for which the others wait long enough to matter. But the
+/// interval of its cost begins at zero, or is not known.
+fn suspect(streams: &Streams) -> Option<&WaitedFor> {
+    let ranks = streams.waited_for.iter();
+    ranks
+        .filter(|rank| rank.loss.share >= LEAST_SHARE && 10 * rank.last >= 9 * rank.operations)
+        .max_by(|a, b| a.loss.share.total_cmp(&b.loss.share))
+}
+
+/// A rank, for the middle of a sentence.
+fn who(rank: &WaitedFor) -> String {
+    match rank.rank {
+        Some(number) => format!("rank {number} (GPU {} on {})", rank.device, rank.host),
+        None => format!("pid {} on {}", rank.pid, rank.host),
     }
 }
 
@@ -245,8 +280,8 @@ fn waiting(report: &Report) -> Option<String> {
     Some(format!("waiting {} of the time in NCCL", percent(share)))
 }
 
-/// The part of the GPU time in NCCL that was waiting for late ranks. `None` if the operations of which that
-/// is known are less than half of that time: they say nothing of the rest.
+/// The part of the GPU time in NCCL that was waiting for late ranks. `None` if that is known for operations
+/// with less than half of that time. They say nothing about the rest.
 pub fn waiting_share(report: &Report) -> Option<f64> {
     let arrivals = report.arrivals.as_ref()?;
     let most = arrivals.part_of(&report.operations)? >= 0.5;

@@ -9,7 +9,7 @@
 use crate::findings::Finding;
 use serde::Serialize;
 use setup::topology::{
-    far_cards, remarks, Graph, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK,
+    far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK,
 };
 use std::collections::BTreeSet;
 use tables::{Capture, Process};
@@ -26,7 +26,7 @@ pub struct Host {
     #[serde(flatten)]
     pub topology: Topology,
     /// Rings, trees and others that NCCL made of it; empty if NCCL wrote none on this host.
-    pub graphs: Vec<Graph>,
+    pub graphs: Vec<GraphChoice>,
     /// What costs bandwidth.
     pub remarks: Vec<Remark>,
 }

@@ -1,7 +1,7 @@
 //! Which of several settings is faster than the default, and how sure that is.
 //!
 //! A setting is an *arm* of the experiment; arm 0 is the default. Each round has one [`Trial`] of every arm,
-//! in a random order. [`rank`] makes a [`Ranking`] of the trials. [`Seen`] is what one run's capture says:
+//! in a random order. [`rank`] makes a [`Ranking`] of the trials. [`RunSeen`] is what one run's capture says:
 //! how long steps took, and whether NCCL used what was asked.
 //!
 //! A round pairs each arm with the default. So what changes slowly (clocks, neighbours, temperature) changes
@@ -266,7 +266,7 @@ fn rounds_needed(times: &[BTreeMap<u64, f64>], arms: &[Ranked], comparisons: usi
 
 /// What a run's capture says of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Seen {
+pub struct RunSeen {
     /// Median time of a step.
     pub step_us: Option<f64>,
     /// Calls in a step of the rank that it is of.
@@ -274,7 +274,7 @@ pub struct Seen {
     /// From the first communicator to the last call, on the longest rank.
     pub wall_us: Option<f64>,
     /// What became of the variables that were asked for.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AskedSetting>,
     /// Function, bytes, algorithm and protocol of what was called.
     #[serde(skip)]
     pub used: BTreeSet<String>,
@@ -282,7 +282,7 @@ pub struct Seen {
 
 /// A variable that was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Asked {
+pub struct AskedSetting {
     /// `NCCL_ALGO` and the like.
     pub variable: String,
     /// Whether it took effect.
@@ -305,11 +305,11 @@ pub enum Used {
     No,
 }
 
-impl Seen {
+impl RunSeen {
     /// What `capture` says of a run that was asked for these variables.
-    pub fn of(capture: &Capture, report: &Report, asked: &[(String, String)]) -> Seen {
+    pub fn of(capture: &Capture, report: &Report, asked: &[(String, String)]) -> RunSeen {
         let reference = report.steps.as_ref().and_then(|steps| steps.reference());
-        let asked = asked.iter().map(|(name, value)| Asked {
+        let asked = asked.iter().map(|(name, value)| AskedSetting {
             variable: name.clone(),
             ..used(capture, report, name, value)
         });
@@ -323,7 +323,7 @@ impl Seen {
                 text(&o.protocol)
             )
         });
-        Seen {
+        RunSeen {
             step_us: reference.and_then(|row| row.step_us?.p50),
             step_calls: reference.map(|row| row.calls),
             wall_us: report.ranks.wall_us.map(|wall| wall.max),
@@ -333,8 +333,8 @@ impl Seen {
     }
 }
 
-fn used(capture: &Capture, report: &Report, name: &str, value: &str) -> Asked {
-    let is = |used, sentence: String| Asked {
+fn used(capture: &Capture, report: &Report, name: &str, value: &str) -> AskedSetting {
+    let is = |used, sentence: String| AskedSetting {
         variable: String::new(),
         used,
         sentence,

@@ -4,7 +4,7 @@
 mod job;
 
 use tables::source::ReadOptions;
-use tables::{Capture, Process, Progress, Source};
+use tables::{Capture, Process, ReadProgress, Source};
 
 fn json(report: &analyze::Report) -> String {
     serde_json::to_string_pretty(report).expect("JSON")
@@ -28,7 +28,7 @@ fn the_same_capture_gives_the_same_report_however_it_is_read() {
                     whole: few,
                     part,
                 };
-                let progress = Progress::default();
+                let progress = ReadProgress::default();
                 let source = Source::open_as(folder.path(), &progress, how).expect("a capture");
                 let report = analyze::report_from(source, None, &progress);
                 assert_eq!(json(&report), whole, "{how:?}, stamps {stamps}");

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use tables::{Capture, Progress, Source};
+use tables::{Capture, ReadProgress, Source};
 
 /// A folder of examples: beside the tests.
 fn examples() -> PathBuf {
@@ -117,8 +117,8 @@ fn during<T: Send>(
 }
 
 fn read(folder: &Path) -> Capture {
-    let source = Source::open(folder, &Progress::default()).expect("a capture");
-    source.load(&Progress::default())
+    let source = Source::open(folder, &ReadProgress::default()).expect("a capture");
+    source.load(&ReadProgress::default())
 }
 
 fn calls(summary: &Summary, function: &str) -> Vec<(u32, u64)> {

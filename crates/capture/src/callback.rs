@@ -9,7 +9,7 @@
 //!      name of a Thread
 //! ```
 //!
-//! A descriptor's pointers to strings are kept as they were; the [`What::Text`] record that gives a pointer's
+//! A descriptor's pointers to strings are kept as they were; the [`EntryPoint::Text`] record that gives a pointer's
 //! text comes before its first use.
 
 use crate::rows::Ticks;
@@ -20,7 +20,7 @@ pub const HEADER: usize = 32;
 /// Which entry point was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum What {
+pub enum EntryPoint {
     /// `init`. Payload: commId u64, nNodes i32, nranks i32, rank i32, mask set i32, then the name's bytes.
     Init = 1,
     /// `startEvent`. Payload: the descriptor.
@@ -37,10 +37,10 @@ pub enum What {
     Thread = 7,
 }
 
-impl What {
+impl EntryPoint {
     /// The entry point with this number.
-    pub fn from_u8(what: u8) -> Option<What> {
-        use What::*;
+    pub fn from_u8(what: u8) -> Option<EntryPoint> {
+        use EntryPoint::*;
         [Init, Start, Stop, State, Finalize, Text, Thread]
             .into_iter()
             .find(|w| *w as u8 == what)
@@ -51,7 +51,7 @@ impl What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Callback<'a> {
-    pub what: What,
+    pub what: EntryPoint,
     /// ABI version, 1 to 7.
     pub abi: u8,
     /// Number of the calling thread, from 0 in order of first call.
@@ -92,7 +92,7 @@ pub fn read(payload: &[u8]) -> impl Iterator<Item = Callback<'_>> {
         let fields = rest.get(..len)?.get(HEADER..)?;
         let (ticks, subject, result) = (Ticks(u64_at(8)?), u64_at(16)?, u64_at(24)?);
         rest = rest.get(len.next_multiple_of(8)..).unwrap_or(&[]);
-        let Some(what) = What::from_u8((head >> 16) as u8) else {
+        let Some(what) = EntryPoint::from_u8((head >> 16) as u8) else {
             continue;
         };
         return Some(Callback {
@@ -115,7 +115,7 @@ mod tests {
     fn records_round_trip() {
         let records = [
             Callback {
-                what: What::Text,
+                what: EntryPoint::Text,
                 abi: 5,
                 thread: 0,
                 ticks: Ticks(1),
@@ -124,7 +124,7 @@ mod tests {
                 payload: b"AllReduce",
             },
             Callback {
-                what: What::Start,
+                what: EntryPoint::Start,
                 abi: 5,
                 thread: 3,
                 ticks: Ticks(2),
@@ -133,7 +133,7 @@ mod tests {
                 payload: &[1; 112],
             },
             Callback {
-                what: What::Stop,
+                what: EntryPoint::Stop,
                 abi: 5,
                 thread: 3,
                 ticks: Ticks(3),

@@ -174,7 +174,7 @@ pub struct Folded {
 
 /// One record of a block of graphs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum GraphRecord {
     /// Consecutive shapes, from this number on.
     Shapes(u32, Vec<Shape>),
     /// What a launch executes.
@@ -199,7 +199,7 @@ pub struct Launched {
 }
 
 /// Appends a record.
-pub fn put_record(out: &mut Vec<u8>, record: &Record) {
+pub fn put_record(out: &mut Vec<u8>, record: &GraphRecord) {
     let mut all = |tag: u8, values: &[u64]| {
         out.push(tag);
         for value in values {
@@ -207,7 +207,7 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
         }
     };
     match record {
-        Record::Shapes(first, shapes) => {
+        GraphRecord::Shapes(first, shapes) => {
             all(1, &[(*first).into(), shapes.len() as u64]);
             for s in shapes {
                 let names = [s.func, s.datatype, s.flags].map(u64::from);
@@ -217,14 +217,14 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
                 }
             }
         }
-        Record::Contents(c) => {
+        GraphRecord::Contents(c) => {
             all(2, &[c.number.into(), c.flags.into(), c.runs.len() as u64]);
             for (shape, calls) in &c.runs {
                 put(out, (*shape).into());
                 put(out, (*calls).into());
             }
         }
-        Record::Executable(e) => {
+        GraphRecord::Executable(e) => {
             let numbers = [e.number, e.contents, e.before].map(u64::from);
             let (begun, ended) = (e.instantiated.0, e.destroyed.0);
             all(5, &numbers);
@@ -239,12 +239,12 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
                 put(out, value);
             }
         }
-        Record::Folded(f) => all(4, &[f.contents.into(), f.executables, f.launches]),
+        GraphRecord::Folded(f) => all(4, &[f.contents.into(), f.executables, f.launches]),
     }
 }
 
 /// The next record of a block of graphs; `None` at its end, or if it is not well formed.
-pub fn record(reader: &mut Reader<'_>) -> Option<Record> {
+pub fn record(reader: &mut Reader<'_>) -> Option<GraphRecord> {
     let small = |reader: &mut Reader<'_>| u32::try_from(reader.get()?).ok();
     let byte = |reader: &mut Reader<'_>| u8::try_from(reader.get()?).ok();
     Some(match reader.take(1)?[0] {
@@ -267,7 +267,7 @@ pub fn record(reader: &mut Reader<'_>) -> Option<Record> {
                     root: i32::try_from(unzigzag(reader.get()?)).ok()?,
                 });
             }
-            Record::Shapes(first, shapes)
+            GraphRecord::Shapes(first, shapes)
         }
         2 => {
             let (number, flags, n) = (small(reader)?, small(reader)?, reader.get()?);
@@ -275,15 +275,15 @@ pub fn record(reader: &mut Reader<'_>) -> Option<Record> {
                 return None;
             }
             let runs = (0..n).map(|_| Some((small(reader)?, small(reader)?)));
-            Record::Contents(Contents {
+            GraphRecord::Contents(Contents {
                 number,
                 flags,
                 runs: runs.collect::<Option<_>>()?,
             })
         }
-        3 => Record::Executable(v1::executable(reader)?),
-        5 => Record::Executable(Executable::read(reader)?),
-        4 => Record::Folded(Folded {
+        3 => GraphRecord::Executable(v1::executable(reader)?),
+        5 => GraphRecord::Executable(Executable::read(reader)?),
+        4 => GraphRecord::Folded(Folded {
             contents: small(reader)?,
             executables: reader.get()?,
             launches: reader.get()?,
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(bytes: &[u8]) -> Vec<Record> {
+    fn read(bytes: &[u8]) -> Vec<GraphRecord> {
         let mut reader = Reader::new(bytes);
         std::iter::from_fn(|| record(&mut reader)).collect()
     }
@@ -371,7 +371,7 @@ mod tests {
             runs: vec![(0, 80)],
         };
         let mut bytes = Vec::new();
-        put_record(&mut bytes, &Record::Contents(contents));
+        put_record(&mut bytes, &GraphRecord::Contents(contents));
         assert_eq!(bytes, [2, 1, 0, 1, 0, 0x50]);
     }
 
@@ -386,13 +386,13 @@ mod tests {
             root: -1,
         };
         let records = [
-            Record::Shapes(7, vec![shape, Shape::default()]),
-            Record::Contents(Contents {
+            GraphRecord::Shapes(7, vec![shape, Shape::default()]),
+            GraphRecord::Contents(Contents {
                 number: 2,
                 flags: UNCOUNTABLE,
                 runs: vec![(0, 80), (7, 2)],
             }),
-            Record::Executable(Executable {
+            GraphRecord::Executable(Executable {
                 number: 2,
                 contents: 1,
                 before: 1,
@@ -403,7 +403,7 @@ mod tests {
                 stream: 0x57,
                 destroyed: Ticks(0),
             }),
-            Record::Folded(Folded {
+            GraphRecord::Folded(Folded {
                 contents: 1,
                 executables: 7,
                 launches: 70,

@@ -28,5 +28,5 @@ pub use layout::{
 };
 pub(crate) use layout::{stored_in, ELEMENT, SECTIONS};
 pub use row::{flag, part, row_state, verdict, waiter, Row, WAITS};
-pub use totals::{bucket, bucket_middle, Page, Total, Undo};
+pub use totals::{bucket, bucket_middle, HistogramPage, Total, Undo};
 pub use view::{Image, View};

@@ -26,7 +26,7 @@ use crate::varint::{put, unzigzag, zigzag, Reader};
 
 /// Calls of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct MpiCalls {
     /// Linux's number of the thread; 0 not known.
     pub thread: u32,
     /// When the first one began.
@@ -43,7 +43,7 @@ pub struct Record {
 
 /// All calls of a function so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct FunctionSum {
     /// Its number in this process.
     pub function: u32,
     /// How many.
@@ -56,7 +56,7 @@ pub struct Sum {
 
 /// A thread that is inside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Open {
+pub struct ThreadInside {
     /// Its number; 0 not known.
     pub thread: u32,
     /// Since when.
@@ -77,11 +77,11 @@ pub struct Mpi {
     /// Calls that are in the sums and in no record.
     pub lost: u64,
     /// By function.
-    pub sums: Vec<Sum>,
+    pub sums: Vec<FunctionSum>,
     /// Threads inside.
-    pub open: Vec<Open>,
+    pub open: Vec<ThreadInside>,
     /// In any order.
-    pub records: Vec<Record>,
+    pub records: Vec<MpiCalls>,
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -137,7 +137,7 @@ pub fn read(payload: &[u8]) -> Option<Mpi> {
     };
     let number = |reader: &mut Reader| u32::try_from(reader.get()?).ok();
     for _ in 0..reader.get()? {
-        mpi.sums.push(Sum {
+        mpi.sums.push(FunctionSum {
             function: number(&mut reader)?,
             calls: reader.get()?,
             ticks: reader.get()?,
@@ -145,7 +145,7 @@ pub fn read(payload: &[u8]) -> Option<Mpi> {
         });
     }
     for _ in 0..reader.get()? {
-        mpi.open.push(Open {
+        mpi.open.push(ThreadInside {
             thread: number(&mut reader)?,
             since: Ticks(reader.get()?),
             name: text(&mut reader)?,
@@ -157,7 +157,7 @@ pub fn read(payload: &[u8]) -> Option<Mpi> {
         let from = before.wrapping_add(unzigzag(reader.get()?) as u64);
         let length = reader.get()?;
         let outside = reader.get()?;
-        mpi.records.push(Record {
+        mpi.records.push(MpiCalls {
             thread,
             from: Ticks(from),
             to: Ticks(from.checked_add(length)?),
@@ -179,13 +179,13 @@ mod tests {
         Mpi {
             since: Ticks(50),
             now: Ticks(500),
-            sums: vec![Sum {
+            sums: vec![FunctionSum {
                 function: 3,
                 calls: 1,
                 ticks: 300,
                 name: "MPI_Barrier".to_owned(),
             }],
-            records: vec![Record {
+            records: vec![MpiCalls {
                 thread: 9,
                 from: Ticks(100),
                 to: Ticks(400),
@@ -236,12 +236,12 @@ mod tests {
                 now: Ticks(now),
                 unseated,
                 lost,
-                open: open.into_iter().map(|(thread, since)| Open {
+                open: open.into_iter().map(|(thread, since)| ThreadInside {
                     thread,
                     since: Ticks(since),
                     name: "MPI_Wait".to_owned(),
                 }).collect(),
-                records: records.into_iter().map(|(thread, from, length, calls, function)| Record {
+                records: records.into_iter().map(|(thread, from, length, calls, function)| MpiCalls {
                     thread,
                     from: Ticks(from.into()),
                     to: Ticks(u64::from(from) + length),

@@ -1,7 +1,7 @@
 //! Open network operations: what each unfinished ProxyOp of a process waits for, in the live part.
 //!
 //! A [`NetOp`] is one operation of the network proxy (one channel of one call, to or from one peer) with its
-//! up to eight open [`Step`]s. The proxy's thread updates it in place with a few plain stores, so it can be
+//! up to eight open [`NetStep`]s. The proxy's thread updates it in place with a few plain stores, so it can be
 //! read while the process hangs and after its death; [`NetOp::open`] reads it.
 //!
 //! Rule: NCCL ends the steps of an operation in order, so the oldest open one is what the operation waits
@@ -19,7 +19,7 @@ pub const STEPS: usize = 8;
 /// A step in flight.
 #[repr(C)]
 #[derive(Default)]
-pub struct Step {
+pub struct NetStep {
     /// The recorder's name for it; in bits 46 to 55 its number / 8, modulo 1024. Its number modulo 8 is its
     /// place.
     pub word: AtomicU64,
@@ -62,7 +62,7 @@ pub struct NetOp {
     /// there are any, the ticks at which that began are subtracted.
     pub held: AtomicU64,
     /// By number modulo 8.
-    pub steps: [Step; STEPS],
+    pub steps: [NetStep; STEPS],
 }
 
 const _: () = assert!(std::mem::size_of::<NetOp>() == 192);

@@ -22,7 +22,7 @@ const LEAST: usize = 14;
 
 /// What the network did for calls of one function on one communicator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct NetSum {
     /// Calls that used the network.
     pub calls: u64,
     /// Proxy operations started.
@@ -38,10 +38,10 @@ pub struct Sum {
 }
 
 /// All of a process, by communicator uid and function.
-pub type Sums = BTreeMap<(u32, u8), Sum>;
+pub type NetSums = BTreeMap<(u32, u8), NetSum>;
 
 /// Adds a call; true if it used the network and there was room for it.
-pub fn add(sums: &mut Sums, call: &Record) -> bool {
+pub fn add(sums: &mut NetSums, call: &Record) -> bool {
     let key = (call.shape.comm, call.shape.func);
     if call.ops_started == 0 || sums.len() >= MOST && !sums.contains_key(&key) {
         return false;
@@ -65,7 +65,7 @@ pub fn add(sums: &mut Sums, call: &Record) -> bool {
 }
 
 /// Writes the payload of a block.
-pub fn put_sums(out: &mut Vec<u8>, sums: &Sums) {
+pub fn put_sums(out: &mut Vec<u8>, sums: &NetSums) {
     put(out, sums.len() as u64);
     for ((comm, func), sum) in sums {
         put(out, u64::from(*comm));
@@ -81,18 +81,18 @@ pub fn put_sums(out: &mut Vec<u8>, sums: &Sums) {
 }
 
 /// Reads a payload; `None` if it is not well formed.
-pub fn read(payload: &[u8]) -> Option<Sums> {
+pub fn read(payload: &[u8]) -> Option<NetSums> {
     let mut reader = Reader::new(payload);
     let n = usize::try_from(reader.get()?).ok()?;
     if n > reader.remaining() / LEAST {
         return None;
     }
-    let mut sums = Sums::new();
+    let mut sums = NetSums::new();
     for _ in 0..n {
         let comm = u32::try_from(reader.get()?).ok()?;
         let func = u8::try_from(reader.get()?).ok()?;
         let mut next = || reader.get();
-        let sum = Sum {
+        let sum = NetSum {
             calls: next()?,
             started: next()?,
             stopped: next()?,
@@ -124,7 +124,7 @@ mod tests {
             bytes_sent: 4,
             ..Record::default()
         };
-        let mut sums = Sums::new();
+        let mut sums = NetSums::new();
         for waited in [2, 2, 1] {
             let waits = [waited, 0, 0, 0, 0, 0];
             assert!(add(&mut sums, &Record { waits, ..call }));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn more_communicators_than_fit_are_left_out() {
-        let mut sums = Sums::new();
+        let mut sums = NetSums::new();
         let call = |comm: u32| Record {
             shape: Shape {
                 comm,

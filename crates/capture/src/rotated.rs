@@ -1,11 +1,11 @@
 //! The account of calls whose trace files were rotated away.
 //!
-//! A process may have several trace files: `NAME.trace`, which is never removed, and `NAME.1.trace`,
-//! `NAME.2.trace` …, of which only the newest are kept. The first block of each later file is a [`Rotated`]:
-//! which files are gone, which blocks were in them, and an [`Account`] of their calls.
+//! A process may have several trace files. `NAME.trace` is never removed. Of `NAME.1.trace`, `NAME.2.trace`
+//! and so on, only the newest are kept. The first block of each later file is a [`Rotated`]: which files are
+//! gone, which blocks were in them, and an [`Account`] of their calls.
 //!
-//! Rule: a file is removed only after the block that accounts for it is written, and a reader leaves out
-//! files that the newest such block says are gone. So a call is in exactly one place, whenever the process
+//! Rule: a file is removed only after the block that accounts for it is written. A reader leaves out the
+//! files that the newest such block declares gone. So a call is in exactly one place, whenever the process
 //! ends.
 //!
 //! ```text
@@ -38,7 +38,7 @@ pub struct Key {
 
 /// Sums over the calls of an entry; as in [`crate::live::Total`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sums {
+pub struct CallSums {
     /// Calls.
     pub calls: u64,
     /// Those with a GPU time.
@@ -57,9 +57,9 @@ pub struct Sums {
     pub histogram: BTreeMap<u16, u64>,
 }
 
-impl Default for Sums {
-    fn default() -> Sums {
-        Sums {
+impl Default for CallSums {
+    fn default() -> CallSums {
+        CallSums {
             calls: 0,
             timed: 0,
             sum: 0,
@@ -74,7 +74,7 @@ impl Default for Sums {
 
 /// The times of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct CallTimes {
     /// On the GPU, ns, where that is known.
     pub gpu: Option<u64>,
     /// On the host, ticks.
@@ -87,7 +87,7 @@ pub struct Times {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// By what they were.
-    pub entries: BTreeMap<Key, Sums>,
+    pub entries: BTreeMap<Key, CallSums>,
     /// Calls that found no entry free.
     pub unlisted: u64,
     buckets: usize,
@@ -111,7 +111,7 @@ impl Account {
     }
 
     /// Adds a call.
-    pub fn add(&mut self, key: Key, times: Times, bounds: Bounds) {
+    pub fn add(&mut self, key: Key, times: CallTimes, bounds: Bounds) {
         let full = self.entries.len() >= bounds.entries;
         if full && !self.entries.contains_key(&key) {
             self.unlisted += 1;
@@ -176,7 +176,7 @@ impl Account {
     }
 }
 
-fn count(used: &mut usize, sums: &mut Sums, number: u16, n: u64, bounds: Bounds) {
+fn count(used: &mut usize, sums: &mut CallSums, number: u16, n: u64, bounds: Bounds) {
     if let Some(times) = sums.histogram.get_mut(&number) {
         *times = times.saturating_add(n);
     } else if *used < bounds.buckets {
@@ -258,7 +258,7 @@ impl Rotated {
                 flags,
                 nchannels,
             };
-            let mut sums = Sums {
+            let mut sums = CallSums {
                 calls: reader.get()?,
                 timed: reader.get()?,
                 sum: reader.get()?,
@@ -314,8 +314,8 @@ mod tests {
         buckets: 1 << 16,
     };
 
-    fn times(gpu: Option<u64>, host: u64) -> Times {
-        Times {
+    fn times(gpu: Option<u64>, host: u64) -> CallTimes {
+        CallTimes {
             gpu,
             host,
             shown: gpu.unwrap_or(host),

@@ -21,11 +21,11 @@ use crate::varint::{put, unzigzag, zigzag, Reader};
 /// What a series is named, its unit, and whether it counts up. What is counted is worth the difference of two
 /// values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct SeriesKind {
     /// Its name in files and tables.
     pub name: &'static str,
     /// What it is of.
-    pub of: Of,
+    pub of: SeriesOf,
     /// Whether it counts up.
     pub counts: bool,
     /// What it means.
@@ -34,7 +34,7 @@ pub struct Kind {
 
 /// What a series is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum SeriesOf {
     /// A GPU, by its UUID.
     Gpu,
     /// The node.
@@ -51,8 +51,8 @@ pub enum Of {
     Sampler,
 }
 
-const fn gauge(name: &'static str, of: Of, text: &'static str) -> Kind {
-    Kind {
+const fn gauge(name: &'static str, of: SeriesOf, text: &'static str) -> SeriesKind {
+    SeriesKind {
         name,
         of,
         counts: false,
@@ -60,8 +60,8 @@ const fn gauge(name: &'static str, of: Of, text: &'static str) -> Kind {
     }
 }
 
-const fn counter(name: &'static str, of: Of, text: &'static str) -> Kind {
-    Kind {
+const fn counter(name: &'static str, of: SeriesOf, text: &'static str) -> SeriesKind {
+    SeriesKind {
         name,
         of,
         counts: true,
@@ -87,170 +87,186 @@ pub const THREAD_IN_IO: &str = "thread_in_io";
 pub const SAMPLER_CPU: &str = "sampler_cpu_us";
 
 /// All series that are written.
-pub const KINDS: [Kind; 39] = [
+pub const KINDS: [SeriesKind; 39] = [
     gauge(
         GPU_POWER,
-        Of::Gpu,
+        SeriesOf::Gpu,
         "power, mW: the driver's mean over a second on most GPUs",
     ),
     counter(
         GPU_ENERGY,
-        Of::Gpu,
+        SeriesOf::Gpu,
         "energy since the driver was loaded, mJ",
     ),
-    gauge("gpu_sm_mhz", Of::Gpu, "clock of the SMs, MHz"),
-    gauge("gpu_memory_mhz", Of::Gpu, "clock of the memory, MHz"),
+    gauge("gpu_sm_mhz", SeriesOf::Gpu, "clock of the SMs, MHz"),
+    gauge("gpu_memory_mhz", SeriesOf::Gpu, "clock of the memory, MHz"),
     gauge(
         "gpu_throttle",
-        Of::Gpu,
+        SeriesOf::Gpu,
         "why clocks are low: NVML's bits of clock event reasons",
     ),
-    gauge("gpu_temperature_c", Of::Gpu, "temperature, degrees Celsius"),
-    gauge("gpu_memory_bytes", Of::Gpu, "memory in use, bytes"),
+    gauge(
+        "gpu_temperature_c",
+        SeriesOf::Gpu,
+        "temperature, degrees Celsius",
+    ),
+    gauge("gpu_memory_bytes", SeriesOf::Gpu, "memory in use, bytes"),
     gauge(
         "gpu_busy_percent",
-        Of::Gpu,
+        SeriesOf::Gpu,
         "share of the last period in which a kernel ran, percent",
     ),
     gauge(
         "gpu_memory_busy_percent",
-        Of::Gpu,
+        SeriesOf::Gpu,
         "the same of reads and writes of memory, percent",
     ),
     counter(
         "gpu_nvlink_sent_bytes",
-        Of::Gpu,
+        SeriesOf::Gpu,
         "sent over all NVLinks, bytes",
     ),
     counter(
         "gpu_nvlink_received_bytes",
-        Of::Gpu,
+        SeriesOf::Gpu,
         "received over all NVLinks, bytes",
     ),
-    counter("gpu_pcie_sent_bytes", Of::Gpu, "sent over PCIe, bytes"),
+    counter(
+        "gpu_pcie_sent_bytes",
+        SeriesOf::Gpu,
+        "sent over PCIe, bytes",
+    ),
     counter(
         "gpu_pcie_received_bytes",
-        Of::Gpu,
+        SeriesOf::Gpu,
         "received over PCIe, bytes",
     ),
     counter(
         NODE_CPU,
-        Of::Node,
+        SeriesOf::Node,
         "CPU time of all programs and of the kernel, microseconds",
     ),
     counter(
         "node_waiting_for_disk_us",
-        Of::Node,
+        SeriesOf::Node,
         "idle while a program waited for a disk, microseconds",
     ),
     gauge(
         "node_memory_bytes",
-        Of::Node,
+        SeriesOf::Node,
         "memory that is not available to programs, bytes",
     ),
-    counter("disk_read_bytes", Of::Device, "read from a disk, bytes"),
-    counter("disk_written_bytes", Of::Device, "written to a disk, bytes"),
+    counter(
+        "disk_read_bytes",
+        SeriesOf::Device,
+        "read from a disk, bytes",
+    ),
+    counter(
+        "disk_written_bytes",
+        SeriesOf::Device,
+        "written to a disk, bytes",
+    ),
     counter(
         "net_received_bytes",
-        Of::Device,
+        SeriesOf::Device,
         "received by a network interface, bytes",
     ),
     counter(
         "net_sent_bytes",
-        Of::Device,
+        SeriesOf::Device,
         "sent by a network interface, bytes",
     ),
     counter(
         "ib_received_bytes",
-        Of::Device,
+        SeriesOf::Device,
         "received by an InfiniBand port, bytes",
     ),
     counter(
         "ib_sent_bytes",
-        Of::Device,
+        SeriesOf::Device,
         "sent by an InfiniBand port, bytes",
     ),
     counter(
         "ib_wait_ticks",
-        Of::Device,
+        SeriesOf::Device,
         "ticks in which a port had data and could not send",
     ),
     counter(
         "tcp_sent_bytes",
-        Of::Connection,
+        SeriesOf::Connection,
         "sent over a TCP connection, without what was sent again, bytes",
     ),
     counter(
         "tcp_received_bytes",
-        Of::Connection,
+        SeriesOf::Connection,
         "received over a TCP connection, bytes",
     ),
     counter(
         "tcp_retransmitted_bytes",
-        Of::Connection,
+        SeriesOf::Connection,
         "sent again over a TCP connection, bytes",
     ),
     gauge(
         "tcp_rtt_us",
-        Of::Connection,
+        SeriesOf::Connection,
         "smoothed round trip of a TCP connection, microseconds",
     ),
     gauge(
         "tcp_send_queue_bytes",
-        Of::Connection,
+        SeriesOf::Connection,
         "given to a TCP connection and not acknowledged, bytes",
     ),
     counter(
         PROCESS_CPU,
-        Of::Process,
+        SeriesOf::Process,
         "CPU time of a process, microseconds",
     ),
     counter(
         "process_system_us",
-        Of::Process,
+        SeriesOf::Process,
         "of that in the kernel, microseconds",
     ),
     gauge(
         "process_memory_bytes",
-        Of::Process,
+        SeriesOf::Process,
         "memory of a process, bytes",
     ),
-    gauge("process_threads", Of::Process, "its threads"),
+    gauge("process_threads", SeriesOf::Process, "its threads"),
     counter(
         "process_ready_ns",
-        Of::Process,
+        SeriesOf::Process,
         "its threads were ready and no CPU was free, ns, summed",
     ),
-    counter(THREAD_RUNNING, Of::Thread, "a thread ran, ns"),
+    counter(THREAD_RUNNING, SeriesOf::Thread, "a thread ran, ns"),
     counter(
         THREAD_READY,
-        Of::Thread,
+        SeriesOf::Thread,
         "a thread was ready and no CPU was free for it, ns",
     ),
     gauge(
         THREAD_IN_IO,
-        Of::Thread,
+        SeriesOf::Thread,
         "1 if the thread waited for a disk at that moment, else 0",
     ),
     counter(
         SAMPLER_CPU,
-        Of::Sampler,
+        SeriesOf::Sampler,
         "CPU time of the sampler, microseconds",
     ),
     counter(
         "sampler_late_ticks",
-        Of::Sampler,
+        SeriesOf::Sampler,
         "ticks that were left out because the one before took too long",
     ),
     counter(
         "sampler_gpu_us",
-        Of::Sampler,
+        SeriesOf::Sampler,
         "time that the sampler spent in NVML, microseconds",
     ),
 ];
 
 /// The kind with this name, if this format has it.
-pub fn kind(name: &str) -> Option<&'static Kind> {
+pub fn kind(name: &str) -> Option<&'static SeriesKind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 

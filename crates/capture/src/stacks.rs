@@ -107,7 +107,7 @@ pub enum Code<'a> {
 
 /// One record read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record<'a> {
+pub enum StackRecord<'a> {
     /// A program or library.
     Module {
         /// From 1.
@@ -150,10 +150,10 @@ fn text<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
 }
 
 /// Appends a record.
-pub fn put_record(out: &mut Vec<u8>, record: &Record) {
+pub fn put_record(out: &mut Vec<u8>, record: &StackRecord) {
     let mut body = Vec::new();
     let kind = match record {
-        Record::Module {
+        StackRecord::Module {
             number,
             build_id,
             path,
@@ -163,7 +163,7 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
             put_text(&mut body, path);
             1
         }
-        Record::Frame { number, code } => {
+        StackRecord::Frame { number, code } => {
             put(&mut body, (*number).into());
             match code {
                 Code::Python {
@@ -184,7 +184,7 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
             }
             2
         }
-        Record::Stack {
+        StackRecord::Stack {
             id,
             why,
             flags,
@@ -208,7 +208,7 @@ pub fn put_record(out: &mut Vec<u8>, record: &Record) {
 }
 
 /// The records of a payload that are known. `None` if it is not well formed.
-pub fn read(payload: &[u8]) -> Option<Vec<Record<'_>>> {
+pub fn read(payload: &[u8]) -> Option<Vec<StackRecord<'_>>> {
     let mut reader = Reader::new(payload);
     let mut found = Vec::new();
     while reader.remaining() != 0 {
@@ -220,10 +220,10 @@ pub fn read(payload: &[u8]) -> Option<Vec<Record<'_>>> {
 }
 
 /// A record of this kind. `Some(None)` if the kind, or a kind in the record, is not known.
-fn record<'a>(kind: u64, body: &mut Reader<'a>) -> Option<Option<Record<'a>>> {
+fn record<'a>(kind: u64, body: &mut Reader<'a>) -> Option<Option<StackRecord<'a>>> {
     let number = |reader: &mut Reader<'a>| u32::try_from(reader.get()?).ok();
     Some(Some(match kind {
-        1 => Record::Module {
+        1 => StackRecord::Module {
             number: number(body)?,
             build_id: text(body)?,
             path: text(body)?,
@@ -242,7 +242,7 @@ fn record<'a>(kind: u64, body: &mut Reader<'a>) -> Option<Option<Record<'a>>> {
                 },
                 _ => return Some(None),
             };
-            Record::Frame {
+            StackRecord::Frame {
                 number: frame,
                 code,
             }
@@ -260,7 +260,7 @@ fn record<'a>(kind: u64, body: &mut Reader<'a>) -> Option<Option<Record<'a>>> {
                 return None;
             }
             let frames = (0..n).map(|_| number(body)).collect::<Option<_>>()?;
-            Record::Stack {
+            StackRecord::Stack {
                 id,
                 why,
                 flags,
@@ -276,9 +276,9 @@ fn record<'a>(kind: u64, body: &mut Reader<'a>) -> Option<Option<Record<'a>>> {
 mod tests {
     use super::*;
 
-    fn records() -> Vec<Record<'static>> {
+    fn records() -> Vec<StackRecord<'static>> {
         vec![
-            Record::Frame {
+            StackRecord::Frame {
                 number: 1,
                 code: Code::Python {
                     line: 12,
@@ -286,26 +286,26 @@ mod tests {
                     function: b"step",
                 },
             },
-            Record::Stack {
+            StackRecord::Stack {
                 id: 1,
                 why: Why::HasFrames,
                 flags: 0,
                 thread: b"",
                 frames: vec![1],
             },
-            Record::Module {
+            StackRecord::Module {
                 number: 300,
                 build_id: &[1, 2, 3],
                 path: b"/usr/lib/libc.so.6",
             },
-            Record::Frame {
+            StackRecord::Frame {
                 number: 2,
                 code: Code::Native {
                     module: 300,
                     offset: 0x1234,
                 },
             },
-            Record::Stack {
+            StackRecord::Stack {
                 id: 70_000,
                 why: Why::NoFrames,
                 flags: DEEPER,

@@ -1,6 +1,6 @@
 //! `ncclscope export`: a capture in another tool's format.
 
-use crate::progress::{self, Counted};
+use crate::progress::{self, CountingReader};
 use crate::report::{open, print, unwritable};
 use analyze::clocks::Clocks;
 use analyze::streams::kernels;
@@ -68,11 +68,11 @@ enum Table {
 
 impl Table {
     /// Of what is around the calls.
-    fn sampled(self) -> Option<samples::Table> {
+    fn sampled(self) -> Option<samples::SampleTable> {
         match self {
-            Table::Samples => Some(samples::Table::Samples),
-            Table::Switches => Some(samples::Table::Switches),
-            Table::Mpi => Some(samples::Table::Mpi),
+            Table::Samples => Some(samples::SampleTable::Samples),
+            Table::Switches => Some(samples::SampleTable::Switches),
+            Table::Mpi => Some(samples::SampleTable::Mpi),
             Table::Calls | Table::Kernels => None,
         }
     }
@@ -216,7 +216,7 @@ fn to_file(
             let file = File::create(path).map_err(|error| unwritable(path, &error))?;
             let written = progress::show("writing", |progress| {
                 let bytes = &progress.done;
-                let mut out = BufWriter::new(Counted { to: file, bytes });
+                let mut out = BufWriter::new(CountingReader { to: file, bytes });
                 write(&mut out).and_then(|written| out.flush().map(|()| written))
             })
             .map_err(|error| unwritable(path, &error))?;
@@ -352,7 +352,7 @@ fn chrome_by_rank(timeline: &Timeline<'_>, folder: &Path) -> anyhow::Result<Exit
         for process in 0..processes {
             let path = folder.join(format!("rank-{}.json.gz", timeline.number(process)));
             let (to, bytes) = (File::create(path)?, &progress.done);
-            let mut out = BufWriter::new(Counted { to, bytes });
+            let mut out = BufWriter::new(CountingReader { to, bytes });
             slices += chrome(timeline, None, Some(process), false, &mut out)?;
             out.flush()?;
         }

@@ -8,14 +8,14 @@ use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::Duration;
-use tables::Progress;
+use tables::ReadProgress;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 const REFRESH: Duration = Duration::from_millis(100);
 
 /// Does `work`, which says how far it is; `what` names it.
-pub fn show<T>(what: &'static str, work: impl FnOnce(&Progress) -> T) -> T {
-    let progress = Progress::default();
+pub fn show<T>(what: &'static str, work: impl FnOnce(&ReadProgress) -> T) -> T {
+    let progress = ReadProgress::default();
     if !std::io::stderr().is_terminal() {
         return work(&progress);
     }
@@ -29,7 +29,7 @@ pub fn show<T>(what: &'static str, work: impl FnOnce(&Progress) -> T) -> T {
 }
 
 /// Draws until the other end of `over` is gone.
-fn draw(what: &'static str, progress: &Progress, over: Receiver<()>) {
+fn draw(what: &'static str, progress: &ReadProgress, over: Receiver<()>) {
     if over.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
         return;
     }
@@ -58,14 +58,14 @@ fn draw(what: &'static str, progress: &Progress, over: Receiver<()>) {
 }
 
 /// Counts the bytes that go through.
-pub struct Counted<'a, W> {
+pub struct CountingReader<'a, W> {
     /// Where they go.
     pub to: W,
     /// How many there were.
     pub bytes: &'a AtomicU64,
 }
 
-impl<W: Write> Write for Counted<'_, W> {
+impl<W: Write> Write for CountingReader<'_, W> {
     fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
         let written = self.to.write(buffer)?;
         self.bytes.fetch_add(written as u64, Relaxed);

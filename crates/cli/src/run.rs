@@ -1,10 +1,10 @@
 //! `ncclscope run`: runs a program with the recorder in it, and keeps what its processes leave.
 //!
-//! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun,
-//! [`child`] runs the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host.
-//! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded.
-//! [`topology`] has it write what it found of the machine.
-//! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
+//! [`folder`] has the capture folder, and [`launcher`] gets the recorder's variables through srun and mpirun.
+//! [`child`] runs the program. [`keeper`] and [`adopt`] keep what its dead processes left on this host.
+//! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded. [`topology`]
+//! has it write what it found of the machine. [`job`] tells whether this is one of many runs that a launcher
+//! started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
 
@@ -163,14 +163,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if args.stacks {
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
     }
-    let nccl_log = nccl_log::Log::prepare(env)?;
+    let nccl_log = nccl_log::NcclLogFiles::prepare(env)?;
     variables.extend(topology::variables(
         &folder.path,
         job.as_ref(),
         launcher,
         env,
     ));
-    variables.extend(nccl_log.iter().flat_map(nccl_log::Log::variables));
+    variables.extend(nccl_log.iter().flat_map(nccl_log::NcclLogFiles::variables));
     if env("NCCL_SET_THREAD_NAME").is_none() {
         // So that the proxy threads are known.
         variables.push(("NCCL_SET_THREAD_NAME".to_owned(), "1".into()));

@@ -15,7 +15,7 @@ pub use within::PLUGIN as TUNER;
 
 use crate::report::{open, print};
 use analyze::tune::blocks::{self, Judged};
-use analyze::tune::{order, rank, Seen, Trial, Used, DEFAULT};
+use analyze::tune::{order, rank, RunSeen, Trial, Used, DEFAULT};
 use anyhow::{bail, Context};
 use arms::Arm;
 use bench::stop;
@@ -212,7 +212,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
     let path = within::log(&folder, &steps.host, steps.pid);
     let blocks = std::fs::read(&path)
         .ok()
-        .and_then(|bytes| blocks::Log::read(&bytes));
+        .and_then(|bytes| blocks::TunerLog::read(&bytes));
     let Some(blocks) = blocks else {
         bail!(
             "there is no log of blocks (`{}`): NCCL has not loaded the tuner\n  hint: NCCL_DEBUG=INFO with \
@@ -349,7 +349,7 @@ struct Run {
     capture: Option<PathBuf>,
     failed: Option<String>,
     process_us: f64,
-    seen: Seen,
+    seen: RunSeen,
 }
 
 impl Experiment {
@@ -370,9 +370,9 @@ impl Experiment {
         let seen = match capture.is_dir() {
             true => {
                 let capture = open(&capture)?;
-                Seen::of(&capture, &analyze::report(&capture), &of.variables)
+                RunSeen::of(&capture, &analyze::report(&capture), &of.variables)
             }
-            false => Seen::default(),
+            false => RunSeen::default(),
         };
         let took = seen
             .step_us
@@ -497,8 +497,8 @@ impl Experiment {
     }
 
     /// What became of an arm's variables: the worst over its runs.
-    fn asked(&self, arm: usize) -> Vec<analyze::tune::Asked> {
-        let mut worst: Vec<analyze::tune::Asked> = Vec::new();
+    fn asked(&self, arm: usize) -> Vec<analyze::tune::AskedSetting> {
+        let mut worst: Vec<analyze::tune::AskedSetting> = Vec::new();
         for run in self.runs.iter().filter(|run| run.arm == arm) {
             for asked in &run.seen.asked {
                 match worst

@@ -1,7 +1,7 @@
 //! How a process counts its NCCL calls in a file, and how that is read.
 //!
 //! A [`Counter`] is the file, mapped: a header and a table of [`SLOTS`] kinds of calls, to which any thread
-//! adds at any time. A [`Table`] is what a reader finds in it. The library that is preloaded into programs is
+//! adds at any time. A [`CounterFile`] is what a reader finds in it. The library that is preloaded into programs is
 //! the crate `preload`.
 //!
 //! The layout, version 1, in the machine's own byte order, as both ends are on one host:
@@ -220,7 +220,7 @@ pub struct CallCount {
 
 /// A file as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct CounterFile {
     /// Process id.
     pub pid: u32,
     /// The launcher's rank.
@@ -231,12 +231,12 @@ pub struct Table {
     pub rows: Vec<CallCount>,
 }
 
-impl Table {
+impl CounterFile {
     /// Reads the bytes of a file.
     ///
     /// # Errors
     /// What was expected and what was found.
-    pub fn read(bytes: &[u8]) -> Result<Table, String> {
+    pub fn read(bytes: &[u8]) -> Result<CounterFile, String> {
         let u32_at =
             |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
         let u64_at =
@@ -274,7 +274,7 @@ impl Table {
                 number: u64_at(slot + 32),
             });
         }
-        Ok(Table {
+        Ok(CounterFile {
             pid: u32_at(12),
             rank: u32_at(16).checked_sub(1),
             lost: u64_at(24),
@@ -320,7 +320,7 @@ mod tests {
             }
         });
         let bytes = std::fs::read(folder.join("41-0.counts")).expect("read");
-        let table = Table::read(&bytes).expect("sound");
+        let table = CounterFile::read(&bytes).expect("sound");
         assert_eq!((table.pid, table.rank, table.lost), (41, Some(5), 0));
         assert_eq!(table.rows.len(), 50);
         assert!(table.rows.iter().all(|row| row.number == 800));
@@ -330,10 +330,12 @@ mod tests {
         // More kinds than there is room for.
         (0..SLOTS as u64 + 10).for_each(|i| again.count(&kind(i)));
         let bytes = std::fs::read(folder.join("41-1.counts")).expect("read");
-        let table = Table::read(&bytes).expect("sound");
+        let table = CounterFile::read(&bytes).expect("sound");
         assert_eq!((table.rows.len(), table.lost), (SLOTS, 10));
         assert_eq!(table.rank, None);
-        assert!(Table::read(&bytes[1..]).is_err() && Table::read(&vec![0; LEN]).is_err());
+        assert!(
+            CounterFile::read(&bytes[1..]).is_err() && CounterFile::read(&vec![0; LEN]).is_err()
+        );
         std::fs::remove_dir_all(folder).expect("removed");
     }
 

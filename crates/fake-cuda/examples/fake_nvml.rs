@@ -1,8 +1,9 @@
 //! NVIDIA's management library without a GPU, for tests of the node sampler.
 //!
-//! It has `FAKE_NVML_GPUS` GPUs (2 by default). GPU i draws `FAKE_NVML_WATTS` + 100 i W (500 by default), and
-//! its energy counter goes up with the time since the library was loaded. As a real one does, the power is
-//! given in mW, the counter in mJ, and NVLink's counters in KiB.
+//! It has `FAKE_NVML_GPUS` GPUs (2 by default) with `FAKE_NVML_MIB` of memory (141 GiB), a quarter of it in
+//! use. They are those of fake-cuda, by their UUIDs. GPU i draws `FAKE_NVML_WATTS` + 100 i W (500 by
+//! default), and its energy counter goes up with the time since the library was loaded. As a real one does,
+//! the power is given in mW, the counter in mJ, and NVLink's counters in KiB.
 //!
 //! GPUs of an odd number refuse the counters of PCIe, as drivers before R525 do. With
 //! `FAKE_NVML_FAILS=init`, the library says that no driver is loaded. With `FAKE_NVML_FAILS=energy`, GPUs
@@ -148,7 +149,11 @@ unsafe extern "C" fn nvmlDeviceGetUUID(
     to: *mut c_char,
     room: c_uint,
 ) -> c_int {
-    let uuid = format!("GPU-00000000-0000-0000-0000-{:012x}", index(device));
+    // That of fake-cuda's device of the same number, byte by byte: 0xfa4e and the number from 1 on.
+    let uuid = format!(
+        "GPU-4efa0000-0000-0000-{:02x}00-000000000000",
+        index(device) + 1
+    );
     // SAFETY: as NVML says.
     unsafe { put_text(&uuid, to, room) }
 }
@@ -307,7 +312,8 @@ unsafe extern "C" fn nvmlDeviceGetTemperature(
 /// As NVML says.
 #[no_mangle]
 unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(_: *mut c_void, to: *mut Memory) -> c_int {
-    let (total, used) = (141 << 30, 40 << 30);
+    let total = setting("FAKE_NVML_MIB", 141 << 10) << 20;
+    let used = total / 4;
     let memory = Memory {
         version: 2,
         total,

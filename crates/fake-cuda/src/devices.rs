@@ -4,8 +4,9 @@
 //! A copy runs at 8 GB/s, and one between GPUs at 4 GB/s. So a bandwidth that is measured can be told
 //! beforehand.
 
+use crate::driver::{driver, now, Kernel, CONTEXT};
 use crate::work::COPY;
-use crate::{driver, exported, now, Kernel, CONTEXT, INVALID_VALUE};
+use crate::{exported, INVALID_VALUE};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// GPUs, if `FAKE_CUDA_GPUS` says nothing else.

@@ -4,7 +4,7 @@
 //! into a new graph. An executable graph is a copy of a graph's kernels at that moment, as in CUDA. Launching
 //! one keeps the stream busy for the sum of its kernels.
 
-use crate::{Driver, Kernel};
+use crate::driver::{Driver, Kernel};
 use std::collections::HashMap;
 
 /// One node of a graph.

@@ -41,4 +41,4 @@ mod worker;
 pub use communicator::{comm_name, Communicator};
 pub use launcher::{Captured, Launcher, Mode};
 pub use plan::Task;
-pub use timeline::{Origin, Pace, Timeline};
+pub use timeline::{Origin, Pace, VirtualClock};

@@ -1,7 +1,7 @@
 //! Finds and loads a profiler plugin the way NCCL does, and calls it.
 //!
 //! A [`Loader`] stands for what libnccl holds once per process: which plugin, how many communicators use it,
-//! and the activation mask. [`Loader::init`] gives a [`Profiler`] for each communicator, and
+//! and the activation mask. [`Loader::init`] gives a [`PluginContext`] for each communicator, and
 //! [`Loader::finalize`] takes it back. The last one unloads the library, so that the next `init` loads it
 //! again. A [`Table`] is the plugin's struct with its ABI. It passes each event through what the release's
 //! shim would do to it. `search` has where a plugin is looked for, and `log` has NCCL's logger.
@@ -15,7 +15,7 @@ mod search;
 mod table;
 mod version;
 
-pub use loader::{Choice, Loader, Profiler};
+pub use loader::{Choice, Loader, PluginContext};
 pub use search::NoPlugin;
 pub use table::{Identity, Misdeeds, Table, MISDEEDS};
 pub use version::Version;

@@ -5,7 +5,7 @@
 
 mod common;
 
-use capture::callback::{Callback, What};
+use capture::callback::{Callback, EntryPoint};
 use common::{log_plugin, program, Log};
 use fake_nccl::{play, Options};
 use nccl_abi::{event, state};
@@ -66,15 +66,15 @@ fn name(callback: &Callback<'_>) -> Option<String> {
         _ => u64::from_le_bytes(callback.payload[..8].try_into().expect("8 bytes")),
     };
     Some(match callback.what {
-        What::Init => "init".to_owned(),
-        What::Start => format!("start {}", event::name(kind()).expect("a known type")),
-        What::Stop => "stop".to_owned(),
-        What::State => {
+        EntryPoint::Init => "init".to_owned(),
+        EntryPoint::Start => format!("start {}", event::name(kind()).expect("a known type")),
+        EntryPoint::Stop => "stop".to_owned(),
+        EntryPoint::State => {
             let number = u32::try_from(callback.result).expect("a small number");
             format!("state {}", state::name(number).expect("a known state"))
         }
-        What::Finalize => "finalize".to_owned(),
-        What::Text | What::Thread => return None,
+        EntryPoint::Finalize => "finalize".to_owned(),
+        EntryPoint::Text | EntryPoint::Thread => return None,
     })
 }
 
@@ -112,8 +112,8 @@ fn counted(nccl: &str, events: Option<&str>) -> Vec<Counts> {
         }
         let handles = handles.entry(rank).or_default();
         match callback.what {
-            What::Start => handles.push((callback.result, true)),
-            What::Stop => handles.push((callback.subject, false)),
+            EntryPoint::Start => handles.push((callback.result, true)),
+            EntryPoint::Stop => handles.push((callback.subject, false)),
             _ => {}
         }
         Ok::<(), ()>(())

@@ -3,7 +3,7 @@
 mod common;
 
 use capture::block::{self, BlockKind};
-use capture::callback::{record_bytes, Callback, What};
+use capture::callback::{record_bytes, Callback, EntryPoint};
 use capture::rows::Ticks;
 use common::{log_plugin, program, Log};
 use fake_nccl::event::{Descr, Event, Handle, Seat};
@@ -16,7 +16,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn add(&mut self, what: What, thread: u32, subject: u64, result: u64, payload: &[u8]) {
+    fn add(&mut self, what: EntryPoint, thread: u32, subject: u64, result: u64, payload: &[u8]) {
         let ticks = Ticks(self.bytes.len() as u64);
         let record = Callback {
             what,
@@ -39,7 +39,7 @@ impl Recording {
             payload.extend(i32::to_le_bytes(value));
         }
         payload.extend(b"dp");
-        self.add(What::Init, 0, 0, context, &payload);
+        self.add(EntryPoint::Init, 0, 0, context, &payload);
     }
 
     fn start(&mut self, thread: u32, context: u64, handle: u64, parent: u64, event: &Event) {
@@ -55,7 +55,7 @@ impl Recording {
         } else {
             112
         };
-        self.add(What::Start, thread, context, handle, &descr.0[..used]);
+        self.add(EntryPoint::Start, thread, context, handle, &descr.0[..used]);
     }
 
     fn write(&self, path: &Path, rank: u32) {
@@ -93,12 +93,18 @@ fn recording(rank: i32) -> Recording {
         tag: 0,
     };
     for text in [func, datatype] {
-        r.add(What::Text, 0, text.as_ptr() as u64, 0, text.to_bytes());
+        r.add(
+            EntryPoint::Text,
+            0,
+            text.as_ptr() as u64,
+            0,
+            text.to_bytes(),
+        );
     }
     r.init(0x7000, rank);
     for (handle, captured) in [(0x7001, false), (0x7002, true)] {
         r.start(0, 0x7000, handle, 0, &api(captured));
-        r.add(What::Stop, 0, handle, 0, &[]);
+        r.add(EntryPoint::Stop, 0, handle, 0, &[]);
     }
     for (thread, handle, parent) in [
         (0, 0x7003, 0x7001),
@@ -112,7 +118,7 @@ fn recording(rank: i32) -> Recording {
             parent,
             &Event::KernelLaunch { stream: 7 },
         );
-        r.add(What::Stop, thread, handle, 0, &[]);
+        r.add(EntryPoint::Stop, thread, handle, 0, &[]);
         let coll = Event::Coll(fake_nccl::event::Coll {
             comm_name: std::ptr::null(),
             comm_hash: 0,
@@ -133,7 +139,7 @@ fn recording(rank: i32) -> Recording {
             tag: 0,
         });
         r.start(thread, 0x7000, handle + 0x100, parent, &coll);
-        r.add(What::Stop, thread, handle + 0x100, 0, &[]);
+        r.add(EntryPoint::Stop, thread, handle + 0x100, 0, &[]);
         r.start(
             2,
             0x7000,
@@ -144,11 +150,17 @@ fn recording(rank: i32) -> Recording {
                 stamp: 64,
             },
         );
-        r.add(What::State, 2, handle + 0x200, 22, &128u64.to_le_bytes());
-        r.add(What::Stop, 2, handle + 0x200, 0, &[]);
-        r.add(What::Stop, 2, 0xdead_beef, 0, &[]);
+        r.add(
+            EntryPoint::State,
+            2,
+            handle + 0x200,
+            22,
+            &128u64.to_le_bytes(),
+        );
+        r.add(EntryPoint::Stop, 2, handle + 0x200, 0, &[]);
+        r.add(EntryPoint::Stop, 2, 0xdead_beef, 0, &[]);
     }
-    r.add(What::Finalize, 0, 0x7000, 0, &[]);
+    r.add(EntryPoint::Finalize, 0, 0x7000, 0, &[]);
     r
 }
 

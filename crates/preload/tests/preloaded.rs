@@ -1,6 +1,6 @@
 //! The counter in a program that calls a mock of NCCL, opened at run time and linked.
 
-use counter::{CallCount, Table};
+use counter::{CallCount, CounterFile};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +18,7 @@ fn library() -> PathBuf {
 }
 
 /// Runs the program; what each process counted, the parent first.
-fn run(linked: bool, preload: bool, folder: &Path) -> Vec<Table> {
+fn run(linked: bool, preload: bool, folder: &Path) -> Vec<CounterFile> {
     let examples = built().join("examples");
     // The name by which a libnccl is known.
     let nccl = folder.join("libnccl.so.2");
@@ -44,16 +44,17 @@ fn run(linked: bool, preload: bool, folder: &Path) -> Vec<Table> {
         "{printed}{errors}"
     );
     let files = std::fs::read_dir(counts).expect("listed");
-    let mut tables: Vec<Table> = files
+    let mut tables: Vec<CounterFile> = files
         .map(|f| {
-            Table::read(&std::fs::read(f.expect("a file").path()).expect("read")).expect("sound")
+            CounterFile::read(&std::fs::read(f.expect("a file").path()).expect("read"))
+                .expect("sound")
         })
         .collect();
     tables.sort_by_key(|t| std::cmp::Reverse(t.rows.len()));
     tables
 }
 
-fn numbers(table: &Table) -> Vec<(&'static str, u64, u64, u64)> {
+fn numbers(table: &CounterFile) -> Vec<(&'static str, u64, u64, u64)> {
     let mut rows: Vec<_> = table
         .rows
         .iter()

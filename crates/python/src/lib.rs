@@ -1,9 +1,9 @@
 //! `ncclscope._native`: what the Python package needs from Rust, and nothing that Python can say as well
 //! itself.
 //!
-//! [`open`] makes a [`Capture`], which hands out its tables as [`Table`]s and a [`Report`] as JSON and text;
-//! the objects that users see are made of that in `python/ncclscope`. A table is a stream of record batches
-//! over the Arrow PyCapsule interface, each made when the reader asks for it.
+//! [`open`] makes a [`Capture`]. It hands out its tables as [`Table`]s, and a [`Report`] as JSON and text.
+//! `python/ncclscope` makes of these the objects that users see. A table is a stream of record batches over
+//! the Arrow PyCapsule interface, each made when the reader asks for it.
 //!
 //! Rule: the interpreter is free for other threads while a capture is read, and while a report or a batch is
 //! made.
@@ -247,9 +247,9 @@ impl Capture {
         let capture = &self.inner.capture;
         let kernels = table == Some("kernels");
         let sampled = match table {
-            Some("samples") => Some(samples::Table::Samples),
-            Some("switches") => Some(samples::Table::Switches),
-            Some("mpi") => Some(samples::Table::Mpi),
+            Some("samples") => Some(samples::SampleTable::Samples),
+            Some("switches") => Some(samples::SampleTable::Switches),
+            Some("mpi") => Some(samples::SampleTable::Mpi),
             _ => None,
         };
         exportable(capture, to, table, events).map_err(PyValueError::new_err)?;

@@ -6,7 +6,7 @@
 
 use crate::intern::read;
 use crate::pages;
-use capture::callback::{record_bytes, Callback, What, HEADER};
+use capture::callback::{record_bytes, Callback, EntryPoint, HEADER};
 use capture::rows::Ticks;
 use std::cell::Cell;
 use std::ffi::c_char;
@@ -96,8 +96,15 @@ impl Callbacks {
             };
             let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
             let name = &name[..end];
-            caller.is_told =
-                self.append(What::Thread, abi, caller.number, ticks, id as u64, 0, name);
+            caller.is_told = self.append(
+                EntryPoint::Thread,
+                abi,
+                caller.number,
+                ticks,
+                id as u64,
+                0,
+                name,
+            );
         }
         THREAD.set(caller);
         caller.number
@@ -106,7 +113,7 @@ impl Callbacks {
     /// Appends one record. False if it was dropped, because there is no room for it.
     pub fn push(
         &self,
-        what: What,
+        what: EntryPoint,
         abi: u8,
         ticks: Ticks,
         subject: u64,
@@ -120,7 +127,7 @@ impl Callbacks {
     #[allow(clippy::too_many_arguments)] // The fields of a record.
     fn append(
         &self,
-        what: What,
+        what: EntryPoint,
         abi: u8,
         thread: u32,
         ticks: Ticks,
@@ -179,7 +186,7 @@ impl Callbacks {
         }
         let mut bytes = [0u8; 64];
         let text = read(pointer, &mut bytes);
-        if self.push(What::Text, abi, ticks, address, 0, text) {
+        if self.push(EntryPoint::Text, abi, ticks, address, 0, text) {
             seen.store(address, Relaxed);
         }
     }
@@ -215,7 +222,7 @@ mod tests {
 
     fn texts(bytes: &[u8]) -> Vec<&[u8]> {
         capture::callback::read(bytes)
-            .filter(|record| record.what == What::Text)
+            .filter(|record| record.what == EntryPoint::Text)
             .map(|record| record.payload)
             .collect()
     }
@@ -226,7 +233,7 @@ mod tests {
         for payload in [60_000, 0] {
             let before = ring.dropped.load(Relaxed);
             while ring.dropped.load(Relaxed) == before {
-                ring.push(What::Stop, 5, Ticks(1), 2, 3, &vec![0; payload]);
+                ring.push(EntryPoint::Stop, 5, Ticks(1), 2, 3, &vec![0; payload]);
             }
         }
         let text = || ring.text(5, Ticks(1), c"AllReduce".as_ptr());
@@ -244,8 +251,8 @@ mod tests {
     fn each_thread_says_once_who_it_is() {
         let ring = Callbacks::new().expect("memory");
         let twice = || {
-            ring.push(What::Stop, 5, Ticks(1), 2, 3, &[]);
-            ring.push(What::Stop, 5, Ticks(1), 2, 3, &[]);
+            ring.push(EntryPoint::Stop, 5, Ticks(1), 2, 3, &[]);
+            ring.push(EntryPoint::Stop, 5, Ticks(1), 2, 3, &[]);
         };
         twice();
         std::thread::scope(|scope| {
@@ -256,7 +263,7 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(ring.take(&mut out, 1 << 20), 6);
         let told: Vec<_> = capture::callback::read(&out)
-            .filter(|record| record.what == What::Thread)
+            .filter(|record| record.what == EntryPoint::Thread)
             .collect();
         let numbers: Vec<u32> = told.iter().map(|record| record.thread).collect();
         assert_eq!(numbers, [0, 1]);

@@ -37,7 +37,7 @@ const PERSISTENT: c_int = 2;
 const TOTAL: c_int = 3;
 
 /// One communicator. `handle` is 0 while the place is free.
-struct Place {
+struct Asked {
     handle: AtomicU64,
     /// When it may be asked again, ns of CLOCK_MONOTONIC.
     due: AtomicU64,
@@ -53,8 +53,8 @@ struct Place {
     is_gone: AtomicBool,
 }
 
-static PLACES: [Place; MOST] = [const {
-    Place {
+static PLACES: [Asked; MOST] = [const {
+    Asked {
         handle: AtomicU64::new(0),
         due: AtomicU64::new(0),
         rank: AtomicU32::new(0),
@@ -142,13 +142,13 @@ fn is_ready(comm: u64) -> bool {
 }
 
 /// The place of a communicator, or a new one.
-fn place(comm: u64) -> Option<(&'static Place, bool)> {
+fn place(comm: u64) -> Option<(&'static Asked, bool)> {
     let is_its =
-        |place: &&Place| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
+        |place: &&Asked| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
     if let Some(place) = PLACES.iter().find(is_its) {
         return Some((place, false));
     }
-    let free = |place: &&Place| {
+    let free = |place: &&Asked| {
         let free = place.handle.compare_exchange(0, comm, AcqRel, Relaxed);
         free.is_ok()
     };
@@ -218,7 +218,7 @@ fn ask(comm: u64, now: bool) {
 /// The program destroys a communicator: its handle may come again for another one.
 fn gone(comm: u64) {
     let is_its =
-        |place: &&Place| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
+        |place: &&Asked| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
     if let Some(place) = PLACES.iter().find(is_its) {
         place.is_gone.store(true, Release);
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// See the module.
 #[derive(Default)]
 pub struct Control {
-    pub asked: Mutex<Asked>,
+    pub asked: Mutex<Requests>,
     /// A flush was asked for.
     pub wake: Condvar,
     /// `asked` was answered.
@@ -39,7 +39,7 @@ pub struct Control {
 
 /// What is asked of the recorder's thread, and how far it is.
 #[derive(Default)]
-pub struct Asked {
+pub struct Requests {
     /// Flushes asked for so far.
     pub flushes: u64,
     /// Those of them that are done.

@@ -21,7 +21,7 @@
 //! Rule: one thread retires, advances and gives back. The model check in `tests/model.rs` runs this file's
 //! code on loom's atomics.
 
-use crate::word::Word;
+use crate::word::AtomicWord;
 use std::collections::VecDeque;
 
 /// The number of the present epoch. A seat that holds 0 is empty.
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 /// Epochs with odd numbers are those in which callbacks put up their own barriers.
 pub struct Epoch<W>(W);
 
-impl<W: Word> Epoch<W> {
+impl<W: AtomicWord> Epoch<W> {
     /// The first epoch, in which callbacks put up their own barriers.
     pub fn new(now: W) -> Self {
         now.release(1);
@@ -37,8 +37,8 @@ impl<W: Word> Epoch<W> {
     }
 
     /// Sits down. The caller calls `barrier` behind this, before its first look at what may be retired.
-    /// Returns what [`Epoch::leave`] wants: a callback may run inside another one of its thread (a signal
-    /// handler that calls NCCL), and the seat is then kept for the outer one.
+    /// Returns what [`Epoch::leave`] wants. A callback may run inside another one of its thread, if a signal
+    /// handler calls NCCL. The seat is then kept for the outer one.
     #[inline(always)]
     pub fn enter(&self, seat: &W, barrier: impl FnOnce()) -> u64 {
         // Acquire meets the Release in `advance`: who sees the new epoch sees what was retired before it.
@@ -78,9 +78,9 @@ impl<W: Word> Epoch<W> {
 }
 
 /// The earliest epoch since which somebody sits; `u64::MAX` if nobody does.
-pub fn oldest<'a, W: Word + 'a>(seats: impl Iterator<Item = &'a W>) -> u64 {
+pub fn oldest<'a, W: AtomicWord + 'a>(seats: impl Iterator<Item = &'a W>) -> u64 {
     seats
-        .map(Word::acquire)
+        .map(AtomicWord::acquire)
         .filter(|since| *since != 0)
         .min()
         .unwrap_or(u64::MAX)

@@ -21,7 +21,7 @@ pub struct Init {
 
 /// A string. Which of the two is settled when compiling: an adapter always says the same.
 #[derive(Clone, Copy)]
-pub enum Name {
+pub enum RawName {
     /// As NCCL passes it from ABI v2 on; may be null.
     Text(*const c_char),
     /// The id of a v1 number's name; 0 for none.
@@ -31,8 +31,8 @@ pub enum Name {
 /// A collective as announced by CollApi, or a send or receive by P2pApi.
 pub struct Api {
     pub p2p: bool,
-    pub func: Name,
-    pub datatype: Name,
+    pub func: RawName,
+    pub datatype: RawName,
     pub count: u64,
     /// -1 for P2P.
     pub root: i32,
@@ -46,8 +46,8 @@ pub struct Task {
     /// Nothing announced it: ABI below v5.
     pub legacy: bool,
     pub p2p: bool,
-    pub func: Name,
-    pub datatype: Name,
+    pub func: RawName,
+    pub datatype: RawName,
     pub count: u64,
     pub root: i32,
     /// v1 to v3: the communicator's hash, as its init did not tell.
@@ -55,9 +55,9 @@ pub struct Task {
     /// The descriptor's rank, for the same reason.
     pub rank: i32,
     pub sequence: Option<u64>,
-    pub algorithm: Name,
-    pub protocol: Name,
-    pub variant: Name,
+    pub algorithm: RawName,
+    pub protocol: RawName,
+    pub variant: RawName,
     pub nchannels: u8,
     pub nwarps: u8,
     pub symmetric: bool,

@@ -12,7 +12,7 @@
 //! check in `tests/model.rs` runs this file's code on loom's atomics.
 
 use crate::round::Round;
-use crate::word::Word;
+use crate::word::AtomicWord;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The cells of a ring. Relaxed access is enough: `born` and `given` order it.
@@ -54,7 +54,7 @@ pub struct FreeRing<C, W> {
 #[repr(align(64))]
 struct Line<W>(W);
 
-impl<C: Cells, W: Word> FreeRing<C, W> {
+impl<C: Cells, W: AtomicWord> FreeRing<C, W> {
     /// A ring in which the first `slots` slots are free. `given` is 0 and so must `born` be. There are as
     /// many cells as there may ever be slots: a further slot is given as one that was used.
     pub fn new(cells: C, slots: u64, given: W) -> Self {

@@ -33,7 +33,7 @@ use std::sync::atomic::{
 use std::sync::Mutex;
 
 /// A function to be put before another.
-pub struct Function {
+pub struct Replacement {
     /// The name that the other library exports.
     pub name: &'static CStr,
     /// Ours, of the same signature.
@@ -45,7 +45,7 @@ pub struct Function {
 }
 
 // SAFETY: both are addresses of functions.
-unsafe impl Sync for Function {}
+unsafe impl Sync for Replacement {}
 
 /// The function that ours calls on; null until it is known.
 pub struct Real(AtomicPtr<c_void>);
@@ -95,8 +95,8 @@ macro_rules! interposed {
             $(pub static $name: Real = Real::unknown();)*
         }
 
-        static $table: [$crate::interpose::Function; [$($symbol),*].len()] = [$(
-            $crate::interpose::Function {
+        static $table: [$crate::interpose::Replacement; [$($symbol),*].len()] = [$(
+            $crate::interpose::Replacement {
                 name: match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => panic!("a name has no NUL"),
@@ -160,7 +160,7 @@ impl Interposed {
     /// of that (measured on two H200). So it belongs at the start of a job.
     pub fn install(
         &self,
-        tables: &[&[Function]],
+        tables: &[&[Replacement]],
         again: bool,
         find: impl Fn(&CStr) -> Option<*mut c_void>,
     ) -> Installed {
@@ -302,14 +302,14 @@ mod tests {
 
     static CALLS: AtomicU32 = AtomicU32::new(0);
     static REAL: Real = Real::unknown();
-    static FUNCTIONS: [Function; 2] = [
-        Function {
+    static FUNCTIONS: [Replacement; 2] = [
+        Replacement {
             name: c"fake_answer",
             ours: ours as *const c_void,
             for_nccl: for_nccl as *const c_void,
             real: &REAL,
         },
-        Function {
+        Replacement {
             name: c"fake_that_is_not_there",
             ours: ours as *const c_void,
             for_nccl: ours as *const c_void,

@@ -57,4 +57,4 @@ pub use epoch::{oldest, Epoch, Quarantine};
 pub use free_ring::{Cells, FreeRing};
 #[cfg(debug_assertions)]
 pub use guard::forced;
-pub use word::Word;
+pub use word::AtomicWord;

@@ -19,7 +19,7 @@ pub struct Lock(AtomicU32);
 pub static INIT: Lock = Lock::new();
 
 /// Held until dropped.
-pub struct Held<'a>(&'a Lock);
+pub struct LockGuard<'a>(&'a Lock);
 
 impl Lock {
     /// A lock that nobody holds.
@@ -28,19 +28,19 @@ impl Lock {
     }
 
     /// Waits for the lock. What takes it is rare, so it is asked for again and again.
-    pub fn lock(&self) -> Held<'_> {
+    pub fn lock(&self) -> LockGuard<'_> {
         let me = std::process::id();
         loop {
             let owner = self.0.load(Relaxed);
             if owner != me && self.0.compare_exchange(owner, me, Acquire, Relaxed).is_ok() {
-                return Held(self);
+                return LockGuard(self);
             }
             std::thread::sleep(Duration::from_micros(50));
         }
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         self.0 .0.store(0, Release);
     }

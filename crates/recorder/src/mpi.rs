@@ -6,8 +6,8 @@
 //! stand before MPI; these calls are seen in the same way.
 //!
 //! [`enter`] notes that the calling thread goes in. When its guard is dropped, the call is added to the
-//! thread's [`Seat`]: to the sums of its function, and to a ring of [`Record`]s that the recorder's thread
-//! empties ([`Mpi::take`]).
+//! thread's [`Seat`]. It goes to the sums of its function, and to a ring of [`MpiCalls`], which the
+//! recorder's thread empties ([`Mpi::take`]).
 //!
 //! ```text
 //! calls      [Send]  [Send][Test]          [------- Barrier -------]
@@ -27,8 +27,8 @@ use crate::pages;
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
 use crate::seats::thread;
-use capture::mpi::{Open, Record, Sum};
-use capture::rows::Ticks;
+use capture::mpi::{FunctionSum, MpiCalls, ThreadInside};
+use capture::rows::{AtomicTicks, Ticks};
 use std::ffi::{c_void, CStr};
 use std::marker::PhantomData;
 use std::sync::atomic::{
@@ -51,8 +51,8 @@ const RING: usize = 4096;
 /// Calls of one thread, as they are stored.
 #[repr(C)]
 struct Cell {
-    from: AtomicU64,
-    to: AtomicU64,
+    from: AtomicTicks,
+    to: AtomicTicks,
     inside: AtomicU64,
     calls: AtomicU32,
     function: AtomicU32,
@@ -68,7 +68,7 @@ struct Seat {
     /// Where the frame of the outermost call is on the stack; 0 outside.
     frame: AtomicU64,
     /// Since when it is inside, and of which function.
-    since: AtomicU64,
+    since: AtomicTicks,
     function: AtomicU32,
     /// The thread's number, as of its newest call.
     thread: AtomicU32,
@@ -85,9 +85,9 @@ struct Seat {
 
 /// What all threads share, in zeroed memory of its own.
 #[repr(C, align(64))]
-struct Table {
+struct MpiSeats {
     /// Since when calls are seen.
-    since: AtomicU64,
+    since: AtomicTicks,
     /// [`TOGETHER`] in ticks; 0 until the clock's rate is known.
     together: AtomicU64,
     /// Calls of threads without a seat.
@@ -96,7 +96,7 @@ struct Table {
 }
 
 /// Time in MPI of one process.
-pub struct Mpi(AtomicPtr<Table>);
+pub struct Mpi(AtomicPtr<MpiSeats>);
 
 impl Mpi {
     /// No MPI has been found yet.
@@ -105,7 +105,7 @@ impl Mpi {
     }
 
     #[inline]
-    fn table(&self) -> Option<&'static Table> {
+    fn table(&self) -> Option<&'static MpiSeats> {
         // SAFETY: null, or zeroed memory of this size that is never unmapped; it holds atomics only.
         unsafe { self.0.load(Acquire).as_ref() }
     }
@@ -126,12 +126,12 @@ pub fn look(recorder: &Recorder) {
         return;
     }
     if let Some(library) = library() {
-        if !pages::map_once(&recorder.mpi.0, std::mem::size_of::<Table>()) {
+        if !pages::map_once(&recorder.mpi.0, std::mem::size_of::<MpiSeats>()) {
             return;
         }
         if let Some(table) = recorder.mpi.table() {
-            let now = recorder.clock.ticks().0;
-            let _ = table.since.compare_exchange(0, now, Relaxed, Relaxed);
+            let now = recorder.clock.ticks();
+            let _ = table.since.compare_exchange(Ticks(0), now, Relaxed);
         }
         let find = |name: &CStr| {
             // SAFETY: the library is loaded, and the name is a C string.
@@ -176,7 +176,7 @@ fn library() -> Option<*mut c_void> {
 /// A thread inside of MPI; outside when dropped.
 pub(super) struct Inside {
     seat: Option<&'static Seat>,
-    table: Option<&'static Table>,
+    table: Option<&'static MpiSeats>,
     recorder: Option<&'static Recorder>,
     /// It belongs to its thread.
     _here: PhantomData<*const ()>,
@@ -209,7 +209,7 @@ fn enter(function: usize) -> Inside {
         }
         seat.function.store(function as u32, Relaxed);
         seat.thread.store(recorder.thread(), Relaxed);
-        seat.since.store(recorder.clock.ticks().0, Relaxed);
+        seat.since.store(recorder.clock.ticks(), Relaxed);
         // Meets the Acquire in `open`.
         seat.frame.store(here, Release);
         inside.seat = Some(seat);
@@ -228,14 +228,14 @@ impl Drop for Inside {
         };
         guard((), || {
             let together = table.together.load(Relaxed);
-            seat.leave(recorder.clock.ticks().0, together);
+            seat.leave(recorder.clock.ticks(), together);
         });
         // Meets the Acquire in `settled`. Also if recording was switched off meanwhile.
         seat.frame.store(0, Release);
     }
 }
 
-impl Table {
+impl MpiSeats {
     /// The seat of thread `me`, which gets one if it has none.
     #[inline]
     fn seat(&'static self, me: u64) -> Option<&'static Seat> {
@@ -266,9 +266,9 @@ fn add(to: &AtomicU64, more: u64) {
 impl Seat {
     /// The outermost call is over. It belongs to the record before it if it ended soon after that began.
     #[inline]
-    fn leave(&self, now: u64, together: u64) {
+    fn leave(&self, now: Ticks, together: u64) {
         let since = self.since.load(Relaxed);
-        let took = now.saturating_sub(since);
+        let took = now.since(since);
         let function = self.function.load(Relaxed);
         if let Some([calls, ticks]) = self.sums.get(function as usize) {
             add(calls, 1);
@@ -278,7 +278,7 @@ impl Seat {
         let thread = self.thread.load(Relaxed);
         if begun != 0 {
             let last = &self.ring[(begun - 1) as usize % RING];
-            let is_soon = now.wrapping_sub(last.from.load(Relaxed)) <= together;
+            let is_soon = now.0.wrapping_sub(last.from.load(Relaxed).0) <= together;
             if is_soon && last.thread.load(Relaxed) == thread {
                 last.to.store(now, Relaxed);
                 add(&last.inside, took);
@@ -304,20 +304,20 @@ impl Seat {
 
     /// Whether the last record can get no more calls: it began too long before `now`, and the thread is not
     /// inside. A call that ends later began after this, and is too late for that record.
-    fn settled(&self, begun: u64, now: u64, together: u64) -> bool {
+    fn settled(&self, begun: u64, now: Ticks, together: u64) -> bool {
         let last = &self.ring[(begun - 1) as usize % RING];
-        let age = now.saturating_sub(last.from.load(Relaxed));
+        let age = now.since(last.from.load(Relaxed));
         fence(Acquire);
         // Meets the Release of a call that has ended.
         age > together && self.frame.load(Acquire) == 0
     }
 
-    fn read(&self, number: u64) -> Record {
+    fn read(&self, number: u64) -> MpiCalls {
         let cell = &self.ring[number as usize % RING];
-        Record {
+        MpiCalls {
             thread: cell.thread.load(Relaxed),
-            from: Ticks(cell.from.load(Relaxed)),
-            to: Ticks(cell.to.load(Relaxed)),
+            from: cell.from.load(Relaxed),
+            to: cell.to.load(Relaxed),
             inside: cell.inside.load(Relaxed),
             calls: cell.calls.load(Relaxed),
             function: cell.function.load(Relaxed),
@@ -339,11 +339,11 @@ impl Mpi {
     /// Since when calls are seen; `None` if no MPI has been found.
     pub fn since(&self) -> Option<Ticks> {
         let since = self.table()?.since.load(Relaxed);
-        (since != 0).then_some(Ticks(since))
+        (since != Ticks(0)).then_some(since)
     }
 
     /// Takes all records out that get no more calls. At the `end`, the others too.
-    pub fn take(&self, now: Ticks, end: bool, mut each: impl FnMut(Record)) {
+    pub fn take(&self, now: Ticks, end: bool, mut each: impl FnMut(MpiCalls)) {
         let Some(table) = self.table() else { return };
         let together = table.together.load(Relaxed);
         for seat in &table.seats {
@@ -351,7 +351,7 @@ impl Mpi {
             let begun = seat.begun.load(Acquire);
             let mut next = seat.taken.load(Relaxed);
             while next < begun {
-                if next + 1 == begun && !end && !seat.settled(begun, now.0, together) {
+                if next + 1 == begun && !end && !seat.settled(begun, now, together) {
                     break;
                 }
                 each(seat.read(next));
@@ -362,7 +362,7 @@ impl Mpi {
     }
 
     /// Calls and ticks by function, calls of threads without a seat, and calls without a record.
-    pub fn sums(&self) -> (Vec<Sum>, u64, u64) {
+    pub fn sums(&self) -> (Vec<FunctionSum>, u64, u64) {
         let Some(table) = self.table() else {
             return Default::default();
         };
@@ -370,7 +370,7 @@ impl Mpi {
             let seats = table.seats.iter();
             seats.map(|seat| seat.sums[id][at].load(Relaxed)).sum()
         };
-        let sums = NAMES.iter().enumerate().map(|(id, name)| Sum {
+        let sums = NAMES.iter().enumerate().map(|(id, name)| FunctionSum {
             function: id as u32,
             calls: sum(id, 0),
             ticks: sum(id, 1),
@@ -385,20 +385,20 @@ impl Mpi {
     }
 
     /// Threads that are inside, with the function's name.
-    pub fn open(&self) -> Vec<Open> {
+    pub fn open(&self) -> Vec<ThreadInside> {
         let Some(table) = self.table() else {
             return Vec::new();
         };
         let inside = |seat: &Seat| {
             // Meets the Release in `enter`.
             let frame = seat.frame.load(Acquire);
-            let open = Open {
+            let open = ThreadInside {
                 thread: seat.thread.load(Relaxed),
-                since: Ticks(seat.since.load(Relaxed)),
+                since: seat.since.load(Relaxed),
                 name: NAMES.get(seat.function.load(Relaxed) as usize)?.to_string(),
             };
             fence(Acquire);
-            let is_same = seat.since.load(Relaxed) == open.since.0;
+            let is_same = seat.since.load(Relaxed) == open.since;
             (frame != 0 && is_same && seat.frame.load(Relaxed) == frame).then_some(open)
         };
         table.seats.iter().filter_map(inside).collect()

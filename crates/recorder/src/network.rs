@@ -16,7 +16,7 @@ use crate::handle::{Handle, HandleKind};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use capture::live::Row;
-use capture::net_op::{NetOp, Step, STEPS};
+use capture::net_op::{NetOp, NetStep, STEPS};
 use capture::rows::Ticks;
 use std::sync::atomic::{
     fence, AtomicU64, AtomicUsize,
@@ -209,7 +209,7 @@ impl Network {
 
     /// The open step that a handle names, and its network operation.
     #[inline]
-    pub fn step(&self, handle: Handle) -> Option<(&NetOp, &Step)> {
+    pub fn step(&self, handle: Handle) -> Option<(&NetOp, &NetStep)> {
         let op = self.net_ops.at(handle.slot() as usize / STEPS);
         let at = handle.slot() as usize % STEPS;
         let step = &op.steps[at];

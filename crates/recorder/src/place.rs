@@ -75,7 +75,7 @@ unsafe fn touch(base: *mut u8, at: usize, bytes: usize) {
 }
 
 /// Names of this process's files.
-pub struct Names {
+pub struct FileNames {
     /// DIR, or DIR/restart-n.
     pub folder: PathBuf,
     /// DIR/HOST/NAME without an ending.
@@ -83,7 +83,7 @@ pub struct Names {
 }
 
 /// Where this process's trace goes. `random` makes the name unique over hosts and time.
-pub fn names(settings: &Settings, random: u64) -> Names {
+pub fn names(settings: &Settings, random: u64) -> FileNames {
     let mut folder =
         std::path::absolute(&settings.out).unwrap_or_else(|_| settings.out.clone().into());
     let restart = std::env::var("TORCHELASTIC_RESTART_COUNT")
@@ -99,7 +99,7 @@ pub fn names(settings: &Settings, random: u64) -> Names {
         std::process::id(),
         random as u32
     ));
-    Names { folder, stem }
+    FileNames { folder, stem }
 }
 
 /// Makes and maps the live part.
@@ -107,7 +107,7 @@ pub fn names(settings: &Settings, random: u64) -> Names {
 /// # Errors
 /// When no place can be had at all; recording is then off.
 pub fn live_part(
-    names: &Names,
+    names: &FileNames,
     trace_id: u64,
     room: usize,
     used: &[(usize, usize)],

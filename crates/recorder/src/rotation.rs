@@ -5,11 +5,11 @@
 //! `NAME.2.trace` …. A [`Rotation`] keeps an account of the calls in each file that may be removed, so that
 //! they can be counted when it is.
 //!
-//! Rule: every call that goes into a later file is added to that file's account, and an account is given up
-//! only to the account of what was removed.
+//! Rule: every call that goes into a later file is added to that file's account. When the file is removed,
+//! its account is added to that of what was removed.
 
 use crate::settings::Mode;
-use capture::rotated::{Account, Bounds, Key, Rotated, Times};
+use capture::rotated::{Account, Bounds, CallTimes, Key, Rotated};
 use std::collections::VecDeque;
 
 /// Files at a time.
@@ -136,7 +136,7 @@ impl Rotation {
     }
 
     /// Adds a call that was written.
-    pub fn add(&mut self, key: Key, times: Times) {
+    pub fn add(&mut self, key: Key, times: CallTimes) {
         if let Some(newest) = self.later.back_mut() {
             newest.account.add(key, times, self.bounds);
         }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn call(rotation: &mut Rotation) {
-        let times = Times {
+        let times = CallTimes {
             gpu: None,
             host: 3,
             shown: 3,
@@ -197,7 +197,7 @@ mod tests {
         // From 1 us to 16 ms, ever more sparsely, as times are that the scheduler made longer.
         let times = (0..400).map(|i| (1000.0 * 1.0245f64.powi(i)) as u64);
         for shown in times {
-            let times = Times {
+            let times = CallTimes {
                 gpu: None,
                 host: shown,
                 shown,
@@ -211,7 +211,7 @@ mod tests {
                 count,
                 ..Key::default()
             };
-            let times = Times {
+            let times = CallTimes {
                 gpu: Some(count << 20),
                 host: count << 20,
                 shown: count << 20,

@@ -354,7 +354,7 @@ const COST: &str = "NCCLSCOPE_EVENTS has kernel events: each channel of each ker
 fn more_events(value: &str, mode: Mode) -> (u32, Option<String>) {
     let all = event::ALL.iter().fold(0, |all, event| all | event.bit);
     let known = |name: &str| {
-        let is = |event: &&event::Event| event.name.eq_ignore_ascii_case(name);
+        let is = |event: &&event::EventType| event.name.eq_ignore_ascii_case(name);
         let one = || event::ALL.iter().find(is).map(|event| event.bit);
         if name.eq_ignore_ascii_case("all") {
             Some(all)

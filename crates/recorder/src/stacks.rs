@@ -1,7 +1,7 @@
 //! Who called NCCL: the stack of the calling thread, as a small number for each call.
 //!
 //! [`Stacks::id`] runs inside the API callback. It walks the Python frames of the thread ([`python`]) and
-//! hashes what it meets. A stack that was met before is found in a [`Table`] by this hash. A new one is
+//! hashes what it meets. A stack that was met before is found in a [`StackTable`] by this hash. A new one is
 //! described there once: files, functions and lines ([`lines`]). The recorder's thread writes new entries to
 //! the capture (`writer/stacks.rs`). Threads without Python frames are described by their return addresses
 //! ([`native`]) and their names.
@@ -19,7 +19,7 @@ mod rules;
 mod table;
 
 use capture::stacks::{Why, DEEPER, DEPTH};
-use memory::{Guarded, Memory, Plain};
+use memory::{Guarded, Plain, ReadMemory};
 pub use native::{loaded, Loaded};
 pub use python::version as python_version;
 use python::{Hop, Python};
@@ -28,7 +28,7 @@ use std::sync::atomic::{
     AtomicPtr, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
-pub use table::{Frame, Stack, Table};
+pub use table::{Frame, Stack, StackTable};
 
 /// What is known of the interpreter's layout.
 mod vetted {
@@ -49,7 +49,7 @@ pub struct Stacks {
     main_thread: AtomicU64,
     /// The program is a Python interpreter, so only its main thread shuts it down.
     is_python: bool,
-    pub table: Table,
+    pub table: StackTable,
     pub modules: native::Modules,
 }
 
@@ -64,7 +64,7 @@ impl Stacks {
             vetted: AtomicU8::new(vetted::NOT_YET),
             main_thread: AtomicU64::new(0),
             is_python: name.as_encoded_bytes().starts_with(b"python"),
-            table: Table::new()?,
+            table: StackTable::new()?,
             modules: native::Modules::new(),
         })
     }
@@ -138,7 +138,7 @@ impl Stacks {
     }
 
     #[inline(always)]
-    fn walk<M: Memory>(
+    fn walk<M: ReadMemory>(
         &self,
         python: &Python,
         memory: &mut M,
@@ -187,7 +187,7 @@ impl Stacks {
     /// Describes a new stack.
     #[cold]
     #[inline(never)]
-    fn learn<M: Memory>(
+    fn learn<M: ReadMemory>(
         &self,
         python: &Python,
         memory: &mut M,
@@ -202,7 +202,7 @@ impl Stacks {
             });
             match found {
                 Some(number) => *frame = number,
-                None => return Table::FULL,
+                None => return StackTable::FULL,
             }
         }
         if M::GUARDED && python.is_finalizing() {
@@ -261,7 +261,7 @@ impl Stacks {
             });
             match number {
                 Some(number) => *frame = number,
-                None => return Table::FULL,
+                None => return StackTable::FULL,
             }
         }
         let frames = &frames[..addresses.len()];

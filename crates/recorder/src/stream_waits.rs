@@ -60,7 +60,7 @@ impl Stream {
 
 /// A call that CUDA events time: the number of its communicator's ring, and of its pair of events there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct TimedCall {
     pub ring: u8,
     pub pair: u32,
 }
@@ -72,9 +72,9 @@ pub struct StreamWaits {
     /// A call was ever entered: before that, nothing is looked up.
     any: AtomicBool,
     /// The newest call on each stream.
-    streams: Table<6, 4>,
+    streams: CallsByHandle<6, 4>,
     /// The call that each event is behind.
-    events: Table<9, 2>,
+    events: CallsByHandle<9, 2>,
 }
 
 impl StreamWaits {
@@ -83,8 +83,8 @@ impl StreamWaits {
         StreamWaits {
             wanted,
             any: AtomicBool::new(false),
-            streams: Table::new(),
-            events: Table::new(),
+            streams: CallsByHandle::new(),
+            events: CallsByHandle::new(),
         }
     }
 
@@ -97,7 +97,7 @@ impl StreamWaits {
     }
 
     /// A call returned, and is the newest on this stream.
-    pub fn returned(&self, stream: u64, call: Call) {
+    pub fn returned(&self, stream: u64, call: TimedCall) {
         if !self.wanted {
             return;
         }
@@ -123,7 +123,13 @@ impl StreamWaits {
     }
 
     #[cold]
-    fn recorded_behind(&self, event: u64, stream: Stream, call: Call, driver: Option<&Driver>) {
+    fn recorded_behind(
+        &self,
+        event: u64,
+        stream: Stream,
+        call: TimedCall,
+        driver: Option<&Driver>,
+    ) {
         // While the stream is captured, its events belong to the graph.
         if driver.is_some_and(|driver| !driver.is_capturing(stream.handle)) {
             self.events.set(event, call);
@@ -164,15 +170,15 @@ impl StreamWaits {
 /// the number of its set and the tag, which are its highest bits. With the golden ratio as that constant,
 /// handles that lie closer together than 0.8 GiB (streams) or 7 GiB (events) are never confused. Of others,
 /// one pair in 2^31 is.
-struct Table<const BITS: u32, const WAYS: usize>(Box<[[AtomicU64; WAYS]]>);
+struct CallsByHandle<const BITS: u32, const WAYS: usize>(Box<[[AtomicU64; WAYS]]>);
 
 const TAG: u32 = 39;
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl<const BITS: u32, const WAYS: usize> Table<BITS, WAYS> {
+impl<const BITS: u32, const WAYS: usize> CallsByHandle<BITS, WAYS> {
     fn new() -> Self {
         let free = || std::array::from_fn(|_| AtomicU64::new(0));
-        Table((0..1 << BITS).map(|_| free()).collect())
+        CallsByHandle((0..1 << BITS).map(|_| free()).collect())
     }
 
     /// The set of a handle, and its tag, in place.
@@ -189,18 +195,18 @@ impl<const BITS: u32, const WAYS: usize> Table<BITS, WAYS> {
     }
 
     #[inline]
-    fn find(&self, handle: u64) -> Option<Call> {
+    fn find(&self, handle: u64) -> Option<TimedCall> {
         let (set, tag) = self.set_of(handle);
         // Meets the Release in `set`: what the pair has is then seen.
         let mut words = set.iter().map(|word| word.load(Acquire));
         let word = words.find(|word| Self::is(*word, tag))?;
-        Some(Call {
+        Some(TimedCall {
             ring: ((word >> 32 & 0x7f) - 1) as u8,
             pair: word as u32,
         })
     }
 
-    fn set(&self, handle: u64, call: Call) {
+    fn set(&self, handle: u64, call: TimedCall) {
         let (set, tag) = self.set_of(handle);
         let own = |word: &&AtomicU64| Self::is(word.load(Relaxed), tag);
         let free = |word: &&AtomicU64| word.load(Relaxed) == 0;
@@ -229,8 +235,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    fn call(pair: u32) -> Call {
-        Call {
+    fn call(pair: u32) -> TimedCall {
+        TimedCall {
             ring: (pair % 64) as u8,
             pair,
         }
@@ -248,7 +254,7 @@ mod tests {
 
     #[test]
     fn handles_of_a_heap_are_never_confused() {
-        let table: Table<9, 2> = Table::new();
+        let table: CallsByHandle<9, 2> = CallsByHandle::new();
         // More than there is room for, at the distances of small objects.
         let handles: Vec<u64> = (0..20_000).map(|i| 0x55d0_1234_5000 + 0x70 * i).collect();
         for (pair, handle) in handles.iter().enumerate() {
@@ -268,7 +274,7 @@ mod tests {
         fn what_is_found_was_set_last_and_not_cleared(
             steps in prop::collection::vec((0u64..40, prop::option::of(0u32..1 << 20)), 0..400)
         ) {
-            let table: Table<6, 4> = Table::new();
+            let table: CallsByHandle<6, 4> = CallsByHandle::new();
             let mut truth = HashMap::new();
             for (handle, set) in steps {
                 let handle = 0x7f00_0000_0000 + 64 * handle;

@@ -30,6 +30,7 @@
 
 pub mod asked;
 pub mod cupti;
+mod cupti_clock;
 mod felt;
 pub mod neighbours;
 pub mod price;
@@ -46,9 +47,10 @@ use capture::block::BlockKind;
 use capture::live::Header;
 use capture::rows::Ticks;
 use capture::windows::{self, ActivityKind, Ask, End, Ran, Window};
-use cupti::{Cupti, CuptiTime};
+use cupti::Cupti;
+use cupti_clock::{ahead, ticks_per_ns, CuptiAnchor, ToTicks, CLOCK_SET, CLOCK_SLACK};
 use felt::Felt;
-use price::{Answer, Price};
+use price::{Decision, Price};
 use schedule::{Due, Schedule};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -355,17 +357,18 @@ impl Windows {
         if progress.last || self.warm_up_at.is_none_or(|at| now < at) {
             return false;
         }
-        let mut passed = asked::passed();
-        passed.waited += progress.in_launches;
-        passed.waited = (passed.waited as f64 / ticks_per_ns(header, clock)) as u64;
+        let per_ns = ticks_per_ns(header, clock);
+        let time = |ticks: u64| Duration::from_nanos((ticks as f64 / per_ns) as u64);
+        let mut passed = asked::passed(time);
+        passed.waited += time(progress.in_launches);
         let (why, share) = match self.price.ask(now, passed, progress.calls, progress.ahead) {
-            Answer::Yes => (0, 0),
-            Answer::TooDear(share) => (off::TOO_DEAR, share),
-            Answer::Search => {
+            Decision::Yes => (0, 0),
+            Decision::TooDear(share) => (off::TOO_DEAR, share),
+            Decision::Search => {
                 self.misses_callers = true;
                 return false;
             }
-            Answer::Wait => return false,
+            Decision::Wait => return false,
         };
         header.windows_code.store(share, Relaxed);
         header.windows_off.store(why, Release);
@@ -549,10 +552,6 @@ pub fn names() -> Vec<Block> {
 
 /// Entries in a block: it then fits in the staging area.
 const CHUNK: usize = 4096;
-/// The clock was set if it is ahead by so much more or less, ns. NTP moves both clocks alike.
-const CLOCK_SET: u64 = 50_000;
-/// Another clock is off by far more than this, and CUPTI's own by far less, ns.
-const CLOCK_SLACK: u64 = 1_000_000;
 /// Bytes of names in a block.
 const NAMES: usize = 64 << 10;
 
@@ -601,118 +600,8 @@ fn close(window: &mut Window, over: bool) -> bool {
     })
 }
 
-/// The clock of CUPTI's times beside ticks, at one moment.
-#[derive(Clone, Copy, Debug)]
-struct CuptiAnchor {
-    ticks: Ticks,
-    cupti: CuptiTime,
-    /// It is another profiler's clock, and not CLOCK_REALTIME.
-    foreign: bool,
-}
-
-impl CuptiAnchor {
-    fn now(clock: Clock) -> CuptiAnchor {
-        let mut best = (u64::MAX, Ticks(0), 0);
-        for _ in 0..5 {
-            let before = clock.ticks();
-            let Some(cupti) = neighbours::foreign_clock() else {
-                let now = clock.anchor();
-                return CuptiAnchor {
-                    ticks: now.ticks,
-                    cupti: CuptiTime(now.realtime),
-                    foreign: false,
-                };
-            };
-            let took = clock.ticks().since(before);
-            best = best.min((took, before.plus(took as i64 / 2), cupti));
-        }
-        let (_, ticks, cupti) = best;
-        CuptiAnchor {
-            ticks,
-            cupti: CuptiTime(cupti),
-            foreign: true,
-        }
-    }
-}
-
-/// From CUPTI's clock to ticks.
-#[derive(Clone, Copy, Debug)]
-struct ToTicks {
-    last: CuptiAnchor,
-    /// Ticks in a unit of CUPTI's clock.
-    ticks: f64,
-    /// Nanoseconds in one.
-    ns: f64,
-}
-
-impl ToTicks {
-    /// Two moments, one before and one after what is to be mapped; `None` if the clock was changed in
-    /// between.
-    fn between(first: CuptiAnchor, last: CuptiAnchor, ticks_per_ns: f64) -> Option<ToTicks> {
-        let units = last.cupti.0.checked_sub(first.cupti.0);
-        let units = units.filter(|n| *n > 0)?;
-        let ticks = last.ticks.since(first.ticks) as f64 / units as f64;
-        (first.foreign == last.foreign).then_some(ToTicks {
-            last,
-            ticks,
-            ns: if last.foreign {
-                ticks / ticks_per_ns
-            } else {
-                1.0
-            },
-        })
-    }
-
-    fn ticks(&self, time: CuptiTime) -> Ticks {
-        let since = time.0.wrapping_sub(self.last.cupti.0) as i64 as f64;
-        self.last.ticks.plus((since * self.ticks) as i64)
-    }
-
-    /// What ran, on the recorder's clock.
-    fn ran(&self, ran: &Ran<CuptiTime>) -> Ran {
-        Ran {
-            start: self.ticks(ran.start),
-            ns: self.ns(ran.ns),
-            name: ran.name,
-            stream: ran.stream,
-            correlation: ran.correlation,
-            graph: ran.graph,
-            node: ran.node,
-            kind: ran.kind,
-            size: ran.size,
-        }
-    }
-
-    fn ns(&self, duration: u64) -> u64 {
-        if self.last.foreign {
-            (duration as f64 * self.ns) as u64
-        } else {
-            duration
-        }
-    }
-}
-
 /// Whether so many kernels were launched in part by calls that were not seen. The analysis goes by the same
 /// rule (`misses_launches` in its streams/host.rs).
 fn misses_launches(kernels: usize, launches: usize) -> bool {
     kernels > launches + launches / 16 + 16
-}
-
-/// Ticks in a nanosecond, from the first anchor to now.
-fn ticks_per_ns(header: &Header, clock: Clock) -> f64 {
-    let now = clock.anchor();
-    let first = &header.first;
-    let ticks = now.ticks.since(first.ticks.load(Relaxed));
-    let ns = now.monotonic.saturating_sub(first.monotonic.load(Relaxed));
-    if ns > 0 {
-        ticks as f64 / ns as f64
-    } else {
-        1.0
-    }
-}
-
-/// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, ns: it changes only if the clock is set.
-fn ahead(clock: Clock) -> u64 {
-    let now = clock.anchor();
-    now.realtime.wrapping_sub(now.monotonic)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{
 };
 
 /// An atomic word.
-pub trait Word {
+pub trait AtomicWord {
     /// Loads with Acquire.
     fn acquire(&self) -> u64;
     /// Loads with no ordering.
@@ -20,7 +20,7 @@ pub trait Word {
     fn swap_from(&self, from: u64, to: u64) -> bool;
 }
 
-impl Word for AtomicU64 {
+impl AtomicWord for AtomicU64 {
     #[inline]
     fn acquire(&self) -> u64 {
         self.load(Acquire)

@@ -2,7 +2,7 @@
 
 mod job;
 
-use capture::callback::What;
+use capture::callback::EntryPoint;
 use job::{Driver, Job};
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn a_child_numbers_its_threads_anew() {
     // By process: the starts of each thread.
     let mut starts: BTreeMap<u32, BTreeMap<u32, usize>> = BTreeMap::new();
     let counted = capture.callbacks(|process, callback| {
-        if callback.what == What::Start {
+        if callback.what == EntryPoint::Start {
             let threads = starts.entry(process.pid).or_default();
             *threads.entry(callback.thread).or_insert(0) += 1;
         }

@@ -10,11 +10,11 @@
 use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering::*};
 use loom::sync::Arc;
 use loom::thread;
-use nccl_profiler_ncclscope::{oldest, Cells, Epoch, FreeRing, Quarantine, Word};
+use nccl_profiler_ncclscope::{oldest, AtomicWord, Cells, Epoch, FreeRing, Quarantine};
 
 struct Counter(AtomicU64);
 
-impl Word for Counter {
+impl AtomicWord for Counter {
     fn acquire(&self) -> u64 {
         self.0.load(Acquire)
     }

@@ -6,7 +6,7 @@ use job::{out, recorded, until, Driver, Job};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tables::mpi::{Mpi, Span};
+use tables::mpi::{Mpi, MpiSpan};
 use tables::Process;
 
 /// Builds one of the two into a folder.
@@ -82,7 +82,7 @@ fn calls(mpi: &Mpi, name: &str) -> (u64, f64) {
     of.map_or((0, 0.0), |of| (of.calls, of.ns as f64 / 1e6))
 }
 
-fn of<'a>(mpi: &'a Mpi, name: &'a str) -> impl Iterator<Item = &'a Span> {
+fn of<'a>(mpi: &'a Mpi, name: &'a str) -> impl Iterator<Item = &'a MpiSpan> {
     mpi.spans.iter().filter(move |span| mpi.name(span) == name)
 }
 
@@ -136,7 +136,7 @@ fn time_in_mpi_is_recorded_however_it_is_called() {
     let (barriers, took) = calls(mpi, "MPI_Barrier");
     assert_eq!(barriers, 3, "{:?}", mpi.functions);
     assert!((70.0..1_000.0).contains(&took), "{took}");
-    let long: Vec<&Span> = of(mpi, "MPI_Barrier").collect();
+    let long: Vec<&MpiSpan> = of(mpi, "MPI_Barrier").collect();
     let threads: std::collections::BTreeSet<_> = long.iter().map(|of| of.thread).collect();
     assert_eq!((long.len(), threads.len()), (3, 2), "{long:?}");
     assert!(long
@@ -189,7 +189,7 @@ fn a_rank_that_is_killed_inside_of_mpi_was_there_until_then() {
     let capture = job.capture();
     let mpi = mpi(&capture);
     assert_eq!(calls(mpi, "MPI_Send").0, 1);
-    let open: Vec<&Span> = mpi.spans.iter().filter(|span| span.open).collect();
+    let open: Vec<&MpiSpan> = mpi.spans.iter().filter(|span| span.open).collect();
     assert_eq!((open.len(), mpi.name(open[0])), (1, "MPI_Barrier"));
     assert!(open[0].inside > 300_000_000);
 }

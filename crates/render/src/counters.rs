@@ -3,7 +3,7 @@
 //! Rule: a counter is written for every bucket, and once more with 0 at the end of the last. What the node
 //! sampler did not see is left out.
 
-use analyze::nodes::curves::Sampled;
+use analyze::nodes::curves::SampledCurve;
 use analyze::timeline::{Curve, Timeline};
 
 /// A figure over time.
@@ -22,7 +22,7 @@ pub(crate) struct Counter<'a> {
 #[derive(Clone, Copy)]
 enum Drawn<'a> {
     Curve(&'a Curve),
-    Sampled(&'a Sampled),
+    Sampled(&'a SampledCurve),
 }
 
 impl Counter<'_> {

@@ -2,7 +2,8 @@
 
 use crate::layout::{plural, Look, Page, Style, Table, Unit};
 use analyze::diff::{
-    Diff, FigureRow, Finding, KindOfOperation, RunRow, Side, Status, Total, Variants, LEAST_CHANGE,
+    Diff, DiffFinding, FigureRow, KindOfOperation, RunRow, Side, Status, Total, Variants,
+    LEAST_CHANGE,
 };
 use analyze::environment::Change;
 use analyze::spelling::{datatype, percent, size, three, time, word};
@@ -355,14 +356,14 @@ fn ranges(ranks: &[u32]) -> String {
     text.join(",")
 }
 
-pub(crate) fn finding(finding: Finding) -> &'static str {
+pub(crate) fn finding(finding: DiffFinding) -> &'static str {
     match finding {
-        Finding::Slower => "slower",
-        Finding::Faster => "faster",
-        Finding::NoneFound => "no change found",
-        Finding::Unknown => "-",
-        Finding::Appeared => "only in B",
-        Finding::Vanished => "only in A",
+        DiffFinding::Slower => "slower",
+        DiffFinding::Faster => "faster",
+        DiffFinding::NoneFound => "no change found",
+        DiffFinding::Unknown => "-",
+        DiffFinding::Appeared => "only in B",
+        DiffFinding::Vanished => "only in A",
     }
 }
 

@@ -4,23 +4,23 @@
 //! moments in time, its parent, and the operation that it is a part of on other ranks. Bars lie on [`Lane`]s:
 //! one for each process, communicator and thread, and further ones of the same name if bars cross.
 //!
-//! A bar goes from the callback of the start to that of the stop. Kernel events are the exception: NCCL tells
-//! of them late, so they lie where their stamps say, on lanes of the GPU. The stamps are in the clock of the
-//! GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process. So their
-//! lengths are exact, and they lie late by the smallest delay of a callback.
+//! A bar goes from the callback of the start to that of the stop. Kernel events are the exception. NCCL
+//! announces them late, so they are drawn at their stamps, on lanes of the GPU. The stamps are in the clock
+//! of the GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process. So
+//! their lengths are exact, and they lie late by the smallest delay of a callback.
 //!
 //! Rule: each start is one bar. An event that was never stopped goes to the end of its process, and says so.
 
 use crate::fields::{self, Texts};
 use crate::timeline::{self, Span};
 use analyze::clocks::{self, Clocks};
-use capture::callback::{Callback, What};
+use capture::callback::{Callback, EntryPoint};
 use capture::rows::Ticks;
 use nccl_abi::{event, state};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use tables::communicators::{Communicator, Local};
-use tables::events::{self, Index, Role};
+use tables::events::{self, Index, ThreadRole};
 use tables::Capture;
 
 /// A line of bars.
@@ -84,7 +84,7 @@ pub struct Bar {
 
 /// A parent and its child, as indexes of bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct ParentLink {
     /// What begins first, as most parents do.
     pub from: usize,
     /// What begins later.
@@ -122,7 +122,7 @@ struct LaneKey {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Runner {
-    Thread(Role, u32),
+    Thread(ThreadRole, u32),
     Gpu,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Events<'a> {
     fn read(
         &mut self,
         process: usize,
-        line: Option<&clocks::Line>,
+        line: Option<&clocks::ClockLine>,
         parents: &mut Vec<Option<(usize, u64)>>,
     ) -> HashMap<u64, usize> {
         let of = &self.capture.processes[process];
@@ -195,8 +195,8 @@ impl<'a> Events<'a> {
         let Ok(()) = self.capture.follow(process, |callback, link| {
             let bar = || link.event.and_then(|number| place.get(&number).copied());
             match callback.what {
-                What::Text => self.learn(&callback),
-                What::Start => {
+                EntryPoint::Text => self.learn(&callback),
+                EntryPoint::Start => {
                     let (Some(number), Some(started)) = (link.event, at(callback.ticks)) else {
                         self.loose += 1;
                         return Ok(());
@@ -231,7 +231,7 @@ impl<'a> Events<'a> {
                         descriptor: callback.payload.into(),
                     });
                 }
-                What::State => {
+                EntryPoint::State => {
                     let Some((bar, at)) = bar().zip(at(callback.ticks)) else {
                         self.loose += 1;
                         return Ok(());
@@ -246,11 +246,11 @@ impl<'a> Events<'a> {
                         fields,
                     });
                 }
-                What::Stop => match bar() {
+                EntryPoint::Stop => match bar() {
                     Some(bar) => self.bars[bar].stopped = at(callback.ticks),
                     None => self.loose += 1,
                 },
-                What::Init | What::Finalize | What::Thread => {}
+                EntryPoint::Init | EntryPoint::Finalize | EntryPoint::Thread => {}
             }
             Ok::<(), std::convert::Infallible>(())
         });
@@ -328,7 +328,7 @@ impl<'a> Events<'a> {
     /// The start of an event, as it was recorded.
     fn start<'b>(&self, bar: &'b Bar) -> Callback<'b> {
         Callback {
-            what: What::Start,
+            what: EntryPoint::Start,
             abi: bar.abi,
             thread: bar.thread,
             ticks: Ticks(0),
@@ -411,7 +411,9 @@ impl<'a> Events<'a> {
             let bar = &self.bars[number];
             let (of, communicator, _) = self.communicator(bar);
             let threads = &self.index.processes[bar.process].threads;
-            let role = threads.get(&bar.thread).map_or(Role::Setup, |t| t.role);
+            let role = threads
+                .get(&bar.thread)
+                .map_or(ThreadRole::Setup, |t| t.role);
             let is_placed = bar.kind & KERNEL != 0 && bar.span.begin != bar.started;
             let key = LaneKey {
                 process: bar.process,
@@ -617,7 +619,7 @@ impl<'a> Events<'a> {
     }
 
     /// Every parent with each of its children, by begin.
-    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+    pub fn links(&self) -> impl Iterator<Item = ParentLink> + '_ {
         let children = self.bars.iter().enumerate();
         children.filter_map(|(child, bar)| {
             let parent = bar.parent?;
@@ -628,7 +630,7 @@ impl<'a> Events<'a> {
             } else {
                 (child, parent)
             };
-            Some(Link { from, to })
+            Some(ParentLink { from, to })
         })
     }
 

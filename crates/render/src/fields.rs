@@ -6,7 +6,7 @@
 //! Rule: only fields that the event and the ABI version define are there, at the offsets that `nccl-abi`
 //! asserts. A field that a record is too short for is null.
 
-use capture::callback::{Callback, What};
+use capture::callback::{Callback, EntryPoint};
 use nccl_abi::{event, names, state, v1, v2, v3, v4, v5, v6, v7};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -24,9 +24,9 @@ pub(crate) fn of(callback: &Callback<'_>, texts: &Texts) -> Map<String, Value> {
         texts,
     };
     match callback.what {
-        What::Init => fields.init(),
-        What::Start => fields.start(callback),
-        What::State => fields.state(callback),
+        EntryPoint::Init => fields.init(),
+        EntryPoint::Start => fields.start(callback),
+        EntryPoint::State => fields.state(callback),
         _ => {}
     }
     fields.object

@@ -9,11 +9,11 @@
 //! Rule: callbacks go out as they are read. Only what joins them is in memory.
 
 use crate::fields::{self, hex, Texts};
-use capture::callback::{Callback, What};
+use capture::callback::{Callback, EntryPoint};
 use nccl_abi::{event, state};
 use serde_json::{json, Map, Value};
 use std::io::Write;
-use tables::events::{self, Link, OfProcess};
+use tables::events::{self, Belongs, OfProcess};
 use tables::{Capture, Process};
 
 /// Writes one line for each callback and returns how many there were.
@@ -29,13 +29,13 @@ pub fn write(capture: &Capture, out: &mut impl Write) -> std::io::Result<u64> {
         let of = &index.processes[number];
         capture.follow(number, |callback, link| {
             match callback.what {
-                What::Text => {
+                EntryPoint::Text => {
                     let text = String::from_utf8_lossy(callback.payload).into_owned();
                     texts.insert(callback.subject, text);
                     return Ok(());
                 }
                 // Every line has it.
-                What::Thread => return Ok(()),
+                EntryPoint::Thread => return Ok(()),
                 _ => lines += 1,
             }
             let line = object(process, of, &pid_of, &callback, link, &texts);
@@ -52,7 +52,7 @@ fn object(
     of: &OfProcess,
     pid_of: &dyn Fn(usize) -> Option<u32>,
     callback: &Callback<'_>,
-    link: Link,
+    link: Belongs,
     texts: &Texts,
 ) -> Map<String, Value> {
     let mut line = Map::new();
@@ -71,18 +71,18 @@ fn object(
     put("ticks", callback.ticks.0.into());
     put("abi", callback.abi.into());
     let name = match callback.what {
-        What::Init => "init",
-        What::Start => "startEvent",
-        What::Stop => "stopEvent",
-        What::State => "recordEventState",
-        What::Finalize => "finalize",
-        What::Text => "text",
-        What::Thread => "thread",
+        EntryPoint::Init => "init",
+        EntryPoint::Start => "startEvent",
+        EntryPoint::Stop => "stopEvent",
+        EntryPoint::State => "recordEventState",
+        EntryPoint::Finalize => "finalize",
+        EntryPoint::Text => "text",
+        EntryPoint::Thread => "thread",
     };
     put("callback", name.into());
     match callback.what {
-        What::Init => put("context", hex(callback.result)),
-        What::Start => {
+        EntryPoint::Init => put("context", hex(callback.result)),
+        EntryPoint::Start => {
             let kind = events::kind(callback);
             put("event", link.event.into());
             put("type", event::name(kind).into());
@@ -98,11 +98,11 @@ fn object(
                 put("parent_pid", elsewhere.process.and_then(pid_of).into());
             }
         }
-        What::Stop => {
+        EntryPoint::Stop => {
             put("event", link.event.into());
             put("handle", hex(callback.subject));
         }
-        What::State => {
+        EntryPoint::State => {
             let number = u32::try_from(callback.result).ok();
             put("event", link.event.into());
             put("handle", hex(callback.subject));
@@ -110,8 +110,8 @@ fn object(
             put("state_number", callback.result.into());
             put("args", (!callback.payload.is_empty()).into());
         }
-        What::Finalize => put("context", hex(callback.subject)),
-        What::Text | What::Thread => {}
+        EntryPoint::Finalize => put("context", hex(callback.subject)),
+        EntryPoint::Text | EntryPoint::Thread => {}
     }
     let fields = fields::of(callback, texts);
     if !fields.is_empty() {
@@ -126,7 +126,7 @@ mod tests {
     use capture::rows::Ticks;
     use nccl_abi::{event, state};
     use std::collections::BTreeMap;
-    use tables::events::{Follower, Role, Thread};
+    use tables::events::{Follower, Thread, ThreadRole};
 
     fn object_of(callback: &Callback, texts: &[(u64, &str)]) -> Map<String, Value> {
         let texts = texts
@@ -141,7 +141,7 @@ mod tests {
         let thread = Thread {
             id: Some(77),
             name: Some("NCCL Progress 0".into()),
-            role: Role::Proxy,
+            role: ThreadRole::Proxy,
         };
         let of = OfProcess {
             threads: BTreeMap::from([(1, thread)]),
@@ -151,7 +151,7 @@ mod tests {
         object(&process, &of, &|_| None, callback, link, &texts)
     }
 
-    fn callback(what: What, abi: u8, payload: &[u8]) -> Callback<'_> {
+    fn callback(what: EntryPoint, abi: u8, payload: &[u8]) -> Callback<'_> {
         Callback {
             what,
             abi,
@@ -172,7 +172,7 @@ mod tests {
         payload[84] = 7;
         payload[106] = 1;
         payload[107] = 0;
-        let o = object_of(&callback(What::Start, 1, &payload), &[]);
+        let o = object_of(&callback(EntryPoint::Start, 1, &payload), &[]);
         let text = |name: &str| {
             let of = o.get(name).unwrap_or_else(|| &o["fields"][name]);
             of.as_str().expect("a string")
@@ -196,7 +196,10 @@ mod tests {
         payload[40..48].copy_from_slice(&0x20u64.to_le_bytes());
         payload[64] = 1;
         payload[72..80].copy_from_slice(&77u64.to_le_bytes());
-        let o = object_of(&callback(What::Start, 7, &payload), &[(0x10, "Reduce")]);
+        let o = object_of(
+            &callback(EntryPoint::Start, 7, &payload),
+            &[(0x10, "Reduce")],
+        );
         assert_eq!(
             (
                 o["fields"]["func"].as_str(),
@@ -216,7 +219,7 @@ mod tests {
 
     #[test]
     fn short_records_give_nulls() {
-        for what in [What::Init, What::Start, What::State] {
+        for what in [EntryPoint::Init, EntryPoint::Start, EntryPoint::State] {
             for abi in 0..9 {
                 for bit in 0..17 {
                     let payload = (1u64 << bit).to_le_bytes();
@@ -233,7 +236,7 @@ mod tests {
         payload[0] = event::PROXY_OP as u8;
         payload[24..28].copy_from_slice(&1234i32.to_le_bytes());
         payload[16..20].copy_from_slice(&3i32.to_le_bytes());
-        let o = object_of(&callback(What::Start, 5, &payload), &[]);
+        let o = object_of(&callback(EntryPoint::Start, 5, &payload), &[]);
         assert_eq!(
             (o["pid"].as_u64(), o["fields"]["origin_pid"].as_u64()),
             (Some(5), Some(1234))
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     fn a_state_names_its_arguments() {
         let payload = 123u64.to_le_bytes();
-        let mut stop = callback(What::State, 5, &payload);
+        let mut stop = callback(EntryPoint::State, 5, &payload);
         stop.result = state::KERNEL_CH_STOP.into();
         let o = object_of(&stop, &[]);
         assert_eq!(

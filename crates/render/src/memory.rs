@@ -1,7 +1,7 @@
 //! The memory that NCCL holds, as text: how much, of which communicator, and what it was allocated for.
 
 use crate::layout::{plural, Look, Page, Style, Table};
-use analyze::memory::{CommunicatorRow, Memory, Projection, RankRow};
+use analyze::memory::{CommunicatorMemory, Memory, Projection, RankMemory};
 use analyze::spelling::{percent, size};
 use std::io::{Result, Write};
 
@@ -106,7 +106,7 @@ fn mib(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / f64::from(1 << 20))
 }
 
-fn id(row: &CommunicatorRow) -> String {
+fn id(row: &CommunicatorMemory) -> String {
     row.communicator.clone().unwrap_or_else(|| "-".to_owned())
 }
 
@@ -157,7 +157,7 @@ fn ranks(memory: &Memory, page: &mut Page) {
     page.table(&table, COMMUNICATORS, "rows");
 }
 
-fn steps(rank: &RankRow, page: &mut Page) {
+fn steps(rank: &RankMemory, page: &mut Page) {
     page.title(&format!(
         "What rank {} of the largest allocated it for (in order of time, MiB)",
         rank.rank
@@ -174,7 +174,7 @@ fn steps(rank: &RankRow, page: &mut Page) {
     page.table(&table, usize::MAX, "steps");
 }
 
-fn connections(rank: &RankRow, page: &mut Page) {
+fn connections(rank: &RankMemory, page: &mut Page) {
     if rank.connections.is_empty() {
         return;
     }

@@ -1,5 +1,5 @@
-//! What was seen around the calls, as Parquet files or JSON lines: values of the node sampler's series, when
-//! threads were off their CPUs, and when they were inside of MPI.
+//! What was seen around the calls, as Parquet files or JSON lines. There are values of the node sampler's
+//! series, the times when threads were off their CPUs, and the times when they were inside of MPI.
 //!
 //! Columns are those of docs/reference/tables.md. In JSON lines, what is null there is left out.
 //!
@@ -15,13 +15,13 @@ use serde_json::{Map, Value as Json};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use tables::mpi::Span;
+use tables::mpi::MpiSpan;
 use tables::nodes::{Off, Series, Switches};
 use tables::{Capture, Node, Process};
 
 /// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub enum SampleTable {
     /// A row for each value of each series.
     Samples,
     /// A row for each stretch in which a thread was off its CPU.
@@ -30,24 +30,24 @@ pub enum Table {
     Mpi,
 }
 
-impl Table {
+impl SampleTable {
     /// The table of a capture.
     ///
     /// # Errors
     /// When there are more than 2 GiB of texts.
     pub fn of(self, capture: &Capture) -> std::result::Result<RecordBatch, ArrowError> {
         match self {
-            Table::Samples => batches::samples(capture),
-            Table::Switches => batches::switches(capture),
-            Table::Mpi => batches::mpi(capture),
+            SampleTable::Samples => batches::samples(capture),
+            SampleTable::Switches => batches::switches(capture),
+            SampleTable::Mpi => batches::mpi(capture),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Table::Samples => "samples",
-            Table::Switches => "switches",
-            Table::Mpi => "mpi",
+            SampleTable::Samples => "samples",
+            SampleTable::Switches => "switches",
+            SampleTable::Mpi => "mpi",
         }
     }
 
@@ -60,9 +60,9 @@ impl Table {
         let batch = self.of(capture)?;
         let file = File::create(folder.join("part-0.parquet"))?;
         let units = match self {
-            Table::Samples => &batches::SAMPLES[..],
-            Table::Switches => &batches::SWITCHES[..],
-            Table::Mpi => &batches::MPI[..],
+            SampleTable::Samples => &batches::SAMPLES[..],
+            SampleTable::Switches => &batches::SWITCHES[..],
+            SampleTable::Mpi => &batches::MPI[..],
         };
         let units = units.iter().map(|(name, _, unit)| (*name, *unit));
         let options = ArrowWriterOptions::new().with_properties(with_units(self.name(), units));
@@ -83,7 +83,7 @@ impl Table {
             serde_json::to_writer(&mut *out, &object)?;
             out.write_all(b"\n")
         };
-        if self == Table::Mpi {
+        if self == SampleTable::Mpi {
             for process in &capture.processes {
                 for span in &process.mpi.spans {
                     line(inside(process, span))?;
@@ -92,15 +92,15 @@ impl Table {
         }
         for node in &capture.nodes {
             match self {
-                Table::Mpi => {}
-                Table::Samples => {
+                SampleTable::Mpi => {}
+                SampleTable::Samples => {
                     for series in &node.series {
                         for point in &series.points {
                             line(value(node, series, *point))?;
                         }
                     }
                 }
-                Table::Switches => {
+                SampleTable::Switches => {
                     for thread in &node.switches {
                         for off in &thread.off {
                             line(stretch(node, thread, off))?;
@@ -145,7 +145,7 @@ fn stretch(node: &Node, thread: &Switches, off: &Off) -> Map<String, Json> {
     ])
 }
 
-fn inside(process: &Process, span: &Span) -> Map<String, Json> {
+fn inside(process: &Process, span: &MpiSpan) -> Map<String, Json> {
     object([
         ("launcher_rank", process.rank.into()),
         ("host", process.host.as_str().into()),

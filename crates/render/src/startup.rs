@@ -3,7 +3,7 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::startup::{ProcessRow, Startup};
 use setup::log::PHASES;
-use setup::startup::{Communicator, Leg};
+use setup::startup::{CommunicatorStartup, Leg};
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`json`].
@@ -139,7 +139,7 @@ fn advice(leg: &Leg) -> Option<String> {
     Some(advice.to_owned())
 }
 
-fn communicator_tables(communicator: &Communicator, page: &mut Page) {
+fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
     let id = communicator.id.as_deref().unwrap_or("of unknown id");
     let known = match communicator.ranks_known == communicator.nranks {
         true => plural(communicator.nranks.into(), "rank", "ranks"),
@@ -210,7 +210,7 @@ fn communicator_tables(communicator: &Communicator, page: &mut Page) {
 }
 
 /// For whom the ranks waited, one after the other.
-fn path_in_words(communicator: &Communicator) -> String {
+fn path_in_words(communicator: &CommunicatorStartup) -> String {
     let mut parts: Vec<(u32, Vec<&str>, f64)> = Vec::new();
     for leg in communicator
         .critical_path
@@ -271,7 +271,7 @@ fn processes(rows: &[ProcessRow], page: &mut Page) {
 }
 
 fn list(ranks: &[u32]) -> String {
-    analyze::job::ranges(ranks.iter().copied())
+    analyze::spelling::ranges(ranks.iter().copied())
 }
 
 /// With two digits behind the point: NCCL has no more.

@@ -16,7 +16,7 @@
 //! ([`analyze::clocks`]), all times are moved onto the clock of one host. [`Timeline::clock`] says by how
 //! much, and how wrong that may be.
 //!
-//! A [`Placed`] says for how long its rank waited and for whom ([`Waited`]). That is known if nobody can
+//! A [`Placed`] says for how long its rank waited and for whom ([`WaitInOperation`]). That is known if nobody can
 //! leave the operation before its last rank has arrived, and every rank has a GPU time.
 //!
 //! Kernels of windows have tracks of their own, for each GPU and stream ([`Timeline::kernels`]).
@@ -93,7 +93,7 @@ pub struct OperationPart {
 
 /// For how long a rank waited in an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
+pub struct WaitInOperation {
     /// From the arrival of the last rank to the end of its kernel, ns; before that it waited.
     pub transfer: i64,
     /// Index of the process that arrived last.
@@ -112,7 +112,7 @@ pub struct Placed<'a> {
     /// Its part in an operation.
     pub part: Option<OperationPart>,
     /// What of its time on the GPU was waiting, where that is known.
-    pub waited: Option<Waited>,
+    pub waited: Option<WaitInOperation>,
 }
 
 impl Placed<'_> {
@@ -181,7 +181,7 @@ struct Line {
     /// By shape, what moves stamps that are on the GPU's clock.
     offset_of: Vec<Option<i64>>,
     /// How its host's times are moved onto the clock of the first host.
-    clock: Option<analyze::clocks::Line>,
+    clock: Option<analyze::clocks::ClockLine>,
 }
 
 /// The calls of a capture on a time line.
@@ -433,7 +433,7 @@ impl<'a> Timeline<'a> {
                     let nranks = nranks(self.capture, row.shape)?;
                     let (shortest, last) = operation.shortest;
                     (operation.timed == nranks && waits_for_last(self.capture, row.shape))
-                        .then_some(Waited {
+                        .then_some(WaitInOperation {
                             transfer: shortest,
                             last,
                         })
@@ -448,7 +448,7 @@ impl Line {
         capture: &Capture,
         process: &Process,
         number: u32,
-        clock: Option<analyze::clocks::Line>,
+        clock: Option<analyze::clocks::ClockLine>,
         trims: bool,
     ) -> Line {
         let device = |shape: &Shape| {

@@ -3,7 +3,7 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::topology::{Host, SCHEMA as FORMAT};
 use serde::Serialize;
-use setup::topology::{compare, Change, Graph, Topology};
+use setup::topology::{compare, Change, GraphChoice, Topology};
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`json`].
@@ -103,7 +103,7 @@ pub(crate) fn section(hosts: &[Host], page: &mut Page) {
 }
 
 /// Rings, trees and others, by channels that go the same way.
-fn channels(graphs: &[Graph], page: &mut Page) {
+fn channels(graphs: &[GraphChoice], page: &mut Page) {
     let ways = ways(graphs);
     if ways.is_empty() {
         return;
@@ -117,7 +117,7 @@ fn channels(graphs: &[Graph], page: &mut Page) {
 }
 
 /// Of each graph and way: its name, how many channels go that way, GB/s of one, the kind of links, the way.
-pub(crate) fn ways(graphs: &[Graph]) -> Vec<[String; 5]> {
+pub(crate) fn ways(graphs: &[GraphChoice]) -> Vec<[String; 5]> {
     let mut rows = Vec::new();
     for graph in graphs {
         let mut ways: Vec<(&Vec<String>, usize)> = Vec::new();

@@ -3,7 +3,7 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::spelling::{percent, time, word};
 use analyze::tune::blocks::ArmBlocks;
-use analyze::tune::{Against, Asked, Ranked, Ranking, Standing, Used, DEFAULT};
+use analyze::tune::{Against, AskedSetting, Ranked, Ranking, Standing, Used, DEFAULT};
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -53,7 +53,7 @@ pub struct Setting {
     /// Why it is not judged; null if it is.
     pub left_out: Option<String>,
     /// What became of its variables, the worst of its runs.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AskedSetting>,
     /// Its blocks; null of runs.
     pub blocks: Option<ArmBlocks>,
     /// Its times, and how it stands to the default.

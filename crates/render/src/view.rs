@@ -1,10 +1,10 @@
 //! What the viewer draws: a heat map of waiting by rank and time, and the calls of a span.
 //!
-//! A [`View`] lays every call of a [`Timeline`] on a lane, one for each communicator × stream of a process,
-//! and what ran in kernel windows on lanes of its own. It sums for each lane which share of a bin's time was
-//! waiting, transfer, or anything else ([`pyramid`]). Each level has half as many bins as the one before, so
-//! a screen never needs more of them than it has pixels. Questions of the page are answered by [`answers`],
-//! and [`embedded`] puts as much of the answers into one file as fits.
+//! A [`View`] lays every call of a [`Timeline`] on a lane. There is a lane for each communicator × stream of
+//! a process. What ran in kernel windows has lanes of its own. It sums for each lane which share of a bin's
+//! time was waiting, transfer, or anything else ([`pyramid`]). Each level has half as many bins as the one
+//! before, so a screen never needs more of them than it has pixels. Questions of the page are answered by
+//! [`answers`], and [`embedded`] puts as much of the answers into one file as fits.
 //!
 //! The page puts lanes together to rows: by communicator, stream, thread or rank.
 //!
@@ -30,18 +30,27 @@ mod pyramid;
 pub const PAGE: &str = include_str!("../html/view.html");
 /// The style of that page, around the viewer.
 pub const PAGE_STYLE: &str = include_str!("../html/view.css");
-/// The viewer's script.
+/// The viewer's script. Its files share one scope, in this order.
 pub const SCRIPT: &str = concat!(
     include_str!("../html/shapes.js"),
     include_str!("../html/spelling.js"),
-    include_str!("../html/viewer.js")
+    include_str!("../html/viewer/sources.js"),
+    include_str!("../html/viewer/page.js"),
+    include_str!("../html/viewer/rows.js"),
+    include_str!("../html/viewer/loading.js"),
+    include_str!("../html/viewer/heat.js"),
+    include_str!("../html/viewer/drawing.js"),
+    include_str!("../html/viewer/pointer.js"),
+    include_str!("../html/viewer/operation.js"),
+    include_str!("../html/viewer/hands.js"),
+    include_str!("../html/viewer/findings.js")
 );
 /// The viewer's style.
 pub const STYLE: &str = include_str!("../html/viewer.css");
 
 /// What is known of the time of something on a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SliceKind {
     /// A call with a time on the GPU.
     Timed,
     /// A call without one: its API call is drawn.
@@ -58,25 +67,25 @@ enum Kind {
     State,
 }
 
-impl Kind {
+impl SliceKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Timed => "gpu",
-            Kind::Untimed => "host",
-            Kind::Open => "open",
-            Kind::Computes => "kernel",
-            Kind::Communicates => "nccl_kernel",
-            Kind::Event => "event",
-            Kind::State => "state",
+            SliceKind::Timed => "gpu",
+            SliceKind::Untimed => "host",
+            SliceKind::Open => "open",
+            SliceKind::Computes => "kernel",
+            SliceKind::Communicates => "nccl_kernel",
+            SliceKind::Event => "event",
+            SliceKind::State => "state",
         }
     }
 
     fn is_kernel(self) -> bool {
-        matches!(self, Kind::Computes | Kind::Communicates)
+        matches!(self, SliceKind::Computes | SliceKind::Communicates)
     }
 
     fn is_event(self) -> bool {
-        matches!(self, Kind::Event | Kind::State)
+        matches!(self, SliceKind::Event | SliceKind::State)
     }
 
     fn is_call(self) -> bool {
@@ -88,7 +97,7 @@ impl Kind {
 const NONE: i64 = -1;
 
 /// A call or kernel on a lane.
-struct Seen {
+struct Slice {
     span: Span,
     /// From the last rank's arrival on, ns; [`NONE`] where waiting is not known.
     transfer: i64,
@@ -104,10 +113,10 @@ struct Seen {
     operation: u32,
     /// How wrong its begin and its end may be, ns; 0 is not known.
     error: u32,
-    kind: Kind,
+    kind: SliceKind,
 }
 
-impl Seen {
+impl Slice {
     fn length_ns(&self) -> i64 {
         self.span.end - self.span.begin
     }
@@ -149,7 +158,7 @@ pub struct View<'a> {
     /// Every event, if they were recorded.
     events: Option<CallEvents<'a>>,
     /// By begin.
-    seen: Vec<Seen>,
+    seen: Vec<Slice>,
     /// Indexes of these, by lane and begin.
     by_lane: Vec<u32>,
     /// Indexes of calls that are part of an operation, by operation and begin.
@@ -171,7 +180,7 @@ struct Laying {
     known: HashMap<(usize, bool, usize, Option<u32>), u32>,
     names: Vec<String>,
     name_of: HashMap<String, u32>,
-    seen: Vec<Seen>,
+    seen: Vec<Slice>,
 }
 
 impl Laying {
@@ -192,7 +201,7 @@ impl Laying {
             calls: 0..0,
         }));
         for (number, bar) in (0u64..).zip(&events.bars) {
-            let of_bar = |span: Span, name: u32, number: u64, kind: Kind| Seen {
+            let of_bar = |span: Span, name: u32, number: u64, kind: SliceKind| Slice {
                 span,
                 transfer: NONE,
                 number,
@@ -204,7 +213,8 @@ impl Laying {
                 kind,
             };
             let name = self.name(&events.name(bar));
-            self.seen.push(of_bar(bar.span, name, number, Kind::Event));
+            self.seen
+                .push(of_bar(bar.span, name, number, SliceKind::Event));
             for (place, state) in (1u64..).zip(&bar.states) {
                 let at = Span {
                     begin: state.at,
@@ -212,7 +222,7 @@ impl Laying {
                 };
                 let name = self.name(&state.name);
                 let number = number | place << BAR_BITS;
-                self.seen.push(of_bar(at, name, number, Kind::State));
+                self.seen.push(of_bar(at, name, number, SliceKind::State));
             }
         }
     }
@@ -253,18 +263,18 @@ impl Laying {
         });
         let mut span = slice.span;
         let kind = match gpu {
-            Some(_) => Kind::Timed,
-            None if row.process.has_finished(row.call) => Kind::Untimed,
+            Some(_) => SliceKind::Timed,
+            None if row.process.has_finished(row.call) => SliceKind::Untimed,
             None => {
                 span.end = span.end.max(ends[process]);
-                Kind::Open
+                SliceKind::Open
             }
         };
         let transfer = placed.waited.map(|w| w.transfer.min(span.end - span.begin));
         let name = self.name(&placed.name());
         let on_clock = gpu.is_some() && row.call.gpu_error != 0;
         let error = timeline.host_error_ns(process).filter(|_| on_clock);
-        self.seen.push(Seen {
+        self.seen.push(Slice {
             span,
             transfer: transfer.unwrap_or(NONE),
             number: row.call.ticket,
@@ -297,11 +307,11 @@ impl Laying {
                 lanes.len() as u32 - 1
             });
             let kind = match placed.row.communicates() {
-                true => Kind::Communicates,
-                false => Kind::Computes,
+                true => SliceKind::Communicates,
+                false => SliceKind::Computes,
             };
             let name = self.name(placed.name());
-            self.seen.push(Seen {
+            self.seen.push(Slice {
                 span: placed.slice.span,
                 transfer: NONE,
                 number,

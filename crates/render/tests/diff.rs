@@ -1,6 +1,6 @@
 //! Recorded jobs set side by side: the JSON keeps to its schema, and a run does not differ from itself.
 
-use analyze::diff::{diff, Criterion, Diff, Finding, Run, Status};
+use analyze::diff::{diff, Criterion, Diff, DiffFinding, Run, Status};
 use std::path::Path;
 use tables::Capture;
 
@@ -49,7 +49,9 @@ fn a_run_does_not_differ_from_itself() {
     let changed: Vec<_> = diff
         .operations
         .iter()
-        .filter(|r| !matches!(r.finding, Finding::NoneFound | Finding::Unknown) || r.how_changed)
+        .filter(|r| {
+            !matches!(r.finding, DiffFinding::NoneFound | DiffFinding::Unknown) || r.how_changed
+        })
         .collect();
     assert!(changed.is_empty(), "{changed:#?}");
     assert!(diff.environment.is_empty());
@@ -93,7 +95,7 @@ fn another_nccl_and_other_hosts_show() {
         releases
             .operations
             .iter()
-            .all(|r| r.finding != Finding::Vanished),
+            .all(|r| r.finding != DiffFinding::Vanished),
         "{:#?}",
         releases.operations
     );

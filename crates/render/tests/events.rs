@@ -2,7 +2,7 @@
 //! is.
 
 use capture::block::{self, BlockKind};
-use capture::callback::{record_bytes, Callback, What};
+use capture::callback::{record_bytes, Callback, EntryPoint};
 use capture::rows::Ticks;
 use nccl_abi::event;
 use render::events::{Bar, Events};
@@ -142,7 +142,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn add(&mut self, what: What, thread: u32, subject: u64, result: u64, payload: &[u8]) {
+    fn add(&mut self, what: EntryPoint, thread: u32, subject: u64, result: u64, payload: &[u8]) {
         self.ticks += 10;
         let record = Callback {
             what,
@@ -165,7 +165,7 @@ impl Recording {
         descriptor[..8].copy_from_slice(&kind.to_le_bytes());
         descriptor[8..16].copy_from_slice(&parent.to_le_bytes());
         fill(&mut descriptor);
-        self.add(What::Start, 1, 0xc0, handle, &descriptor);
+        self.add(EntryPoint::Start, 1, 0xc0, handle, &descriptor);
     }
 
     fn write(self, folder: &Path, pid: u32, rank: u32) {
@@ -201,12 +201,12 @@ fn work_for_another_process_is_that_one_s() {
     };
     // Both processes have an event with the handle 0xee. Rank 1's proxy sends for rank 0.
     let mut zero = Recording::default();
-    zero.add(What::Thread, 1, 100, 0, b"python3");
+    zero.add(EntryPoint::Thread, 1, 100, 0, b"python3");
     zero.start(event::COLL, 0xee, 0, |_| ());
-    zero.add(What::Stop, 1, 0xee, 0, &[]);
+    zero.add(EntryPoint::Stop, 1, 0xee, 0, &[]);
     zero.write(folder.path(), 70, 0);
     let mut one = Recording::default();
-    one.add(What::Thread, 1, 101, 0, b"NCCL Progress 0");
+    one.add(EntryPoint::Thread, 1, 101, 0, b"NCCL Progress 0");
     one.start(event::P2P, 0xee, 0, |_| ());
     one.ticks += 100;
     one.start(event::PROXY_OP, 0xf0, 0xee, op_for(70));

@@ -2,7 +2,7 @@
 //! not panic.
 
 use capture::block::{self, BlockKind};
-use capture::callback::{record_bytes, Callback, What};
+use capture::callback::{record_bytes, Callback, EntryPoint};
 use capture::live::{self, flag, part, verdict, Image, Layout, View};
 use capture::rows::{Encoder, GpuTime, Record, Shape, Ticks};
 use nccl_abi::event;
@@ -326,9 +326,9 @@ fn callbacks_become_lines() {
     let mut descriptor = [0u8; 112];
     descriptor[..8].copy_from_slice(&event::COLL_API.to_le_bytes());
     descriptor[24..32].copy_from_slice(&0x1000u64.to_le_bytes());
-    push(What::Text, 0x1000, 0, b"AllReduce");
-    push(What::Start, 0xc0, 0xee, &descriptor);
-    push(What::Stop, 0xee, 0, &[]);
+    push(EntryPoint::Text, 0x1000, 0, b"AllReduce");
+    push(EntryPoint::Start, 0xc0, 0xee, &descriptor);
+    push(EntryPoint::Stop, 0xee, 0, &[]);
     let facts = "host=h\npid=5\nmode=callbacks\nclock=monotonic\n";
     let anchor: Vec<u8> = [40u64, 40, 1_000_040]
         .iter()

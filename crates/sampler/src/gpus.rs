@@ -36,7 +36,7 @@ pub struct Gpu {
 
 /// What is asked in each reading.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum Readings {
     /// Power and energy.
     Energy,
     /// Memory in use. By itself, because it is cheap and short jobs need it at each tick.
@@ -179,16 +179,16 @@ impl Gpus {
     }
 
     /// Hands the figures of all GPUs to `each`: name, UUID, and value.
-    pub fn read(&mut self, what: What, mut each: impl FnMut(&'static str, &str, u64)) {
+    pub fn read(&mut self, what: Readings, mut each: impl FnMut(&'static str, &str, u64)) {
         let Gpus { nvml, gpus } = self;
         for gpu in gpus {
             let Ok(device) = nvml.device_by_index(gpu.index) else {
                 continue;
             };
             let (figures, first) = match what {
-                What::Energy => (&ENERGY[..], 0),
-                What::Memory => (&MEMORY[..], FIRST_MEMORY),
-                What::Others => (&OTHERS[..], FIRST_OTHER),
+                Readings::Energy => (&ENERGY[..], 0),
+                Readings::Memory => (&MEMORY[..], FIRST_MEMORY),
+                Readings::Others => (&OTHERS[..], FIRST_OTHER),
             };
             for (bit, figure) in (first..).zip(figures) {
                 if gpu.may(bit) {
@@ -197,7 +197,7 @@ impl Gpus {
                     }
                 }
             }
-            if what != What::Others {
+            if what != Readings::Others {
                 continue;
             }
             if gpu.may(UTILISATION) {

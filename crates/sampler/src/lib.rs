@@ -22,7 +22,7 @@ pub mod switches;
 use capture::left::Here;
 use capture::switches::Off;
 use file::SamplesFile;
-use gpus::{Gpus, What};
+use gpus::{Gpus, Readings};
 use node::Node;
 use pace::{thread_cpu, Pace};
 use processes::{writers, Processes};
@@ -37,8 +37,8 @@ use switches::Switches;
 
 /// Between two ticks.
 pub const PERIOD: Duration = Duration::from_millis(100);
-/// CPU time in advance for the GPUs' memory: communicators are made at the start of a job, and what they take
-/// is only seen if memory is read just before and behind. That is 20 s of eight GPUs at 30 us each.
+/// CPU time in advance, to read the GPUs' memory. Communicators are made at the start of a job, and what they
+/// take is only seen if memory is read just before and after that. That is 20 s of eight GPUs at 30 us each.
 const MEMORY_CREDIT: Duration = Duration::from_millis(40);
 /// Ticks of a block.
 const TICKS_A_BLOCK: usize = 10;
@@ -285,13 +285,13 @@ impl Sources {
             let began = Instant::now();
             paces
                 .gpu_energy
-                .run(now, || gpus.read(What::Energy, &mut each));
+                .run(now, || gpus.read(Readings::Energy, &mut each));
             paces
                 .gpu_memory
-                .run(now, || gpus.read(What::Memory, &mut each));
+                .run(now, || gpus.read(Readings::Memory, &mut each));
             paces
                 .gpu_others
-                .run(now, || gpus.read(What::Others, &mut each));
+                .run(now, || gpus.read(Readings::Others, &mut each));
             self.in_nvml += began.elapsed();
         }
         paces.node.run(now, || node.read(&mut each));

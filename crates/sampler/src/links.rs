@@ -29,14 +29,14 @@ const MOST_LINKS: u32 = 36;
 const NVLINK_SPEEDS: [u32; 2] = [164, 90];
 
 /// A GPU or a network card, as /sys has it.
-struct Place {
+struct Card {
     name: String,
     label: String,
     /// Its folder in /sys without links, which goes through all bridges above it.
     path: Option<PathBuf>,
 }
 
-impl Place {
+impl Card {
     fn read(&self, file: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.path.as_ref()?.join(file)).ok()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
@@ -62,7 +62,7 @@ impl Place {
 pub fn facts(gpus: &Gpus, sys: &Path) -> String {
     let nvml = gpus.nvml();
     let devices: Vec<Device<'_>> = gpus.devices().collect();
-    let mut places: Vec<Place> = devices
+    let mut places: Vec<Card> = devices
         .iter()
         .enumerate()
         .map(|(number, device)| {
@@ -70,7 +70,7 @@ pub fn facts(gpus: &Gpus, sys: &Path) -> String {
                 .pci_info()
                 .map(|pci| plain(&pci.bus_id))
                 .unwrap_or_default();
-            Place {
+            Card {
                 name: format!("GPU{number}"),
                 path: std::fs::canonicalize(sys.join("bus/pci/devices").join(&label)).ok(),
                 label,
@@ -117,7 +117,7 @@ fn plain(bus: &str) -> String {
 }
 
 /// Network cards with RDMA, by name.
-fn cards(sys: &Path) -> Vec<Place> {
+fn cards(sys: &Path) -> Vec<Card> {
     let entries = std::fs::read_dir(sys.join("class/infiniband"));
     let mut names: Vec<String> = entries
         .into_iter()
@@ -126,7 +126,7 @@ fn cards(sys: &Path) -> Vec<Place> {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort();
-    let place = |(number, label): (usize, String)| Place {
+    let place = |(number, label): (usize, String)| Card {
         name: format!("NIC{number}"),
         path: std::fs::canonicalize(sys.join("class/infiniband").join(&label).join("device")).ok(),
         label,
@@ -198,7 +198,7 @@ fn between_gpus(nvml: &Nvml, a: &Device<'_>, b: &Device<'_>, nvlinks: u32) -> Op
 }
 
 /// The link between two devices by where they are in the PCI tree.
-fn between(a: &Place, b: &Place) -> Option<&'static str> {
+fn between(a: &Card, b: &Card) -> Option<&'static str> {
     let (from, to) = (a.way(), b.way());
     if from.is_empty() || to.is_empty() {
         return None;
@@ -222,11 +222,11 @@ mod tests {
     use super::*;
 
     /// A device in a folder that is like /sys, behind these bridges.
-    fn place(sys: &Path, way: &str, numa: &str) -> Place {
+    fn place(sys: &Path, way: &str, numa: &str) -> Card {
         let path = sys.join("devices").join(way);
         std::fs::create_dir_all(&path).expect("made");
         std::fs::write(path.join("numa_node"), numa).expect("written");
-        Place {
+        Card {
             name: String::new(),
             label: String::new(),
             path: Some(path),

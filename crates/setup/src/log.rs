@@ -1,6 +1,6 @@
 //! NCCL's debug output: what each rank says while it makes a communicator.
 //!
-//! [`Line::parse`] takes a line apart: host, process, thread, device, and what NCCL said. A [`Reader`] takes
+//! [`LogLine::parse`] takes a line apart: host, process, thread, device, and what NCCL said. A [`Reader`] takes
 //! lines in their order and gathers one [`Init`] for each communicator that a thread made. The lines of all
 //! ranks may be in one file, in any mixture.
 //!
@@ -24,7 +24,7 @@ pub const PHASES: [&str; 8] = [
 
 /// A line of NCCL's debug output.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line<'a> {
+pub struct LogLine<'a> {
     /// Host name, as NCCL has it.
     pub host: &'a str,
     /// Process id.
@@ -39,11 +39,11 @@ pub struct Line<'a> {
     pub text: &'a str,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LogLine<'a> {
     /// Takes a line of level INFO apart; `None` for any other line.
     ///
     /// Launchers may put words before it, as `srun --label` does.
-    pub fn parse(line: &'a str) -> Option<Line<'a>> {
+    pub fn parse(line: &'a str) -> Option<LogLine<'a>> {
         let (before, text) = line.trim_end().split_once(" NCCL INFO ")?;
         let (before, device) = match before.rsplit_once(' ') {
             Some((rest, device)) if device.starts_with('[') => (rest, device),
@@ -60,7 +60,7 @@ impl<'a> Line<'a> {
             .rsplit_once('[')
             .and_then(|(_, stamp)| stamp.trim_end().strip_suffix(']'))
             .and_then(|stamp| stamp.parse().ok());
-        Some(Line {
+        Some(LogLine {
             host,
             pid,
             tid,
@@ -174,7 +174,7 @@ pub fn read(text: &str) -> Vec<Init> {
 impl Reader {
     /// Takes the next line.
     pub fn add(&mut self, line: &str) {
-        let Some(line) = Line::parse(line) else {
+        let Some(line) = LogLine::parse(line) else {
             return;
         };
         let text = line.text.trim_end();
@@ -201,12 +201,12 @@ impl Reader {
         Said { inits, unowned }
     }
 
-    fn thread(line: &Line) -> Thread {
+    fn thread(line: &LogLine) -> Thread {
         (line.host.to_owned(), line.pid, line.tid)
     }
 
     /// The init that the thread is in and that `fits`, or another.
-    fn open(&mut self, line: &Line, fits: impl Fn(&Init) -> bool) -> usize {
+    fn open(&mut self, line: &LogLine, fits: impl Fn(&Init) -> bool) -> usize {
         let thread = Self::thread(line);
         let last = self.last.get(&thread).copied();
         let at = last.filter(|at| self.inits.get(*at).is_some_and(fits));
@@ -224,7 +224,7 @@ impl Reader {
     }
 
     /// `[Rank 0] ncclCommInitRank comm 0x55 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 18000 commId 0x2f`.
-    fn state(&mut self, line: &Line, text: &str, complete: bool) {
+    fn state(&mut self, line: &LogLine, text: &str, complete: bool) {
         let words: Vec<&str> = text.split_whitespace().collect();
         let after = |name: &str| {
             let at = words.iter().position(|word| *word == name)?;
@@ -277,7 +277,7 @@ impl Reader {
     }
 
     /// ` - ncclCommInitRankConfig: rank 4 nranks 8 total 54.93 (kernels 52.94, ...)`.
-    fn timings(&mut self, line: &Line, text: &str) {
+    fn timings(&mut self, line: &LogLine, text: &str) {
         let Some((function, text)) = text.split_once(": rank ") else {
             return;
         };
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn a_line_is_taken_apart_behind_what_launchers_put_before_it() {
         let plain = "n1:12:34 [3] NCCL INFO Trees [0] 1/-1/-1->0->-1";
-        let parsed = Line::parse(plain).expect("a line of NCCL");
+        let parsed = LogLine::parse(plain).expect("a line of NCCL");
         assert_eq!(
             (
                 parsed.host,
@@ -335,11 +335,11 @@ mod tests {
             "[2026-11-22 23:00:00] ",
         ] {
             let line = format!("{before}{plain}");
-            assert_eq!(Line::parse(&line), Some(parsed), "{before}");
+            assert_eq!(LogLine::parse(&line), Some(parsed), "{before}");
         }
         let stamped = format!("[1763852882.250000] {plain}");
         assert_eq!(
-            Line::parse(&stamped).and_then(|l| l.at_s),
+            LogLine::parse(&stamped).and_then(|l| l.at_s),
             Some(1_763_852_882.25)
         );
     }
@@ -352,7 +352,7 @@ mod tests {
             "n1 NCCL INFO hello",
             "n1:x:1 [0] NCCL INFO a",
         ] {
-            assert_eq!(Line::parse(line), None, "{line}");
+            assert_eq!(LogLine::parse(line), None, "{line}");
         }
         assert!(
             read("n1:1:1 [0] NCCL INFO Init timings - f: rank 0 nranks 2 total x (").is_empty()

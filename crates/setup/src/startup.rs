@@ -1,6 +1,6 @@
 //! The start-up of communicators over all ranks: phases, the slowest rank of each, and the critical path.
 //!
-//! [`communicators`] puts the inits of the ranks of one communicator together. A [`Communicator`] has a
+//! [`communicators`] puts the inits of the ranks of one communicator together. A [`CommunicatorStartup`] has a
 //! [`PhaseRow`] for each phase and the [`Leg`]s of its critical path.
 //!
 //! The critical path follows from how NCCL's init goes. A rank loads kernels and allocates by itself. In
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// The start-up of one communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Communicator {
+pub struct CommunicatorStartup {
     /// NCCL's id as hex; null for a communicator that was split from another.
     pub id: Option<String>,
     /// NCCL's function that made it.
@@ -39,7 +39,7 @@ pub struct Communicator {
     /// The sum of that.
     pub critical_path_s: f64,
     /// Each rank, by number.
-    pub ranks: Vec<RankRow>,
+    pub ranks: Vec<RankInit>,
 }
 
 /// One phase over all ranks.
@@ -70,7 +70,7 @@ pub struct Leg {
 
 /// One rank's init.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RankRow {
+pub struct RankInit {
     /// The rank.
     pub rank: u32,
     /// Its host.
@@ -101,10 +101,10 @@ pub struct RankRow {
     pub rest_s: Option<f64>,
 }
 
-impl RankRow {
-    fn new(init: &Init) -> RankRow {
+impl RankInit {
+    fn new(init: &Init) -> RankInit {
         let phase = |at: usize| init.timings.map(|t| t.phases_s[at]);
-        RankRow {
+        RankInit {
             rank: init.rank,
             host: init.host.clone(),
             pid: init.pid,
@@ -147,7 +147,7 @@ enum Key {
 }
 
 /// The communicators that these inits made, in the order of their first inits.
-pub fn communicators(inits: &[Init]) -> Vec<Communicator> {
+pub fn communicators(inits: &[Init]) -> Vec<CommunicatorStartup> {
     let groups = group(inits);
     groups.iter().map(|members| communicator(members)).collect()
 }
@@ -194,7 +194,7 @@ fn group(inits: &[Init]) -> Vec<Vec<&Init>> {
     groups
 }
 
-fn communicator(members: &[&Init]) -> Communicator {
+fn communicator(members: &[&Init]) -> CommunicatorStartup {
     let mut members = members.to_vec();
     members.sort_by_key(|init| init.rank);
     let known: Vec<(u32, Timings)> = members
@@ -211,7 +211,7 @@ fn communicator(members: &[&Init]) -> Communicator {
     let begun = begun.filter(|_| !known.is_empty());
     let elapsed = begun.as_deref().zip(ended.as_deref());
     let critical_path = critical_path(&known);
-    Communicator {
+    CommunicatorStartup {
         id: members
             .iter()
             .find_map(|init| init.id)
@@ -231,7 +231,7 @@ fn communicator(members: &[&Init]) -> Communicator {
         phases: phases(&known),
         critical_path_s: critical_path.iter().map(|leg| leg.time_s).sum(),
         critical_path,
-        ranks: members.iter().map(|init| RankRow::new(init)).collect(),
+        ranks: members.iter().map(|init| RankInit::new(init)).collect(),
     }
 }
 

@@ -4,8 +4,9 @@
 //! `NCCL_TOPO_DUMP_FILE` ([`crate::xml`]). [`compare`] lists the links that differ, and [`remarks`] says what
 //! costs bandwidth.
 //!
-//! Links have the names of nvidia-smi: `NV4` is four NVLinks; `PIX` one PCIe switch; `PXB` several of them;
-//! `PHB` the host bridge of a socket; `NODE` several of its host bridges; `SYS` the link between sockets.
+//! Links have nvidia-smi's names. `NV4` is four NVLinks, `PIX` one PCIe switch, and `PXB` several of these.
+//! `PHB` is the host bridge of a socket, `NODE` several of its host bridges, and `SYS` the link between
+//! sockets.
 //!
 //! Rule: a link is told as it was read. A link that is not known is `-`.
 
@@ -149,7 +150,7 @@ impl Topology {
         }
         let mut found = Vec::new();
         walk(root, &mut Vec::new(), &mut found);
-        let key = |place: &Place| (!place.device.is_gpu(), place.number);
+        let key = |place: &ListedDevice| (!place.device.is_gpu(), place.number);
         found.sort_by_key(key);
         let links = found
             .iter()
@@ -162,7 +163,7 @@ impl Topology {
 }
 
 /// A device in NCCL's file.
-struct Place {
+struct ListedDevice {
     device: Device,
     number: u32,
     /// From the root: the NUMA node, then PCI addresses.
@@ -171,7 +172,7 @@ struct Place {
     nvlinks: BTreeMap<String, u32>,
 }
 
-fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
+fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<ListedDevice>) {
     let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u32>().ok();
     for child in &element.children {
         let step = match child.name.as_str() {
@@ -186,7 +187,7 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
             let Some(number) = number(child, "dev") else {
                 return;
             };
-            found.push(Place {
+            found.push(ListedDevice {
                 device: Device {
                     name: format!("{kind}{number}"),
                     label,
@@ -239,11 +240,12 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<Place>) {
 }
 
 /// The link between two devices of NCCL's file.
-fn between(a: &Place, b: &Place) -> String {
+fn between(a: &ListedDevice, b: &ListedDevice) -> String {
     if a.device.name == b.device.name {
         return "X".to_owned();
     }
-    let direct = |from: &Place, to: &Place| from.nvlinks.get(to.path.last()?).copied();
+    let direct =
+        |from: &ListedDevice, to: &ListedDevice| from.nvlinks.get(to.path.last()?).copied();
     let switched = a
         .nvlinks
         .get("NVS")
@@ -263,7 +265,7 @@ fn between(a: &Place, b: &Place) -> String {
         .take_while(|(a, b)| a == b)
         .count();
     // The last part of a path is the device's own address.
-    let above = |place: &Place| place.path.len().saturating_sub(1 + common);
+    let above = |place: &ListedDevice| place.path.len().saturating_sub(1 + common);
     match common {
         0 => "SYS",
         1 => "PHB",
@@ -318,7 +320,7 @@ pub const FAR_CPUS: &str = "far_cpus";
 /// Network cards that NCCL uses beside a GPU although they are on another socket and a nearer one is there.
 ///
 /// NCCL's channels begin or end at a card, and the GPU next to it there sends and receives through it.
-pub fn far_cards(topology: &Topology, graphs: &[Graph]) -> Vec<Remark> {
+pub fn far_cards(topology: &Topology, graphs: &[GraphChoice]) -> Vec<Remark> {
     let mut pairs = BTreeSet::new();
     for channel in graphs.iter().flat_map(|graph| &graph.channels) {
         for pair in channel.windows(2) {
@@ -354,7 +356,7 @@ pub fn far_cards(topology: &Topology, graphs: &[Graph]) -> Vec<Remark> {
 
 /// What NCCL made of the topology: rings, trees and others, from its file of `NCCL_GRAPH_DUMP_FILE`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Graph {
+pub struct GraphChoice {
     /// `ring`, `tree`, `collnet` or `nvls`; NCCL's number for another.
     pub name: String,
     /// GB/s that NCCL expects of a channel within the host.
@@ -366,7 +368,7 @@ pub struct Graph {
 }
 
 /// The graphs of such a file; nothing for another.
-pub fn graphs(text: &str) -> Vec<Graph> {
+pub fn graphs(text: &str) -> Vec<GraphChoice> {
     let Some(root) = xml::parse(text).filter(|root| root.name == "graphs") else {
         return Vec::new();
     };
@@ -384,7 +386,7 @@ pub fn graphs(text: &str) -> Vec<Graph> {
         let n = number(element.attribute("dev")?)? & 0xffff_ffff;
         Some(format!("{kind}{n}"))
     };
-    let graph = |element: &Element| Graph {
+    let graph = |element: &Element| GraphChoice {
         name: match element.attribute("id") {
             Some("0") => "ring".to_owned(),
             Some("1") => "tree".to_owned(),

@@ -1,16 +1,17 @@
 //! Which event each callback belongs to: what joins the callbacks of a capture in `callbacks` mode.
 //!
 //! NCCL hands back the handle that `startEvent` gave, and passes it as the parent of other events. A
-//! [`Follower`] goes through the callbacks of one process in order, numbers its events from 1, and finds the
-//! event of each stop and state, and the parent of each start. [`Index`] has what must be known before: who
-//! each thread is, which communicator a context is, and for which process a network operation was done (PXN).
+//! [`Follower`] goes through the callbacks of one process in order, and numbers its events from 1. It finds
+//! the event of each stop and state, and the parent of each start. [`Index`] has what must be known before:
+//! who each thread is, which communicator a context is, and for which process a network operation was done
+//! (PXN).
 //!
 //! Rule: a handle names the newest start that gave it. Context and parent of another process's network
 //! operation are names of that process, and are looked up there.
 
 use crate::process::Process;
 use crate::{reading, Capture};
-use capture::callback::{self, Callback, What};
+use capture::callback::{self, Callback, EntryPoint};
 use capture::rows::Ticks;
 use nccl_abi::{event, v1, v7};
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +19,7 @@ use std::mem::offset_of;
 
 /// What a thread does for NCCL, by the events that it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub enum ThreadRole {
     /// It calls NCCL.
     Caller,
     /// It launches what others called: NCCL's own thread of a nonblocking communicator, or the CUDA driver's
@@ -34,21 +35,21 @@ pub enum Role {
     Setup,
 }
 
-impl Role {
+impl ThreadRole {
     /// As exports write it.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Caller => "caller",
-            Role::Launcher => "launcher",
-            Role::Proxy => "proxy",
-            Role::Profiler => "profiler",
-            Role::Network => "network",
-            Role::Setup => "setup",
+            ThreadRole::Caller => "caller",
+            ThreadRole::Launcher => "launcher",
+            ThreadRole::Proxy => "proxy",
+            ThreadRole::Profiler => "profiler",
+            ThreadRole::Network => "network",
+            ThreadRole::Setup => "setup",
         }
     }
 
     /// By the bits of all events that the thread started, and the ABI.
-    fn of(bits: u64, abi: u8) -> Role {
+    fn of(bits: u64, abi: u8) -> ThreadRole {
         let any = |wanted: u64| bits & wanted != 0;
         // Below ABI v5, calls are not announced.
         let called = if abi < 5 {
@@ -59,17 +60,17 @@ impl Role {
         let launched =
             event::GROUP | event::COLL | event::P2P | event::KERNEL_LAUNCH | event::CE_COLL;
         if any(event::PROXY_OP | event::PROXY_STEP | event::PROXY_CTRL) {
-            Role::Proxy
+            ThreadRole::Proxy
         } else if any(called) {
-            Role::Caller
+            ThreadRole::Caller
         } else if any(launched) {
-            Role::Launcher
+            ThreadRole::Launcher
         } else if any(event::KERNEL_CH | event::KERNEL_PHASE) {
-            Role::Profiler
+            ThreadRole::Profiler
         } else if any(event::NET_PLUGIN) {
-            Role::Network
+            ThreadRole::Network
         } else {
-            Role::Setup
+            ThreadRole::Setup
         }
     }
 }
@@ -82,7 +83,7 @@ pub struct Thread {
     /// Its name.
     pub name: Option<String>,
     /// What it does.
-    pub role: Role,
+    pub role: ThreadRole,
 }
 
 /// An event of another process.
@@ -116,7 +117,7 @@ pub struct Index {
 
 /// What a callback belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct Belongs {
     /// Number of its event.
     pub event: Option<u64>,
     /// Of a start: the number of the parent in this process.
@@ -145,7 +146,7 @@ pub fn origin_pid(callback: &Callback<'_>) -> Option<u32> {
     // The same place in every version.
     let at = offset_of!(v1::Descr, u.proxy_op.pid);
     let pid = callback.payload.get(at..at + 4)?.try_into().ok()?;
-    (callback.what == What::Start && kind(callback) == event::PROXY_OP)
+    (callback.what == EntryPoint::Start && kind(callback) == event::PROXY_OP)
         .then(|| u32::from_le_bytes(pid))
 }
 
@@ -173,25 +174,25 @@ impl Follower {
     }
 
     /// What the next callback belongs to.
-    pub fn next(&mut self, callback: &Callback<'_>) -> Link {
+    pub fn next(&mut self, callback: &Callback<'_>) -> Belongs {
         match callback.what {
-            What::Start => {
+            EntryPoint::Start => {
                 let is_foreign = origin_pid(callback).is_some_and(|pid| pid != self.pid);
                 let known = || self.by_handle.get(&parent(callback)).copied();
                 let parent = if is_foreign { None } else { known() };
                 self.count += 1;
                 self.by_handle.insert(callback.result, self.count);
-                Link {
+                Belongs {
                     event: Some(self.count),
                     parent,
                     is_foreign,
                 }
             }
-            What::Stop | What::State => Link {
+            EntryPoint::Stop | EntryPoint::State => Belongs {
                 event: self.by_handle.get(&callback.subject).copied(),
-                ..Link::default()
+                ..Belongs::default()
             },
-            _ => Link::default(),
+            _ => Belongs::default(),
         }
     }
 }
@@ -217,7 +218,7 @@ impl Capture {
     pub fn follow<E>(
         &self,
         process: usize,
-        mut each: impl FnMut(Callback<'_>, Link) -> Result<(), E>,
+        mut each: impl FnMut(Callback<'_>, Belongs) -> Result<(), E>,
     ) -> Result<(), E> {
         let of = &self.processes[process];
         let mut follower = Follower::new(of);
@@ -269,12 +270,12 @@ impl Capture {
             let bits = started.entry(callback.thread).or_default();
             bits.1 = callback.abi;
             match callback.what {
-                What::Start => bits.0 |= kind(&callback),
-                What::Thread => {
+                EntryPoint::Start => bits.0 |= kind(&callback),
+                EntryPoint::Thread => {
                     let name = String::from_utf8_lossy(callback.payload).into_owned();
                     named.insert(callback.thread, (callback.subject as u32, name));
                 }
-                What::Init => {
+                EntryPoint::Init => {
                     let hash = word(callback.payload, 0).unwrap_or(0);
                     let rank = word(callback.payload, 16).map_or(-1, |w| w as i32);
                     let earlier = inits.entry((hash, rank)).or_default();
@@ -313,7 +314,7 @@ impl Capture {
         });
         for (number, (bits, abi)) in started {
             let (id, name) = named.remove(&number).unzip();
-            let role = Role::of(bits, abi);
+            let role = ThreadRole::of(bits, abi);
             found.threads.insert(number, Thread { id, name, role });
         }
         found
@@ -331,7 +332,7 @@ impl Capture {
                 continue;
             }
             let Ok(()) = self.follow(process, |callback, link| {
-                if let (What::Start, Some(number)) = (callback.what, link.event) {
+                if let (EntryPoint::Start, Some(number)) = (callback.what, link.event) {
                     if let Some(list) = starts.get_mut(&(process, callback.result)) {
                         list.push((of.clock.realtime(callback.ticks), number));
                     }

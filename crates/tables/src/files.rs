@@ -212,18 +212,18 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
 /// An open file that is kept so, as long as not too many are: a rotated trace file may be removed while it is
 /// read.
 #[derive(Debug)]
-pub(crate) struct Held(File);
+pub(crate) struct HeldFile(File);
 
 /// How many are held now.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 /// Half of what a process may usually have open, or less. The files of more are opened again by name.
 const MOST_HELD: usize = 400;
 
-impl Held {
-    pub(crate) fn new(file: File) -> Option<Held> {
+impl HeldFile {
+    pub(crate) fn new(file: File) -> Option<HeldFile> {
         let one_more = |n| (n < MOST_HELD).then_some(n + 1);
         HELD.fetch_update(Relaxed, Relaxed, one_more).ok()?;
-        Some(Held(file))
+        Some(HeldFile(file))
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -231,7 +231,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldFile {
     fn drop(&mut self) {
         HELD.fetch_sub(1, Relaxed);
     }

@@ -8,7 +8,7 @@
 //! missing.
 
 use crate::clock::Clock;
-use capture::graphs::{sight, Contents, Executable, Folded, Launched, Record, UNCOUNTABLE};
+use capture::graphs::{sight, Contents, Executable, Folded, GraphRecord, Launched, UNCOUNTABLE};
 use capture::live::View;
 use capture::rows::Ticks;
 use capture::varint::Reader;
@@ -175,19 +175,19 @@ impl Gathered {
         let mut reader = Reader::new(payload);
         while reader.remaining() != 0 {
             match capture::graphs::record(&mut reader) {
-                Some(Record::Shapes(first, shapes)) => {
+                Some(GraphRecord::Shapes(first, shapes)) => {
                     self.shapes.extend((first..).zip(shapes));
                 }
-                Some(Record::Contents(contents)) => {
+                Some(GraphRecord::Contents(contents)) => {
                     self.contents.insert(contents.number, contents);
                 }
-                Some(Record::Executable(graph)) if graph.contents == 0 => {
+                Some(GraphRecord::Executable(graph)) if graph.contents == 0 => {
                     self.executables.remove(&graph.number);
                 }
-                Some(Record::Executable(graph)) => {
+                Some(GraphRecord::Executable(graph)) => {
                     self.executables.insert(graph.number, graph);
                 }
-                Some(Record::Folded(folded)) => {
+                Some(GraphRecord::Folded(folded)) => {
                     self.folded.insert(folded.contents, folded);
                 }
                 None => return false,

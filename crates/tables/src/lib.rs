@@ -55,7 +55,7 @@ pub use printable::{obeyed, printable};
 pub use problem::Problem;
 pub use process::{LiveSource, NetTotal, Process, Total};
 pub use sightings::Sighting;
-pub use source::{Progress, Source};
+pub use source::{ReadProgress, Source};
 pub use topologies::{
     all_graphs, of_nccl as topologies_of_nccl, of_nodes as topologies_of, topologies, TOPOLOGY_FILE,
 };
@@ -219,7 +219,7 @@ impl Capture {
     /// # Errors
     /// When there is nothing to read; never for damage.
     pub fn open(path: &Path) -> Result<Capture, OpenError> {
-        let progress = Progress::default();
+        let progress = ReadProgress::default();
         Ok(Source::open(path, &progress)?.load(&progress))
     }
 

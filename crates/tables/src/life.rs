@@ -171,7 +171,7 @@ fn in_container(proc: &Path, pid: u32, start: u64, namespace: u64) -> Result<Opt
 }
 
 /// What is known of a process when its files were read.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct LifeEvidence<'a> {
     pub facts: &'a BTreeMap<String, String>,
     pub life: Life,
     pub source: LiveSource,
@@ -184,7 +184,7 @@ pub(crate) struct Evidence<'a> {
 }
 
 /// Where the newest calls are.
-pub(crate) fn newest(of: &Evidence) -> Newest {
+pub(crate) fn newest(of: &LifeEvidence) -> Newest {
     // What a container had in its own memory can't be looked for from outside.
     let is_here = is_beside(&Here::ask(), of.facts);
     let place = of.facts.get("live").map(String::as_str);
@@ -220,9 +220,9 @@ mod tests {
     #[test]
     fn where_the_newest_calls_are() {
         let here = Here::ask().boot_id;
-        let case = |boot: &str, live: &str, change: &dyn Fn(&mut Evidence)| {
+        let case = |boot: &str, live: &str, change: &dyn Fn(&mut LifeEvidence)| {
             let facts = facts(&[("boot_id", boot), ("live", live)]);
-            let mut evidence = Evidence {
+            let mut evidence = LifeEvidence {
                 facts: &facts,
                 life: Life::Unknown,
                 source: LiveSource::Snapshot,
@@ -234,7 +234,7 @@ mod tests {
             newest(&evidence)
         };
         let path = "/dev/shm/ncclscope-0/x.live";
-        let as_it_is = |_: &mut Evidence| {};
+        let as_it_is = |_: &mut LifeEvidence| {};
         assert_eq!(case("other", path, &as_it_is), Newest::Elsewhere);
         assert_eq!(case(&here, path, &as_it_is), Newest::Gone);
         assert_eq!(case("other", "", &as_it_is), Newest::Unknown);
@@ -271,7 +271,7 @@ mod tests {
                 ("pid_namespace", &namespace.to_string()),
                 ("live", "/dev/shm/ncclscope-0/x.live"),
             ]);
-            newest(&Evidence {
+            newest(&LifeEvidence {
                 facts: &facts,
                 life: Life::Unknown,
                 source: LiveSource::Snapshot,

@@ -5,7 +5,7 @@
 //! Rule: sums are of all calls that were seen. Spans may lack some, which [`Mpi::lost`] counts.
 
 use crate::clock::Clock;
-use capture::mpi::{self, Record};
+use capture::mpi::{self, MpiCalls};
 use std::collections::HashMap;
 
 /// See the module.
@@ -16,9 +16,9 @@ pub struct Mpi {
     /// Names of functions, by the numbers of spans.
     pub names: Vec<String>,
     /// By function, the longest time first.
-    pub functions: Vec<Function>,
+    pub functions: Vec<MpiFunction>,
     /// When threads were inside, by thread and begin. What was open at the end is in here, too.
-    pub spans: Vec<Span>,
+    pub spans: Vec<MpiSpan>,
     /// Calls that are in `functions` and in no span: there was no room for them, or their trace file is gone.
     pub lost: u64,
     /// Calls of threads beyond those that have times; in neither.
@@ -27,7 +27,7 @@ pub struct Mpi {
 
 /// All calls of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Function {
+pub struct MpiFunction {
     /// As in `mpi.h`.
     pub name: String,
     /// How many, without those that were still open.
@@ -38,7 +38,7 @@ pub struct Function {
 
 /// One call, or several of one thread within 100 µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct MpiSpan {
     /// Linux's number of the thread.
     pub thread: Option<u32>,
     /// From when.
@@ -57,7 +57,7 @@ pub struct Span {
 
 impl Mpi {
     /// The function of a span.
-    pub fn name(&self, span: &Span) -> &str {
+    pub fn name(&self, span: &MpiSpan) -> &str {
         self.names
             .get(usize::from(span.function))
             .map_or("", String::as_str)
@@ -70,7 +70,7 @@ impl Mpi {
         thread: u32,
         (from, to): (i64, i64),
     ) -> impl Iterator<Item = ((i64, i64), f64)> + '_ {
-        let key = |span: &Span| span.thread.unwrap_or(0);
+        let key = |span: &MpiSpan| span.thread.unwrap_or(0);
         let first = self.spans.partition_point(|span| key(span) < thread);
         let end = self.spans.partition_point(|span| key(span) <= thread);
         let of = &self.spans[first..end];
@@ -89,7 +89,7 @@ impl Mpi {
 pub(crate) struct Gathered {
     /// The newest block, without its records.
     newest: mpi::Mpi,
-    records: Vec<Record>,
+    records: Vec<MpiCalls>,
 }
 
 impl Gathered {
@@ -119,8 +119,8 @@ impl Gathered {
             .map(|(sum, at)| (sum.function, at))
             .collect();
         let unknown = names.len() as u16 - 1;
-        let mut functions: Vec<Function> = (newest.sums.iter())
-            .map(|sum| Function {
+        let mut functions: Vec<MpiFunction> = (newest.sums.iter())
+            .map(|sum| MpiFunction {
                 name: printable(&sum.name),
                 calls: sum.calls,
                 ns: clock.duration(sum.ticks).unwrap_or(0),
@@ -131,7 +131,7 @@ impl Gathered {
         let closed = records.iter().filter_map(|record| {
             let (from, to) = (clock.realtime(record.from)?, clock.realtime(record.to)?);
             let inside = i64::try_from(clock.duration(record.inside)?).ok()?;
-            Some(Span {
+            Some(MpiSpan {
                 thread: thread(record.thread),
                 from,
                 to,
@@ -145,7 +145,7 @@ impl Gathered {
                 open: false,
             })
         });
-        let mut spans: Vec<Span> = closed.collect();
+        let mut spans: Vec<MpiSpan> = closed.collect();
         let in_spans: u64 = spans.iter().map(|span| u64::from(span.calls)).sum();
         let calls: u64 = newest.sums.iter().map(|sum| sum.calls).sum();
         spans.extend(newest.open.iter().filter_map(|open| {
@@ -156,7 +156,7 @@ impl Gathered {
                 names.push(name);
                 names.len() - 1
             });
-            Some(Span {
+            Some(MpiSpan {
                 thread: thread(open.thread),
                 from,
                 to: seen.1.max(from),
@@ -182,7 +182,7 @@ impl Gathered {
 mod tests {
     use super::*;
     use crate::clock::Anchor;
-    use capture::mpi::{put_mpi, Open, Sum};
+    use capture::mpi::{put_mpi, FunctionSum, ThreadInside};
     use capture::rows::Ticks;
 
     /// A clock of ns, on which tick 0 is the year 1970.
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn block(now: u64, calls: u64, records: &[(u32, u64, u64, u64, u32)]) -> Vec<u8> {
-        let record = |(thread, from, to, inside, calls): &(u32, u64, u64, u64, u32)| Record {
+        let record = |(thread, from, to, inside, calls): &(u32, u64, u64, u64, u32)| MpiCalls {
             thread: *thread,
             from: Ticks(*from),
             to: Ticks(*to),
@@ -208,13 +208,13 @@ mod tests {
         let mpi = mpi::Mpi {
             since: Ticks(10),
             now: Ticks(now),
-            sums: vec![Sum {
+            sums: vec![FunctionSum {
                 function: 7,
                 calls,
                 ticks: 10 * calls,
                 name: "MPI_Wait".to_owned(),
             }],
-            open: vec![Open {
+            open: vec![ThreadInside {
                 thread: 5,
                 since: Ticks(now - 40),
                 name: "MPI_Recv".to_owned(),

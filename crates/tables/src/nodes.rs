@@ -10,7 +10,7 @@ use crate::files::{self, TRACE};
 use crate::problem::Problem;
 use crate::process::Process;
 use capture::block::{self, BlockKind, Damage};
-use capture::samples::{kind, read_samples, read_series, Kind};
+use capture::samples::{kind, read_samples, read_series, SeriesKind};
 use capture::switches::read_spans;
 pub use capture::switches::{Off, LEAST_NS};
 use std::collections::{BTreeMap, HashMap};
@@ -110,7 +110,7 @@ impl Switches {
 
 impl Series {
     /// What the figure is, if this version knows it.
-    pub fn kind(&self) -> Option<&'static Kind> {
+    pub fn kind(&self) -> Option<&'static SeriesKind> {
         kind(&self.name)
     }
 }

@@ -10,7 +10,7 @@ use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
 use crate::mpi::Mpi;
 use crate::net_ops::NetOp;
-use crate::sightings::Seen;
+use crate::sightings::LastSeen;
 use crate::stacks::CallStack;
 use crate::windows::Windows;
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ pub struct Process {
     /// Whether it is still there.
     pub life: Life,
     /// What `ncclscope hang` saw of it last, as far as it is not older than what it wrote itself.
-    pub seen: Option<Seen>,
+    pub seen: Option<LastSeen>,
     /// Whether the recorder folded calls into the totals while its live part was copied, however often that
     /// was tried. A call may then be counted twice, or not at all.
     pub moving: bool,

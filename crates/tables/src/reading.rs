@@ -13,7 +13,7 @@
 use crate::calls::Shape;
 use crate::communicators::Local;
 use crate::files::{self, Files};
-use crate::life::{self, place_here, Evidence};
+use crate::life::{self, place_here, LifeEvidence};
 use crate::names::{Name, Names};
 use crate::problem::{Problem, FEATURES};
 use crate::process::{LiveSource, Process};
@@ -53,8 +53,8 @@ pub(crate) struct Scan {
 /// The trace files and the live part of one process: the live part first, and last what can only grow (see
 /// [`live_part`]).
 ///
-/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part;
-/// then all is done again, a few times at most.
+/// Meanwhile a running job may make and remove trace files, and a job that ends moves its live part. Then
+/// everything is read again, a few times at most.
 fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
     let mut newer = None;
     let mut turns = 5;
@@ -186,7 +186,7 @@ pub(crate) fn scan(
     let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
     let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
     process.life = life::life(&process);
-    process.newest = life::newest(&Evidence {
+    process.newest = life::newest(&LifeEvidence {
         facts: &process.facts,
         life: process.life,
         source: process.live,

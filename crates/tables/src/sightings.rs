@@ -75,7 +75,7 @@ pub struct Looked {
 
 /// What was seen of a process last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct LastSeen {
     /// When, ns since 1970.
     pub at_ns: i64,
     /// Whether it was there.
@@ -211,13 +211,13 @@ pub(crate) fn read(capture: &mut Capture, root: &Path) -> Vec<Problem> {
         let of = |sighting: &&Sighting| process.fact("boot_id") == Some(&sighting.boot_id);
         let mut seen = sightings.iter().filter(of).filter_map(|sighting| {
             let looked = sighting.processes.iter().find(|l| l.is(process))?;
-            Some(Seen {
+            Some(LastSeen {
                 at_ns: sighting.at_ns,
                 life: looked.life,
             })
         });
         let newest = process.clock.newest();
-        let is_last = |seen: &Seen| {
+        let is_last = |seen: &LastSeen| {
             let newer = newest.is_some_and(|ns| ns > seen.at_ns.saturating_add(LATER_NS));
             seen.life == Life::Running || !newer
         };
@@ -279,7 +279,7 @@ mod tests {
     }
 
     /// What is seen of process 7, which wrote its last so long after it was looked at.
-    fn seen(life: Life, after_ns: i64, change: impl Fn(&mut Process)) -> (Option<Seen>, usize) {
+    fn seen(life: Life, after_ns: i64, change: impl Fn(&mut Process)) -> (Option<LastSeen>, usize) {
         let root = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(root.path().join("node")).expect("made");
         let kept = sighting(life);
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_process_that_wrote_after_it_was_stopped_went_on() {
         let as_it_is = |_: &mut Process| {};
-        let of = |life| Some(Seen { at_ns: AT, life });
+        let of = |life| Some(LastSeen { at_ns: AT, life });
         assert_eq!(seen(Life::Stopped, -500, as_it_is), (of(Life::Stopped), 1));
         assert_eq!(seen(Life::Gone, -500, as_it_is).0, of(Life::Gone));
         assert_eq!(seen(Life::Stopped, 1_000_000_000, as_it_is).0, None);

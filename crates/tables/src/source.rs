@@ -50,7 +50,7 @@ const KEPT: u64 = 1 << 20;
 
 /// How far a reading is, in steps of about a byte of trace file each. Others may look at it meanwhile.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct ReadProgress {
     /// Steps taken.
     pub done: AtomicU64,
     /// Steps to take in all, as far as is known.
@@ -109,7 +109,7 @@ impl Source {
     ///
     /// # Errors
     /// When there is nothing to read; never for damage.
-    pub fn open(path: &Path, progress: &Progress) -> Result<Source, OpenError> {
+    pub fn open(path: &Path, progress: &ReadProgress) -> Result<Source, OpenError> {
         Source::open_as(path, progress, ReadOptions::default())
     }
 
@@ -119,7 +119,7 @@ impl Source {
     /// As there.
     pub fn open_as(
         path: &Path,
-        progress: &Progress,
+        progress: &ReadProgress,
         how: ReadOptions,
     ) -> Result<Source, OpenError> {
         let owned = path.to_owned();
@@ -296,7 +296,7 @@ impl Source {
     }
 
     /// Brings all calls into memory.
-    pub fn load(mut self, progress: &Progress) -> Capture {
+    pub fn load(mut self, progress: &ReadProgress) -> Capture {
         let indexes = (0..self.readers.len()).collect();
         let whole = parallel::map(self.how.threads, indexes, |index| {
             let mut whole = self.whole(index, &mut TicketRange::default(), progress);
@@ -344,7 +344,7 @@ impl Source {
     /// ticket, and which part of it this is. Counts of damaged rows are whole at the last part.
     pub fn fold<A: Send>(
         mut self,
-        progress: &Progress,
+        progress: &ReadProgress,
         new: impl Fn() -> A + Sync,
         add: impl Fn(&mut A, &Capture, &Process, Shown) + Sync,
     ) -> (Vec<A>, Capture) {
@@ -396,7 +396,7 @@ impl Source {
         let indexes: Vec<usize> = (0..kept.len()).filter(rooted).collect();
         let rows: u64 = indexes.iter().map(|i| self.readers[*i].rows()).sum();
         let read = parallel::map(self.how.threads, indexes, |index| {
-            let whole = self.whole(index, &mut TicketRange::default(), &Progress::default());
+            let whole = self.whole(index, &mut TicketRange::default(), &ReadProgress::default());
             let partners = self.partners(std::iter::once(&whole.process));
             (index, partners, (rows <= KEPT).then_some(whole))
         });
@@ -438,7 +438,7 @@ impl Source {
     }
 
     /// A process with its calls, checked, and the operations that they make among themselves.
-    fn whole(&self, index: usize, part: &mut TicketRange, progress: &Progress) -> Whole {
+    fn whole(&self, index: usize, part: &mut TicketRange, progress: &ReadProgress) -> Whole {
         let mut process = self.capture.processes[index].clone();
         let reader = &self.readers[index];
         let mut found = Found::default();
@@ -468,7 +468,7 @@ impl Source {
     fn in_parts(
         &self,
         index: usize,
-        progress: &Progress,
+        progress: &ReadProgress,
         mut add: impl FnMut(&Process, Shown),
     ) -> Found {
         let mut process = self.capture.processes[index].clone();

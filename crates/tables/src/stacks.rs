@@ -9,7 +9,7 @@
 //! guessed.
 
 use crate::symbols::{Module, Symbols};
-use capture::stacks::{self, Code, Record, Why, DEEPER};
+use capture::stacks::{self, Code, StackRecord, Why, DEEPER};
 use std::collections::BTreeMap;
 
 /// A stack, ready to be printed.
@@ -76,7 +76,7 @@ impl Gathered {
         let text = |bytes: &[u8]| crate::printable(&String::from_utf8_lossy(bytes)).into_owned();
         for record in records {
             match record {
-                Record::Module {
+                StackRecord::Module {
                     number,
                     build_id,
                     path,
@@ -87,7 +87,7 @@ impl Gathered {
                     };
                     self.modules.insert(number, module);
                 }
-                Record::Frame { number, code } => {
+                StackRecord::Frame { number, code } => {
                     let frame = match code {
                         Code::Python {
                             line,
@@ -102,7 +102,7 @@ impl Gathered {
                     };
                     self.frames.insert(number, frame);
                 }
-                Record::Stack {
+                StackRecord::Stack {
                     id,
                     why,
                     flags,
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use capture::stacks::put_record;
 
-    fn gathered(records: &[Record]) -> Gathered {
+    fn gathered(records: &[StackRecord]) -> Gathered {
         let mut payload = Vec::new();
         records.iter().for_each(|r| put_record(&mut payload, r));
         let mut gathered = Gathered::default();
@@ -290,17 +290,17 @@ mod tests {
         line: u32,
         file: &'static str,
         function: &'static str,
-    ) -> Record<'static> {
+    ) -> StackRecord<'static> {
         let code = Code::Python {
             line,
             file: file.as_bytes(),
             function: function.as_bytes(),
         };
-        Record::Frame { number, code }
+        StackRecord::Frame { number, code }
     }
 
-    fn stack(id: u32, why: Why, thread: &'static str, frames: &[u32]) -> Record<'static> {
-        Record::Stack {
+    fn stack(id: u32, why: Why, thread: &'static str, frames: &[u32]) -> StackRecord<'static> {
+        StackRecord::Stack {
             id,
             why,
             flags: 0,

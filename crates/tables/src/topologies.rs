@@ -6,7 +6,7 @@
 
 use crate::nodes::{self, Node};
 use setup::peak::Rates;
-use setup::topology::{graphs, Device, Graph, Topology};
+use setup::topology::{graphs, Device, GraphChoice, Topology};
 use std::path::Path;
 
 /// How the names of these files begin and end; the host is between.
@@ -78,7 +78,7 @@ fn of_node(node: &Node) -> Option<Topology> {
 }
 
 /// Rings and trees by host, from NCCL's files.
-pub fn all_graphs(capture: &Path) -> Vec<(String, Vec<Graph>)> {
+pub fn all_graphs(capture: &Path) -> Vec<(String, Vec<GraphChoice>)> {
     files(capture, GRAPHS_FILE, |text| {
         Some(graphs(text)).filter(|graphs| !graphs.is_empty())
     })

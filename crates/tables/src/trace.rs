@@ -6,7 +6,7 @@
 //! Rule: a file that it says is gone is left out even when it is there, because its calls are in the account.
 //! That is so when the process ended before it could remove the file.
 
-use crate::files::{load_opened, open, Files, Held, TRACE};
+use crate::files::{load_opened, open, Files, HeldFile, TRACE};
 use crate::problem::Problem;
 use capture::block::{self, BlockKind};
 use capture::rotated::Rotated;
@@ -24,7 +24,7 @@ pub(crate) struct TraceFile {
     /// False for the one that stands for none.
     pub there: bool,
     /// Where it may be removed before it is read again.
-    pub held: Option<Held>,
+    pub held: Option<HeldFile>,
 }
 
 /// See the module.
@@ -85,7 +85,7 @@ impl Trace {
                 path: path.clone(),
                 bytes,
                 there: true,
-                held: file.ok().filter(|_| may_go).and_then(Held::new),
+                held: file.ok().filter(|_| may_go).and_then(HeldFile::new),
             });
         }
         // The process ended while it made this one.

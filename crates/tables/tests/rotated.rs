@@ -1,7 +1,7 @@
 //! Processes with several trace files: some are there, and an account tells of the others.
 
 use capture::block::{self, BlockKind};
-use capture::rotated::{Account, Bounds, Key, Rotated, Times};
+use capture::rotated::{Account, Bounds, CallTimes, Key, Rotated};
 use capture::rows::{Encoder, Record, Shape, Ticks};
 use std::path::Path;
 use tables::{Capture, Source};
@@ -22,7 +22,7 @@ fn file(id: u64, number: u32, gone: u32) -> Vec<u8> {
     } else {
         let mut account = Account::default();
         for i in 0..10 * u64::from(gone) {
-            let times = Times {
+            let times = CallTimes {
                 gpu: None,
                 host: 100 + i,
                 shown: 100 + i,
@@ -191,7 +191,7 @@ fn any_of_its_files_opens_the_process() {
         std::fs::write(folder.path().join(name), file(1, number, 0)).expect("written");
     }
     for name in ["a.trace", "a.2.trace"] {
-        let source = Source::open(&folder.path().join(name), &tables::Progress::default());
+        let source = Source::open(&folder.path().join(name), &tables::ReadProgress::default());
         assert_eq!(source.expect("opens").rows(), 30, "{name}");
     }
 }
@@ -207,7 +207,7 @@ fn files_that_a_running_job_removes_while_they_are_read_are_read_to_their_end() 
         let bytes = file(1, number, 1);
         std::fs::write(folder.path().join(name), bytes).expect("written");
     }
-    let progress = tables::Progress::default();
+    let progress = tables::ReadProgress::default();
     let source = Source::open(folder.path(), &progress).expect("opens");
     std::fs::remove_file(folder.path().join("a.2.trace")).expect("removed");
     let capture = source.load(&progress);

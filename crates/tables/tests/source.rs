@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Mutex;
 use tables::source::{ReadOptions, Shown};
-use tables::{Call, Capture, Process, Progress, Source};
+use tables::{Call, Capture, Process, ReadProgress, Source};
 
 fn record(ticket: u64) -> Record {
     let start = 1_000_000 + ticket * 1024;
@@ -104,7 +104,7 @@ fn seen(process: &Process) -> Vec<Seen> {
 
 /// The calls that are shown of each process, and the capture that remains.
 fn shown(folder: &Path, how: ReadOptions) -> (Vec<Vec<Seen>>, Capture) {
-    let progress = Progress::default();
+    let progress = ReadProgress::default();
     let all = Mutex::new(BTreeMap::new());
     let source = Source::open_as(folder, &progress, how).expect("a capture");
     let (_, capture) = source.fold(

@@ -67,7 +67,7 @@ unsafe impl Sync for Costs {}
 
 /// What a call is of.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct CallKind {
     /// The communicator's id, or 0.
     pub id: u64,
     /// Its ranks.
@@ -84,7 +84,7 @@ pub struct Kind {
     pub registered: Option<bool>,
 }
 
-impl Kind {
+impl CallKind {
     fn registered(&self) -> u32 {
         self.registered.map_or(2, u32::from)
     }
@@ -129,7 +129,7 @@ impl Costs {
     }
 
     /// Keeps the table of a kind of call, once, and counts the call.
-    pub fn keep(&self, of: &Kind, table: &[f32], algorithms: usize, protocols: usize) {
+    pub fn keep(&self, of: &CallKind, table: &[f32], algorithms: usize, protocols: usize) {
         let key = of.key();
         for probe in 0..PROBES {
             let at = HEAD + (key as usize).wrapping_add(probe) % ROOM * RECORD;
@@ -146,7 +146,7 @@ impl Costs {
         self.long(LEFT_OUT).fetch_add(1, Relaxed);
     }
 
-    fn write(&self, at: usize, of: &Kind, table: &[f32], algorithms: usize, protocols: usize) {
+    fn write(&self, at: usize, of: &CallKind, table: &[f32], algorithms: usize, protocols: usize) {
         let (start, room) = TABLE;
         self.long(at + 8).store(of.id, Relaxed);
         self.long(at + 16).store(of.bytes as u64, Relaxed);
@@ -194,8 +194,8 @@ impl Costs {
 mod tests {
     use super::*;
 
-    fn kind(bytes: usize, registered: Option<bool>) -> Kind {
-        Kind {
+    fn kind(bytes: usize, registered: Option<bool>) -> CallKind {
+        CallKind {
             id: 7,
             ranks: 8,
             nodes: 1,

@@ -8,9 +8,9 @@
 //! Without an experiment it leaves all to NCCL. If [`costs::VARIABLE`] names a folder, [`costs`] keeps what
 //! NCCL itself expects of each kind of call.
 //!
-//! Rule: what a call gets is decided from data that is equal on all ranks, and from nothing else: the
-//! variables of the experiment, the communicator's id and size, and how many of its collectives were asked
-//! for before. No clock, no address, no rank. Ranks that decide differently would hang.
+//! Rule: what a call gets depends only on data that is equal on all ranks. These are the variables of the
+//! experiment, the communicator's id and size, and the number of its collectives so far. No clock, no
+//! address, no rank. Ranks that decide differently would hang.
 //!
 //! Rule: an entry of NCCL's table that is ignored stays so. So the tuner never asks for what NCCL can't run
 //! here, and `NCCL_ALGO` or `NCCL_PROTO`, which make NCCL ignore all else, beat it.
@@ -30,7 +30,7 @@ use arms::{Arm, Experiment};
 use nccl_abi::result::SUCCESS;
 use nccl_abi::tuner::{V2, V3, V4, V5, V6, V7};
 use nccl_abi::Logger;
-use plan::{Communicator, Place};
+use plan::{KnownCommunicator, TunedCommunicator};
 use std::ffi::{c_int, c_void};
 use std::io::Write;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -77,12 +77,12 @@ fn begin(comm_id: u64, ranks: usize, nodes: usize) -> *mut c_void {
     guard(std::ptr::null_mut(), || {
         let process = process().filter(|process| process.experiment.tunes(ranks));
         let tuned = process.map(|process| {
-            Communicator::new(comm_id, process.log.communicator(comm_id, ranks, nodes))
+            TunedCommunicator::new(comm_id, process.log.communicator(comm_id, ranks, nodes))
         });
         if tuned.is_none() && costs::costs().is_none() {
             return std::ptr::null_mut();
         }
-        let place = Place {
+        let place = KnownCommunicator {
             tuned,
             id: comm_id,
             ranks: u32::try_from(ranks).unwrap_or(0),
@@ -93,10 +93,10 @@ fn begin(comm_id: u64, ranks: usize, nodes: usize) -> *mut c_void {
 }
 
 /// The communicator of a context.
-fn of(context: *mut c_void) -> Option<&'static Place> {
+fn of(context: *mut c_void) -> Option<&'static KnownCommunicator> {
     // SAFETY: NCCL hands back what `begin` gave it: null, or the address of a place that is never freed and
     // changes through atomics only.
-    unsafe { context.cast::<Place>().as_ref() }
+    unsafe { context.cast::<KnownCommunicator>().as_ref() }
 }
 
 /// The arm of the next collective; `None` leaves it to NCCL.
@@ -104,7 +104,7 @@ fn next(
     context: *mut c_void,
     function: c_int,
     bytes: usize,
-) -> Option<(&'static Arm, &'static Communicator)> {
+) -> Option<(&'static Arm, &'static TunedCommunicator)> {
     let communicator = of(context)?.tuned.as_ref()?;
     let process = process()?;
     if !process.experiment.takes(function, bytes) {
@@ -205,7 +205,7 @@ fn choose(of_call: &Question) {
     // SAFETY: NCCL's table has so many rows and columns, one after the other, and is this call's alone.
     let table = unsafe { std::slice::from_raw_parts_mut(of_call.costs, rows * columns) };
     if let Some((place, costs)) = of(of_call.context).zip(costs::costs()) {
-        let kind = costs::Kind {
+        let kind = costs::CallKind {
             id: place.id,
             ranks: place.ranks,
             nodes: place.nodes,

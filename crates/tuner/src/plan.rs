@@ -5,9 +5,9 @@ use crate::log::Log;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A communicator, as the tuner keeps it.
-pub struct Place {
+pub struct KnownCommunicator {
     /// Its part in the experiment, if it has one.
-    pub tuned: Option<Communicator>,
+    pub tuned: Option<TunedCommunicator>,
     /// Its id, which is 0 if NCCL does not tell it.
     pub id: u64,
     /// Its ranks.
@@ -18,7 +18,7 @@ pub struct Place {
 
 /// A communicator that is tuned. NCCL lets one thread at a time make calls on a communicator, so what is here
 /// is stored by one thread at a time.
-pub struct Communicator {
+pub struct TunedCommunicator {
     id: u64,
     /// In the log.
     number: u32,
@@ -30,10 +30,10 @@ pub struct Communicator {
     refused: AtomicU32,
 }
 
-impl Communicator {
+impl TunedCommunicator {
     /// A communicator with this id, which is 0 if NCCL does not tell it.
-    pub fn new(id: u64, number: u32) -> Communicator {
-        Communicator {
+    pub fn new(id: u64, number: u32) -> TunedCommunicator {
+        TunedCommunicator {
             id,
             number,
             asked: AtomicU64::new(0),

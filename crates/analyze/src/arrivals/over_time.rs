@@ -9,7 +9,7 @@ pub(crate) use super::what_if::path::{Passed, Piece};
 
 /// Which GPU of which process a kernel ran on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Gpu<'a> {
+pub(crate) struct GpuKey<'a> {
     /// The launcher's rank.
     pub rank: Option<u32>,
     /// Host.
@@ -40,8 +40,8 @@ pub(crate) struct OverTime<'a> {
 
 impl OverTime<'_> {
     /// Whose kernels these are.
-    pub fn gpus(&self) -> impl Iterator<Item = Gpu<'_>> {
-        self.of.lanes.iter().map(|lane| Gpu {
+    pub fn gpus(&self) -> impl Iterator<Item = GpuKey<'_>> {
+        self.of.lanes.iter().map(|lane| GpuKey {
             rank: lane.rank,
             host: &lane.host,
             pid: lane.pid,

@@ -57,7 +57,7 @@ pub(super) fn drift_ppm(known: &[(i64, Offset, u64)]) -> Option<(f64, f64)> {
 
 /// A clock less the reference's over the run, in pieces between steps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
+pub struct ClockLine {
     pieces: Vec<Piece>,
     /// How far the truth may be from it, ns; null where that is not known.
     pub error_ns: Option<i64>,
@@ -72,29 +72,29 @@ struct Piece {
     rate: f64,
 }
 
-impl Line {
+impl ClockLine {
     /// The line of the reference itself.
-    pub(super) fn reference() -> Line {
-        Line::given(0, 0)
+    pub(super) fn reference() -> ClockLine {
+        ClockLine::given(0, 0)
     }
 
     /// The line of a clock that is off by as much always.
-    pub(super) fn given(offset: i64, error: i64) -> Line {
+    pub(super) fn given(offset: i64, error: i64) -> ClockLine {
         let piece = Piece {
             from: 0,
             offset,
             rate: 0.0,
         };
-        Line {
+        ClockLine {
             pieces: vec![piece],
             error_ns: Some(error),
         }
     }
 
     /// The lines through the estimates, with the least squares, between `breaks` on the reference's clock.
-    pub(super) fn through(known: &[(i64, Offset, u64)], breaks: &[i64]) -> Line {
+    pub(super) fn through(known: &[(i64, Offset, u64)], breaks: &[i64]) -> ClockLine {
         let piece_of = |at: i64| breaks.iter().filter(|until| **until <= at).count();
-        let mut line = Line {
+        let mut line = ClockLine {
             pieces: Vec::new(),
             error_ns: None,
         };

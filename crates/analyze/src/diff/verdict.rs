@@ -1,6 +1,6 @@
 //! What `--fail-on` may ask, and the answers.
 
-use super::{Finding, KindOfOperation, Run, Total, Versus};
+use super::{DiffFinding, KindOfOperation, Run, Total, Versus};
 use crate::environment::{Change, FactKind};
 use crate::interval::{holm, Comparison, CONFIDENCE, LEAST_OPERATIONS};
 use serde::Serialize;
@@ -140,7 +140,7 @@ pub(super) fn judge(
         Criterion::Slower(by) => slower(by, rows, totals),
         Criterion::Missing => listed(
             rows.iter()
-                .filter(|r| r.finding == Finding::Vanished)
+                .filter(|r| r.finding == DiffFinding::Vanished)
                 .map(title),
         ),
         Criterion::Algorithm => listed(rows.iter().filter(|r| r.how_changed).map(title)),

@@ -7,7 +7,7 @@ use super::alignment::align;
 use super::calls::{Calls, CommunicatorCalls, RankCalls};
 use super::evidence::Evidence;
 use super::limits::Limits;
-use super::liveness::{states, State};
+use super::liveness::{states, Liveness};
 use super::waits::{waits, Stall, Wait};
 use tables::{Capture, Life};
 
@@ -28,7 +28,7 @@ pub(super) struct Case<'a> {
     pub waits: Vec<Wait>,
     pub stalls: Vec<Stall>,
     /// By process.
-    pub states: Vec<State>,
+    pub states: Vec<Liveness>,
     /// By process: whether the system says that it is gone.
     gone: Vec<bool>,
 }
@@ -59,9 +59,9 @@ impl<'a> Case<'a> {
 
     /// What a process is by now. All processes of a job that was killed count as running up to its end, but
     /// none of them runs.
-    pub fn state_now(&self, process: usize) -> State {
+    pub fn state_now(&self, process: usize) -> Liveness {
         match self.states[process] {
-            State::Running | State::Stopped if self.gone[process] => State::Dead,
+            Liveness::Running | Liveness::Stopped if self.gone[process] => Liveness::Dead,
             state => state,
         }
     }
@@ -77,7 +77,7 @@ impl<'a> Case<'a> {
     }
 
     /// The state of a member's process.
-    pub fn state(&self, communicator: usize, member: usize) -> State {
+    pub fn state(&self, communicator: usize, member: usize) -> Liveness {
         self.states[self.member(communicator, member).process]
     }
 

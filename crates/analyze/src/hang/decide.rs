@@ -9,7 +9,7 @@
 
 use super::calls::{CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
-use super::liveness::State;
+use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
 use super::progress::{call_row, CallRow, Member, Members};
@@ -18,7 +18,7 @@ use super::verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
     Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
 };
-use super::wait_for::{self, is_astray, Step, WaitForGraph};
+use super::wait_for::{self, is_astray, CycleEdge, WaitForGraph};
 use super::waits::{self, Lack, Wait};
 use crate::notes::is_attached;
 use std::collections::BTreeSet;
@@ -149,14 +149,14 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     let first = found.members[0];
     let waited = case.ago(wait.since_ns);
     let reason = match case.state(wait.communicator, first) {
-        State::Dead => Reason::Dead,
-        State::Ended => Reason::Ended,
-        State::Stopped => Reason::Stopped(case.limits.by_time_of_stopped(waited)),
-        State::Silent => Reason::Silent(case.limits.by_time(waited)),
-        State::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
+        Liveness::Dead => Reason::Dead,
+        Liveness::Ended => Reason::Ended,
+        Liveness::Stopped => Reason::Stopped(case.limits.by_time_of_stopped(waited)),
+        Liveness::Silent => Reason::Silent(case.limits.by_time(waited)),
+        Liveness::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
             Reason::Destroyed
         }
-        State::Running => {
+        Liveness::Running => {
             let members = found.members.iter();
             let away = members.filter_map(|member| away(case, wait, *member)).max();
             Reason::Running(case.limits.by_time_of_ranks(away, waited))
@@ -245,18 +245,18 @@ fn may_lack_earlier(case: &Case, wait: &Wait, member: usize) -> bool {
 
 fn stall(case: &Case, found: &waits::Stall) -> Stall {
     let of = case.of(found.communicator);
-    let in_state = |state: State| {
+    let in_state = |state: Liveness| {
         let mut members = 0..of.ranks.len();
         members.find(|member| case.state(found.communicator, *member) == state)
     };
     // What still moves, however slowly, does not hang.
     let for_ns = case.ago(found.since_ns.max(moved(case, found)));
-    let stopped = in_state(State::Stopped);
+    let stopped = in_state(Liveness::Stopped);
     let by_time = match stopped {
         Some(_) => case.limits.by_time_of_stopped(for_ns),
         None => case.limits.by_time(for_ns),
     };
-    let outcome = if let Some(dead) = in_state(State::Dead) {
+    let outcome = if let Some(dead) = in_state(Liveness::Dead) {
         Outcome::Dead(dead)
     } else if let Some(stopped) = stopped {
         Outcome::Stopped(stopped)
@@ -300,9 +300,9 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
     }
 }
 
-fn cycle(case: &Case, graph: &WaitForGraph, steps: &[Step]) -> Cycle {
-    let wait = |step: &Step| &case.waits[step.wait];
-    let vertex = |step: &Step| case.member(wait(step).communicator, step.waiting).vertex;
+fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {
+    let wait = |step: &CycleEdge| &case.waits[step.wait];
+    let vertex = |step: &CycleEdge| case.member(wait(step).communicator, step.waiting).vertex;
     let since = steps.iter().filter_map(|step| wait(step).since_ns);
     let active = steps
         .iter()
@@ -329,7 +329,7 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[Step]) -> Cycle {
             waiting: members(lacked.communicator, &lacked.waiting),
         }
     });
-    let step = |step: &Step| {
+    let step = |step: &CycleEdge| {
         let wait = wait(step);
         let member = |member: usize| Member {
             communicator: wait.communicator,
@@ -387,7 +387,7 @@ fn quiet(case: &Case) -> Quiet {
         .filter(|(_, communicator)| !communicator.is_over() && communicator.is_shared())
         .collect();
     let newest_call_ns = case.ago(case.evidence.active.iter().flatten().copied().max());
-    let in_state = |state: State| {
+    let in_state = |state: Liveness| {
         let ranks = open
             .iter()
             .flat_map(|(_, communicator)| &communicator.ranks);
@@ -409,7 +409,7 @@ fn quiet(case: &Case) -> Quiet {
     };
     let mut processes = case.capture.processes.iter().zip(&case.states);
     let over = open.is_empty()
-        || processes.all(|(process, state)| process.ended || *state == State::Ended);
+        || processes.all(|(process, state)| process.ended || *state == Liveness::Ended);
     let active = newest_call_ns.is_none_or(|ns| ns <= case.limits.brief_ns);
     let partial = open
         .iter()
@@ -418,13 +418,13 @@ fn quiet(case: &Case) -> Quiet {
         Because::FromOutside(oldest_open(case))
     } else if over {
         Because::Over
-    } else if let Some(stopped) = in_state(State::Stopped) {
+    } else if let Some(stopped) = in_state(Liveness::Stopped) {
         Because::Stopped(stopped)
-    } else if let Some(dead) = in_state(State::Dead) {
+    } else if let Some(dead) = in_state(Liveness::Dead) {
         Because::Dead(dead)
     } else if active {
         Because::Active
-    } else if let Some(silent) = in_state(State::Silent) {
+    } else if let Some(silent) = in_state(Liveness::Silent) {
         Because::Silent(silent)
     } else if let Some((communicator, _)) = partial {
         Because::Partial(*communicator)

@@ -7,7 +7,7 @@
 //! nothing more. For example, a process that was stopped, and then killed with all others, did not die first.
 //!
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
-//! others. All processes of a job that is over count as running up to its end, but for those that died first.
+//! others. If a job is over, all its processes count as running up to its end, except those that died first.
 
 use super::calls::Calls;
 use super::evidence::Evidence;
@@ -26,7 +26,7 @@ const SNAPSHOT_NS: i64 = 15 * SECOND;
 
 /// What a process is to the others, as of the newest evidence of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum Liveness {
     /// It lives, or lived then.
     Running,
     /// A signal or a debugger has stopped it.
@@ -45,7 +45,7 @@ pub(super) fn states(
     evidence: &Evidence,
     (waits, stalls): (&[Wait], &[Stall]),
     brief_ns: i64,
-) -> Vec<State> {
+) -> Vec<Liveness> {
     let mut states = by_evidence(calls.capture, evidence);
     let mut processes = calls.capture.processes.iter();
     if processes.all(|process| process.life == Life::Gone) {
@@ -55,7 +55,7 @@ pub(super) fn states(
             brief_ns,
         };
         for dead in ends.died_first(calls, waits, stalls, &states) {
-            states[dead] = State::Dead;
+            states[dead] = Liveness::Dead;
         }
     }
     states
@@ -66,7 +66,7 @@ fn seen(process: &Process) -> Option<Life> {
     process.seen.map(|seen| seen.life)
 }
 
-fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<State> {
+fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
     let someone_lives = capture.processes.iter().any(|p| p.life.is_there());
     let state = |index: usize| {
         let process = &capture.processes[index];
@@ -83,17 +83,17 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<State> {
             LiveSource::Snapshot | LiveSource::None => SNAPSHOT_NS.max(flush),
         };
         match process.life {
-            Life::Running => State::Running,
-            Life::Stopped => State::Stopped,
-            _ if process.ended => State::Ended,
-            Life::Gone if someone_lives => State::Dead,
+            Life::Running => Liveness::Running,
+            Life::Stopped => Liveness::Stopped,
+            _ if process.ended => Liveness::Ended,
+            Life::Gone if someone_lives => Liveness::Dead,
             // Seen while it could still be asked.
-            _ if seen(process) == Some(Life::Gone) => State::Dead,
-            _ if seen(process) == Some(Life::Stopped) => State::Stopped,
-            Life::Gone if behind > late => State::Dead,
-            Life::Gone => State::Running,
-            Life::Unknown if behind > late.max(SNAPSHOT_NS) => State::Silent,
-            Life::Unknown => State::Running,
+            _ if seen(process) == Some(Life::Gone) => Liveness::Dead,
+            _ if seen(process) == Some(Life::Stopped) => Liveness::Stopped,
+            Life::Gone if behind > late => Liveness::Dead,
+            Life::Gone => Liveness::Running,
+            Life::Unknown if behind > late.max(SNAPSHOT_NS) => Liveness::Silent,
+            Life::Unknown => Liveness::Running,
         }
     };
     (0..capture.processes.len()).map(state).collect()
@@ -115,14 +115,14 @@ impl Ends<'_> {
         calls: &Calls,
         waits: &[Wait],
         stalls: &[Stall],
-        states: &[State],
+        states: &[Liveness],
     ) -> BTreeSet<usize> {
         let process = |communicator: usize, member: &usize| {
             calls.communicators[communicator].ranks[*member].process
         };
         let mut dead = BTreeSet::new();
         let mut decide = |suspect: usize, others: &[usize], since: Option<i64>| {
-            if states[suspect] == State::Running && self.is_first(suspect, others, since) {
+            if states[suspect] == Liveness::Running && self.is_first(suspect, others, since) {
                 dead.insert(suspect);
             }
         };

@@ -10,7 +10,7 @@
 
 use super::calls::{CommunicatorCalls, Lane, LANES};
 use super::case::Case;
-use super::liveness::State;
+use super::liveness::Liveness;
 use super::reached::{known, reached, Reached};
 use std::collections::BTreeSet;
 use tables::Life;
@@ -62,7 +62,7 @@ pub struct RankProgress {
     /// Process.
     pub pid: u32,
     /// Its state.
-    pub state: State,
+    pub state: Liveness,
     /// When `ncclscope hang` saw that it was stopped, if that can't be asked any more: ns since 1970.
     pub stopped_ns: Option<i64>,
     /// How old the newest evidence of it is, by that of the capture, ns.

@@ -201,7 +201,7 @@ fn waits_of_the_network_keep_the_recorders_order() {
 #[test]
 fn no_process_of_a_job_that_was_killed_runs() {
     let ended = (0, 8, true);
-    let states = |life: Life| -> Vec<State> {
+    let states = |life: Life| -> Vec<Liveness> {
         let mut capture = job(&[&[0, 1]], &[&[ended], &[ended]]);
         for process in &mut capture.processes {
             process.life = life;
@@ -210,8 +210,8 @@ fn no_process_of_a_job_that_was_killed_runs() {
         let ranks = hang.communicators.iter().flat_map(|c| &c.ranks);
         ranks.map(|rank| rank.state).collect()
     };
-    assert_eq!(states(Life::Unknown), [State::Running; 2]);
-    assert_eq!(states(Life::Gone), [State::Dead; 2]);
+    assert_eq!(states(Life::Unknown), [Liveness::Running; 2]);
+    assert_eq!(states(Life::Gone), [Liveness::Dead; 2]);
 }
 
 #[test]

@@ -3,13 +3,13 @@
 //! A vertex of the [`WaitForGraph`] is a process, or one GPU of a process with several, over all
 //! communicators. An edge runs from a vertex that waits in an operation to each vertex that lacks it.
 //! Followed to its end, the graph leads to a [`Sink`]: ranks that others wait for and that wait for nobody
-//! themselves. If there is none, ranks wait for each other in a cycle of [`Step`]s.
+//! themselves. If there is none, ranks wait for each other in a cycle of [`CycleEdge`]s.
 //!
 //! Rule: ranks that are dead, silent, stopped or have left are sinks, whatever they waited for before. Sinks
 //! stand in the order in which they explain most, and that order is the same on every run.
 
 use super::case::Case;
-use super::liveness::State;
+use super::liveness::Liveness;
 use super::pattern::{expected, strayed};
 use super::waits::{Lack, Wait};
 use std::cmp::Reverse;
@@ -28,7 +28,7 @@ pub(super) struct Sink {
 
 /// One edge of a cycle.
 #[derive(Clone, Copy)]
-pub(super) struct Step {
+pub(super) struct CycleEdge {
     /// Index of the wait.
     pub wait: usize,
     /// The member that waits.
@@ -77,13 +77,13 @@ impl<'c> WaitForGraph<'c> {
         let mut found = Vec::new();
         for (index, wait) in case.waits.iter().enumerate() {
             let gone = |member: usize| {
-                case.state(wait.communicator, member) != State::Running
+                case.state(wait.communicator, member) != Liveness::Running
                     || case.member(wait.communicator, member).ended_ns.is_some()
             };
             // Those that surely never come go before those that may.
             let order = |member: usize| match case.state(wait.communicator, member) {
-                State::Dead => 0,
-                State::Ended => 1,
+                Liveness::Dead => 0,
+                Liveness::Ended => 1,
                 _ if gone(member) => 2,
                 _ => 3,
             };
@@ -142,7 +142,7 @@ impl<'c> WaitForGraph<'c> {
     }
 
     /// A smallest cycle, from its lowest vertex on.
-    pub fn cycle(&self) -> Option<Vec<Step>> {
+    pub fn cycle(&self) -> Option<Vec<CycleEdge>> {
         let ring = self.ring()?;
         let step = |(index, vertex): (usize, &usize)| {
             let to = ring[(index + 1) % ring.len()];
@@ -152,7 +152,7 @@ impl<'c> WaitForGraph<'c> {
                     let of = |member: &usize| self.case.member(wait.communicator, *member).vertex;
                     members.iter().copied().find(|member| of(member) == vertex)
                 };
-                Some(Step {
+                Some(CycleEdge {
                     wait: index,
                     waiting: member(&wait.waiting, *vertex)?,
                     missing: member(&wait.missing, to)?,
@@ -244,7 +244,7 @@ fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
 
 /// Whether the rank that waits in `step` came to that call in a new order. Only calls since its last one on
 /// the communicator of the step `before` count, because others wait for it there.
-pub(super) fn is_astray(case: &Case, step: Step, before: Step) -> bool {
+pub(super) fn is_astray(case: &Case, step: CycleEdge, before: CycleEdge) -> bool {
     let wait = &case.waits[step.wait];
     let own = case.member(wait.communicator, step.waiting);
     let call = match wait.ordinal {

@@ -21,26 +21,26 @@ pub struct Curves {
     /// Why all figures are null; null if some are not.
     pub why_null: Option<String>,
     /// Power, watts, over GPUs.
-    pub power_w: Option<Sampled>,
+    pub power_w: Option<SampledCurve>,
     /// Clock of the SMs, MHz, over GPUs.
-    pub sm_mhz: Option<Sampled>,
+    pub sm_mhz: Option<SampledCurve>,
     /// Sent over NVLink, bytes per second, over GPUs.
-    pub nvlink_sent_bytes: Option<Sampled>,
+    pub nvlink_sent_bytes: Option<SampledCurve>,
     /// CPUs that were busy, over nodes.
-    pub cpus_busy: Option<Sampled>,
+    pub cpus_busy: Option<SampledCurve>,
     /// CPUs that the job kept busy, over nodes.
-    pub job_cpus_busy: Option<Sampled>,
+    pub job_cpus_busy: Option<SampledCurve>,
     /// Threads of the job that were ready and had no CPU, over nodes.
-    pub job_threads_ready: Option<Sampled>,
+    pub job_threads_ready: Option<SampledCurve>,
     /// Read from disks, bytes per second, over nodes.
-    pub disk_read_bytes: Option<Sampled>,
+    pub disk_read_bytes: Option<SampledCurve>,
     /// Sent by network interfaces and InfiniBand ports, bytes per second, over nodes.
-    pub net_sent_bytes: Option<Sampled>,
+    pub net_sent_bytes: Option<SampledCurve>,
 }
 
 /// A sampled figure, null in buckets that were not sampled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Sampled {
+pub struct SampledCurve {
     /// Of the GPU or node with least.
     pub min: Vec<Option<f64>>,
     /// Mean over GPUs or nodes.
@@ -173,9 +173,9 @@ fn by_bucket<'a>(
 }
 
 /// The least, the mean and the most of each bucket; `None` if no bucket has a value.
-fn over(each: &[Vec<Option<f64>>]) -> Option<Sampled> {
+fn over(each: &[Vec<Option<f64>>]) -> Option<SampledCurve> {
     let buckets = each.first()?.len();
-    let mut all = Sampled::default();
+    let mut all = SampledCurve::default();
     for bucket in 0..buckets {
         let known: Vec<f64> = each.iter().filter_map(|of| of[bucket]).collect();
         let digits = |value: f64| format!("{value:.3e}").parse().unwrap_or(value);

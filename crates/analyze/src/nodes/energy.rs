@@ -12,7 +12,7 @@
 //! Rule: a figure is of all GPUs that were sampled. Energy that a node's sampler did not see is not guessed.
 
 use super::series::Meter;
-use crate::clocks::{Clocks, Line};
+use crate::clocks::{ClockLine, Clocks};
 use crate::ranks::{spread, Spread};
 use crate::steps::{Steps, StepsRow};
 use crate::timeline::Timeline;
@@ -90,7 +90,7 @@ pub struct Split {
 /// The meters of one node, and its clock.
 struct OfNode<'a> {
     meters: Vec<Meter>,
-    line: Option<&'a Line>,
+    line: Option<&'a ClockLine>,
 }
 
 impl OfNode<'_> {

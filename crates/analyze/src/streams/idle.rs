@@ -458,12 +458,12 @@ mod tests {
             }],
             ..Node::default()
         };
-        let call = |from: i64, to: i64, inside: i64, thread| tables::mpi::Span {
+        let call = |from: i64, to: i64, inside: i64, thread| tables::mpi::MpiSpan {
             thread: Some(thread),
             from: at(from),
             to: at(to),
             inside: inside * US,
-            ..tables::mpi::Span::default()
+            ..tables::mpi::MpiSpan::default()
         };
         let process = |node: &str| Process {
             pid: 7,

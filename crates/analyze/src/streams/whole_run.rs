@@ -12,7 +12,7 @@
 
 use super::losses::smaller;
 use super::{Exposure, Quiet, Share, Streams, WaitedFor, LEAST_MATCHED};
-use crate::arrivals::over_time::{Gpu, OverTime, PartOver};
+use crate::arrivals::over_time::{GpuKey, OverTime, PartOver};
 use crate::interval::{student, LEAST_STRETCHES};
 use crate::ranks::{RankRow, Ranks};
 use crate::steps::{Steps, StepsRow};
@@ -44,14 +44,14 @@ impl Waited {
 /// Scales the losses. `exposures` say when windows were open, and `quiet` which part of the calls has no
 /// events.
 pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure], quiet: &[Quiet]) {
-    let gpus: Vec<Gpu> = of.gpus().collect();
+    let gpus: Vec<GpuKey> = of.gpus().collect();
     let matched = streams.operations;
     for found in &mut streams.waited_for {
         let late = (&found.host[..], found.pid, found.device);
         let other = found.other.clone();
         let other = (&other.0[..], other.1, other.2);
         let place = |of: (&str, u32, u32)| {
-            let is = |gpu: &Gpu| (gpu.host, gpu.pid, gpu.device) == (of.0, of.1, Some(of.2));
+            let is = |gpu: &GpuKey| (gpu.host, gpu.pid, gpu.device) == (of.0, of.1, Some(of.2));
             gpus.iter().position(is)
         };
         let (Some(late), Some(waits)) = (place(late), place(other)) else {

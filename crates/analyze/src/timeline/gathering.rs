@@ -5,7 +5,7 @@
 use super::bins::{Bins, LEAST_SHIFT};
 use super::joining::{Grid, Over};
 use super::MOST;
-use crate::clocks::{Clocks, Line};
+use crate::clocks::{ClockLine, Clocks};
 use crate::executions::{Execution, Walk};
 use crate::matching::is_p2p;
 use std::collections::BTreeMap;
@@ -273,7 +273,7 @@ impl Gatherer {
 
     /// Prepares the buckets, on the clock of the first host; `None` without a single time.
     pub(crate) fn over(self, clocks: Option<&Clocks>) -> Option<Over> {
-        let lines: Vec<Option<Line>> = self
+        let lines: Vec<Option<ClockLine>> = self
             .lanes
             .iter()
             .map(|lane| {
@@ -282,7 +282,7 @@ impl Gatherer {
                     .cloned()
             })
             .collect();
-        let moved = |(lane, line): (&Lane, &Option<Line>)| {
+        let moved = |(lane, line): (&Lane, &Option<ClockLine>)| {
             let (from, to) = lane.bins.range()?;
             Some(match line {
                 Some(line) => (line.on_reference(from), line.on_reference(to)),

@@ -3,9 +3,9 @@
 use super::bins::{split, Bins};
 use super::gathering::{Lane, Sum, SUMS};
 use super::{Active, Band, Buckets, Curve, InWindows, LateRank, StepMarks, Timeline};
-use crate::arrivals::over_time::{Gpu, OverTime};
+use crate::arrivals::over_time::{GpuKey, OverTime};
 use crate::arrivals::Arrivals;
-use crate::clocks::Line;
+use crate::clocks::ClockLine;
 use crate::nodes::curves::Curves;
 use crate::operations::Operation;
 use crate::steps::Steps;
@@ -59,7 +59,7 @@ pub(super) struct Waiting {
 pub(crate) struct Over {
     pub(super) grid: Grid,
     pub(super) lanes: Vec<Lane>,
-    pub(super) lines: Vec<Option<Line>>,
+    pub(super) lines: Vec<Option<ClockLine>>,
     pub(super) waiting: Option<Waiting>,
     /// By bucket, ns.
     pub(super) durations: Option<Vec<Vec<u32>>>,
@@ -68,7 +68,7 @@ pub(crate) struct Over {
 impl Over {
     /// Takes in kernels and operations.
     pub(crate) fn look(&mut self, of: &OverTime) {
-        let mut known: HashMap<Gpu, usize> = HashMap::new();
+        let mut known: HashMap<GpuKey, usize> = HashMap::new();
         for (index, lane) in self.lanes.iter().enumerate() {
             known.entry(gpu(lane)).or_insert(index);
         }
@@ -197,7 +197,7 @@ impl Over {
         let empty = || vec![0u64; self.grid.n];
         let (mut seen, mut exposed) = (empty(), empty());
         for window in windows {
-            let of = Gpu {
+            let of = GpuKey {
                 rank: window.rank,
                 host: &window.host,
                 pid: window.pid,
@@ -265,7 +265,7 @@ impl Over {
             .iter()
             .filter(|rank| rank.loss_wall_us.is_some());
         late.filter_map(|rank| {
-            let of = Gpu {
+            let of = GpuKey {
                 rank: rank.rank,
                 host: &rank.host,
                 pid: rank.pid,
@@ -329,8 +329,8 @@ impl Over {
     }
 }
 
-fn gpu(lane: &Lane) -> Gpu<'_> {
-    Gpu {
+fn gpu(lane: &Lane) -> GpuKey<'_> {
+    GpuKey {
         rank: lane.rank,
         host: &lane.host,
         pid: lane.pid,
@@ -384,7 +384,7 @@ fn exposed_more(lane: &Lane, known: &[u64], waits: Option<&StreamWaits>) -> f64 
     let known: f64 = known.iter().map(|ns| *ns as f64).sum();
     let ranks = waits.into_iter().flat_map(|waits| &waits.ranks);
     let of = ranks.map(|rank| {
-        let of = Gpu {
+        let of = GpuKey {
             rank: rank.rank,
             host: &rank.host,
             pid: rank.pid,

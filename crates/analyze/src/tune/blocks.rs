@@ -1,6 +1,6 @@
 //! An experiment within one run: the job's steps, by the arm of the block that they were in.
 //!
-//! [`Log`] reads what the tuner plugin kept in one process. [`judge`] holds the steps of that process against
+//! [`TunerLog`] reads what the tuner plugin kept in one process. [`judge`] holds the steps of that process against
 //! it. A round has one block of each arm, and a block's value is the median of its steps. So blocks are to
 //! [`super::rank`] what runs are: pairs of one round, whose slow changes cancel.
 //!
@@ -28,7 +28,7 @@ const LEAST_STEPS: usize = 3;
 
 /// What the tuner kept in one process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Log {
+pub struct TunerLog {
     /// Process.
     pub pid: u32,
     /// Arms, the default among them.
@@ -89,13 +89,13 @@ pub struct Judged {
     pub others: usize,
 }
 
-impl Log {
+impl TunerLog {
     /// Reads a file of the tuner's; `None` if it is none. What is damaged is left out.
-    pub fn read(bytes: &[u8]) -> Option<Log> {
+    pub fn read(bytes: &[u8]) -> Option<TunerLog> {
         let head = bytes
             .get(..HEAD)
             .filter(|head| head.starts_with(b"NSTUNE01"))?;
-        let mut log = Log {
+        let mut log = TunerLog {
             pid: number(head, 8, 4) as u32,
             arms: number(head, 12, 4) as usize,
             block: number(head, 16, 8),
@@ -143,7 +143,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
 }
 
 /// Holds the steps of the log's process against its blocks, on the communicator with most blocks.
-pub fn judge(log: &Log, steps: &StepsRow) -> Judged {
+pub fn judge(log: &TunerLog, steps: &StepsRow) -> Judged {
     let mut judged = Judged {
         arms: vec![ArmBlocks::default(); log.arms],
         others: log.communicators.len().saturating_sub(1),
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn steps_count_for_the_arm_of_their_block() {
-        let log = Log::read(&file(&[
+        let log = TunerLog::read(&file(&[
             (0, 0),
             (1, 0),
             (0, 0),
@@ -296,14 +296,14 @@ mod tests {
     fn blocks_that_nccl_ignored_count_for_nobody() {
         // All ten calls of the blocks with arm 1.
         let blocks = [(0, 0), (1, 0), (0, 10), (1, 0), (0, 10), (1, 0), (0, 10)];
-        let judged = judge(&Log::read(&file(&blocks)).expect("a log"), &steps(7));
+        let judged = judge(&TunerLog::read(&file(&blocks)).expect("a log"), &steps(7));
         assert!(judged.trials.iter().all(|trial| trial.arm == 0));
         assert_eq!((judged.arms[1].blocks, judged.arms[1].ignored), (3, 3));
     }
 
     #[test]
     fn a_job_without_steps_or_with_short_blocks_has_no_trials() {
-        let log = Log::read(&file(&[(0, 0), (1, 0), (0, 0), (1, 0)])).expect("a log");
+        let log = TunerLog::read(&file(&[(0, 0), (1, 0), (0, 0), (1, 0)])).expect("a log");
         assert!(judge(&log, &steps(0)).trials.is_empty());
         let mut slow = steps(4);
         slow.each.retain(|step| {
@@ -315,10 +315,10 @@ mod tests {
 
     #[test]
     fn what_is_no_log_is_none_and_a_cut_one_is_read_as_far_as_it_goes() {
-        assert_eq!(Log::read(b"NSTUNE01"), None);
-        assert_eq!(Log::read(&[0; HEAD]), None);
+        assert_eq!(TunerLog::read(b"NSTUNE01"), None);
+        assert_eq!(TunerLog::read(&[0; HEAD]), None);
         let whole = file(&[(0, 0), (1, 0), (0, 0)]);
-        let cut = Log::read(&whole[..HEAD + 3 * RECORD - 5]).expect("a log");
+        let cut = TunerLog::read(&whole[..HEAD + 3 * RECORD - 5]).expect("a log");
         assert_eq!(cut.communicators[&0].blocks.len(), 1);
     }
 }

@@ -14,7 +14,7 @@
 //!  544768   Rows, 1024 of 320
 //! ```
 
-use super::{Cause, Page, Row, Total, Undo};
+use super::{Cause, HistogramPage, Row, Total, Undo};
 use crate::format::{Format, Stated};
 use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
@@ -398,7 +398,7 @@ pub(crate) const ELEMENT: [usize; SECTIONS] = [
     std::mem::size_of::<Comm>(),
     std::mem::size_of::<Group>(),
     std::mem::size_of::<Total>(),
-    std::mem::size_of::<Page>(),
+    std::mem::size_of::<HistogramPage>(),
     std::mem::size_of::<Row>(),
     1,
     std::mem::size_of::<NetOp>(),

@@ -1,6 +1,6 @@
 //! Calls without a row of their own: counts and a histogram for each kind of call.
 //!
-//! A [`Total`] is an entry by communicator, size, names and flags. Its histogram has a [`Page`] for each
+//! A [`Total`] is an entry by communicator, size, names and flags. Its histogram has a [`HistogramPage`] for each
 //! octave of durations that it met. The recorder's thread folds rows into entries; [`Undo`] lets a reader
 //! take back a fold that the process did not live to finish.
 
@@ -59,7 +59,7 @@ pub struct Total {
 }
 
 /// 64 histogram counts.
-pub type Page = [AtomicU32; 64];
+pub type HistogramPage = [AtomicU32; 64];
 
 /// The histogram bucket of a duration: (octave, bucket in it).
 ///

@@ -3,7 +3,9 @@
 //! Rule: [`View::open`] checks that every section lies in the bytes, so any bytes can be looked at.
 
 use super::layout::{dense_of, relocate, stated, stored_in, ELEMENT, SECTIONS};
-use super::{Comm, Group, Header, Layout, Page, Row, Section, Text, Total, HEADER_BYTES, MAGIC};
+use super::{
+    Comm, Group, Header, HistogramPage, Layout, Row, Section, Text, Total, HEADER_BYTES, MAGIC,
+};
 use crate::format::{Stated, FORMAT};
 use crate::graphs::{Exec, Launch};
 use crate::net_op::NetOp;
@@ -169,7 +171,7 @@ impl<'a> View<'a> {
     );
     section!(
         /// Histogram pages.
-        pages, Pages, Page
+        pages, Pages, HistogramPage
     );
     section!(
         /// Rows; ticket `t` lives in entry `t % len`.

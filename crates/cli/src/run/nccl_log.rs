@@ -1,9 +1,9 @@
 //! Has NCCL say what its set-up costs, without disturbing what the user has NCCL say.
 //!
-//! NCCL tells the phases of each init at level INFO. [`Log::prepare`] chooses a file for that, in memory, and
-//! [`Log::variables`] are those that have NCCL write there. The recorder in each process takes the lines into
-//! the capture and removes the file. [`Log::adopt`] keeps the files of processes that never got as far as the
-//! recorder, such as those that hang in NCCL's init.
+//! NCCL tells the phases of each init at level INFO. [`NcclLogFiles::prepare`] chooses a file for that, in
+//! memory, and [`NcclLogFiles::variables`] are those that have NCCL write there. The recorder in each process
+//! takes the lines into the capture and removes the file. [`NcclLogFiles::adopt`] keeps the files of
+//! processes that never reached the recorder, for example because they hang in NCCL's init.
 //!
 //! Rule: who has set one of NCCL's variables for debug output, in the environment or in a configuration file,
 //! gets what was asked for, and nothing of ours.
@@ -23,17 +23,17 @@ const SUBSYSTEMS: &str = "INIT,GRAPH,ALLOC,DESTROY";
 const STAMP: &str = "[%s.%6f]_";
 
 /// The files of one run.
-pub struct Log {
+pub struct NcclLogFiles {
     /// How their paths begin.
     prefix: String,
 }
 
-impl Log {
+impl NcclLogFiles {
     /// Chooses the files, if that is asked for and nobody has set NCCL's debug output already.
     ///
     /// # Errors
     /// When there is no randomness to be had.
-    pub fn prepare(env: impl Fn(&str) -> Option<String>) -> io::Result<Option<Log>> {
+    pub fn prepare(env: impl Fn(&str) -> Option<String>) -> io::Result<Option<NcclLogFiles>> {
         let is_asked = env("NCCLSCOPE_NCCL_LOG").is_some_and(|v| v.eq_ignore_ascii_case("on"));
         let is_set = std::env::vars_os().any(|(name, _)| is_debug(&name.to_string_lossy()));
         if !is_asked || is_set || configured(&env) || !Path::new(PLACE).is_dir() {
@@ -42,7 +42,7 @@ impl Log {
         let mut random = [0; 8];
         io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut random)?;
         let random = u64::from_le_bytes(random);
-        Ok(Some(Log {
+        Ok(Some(NcclLogFiles {
             prefix: format!("{PLACE}/ncclscope-log-{random:016x}."),
         }))
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn files_that_no_recorder_took_are_kept_if_an_init_began() {
         let random = std::process::id();
-        let log = Log {
+        let log = NcclLogFiles {
             prefix: format!("{PLACE}/ncclscope-log-test-{random}."),
         };
         let capture = tempfile::tempdir().expect("a folder");

@@ -2,13 +2,13 @@
 
 use super::tail::Watch;
 use crate::event::{Coll, Event, Handle, StateArgs};
-use crate::plugin::Profiler;
+use crate::plugin::PluginContext;
 use nccl_abi::event::*;
 use nccl_abi::state;
 
 /// One plugin under the driver.
 pub(super) struct Lane {
-    pub(super) profiler: Profiler,
+    pub(super) profiler: PluginContext,
     pub(super) mask: u64,
     pub(super) seq: u64,
     pub(super) channels: u8,

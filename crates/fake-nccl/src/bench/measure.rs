@@ -7,7 +7,7 @@ use super::ring::{Ring, SLOTS};
 use super::settings::Settings;
 use super::tail::{Blind, Tail};
 use crate::event::Seat;
-use crate::plugin::{Choice, Identity, Loader, Profiler, Table};
+use crate::plugin::{Choice, Identity, Loader, PluginContext, Table};
 use anyhow::Context;
 use nccl_abi::event::KERNEL_CH;
 use serde_json::{json, Value};
@@ -88,7 +88,7 @@ pub(super) fn case(settings: &Settings) -> anyhow::Result<Value> {
     }
     let empty = empty(settings, &of, &profiler, abi, mask)?;
     let (rate, channels) = (settings.rate[0], settings.channels[0]);
-    let lane = |profiler: Profiler| Lane {
+    let lane = |profiler: PluginContext| Lane {
         profiler,
         mask,
         seq: 0,
@@ -128,10 +128,10 @@ pub(super) fn case(settings: &Settings) -> anyhow::Result<Value> {
 fn empty(
     settings: &Settings,
     of: &Identity,
-    profiler: &Profiler,
+    profiler: &PluginContext,
     abi: u8,
     mask: u64,
-) -> anyhow::Result<Profiler> {
+) -> anyhow::Result<PluginContext> {
     EMPTY_MASK.store(mask as i32, Relaxed);
     let seat = Seat {
         abi: abi.max(5),

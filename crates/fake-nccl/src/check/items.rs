@@ -5,7 +5,7 @@ use crate::event::offsets::pointers;
 use crate::event::samples::samples;
 use crate::event::{Descr, Event, Handle};
 use crate::hash::mix;
-use crate::plugin::{Identity, Loader, Profiler};
+use crate::plugin::{Identity, Loader, PluginContext};
 use nccl_abi::{event, state};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -109,11 +109,11 @@ fn identity(rank: i32) -> Identity {
     }
 }
 
-pub(super) fn comm(loader: &Loader, rank: i32) -> Result<Profiler, String> {
+pub(super) fn comm(loader: &Loader, rank: i32) -> Result<PluginContext, String> {
     init(loader, &identity(rank))
 }
 
-fn init(loader: &Loader, of: &Identity) -> Result<Profiler, String> {
+fn init(loader: &Loader, of: &Identity) -> Result<PluginContext, String> {
     let profiler = loader.init(of);
     let abi = loader.abi();
     match (profiler, abi) {
@@ -131,7 +131,7 @@ fn init(loader: &Loader, of: &Identity) -> Result<Profiler, String> {
 }
 
 /// A few whole events of each type.
-fn exercise(profiler: &Profiler) {
+fn exercise(profiler: &PluginContext) {
     let abi = profiler.table.seat.abi;
     let mut parent = Handle::NULL;
     for event in samples(abi, c"AllReduce") {

@@ -4,11 +4,11 @@ use super::Fault;
 use crate::event::samples::{samples, FOREIGN};
 use crate::event::{Descr, Event, Handle, Seat, StateArgs, Text};
 use crate::hash::mix;
-use crate::plugin::Profiler;
+use crate::plugin::PluginContext;
 use nccl_abi::state;
 
 /// Plays `fault` on a communicator. `seed` makes the random ones differ.
-pub(crate) fn play(fault: Fault, profiler: &Profiler, seed: u64) {
+pub(crate) fn play(fault: Fault, profiler: &PluginContext, seed: u64) {
     let hostile = Hostile { profiler, seed };
     match fault {
         Fault::StaleStop => hostile.stale_stop(),
@@ -38,7 +38,7 @@ pub(crate) fn play(fault: Fault, profiler: &Profiler, seed: u64) {
 
 /// A communicator under hostile callbacks.
 struct Hostile<'p> {
-    profiler: &'p Profiler,
+    profiler: &'p PluginContext,
     seed: u64,
 }
 

@@ -1,11 +1,11 @@
 //! One rank's part in a communicator: ncclCommInit, ncclCommDestroy, and its threads.
 
 use super::progress::Progress;
-use super::timeline::Timeline;
+use super::timeline::VirtualClock;
 use super::work::Work;
 use super::worker::Worker;
 use crate::event::{Event, Handle, StateArgs};
-use crate::plugin::{Identity, Loader, Profiler};
+use crate::plugin::{Identity, Loader, PluginContext};
 use crate::script::{Call, Path};
 use std::ffi::CString;
 use std::sync::atomic::{
@@ -20,13 +20,13 @@ pub struct Communicator {
     /// Index of its name in the script.
     pub id: usize,
     /// Its link to the plugin, if there is one.
-    pub profiler: Option<Profiler>,
+    pub profiler: Option<PluginContext>,
     pub(super) identity: Identity,
     pub(super) label: String,
     pub(super) hosts: Vec<usize>,
     /// The stream of its calls.
     pub stream: usize,
-    pub(super) timeline: Timeline,
+    pub(super) timeline: VirtualClock,
     pub(super) seq: [AtomicU64; 15],
     pub(super) ce_seq: AtomicU64,
     pub(super) progress: Option<Arc<Progress>>,
@@ -49,7 +49,7 @@ impl Communicator {
         label: &str,
         identity: Identity,
         hosts: Vec<usize>,
-        timeline: Timeline,
+        timeline: VirtualClock,
         net_plugin: bool,
         parent: Option<&Communicator>,
     ) -> Communicator {
@@ -169,7 +169,7 @@ impl Communicator {
     /// The events wanted at this moment, of those that the release knows.
     pub(super) fn mask(&self) -> u64 {
         let known = nccl_abi::event::known(self.native).unwrap_or(0);
-        self.profiler.as_ref().map_or(0, Profiler::mask) & known
+        self.profiler.as_ref().map_or(0, PluginContext::mask) & known
     }
 
     /// Whether events say that the kernel is symmetric; they do from 2.31 on.

@@ -4,10 +4,10 @@
 //! `kernel_channels` and `proxy` play the rest, with the link to the plugin of the work's communicator.
 //! ProxyCtrl events are those of the communicator that made the thread.
 
-use super::timeline::Timeline;
+use super::timeline::VirtualClock;
 use super::work::Work;
 use crate::event::{Event, Handle, StateArgs};
-use crate::plugin::Profiler;
+use crate::plugin::PluginContext;
 use nccl_abi::event::PROXY_CTRL;
 use nccl_abi::state;
 use std::sync::atomic::{AtomicUsize, Ordering::Release};
@@ -17,11 +17,11 @@ use std::sync::mpsc::Receiver;
 pub(super) struct Progress {
     pub(super) version: u32,
     pub(super) native: u8,
-    pub(super) profiler: Profiler,
+    pub(super) profiler: PluginContext,
     pub(super) rank: i32,
     /// Whether the network plugin has events of its own.
     pub(super) net_plugin: bool,
-    pub(super) timeline: Timeline,
+    pub(super) timeline: VirtualClock,
     /// Work of this communicator that its threads have not done.
     pub(super) pending: AtomicUsize,
 }

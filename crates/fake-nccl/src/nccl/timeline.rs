@@ -29,7 +29,7 @@ pub struct Origin {
 ///
 /// The origin is set when all processes are ready, which is after the first communicators are made.
 #[derive(Clone, Debug)]
-pub struct Timeline {
+pub struct VirtualClock {
     /// Shared by the process.
     pub origin: Arc<OnceLock<Origin>>,
     /// How far the GPU runs behind.
@@ -38,7 +38,7 @@ pub struct Timeline {
     pub offset_ns: i64,
 }
 
-impl Timeline {
+impl VirtualClock {
     fn origin(&self) -> &Origin {
         self.origin.get().expect("set before the first call")
     }

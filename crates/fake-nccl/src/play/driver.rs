@@ -4,7 +4,7 @@ use super::cuda::{Graph, HostCallbacks};
 use super::job::Job;
 use crate::choosing::Chooser;
 use crate::gpu;
-use crate::nccl::{Launcher, Timeline};
+use crate::nccl::{Launcher, VirtualClock};
 use crate::schedule::Schedule;
 use crate::tuner::Context;
 use std::collections::HashMap;
@@ -52,8 +52,8 @@ impl<'j> Driver<'j> {
         self.timeline(rank).wait_host(self.schedule.host[rank]);
     }
 
-    pub(super) fn timeline(&self, rank: usize) -> Timeline {
-        Timeline {
+    pub(super) fn timeline(&self, rank: usize) -> VirtualClock {
+        VirtualClock {
             origin: self.job.origin.clone(),
             // Nobody is late in virtual time.
             lead_ns: match self.job.script.virtual_time {

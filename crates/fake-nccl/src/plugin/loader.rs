@@ -6,6 +6,7 @@ use super::table::{Identity, Table};
 use super::version::Version;
 use crate::event::{Event, Handle, Seat};
 use crate::lock::lock;
+use crate::nccl_log;
 use core::ffi::c_int;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use nccl_abi::{event, v5, SYMBOLS};
@@ -50,7 +51,7 @@ pub struct Loader {
 
 /// One communicator's link to the plugin.
 #[derive(Clone)]
-pub struct Profiler {
+pub struct PluginContext {
     /// The plugin's struct.
     pub table: Table,
     /// What `init` gave.
@@ -58,7 +59,7 @@ pub struct Profiler {
     mask: &'static AtomicI32,
 }
 
-impl Profiler {
+impl PluginContext {
     /// The events wanted at this moment.
     #[inline]
     pub fn mask(&self) -> u64 {
@@ -130,11 +131,22 @@ impl Loader {
     }
 
     /// A communicator begins: loads the plugin if it isn't, and calls its `init` outside the lock.
-    pub fn init(&self, of: &Identity) -> Option<Profiler> {
+    pub fn init(&self, of: &Identity) -> Option<PluginContext> {
         let table = {
             let mut state = lock(&self.state);
             if let State::Ready = *state {
-                *state = match self.load() {
+                let loaded = self.load();
+                nccl_log::plugin(&match &loaded {
+                    Ok(loaded) => {
+                        let Seat { abi, .. } = loaded.table.seat;
+                        format!("PROFILER/Plugin: Loaded {} (v{abi})", loaded.table.name())
+                    }
+                    Err(NoPlugin::NoSymbol { library, .. }) => {
+                        format!("External profiler plugin {library} is unsupported")
+                    }
+                    Err(why) => format!("PROFILER/Plugin: {why}"),
+                });
+                *state = match loaded {
                     Ok(loaded) => State::Loaded(loaded),
                     Err(why) => State::Failed(why),
                 };
@@ -183,7 +195,7 @@ impl Loader {
             };
             self.mask.fetch_and(known as i32, Relaxed);
         }
-        Some(Profiler {
+        Some(PluginContext {
             table,
             context: if result == 0 { context } else { Handle::NULL },
             mask: self.mask,
@@ -192,7 +204,7 @@ impl Loader {
 
     /// ncclCommDestroy or ncclCommAbort reached the end: `finalize`, and the last communicator unloads the
     /// library.
-    pub fn finalize(&self, profiler: Profiler) {
+    pub fn finalize(&self, profiler: PluginContext) {
         if self.choice.version.0 < 22800 || profiler.context != Handle::NULL {
             profiler.table.finalize(profiler.context);
         }

@@ -7,7 +7,7 @@ use crate::control::Control;
 use crate::lock::lock;
 use crate::plugin::{Choice, Loader, Version};
 use anyhow::Context;
-use capture::callback::{self, What};
+use capture::callback::{self, EntryPoint};
 use capture::rows::Ticks;
 use serde_json::{json, Value};
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ pub(crate) fn process(
     let path = Path::new(order["file"].as_str().context("expected a file")?);
     let trace = read_file(path)?;
     let abi = callback::read(&trace.records)
-        .find(|r| r.what == What::Init)
+        .find(|r| r.what == EntryPoint::Init)
         .map(|r| r.abi)
         .with_context(|| {
             format!(

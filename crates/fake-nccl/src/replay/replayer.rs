@@ -3,8 +3,8 @@
 use crate::announced::{Announced, Operation, Times};
 use crate::event::offsets::{captured, count_of, pointers, word};
 use crate::event::{Descr, Handle, StateArgs, DESCR_BYTES};
-use crate::plugin::{Identity, Loader, Profiler};
-use capture::callback::{self, What};
+use crate::plugin::{Identity, Loader, PluginContext};
+use capture::callback::{self, EntryPoint};
 use core::mem::offset_of;
 use nccl_abi::{event, names, v1, v3, v5};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ struct Known {
 
 /// What is known of a recorded context.
 struct Comm {
-    profiler: Profiler,
+    profiler: PluginContext,
     hash: u64,
     ranks: usize,
 }
@@ -39,7 +39,7 @@ pub(super) struct Replayer {
     comms: HashMap<u64, Comm>,
     pub(super) announced: Announced,
     /// The functions that are called. All communicators of a process share them.
-    pub(super) any: Option<Profiler>,
+    pub(super) any: Option<PluginContext>,
 }
 
 impl Replayer {
@@ -59,15 +59,15 @@ impl Replayer {
 
     pub(super) fn play(&mut self, record: &callback::Callback) {
         match record.what {
-            What::Init => self.init(record),
-            What::Start => self.start(record),
-            What::Stop => {
+            EntryPoint::Init => self.init(record),
+            EntryPoint::Start => self.start(record),
+            EntryPoint::Stop => {
                 let handle = self.handle(record.subject);
                 if let Some(any) = &self.any {
                     any.table.stop(handle);
                 }
             }
-            What::State => {
+            EntryPoint::State => {
                 let handle = self.handle(record.subject);
                 let Some(any) = &self.any else { return };
                 // Two words hold any version's arguments; a recording may have fewer bytes.
@@ -80,12 +80,12 @@ impl Replayer {
                 let args = (!record.payload.is_empty()).then_some(&mut args);
                 any.table.state_raw(handle, record.result as u32, args);
             }
-            What::Finalize => {
+            EntryPoint::Finalize => {
                 if let Some(comm) = self.comms.remove(&record.subject) {
                     self.loader.finalize(comm.profiler);
                 }
             }
-            What::Text => {
+            EntryPoint::Text => {
                 // NCCL's texts are literals: one pointer always leads to the same text, which a plugin may
                 // rely on.
                 let fresh = text(record.payload);
@@ -94,7 +94,7 @@ impl Replayer {
                 }
             }
             // Threads of this process stand for those that were recorded.
-            What::Thread => {}
+            EntryPoint::Thread => {}
         }
     }
 

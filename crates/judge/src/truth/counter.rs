@@ -8,7 +8,7 @@
 
 use super::{Graphs, Key, Truth};
 use anyhow::{bail, Context};
-use counter::Table;
+use counter::CounterFile;
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
@@ -43,7 +43,7 @@ pub fn read(folder: &Path) -> anyhow::Result<Truth> {
     for file in files {
         let at = || format!("`{}`", file.display());
         let bytes = std::fs::read(&file).with_context(at)?;
-        let table = Table::read(&bytes)
+        let table = CounterFile::read(&bytes)
             .map_err(anyhow::Error::msg)
             .with_context(at)?;
         if table.lost > 0 {

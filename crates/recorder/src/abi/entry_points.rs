@@ -16,7 +16,7 @@ use crate::recorder::fork_page::{get, plain};
 use crate::recorder::messages::{hello, log};
 use crate::recorder::Recorder;
 use crate::startup::get_or_make;
-use capture::callback::What;
+use capture::callback::EntryPoint;
 use nccl_abi::{event, result, state};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -63,7 +63,7 @@ pub(super) fn init(
                 crate::intern::read(init.name, &mut payload[24..]).len()
             };
             callbacks.push(
-                What::Init,
+                EntryPoint::Init,
                 init.abi,
                 recorder.clock.ticks(),
                 0,
@@ -204,7 +204,14 @@ unsafe extern "C" fn start_slowly<A: Abi>(
             let (version, ticks) = (A::VERSION, recorder.clock.ticks());
             // SAFETY: as above; what comes back is the part of the descriptor that this event's type defines.
             let bytes = unsafe { &*A::raw(d, &mut |text| callbacks.text(version, ticks, text)) };
-            callbacks.push(What::Start, version, ticks, context as u64, handle, bytes);
+            callbacks.push(
+                EntryPoint::Start,
+                version,
+                ticks,
+                context as u64,
+                handle,
+                bytes,
+            );
         }
         handle
     });
@@ -252,7 +259,7 @@ fn stop_slowly<A: Abi>(handle: *mut c_void) -> c_int {
         recorder.stop(handle as u64, None);
         if let Some(callbacks) = &recorder.callbacks {
             let ticks = recorder.clock.ticks();
-            callbacks.push(What::Stop, A::VERSION, ticks, handle as u64, 0, &[]);
+            callbacks.push(EntryPoint::Stop, A::VERSION, ticks, handle as u64, 0, &[]);
         }
     });
     result::SUCCESS
@@ -313,7 +320,7 @@ extern "C" fn change_slowly<A: Abi>(
                 unsafe { std::slice::from_raw_parts(args.cast(), size_of::<A::StateArgs>()) }
             };
             callbacks.push(
-                What::State,
+                EntryPoint::State,
                 A::VERSION,
                 recorder.clock.ticks(),
                 handle as u64,
@@ -330,7 +337,14 @@ pub(super) unsafe extern "C" fn finalize_context<A: Abi>(context: *mut c_void) -
         let Some(recorder) = get() else { return };
         if let Some(callbacks) = &recorder.callbacks {
             let ticks = recorder.clock.ticks();
-            callbacks.push(What::Finalize, A::VERSION, ticks, context as u64, 0, &[]);
+            callbacks.push(
+                EntryPoint::Finalize,
+                A::VERSION,
+                ticks,
+                context as u64,
+                0,
+                &[],
+            );
         }
         recorder.finalize(context as u64);
     });

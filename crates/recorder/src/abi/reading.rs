@@ -27,7 +27,7 @@ macro_rules! proxy_events {
 /// A name that NCCL passes as text.
 macro_rules! text {
     ($field:expr) => {
-        Name::Text($field)
+        RawName::Text($field)
     };
 }
 
@@ -46,7 +46,7 @@ macro_rules! coll_task {
             sequence: Some((*$c).seq_number),
             algorithm: text!((*$c).algo),
             protocol: text!((*$c).proto),
-            variant: Name::Known(0),
+            variant: RawName::Known(0),
             nchannels: $channels,
             nwarps: (*$c).n_warps,
             symmetric: false,
@@ -70,9 +70,9 @@ macro_rules! p2p_task {
             hash: $hash,
             rank: $rank,
             sequence: None,
-            algorithm: Name::Known(0),
-            protocol: Name::Known(0),
-            variant: Name::Known(0),
+            algorithm: RawName::Known(0),
+            protocol: RawName::Known(0),
+            variant: RawName::Known(0),
             nchannels: $channels,
             nwarps: 0,
             symmetric: false,

@@ -3,7 +3,7 @@
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::old_state;
 use super::Abi;
-use crate::events::{Event, Init, Name, State, Task};
+use crate::events::{Event, Init, RawName, State, Task};
 use crate::recorder::Recorder;
 use nccl_abi::{event, v1 as abi};
 use std::ffi::{c_char, c_int, c_void};
@@ -30,7 +30,7 @@ adapter!(
                         sequence: Some((*c).seq_number),
                         algorithm: r.known_algo((*c).algo),
                         protocol: r.known_proto((*c).proto),
-                        variant: Name::Known(0),
+                        variant: RawName::Known(0),
                         nchannels: 0,
                         nwarps: (*c).n_warps,
                         symmetric: false,
@@ -51,9 +51,9 @@ adapter!(
                         hash: (*p).comm_hash,
                         rank: (*d).rank,
                         sequence: None,
-                        algorithm: Name::Known(0),
-                        protocol: Name::Known(0),
-                        variant: Name::Known(0),
+                        algorithm: RawName::Known(0),
+                        protocol: RawName::Known(0),
+                        variant: RawName::Known(0),
                         nchannels: 0,
                         nwarps: 0,
                         symmetric: false,

@@ -3,7 +3,7 @@
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::old_state;
 use super::Abi;
-use crate::events::{Event, Init, Name, State, Task};
+use crate::events::{Event, Init, RawName, State, Task};
 use crate::recorder::Recorder;
 use capture::rows::GpuTime;
 use nccl_abi::{event, v3 as abi};

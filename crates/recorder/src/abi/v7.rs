@@ -3,7 +3,7 @@
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::new_state;
 use super::Abi;
-use crate::events::{Api, Event, Init, Name, State, Task};
+use crate::events::{Api, Event, Init, RawName, State, Task};
 use crate::recorder::Recorder;
 use nccl_abi::{event, v7 as abi};
 use std::ffi::{c_char, c_int, c_void};

@@ -6,7 +6,7 @@
 //!
 //! Rule: a time is given out only after the next anchor has shown that both clocks went on alike.
 
-use super::ring::{Rings, Span};
+use super::ring::{LaunchTime, Rings};
 use crate::cuda::{Context, Driver};
 use capture::rows::Ticks;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -44,12 +44,12 @@ pub struct HostClock<'a> {
 }
 
 /// What [`measure`] found.
-pub(super) enum Measured {
+pub(super) enum MeasuredLaunch {
     /// A capture forbids to ask now.
     Later,
     /// Times that can't be right.
     Impossible,
-    Span(Span),
+    Span(LaunchTime),
 }
 
 /// The times of a launch by the newest anchor.
@@ -59,11 +59,11 @@ pub(super) fn measure(
     clock: &HostClock,
     before: u64,
     after: u64,
-) -> Result<Measured, u32> {
+) -> Result<MeasuredLaunch, u32> {
     let length = driver.elapsed_ns(before, after)?;
     let since = driver.elapsed_ns(anchor.events[anchor.newest], before)?;
     let (Some(length), Some(since)) = (length, since) else {
-        return Ok(Measured::Later);
+        return Ok(MeasuredLaunch::Later);
     };
     let seen = (clock.ticks)();
     let error = anchor.half + since.abs() * (DRIFT + f64::from(f32::EPSILON));
@@ -74,9 +74,9 @@ pub(super) fn measure(
     let possible = length >= 0.0 && least_end.after(seen) <= 0;
     let unspoilt = start.after(anchor.stepped) > 0;
     if !possible || !unspoilt {
-        return Ok(Measured::Impossible);
+        return Ok(MeasuredLaunch::Impossible);
     }
-    Ok(Measured::Span(Span {
+    Ok(MeasuredLaunch::Span(LaunchTime {
         start: Ticks(start.0 & !(GRAIN - 1)),
         length: ((length as u64 + GRAIN / 2) & !(GRAIN - 1)).max(GRAIN),
         error: rounded_up(error.min(1e9) as u32),

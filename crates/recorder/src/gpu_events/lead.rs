@@ -23,7 +23,7 @@ const REST: f64 = 1.0 / 20.0;
 
 /// A launch that was timed.
 #[derive(Clone, Copy, Debug)]
-pub struct Launch {
+pub struct TimedLaunch {
     /// When the host made it.
     pub launched: Ticks,
     /// When the GPU began it.
@@ -33,7 +33,7 @@ pub struct Launch {
 /// In which part of the time the newest launches of a communicator show that the GPU did not wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lead {
-    newest: Option<Launch>,
+    newest: Option<TimedLaunch>,
     launches: u32,
     time: f64,
     ahead: f64,
@@ -41,7 +41,7 @@ pub struct Lead {
 
 impl Lead {
     /// The next launch that was timed; others before it may not have been.
-    pub fn add(&mut self, next: Launch) {
+    pub fn add(&mut self, next: TimedLaunch) {
         let Some(launch) = self.newest.replace(next) else {
             return;
         };
@@ -72,7 +72,7 @@ mod tests {
     /// Launches at these times, each begun so much later.
     fn lead(launches: impl IntoIterator<Item = (u64, u64)>) -> Lead {
         let mut lead = Lead::default();
-        let launch = |(launched, behind)| Launch {
+        let launch = |(launched, behind)| TimedLaunch {
             launched: Ticks(launched),
             began: Ticks(launched + behind),
         };

@@ -1,7 +1,7 @@
 //! It asks which launches have ended, and keeps their times: on the one thread that asks CUDA.
 
-use super::anchor::{measure, refresh, GpuAnchor, HostClock, Measured};
-use super::lead::{Launch, Lead};
+use super::anchor::{measure, refresh, GpuAnchor, HostClock, MeasuredLaunch};
+use super::lead::{Lead, TimedLaunch};
 use super::ring::{Ring, Rings, PAIRS};
 use super::sampling::{Pace, Switch};
 use crate::cuda::{Context, Driver};
@@ -122,10 +122,10 @@ impl Poller {
                 break;
             }
             match measure(anchor, driver, clock, before, after)? {
-                Measured::Later => break,
-                Measured::Impossible => {}
-                Measured::Span(span) => {
-                    let launch = Launch {
+                MeasuredLaunch::Later => break,
+                MeasuredLaunch::Impossible => {}
+                MeasuredLaunch::Span(span) => {
+                    let launch = TimedLaunch {
                         launched: pair.launched.load(Relaxed),
                         began: span.start,
                     };

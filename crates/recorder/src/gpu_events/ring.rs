@@ -1,7 +1,7 @@
 //! The event pairs of a communicator, and the times of its newest launches.
 //!
 //! A pair goes through three counts, in this order. `pushed`: the launching thread recorded both events.
-//! `done`: the poller saw them end and kept their [`Span`]. `sure`: an anchor behind them confirmed the time.
+//! `done`: the poller saw them end and kept their [`LaunchTime`]. `sure`: an anchor behind them confirmed the time.
 //!
 //! The first stream that is made to wait for the launch gets an event of the pair's, just before it waits
 //! ([`Ring::awaited`]). Its thread marks the pair in `marked`, and the poller finds it there
@@ -21,7 +21,7 @@ use super::sampling::Switch;
 use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
-use crate::stream_waits::{Call, Stream};
+use crate::stream_waits::{Stream, TimedCall};
 use capture::rows::{AtomicTicks, Ticks};
 use std::sync::atomic::{
     fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
@@ -71,7 +71,7 @@ impl Timed {
 
 /// What is known of a launch that was timed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct LaunchTime {
     /// Start on the host's clock.
     pub start: Ticks,
     /// Its length, ns.
@@ -322,9 +322,9 @@ impl Ring {
 
     /// What a stream that waits for a launch knows it by. `None` if it can't be said whether NCCL is done
     /// with the launch when the call returns.
-    pub fn call(&self, number: u32) -> Option<Call> {
+    pub fn call(&self, number: u32) -> Option<TimedCall> {
         let blocking = self.blocking.load(Relaxed) == 1;
-        blocking.then_some(Call {
+        blocking.then_some(TimedCall {
             ring: self.index,
             pair: number,
         })
@@ -568,13 +568,13 @@ impl Ring {
     }
 
     /// The times of a launch: `None` while they are not known, `Some(None)` if they never will be.
-    pub fn span(&self, number: u32, switch: &Switch) -> Option<Option<Span>> {
+    pub fn span(&self, number: u32, switch: &Switch) -> Option<Option<LaunchTime>> {
         let sure = self.sure.load(Acquire).wrapping_sub(number) as i32 > 0;
         if !sure {
             return switch.is_off().then_some(None);
         }
         let kept = &self.spans[number as usize % KEPT];
-        Some(kept.read(number, || Span {
+        Some(kept.read(number, || LaunchTime {
             start: kept.start.load(Relaxed),
             length: kept.length.load(Relaxed),
             error: kept.error.load(Relaxed),
@@ -585,7 +585,7 @@ impl Ring {
         self.spans[number as usize % KEPT].number.store(0, Release);
     }
 
-    pub(super) fn keep(&self, number: u32, span: &Span) {
+    pub(super) fn keep(&self, number: u32, span: &LaunchTime) {
         let kept = &self.spans[number as usize % KEPT];
         kept.number.store(0, Relaxed);
         // Whoever sees one of the new values sees that the number is gone.

@@ -1,15 +1,15 @@
 //! The functions of MPI that are seen, and ours in their place.
 //!
 //! Ours take whole registers and words of the stack, and hand them on as they are. In the C ABIs of x86-64
-//! and aarch64 (Linux), every argument of these functions takes one of either, whatever it is: a pointer or a
-//! number, of 32 bits or of 64. So one function of ours fits MPICH, in which handles are numbers, and Open
-//! MPI, in which they are pointers.
+//! and aarch64 (Linux), every argument of these functions fills one register or one word, whether it is a
+//! pointer or a number of 32 or 64 bits. So one function of ours fits MPICH, in which handles are numbers,
+//! and Open MPI, in which they are pointers.
 //!
 //! Rule: ours add nothing but [`super::enter`] before the call and the end of its guard behind it. An
 //! exception that a program's error handler throws through MPI goes on through ours.
 
 use super::enter;
-use crate::interpose::{self, Function};
+use crate::interpose::{self, Replacement};
 use std::ffi::{c_int, c_void, CStr};
 use std::mem::transmute;
 
@@ -74,8 +74,8 @@ macro_rules! functions {
         static PMPI: [interpose::Real; COUNT] = [const { interpose::Real::unknown() }; COUNT];
 
         /// As programs call them.
-        pub static FUNCTIONS: [Function; COUNT] = [$(
-            Function {
+        pub static FUNCTIONS: [Replacement; COUNT] = [$(
+            Replacement {
                 name: c_string(concat!("MPI_", stringify!($name), "\0")),
                 ours: $takes::<{ Id::$name as usize }, false> as *const c_void,
                 for_nccl: $takes::<{ Id::$name as usize }, false> as *const c_void,
@@ -83,8 +83,8 @@ macro_rules! functions {
             },
         )*];
         /// As libraries for Fortran, and tools before MPI, call them.
-        pub static PROFILED: [Function; COUNT] = [$(
-            Function {
+        pub static PROFILED: [Replacement; COUNT] = [$(
+            Replacement {
                 name: c_string(concat!("PMPI_", stringify!($name), "\0")),
                 ours: $takes::<{ Id::$name as usize }, true> as *const c_void,
                 for_nccl: $takes::<{ Id::$name as usize }, true> as *const c_void,

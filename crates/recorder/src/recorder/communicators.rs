@@ -52,7 +52,7 @@ pub struct CommState {
     /// Launches taken out again, at the stop of their plan. Those between `popped` and `pushed` wait.
     pub(super) popped: AtomicU32,
     /// A ring of the newest launches.
-    pub(super) launches: [Launch; LAUNCHES],
+    pub(super) launches: [PendingLaunch; LAUNCHES],
     pub(super) channels: [Channel; CHANNELS],
 }
 
@@ -67,7 +67,7 @@ impl CommState {
 
 /// A kernel launch that waits for its plan's Group event.
 #[derive(Default)]
-pub(super) struct Launch {
+pub(super) struct PendingLaunch {
     pub(super) group: AtomicU64,
     pub(super) t0: AtomicTicks,
     pub(super) t1: AtomicTicks,

@@ -1,13 +1,13 @@
 //! Launches, and the CUDA events around them.
 //!
 //! NCCL links a launch to its group only, and tells of it before it announces the calls. So a launch waits in
-//! a queue of its communicator ([`Launch`]), and the calls of its plan take it from there (`launch_of`). Some
+//! a queue of its communicator ([`PendingLaunch`]), and the calls of its plan take it from there (`launch_of`). Some
 //! calls are launched without an event: they are timed from the group's end to the call's return
 //! (`begin_bracket`, `end_bracket`).
 //!
 //! Rule: in event callbacks, nothing but [`Ring::begin`] and [`Ring::end`] calls CUDA.
 
-use super::communicators::{CommState, Launch, LAUNCHES};
+use super::communicators::{CommState, PendingLaunch, LAUNCHES};
 use super::Recorder;
 use crate::gpu_events::{Ring, Timed};
 use crate::handle::{Handle, HandleKind};
@@ -139,7 +139,7 @@ impl Recorder {
         &self,
         comm: &'a CommState,
         group: u64,
-    ) -> Option<(&'a Launch, bool)> {
+    ) -> Option<(&'a PendingLaunch, bool)> {
         let pushed = comm.pushed.load(Acquire);
         let mut at = comm.popped.load(Relaxed);
         let overrun = pushed.wrapping_sub(at) > LAUNCHES as u32;
@@ -163,7 +163,7 @@ impl Recorder {
     pub(super) fn timed(
         &self,
         inside: &Inside,
-        launch: &Launch,
+        launch: &PendingLaunch,
         timed: u64,
         handle: Handle,
         row: &Row,

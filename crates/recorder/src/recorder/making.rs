@@ -134,7 +134,7 @@ impl Recorder {
 
     /// A live part of this layout, which is new.
     fn map(
-        names: &place::Names,
+        names: &place::FileNames,
         random: u64,
         layout: Layout,
         ring: usize,

@@ -5,7 +5,7 @@
 //! made.
 
 use super::Recorder;
-use crate::events::Name;
+use crate::events::RawName;
 use capture::stamps;
 use nccl_abi::names;
 
@@ -19,10 +19,10 @@ pub(super) struct Known {
 
 impl Recorder {
     #[inline(always)]
-    pub(super) fn name(&self, name: Name) -> u8 {
+    pub(super) fn name(&self, name: RawName) -> u8 {
         match name {
-            Name::Text(pointer) => self.interner.pointer(&self.live, pointer),
-            Name::Known(id) => id,
+            RawName::Text(pointer) => self.interner.pointer(&self.live, pointer),
+            RawName::Known(id) => id,
         }
     }
 
@@ -41,8 +41,8 @@ impl Recorder {
     }
 
     /// The name of a function that v1 passes as a number. Its id is 0 if the number has no name.
-    pub fn known_func(&self, value: u8) -> Name {
-        Name::Known(
+    pub fn known_func(&self, value: u8) -> RawName {
+        RawName::Known(
             self.known
                 .funcs
                 .get(usize::from(value))
@@ -52,8 +52,8 @@ impl Recorder {
     }
 
     /// See [`Recorder::known_func`].
-    pub fn known_datatype(&self, value: u8) -> Name {
-        Name::Known(
+    pub fn known_datatype(&self, value: u8) -> RawName {
+        RawName::Known(
             self.known
                 .datatypes
                 .get(usize::from(value))
@@ -63,8 +63,8 @@ impl Recorder {
     }
 
     /// See [`Recorder::known_func`].
-    pub fn known_algo(&self, value: u8) -> Name {
-        Name::Known(
+    pub fn known_algo(&self, value: u8) -> RawName {
+        RawName::Known(
             self.known
                 .algos
                 .get(usize::from(value))
@@ -74,8 +74,8 @@ impl Recorder {
     }
 
     /// See [`Recorder::known_func`].
-    pub fn known_proto(&self, value: u8) -> Name {
-        Name::Known(
+    pub fn known_proto(&self, value: u8) -> RawName {
+        RawName::Known(
             self.known
                 .protos
                 .get(usize::from(value))

@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 
 /// A way to read memory. Nothing is returned for what can't be read.
-pub trait Memory {
+pub trait ReadMemory {
     /// Whether a wrong pointer is safe.
     const GUARDED: bool;
 
@@ -34,7 +34,7 @@ fn may_be(at: usize, align: usize) -> bool {
 /// Loads.
 pub struct Plain;
 
-impl Memory for Plain {
+impl ReadMemory for Plain {
     const GUARDED: bool = false;
 
     #[inline(always)]
@@ -102,7 +102,7 @@ impl Guarded {
     }
 }
 
-impl Memory for Guarded {
+impl ReadMemory for Guarded {
     const GUARDED: bool = true;
 
     fn copy(&mut self, at: usize, into: &mut [u8]) -> bool {

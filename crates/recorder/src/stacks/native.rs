@@ -18,7 +18,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::rules::{Rule, Saved, Table};
+use super::rules::{Rule, Saved, UnwindTable};
 
 /// A program or library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ const LISTS: u64 = 256;
 struct Module {
     start: usize,
     end: usize,
-    table: Table,
+    table: UnwindTable,
 }
 
 /// See the module.
@@ -302,7 +302,7 @@ fn module(info: &libc::dl_phdr_info) -> Option<Module> {
         .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
     let at = info.dlpi_addr as usize + header.p_vaddr as usize;
     // SAFETY: the dynamic linker says that the table is there, within the module.
-    let table = unsafe { Table::at(at, start, end) }?;
+    let table = unsafe { UnwindTable::at(at, start, end) }?;
     Some(Module { start, end, table })
 }
 

@@ -1,8 +1,8 @@
 //! The rules of `.eh_frame`: where the caller's frame begins, for each address.
 //!
-//! A [`Table`] is the index that the linker writes (`.eh_frame_hdr`): sorted addresses of functions, each
+//! A [`UnwindTable`] is the index that the linker writes (`.eh_frame_hdr`): sorted addresses of functions, each
 //! with its entry. An entry and what it shares with others are small programs that say, from the function's
-//! first address on, how the rule changes. [`Table::rule`] runs them up to an address. The DWARF standard
+//! first address on, how the rule changes. [`UnwindTable::rule`] runs them up to an address. The DWARF standard
 //! (6.4) and the Linux Standard Base describe them.
 //!
 //! Rule: nothing outside of the module is read, and each program runs for a bounded number of steps.
@@ -79,7 +79,7 @@ const REMEMBERED: usize = 4;
 
 /// The index of a module.
 #[derive(Clone, Copy, Debug)]
-pub struct Table {
+pub struct UnwindTable {
     /// Where it begins: addresses in it are relative to that.
     at: usize,
     /// Its first pair, and how many there are.
@@ -183,19 +183,19 @@ struct Entry {
 
 /// The state of a program.
 #[derive(Clone, Copy)]
-struct State {
+struct UnwindState {
     from: u64,
     cfa: i64,
     bp: Option<Saved>,
     has_return: bool,
 }
 
-impl Table {
+impl UnwindTable {
     /// The index at an address, if it is of the kind that linkers write.
     ///
     /// # Safety
     /// The module from `start` to `end` is loaded.
-    pub unsafe fn at(at: usize, start: usize, end: usize) -> Option<Table> {
+    pub unsafe fn at(at: usize, start: usize, end: usize) -> Option<UnwindTable> {
         let mut bytes = Bytes { at, end };
         let [version, frame, count, pairs] = bytes.fixed()?;
         // Sorted pairs of four bytes, relative to the index.
@@ -208,7 +208,7 @@ impl Table {
             _ => return None,
         };
         let pairs = bytes.at;
-        (pairs.checked_add(count.checked_mul(8)?)? <= end).then_some(Table {
+        (pairs.checked_add(count.checked_mul(8)?)? <= end).then_some(UnwindTable {
             at,
             pairs,
             count,
@@ -327,7 +327,7 @@ impl Table {
 
 /// Runs the programs of an entry up to an address.
 fn run(entry: &Entry, address: usize) -> Option<Rule> {
-    let mut state = State {
+    let mut state = UnwindState {
         from: SP,
         cfa: 0,
         bp: Some(Saved::Same),
@@ -459,7 +459,7 @@ fn run(entry: &Entry, address: usize) -> Option<Rule> {
     })
 }
 
-fn save(state: &mut State, register: u64, saved: Option<Saved>) {
+fn save(state: &mut UnwindState, register: u64, saved: Option<Saved>) {
     if register == BP {
         state.bp = saved;
     }
@@ -468,7 +468,7 @@ fn save(state: &mut State, register: u64, saved: Option<Saved>) {
     }
 }
 
-fn restore(state: &mut State, first: &State, register: u64) {
+fn restore(state: &mut UnwindState, first: &UnwindState, register: u64) {
     if register == BP {
         state.bp = first.bp;
     }
@@ -517,7 +517,7 @@ mod tests {
             bytes[8..12].copy_from_slice(&(seed % 400).to_le_bytes());
             let at = bytes.as_ptr() as usize;
             // SAFETY: the bytes are there.
-            let table = unsafe { Table::at(at, at, at + bytes.len()) };
+            let table = unsafe { UnwindTable::at(at, at, at + bytes.len()) };
             let Some(table) = table else { continue };
             for offset in (0..4096).step_by(64) {
                 let _ = table.rule(at + offset);

@@ -1,6 +1,6 @@
 //! The stacks, frames and texts that were met so far. Each has a number, and none is ever removed.
 //!
-//! A [`Table`] has room for so many of each, from the start. Callbacks enter what is new and never wait for
+//! A [`StackTable`] has room for so many of each, from the start. Callbacks enter what is new and never wait for
 //! each other: a thread takes the next number, fills the entry in, and then offers it to the [`Index`]. If
 //! another thread has offered the same in the meantime, its entry counts, and this one stays unused.
 //!
@@ -99,7 +99,7 @@ impl Index {
     }
 }
 
-/// A frame as the table has it. Texts are numbers of [`Table::text`].
+/// A frame as the table has it. Texts are numbers of [`StackTable::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// Line (0 not known), file and function.
@@ -142,7 +142,7 @@ struct StackEntry {
 }
 
 /// See the module.
-pub struct Table {
+pub struct StackTable {
     stacks: Index,
     stack_entries: &'static [StackEntry],
     next_stack: AtomicU32,
@@ -159,14 +159,14 @@ pub struct Table {
     next_listed: AtomicU32,
 }
 
-impl Table {
+impl StackTable {
     /// The stack of calls that found the table full. It is always there.
     pub const FULL: u32 = 1;
 
-    pub fn new() -> Option<Table> {
+    pub fn new() -> Option<StackTable> {
         // SAFETY: zeros are values of atomic integers, and of structs of these.
         let table = unsafe {
-            Table {
+            StackTable {
                 stacks: Index::new(STACKS)?,
                 stack_entries: array::zeros(STACKS)?,
                 next_stack: AtomicU32::new(1),
@@ -233,7 +233,11 @@ impl Table {
     }
 
     /// The number of the frame with this hash; a new one is described. `None` if there is no room.
-    pub fn frame(&self, hash: u64, describe: impl FnOnce(&Table) -> Option<Frame>) -> Option<u32> {
+    pub fn frame(
+        &self,
+        hash: u64,
+        describe: impl FnOnce(&StackTable) -> Option<Frame>,
+    ) -> Option<u32> {
         if let Some(number) = self.frames.find(hash) {
             return Some(number);
         }
@@ -260,10 +264,10 @@ impl Table {
     pub fn stack(&self, hash: u64, why: Why, flags: u64, thread: &[u8], frames: &[u32]) -> u32 {
         let frames = &frames[..frames.len().min(DEPTH)];
         let Some(first) = take(&self.next_listed, frames.len(), LISTED) else {
-            return Table::FULL;
+            return StackTable::FULL;
         };
         let Some(id) = take(&self.next_stack, 1, STACKS) else {
-            return Table::FULL;
+            return StackTable::FULL;
         };
         for (to, from) in self.listed[first..].iter().zip(frames) {
             to.store(*from, Relaxed);
@@ -279,7 +283,7 @@ impl Table {
         match self.stacks.enter(hash, id as u32) {
             Entered::Mine => id as u32,
             Entered::Other(id) => id,
-            Entered::Full => Table::FULL,
+            Entered::Full => StackTable::FULL,
         }
     }
 
@@ -342,7 +346,7 @@ mod tests {
 
     #[test]
     fn what_was_entered_is_found_by_any_thread_with_one_number() {
-        let table = Table::new().expect("memory");
+        let table = StackTable::new().expect("memory");
         let enter = || {
             let frame = |line: u32| {
                 let number = table.frame(mix(7, line.into()), |table| {
@@ -381,12 +385,12 @@ mod tests {
 
     #[test]
     fn a_full_table_says_so_and_the_end_of_a_path_counts() {
-        let table = Table::new().expect("memory");
+        let table = StackTable::new().expect("memory");
         for n in 0..20_000u64 {
             let id = table.stack(mix(1, n), Why::NoFrames, 0, b"x", &[]);
-            assert_eq!(id == Table::FULL, n >= STACKS as u64 - 2, "{n}");
+            assert_eq!(id == StackTable::FULL, n >= STACKS as u64 - 2, "{n}");
         }
-        let full = table.stack_of(Table::FULL).expect("always there");
+        let full = table.stack_of(StackTable::FULL).expect("always there");
         assert_eq!(full.why, Why::Full);
         let path = [vec![b'a'; 300], b"/end.py".to_vec()].concat();
         let text = table.text_of(table.text(&path));

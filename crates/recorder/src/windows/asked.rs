@@ -14,6 +14,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::time::Duration;
 
 /// Calls that are kept of a window: 2.5 MiB, of which only what is used is touched.
 pub const MOST: usize = 1 << 16;
@@ -34,7 +35,7 @@ struct Entry {
 
 static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// What was not noted: see [`Passed`].
+/// What was not noted: see [`HostActivity`].
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static GRAPHS: AtomicU64 = AtomicU64::new(0);
 static WAITED: AtomicU64 = AtomicU64::new(0);
@@ -59,13 +60,13 @@ fn launcher() -> (&'static AtomicU64, u64) {
 
 /// What the host did outside of windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct HostActivity {
     /// Launches of kernels, and copies and fills.
     pub launches: u64,
     /// Launches of graphs.
     pub graphs: u64,
-    /// For how long threads that launch kernels stood still for their GPU, ticks.
-    pub waited: u64,
+    /// For how long threads that launch kernels stood still for their GPU.
+    pub waited: Duration,
 }
 
 /// Whether calls are to be noted now.
@@ -108,12 +109,12 @@ fn wait(ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// What the host did outside of windows until now.
-pub fn passed() -> Passed {
-    Passed {
+/// What the host did outside of windows until now. `time` makes a time of a number of ticks.
+pub fn passed(time: impl Fn(u64) -> Duration) -> HostActivity {
+    HostActivity {
         launches: LAUNCHES.load(Relaxed),
         graphs: GRAPHS.load(Relaxed),
-        waited: WAITED.load(Relaxed),
+        waited: time(WAITED.load(Relaxed)),
     }
 }
 
@@ -204,17 +205,17 @@ mod tests {
     fn only_threads_that_launch_wait_for_their_gpu() {
         let time = Cell::new(100);
         let ticks = || Ticks(time.replace(time.get() + 40));
-        let before = passed();
+        let before = passed(Duration::from_nanos);
         assert_eq!(pass(Ask::Synchronise, ticks, || 7), 7);
-        assert_eq!(passed(), before);
+        assert_eq!(passed(Duration::from_nanos), before);
         assert_eq!(pass(Ask::Launch, ticks, || 0), 0);
         assert_eq!(pass(Ask::Copy, ticks, || 0), 0);
         assert_eq!(pass(Ask::LaunchGraph, ticks, || 3), 3);
         assert_eq!(pass(Ask::Synchronise, ticks, || 8), 8);
-        let after = passed();
+        let after = passed(Duration::from_nanos);
         assert_eq!(after.launches - before.launches, 2);
         assert_eq!(after.graphs - before.graphs, 1);
-        assert_eq!(after.waited - before.waited, 40);
+        assert_eq!(after.waited - before.waited, Duration::from_nanos(40));
     }
 
     #[test]

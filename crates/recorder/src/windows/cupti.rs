@@ -152,8 +152,8 @@ fn check(result: u32) -> Result<(), u32> {
     }
 }
 
-/// Where a CUPTI may lie that fits the CUDA of this process: beside libcudart, in the folders of Python's
-/// packages and of the toolkit; then wherever the dynamic linker looks.
+/// Where to look for a CUPTI that fits the CUDA of this process. First come the folder of libcudart and those
+/// of Python's packages and of the toolkit; then wherever the dynamic linker looks.
 fn candidates(loaded: &[String]) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for runtime in loaded.iter().filter(|name| name.contains("libcudart.so.")) {
@@ -195,9 +195,9 @@ pub struct CuptiTime(pub u64);
 pub struct Activity {
     /// [`KERNEL`], [`COPY`] or [`FILL`].
     pub kind: u32,
-    /// ns of CLOCK_REALTIME; 0 if it was not over.
-    pub start: u64,
-    pub end: u64,
+    /// From when to when; an end of 0 if it was not over.
+    pub start: CuptiTime,
+    pub end: CuptiTime,
     pub device: u32,
     pub stream: u32,
     pub correlation: u32,
@@ -245,8 +245,8 @@ pub unsafe fn activity(record: *const u8) -> Option<Activity> {
                 let grid = [0, 4, 8].map(|i| u64::from(u32_at(at::KERNEL_GRID + i)));
                 Some(Activity {
                     kind,
-                    start: u64_at(at::KERNEL_START),
-                    end: u64_at(at::KERNEL_START + 8),
+                    start: CuptiTime(u64_at(at::KERNEL_START)),
+                    end: CuptiTime(u64_at(at::KERNEL_START + 8)),
                     device: u32_at(at::KERNEL_DEVICE),
                     stream: u32_at(at::KERNEL_STREAM),
                     correlation: u32_at(at::KERNEL_CORRELATION),
@@ -258,8 +258,8 @@ pub unsafe fn activity(record: *const u8) -> Option<Activity> {
             }
             COPY | FILL => Some(Activity {
                 kind,
-                start: u64_at(at::START),
-                end: u64_at(at::START + 8),
+                start: CuptiTime(u64_at(at::START)),
+                end: CuptiTime(u64_at(at::START + 8)),
                 device: u32_at(at::DEVICE),
                 stream: u32_at(at::STREAM),
                 correlation: u32_at(at::CORRELATION),
@@ -360,13 +360,13 @@ extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, most: *mu
 }
 
 /// Takes in a buffer, whose records go to this function.
-type Sink = fn(&Activity);
+type RecordSink = fn(&Activity);
 static SINK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 static CUPTI: AtomicPtr<Cupti> = AtomicPtr::new(std::ptr::null_mut());
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// Says where records go.
-pub fn deliver_to(cupti: &'static Cupti, sink: Sink) {
+pub fn deliver_to(cupti: &'static Cupti, sink: RecordSink) {
     SINK.store(sink as *mut c_void, Release);
     CUPTI.store(std::ptr::from_ref(cupti).cast_mut(), Release);
 }
@@ -393,7 +393,7 @@ extern "C" fn buffer_completed(
         }
         // SAFETY: both were stored by `deliver_to`; the records are CUPTI's, in a buffer of the pool.
         unsafe {
-            let sink = std::mem::transmute::<*mut c_void, Sink>(sink);
+            let sink = std::mem::transmute::<*mut c_void, RecordSink>(sink);
             let dropped = (*cupti).read(context, stream, buffer, valid, |record| {
                 if let Some(activity) = activity(record) {
                     sink(&activity);
@@ -454,7 +454,7 @@ mod tests {
         let found = unsafe { activity(record.as_ptr()) }.expect("a kernel");
         assert_eq!(
             (found.start, found.end, found.device, found.stream),
-            (1000, 3000, 1, 7)
+            (CuptiTime(1000), CuptiTime(3000), 1, 7)
         );
         assert_eq!(
             (found.correlation, found.graph, found.node),

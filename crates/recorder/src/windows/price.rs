@@ -3,9 +3,9 @@
 //! Once CUPTI was switched on, it stays before the driver's functions, also between windows. On H200 with
 //! CUPTI 13.0, a launch of a kernel then takes 0.8 to 0.9 us of the host's time on top of 7 us. The launch of
 //! a graph of ten kernels takes 3.5 us on top of 2.7. Only `cuptiFinalize` removes it, and that breaks CUDA
-//! graphs. On a host with other work it is more: FSDP2 that was bound by its host ran 10 % slower, but only
-//! 1 % of that is explained by its 12 000 launches a second (bench/README.md). So the question comes before
-//! CUPTI is first switched on:
+//! graphs. On a host with other work it is more. FSDP2, bound by its host, ran 10 % slower, and its 12 000
+//! launches a second explain only 1 % (bench/README.md). So the question comes before CUPTI is first switched
+//! on:
 //!
 //! - The host is ahead of its GPU (`gpu_events::lead`), or stands still for it for much of the time: what
 //!   makes it slower makes that shorter, and costs nothing or little.
@@ -14,7 +14,7 @@
 //!
 //! Rule: the answer may change from no to yes, and never back, because nothing is gained by that.
 
-use super::asked::Passed;
+use super::asked::HostActivity;
 use capture::graphs::Launched;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ const LAUNCH_NS: u64 = 8_500;
 const GRAPH_NS: u64 = 3_500;
 /// A host that stands still for its GPU for this part of the time can be slower.
 const WAITS: f64 = 0.25;
-/// The rate of launches is looked at over so long, and over so many calls at least: a job that compiles or
-/// loads makes no launches and says nothing.
+/// The rate of launches is measured for at least so long, and over at least so many calls. A job that
+/// compiles or loads makes no launches, so its rate says nothing.
 const SPAN: Duration = Duration::from_millis(500);
 const CALLS: u64 = 16;
 /// So many spans in a row must be cheap: the first steps of a job are slower than later ones.
@@ -64,7 +64,7 @@ impl InLaunches {
 
 /// Whether CUPTI may be switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Decision {
     /// It is not known yet.
     Wait,
     /// It would be cheap by the launches that are seen. Libraries that have looked the driver up since must
@@ -80,7 +80,7 @@ pub struct Price {
     /// The share of the time that it may cost; `None`: whatever it costs.
     budget: Option<f64>,
     /// Since when it is looked, and what the host had done by then, with its calls.
-    since: Option<(Instant, Passed, u64)>,
+    since: Option<(Instant, HostActivity, u64)>,
     searched: bool,
     cheap: u32,
 }
@@ -100,35 +100,35 @@ impl Price {
         self.searched
     }
 
-    /// To be asked now and then. `passed` is what the host has done until `now`, with its time in ns, and
-    /// `calls` the number of NCCL calls and launches of graphs. `ahead`: the host is known to be ahead of its
-    /// GPU.
-    pub fn ask(&mut self, now: Instant, passed: Passed, calls: u64, ahead: bool) -> Answer {
+    /// To be asked now and then. `passed` is what the host has done until `now`, and `calls` the number of
+    /// NCCL calls and launches of graphs. `ahead`: the host is known to be ahead of its GPU.
+    pub fn ask(&mut self, now: Instant, passed: HostActivity, calls: u64, ahead: bool) -> Decision {
         let Some(budget) = self.budget.filter(|_| !ahead) else {
-            return Answer::Yes;
+            return Decision::Yes;
         };
         let (since, before, calls_before) = *self.since.get_or_insert((now, passed, calls));
         let long = now - since;
         if long < SPAN || calls.saturating_sub(calls_before) < CALLS {
-            return Answer::Wait;
+            return Decision::Wait;
         }
         self.since = None;
         let of_time = |ns: u64| ns as f64 / long.as_nanos() as f64;
         let launches = (passed.launches - before.launches) * LAUNCH_NS;
         let cost = of_time(launches + (passed.graphs - before.graphs) * GRAPH_NS);
-        let waits = of_time(passed.waited - before.waited) >= WAITS;
+        let waited = passed.waited.saturating_sub(before.waited);
+        let waits = waited.as_secs_f64() >= WAITS * long.as_secs_f64();
         if cost > budget && !waits {
             self.cheap = 0;
-            return Answer::TooDear((cost * 1e4) as u32);
+            return Decision::TooDear((cost * 1e4) as u32);
         }
         if !waits && !self.searched {
             self.searched = true;
-            return Answer::Search;
+            return Decision::Search;
         }
         self.cheap += 1;
         match self.cheap {
-            SPANS.. => Answer::Yes,
-            _ => Answer::Wait,
+            SPANS.. => Decision::Yes,
+            _ => Decision::Wait,
         }
     }
 }
@@ -138,39 +138,39 @@ mod tests {
     use super::*;
 
     /// The answers to a job that does so much in a second, over some seconds.
-    fn answers(price: &mut Price, second: Passed, calls: u64, to_ms: u64) -> Vec<Answer> {
+    fn answers(price: &mut Price, second: HostActivity, calls: u64, to_ms: u64) -> Vec<Decision> {
         let start = Instant::now();
         let ask = |ms: u64| {
             let until = |in_a_second: u64| in_a_second * ms / 1000;
-            let passed = Passed {
+            let passed = HostActivity {
                 launches: until(second.launches),
                 graphs: until(second.graphs),
-                waited: until(second.waited),
+                waited: second.waited * ms as u32 / 1000,
             };
             let now = start + Duration::from_millis(ms);
             price.ask(now, passed, until(calls), false)
         };
-        let mut answers: Vec<Answer> = (0..to_ms).step_by(40).map(ask).collect();
+        let mut answers: Vec<Decision> = (0..to_ms).step_by(40).map(ask).collect();
         answers.dedup();
         answers
     }
 
-    fn launching(launches: u64) -> Passed {
-        Passed {
+    fn launching(launches: u64) -> HostActivity {
+        HostActivity {
             launches,
-            ..Passed::default()
+            ..HostActivity::default()
         }
     }
 
     #[test]
     fn few_launches_are_affordable_once_all_callers_were_searched_for() {
         let found = answers(&mut Price::new(Some(0.01)), launching(1000), 800, 1650);
-        use Answer::{Search, Wait, Yes};
+        use Decision::{Search, Wait, Yes};
         assert_eq!(found, [Wait, Search, Wait, Yes]);
         // A graph for each token, with many kernels in it.
-        let graphs = Passed {
+        let graphs = HostActivity {
             graphs: 2000,
-            ..Passed::default()
+            ..HostActivity::default()
         };
         let found = answers(&mut Price::new(Some(0.01)), graphs, 2000, 1650);
         assert_eq!(found, [Wait, Search, Wait, Yes]);
@@ -180,19 +180,22 @@ mod tests {
     fn many_launches_are_not_unless_the_host_waits_for_its_gpu_or_it_was_asked_for() {
         let mut price = Price::new(Some(0.01));
         let found = answers(&mut price, launching(30_000), 800, 4000);
-        let dear = |answer: &Answer| matches!(answer, Answer::TooDear(2500..=2550));
+        let dear = |answer: &Decision| matches!(answer, Decision::TooDear(2500..=2550));
         assert!(found.iter().any(dear), "{found:?}");
-        assert!(!found.contains(&Answer::Yes), "{found:?}");
+        assert!(!found.contains(&Decision::Yes), "{found:?}");
         let now = Instant::now();
-        assert_eq!(price.ask(now, Passed::default(), 0, true), Answer::Yes);
-        let waits = Passed {
-            waited: 300_000_000,
+        assert_eq!(
+            price.ask(now, HostActivity::default(), 0, true),
+            Decision::Yes
+        );
+        let waits = HostActivity {
+            waited: Duration::from_millis(300),
             ..launching(30_000)
         };
         let found = answers(&mut Price::new(Some(0.01)), waits, 800, 1200);
-        assert_eq!(found, [Answer::Wait, Answer::Yes, Answer::Wait]);
-        let forced = Price::new(None).ask(now, Passed::default(), 0, false);
-        assert_eq!(forced, Answer::Yes);
+        assert_eq!(found, [Decision::Wait, Decision::Yes, Decision::Wait]);
+        let forced = Price::new(None).ask(now, HostActivity::default(), 0, false);
+        assert_eq!(forced, Decision::Yes);
     }
 
     #[test]
@@ -216,7 +219,7 @@ mod tests {
     #[test]
     fn a_job_that_does_nothing_yet_is_not_judged() {
         let found = answers(&mut Price::new(Some(0.01)), launching(0), 1, 10_000);
-        assert_eq!(found, [Answer::Wait]);
+        assert_eq!(found, [Decision::Wait]);
     }
 
     #[test]
@@ -237,8 +240,8 @@ mod tests {
             (1580, 10_200),
         ];
         let found = begin.map(&mut ask);
-        assert_eq!(found[1], Answer::Search);
-        assert_eq!(found[5], Answer::TooDear(1700));
+        assert_eq!(found[1], Decision::Search);
+        assert_eq!(found[5], Decision::TooDear(1700));
         let later = [
             (1620, 10_200),
             (2120, 10_300),
@@ -246,6 +249,6 @@ mod tests {
             (2660, 10_400),
         ];
         let found = later.map(&mut ask);
-        assert_eq!((found[1], found[3]), (Answer::Wait, Answer::Yes));
+        assert_eq!((found[1], found[3]), (Decision::Wait, Decision::Yes));
     }
 }

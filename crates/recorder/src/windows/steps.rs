@@ -1,13 +1,12 @@
 //! How long a step of the job takes, so that windows have some.
 //!
-//! A job makes the same calls in each step. [`Steps`] keeps what the newest calls were (communicator,
-//! function, size, peer, and whether it is in a group with the one before) and when. Groups count because the
-//! last stage of a pipeline receives and sends in turn all the time, and only at the ends of a step are these
-//! two groups. The step is the least number of calls after which the same calls come
-//! again, in all of the newer half of what is kept. If layers are equal, a few calls repeat too, but not over
-//! a whole step. If no such number is found, because something else comes in between now and then, the last
-//! one that was found holds. Before there is one, it is the time from one call to the next of the rarest
-//! regular kind.
+//! A job makes the same calls in each step. [`StepWatch`] keeps what the newest calls were (communicator,
+//! function, size, peer, and whether it is in a group with the one before) and when. Groups count, because
+//! the last stage of a pipeline receives and sends in turn all the time. Only at the ends of a step are these
+//! two groups. The step is the least number of calls after which the same calls come again, in all of the
+//! newer half of what is kept. If layers are equal, a few calls repeat too, but not over a whole step. If no
+//! such number is found, because something else comes in between now and then, the last one that was found
+//! holds. Before there is one, it is the time from one call to the next of the rarest regular kind.
 //!
 //! Rule: this only chooses the length of windows. What a step is in a report is found from all calls.
 
@@ -39,7 +38,7 @@ struct Seen {
 
 /// Watches the calls of a process.
 #[derive(Default)]
-pub struct Steps {
+pub struct StepWatch {
     kinds: HashMap<CallKey, Seen>,
     /// The newest calls: number of the kind, and when, in ticks.
     calls: VecDeque<(u16, Ticks)>,
@@ -50,7 +49,7 @@ pub struct Steps {
     step: Option<f64>,
 }
 
-impl Steps {
+impl StepWatch {
     /// A call was made.
     pub fn call(&mut self, kind: CallKey, at: Ticks) {
         let number = self.kinds.len();
@@ -114,7 +113,7 @@ mod tests {
 
     /// Steps of 200 µs, at two ns to a tick, of `layers` equal layers: gathers forwards, then gathers and
     /// reductions backwards.
-    fn sharded(steps: &mut Steps, first: u64, n: u64, layers: u64) {
+    fn sharded(steps: &mut StepWatch, first: u64, n: u64, layers: u64) {
         for step in first..first + n {
             let begin = 1 + step * 100_000;
             let every = 100_000 / (3 * layers);
@@ -128,21 +127,21 @@ mod tests {
 
     #[test]
     fn equal_layers_are_no_steps() {
-        let mut steps = Steps::default();
+        let mut steps = StepWatch::default();
         sharded(&mut steps, 0, 8, 12);
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
         // What comes in between once does not change it.
         steps.call((1, 7, 1, 0, false), Ticks(801_000));
         sharded(&mut steps, 9, 8, 12);
         assert_eq!(steps.longest(2.0), Some(Duration::from_nanos(200_000)));
-        let mut large = Steps::default();
+        let mut large = StepWatch::default();
         sharded(&mut large, 0, 12, 160);
         assert_eq!(large.longest(2.0), Some(Duration::from_nanos(200_000)));
     }
 
     #[test]
     fn a_stage_of_a_pipeline_has_steps() {
-        let mut steps = Steps::default();
+        let mut steps = StepWatch::default();
         for step in 0..10u64 {
             // 1F1B with warm-up of two micro-batches: from the stage before, to the next, and back.
             let order = [0, 1, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 2, 3, 2, 3];
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_last_stage_of_a_pipeline_has_steps() {
-        let mut steps = Steps::default();
+        let mut steps = StepWatch::default();
         for step in 0..12u64 {
             // It receives, then sends and receives together seven times, and sends.
             for call in 0..16u64 {
@@ -172,15 +171,15 @@ mod tests {
 
     #[test]
     fn one_call_is_a_step_where_there_is_no_other() {
-        let mut steps = Steps::default();
+        let mut steps = StepWatch::default();
         (0..100).for_each(|i| steps.call((1, 3, 4096, 0, false), Ticks(1 + i * 1000)));
         assert_eq!(steps.longest(1.0), Some(Duration::from_nanos(1000)));
-        assert_eq!(Steps::default().longest(1.0), None);
+        assert_eq!(StepWatch::default().longest(1.0), None);
     }
 
     #[test]
     fn the_rarest_regular_call_marks_the_step_of_a_job_that_varies() {
-        let mut steps = Steps::default();
+        let mut steps = StepWatch::default();
         for step in 0..10u64 {
             let begin = 1 + step * 100_000;
             for layer in 0..8 + step % 3 {
@@ -193,7 +192,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut steps = Steps::default();
+        let mut steps = StepWatch::default();
         (0..10_000).for_each(|i| steps.call((1, 1, i, 0, false), Ticks(i)));
         assert_eq!(steps.kinds.len(), MOST);
         (0..20_000).for_each(|i| steps.call((1, 1, 1, 0, false), Ticks(i)));

@@ -57,7 +57,7 @@ fn with<T>(act: impl FnOnce(&mut Store) -> T) -> T {
 /// Takes a record in.
 pub fn add(activity: &Activity) {
     // Not over when all buffers were taken back.
-    if activity.end == 0 || activity.end < activity.start {
+    if activity.end == CuptiTime(0) || activity.end < activity.start {
         return with(|store| store.lost += 1);
     }
     with(|store| store.add(activity));
@@ -107,8 +107,8 @@ impl Store {
         }
         self.total += 1;
         let ran = Ran {
-            start: CuptiTime(activity.start),
-            ns: activity.end - activity.start,
+            start: activity.start,
+            ns: activity.end.0 - activity.start.0,
             name: self.name(activity),
             stream: activity.stream,
             correlation: activity.correlation,

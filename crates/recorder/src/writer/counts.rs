@@ -102,10 +102,13 @@ impl Writer {
 /// Threads of the process, as far as they are NCCL's proxies.
 #[derive(Default)]
 struct Threads {
-    /// By number: how often its name was looked at. A proxy's is looked at no more.
+    /// Those that there were at the last look: how often the name was looked at. A proxy's is looked at no
+    /// more.
     looked: HashMap<u32, u8>,
-    /// How often each slept and woke up.
+    /// How often each proxy slept and woke up.
     proxies: HashMap<u32, u64>,
+    /// Proxies that ended, and how often they woke up.
+    ended: (usize, u64),
 }
 
 impl Threads {
@@ -114,12 +117,15 @@ impl Threads {
         let Ok(entries) = std::fs::read_dir(folder) else {
             return;
         };
+        // A program may make threads all the time, so what has ended is forgotten.
+        let before = std::mem::take(&mut self.looked);
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else {
                 continue;
             };
-            let looks = self.looked.entry(thread).or_default();
+            let looked = before.get(&thread).copied().unwrap_or(0);
+            let looks = self.looked.entry(thread).or_insert(looked);
             if *looks >= LOOKS {
                 continue;
             }
@@ -134,12 +140,23 @@ impl Threads {
 
     /// How many proxies there were, and how often they woke up, those that ended included.
     fn proxies(&mut self, folder: &Path) -> Option<(usize, u64)> {
-        for (thread, wakeups) in &mut self.proxies {
+        let ended = &mut self.ended;
+        self.proxies.retain(|thread, wakeups| {
             let status = std::fs::read_to_string(folder.join(format!("{thread}/status")));
-            *wakeups = status.ok().and_then(|s| slept(&s)).unwrap_or(*wakeups);
-        }
-        let number = self.proxies.len();
-        (number > 0).then(|| (number, self.proxies.values().sum()))
+            match status.ok().and_then(|status| slept(&status)) {
+                Some(now) => {
+                    *wakeups = now;
+                    true
+                }
+                None => {
+                    *ended = (ended.0 + 1, ended.1 + *wakeups);
+                    false
+                }
+            }
+        });
+        let number = self.ended.0 + self.proxies.len();
+        let wakeups = self.ended.1 + self.proxies.values().sum::<u64>();
+        (number > 0).then_some((number, wakeups))
     }
 }
 
@@ -179,6 +196,7 @@ mod tests {
         let folder = Path::new("/proc/self/task");
         threads.look(folder);
         let (number, before) = threads.proxies(folder).expect("one");
+        let thread = *threads.proxies.keys().next().expect("one");
         assert_eq!(number, 1);
         for _ in 0..20 {
             go.send(()).expect("heard");
@@ -188,7 +206,10 @@ mod tests {
         assert!(after >= before + 20, "{before} to {after}");
         drop(go);
         proxy.expect("made").join().expect("ended");
-        // What it did stays counted.
+        // What it did stays counted, and the thread is forgotten.
         assert_eq!(threads.proxies(folder), Some((1, after)));
+        assert!(threads.proxies.is_empty());
+        threads.look(folder);
+        assert!(!threads.looked.contains_key(&thread));
     }
 }

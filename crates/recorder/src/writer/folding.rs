@@ -10,7 +10,7 @@ use crate::cuda;
 use crate::recorder::Recorder;
 use crate::totals::total;
 use capture::live::{bucket, flag, part, verdict, Cause, Total};
-use capture::rotated::{Key, Times};
+use capture::rotated::{CallTimes, Key};
 use capture::rows::{GpuTime, Record, Ticks};
 use capture::stamps;
 use std::sync::atomic::{
@@ -42,7 +42,7 @@ impl Totals {
 
     /// The times of a call, as the totals count them. A communicator's calls come in the order in which they
     /// are sealed.
-    pub fn times(&mut self, r: &Record, ns_per_tick: f64) -> Times {
+    pub fn times(&mut self, r: &Record, ns_per_tick: f64) -> CallTimes {
         let bad = verdict::REPEATED
             | verdict::BACKWARDS
             | verdict::NEGATIVE
@@ -57,7 +57,7 @@ impl Totals {
         };
         let gpu = (is_timed && length != 0 && r.verdict & bad == 0).then_some(length);
         let host = r.t_end.since(r.t_api);
-        Times {
+        CallTimes {
             gpu,
             host,
             shown: gpu.unwrap_or((host as f64 * ns_per_tick) as u64),
@@ -102,7 +102,7 @@ impl Totals {
         let times = self.times(r, ns_per_tick);
         let live = &self.recorder.live;
         let header = self.recorder.header();
-        let Times { gpu, host, shown } = times;
+        let CallTimes { gpu, host, shown } = times;
         let Some((at, entry)) = total(live, &key_of_record(r, &times)) else {
             header.lost[Cause::TotalsFull as usize].fetch_add(1, Relaxed);
             return;
@@ -166,7 +166,7 @@ impl Totals {
 }
 
 /// The key of a call with these times.
-pub fn key_of_record(r: &Record, times: &Times) -> Key {
+pub fn key_of_record(r: &Record, times: &CallTimes) -> Key {
     let s = &r.shape;
     let timed = if times.gpu.is_some() { flag::TIMED } else { 0 };
     Key {

@@ -49,7 +49,7 @@ pub(super) struct Turn {
 
 /// What came of a turn.
 #[derive(Default)]
-pub(super) struct Answer {
+pub(super) struct TurnResult {
     /// Launches that have no times yet.
     pub under_way: usize,
     /// Blocks of windows to be written.
@@ -57,7 +57,7 @@ pub(super) struct Answer {
 }
 
 impl Asker {
-    fn take_turn(&mut self, recorder: &'static Recorder, turn: Turn) -> Answer {
+    fn take_turn(&mut self, recorder: &'static Recorder, turn: Turn) -> TurnResult {
         let mut under_way = 0;
         if let Some(driver) = recorder.driver() {
             let clock = HostClock {
@@ -76,7 +76,7 @@ impl Asker {
         let blocks = self
             .windows
             .poll(recorder.header(), recorder.clock, progress);
-        Answer { under_way, blocks }
+        TurnResult { under_way, blocks }
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) struct GpuThread {
 
 struct Lines {
     to: Sender<(Asker, Turn)>,
-    from: Receiver<(Asker, Answer)>,
+    from: Receiver<(Asker, TurnResult)>,
 }
 
 impl GpuThread {
@@ -118,12 +118,12 @@ impl GpuThread {
     }
 
     /// Has the driver asked. If it does not answer in time, the answer comes at a later turn.
-    pub fn take_turn(&mut self, turn: Turn) -> Answer {
+    pub fn take_turn(&mut self, turn: Turn) -> TurnResult {
         // Between the exit handler's request and the process's end, this thread goes on: a window that is due
         // then would be opened in a driver that shuts down.
         let exits = self.recorder.writer.exits.load(Acquire);
         if self.over || (exits && !turn.progress.last) {
-            return Answer::default();
+            return TurnResult::default();
         }
         self.over = exits;
         let deadline = Instant::now() + if turn.progress.last { AT_END } else { PATIENCE };
@@ -147,7 +147,7 @@ impl GpuThread {
     }
 
     /// Waits for the asker, if it is away.
-    fn wait(&mut self, deadline: Instant) -> Answer {
+    fn wait(&mut self, deadline: Instant) -> TurnResult {
         if let (Some(lines), None) = (&self.lines, &self.asker) {
             let left = deadline.saturating_duration_since(Instant::now());
             if let Ok((asker, answer)) = lines.from.recv_timeout(left) {
@@ -156,9 +156,9 @@ impl GpuThread {
                 return answer;
             }
         }
-        Answer {
+        TurnResult {
             under_way: self.under_way,
-            ..Answer::default()
+            ..TurnResult::default()
         }
     }
 }

@@ -1,14 +1,14 @@
 //! CUDA graphs: what they execute and how often they were launched, from the live part to blocks.
 //!
-//! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its
-//! counts in the live part, which only has their numbers. Executable graphs are staged at flushes, when they
-//! have changed. Graphs that are gone are kept here until there are [`GONE`] of them. Then the oldest are
-//! folded into counts. So memory stays bounded in a program that makes a graph for each step.
+//! Shapes and contents are staged as soon as they are known. A killed process leaves its counts in the live
+//! part, which only has the numbers of shapes and contents. Executable graphs are staged at flushes, when
+//! they have changed. Graphs that are gone are kept here until there are [`GONE`] of them. Then the oldest
+//! are folded into counts. So memory stays bounded in a program that makes a graph for each step.
 
 use super::Writer;
 use crate::graphs::New;
 use capture::block::BlockKind;
-use capture::graphs::{self, Exec, Executable, Folded, Launched, Record};
+use capture::graphs::{self, Exec, Executable, Folded, GraphRecord, Launched};
 use capture::rows::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
@@ -29,7 +29,7 @@ const SHAPES: usize = 1024;
 #[derive(Default)]
 pub(super) struct GraphState {
     /// Records that are to be staged.
-    pending: VecDeque<Record>,
+    pending: VecDeque<GraphRecord>,
     /// Launches taken out of the live part and not in a block yet.
     launches: Vec<Launched>,
     /// As last staged, by entry of the live part.
@@ -47,10 +47,11 @@ impl GraphState {
         for chunk in shapes.chunks(SHAPES) {
             // Numbers are given out without gaps.
             let list = chunk.iter().map(|(_, shape)| *shape).collect();
-            self.pending.push_back(Record::Shapes(chunk[0].0, list));
+            self.pending
+                .push_back(GraphRecord::Shapes(chunk[0].0, list));
         }
         let contents = new.contents.into_iter();
-        self.pending.extend(contents.map(Record::Contents));
+        self.pending.extend(contents.map(GraphRecord::Contents));
     }
 
     /// Keeps an executable graph that is gone, and folds the oldest one if there are too many.
@@ -66,9 +67,9 @@ impl GraphState {
         folded.contents = oldest.contents;
         folded.executables += 1;
         folded.launches += oldest.launches;
-        let record = Record::Folded(*folded);
+        let record = GraphRecord::Folded(*folded);
         // Its own record was staged before, and this one takes it back: a reader must not count it twice.
-        self.pending.push_back(Record::Executable(Executable {
+        self.pending.push_back(GraphRecord::Executable(Executable {
             number: oldest.number,
             ..Executable::default()
         }));
@@ -107,9 +108,12 @@ impl Writer {
         let state = &mut self.graphs;
         state.pending.clear();
         state.add(all);
-        let gone = state.gone.iter().map(|gone| Record::Executable(*gone));
-        let folded = state.folded.values().map(|folded| Record::Folded(*folded));
-        let kept: Vec<Record> = gone.chain(folded).collect();
+        let gone = state.gone.iter().map(|gone| GraphRecord::Executable(*gone));
+        let folded = state
+            .folded
+            .values()
+            .map(|folded| GraphRecord::Folded(*folded));
+        let kept: Vec<GraphRecord> = gone.chain(folded).collect();
         state.pending.extend(kept);
         state.staged.clear();
         self.changed_executables();
@@ -119,7 +123,7 @@ impl Writer {
     fn stage_graphs(&mut self) {
         while !self.graphs.pending.is_empty() {
             let n = self.graphs.pending.len().min(RECORDS);
-            let records: Vec<Record> = self.graphs.pending.drain(..n).collect();
+            let records: Vec<GraphRecord> = self.graphs.pending.drain(..n).collect();
             let staged = self.block(BlockKind::Graphs, |out| {
                 for record in &records {
                     graphs::put_record(out, record);
@@ -197,7 +201,7 @@ impl Writer {
                 let now = Executable::load(entry);
                 if now != *staged {
                     *staged = now;
-                    self.graphs.pending.push_back(Record::Executable(now));
+                    self.graphs.pending.push_back(GraphRecord::Executable(now));
                 }
             }
         }

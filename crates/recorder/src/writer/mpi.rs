@@ -7,7 +7,7 @@ use super::Writer;
 use crate::mpi;
 use crate::settings::Mode;
 use capture::block::BlockKind;
-use capture::mpi::{put_mpi, Mpi, Record, Sum};
+use capture::mpi::{put_mpi, FunctionSum, Mpi, MpiCalls};
 
 /// Records of a block: with at most 30 bytes each, it fits in the staging area.
 const RECORDS: usize = 2048;
@@ -17,7 +17,7 @@ const MOST: usize = 1 << 16;
 /// What is taken and not staged yet.
 #[derive(Default)]
 pub(super) struct Waiting {
-    records: Vec<Record>,
+    records: Vec<MpiCalls>,
     lost: u64,
     /// Calls in the sums that are staged, and whether a thread was inside then.
     staged: (u64, bool),
@@ -59,7 +59,7 @@ impl Writer {
         };
         let (sums, unseated, lost) = recorder.mpi.sums();
         let open = recorder.mpi.open();
-        let calls: u64 = sums.iter().map(|sum: &Sum| sum.calls).sum();
+        let calls: u64 = sums.iter().map(|sum: &FunctionSum| sum.calls).sum();
         let state = (calls, !open.is_empty());
         if self.mpi.records.is_empty() && self.mpi.staged == state && !state.1 {
             return;

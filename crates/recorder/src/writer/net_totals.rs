@@ -5,7 +5,7 @@
 
 use super::Writer;
 use capture::block::BlockKind;
-use capture::net_totals::{add, put_sums, Sums};
+use capture::net_totals::{add, put_sums, NetSums};
 use capture::rows::Record;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// What the recorder's thread keeps of it.
 #[derive(Default)]
 pub(super) struct NetTotals {
-    sums: Sums,
+    sums: NetSums,
     /// Something was added since the last block.
     changed: bool,
     /// When the last block was staged, and how long the next one waits.

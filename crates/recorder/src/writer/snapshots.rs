@@ -109,7 +109,8 @@ impl Writer {
             span(
                 Section::Pages,
                 0,
-                header.pages_used.load(Relaxed) as usize * std::mem::size_of::<live::Page>(),
+                header.pages_used.load(Relaxed) as usize
+                    * std::mem::size_of::<live::HistogramPage>(),
             );
         }
         for queue in &self.queues {

@@ -1,9 +1,9 @@
 //! Writes the stacks that calls name, with their frames and modules.
 
 use super::Writer;
-use crate::stacks::{loaded, Frame, Loaded, Stack, Stacks, Table};
+use crate::stacks::{loaded, Frame, Loaded, Stack, StackTable, Stacks};
 use capture::block::BlockKind;
-use capture::stacks::{put_record, Code, Record};
+use capture::stacks::{put_record, Code, StackRecord};
 
 /// Bytes of a block at most, but for the last record.
 const MOST: usize = 64 << 10;
@@ -126,7 +126,7 @@ impl Writer {
 }
 
 fn put_stack(
-    table: &Table,
+    table: &StackTable,
     written: &mut Written,
     taken: &mut Vec<(bool, usize)>,
     id: u32,
@@ -148,7 +148,7 @@ fn put_stack(
                 };
                 put_record(
                     out,
-                    &Record::Frame {
+                    &StackRecord::Frame {
                         number: *frame,
                         code,
                     },
@@ -162,7 +162,7 @@ fn put_stack(
                     let number = written.modules as u32;
                     put_record(
                         out,
-                        &Record::Module {
+                        &StackRecord::Module {
                             number,
                             build_id,
                             path,
@@ -172,7 +172,7 @@ fn put_stack(
                 let code = Code::Native { module, offset };
                 put_record(
                     out,
-                    &Record::Frame {
+                    &StackRecord::Frame {
                         number: *frame,
                         code,
                     },
@@ -184,7 +184,7 @@ fn put_stack(
         taken.push((true, number));
     }
     let thread = table.text_of(stack.thread);
-    let record = Record::Stack {
+    let record = StackRecord::Stack {
         id,
         why: stack.why,
         flags: stack.flags,

@@ -9,8 +9,8 @@ use super::names::{numbers, rank, seconds};
 use super::phrases::Words;
 use super::words::{next, words};
 use analyze::hang::{
-    CallRow, Cause, CommunicatorProgress, Hang, Lack, Member, NetOpRow, RankProgress, Stage, State,
-    Unknown, Verdict, VerdictKind, WaitRow,
+    CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow, RankProgress,
+    Stage, Unknown, Verdict, VerdictKind, WaitRow,
 };
 use analyze::job::{ranges, ProblemRow};
 use analyze::sightings::SightingRow;
@@ -253,13 +253,13 @@ fn kind(kind: VerdictKind) -> &'static str {
     }
 }
 
-fn state(state: State) -> &'static str {
+fn state(state: Liveness) -> &'static str {
     match state {
-        State::Running => "running",
-        State::Stopped => "stopped",
-        State::Ended => "ended",
-        State::Dead => "dead",
-        State::Silent => "silent",
+        Liveness::Running => "running",
+        Liveness::Stopped => "stopped",
+        Liveness::Ended => "ended",
+        Liveness::Dead => "dead",
+        Liveness::Silent => "silent",
     }
 }
 
@@ -426,11 +426,11 @@ mod tests {
         ];
         assert_eq!(names(&kinds, kind), allowed("/properties/verdict/enum"));
         let states = [
-            State::Running,
-            State::Stopped,
-            State::Ended,
-            State::Dead,
-            State::Silent,
+            Liveness::Running,
+            Liveness::Stopped,
+            Liveness::Ended,
+            Liveness::Dead,
+            Liveness::Silent,
         ];
         let blamed = "/properties/blamed/items/properties/state/enum";
         assert_eq!(names(&states, state), allowed(blamed));

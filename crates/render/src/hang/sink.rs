@@ -7,7 +7,7 @@ use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
 use super::phrases::{absent, stopped, when, when_stopped, Words};
-use analyze::hang::{Hang, Lack, Lacking, Reached, Reason, Sink, State};
+use analyze::hang::{Hang, Lack, Lacking, Liveness, Reached, Reason, Sink};
 
 /// Waiting ranks that are named; more are counted.
 const NAMED: usize = 64;
@@ -108,7 +108,7 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
     let mut details = Vec::new();
     match sink.reason {
         Reason::Stopped(by_time) => {
-            if process.state == State::Stopped {
+            if process.state == Liveness::Stopped {
                 details.push(format!(
                     "`kill -CONT {}` on {} lets it go on.",
                     process.pid, process.host

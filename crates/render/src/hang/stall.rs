@@ -6,7 +6,7 @@
 use super::names::{are, call, capital, for_time, of, one, rank, ranks, unknown};
 use super::network;
 use super::phrases::{stopped, when, when_stopped, Words};
-use analyze::hang::{Hang, Outcome, Stall, State};
+use analyze::hang::{Hang, Liveness, Outcome, Stall};
 
 pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     let communicator = stall.ranks.communicator;
@@ -34,7 +34,7 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
         ),
         (Outcome::Stopped(member), _) => {
             let rank = rank(hang, communicator, member);
-            if rank.state == State::Stopped {
+            if rank.state == Liveness::Stopped {
                 details.extend(when_stopped(hang, stall.by_time));
             }
             let are = if rank.stopped_ns.is_some() {

@@ -10,7 +10,7 @@
 use super::names::rank;
 use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
-use analyze::hang::{Hang, State, Verdict, VerdictKind};
+use analyze::hang::{Hang, Liveness, Verdict, VerdictKind};
 use analyze::spelling::word;
 
 pub(super) fn words(hang: &Hang) -> Words {
@@ -32,7 +32,7 @@ pub(super) fn next(hang: &Hang) -> String {
     let process = first.map(|first| rank(hang, first.communicator, first.member));
     match (hang.verdict.kind(), process) {
         (VerdictKind::NoHang, _) => format!("ncclscope report {folder}"),
-        (VerdictKind::Stopped, Some(process)) if process.state == State::Stopped => {
+        (VerdictKind::Stopped, Some(process)) if process.state == Liveness::Stopped => {
             format!("kill -CONT {}", process.pid)
         }
         (VerdictKind::Missing | VerdictKind::Inside | VerdictKind::NotBegun, Some(process)) => {
@@ -41,7 +41,7 @@ pub(super) fn next(hang: &Hang) -> String {
         (VerdictKind::Silent | VerdictKind::Unknown, _) => format!("ncclscope collect {folder}"),
         // What the process does now says why its calls differ, or why it waits.
         (VerdictKind::Mismatch | VerdictKind::Cycle, Some(process))
-            if process.state == State::Running =>
+            if process.state == Liveness::Running =>
         {
             format!("py-spy dump --pid {} (on {})", process.pid, process.host)
         }

@@ -1,4 +1,4 @@
-//! The section with the viewer's lanes, which `viewer.js` draws from what is embedded.
+//! The section with the viewer's lanes, which the scripts of `html/viewer` draw from what is embedded.
 
 use super::Page;
 use crate::view::{SCRIPT, STYLE};

@@ -3,7 +3,7 @@
 use super::{escaped, Page};
 use crate::startup::{named, sentence};
 use analyze::spelling::{percent, time};
-use setup::startup::{Communicator, Leg};
+use setup::startup::{CommunicatorStartup, Leg};
 use std::fmt::Write as _;
 
 /// Ranks that the picture has a row for.
@@ -15,7 +15,7 @@ const ROW: f64 = 22.0;
 const BELOW: f64 = 20.0;
 
 /// The slowest communicator, if its phases are known.
-pub(super) fn slowest(report: &analyze::Report) -> Option<&Communicator> {
+pub(super) fn slowest(report: &analyze::Report) -> Option<&CommunicatorStartup> {
     let slowest = report.startup.communicators.first()?;
     (slowest.critical_path_s > 0.0).then_some(slowest)
 }

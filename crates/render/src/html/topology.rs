@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn rings_are_shown_and_hosts_without_links_are_not() {
         let mut host = host("n1", "NV18");
-        host.graphs = vec![setup::topology::Graph {
+        host.graphs = vec![setup::topology::GraphChoice {
             name: "ring".to_owned(),
             gb_per_s: Some(20.0),
             links: Some("NVL".to_owned()),

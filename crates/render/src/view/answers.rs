@@ -2,7 +2,7 @@
 
 use super::parts;
 use super::pyramid::Level;
-use super::{Kind, Seen, View, BAR_BITS, NONE};
+use super::{Slice, SliceKind, View, BAR_BITS, NONE};
 use analyze::bandwidth::Bandwidth;
 use serde_json::{json, Map, Value};
 use tables::calls::{CallRef, Value as Cell, COLUMNS};
@@ -166,7 +166,7 @@ impl View<'_> {
     }
 
     /// Everything that is known of an event, or of one of its states.
-    fn event(&self, seen: &Seen) -> Option<Map<String, Value>> {
+    fn event(&self, seen: &Slice) -> Option<Map<String, Value>> {
         let events = self.events.as_ref()?.events();
         let bar = (seen.number & ((1 << BAR_BITS) - 1)) as usize;
         let bar = events.bars.get(bar)?;
@@ -244,11 +244,11 @@ impl View<'_> {
             "waited_us": (part.transfer != NONE).then(|| part.waited_ns() as f64 / 1e3),
             "exposed_us": in_us(exposed),
             "nic_us": in_us(nic),
-            "is_gpu": part.kind == Kind::Timed,
+            "is_gpu": part.kind == SliceKind::Timed,
         })
     }
 
-    pub(super) fn call_ref(&self, call: &Seen) -> Option<CallRef<'_>> {
+    pub(super) fn call_ref(&self, call: &Slice) -> Option<CallRef<'_>> {
         let capture = self.timeline.capture();
         let process = &capture.processes[call.process as usize];
         let calls = &process.calls;
@@ -266,7 +266,7 @@ impl View<'_> {
         })
     }
 
-    fn kernel(&self, call: &Seen) -> Option<Map<String, Value>> {
+    fn kernel(&self, call: &Slice) -> Option<Map<String, Value>> {
         let of_process = self.kernels.get(call.process as usize)?;
         let row = &of_process.get(call.number as usize)?.row;
         let of = analyze::streams::kernels::COLUMNS.iter();

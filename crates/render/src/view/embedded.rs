@@ -7,7 +7,7 @@
 //! Rule: the text of [`within`] has no more bytes than it was given.
 
 use super::pyramid::{self, Level};
-use super::{Seen, View};
+use super::{Slice, View};
 use base64::prelude::{Engine, BASE64_STANDARD};
 use flate2::write::DeflateEncoder;
 use flate2::Compression;
@@ -177,7 +177,7 @@ fn cut(view: &View<'_>) -> Vec<Chunk> {
         let of_step = &view.seen[from..];
         let count = of_step.partition_point(|call| call.span.begin < to_ns);
         let of_step = &of_step[..count];
-        let waited_ns: i64 = of_step.iter().map(Seen::waited_ns).sum();
+        let waited_ns: i64 = of_step.iter().map(Slice::waited_ns).sum();
         let mut at = 0;
         let mut begin = *begin;
         while at < of_step.len() {

@@ -7,7 +7,7 @@
 //! Rule: a part has a begin only if it was recorded; a part that is counted, and not timed, has a number.
 
 use super::call_events::CallEvents;
-use super::{Seen, View};
+use super::{Slice, View};
 use analyze::spelling::time;
 use nccl_abi::event;
 use serde_json::{json, Value};
@@ -17,7 +17,7 @@ use tables::calls::CallRef;
 const MOST_EVENTS: usize = 1000;
 
 /// The parts of a call by begin, each with its number and its parent's.
-pub(super) fn of(view: &View<'_>, call: &Seen, row: &CallRef<'_>) -> Vec<Value> {
+pub(super) fn of(view: &View<'_>, call: &Slice, row: &CallRef<'_>) -> Vec<Value> {
     let of = row.call;
     let mut tree = Tree {
         view,
@@ -89,7 +89,7 @@ fn waited(name: &str) -> &str {
 
 struct Tree<'a> {
     view: &'a View<'a>,
-    call: &'a Seen,
+    call: &'a Slice,
     parts: Vec<Value>,
 }
 
@@ -122,7 +122,7 @@ impl Tree<'_> {
     }
 
     fn kernel(&mut self, parent: Option<usize>) -> Option<usize> {
-        if self.call.kind != super::Kind::Timed {
+        if self.call.kind != super::SliceKind::Timed {
             return None;
         }
         let begin_us = self.view.us(self.call.span.begin);

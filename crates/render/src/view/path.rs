@@ -1,12 +1,12 @@
 //! The critical path of one step on the viewer's lanes, and that of start-up in words.
 //!
-//! The path is in times of its own. The call with which the step ends says where that is in the run: its
-//! kernel's end is known by the clock of the GPU and on the time line. Segments follow each other without a
+//! The path is in times of its own. The call that ends the step says where in the run that is, because its
+//! kernel's end is known on the clock of the GPU and on the time line. Segments follow each other without a
 //! gap, so all others lie before it.
 //!
 //! Rule: a segment lies on a lane of its own rank. Lanes of different hosts are as exact as their clocks.
 
-use super::{Kind, Seen, View};
+use super::{Slice, SliceKind, View};
 use analyze::critical_path::{CriticalPath, Segment};
 use serde_json::{json, Value};
 
@@ -80,13 +80,13 @@ fn lane(view: &View<'_>, segment: &Segment, from: i64, to: i64) -> Option<u32> {
             == (segment.on.rank, segment.on.pid, &segment.on.host)
     });
     let (process, _) = own.next()?;
-    let is_near = |seen: &&Seen| {
+    let is_near = |seen: &&Slice| {
         // Work ends with the operation's begin.
         let (at, of) = match segment.on.kind {
             "operation" => (to, seen.span.end),
             _ => (to, seen.span.begin),
         };
-        seen.process == process && seen.kind == Kind::Timed && (at - of).abs() <= NEAR_NS
+        seen.process == process && seen.kind == SliceKind::Timed && (at - of).abs() <= NEAR_NS
     };
     // Calls are ordered by begin; those of hours ago are not near.
     let after = view

@@ -5,7 +5,7 @@
 //!
 //! Rule: a share is rounded up, so that what happened at all is seen at every width.
 
-use super::{Kind, View, NONE};
+use super::{SliceKind, View, NONE};
 
 /// Bins of the finest level, at most.
 const MOST: usize = 4096;
@@ -53,8 +53,8 @@ fn finest(view: &View<'_>, bins: usize) -> Level {
             let (begin, end) = (inside(call.span.begin), inside(call.span.end));
             let arrived = begin + call.waited_ns();
             let rest = match call.kind {
-                Kind::Timed if call.transfer != NONE => 1,
-                Kind::Communicates => 1,
+                SliceKind::Timed if call.transfer != NONE => 1,
+                SliceKind::Communicates => 1,
                 _ => 2,
             };
             for (kind, from, to) in [(0, begin, arrived), (rest, arrived, end)] {

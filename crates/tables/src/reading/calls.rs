@@ -3,7 +3,7 @@
 use super::parts::{Live, PayloadOffset, Rows};
 use crate::calls::{Call, Extra};
 use crate::clock::{Clock, Cursor};
-use crate::files::{self, load, Held, TRACE};
+use crate::files::{self, load, HeldFile, TRACE};
 use capture::live::part;
 use capture::rows::{Decoder, Rest, Sealed, Shapes, Ticks};
 use std::os::unix::fs::FileExt;
@@ -89,7 +89,7 @@ pub(super) fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>)
 /// Where the calls of a process are.
 pub(crate) struct Reader {
     /// The trace files, and those that are still open.
-    pub(super) files: Vec<(PathBuf, Option<Held>)>,
+    pub(super) files: Vec<(PathBuf, Option<HeldFile>)>,
     pub(super) staged: Vec<u8>,
     pub(super) blocks: Vec<Rows>,
     pub(super) shapes: Shapes,

@@ -16,7 +16,7 @@ use crate::stacks;
 use crate::windows;
 use capture::block::{Block, BlockKind};
 use capture::live::{self, flag, Comm, View};
-use capture::net_totals::{self, Sum, Sums};
+use capture::net_totals::{self, NetSum, NetSums};
 use capture::rotated::Rotated;
 use capture::rows::definitions::{self, Definition};
 use capture::rows::{Outline, Record, Shapes, Ticks};
@@ -39,7 +39,7 @@ pub(super) struct Parts {
     shapes: Shapes,
     graphs: Gathered,
     windows: windows::Gathered,
-    net_totals: Sums,
+    net_totals: NetSums,
     stacks: stacks::Gathered,
     mpi: mpi::Gathered,
     setup: setup::recorded::Blocks,
@@ -322,8 +322,8 @@ impl Parts {
 }
 
 /// What the network did for folded calls, each with a shape of its communicator and function.
-fn net(sums: &Sums, clock: &Clock, shapes: &mut Shapes) -> Vec<NetTotal> {
-    let mut total = |((comm, func), sum): (&(u32, u8), &Sum)| {
+fn net(sums: &NetSums, clock: &Clock, shapes: &mut Shapes) -> Vec<NetTotal> {
+    let mut total = |((comm, func), sum): (&(u32, u8), &NetSum)| {
         let mut list = shapes.list().iter();
         let known = list.position(|s| (s.comm, s.func) == (*comm, *func));
         let shape = known.map_or_else(

@@ -1,0 +1,93 @@
+// Findings that lead to their moment, and the start of it all.
+
+function fly({ at_us }) {
+  show(at_us - whole / 50, at_us + whole / 50);
+  canvas.focus();
+}
+findings.hidden = !data.findings.length;
+if (data.findings.length) {
+  const list = element("ul");
+  for (const finding of data.findings) {
+    const to = button(finding.text, "Show this moment");
+    to.addEventListener("click", () => fly(finding));
+    list.append(element("li", {}, to));
+  }
+  findings.append(element(HEADING, {}, "Findings, with the moment of each"), list);
+}
+
+if (data.path) {
+  const { step, segments } = data.path;
+  const [from, to] = [segments[0].from_us, segments.at(-1).to_us];
+  const named = `Critical path of step ${step}, the one of median time: ${time(to - from)}`;
+  const whole_step = button(named, "Show this step; the line along the lanes is its critical path");
+  whole_step.addEventListener("click", () => {
+    show(from - (to - from) / 20, to + (to - from) / 20);
+    canvas.focus();
+  });
+  const list = element("ol");
+  for (const segment of segments.slice(0, MOST_SEGMENTS)) {
+    const why = segment.why ? ` (${segment.why})` : "";
+    const took = time(segment.to_us - segment.from_us);
+    const text = `${took}: ${segment.what} on rank ${segment.rank ?? "?"}${why}`;
+    const to_segment = button(text, "Show this segment");
+    const around = Math.max(segment.to_us - segment.from_us, 1) / 5;
+    to_segment.addEventListener("click", () => {
+      show(segment.from_us - around, segment.to_us + around);
+      canvas.focus();
+    });
+    list.append(element("li", {}, to_segment));
+  }
+  const more = segments.length - MOST_SEGMENTS;
+  if (more > 0) list.append(element("li", {}, `… ${plural(more, "segment")} more in the report`));
+  const details = element("details", { class: "findings path" });
+  details.append(element("summary", {}, "Segments, in order"), list);
+  path.append(element(HEADING, {}, whole_step), details);
+}
+if (data.start_up) {
+  const { nranks, time_us, legs } = data.start_up;
+  const list = element("ol");
+  for (const leg of legs) {
+    list.append(element("li", {}, `${time(leg.time_us)}: ${leg.what} on rank ${leg.rank}`));
+  }
+  const details = element("details", { class: "findings path start-up" });
+  const named = `Critical path of start-up: ${time(time_us)} over ${plural(nranks, "rank")}`;
+  details.append(element("summary", {}, named), list);
+  path.append(details);
+}
+path.hidden = !data.path && !data.start_up;
+
+if (!kept) {
+  document.getElementById("capture").textContent = `NCCL calls of ${data.capture}`;
+  document.getElementById("verdict").textContent = data.verdict;
+  document.title = `${data.capture} - ncclscope view`;
+}
+
+function start() {
+  read_address();
+  toggle("sort", state.sort);
+  toggle("kernels", state.kernels);
+  toggle("events", state.events);
+  search.value = state.words;
+  by.select.value = state.by;
+  group.select.value = state.group;
+  lay_rows();
+  if (state.call !== null) source.call(state.call).then((call) => picked_is(call) && draw_soon());
+  draw();
+  load_soon();
+}
+addEventListener("hashchange", () => {
+  if (!kept || location.hash.includes("from=")) start();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  if (loaded) paint_heat();
+  draw_soon();
+});
+let wide = 0;
+new ResizeObserver(() => {
+  if (canvas.clientWidth === wide) return;
+  wide = canvas.clientWidth;
+  loaded = null;
+  draw();
+  load_soon();
+}).observe(canvas.parentElement);
+start();

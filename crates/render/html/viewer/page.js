@@ -1,0 +1,116 @@
+// Words of the viewer, and the elements of its page.
+
+// Moments are in the unit of the whole run, with as many digits as tell a thousandth of what is seen apart.
+const [moment_unit, moment_by] = whole >= 2e6 ? ["s", 1e6] : whole >= 2e3 ? ["ms", 1e3] : ["µs", 1];
+function moment(us, apart = (state.to - state.from) / 1000) {
+  const digits = Math.min(Math.max(0, -Math.floor(Math.log10(apart / moment_by) + 1e-9)), 9);
+  return `${(us / moment_by).toFixed(us ? digits : 0)} ${moment_unit}`;
+}
+const rank_of = (lane) => data.lanes[lane].who;
+const title_of = (lane) => `${data.lanes[lane].who}: ${data.lanes[lane].role}`;
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+// ---- the page's elements
+
+// In a report the viewer has a heading of its own.
+const HEADING = kept ? "h3" : "h2";
+const has_kernels = data.lanes.some((lane) => lane.kernels);
+const has_events = data.lanes.some((lane) => lane.events);
+const button = (text, title, more = {}) => element("button", { type: "button", title, ...more }, text);
+function chooser(label, title, options) {
+  const select = element("select", { title });
+  for (const [value, text] of options) select.append(element("option", { value }, text));
+  return { select, label: element("label", {}, label, select) };
+}
+const buttons = {
+  fit: button("Whole run", "Show the whole run (0)"),
+  in: button("+", "Zoom in (+)", { "aria-label": "Zoom in" }),
+  out: button("\u2212", "Zoom out (-)", { "aria-label": "Zoom out" }),
+  worst: button("Longest wait", "The call that waited longest, then the next (w)"),
+  sort: button("Late ranks first", "Ranks that wait least come first: the others wait for them (s)", {
+    "aria-pressed": "false",
+  }),
+  kernels: button("Kernels", "Show what ran in kernel windows (k)", { "aria-pressed": "true" }),
+  events: button("Events", "Show every event that NCCL told the profiler of (e)", {
+    "aria-pressed": "false",
+  }),
+};
+const by = chooser("A row per ", "What a row of the picture is", [
+  ["communicator", "communicator"],
+  ["stream", "stream"],
+  ["thread", "thread"],
+  ["rank", "rank"],
+]);
+const group = chooser("Groups ", "Put rows together", [
+  ["", "none"],
+  ["host", "by host"],
+  ["communicator", "by communicator"],
+]);
+const search = element("input", {
+  type: "search",
+  placeholder: "rank 3, rank 7",
+  title: "Show rows with any of these in their names (/)",
+});
+const canvas = element("canvas", {
+  tabindex: "0",
+  role: "img",
+  "aria-label": "Ranks from top to bottom over time: orange is waiting. Keys are listed below.",
+});
+const context = canvas.getContext("2d");
+const tip = element("div", { class: "tip", role: "status" });
+tip.hidden = true;
+const where = element("p", { class: "where", role: "status" });
+const findings = element("div", { class: "findings" });
+const path = element("div", { class: "findings" });
+// Segments of the critical path that are listed.
+const MOST_SEGMENTS = 50;
+const detail = element("div", { class: "one-call", "aria-live": "polite" });
+detail.hidden = true;
+
+const KEYS = [
+  ["wait", "waiting for the last rank"],
+  ["transfer", "transfer"],
+  ["other", "in NCCL, waiting not known"],
+  ["host", "no GPU time: the API call"],
+  ["open", "not finished at the end"],
+  ...(has_kernels ? [["kernel", "compute kernel, in a kernel window"]] : []),
+  ...(has_events ? [["event", "event of NCCL, with its states"]] : []),
+];
+const legend = element(
+  "ul",
+  { class: "legend", "aria-label": "Colours" },
+  ...KEYS.map(([name, text]) => element("li", {}, element("span", { class: name }), text)),
+  element("li", {}, element("span", { class: "last" }), "last to arrive"),
+  element("li", {}, element("span", { class: "whisker" }), "error of the clock"),
+  ...(data.path ? [element("li", {}, element("span", { class: "on-path" }), "critical path of a step")] : []),
+);
+const hint = element(
+  "p",
+  { class: "hint" },
+  "Wheel or + and \u2212 zoom, drag or arrow keys move, Shift and drag zooms into a span. Click a call to " +
+    "mark it on every rank; up and down go to another rank of it, n and p to the next and the previous of " +
+    "its kind, w to the longest wait, / searches, Escape lets go, 0 shows the whole run.",
+);
+root.append(
+  element(
+    "div",
+    { class: "bar", role: "group", "aria-label": "View" },
+    buttons.fit,
+    buttons.in,
+    buttons.out,
+    buttons.worst,
+    buttons.sort,
+    ...(has_kernels ? [buttons.kernels] : []),
+    ...(has_events ? [buttons.events] : []),
+    by.label,
+    group.label,
+    element("label", {}, "Ranks ", search),
+  ),
+  where,
+  element("div", { class: "drawing" }, canvas, tip),
+  legend,
+  hint,
+  findings,
+  path,
+  detail,
+);

@@ -1,0 +1,146 @@
+//! What the job was, and how much of it was recorded.
+
+use super::columns::{CAUSE, COMPLETENESS, PROBLEM, PROCESS};
+use super::escape::escaped;
+use super::table::HtmlTable;
+use super::Page;
+use crate::layout::plural;
+use crate::text::{begun, counts};
+use analyze::moments::spelled;
+use serde_json::{json, Value};
+use std::fmt::Write as _;
+
+impl<'a> Page<'a> {
+    pub(super) fn job(&mut self) {
+        let job = &self.report.job;
+        self.section("job", "Job", "");
+        let some = |list: &[String]| match list {
+            [] => "not known".to_owned(),
+            list => list.join(", "),
+        };
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not known".to_owned());
+        let mut ranks = plural(job.nprocesses as u64, "process", "processes");
+        if let Some(size) = job.world_size {
+            ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
+        }
+        if job.restarts > 0 {
+            ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
+        }
+        let run = match (&job.started, &job.ended) {
+            (Some(started), Some(ended)) => {
+                format!("{} to {}", begun(job, started), spelled(ended, 0))
+            }
+            (Some(started), None) => {
+                format!("since {}; its end was not recorded", begun(job, started))
+            }
+            _ => "not known when".to_owned(),
+        };
+        let mut facts = vec![
+            ("command".to_owned(), known(&job.command)),
+            ("job".to_owned(), ranks),
+            ("hosts".to_owned(), some(&job.hosts)),
+            ("NCCL".to_owned(), some(&job.nccl)),
+            ("GPU".to_owned(), some(&job.gpu)),
+            ("driver".to_owned(), some(&job.driver)),
+            ("run".to_owned(), run),
+            (
+                "recorded".to_owned(),
+                format!("mode {}, timing {}", some(&job.mode), some(&job.timing)),
+            ),
+        ];
+        if let Some(id) = &job.id {
+            facts.push(("id".to_owned(), id.clone()));
+        }
+        for (name, values) in &job.environment {
+            let values: Vec<&str> = values
+                .iter()
+                .map(|v| v.as_deref().unwrap_or("(not set)"))
+                .collect();
+            facts.push((name.clone(), values.join(" or ")));
+        }
+        self.html += "<dl class=\"facts\">\n";
+        for (name, value) in facts {
+            let _ = writeln!(
+                self.html,
+                "<dt>{}</dt><dd>{}</dd>",
+                escaped(&name),
+                escaped(&value)
+            );
+        }
+        self.html += "</dl>\n";
+        self.end();
+    }
+
+    pub(super) fn completeness(&mut self) {
+        let c = &self.report.completeness;
+        self.section("completeness", "Completeness", "");
+        for sentence in c.missing() {
+            let _ = writeln!(self.html, "<p class=\"bad\">{}</p>", escaped(&sentence));
+        }
+        let sound = if c.adds_up {
+            ""
+        } else {
+            " The figures do not add up, please report it."
+        };
+        let _ = writeln!(self.html, "<p>{}{sound}</p>", c.counted());
+        if let Some(sentence) = c.in_launches() {
+            let _ = writeln!(self.html, "<p>{sentence}</p>");
+        }
+        if let Some(cost) = &self.report.cost {
+            let _ = writeln!(self.html, "<p>{}</p>", escaped(&cost.sentence()));
+        }
+        if !c.odd.is_empty() {
+            let _ = writeln!(
+                self.html,
+                "<p>Callbacks without effect: {}.</p>",
+                escaped(&counts(&c.odd))
+            );
+        }
+        let remedy = |cause: &String| c.remedies.get(cause);
+        let lost = c.lost.iter().map(|(cause, n)| {
+            json!({"calls": n, "what": "lost", "cause": cause,
+            "remedy": remedy(cause)})
+        });
+        let untimed = c.untimed.iter().map(|(cause, n)| {
+            json!({"calls": n, "what": "not timed", "cause": cause,
+            "remedy": remedy(cause)})
+        });
+        let unseen = c.unseen.iter().map(|(cause, n)| {
+            json!({"calls": n, "what": "not counted", "cause": cause,
+            "remedy": remedy(cause)})
+        });
+        let mut causes: Vec<Value> = lost.chain(unseen).chain(untimed).collect();
+        // What is lost stands first.
+        causes.sort_by_key(|row| {
+            (
+                row["what"] == "not timed",
+                std::cmp::Reverse(row["calls"].as_u64()),
+            )
+        });
+        if !causes.is_empty() {
+            self.table(&HtmlTable {
+                rows: causes.iter().enumerate().collect(),
+                ..HtmlTable::new("Calls that were lost or not timed", &[CAUSE])
+            });
+        }
+        if !c.ranks.is_empty() {
+            self.html += "<h3>Processes that are not complete, or differ otherwise</h3>\n";
+            self.table_of(
+                "completeness.ranks",
+                "Completeness by process",
+                &[PROCESS, COMPLETENESS],
+                "",
+            );
+        }
+        self.end();
+    }
+
+    pub(super) fn problems(&mut self) {
+        if self.report.problems.is_empty() {
+            return;
+        }
+        self.section("problems", "Problems", "What was unsound in the capture.");
+        self.table_of("problems", "Problems", &[PROBLEM], "");
+        self.end();
+    }
+}

@@ -1,0 +1,205 @@
+//! Calls by function, their parts, first calls and the network's counters, for the page of `--all`.
+
+use super::{text, ROWS};
+use crate::layout::{short_ids, Page, Table, Unit};
+use analyze::functions::{FunctionRow, PARTS};
+use analyze::spelling::{self, three};
+use analyze::statistics::Statistics;
+use analyze::Report;
+use capture::live::WAITS;
+
+pub(super) fn functions(report: &Report, page: &mut Page) {
+    if report.functions.is_empty() {
+        return;
+    }
+    let names = ["function", "calls", "calls_%", "gpu", "gpu_%", "host"];
+    let mut table = Table::new(names, "<>>>>>");
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1}", 100.0 * s));
+    let sums = Unit::of(report.functions.iter().filter_map(|f| f.sum_over_ranks_us));
+    let hosts = Unit::of(
+        report
+            .functions
+            .iter()
+            .filter_map(|f| f.host_sum_over_ranks_us),
+    );
+    for f in &report.functions {
+        table.row([
+            text(&f.function),
+            f.calls.to_string(),
+            share(Some(f.share_of_calls)),
+            sums.show(f.sum_over_ranks_us),
+            share(f.share_of_time),
+            hosts.show(f.host_sum_over_ranks_us),
+        ]);
+    }
+    let all = |pick: fn(&FunctionRow) -> Option<f64>| {
+        let known = report.functions.iter().filter_map(pick);
+        known.reduce(|a, b| a + b)
+    };
+    let gpu = all(|f| f.sum_over_ranks_us);
+    let host = all(|f| f.host_sum_over_ranks_us);
+    let calls = report
+        .functions
+        .iter()
+        .fold(0, |sum: u64, f| sum.saturating_add(f.calls));
+    let mut foot: Vec<(&str, u64, Option<f64>, Option<f64>)> = report
+        .kinds
+        .iter()
+        .map(|k| {
+            let (gpu, host) = (k.sum_over_ranks_us, k.host_sum_over_ranks_us);
+            (k.kind, k.calls, gpu, host)
+        })
+        .filter(|_| report.kinds.len() > 1)
+        .collect();
+    foot.push(("all", calls, gpu, host));
+    for (name, n, of_gpu, of_host) in foot.into_iter().filter(|_| report.functions.len() > 1) {
+        let part = of_gpu.zip(gpu).filter(|(_, all)| *all > 0.0);
+        table.foot.push(vec![
+            name.to_owned(),
+            n.to_string(),
+            share(Some(n as f64 / calls.max(1) as f64)),
+            sums.show(of_gpu),
+            share(part.map(|(part, all)| part / all)),
+            hosts.show(of_host),
+        ]);
+    }
+    page.title(&format!(
+        "Functions (largest GPU time first; sums over ranks, gpu in {}, \
+         host in {}; % of all calls and GPU time)",
+        sums.name, hosts.name
+    ));
+    page.table(&table, ROWS, "functions");
+    parts(report, page);
+}
+
+/// What of a call takes how long, by function and size.
+fn parts(report: &Report, page: &mut Page) {
+    let names = ["function", "size", "calls"].into_iter().chain(PARTS);
+    let mut table = Table::new(names, "<>>>>>>>");
+    table.squeeze = &["enqueue", "launch", "proxy", "calls"];
+    for row in &report.parts {
+        let part = |name: &str| {
+            let part = row.parts_us.get(name).copied().flatten();
+            part.map_or("-".to_owned(), |p| {
+                format!("{}/{}", three(p.mean), three(p.p50))
+            })
+        };
+        let cells = [
+            text(&row.function),
+            sizes(row.least_bytes, row.most_bytes),
+            row.calls.to_string(),
+        ];
+        table.row(cells.into_iter().chain(PARTS.map(part)));
+    }
+    if !report.parts.is_empty() {
+        page.title("Parts of a call (by function and size, most calls first; mean/p50 in µs)");
+        page.table(&table, ROWS, "sizes");
+    }
+}
+
+/// From one size to another: `3.91 MiB`, `1.5 to 2 MiB`.
+fn sizes(least: Option<u64>, most: Option<u64>) -> String {
+    match (least, most) {
+        (Some(least), Some(most)) if least != most => {
+            format!("{} to {}", spelling::size(least), spelling::size(most))
+        }
+        (Some(bytes), _) => spelling::size(bytes),
+        (None, _) => "-".to_owned(),
+    }
+}
+
+pub(super) fn warmup(report: &Report, page: &mut Page) {
+    if report.warmup.is_empty() {
+        return;
+    }
+    let short = short_ids(report);
+    let names = [
+        "function", "comm", "calls", "gpu_min", "gpu_p50", "gpu_max", "host_min", "host_p50",
+        "host_max",
+    ];
+    let mut table = Table::new(names, "<<>>>>>>>");
+    table.squeeze = &["gpu_min", "host_min", "gpu_max", "host_max", "calls"];
+    let most = |time: &Option<Statistics>| time.as_ref().and_then(|t| t.max);
+    let gpu = Unit::of(report.warmup.iter().filter_map(|w| most(&w.time_us)));
+    let host = Unit::of(report.warmup.iter().filter_map(|w| most(&w.host_us)));
+    for w in &report.warmup {
+        let id = w.communicator.as_deref();
+        let of = |time: &Option<Statistics>, unit: &Unit| {
+            let pick =
+                |pick: fn(&Statistics) -> Option<f64>| unit.show(time.as_ref().and_then(pick));
+            [pick(|t| t.min), pick(|t| t.p50), pick(|t| t.max)]
+        };
+        let first = [
+            text(&w.function),
+            id.map_or("-".to_owned(), |id| short[id].clone()),
+            w.calls.to_string(),
+        ];
+        let times = of(&w.time_us, &gpu)
+            .into_iter()
+            .chain(of(&w.host_us, &host));
+        table.row(first.into_iter().chain(times));
+    }
+    page.title(&format!(
+        "Warm-up: first call of each rank on a communicator, in no other time here (longest first, \
+         GPU in {}, host in {})",
+        gpu.name, host.name
+    ));
+    page.table(&table, ROWS, "first calls");
+}
+
+pub(super) fn network(report: &Report, page: &mut Page) {
+    let blamed = report.findings.iter().any(|f| f.kind == "slow_network");
+    if report.network.is_empty() || !page.all && !blamed {
+        return;
+    }
+    let short = short_ids(report);
+    let names = [
+        "function", "comm", "calls", "ops", "steps", "sent", "recv", WAITS[0], WAITS[1], WAITS[2],
+        WAITS[3], WAITS[4], WAITS[5],
+    ];
+    let mut table = Table::new(names, "<<>>>>>>>>>>>");
+    table.squeeze = &[
+        "steps",
+        "ops",
+        "comm",
+        "recv_flush",
+        "send_peer",
+        "recv_gpu",
+        "send_gpu",
+    ];
+    let waits = report
+        .network
+        .iter()
+        .flat_map(|n| n.wait_us.values().copied().flatten());
+    let unit = Unit::of(waits);
+    for n in &report.network {
+        let size = |bytes: Option<u64>| bytes.map_or("-".to_owned(), spelling::size);
+        let wait = |i: usize| unit.show(n.wait_us.get(WAITS[i]).copied().flatten());
+        let ops = if n.operations_done == n.operations {
+            n.operations.to_string()
+        } else {
+            format!("{}/{}", n.operations_done, n.operations)
+        };
+        let communicator = n.communicator.as_deref();
+        table.row([
+            n.function.clone().unwrap_or_else(|| "-".to_owned()),
+            communicator.map_or("-".to_owned(), |id| short[id].clone()),
+            n.calls.to_string(),
+            ops,
+            n.steps.to_string(),
+            size(n.bytes_sent),
+            size(n.bytes_received),
+            wait(0),
+            wait(1),
+            wait(2),
+            wait(3),
+            wait(4),
+            wait(5),
+        ]);
+    }
+    page.title(&format!(
+        "Network (most bytes first; waits in {}, summed over steps and channels)",
+        unit.name
+    ));
+    page.table(&table, ROWS, "functions");
+}

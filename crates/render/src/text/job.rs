@@ -1,0 +1,173 @@
+//! The job: its command, ranks, hosts, software and time.
+
+use crate::layout::{plural, Page};
+use analyze::job::Job;
+use analyze::moments::spelled;
+use analyze::spelling::time;
+use analyze::Report;
+use std::io::Result;
+
+pub(crate) fn some(list: &[String]) -> String {
+    if list.is_empty() {
+        "not known".to_owned()
+    } else {
+        list.join(", ")
+    }
+}
+
+/// A command that is much longer than a few lines is cut.
+pub(crate) fn clipped(command: &str) -> std::borrow::Cow<'_, str> {
+    const MOST: usize = 600;
+    match command.char_indices().nth(MOST) {
+        None => command.into(),
+        Some((at, _)) => {
+            let more = command.len() - at;
+            format!("{} … ({more} more bytes: --json)", &command[..at]).into()
+        }
+    }
+}
+
+pub(super) fn job(report: &Report, page: &mut Page) -> Result<()> {
+    let job = &report.job;
+    page.title(&format!("Job {}", job.capture));
+    let mut fact = |name: &str, text: &str| {
+        page.wrap(&format!("  {name:<8} "), "           ", text);
+    };
+    if let Some(command) = job.command.as_deref() {
+        fact("command", &clipped(command));
+    }
+    let mut ranks = plural(job.nprocesses as u64, "process", "processes");
+    if let Some(size) = job.world_size {
+        ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
+    }
+    if job.restarts > 0 {
+        ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
+    }
+    let hosts = match job.hosts.as_slice() {
+        [first, .., last] if job.hosts.len() > 4 => {
+            format!("{} hosts, {first} to {last}", job.hosts.len())
+        }
+        hosts => some(hosts),
+    };
+    fact("ranks", &format!("{ranks} on {hosts}"));
+    jobs(report, &mut fact);
+    let mut software = format!("NCCL {}", some(&job.nccl));
+    for (name, values) in [("", &job.gpu), ("driver ", &job.driver)] {
+        if !values.is_empty() {
+            software += &format!("; {name}{}", values.join(", "));
+        }
+    }
+    // The usual one goes without saying.
+    if job
+        .platform
+        .iter()
+        .any(|platform| platform != "Linux x86_64")
+    {
+        software += &format!("; {}", job.platform.join(", "));
+    }
+    fact("software", &software);
+    let (mode, timing) = (some(&job.mode), some(&job.timing));
+    fact("recorded", &format!("mode {mode}, timing {timing}"));
+    fact("time", &when(report));
+    if let Some(energy) = &report.nodes.energy {
+        fact("energy", &crate::nodes::energy(energy));
+    }
+    Ok(())
+}
+
+/// When a job began, and the name of the time zone in which that is said.
+pub(crate) fn begun(job: &Job, started: &str) -> String {
+    let began = spelled(started, 0);
+    // The abbreviation of some zones is their offset.
+    let says_more = |name: &&str| !name.starts_with(['+', '-']) && !began.ends_with("UTC");
+    match job.zone.as_deref().filter(says_more) {
+        Some(name) => format!("{began} ({name})"),
+        None => began,
+    }
+}
+
+/// How long the job took, and when it ran.
+fn when(report: &Report) -> String {
+    let job = &report.job;
+    let mut parts = Vec::new();
+    if let Some(wall) = report.ranks.wall_us {
+        parts.push(format!(
+            "{} from the first communicator to the last call: all % are of that",
+            time(wall.max)
+        ));
+    }
+    match (&job.started, &job.ended, job.exit_status) {
+        (Some(started), Some(_), status) => {
+            let status = status.map_or(String::new(), |status| format!(", exit status {status}"));
+            let took = job.wall_us.map_or("unknown".to_owned(), time);
+            parts.push(format!(
+                "{took} from launch to exit, begun {}{status}",
+                begun(job, started)
+            ));
+        }
+        (Some(started), ..) => parts.push(format!(
+            "begun {}; its end was not recorded",
+            begun(job, started)
+        )),
+        _ => {}
+    }
+    match parts.is_empty() {
+        true => "not known".to_owned(),
+        false => parts.join("; "),
+    }
+}
+
+/// The jobs of a folder that holds several.
+fn jobs(report: &Report, fact: &mut impl FnMut(&str, &str)) {
+    let jobs = &report.job.jobs;
+    if jobs.is_empty() {
+        return;
+    }
+    let text = format!(
+        "this folder holds {} jobs, and the figures below mix them. Move the files of each job into a folder \
+         of its own, and report that folder.",
+        jobs.len()
+    );
+    fact("WARNING", &text);
+    const SHOWN: usize = 4;
+    for job in jobs.iter().take(SHOWN) {
+        let started = job.started.as_deref().map(|started| spelled(started, 0));
+        let mut text = format!(
+            "from {}: {}",
+            started.unwrap_or_else(|| "an unknown time".to_owned()),
+            plural(job.nprocesses as u64, "process", "processes")
+        );
+        if let Some(ranks) = &job.ranks {
+            text += &format!(", ranks {ranks}");
+        }
+        text += &format!(" on {}", some(&job.hosts));
+        if let Some(batch) = &job.batch {
+            text += &format!(", batch job {batch}");
+        }
+        if let [first, ..] = job.files.as_slice() {
+            text += &format!(", first file {first}");
+        }
+        fact("", &text);
+    }
+    let rest = jobs.len().saturating_sub(SHOWN);
+    if rest > 0 {
+        fact("", &format!("… {rest} more jobs (--json)"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clipped;
+
+    #[test]
+    fn a_command_of_megabytes_is_cut() {
+        assert_eq!(clipped("python3 train.py"), "python3 train.py");
+        let long = "é".repeat(1 << 20);
+        let cut = clipped(&long);
+        assert!(
+            cut.len() < 2000 && cut.ends_with(" more bytes: --json)"),
+            "{}",
+            cut.len()
+        );
+    }
+}

@@ -1,0 +1,89 @@
+"""Findings, recommendations, deaths and problems."""
+
+from __future__ import annotations
+
+from ._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+
+class Finding(Record):
+    """A claim with its evidence."""
+
+    __slots__ = ()
+    kind: Literal[
+        "dead_rank",
+        "late_rank",
+        "stall",
+        "slow_network",
+        "differing_operations",
+        "clock_step",
+        "nccl_memory",
+        "missing_nvlink",
+        "far_network_card",
+        "far_cpus",
+    ]
+    sentence: str
+    wall_us: float | None
+    wall_interval_us: list[float] | None
+    wall_at_most_us: float | None
+    evidence: str
+    advice: str
+
+
+class Recommendation(Record):
+    """Something to do, and what it would save."""
+
+    __slots__ = ()
+    rule: str
+    subject: str
+    action: str
+    evidence: str
+    gain_us: float | None
+    gain_interval_us: list[float] | None
+    gain_at_most_us: float | None
+    gain_source: Literal["measured", "what_if", "model"] | None
+    effort: Literal["low", "medium", "high"]
+    risk: Literal["low", "medium", "high"]
+    status: Literal["open"]
+
+
+class Death(Record):
+    """A rank that died while others went on."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    seen_ns: int
+    before_others_ns: int
+    communicator: str
+    calls: int
+    last_function: str | None
+    last_bytes: int | None
+    left: list[int]
+    most_calls: int
+
+
+class Sighting(Record):
+    """What ``ncclscope hang`` said while the job ran."""
+
+    __slots__ = ()
+    at_ns: int
+    host: str
+    hang: bool | None
+    verdict: str
+    sentence: str
+    calls_since: bool
+
+
+class Problem(Record):
+    """Something unsound in a capture."""
+
+    __slots__ = ()
+    file: str
+    place: str
+    expected: str
+    found: str
