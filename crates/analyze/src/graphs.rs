@@ -3,7 +3,8 @@
 //!
 //! A [`Gatherer`] takes the graphs of one process after another. Graphs of the same calls (by communicator,
 //! function, datatype and bytes, in the same order) are one [`GraphRow`] on all ranks. A decode loop has one
-//! such row, and a serving engine has one for each batch size. [`GraphsSeen`] is the account for completeness.
+//! such row, and a serving engine has one for each batch size. [`GraphsSeen`] is the account for
+//! completeness.
 //!
 //! Rule: a launch executes each captured call of its graph once. NCCL shows some of these executions as calls
 //! with rows of their own (with stamps, or over a network); they are not counted twice.

@@ -9,8 +9,8 @@
 //!      name of a Thread
 //! ```
 //!
-//! A descriptor's pointers to strings are kept as they were; the [`EntryPoint::Text`] record that gives a pointer's
-//! text comes before its first use.
+//! A descriptor's pointers to strings are kept as they were; the [`EntryPoint::Text`] record that gives a
+//! pointer's text comes before its first use.
 
 use crate::rows::Ticks;
 

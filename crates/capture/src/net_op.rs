@@ -1,8 +1,8 @@
 //! Open network operations: what each unfinished ProxyOp of a process waits for, in the live part.
 //!
 //! A [`NetOp`] is one operation of the network proxy (one channel of one call, to or from one peer) with its
-//! up to eight open [`NetStep`]s. The proxy's thread updates it in place with a few plain stores, so it can be
-//! read while the process hangs and after its death; [`NetOp::open`] reads it.
+//! up to eight open [`NetStep`]s. The proxy's thread updates it in place with a few plain stores, so it can
+//! be read while the process hangs and after its death; [`NetOp::open`] reads it.
 //!
 //! Rule: NCCL ends the steps of an operation in order, so the oldest open one is what the operation waits
 //! for.

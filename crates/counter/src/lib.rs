@@ -1,8 +1,8 @@
 //! How a process counts its NCCL calls in a file, and how that is read.
 //!
 //! A [`Counter`] is the file, mapped: a header and a table of [`SLOTS`] kinds of calls, to which any thread
-//! adds at any time. A [`CounterFile`] is what a reader finds in it. The library that is preloaded into programs is
-//! the crate `preload`.
+//! adds at any time. A [`CounterFile`] is what a reader finds in it. The library that is preloaded into
+//! programs is the crate `preload`.
 //!
 //! The layout, version 1, in the machine's own byte order, as both ends are on one host:
 //!

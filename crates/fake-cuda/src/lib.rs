@@ -1,8 +1,9 @@
 //! A CUDA driver without a GPU: streams that are busy for a while, and events in their order.
 //!
-//! A stream is the moment until which it is busy. [`controls::fake_cuda_kernel`] makes it busy for longer; an event
-//! recorded on it has the moment that the stream then ends at, and is ready once that has come. The GPU's
-//! clock is the host's monotonic one, faster by [`controls::fake_cuda_drift`] and set by [`controls::fake_cuda_step`].
+//! A stream is the moment until which it is busy. [`controls::fake_cuda_kernel`] makes it busy for longer; an
+//! event recorded on it has the moment that the stream then ends at, and is ready once that has come. The
+//! GPU's clock is the host's monotonic one, faster by [`controls::fake_cuda_drift`] and set by
+//! [`controls::fake_cuda_step`].
 //!
 //! Kernels that are launched while a stream is captured go into a graph ([`graphs`]). A function that was
 //! given to [`controls::fake_cuda_watch`] gets all that is launched ([`work`]), as CUPTI does.

@@ -16,8 +16,8 @@
 //! ([`analyze::clocks`]), all times are moved onto the clock of one host. [`Timeline::clock`] says by how
 //! much, and how wrong that may be.
 //!
-//! A [`Placed`] says for how long its rank waited and for whom ([`WaitInOperation`]). That is known if nobody can
-//! leave the operation before its last rank has arrived, and every rank has a GPU time.
+//! A [`Placed`] says for how long its rank waited and for whom ([`WaitInOperation`]). That is known if nobody
+//! can leave the operation before its last rank has arrived, and every rank has a GPU time.
 //!
 //! Kernels of windows have tracks of their own, for each GPU and stream ([`Timeline::kernels`]).
 //!

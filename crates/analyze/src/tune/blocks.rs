@@ -1,8 +1,8 @@
 //! An experiment within one run: the job's steps, by the arm of the block that they were in.
 //!
-//! [`TunerLog`] reads what the tuner plugin kept in one process. [`judge`] holds the steps of that process against
-//! it. A round has one block of each arm, and a block's value is the median of its steps. So blocks are to
-//! [`super::rank`] what runs are: pairs of one round, whose slow changes cancel.
+//! [`TunerLog`] reads what the tuner plugin kept in one process. [`judge`] holds the steps of that process
+//! against it. A round has one block of each arm, and a block's value is the median of its steps. So blocks
+//! are to [`super::rank`] what runs are: pairs of one round, whose slow changes cancel.
 //!
 //! Left out are:
 //!

@@ -1,8 +1,8 @@
 //! Calls without a row of their own: counts and a histogram for each kind of call.
 //!
-//! A [`Total`] is an entry by communicator, size, names and flags. Its histogram has a [`HistogramPage`] for each
-//! octave of durations that it met. The recorder's thread folds rows into entries; [`Undo`] lets a reader
-//! take back a fold that the process did not live to finish.
+//! A [`Total`] is an entry by communicator, size, names and flags. Its histogram has a [`HistogramPage`] for
+//! each octave of durations that it met. The recorder's thread folds rows into entries; [`Undo`] lets a
+//! reader take back a fold that the process did not live to finish.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8};
 

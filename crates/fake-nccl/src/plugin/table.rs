@@ -67,7 +67,7 @@ impl Table {
     /// The struct at `raw`, of ABI `seat.abi`.
     ///
     /// # Safety
-    /// `raw` must be that version's `PluginContext` with all entries set. Its library must stay mapped for as long
+    /// `raw` must be that version's `Profiler` with all entries set. Its library must stay mapped for as long
     /// as this lives.
     pub unsafe fn new(seat: Seat, raw: *const v5::Profiler) -> Table {
         // SAFETY: by the caller; the struct has the same six words in every version.

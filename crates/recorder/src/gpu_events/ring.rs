@@ -1,7 +1,8 @@
 //! The event pairs of a communicator, and the times of its newest launches.
 //!
 //! A pair goes through three counts, in this order. `pushed`: the launching thread recorded both events.
-//! `done`: the poller saw them end and kept their [`LaunchTime`]. `sure`: an anchor behind them confirmed the time.
+//! `done`: the poller saw them end and kept their [`LaunchTime`]. `sure`: an anchor behind them confirmed the
+//! time.
 //!
 //! The first stream that is made to wait for the launch gets an event of the pair's, just before it waits
 //! ([`Ring::awaited`]). Its thread marks the pair in `marked`, and the poller finds it there

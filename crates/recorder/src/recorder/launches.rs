@@ -1,9 +1,9 @@
 //! Launches, and the CUDA events around them.
 //!
 //! NCCL links a launch to its group only, and tells of it before it announces the calls. So a launch waits in
-//! a queue of its communicator ([`PendingLaunch`]), and the calls of its plan take it from there (`launch_of`). Some
-//! calls are launched without an event: they are timed from the group's end to the call's return
-//! (`begin_bracket`, `end_bracket`).
+//! a queue of its communicator ([`PendingLaunch`]), and the calls of its plan take it from there
+//! (`launch_of`). Some calls are launched without an event: they are timed from the group's end to the call's
+//! return (`begin_bracket`, `end_bracket`).
 //!
 //! Rule: in event callbacks, nothing but [`Ring::begin`] and [`Ring::end`] calls CUDA.
 

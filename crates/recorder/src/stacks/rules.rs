@@ -1,9 +1,9 @@
 //! The rules of `.eh_frame`: where the caller's frame begins, for each address.
 //!
-//! A [`UnwindTable`] is the index that the linker writes (`.eh_frame_hdr`): sorted addresses of functions, each
-//! with its entry. An entry and what it shares with others are small programs that say, from the function's
-//! first address on, how the rule changes. [`UnwindTable::rule`] runs them up to an address. The DWARF standard
-//! (6.4) and the Linux Standard Base describe them.
+//! An [`UnwindTable`] is the index that the linker writes (`.eh_frame_hdr`): sorted addresses of functions,
+//! each with its entry. An entry and what it shares with others are small programs that say, from the
+//! function's first address on, how the rule changes. [`UnwindTable::rule`] runs them up to an address. The
+//! DWARF standard (6.4) and the Linux Standard Base describe them.
 //!
 //! Rule: nothing outside of the module is read, and each program runs for a bounded number of steps.
 

@@ -1,8 +1,8 @@
 //! The stacks, frames and texts that were met so far. Each has a number, and none is ever removed.
 //!
-//! A [`StackTable`] has room for so many of each, from the start. Callbacks enter what is new and never wait for
-//! each other: a thread takes the next number, fills the entry in, and then offers it to the [`Index`]. If
-//! another thread has offered the same in the meantime, its entry counts, and this one stays unused.
+//! A [`StackTable`] has room for so many of each, from the start. Callbacks enter what is new and never wait
+//! for each other: a thread takes the next number, fills the entry in, and then offers it to the [`Index`].
+//! If another thread has offered the same in the meantime, its entry counts, and this one stays unused.
 //!
 //! Rule: an entry is complete before its number is in the index (Release), so whoever finds a number may read
 //! the entry (Acquire).
