@@ -13,8 +13,8 @@
 //! [`evidence`]: crate::evidence
 
 use crate::evidence::{gaps, Absent, Found, Ranks};
-use crate::job::ranges;
 use crate::jobs::world_size;
+use crate::spelling::ranges;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Unreadable};

@@ -8,8 +8,8 @@
 //!
 //! **Cost.** Between the k-th arrival and the next, k ranks wait for n − k that are not there, and those
 //! share that wait equally. So costs sum exactly to waits. Both are in rank-seconds: two ranks that wait for
-//! 1 s are 2. **Saving** is in seconds of the wall: last arrival less the one before it, which is what the
-//! operation would have ended earlier, had its last rank been on time.
+//! 1 s are 2. **Saving** is in seconds of wall time: the last arrival less the one before it. The operation
+//! would have ended earlier by that much if its last rank had been on time.
 //!
 //! **Own and inherited.** A rank is late by itself only while it is in no NCCL kernel. Time that it spent in
 //! one, waiting for others or moving bytes, is inherited: it was charged where it arose. Where it is late to

@@ -4,8 +4,8 @@
 //! from the operations table, and a caller has the part of them that its own calls have. So callers and
 //! functions have the same sums.
 //!
-//! Rule: calls without a recorded caller are a row, too: calls in launches of CUDA graphs, calls that were
-//! only counted, and calls of processes that recorded no stacks. Without a single caller there is no table.
+//! Rule: calls without a recorded caller are a row, too. These are calls in launches of CUDA graphs, calls
+//! that were only counted, and calls of processes without stacks. Without a single caller there is no table.
 
 use crate::executions::{Execution, Walk};
 use crate::operations::Operation;

@@ -230,8 +230,8 @@ impl Offsets {
         before
     }
 
-    /// The sound windows between two hosts as moments on the clock of `from`, each with the clock of `to`
-    /// less that of `from`: low, estimate, high; and how many operations.
+    /// The sound windows between two hosts, as moments on the clock of `from`. Each has the clock of `to`
+    /// less that of `from` (low, estimate, high), and its number of operations.
     fn stretch(&self, from: u32, to: u32) -> Vec<(i64, Offset, u64)> {
         let Some(windows) = self.pairs.get(&(from.min(to), from.max(to))) else {
             return Vec::new();
@@ -312,8 +312,7 @@ pub struct Clocks {
     pub steps: Vec<ClockStep>,
     /// What is to be said about it.
     pub notes: Vec<String>,
-    /// How to move times of the hosts onto the reference's clock, by host; none for hosts of which nothing is
-    /// known.
+    /// How to move times of each host onto the reference's clock; `None` for a host if nothing is known.
     #[serde(skip)]
     pub lines: BTreeMap<String, ClockLine>,
 }

@@ -25,7 +25,7 @@ use crate::absent::AbsentRow;
 use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
-use crate::job::ranges;
+use crate::spelling::ranges;
 use crate::words::remedy;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;

@@ -66,8 +66,8 @@ pub struct On {
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Why it ended then. Of an operation, because its transfer was over. Of work: `launch` if the kernel
-    /// began when its host launched it, and `busy_gpu` if it was launched long before and its GPU did
-    /// something else; null where that is not known.
+    /// began when its host launched it. `busy_gpu` if it was launched long before, and its GPU did something
+    /// else. Null if not known.
     pub why: Option<&'static str>,
     /// The operation, or that to which the work led: its function.
     pub function: Option<String>,

@@ -7,9 +7,9 @@
 //! Rule: a process that may still live is no death. After a long wait, the order in which processes were
 //! ended proves nothing. So the others must have made a call shortly before the end of the first, or later.
 
-use crate::job::ranges;
 use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
+use crate::spelling::ranges;
 use crate::spelling::size;
 use serde::Serialize;
 use tables::{Capture, Life, LiveSource, Process};

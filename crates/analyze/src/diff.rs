@@ -7,8 +7,8 @@
 //! algorithm, protocol or number of channels is a change of the kind, not another kind. Compared is the time
 //! per call of each rank: GPU time where both runs have it, else host time. The first call of each rank in a
 //! kind (per communicator) is set aside as warm-up where there are more, because it loads kernels and makes
-//! connections. Intervals are those of [`crate::interval`]. Verdicts judge many kinds at once, so they use
-//! Holm's method: if the runs are equal, a false alarm of any kind has the probability of one at most.
+//! connections. Intervals are those of [`crate::interval`]. Verdicts are on many kinds at once, so they use
+//! Holm's method. If the runs are equal, the probability of any false alarm is at most that of a single test.
 //!
 //! Rule: one definition, printed: [`DEFINITION`]. A GPU time is never compared with a host time, and what has
 //! no interval is never called faster or slower.

@@ -1,11 +1,11 @@
 //! Is that bandwidth good? Each operation's bus bandwidth as a share of ceilings that have a name.
 //!
 //! [`rows`] compares operations with the best of their own function in the capture. [`hold_against`] adds
-//! other ceilings: what the GPUs' links carry and what NCCL expects of its graphs, as far as the capture has
-//! them ([`of_capture`]), a rate that somebody knows ([`Ceiling::Rate`]), or what a benchmark reached on the
-//! same kind of machine ([`Ceiling::Bench`]). A share above 1 is possible. A rate may be that of one link of
-//! several. In-switch reductions (NVLS) send less than the factor of nccl-tests says. The root of a Broadcast
-//! may be done before the others have their data.
+//! other ceilings. The capture may have what the GPUs' links carry and what NCCL expects of its graphs
+//! ([`of_capture`]). The user may know a rate ([`Ceiling::Rate`]), or have a benchmark of the same kind of
+//! machine ([`Ceiling::Bench`]). A share above 1 is possible. A rate may be that of one link of several.
+//! In-switch reductions (NVLS) send less than the factor of nccl-tests says. The root of a Broadcast may be
+//! done before the others have their data.
 //!
 //! Rule: a share always stands beside its ceiling and where that comes from. A ceiling that is not known is
 //! not in the list; none is guessed from the name of a GPU.
@@ -268,8 +268,8 @@ fn add(row: &mut EfficiencyRow, source: CeilingSource, rate: f64, named: String)
     row.ceilings.sort_by_key(|ceiling| ceiling.source);
 }
 
-/// The ceilings that the capture knows: the links of the GPUs of each communicator that is in one node, and
-/// NCCL's graphs of as many ranks on that node.
+/// The ceilings that the capture knows. They are the links between the GPUs of each communicator within one
+/// node, and NCCL's graphs with as many ranks on that node.
 pub fn of_capture(capture: &Capture, hosts: &[Host]) -> Vec<Ceiling> {
     let mut found = Vec::new();
     for communicator in &capture.communicators {

@@ -3,7 +3,7 @@
 //!
 //! [`measured`] takes replays of CUDA graphs from kernel windows, and steps, from a report: of a decode loop,
 //! one replay or step is one token. [`Asked::estimate`] multiplies the calls of a model (layers × calls of a
-//! layer) by the time of one call, which was measured at this size or is predicted by a cost model.
+//! layer) by the time of one call. That time was measured at this size, or a cost model predicts it.
 //!
 //! Rule: what a capture measured stands apart from what is computed. A share of the time to first token is
 //! only given if somebody knows that time; none is guessed from calls.

@@ -7,7 +7,8 @@ use crate::matching::Matcher;
 use tables::communicators::Member;
 use tables::{Capture, Communicator, Process};
 
-/// SplitMix64.
+/// SplitMix64 (G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014).
 pub(crate) struct Random(pub u64);
 
 impl Random {

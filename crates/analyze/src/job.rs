@@ -3,7 +3,9 @@
 use crate::jobs::JobRow;
 use crate::memory::Memory;
 use crate::moments::Zone;
+use crate::notes::is_attached;
 use crate::ranks::Ranks;
+use crate::spelling::ranges;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, LiveSource, Newest, Process};
@@ -15,9 +17,10 @@ pub struct Job {
     pub capture: String,
     /// Its id, where `ncclscope run` made it.
     pub id: Option<String>,
-    /// The command that was run.
+    /// The command that was run. Of a job that `ncclscope attach` recorded, that of its first process.
     pub command: Option<String>,
-    /// Start, RFC 3339, in the recording's time zone.
+    /// Start, RFC 3339, in the recording's time zone. With `ncclscope attach`, start and end are those of the
+    /// recording.
     pub started: Option<String>,
     /// End, RFC 3339.
     pub ended: Option<String>,
@@ -25,7 +28,7 @@ pub struct Job {
     pub zone: Option<String>,
     /// From start to end of the command; without these, the longest of any rank.
     pub wall_us: Option<f64>,
-    /// What the command returned.
+    /// What the command returned; null with `ncclscope attach`, which does not see it.
     pub exit_status: Option<i64>,
     /// Hosts by name.
     pub hosts: Vec<String>,
@@ -136,6 +139,10 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
             .collect::<Vec<_>>()
             .join(" ")
     });
+    // What `ncclscope attach` wrote into capture.json is its own command, and its own end.
+    let attached = !capture.processes.is_empty() && capture.processes.iter().all(is_attached);
+    let command = command.filter(|_| !attached);
+    let status = capture.job.get("exit_status").and_then(|v| v.as_i64());
     let sizes = capture
         .processes
         .iter()
@@ -149,7 +156,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         zone: zone.name.clone(),
         wall_us: wall_us(text("started"), text("ended"))
             .or_else(|| ranks.wall_us.map(|wall| wall.max)),
-        exit_status: capture.job.get("exit_status").and_then(|v| v.as_i64()),
+        exit_status: status.filter(|_| !attached),
         hosts: all(capture, |p| (!p.host.is_empty()).then(|| p.host.clone())),
         jobs: crate::jobs::rows(capture, jobs),
         nprocesses: capture.processes.len(),
@@ -221,31 +228,6 @@ fn environment(capture: &Capture) -> BTreeMap<String, Vec<Option<String>>> {
             (name.to_owned(), values.collect())
         })
         .collect()
-}
-
-/// Numbers in few words: `0-7`, `0-56:8` for every eighth, `0,1,5`.
-pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
-    let numbers: Vec<u32> = numbers
-        .into_iter()
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
-    let mut parts = Vec::new();
-    let mut rest = numbers.as_slice();
-    while let Some(first) = rest.first() {
-        let step = rest.get(1).map_or(1, |second| second - first);
-        let run = 1 + rest.windows(2).take_while(|w| w[1] - w[0] == step).count();
-        // Two numbers that are no neighbours make no series.
-        let run = if run < 3 && step != 1 { 1 } else { run };
-        let last = rest[run - 1];
-        parts.push(match (run, step) {
-            (1, _) => first.to_string(),
-            (_, 1) => format!("{first}-{last}"),
-            _ => format!("{first}-{last}:{step}"),
-        });
-        rest = &rest[run..];
-    }
-    parts.join(",")
 }
 
 /// The communicators.
@@ -415,22 +397,5 @@ mod tests {
         assert_eq!(drivers(&capture), ["580.95, CUDA 13.0"]);
         let environment = environment(&capture);
         assert_eq!(environment.keys().collect::<Vec<_>>(), ["NCCL_ALGO"]);
-    }
-
-    #[test]
-    fn ranks_are_told_in_few_words() {
-        for (numbers, expected) in [
-            (&[][..], ""),
-            (&[3], "3"),
-            (&[0, 1], "0-1"),
-            (&[0, 1, 2, 3], "0-3"),
-            (&[0, 8, 16, 24], "0-24:8"),
-            (&[0, 8], "0,8"),
-            (&[0, 1, 2, 8, 9, 10], "0-2,8-10"),
-            (&[5, 7, 8, 9], "5,7-9"),
-            (&[2, 1, 1, 0], "0-2"),
-        ] {
-            assert_eq!(ranges(numbers.iter().copied()), expected);
-        }
     }
 }

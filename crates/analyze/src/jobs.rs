@@ -8,8 +8,8 @@
 //! Rule: two jobs are never taken for one because their figures fit together. Programs that a rank runs one
 //! after the other count as two jobs.
 
-use crate::job::ranges;
 use crate::moments::Zone;
+use crate::spelling::ranges;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};

@@ -101,6 +101,8 @@ pub struct NcclCount {
     pub last_gpu_bytes: u64,
     /// What it would give back then if it was suspended.
     pub suspendable_gpu_bytes: u64,
+    /// Whether NCCL counts communicators that share buffers (`splitShare`) with it, too.
+    pub is_shared: bool,
 }
 
 /// What was allocated for one thing.
@@ -339,6 +341,13 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
                 .to_owned(),
         );
     }
+    if rows().any(|rank| rank.counted.is_some_and(|counted| counted.is_shared)) {
+        notes.push(
+            "Some communicators share their buffers (`splitShare`). NCCL counts them together, so `counted` \
+             of each is that of all of them."
+                .to_owned(),
+        );
+    }
     notes.extend(nvml_note(&communicators));
     if unowned != Sizes::default() {
         notes.push(format!(
@@ -427,7 +436,7 @@ fn why_none(capture: &Capture) -> &'static str {
         }
         false => {
             "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; \
-             from NCCL 2.29.7 on, its sum is recorded by default (docs/guides/memory.md)."
+             from NCCL 2.29.7 on, what NCCL itself counts, too (docs/guides/memory.md)."
         }
     }
 }

@@ -266,7 +266,8 @@ pub struct Prediction {
 
 impl CostModel {
     fn new(of: Subject, mut points: Vec<Point>) -> Option<CostModel> {
-        points.retain(|(_, us, _)| us.is_finite() && *us > 0.0);
+        // A call of no bytes returns at once: its time has no latency in it.
+        points.retain(|(bytes, us, _)| *bytes > 0 && us.is_finite() && *us > 0.0);
         points.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let mut sizes: Vec<u64> = points.iter().map(|(bytes, ..)| *bytes).collect();
         sizes.dedup();
@@ -544,6 +545,22 @@ mod tests {
             );
             assert!(asked.basis.contains("4.0 times larger") && asked.basis.contains("8.0 times"));
         }
+    }
+
+    #[test]
+    fn a_call_of_no_bytes_is_no_measurement() {
+        // As nccl-tests' first rows of an AllGather from 8 B on: NCCL returns at once.
+        let of = subject("RING", 8);
+        let mut measured = made(&of, 3.0, 200.0, 0.0);
+        measured.push(Measurement {
+            bytes: 0,
+            time_us: 5.2,
+            ..measured[0].clone()
+        });
+        let models = fit(&measured);
+        let alpha = models[0].alpha_us.expect("α");
+        assert!((alpha / 3.0 - 1.0).abs() < 0.01, "{alpha}");
+        assert_eq!(models[0].least_bytes, 1024);
     }
 
     #[test]

@@ -108,6 +108,9 @@ pub struct GpuRow {
     pub throttled: std::collections::BTreeMap<&'static str, f64>,
     /// Highest temperature, degrees Celsius.
     pub temperature_c: Option<u64>,
+    /// From the node's first sample to the last that this GPU gave, if it gave none any more while the node
+    /// was sampled on; else null.
+    pub lost_after_s: Option<f64>,
     /// Memory in use at most, bytes.
     pub memory_bytes: Option<u64>,
     /// Mean share of the time in which a kernel ran, as NVML has it.
@@ -121,6 +124,10 @@ pub struct GpuRow {
     /// Received over PCIe, bytes.
     pub pcie_received_bytes: Option<u64>,
 }
+
+/// A GPU that gave no figure for so long before the node's last sample has gone, ns: ten ticks. All sources
+/// are read in the last one.
+const GONE_NS: i64 = 1_000_000_000;
 
 /// NVML's reasons for low clocks that are no choice of the user: bits, and what they mean.
 const THROTTLED: [(u64, &str); 5] = [
@@ -226,6 +233,20 @@ fn row(node: &Node) -> NodeRow {
     }
 }
 
+/// When a GPU gave its last figure, if that was long before the node's last sample, s after the first.
+///
+/// A run that was killed has no last tick. Then figures are as old as they are seldom.
+fn lost_after(node: &Node, uuid: &str) -> Option<f64> {
+    let (begin, end) = node.span()?;
+    let own = [GPU_ENERGY, GPU_POWER];
+    let mut series = own.iter().filter_map(|name| node.of(name, uuid));
+    let points = &series.next()?.points;
+    let last = points.last()?.0;
+    let pauses = points.windows(2).map(|pair| pair[1].0 - pair[0].0);
+    let usual = pauses.max().unwrap_or(0);
+    (end - last > GONE_NS.max(usual.saturating_mul(2))).then(|| (last - begin) as f64 / 1e9)
+}
+
 fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
     node.gpus().map(|(uuid, name)| {
         let points = |name: &str| node.of(name, uuid).map(|series| series.points.as_slice());
@@ -262,6 +283,7 @@ fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
             sm_mhz: points("gpu_sm_mhz").and_then(mean),
             throttled: throttled.collect(),
             temperature_c: points("gpu_temperature_c").and_then(highest),
+            lost_after_s: lost_after(node, uuid),
             memory_bytes: points("gpu_memory_bytes").and_then(highest),
             busy: points("gpu_busy_percent")
                 .and_then(mean)

@@ -4,9 +4,9 @@
 //! guesses a figure.
 
 use crate::functions::KindRow;
-use crate::job::ranges;
 use crate::operations::Operation;
 use crate::ranks::Ranks;
+use crate::spelling::ranges;
 use capture::live::{flag, part};
 use std::collections::BTreeMap;
 use tables::{Capture, Process};
@@ -144,6 +144,19 @@ fn from_outside(capture: &Capture, notes: &mut Vec<String>) {
          not seen. A call that was captured into a graph counts once."
             .to_owned(),
     );
+    let ends: Vec<bool> = attached.clone().map(|p| p.ended).collect();
+    let ended = ends.iter().filter(|ended| **ended).count();
+    notes.push(match ended {
+        0 => "The job went on when the recording ended.".to_owned(),
+        n if n == ends.len() => {
+            "All processes ended while they were recorded. From outside, it is not seen how."
+                .to_owned()
+        }
+        n => format!(
+            "{n} of {} processes ended while they were recorded. From outside, it is not seen how.",
+            ends.len()
+        ),
+    });
     if attached.flat_map(|p| &p.communicators).any(|c| c.hash == 0) {
         notes.push(
             "Of communicators that were made before that, it is not known which ranks belong together. So \

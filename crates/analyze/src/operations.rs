@@ -13,9 +13,9 @@
 //!
 //! Two bandwidths are kept apart, too. `algbw_gb_per_s` and `busbw_gb_per_s` are of the operation: its size
 //! by the time of its shortest rank, which waited least; the row gives that of the median operation.
-//! `call_busbw_gb_per_s` is what the program saw: the size by the mean time over the ranks of an operation,
-//! which includes waiting for the other ranks, again of the median operation. The median call would say
-//! nothing of two ranks: one of them never waits.
+//! `call_busbw_gb_per_s` is what the program saw. It divides the size by the mean time over the ranks of an
+//! operation, waiting for other ranks included. This is again of the median operation. The median call would
+//! say nothing of two ranks: one of them never waits.
 //!
 //! Rule: `calls` = `timed` + all of `untimed`, and `time_us.n` = `timed` without the warm-ups.
 

@@ -4,6 +4,7 @@
 //! and tables for programs have the exact figures instead.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Three significant digits; whole numbers of four digits and more keep them all.
 pub fn three(value: f64) -> String {
@@ -103,9 +104,51 @@ pub fn word(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Numbers in few words: `0-7`, `0-56:8` for every eighth, `0,1,5`.
+pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> String {
+    let numbers: Vec<u32> = numbers
+        .into_iter()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let mut parts = Vec::new();
+    let mut rest = numbers.as_slice();
+    while let Some(first) = rest.first() {
+        let step = rest.get(1).map_or(1, |second| second - first);
+        let run = 1 + rest.windows(2).take_while(|w| w[1] - w[0] == step).count();
+        // Two numbers that are no neighbours make no series.
+        let run = if run < 3 && step != 1 { 1 } else { run };
+        let last = rest[run - 1];
+        parts.push(match (run, step) {
+            (1, _) => first.to_string(),
+            (_, 1) => format!("{first}-{last}"),
+            _ => format!("{first}-{last}:{step}"),
+        });
+        rest = &rest[run..];
+    }
+    parts.join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_told_in_few_words() {
+        for (numbers, expected) in [
+            (&[][..], ""),
+            (&[3], "3"),
+            (&[0, 1], "0-1"),
+            (&[0, 1, 2, 3], "0-3"),
+            (&[0, 8, 16, 24], "0-24:8"),
+            (&[0, 8], "0,8"),
+            (&[0, 1, 2, 8, 9, 10], "0-2,8-10"),
+            (&[5, 7, 8, 9], "5,7-9"),
+            (&[2, 1, 1, 0], "0-2"),
+        ] {
+            assert_eq!(ranges(numbers.iter().copied()), expected);
+        }
+    }
 
     #[test]
     fn figures_are_spelled_as_the_table_says() {

@@ -9,9 +9,8 @@
 //! may be put together by guess. The wait must be longer than any pause between two calls that a rank of this
 //! job came back from, and than 5 s: a job that is ended in the middle of a step has unfinished calls, too.
 
-use crate::job::ranges;
 use crate::progress::{Gatherer, Progress};
-use crate::spelling::{size, time};
+use crate::spelling::{ranges, size, time};
 use std::collections::BTreeSet;
 use tables::{Capture, Communicator};
 

@@ -257,8 +257,8 @@ impl Sample {
         Some(self.with_typical()?.0)
     }
 
-    /// The statistics, and the median by nearest rank in µs: of an even number the lower of the two in the
-    /// middle, so that it is one of the durations.
+    /// The statistics, and the median by nearest rank in µs. Of an even number it is the lower of the two in
+    /// the middle, so that it is one of the durations.
     pub fn with_typical(self) -> Option<(Statistics, Option<f64>)> {
         let count = self.count();
         if count == 0 {

@@ -1,15 +1,28 @@
 //! The steps of a job: training or decoding, found from the pattern of calls that repeats.
 //!
-//! A [`Gatherer`] keeps what a process called, in order, and [`Gatherer::finish`] looks for its period: a
-//! number of calls after which the same calls (communicator, function, datatype, count) come again.
-//! Candidates are the distances between equal stretches of calls; one is judged by how many of all calls it
-//! explains. What lies in between (start-up, checkpoints, evaluation) explains nothing and breaks nothing.
-//! Loops nest: layers repeat in a step, steps between two evaluations. Of the periods that explain nearly as
-//! much as the best, the shortest is taken in which at least three calls differ: the calls of a layer seldom
-//! do. If there is none, the one with the most different calls is taken. If more time lies between its
+//! A [`Gatherer`] keeps what a process called, in order. [`Gatherer::finish`] looks for the period: a number
+//! of calls after which the same calls (communicator, function, datatype, count) come again. Candidates are
+//! the distances between equal stretches of calls; one is judged by how many of all calls it explains. What
+//! lies in between (start-up, checkpoints, evaluation) explains nothing and breaks nothing. Loops nest:
+//! layers repeat in a step, steps between two evaluations. Several periods may explain nearly as much as the
+//! best. The shortest with at least three different calls is taken, because the calls of one layer seldom
+//! differ. If there is none, the one with the most different calls is taken. If more time lies between its
 //! occurrences than in them, a longer one is looked for.
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.
+//!
+//! Calls at random repeat patterns, too. But then a pattern follows itself at once as often as its calls come
+//! by chance. Steps do so in [three of five cases](AT_ONCE) or more, and beyond chance.
+//!
+//! Some steps are the same call several times, or calls that are never of one size. Their calls alone have no
+//! period. Then the pauses are looked at: if the calls come in bursts of one length, each burst is a step. A
+//! burst has the same communicators, functions and datatypes as the others, and the pauses between bursts are
+//! ten times as long as those within. Pauses that come by chance make bursts of all lengths: at most a
+//! quarter of them have any one length from two on, so nine in ten is beyond chance.
+//!
+//! If calls are captured into CUDA graphs, NCCL announces no call of a step. So if there are no steps by
+//! calls alone, each launch of a graph with calls stands among them as if it was a call: each graph as one of
+//! its own, or else all as one, because a server has a graph for each batch size.
 //!
 //! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
 //! rank's own, on its own host's clock: no clocks are compared.
@@ -37,6 +50,11 @@ const NEARLY: f64 = 0.25;
 const MOSTLY: f64 = 0.9;
 /// Steps have so much of the calls of those that have most.
 const WHOLE: f64 = 0.9;
+/// Of steps, this share is followed by the next at once.
+const AT_ONCE: f64 = 0.6;
+/// A pattern of calls at random follows itself so often with a probability of less than 1 in 10 000, and there
+/// are some 20 candidates. This is the natural logarithm.
+const BEYOND_CHANCE: f64 = 9.21;
 /// So many calls that differ make a pattern that is not a layer's.
 const DIFFERENT: usize = 3;
 /// Fewer repetitions are no steps,
@@ -52,6 +70,11 @@ const PAUSES: usize = 256;
 const DISTINCT_PAUSE: i64 = 10;
 /// Or it is as long as this part of the longest pause in longer patterns.
 const SIMILAR_PAUSE: i64 = 2;
+/// Pauses that part bursts are looked for from this length on, ns, and up to the longest. Shorter ones are
+/// between the calls of a loop.
+const SHORTEST_PAUSE: i64 = 50_000;
+/// Each next length is so many times the one before.
+const PAUSE_FACTOR: i64 = 2;
 
 /// The steps of the job.
 #[derive(Clone, Debug, Serialize)]
@@ -127,23 +150,28 @@ impl Steps {
     }
 }
 
-/// A call: what it is, when it was made on the host (0 not known), and when its kernel ran (0, 0 not known).
+/// A call: what it is, the same without its size, when it was made on the host (0 not known), and when its
+/// kernel ran (0, 0 not known).
 #[derive(Clone, Copy)]
 struct Item {
     symbol: u32,
+    kind: u32,
     time: i64,
     kernel: (u64, u64),
 }
 
 /// What makes two calls the same: communicator, function, datatype, elements.
 type Same = (u32, Name, Name, u64);
+/// The same without elements.
+type CallKind = (u32, Name, Name);
 
 /// What is gathered of one process.
 #[derive(Default)]
 pub struct Gatherer {
     symbols: HashMap<Same, u32>,
-    /// By place of the walk: what came there last.
-    latest: Vec<Option<(Same, u32)>>,
+    kinds: HashMap<CallKind, u32>,
+    /// By place of the walk: what came there last, its symbol and its kind.
+    latest: Vec<Option<(Same, u32, u32)>>,
     items: Vec<Item>,
     beyond: u64,
 }
@@ -164,18 +192,22 @@ impl Gatherer {
         if self.latest.len() <= execution.place {
             self.latest.resize(execution.place + 1, None);
         }
-        let symbol = match self.latest[execution.place] {
-            Some((same, symbol)) if same == key => symbol,
+        let (symbol, kind) = match self.latest[execution.place] {
+            Some((same, symbol, kind)) if same == key => (symbol, kind),
             _ => {
                 let next = self.symbols.len() as u32;
                 let symbol = *self.symbols.entry(key).or_insert(next);
-                self.latest[execution.place] = Some((key, symbol));
-                symbol
+                let next = self.kinds.len() as u32;
+                let kind = (local, function, shape.datatype);
+                let kind = *self.kinds.entry(kind).or_insert(next);
+                self.latest[execution.place] = Some((key, symbol, kind));
+                (symbol, kind)
             }
         };
         let times = [call.api_ns, call.launch_start_ns, call.enqueue_ns];
         self.items.push(Item {
             symbol,
+            kind,
             time: times.into_iter().find(|t| *t != 0).unwrap_or(0),
             kernel: execution.kernel.unwrap_or((0, 0)),
         });
@@ -183,6 +215,42 @@ impl Gatherer {
 
     /// The steps of `process`; `None` where nothing repeats.
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
+        let with_launches = |by_graph| self.with_launches(process, by_graph)?.find(process);
+        let found = self.find(process);
+        found
+            .or_else(|| with_launches(true))
+            .or_else(|| with_launches(false))
+    }
+
+    /// The same calls with launches of graphs among them, if there are some and all times are known.
+    fn with_launches(&self, process: &Process, by_graph: bool) -> Option<Gatherer> {
+        let launches = &process.graphs.launches;
+        if launches.is_empty() || self.items.iter().any(|item| item.time == 0) {
+            return None;
+        }
+        let mut items = self.items.clone();
+        items.extend(launches.iter().map(|launch| Item {
+            // Calls are numbered from 0.
+            symbol: if by_graph {
+                u32::MAX - launch.graph
+            } else {
+                u32::MAX
+            },
+            kind: u32::MAX,
+            time: launch.at,
+            kernel: (0, 0),
+        }));
+        items.sort_by_key(|item| item.time);
+        items.truncate(MOST_CALLS);
+        Some(Gatherer {
+            items,
+            beyond: self.beyond,
+            ..Gatherer::default()
+        })
+    }
+
+    /// The steps by these calls.
+    fn find(&self, process: &Process) -> Option<StepsRow> {
         let symbols: Vec<u32> = self.items.iter().map(|item| item.symbol).collect();
         let periods = paused_periods(&self.items, &symbols).into_iter();
         let found: Vec<(StepsRow, bool)> = periods
@@ -194,7 +262,9 @@ impl Gatherer {
         let mut whole = found
             .into_iter()
             .filter(|(row, _)| calls(row) >= WHOLE * most);
-        let (first, is_most) = whole.next()?;
+        let Some((first, is_most)) = whole.next() else {
+            return self.of_bursts(process);
+        };
         if is_most {
             return Some(first);
         }
@@ -212,15 +282,55 @@ impl Gatherer {
         period: usize,
         process: &Process,
     ) -> Option<(StepsRow, bool)> {
+        let pattern = Period::new(&self.items, symbols, period)?.pattern;
+        let begins = occurrences(symbols, &pattern);
+        // A single call that repeats is nearly all of the calls.
+        if period > 1 && !follow_each_other(symbols, &pattern, &begins) {
+            return None;
+        }
+        self.of_begins(&begins, period, process)
+    }
+
+    /// The steps, if calls come in bursts: those that the shortest pauses part. A longer pause within a burst
+    /// parts that one, too, so of the lengths of pauses that give bursts of so many calls, the one with the
+    /// most is taken.
+    fn of_bursts(&self, process: &Process) -> Option<StepsRow> {
         let items = &self.items;
-        let begins = occurrences(symbols, &Period::new(items, symbols, period)?.pattern);
+        if items.iter().any(|item| item.time == 0) {
+            return None;
+        }
+        let longest = items
+            .windows(2)
+            .map(|pair| pair[1].time - pair[0].time)
+            .max()?;
+        let lengths =
+            std::iter::successors(Some(SHORTEST_PAUSE), |ns| ns.checked_mul(PAUSE_FACTOR));
+        let mut found = lengths
+            .take_while(|ns| *ns <= longest)
+            .filter_map(|ns| bursts(items, ns));
+        let (first, calls) = found.next()?;
+        let most = found
+            .filter(|(_, same)| *same == calls)
+            .map(|(begins, _)| begins);
+        let begins = most.fold(first, |a, b| if b.len() > a.len() { b } else { a });
+        Some(self.of_begins(&begins, calls, process)?.0)
+    }
+
+    /// Steps of `period` calls each that begin at these places, as [`Gatherer::of_period`].
+    fn of_begins(
+        &self,
+        begins: &[usize],
+        period: usize,
+        process: &Process,
+    ) -> Option<(StepsRow, bool)> {
+        let items = &self.items;
         let covered = (begins.len() * period) as f64;
         let least = if period == 1 {
             LEAST_SINGLE
         } else {
             LEAST_STEPS
         };
-        if begins.len() < least || covered < LEAST_COVERED * symbols.len() as f64 {
+        if begins.len() < least || covered < LEAST_COVERED * items.len() as f64 {
             return None;
         }
         let (mut times, mut communication) = (Sample::default(), Sample::default());
@@ -304,6 +414,74 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
         without: (processes - rows.len().min(processes)) as u64,
         rows,
     })
+}
+
+/// Whether `pattern`, which begins at these places, follows itself at once more often than by chance. Chance
+/// is that of calls in any order, each as frequent as it is.
+fn follow_each_other(symbols: &[u32], pattern: &[u32], begins: &[usize]) -> bool {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for symbol in symbols {
+        *counts.entry(*symbol).or_default() += 1;
+    }
+    let share = |symbol: &u32| {
+        counts
+            .get(symbol)
+            .map_or(0.0, |n| *n as f64 / symbols.len() as f64)
+    };
+    let chance = pattern.iter().map(|symbol| share(symbol).ln()).sum::<f64>();
+    let pairs = begins.len().saturating_sub(1) as f64;
+    let at_once = begins
+        .windows(2)
+        .filter(|pair| pair[1] - pair[0] == pattern.len());
+    let found = at_once.count() as f64 / pairs.max(1.0);
+    if found < AT_ONCE || found.ln() <= chance {
+        return false;
+    }
+    // Chernoff's bound of the binomial distribution's tail.
+    let rest = match 1.0 - found {
+        0.0 => 0.0,
+        rest => rest * (rest.ln() - (-chance.exp()).ln_1p()),
+    };
+    pairs * (found * (found.ln() - chance) + rest) >= BEYOND_CHANCE
+}
+
+/// The bursts of calls with pauses of at least `pause` ns between them: where they begin, and how many calls
+/// each has. `None` if they are not of one length, or if the pauses do not stand out.
+fn bursts(items: &[Item], pause: i64) -> Option<(Vec<usize>, usize)> {
+    let before = |at: usize| items[at].time - items[at - 1].time;
+    let edges: Vec<usize> = (1..items.len()).filter(|at| before(*at) >= pause).collect();
+    // What comes before the first pause and after the last one may be cut.
+    let all: Vec<(usize, usize)> = edges
+        .windows(2)
+        .map(|pair| (pair[0], pair[1] - pair[0]))
+        .collect();
+    let mut lengths: HashMap<usize, usize> = HashMap::new();
+    for (_, calls) in &all {
+        *lengths.entry(*calls).or_default() += 1;
+    }
+    let (calls, n) = lengths.into_iter().max_by_key(|(calls, n)| (*n, *calls))?;
+    // What is parted after each single call is no burst.
+    if calls < 2 || n < LEAST_SINGLE || (n as f64) < MOSTLY * all.len() as f64 {
+        return None;
+    }
+    let of_length = || all.iter().filter(|(_, length)| *length == calls);
+    let kinds = |begin: usize| items[begin..begin + calls].iter().map(|item| item.kind);
+    let (first, _) = of_length().nth(n / 2)?;
+    let mut begins: Vec<usize> = of_length().map(|(begin, _)| *begin).collect();
+    begins.retain(|begin| kinds(*begin).eq(kinds(*first)));
+    // The last one is whole, if it is as long.
+    let last = edges.last().copied().filter(|at| items.len() - at == calls);
+    begins.extend(last.filter(|begin| kinds(*begin).eq(kinds(*first))));
+    let median = |mut pauses: Vec<i64>| {
+        pauses.sort_unstable();
+        pauses.get(pauses.len() / 2).copied().unwrap_or(0)
+    };
+    let between = median(begins.iter().map(|at| before(*at)).collect());
+    let within =
+        (1..calls).map(|place| median(begins.iter().map(|at| before(at + place)).collect()));
+    let within = within.max().unwrap_or(0).max(0);
+    let is_mostly = begins.len() as f64 >= MOSTLY * all.len() as f64;
+    (is_mostly && between >= within.saturating_mul(DISTINCT_PAUSE)).then_some((begins, calls))
 }
 
 /// For how long the GPU was in these kernels, ns; `None` where that is not known of all.
@@ -510,6 +688,7 @@ mod tests {
                     time += 1_000_000;
                     items.push(Item {
                         symbol: letter as u32,
+                        kind: letter as u32,
                         time,
                         kernel: (time as u64, time as u64 + 400_000),
                     });
@@ -598,6 +777,131 @@ mod tests {
             .collect();
         let found = row(&odd);
         assert!(found.is_none_or(|r| r.calls == 69), "{:?}", row(&odd));
+    }
+
+    /// Calls of one kind, so many µs after each other, by their sizes.
+    fn of_one_kind(calls: impl IntoIterator<Item = (u32, i64)>) -> Option<StepsRow> {
+        let mut time = 1_000_000_000;
+        let item = |(symbol, us): (u32, i64)| {
+            time += us * 1_000;
+            Item {
+                symbol,
+                kind: 7,
+                time,
+                kernel: (time as u64, time as u64 + 400_000),
+            }
+        };
+        let gatherer = Gatherer {
+            items: calls.into_iter().map(item).collect(),
+            ..Gatherer::default()
+        };
+        gatherer.finish(&Process::default())
+    }
+
+    #[test]
+    fn steps_of_one_call_that_repeats_are_its_bursts() {
+        // Four calls that warm up, then 60 steps of four, 50 ms apart. In the middle, one takes longer to
+        // come than usual.
+        let warm_up = [(1, 0), (1, 900), (1, 20), (1, 20)];
+        let step = |n: i64| {
+            [
+                (1, 50_000),
+                (1, 20 + n % 7),
+                (1, if n == 30 { 900 } else { 25 }),
+                (1, 22),
+            ]
+        };
+        let found = of_one_kind(warm_up.into_iter().chain((0..60).flat_map(step)));
+        let found = found.expect("steps");
+        assert_eq!((found.steps, found.calls), (60, 4));
+        let p50 = found.step_us.and_then(|s| s.p50).expect("times");
+        assert!((50_060.0..50_080.0).contains(&p50), "{p50}");
+        assert!(found.startup_us.is_some_and(|us| us > 50_000.0));
+        // The same if no two calls have one size, and with a checkpoint after each ten steps.
+        let sizes = (0..240u32).map(|n| n * n % 251);
+        let pause = |n: i64| match (n % 4, n % 40) {
+            (0, 0) => 2_000_000,
+            (0, _) => 50_000,
+            _ => 20,
+        };
+        let found = of_one_kind(sizes.zip((0..).map(pause)));
+        assert_eq!(found.map(|r| (r.steps, r.calls)), Some((59, 4)));
+    }
+
+    #[test]
+    fn calls_at_random_have_no_steps() {
+        // A linear congruential generator: the same numbers in each run.
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for round in 0..40 {
+            // From one call that repeats to many sizes, and pauses of two lengths or of all.
+            let sizes = 1 + u64::from(round % 5 == 4) * 6;
+            let calls: Vec<(u32, i64)> = (0..2_000)
+                .map(|_| {
+                    let us = match round % 4 {
+                        0 => 20 + 50_000 * i64::from(random(4) == 0),
+                        1 => 20 + 50_000 * i64::from(random(2) == 0),
+                        2 => 10 << random(14),
+                        _ => 20 + (random(1_000) * random(1_000)) as i64 / 10,
+                    };
+                    (random(sizes) as u32, us)
+                })
+                .collect();
+            // Calls that follow each other 1 ms apart are steps of one call.
+            let found = of_one_kind(calls).filter(|row| row.calls > 1);
+            assert!(found.is_none(), "{round}: {found:?}");
+        }
+        // Few calls that differ, some ms apart: any two in a row come again often.
+        for round in 0..200 {
+            let (different, length) = (2 + round % 4, 40 + 13 * round);
+            let calls: Vec<(u32, i64)> = (0..length)
+                .map(|_| {
+                    (
+                        random(different) as u32,
+                        5_000 + 15_000 * i64::from(random(3) == 0),
+                    )
+                })
+                .collect();
+            let found = of_one_kind(calls).filter(|row| row.calls > 1);
+            assert!(found.is_none(), "{round}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn launches_of_graphs_are_steps_if_calls_are_none() {
+        let launches = |graph: fn(u32) -> u32, per_step: i64| {
+            let mut process = Process::default();
+            let launch = |n: u32| tables::graphs::Launch {
+                graph: graph(n),
+                at: 1_000_000_000
+                    + i64::from(n) / per_step * 8_000_000
+                    + i64::from(n) % per_step * 30_000,
+                took: 10_000,
+                stream: 0,
+            };
+            process.graphs.launches = (0..200).map(launch).collect();
+            let found = Gatherer::default().finish(&process);
+            found.map(|row| (row.steps, row.calls, row.step_us.and_then(|s| s.p50)))
+        };
+        let steps = |n, calls| Some((n, calls, Some(8_000.0)));
+        // One graph, and a graph for each batch size.
+        assert_eq!(launches(|_| 1, 1), steps(200, 1));
+        assert_eq!(
+            launches(
+                |n| 1 + (n.wrapping_mul(n).wrapping_mul(0x9E37_79B1) >> 25) % 13,
+                1
+            ),
+            steps(200, 1)
+        );
+        // A graph for each of four parts of a model, and all alike.
+        assert_eq!(launches(|n| 1 + n % 4, 4), steps(50, 4));
+        assert_eq!(launches(|_| 1, 4).map(|(_, calls, _)| calls), Some(4));
+        assert_eq!(launches(|n| n / 300, 200), None);
     }
 
     #[test]

@@ -193,8 +193,8 @@ fn nobody(report: &Report) -> String {
     }
 }
 
-/// A rank that is nearly always the last, and for which the others wait long enough to matter, though the
-/// interval of what that costs begins at zero or is not known.
+/// A rank that is nearly always the last, and for which the others wait long enough to matter. But the
+/// interval of its cost begins at zero, or is not known.
 fn suspect(streams: &Streams) -> Option<&WaitedFor> {
     let ranks = streams.waited_for.iter();
     ranks
@@ -332,8 +332,8 @@ fn waiting(report: &Report) -> Option<String> {
     Some(format!("waiting {} of the time in NCCL", percent(share)))
 }
 
-/// The part of the GPU time in NCCL that was waiting for late ranks. `None` if the operations of which that
-/// is known are less than half of that time: they say nothing of the rest.
+/// The part of the GPU time in NCCL that was waiting for late ranks. `None` if that is known for operations
+/// with less than half of that time. They say nothing about the rest.
 pub fn waiting_share(report: &Report) -> Option<f64> {
     let arrivals = report.arrivals.as_ref()?;
     let most = arrivals.part_of(&report.operations)? >= 0.5;

@@ -6,8 +6,8 @@
 //!
 //! Calls are counted at their begin. Bytes and times are split over the buckets in which the call's kernel
 //! ran, by their share of time. If the kernel's time on the host's clock is not known, the call lies where
-//! the host saw its kernel end, and without a kernel, at its API call. A GPU that is on another host's clock
-//! is moved by whole bins, to a quarter of a bucket.
+//! the host saw the kernel end. A call without a kernel lies at its API call. A GPU that is on another host's
+//! clock is moved by whole bins, to a quarter of a bucket.
 //!
 //! Time in NCCL that was estimated because calls were not timed lies in the buckets with such calls.
 //!

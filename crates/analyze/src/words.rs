@@ -3,7 +3,7 @@
 //! `ncclscope report --explain` prints [`DEFINITIONS`], `ncclscope explain WORD` what [`explain`] finds, and
 //! a report takes the way out of each cause from [`remedy`]: one text for all.
 //!
-//! Rule: every cause that a report can name is here, and so is every algorithm and protocol that NCCL tells a
+//! Rule: every cause that a report can name is here, and every algorithm and protocol that NCCL names to a
 //! profiler.
 
 use crate::bandwidth::FACTORS;

@@ -5,6 +5,7 @@
 //! load            opens the library
 //! code N          AllReduce returns N from now on
 //! init NRANKS RANK  makes a communicator, the same for all processes with the same size
+//! heap N          N communicators of N ranks, one for each rank, all put into the same place of the heap
 //! loop THREADS N  new threads, each with N AllReduces of 1024 floats on the newest communicator
 //! group N         a group of N sends and receives
 //! also PATH       loads another copy of the library; `loop` uses it from then on
@@ -167,6 +168,22 @@ fn main() {
                         number(2) as i32,
                     )
                 };
+            }
+            "heap" => {
+                let place = Box::leak(Box::new(0usize));
+                for rank in 0..number(1) {
+                    let id = [number(1) as u8; 128];
+                    // SAFETY: as nccl.h has it.
+                    unsafe {
+                        lib.get::<Init>("ncclCommInitRank")(
+                            place,
+                            number(1) as i32,
+                            id,
+                            rank as i32,
+                        )
+                    };
+                    lib.reduce(1024, *place);
+                }
             }
             "loop" => {
                 let calls = number(2);

@@ -2,6 +2,9 @@
 //!
 //! It reads lines from its input: `loop N` makes N AllReduces, and it prints `done`.
 
+/// By this text a program is known to have NCCL, also without symbols.
+static RELEASE: [u8; 26] = *b"\0NCCL version 2.99.1+fake\0";
+
 #[path = "fake_nccl.rs"]
 mod nccl;
 
@@ -11,6 +14,7 @@ extern "C" {
 }
 
 fn main() {
+    std::hint::black_box(&RELEASE);
     for line in std::io::stdin().lines() {
         let line = line.expect("text");
         let calls = line.strip_prefix("loop ").and_then(|n| n.parse().ok());

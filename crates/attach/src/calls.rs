@@ -164,7 +164,11 @@ impl Calls {
                 }
                 self.entered(event, &arguments, id);
             }
-            What::Returned { code, result } => self.returned(event, code, result),
+            What::Returned {
+                code,
+                result,
+                is_late,
+            } => self.returned(event, code, result, is_late),
             What::Switched(_) | What::Interrupted(_) => {}
         }
     }
@@ -350,7 +354,7 @@ impl Calls {
         self.communicators.insert(pointer, communicator);
     }
 
-    fn returned(&mut self, event: &Event, code: i32, result: u64) {
+    fn returned(&mut self, event: &Event, code: i32, result: u64, is_late: bool) {
         let thread = self.threads.entry(event.thread).or_default();
         let Some(at) = thread
             .open
@@ -382,6 +386,11 @@ impl Calls {
                 self.writer.end(slot, 0);
             }
         }
+        let result = match is_late {
+            true => self.checked(&open, result),
+            false => result,
+        };
+        let thread = self.threads.entry(event.thread).or_default();
         match FUNCTIONS[event.function].kind {
             Kind::Collective(_) | Kind::PointToPoint(_) => {
                 let Some(slot) = open.slot else { return };
@@ -447,8 +456,27 @@ impl Calls {
                     }
                 }
             }
-            Kind::Tells(told) if code == 0 => self.tell(open.pointer, told, result as u32, event),
+            Kind::Tells(told) if code == 0 && !is_late => {
+                self.tell(open.pointer, told, result as u32, event)
+            }
             Kind::Tells(_) => {}
+        }
+    }
+
+    /// What an init put where its argument points, if that was read later and must be right all the same: a
+    /// communicator that is not known yet, with the rank and size that the init was given. 0 otherwise.
+    fn checked(&self, open: &Open, result: u64) -> u64 {
+        let has = self.ask.as_ref().and_then(|ask| ask(result));
+        let is_it = match (FUNCTIONS[open.function].kind, has) {
+            (Kind::Init { .. }, Some((rank, nranks, _))) => {
+                (rank, nranks) == (open.rank, open.nranks)
+            }
+            (Kind::Derive { .. }, has) => has.is_some(),
+            _ => false,
+        };
+        match is_it && !self.communicators.contains_key(&result) {
+            true => result,
+            false => 0,
         }
     }
 
@@ -485,10 +513,13 @@ impl Calls {
     /// What the kernel had no room for so far: `entries` calls have no entry, and `any` events are lost in
     /// all.
     pub fn lost(&mut self, entries: u64, any: u64) {
-        if any > 0 && !self.lossy {
-            self.lossy = true;
-        }
+        self.numbers_end(any);
         self.writer.lost(entries);
+    }
+
+    /// Gives no call a number any more if something was lost, whoever lost it.
+    pub fn numbers_end(&mut self, any: u64) {
+        self.lossy |= any > 0;
     }
 
     /// Takes in what the scheduler does now with threads in calls that have not returned.

@@ -8,6 +8,7 @@
 use crate::functions::{cookie, Common};
 use crate::probes::Probes;
 use crate::sys::Place;
+use std::io;
 use std::time::Instant;
 
 #[cfg(target_arch = "x86_64")]
@@ -84,11 +85,15 @@ fn place() -> Option<(String, u64)> {
 }
 
 /// What entry and return of one call cost, ns; `None` if it could not be measured.
-pub fn measure(probes: &mut Probes) -> Option<f64> {
-    let (path, offset) = place()?;
+///
+/// # Errors
+/// If no probe can be set.
+pub fn measure(probes: &mut Probes) -> io::Result<Option<f64>> {
+    let Some((path, offset)) = place() else {
+        return Ok(None);
+    };
     let without = round();
     let me = std::process::id();
-    probes.watch(me).ok()?;
     let place = Place {
         offset,
         cookie: cookie(
@@ -101,12 +106,12 @@ pub fn measure(probes: &mut Probes) -> Option<f64> {
         ),
     };
     let one = if probes.by_process { me } else { 0 };
-    let links = probes.link(&path, &[place], one).ok()?;
+    let links = probes.link(&path, &[place], one)?;
     let with = round();
+    let events = probes.drain(|_| ());
     drop(links);
-    probes.forget(me);
     // SAFETY: a plain call.
     probes.forget_thread(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
-    let events = probes.drain(|_| ());
-    (events > 0).then_some((with - without).max(0.0))
+    probes.restart();
+    Ok((events > 0).then_some((with - without).max(0.0)))
 }

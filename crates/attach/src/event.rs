@@ -1,4 +1,5 @@
-//! Events as the programs put them into the ring: `bpf/calls.bpf.c` has the same structs.
+//! Events as the programs put them into the ring: `bpf/calls.bpf.c` has the same structs. `perf_samples.rs`
+//! makes the same bytes of samples.
 //!
 //! ```text
 //! head      0 time u64   8 process u32   12 thread u32   16 given u32   20 function u16   22 kind u16
@@ -26,6 +27,8 @@ pub enum What<'a> {
         code: i32,
         /// What it put where its argument points; 0 if there is nothing.
         result: u64,
+        /// The result was read later, so it may be another one by now.
+        is_late: bool,
     },
     /// The thread is back on a CPU.
     Switched(Stretch),
@@ -76,9 +79,10 @@ impl Event<'_> {
                 let id = bytes.get(88..216).filter(|_| last >> 16 == 2);
                 What::Entered { arguments, id }
             }
-            3 => What::Returned {
+            3 | 6 => What::Returned {
                 code: u64_at(24)? as i32,
                 result: u64_at(32)?,
+                is_late: last >> 16 == 6,
             },
             4 => What::Switched(Stretch {
                 from: u64_at(24)?,
@@ -113,13 +117,20 @@ mod tests {
         bytes[20..24].copy_from_slice(&[2, 0, 3, 0]);
         bytes[24..32].copy_from_slice(&4u64.to_le_bytes());
         let event = Event::read(&bytes).expect("an event");
-        let (code, result) = (4, 0);
-        assert_eq!(event.what, What::Returned { code, result });
+        let returned = |is_late| What::Returned {
+            code: 4,
+            result: 0,
+            is_late,
+        };
+        assert_eq!(event.what, returned(false));
         assert_eq!((event.time, event.process, event.thread), (77, 5, 6));
         assert_eq!((event.given, event.function), (9, 2));
         for cut in 0..40 {
             assert_eq!(Event::read(&bytes[..cut]), None);
         }
+        bytes[22] = 6;
+        let late = Event::read(&bytes).map(|event| event.what);
+        assert_eq!(late, Some(returned(true)));
         bytes[22] = 1;
         assert_eq!(Event::read(&bytes), None, "an entry is longer");
         bytes[22] = 5;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! job's thread ─▶ probe ─▶ program in the kernel ─▶ ring ─▶ session ─▶ calls ─▶ writer ─▶ capture
-//!                          bpf/calls.bpf.c         ring.rs  session.rs calls.rs writer.rs
+//!                   │      bpf/calls.bpf.c         ring.rs  session.rs calls.rs writer.rs
+//!                   └────▶ perf event ─▶ ring of each CPU ──▶ (without BPF: perf_samples.rs)
 //! ```
 //!
 //! A [`Session`] finds processes ([`processes`]) and their NCCL ([`library`]), sets probes ([`probes`]), and
@@ -13,8 +14,9 @@
 //! ([`net`]) and RDMA adapters ([`rdma`]), and steps inside NCCL's init ([`inner`]).
 //!
 //! Rule: nothing is left behind. Probes, programs and maps are descriptors of this process, so they go with
-//! it, also if it is killed. The job is never stopped and nothing is written into its memory, but for the
-//! probes that the kernel itself puts at the functions' entries.
+//! it, also if it is killed; for names of probes without BPF see `tracefs.rs`. The job is never stopped and
+//! nothing is written into its memory, but for the probes that the kernel itself puts at the functions'
+//! entries.
 
 mod btf;
 pub mod calls;
@@ -25,14 +27,18 @@ pub mod inner;
 pub mod library;
 pub mod net;
 mod object_file;
+mod perf_ring;
+mod perf_samples;
 pub mod probes;
 pub mod processes;
+mod programs;
 pub mod rdma;
 mod ring;
 mod samples;
 pub mod sched;
 mod session;
 mod sys;
+mod tracefs;
 mod writer;
 
 pub use session::{Options, Probed, Seen, Session, Summary, Targets};

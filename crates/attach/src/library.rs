@@ -5,6 +5,11 @@
 //! are opened through `/proc/PID/map_files` or `/proc/PID/root`, so a container's files are found, and so are
 //! files that were removed or replaced since.
 //!
+//! A program may link NCCL statically and have lost its symbols. Nothing in it says then where a function is:
+//! unwind tables have ranges of code and no names, and code that looks alike proves nothing. So such a
+//! program needs a file that has its symbols ([`Catalog::with_symbols`]): the program as it was before
+//! `strip`, or its debug file. Debug files are also looked for by build id, where distributions put them.
+//!
 //! Rule: a place for a probe is one of a function's own entry. What the kernel would have to single-step is
 //! [`Pace::Slow`]. A function that programs call often is left out then, unless the user asks for it.
 
@@ -16,7 +21,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// A file with functions of NCCL.
@@ -191,6 +196,19 @@ fn entry_of_x86(code: &[u8]) -> (u64, Pace) {
 #[derive(Default)]
 pub struct Catalog {
     files: HashMap<(u64, u64), Option<Rc<Library>>>,
+    symbols: Vec<PathBuf>,
+    /// Why a file that has NCCL can't be used, as far as that was not handed out yet.
+    pub troubles: Vec<String>,
+}
+
+impl Catalog {
+    /// Without files, but with those that have the symbols of stripped programs.
+    pub fn with_symbols(symbols: Vec<PathBuf>) -> Catalog {
+        Catalog {
+            symbols,
+            ..Catalog::default()
+        }
+    }
 }
 
 /// A file that a process has mapped as code.
@@ -297,6 +315,7 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>>
     let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
     let mut libraries: Vec<Rc<Library>> = Vec::new();
     let mut denied = None;
+    let told = catalog.troubles.len();
     for mapped in mapped(process)? {
         let is_likely = may_have_nccl(&mapped, &program);
         let file = match open(process, &mapped) {
@@ -309,17 +328,33 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>>
             }
         };
         let Ok(meta) = file.metadata() else { continue };
-        let known = catalog.files.entry((meta.dev(), meta.ino()));
-        let library = known.or_insert_with(|| {
+        let Catalog {
+            files,
+            symbols,
+            troubles,
+        } = &mut *catalog;
+        let library = files.entry((meta.dev(), meta.ino())).or_insert_with(|| {
             let exports = || Bytes::of(&file).is_some_and(|bytes| exports_nccl(bytes.get()));
-            let has_it = is_likely || exports();
-            has_it.then(|| read(file, &mapped.path).map(Rc::new))?
+            if !is_likely && !exports() {
+                return None;
+            }
+            match read(file, &mapped.path, process, symbols) {
+                Ok(library) => library.map(Rc::new),
+                Err(trouble) => {
+                    troubles.push(trouble);
+                    None
+                }
+            }
         });
         if let Some(library) = library {
             if !libraries.iter().any(|other| Rc::ptr_eq(other, library)) {
                 libraries.push(library.clone());
             }
         }
+    }
+    if !libraries.is_empty() {
+        // The text of a release is no proof: a program may speak of the NCCL that it has loaded.
+        catalog.troubles.truncate(told);
     }
     match denied {
         Some(error) if libraries.is_empty() => Err(error),
@@ -379,54 +414,154 @@ fn exports_nccl(bytes: &[u8]) -> bool {
     find().is_some()
 }
 
-fn read(file: File, path: &str) -> Option<Library> {
-    let bytes = Bytes::of(&file)?;
-    let elf = object::File::parse(bytes.get()).ok()?;
-    let (mut places, mut code_of) = (BTreeMap::new(), BTreeMap::new());
-    let mut inner = BTreeMap::new();
-    for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
-        let index = match symbol.name() {
-            Ok(name) if symbol.is_definition() && name.starts_with("nccl") => {
-                FUNCTIONS.iter().position(|f| f.symbol == name)
+/// Places of functions in a file, and the code of those that say where a communicator has its rank.
+#[derive(Default)]
+struct Places {
+    public: BTreeMap<usize, Entry>,
+    inner: BTreeMap<usize, Entry>,
+    code_of: BTreeMap<Told, Vec<u8>>,
+}
+
+impl Places {
+    /// By the symbols of `named`, which are also those of `elf`.
+    fn of(elf: &object::File, named: &object::File) -> Places {
+        let mut places = Places::default();
+        for symbol in named.dynamic_symbols().chain(named.symbols()) {
+            let index = match symbol.name() {
+                Ok(name) if symbol.is_definition() && name.starts_with("nccl") => {
+                    FUNCTIONS.iter().position(|f| f.symbol == name)
+                }
+                Ok(name) if symbol.is_definition() => inner::number(name),
+                _ => None,
+            };
+            let Some(index) = index else { continue };
+            let Some((offset, code)) = in_file(elf, symbol.address()) else {
+                continue;
+            };
+            let (skip, pace) = entry_of(code);
+            let entry = Entry {
+                offset: offset + skip,
+                pace,
+            };
+            if index >= inner::FIRST {
+                places.inner.entry(index).or_insert(entry);
+                continue;
             }
-            Ok(name) if symbol.is_definition() => inner::number(name),
-            _ => None,
-        };
-        let Some(index) = index else { continue };
-        let Some((offset, code)) = in_file(&elf, symbol.address()) else {
-            continue;
-        };
-        let (skip, pace) = entry_of(code);
-        let offset = offset + skip;
-        if index >= inner::FIRST {
-            inner.entry(index).or_insert(Entry { offset, pace });
-            continue;
+            if let Kind::Tells(told) = FUNCTIONS[index].kind {
+                let bytes = code.len().min(symbol.size() as usize);
+                places.code_of.insert(told, code[..bytes].to_vec());
+            }
+            places.public.entry(index).or_insert(entry);
         }
-        if let Kind::Tells(told) = FUNCTIONS[index].kind {
-            let bytes = code.len().min(symbol.size() as usize);
-            code_of.insert(told, code[..bytes].to_vec());
+        places
+    }
+
+    fn has_nccl(&self) -> bool {
+        let is_it = |index: &usize| FUNCTIONS[*index].symbol == "ncclAllReduce";
+        self.public.keys().any(is_it)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a file with symbols is of another build than a program. If not both have a build id, their code must
+/// be the same.
+fn is_other_build(elf: &object::File, named: &object::File) -> bool {
+    let id = |file: &object::File| file.build_id().ok().flatten().map(<[u8]>::to_vec);
+    match (id(elf), id(named)) {
+        (Some(one), Some(other)) => one != other,
+        _ => {
+            use object::ObjectSection;
+            let code = |file: &object::File| {
+                let text = file.section_by_name(".text")?;
+                Some((text.address(), hashed(text.data().ok()?)))
+            };
+            let both = (code(elf), code(named));
+            both.0.is_none() || both.0 != both.1
         }
-        places.entry(index).or_insert(Entry { offset, pace });
+    }
+}
+
+/// Enough to tell two builds apart.
+fn hashed(bytes: &[u8]) -> (usize, u64) {
+    use std::hash::Hasher;
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    (bytes.len(), hasher.finish())
+}
+
+/// Files that may have the symbols of a program: those that the user names, then the debug file with its
+/// build id, as the process sees it and as this tool does.
+fn symbol_files(elf: &object::File, process: u32, named: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = named.to_vec();
+    if let Some((first, rest)) = elf.build_id().ok().flatten().and_then(<[u8]>::split_first) {
+        let file = format!("usr/lib/debug/.build-id/{first:02x}/{}.debug", hex(rest));
+        files.push(Path::new("/proc").join(format!("{process}/root/{file}")));
+        files.push(Path::new("/").join(file));
+    }
+    files
+}
+
+/// Reads a file that may have NCCL: `None` if it has not.
+fn read(
+    file: File,
+    path: &str,
+    process: u32,
+    symbols: &[PathBuf],
+) -> Result<Option<Library>, String> {
+    let Some(bytes) = Bytes::of(&file) else {
+        return Ok(None);
+    };
+    let Ok(elf) = object::File::parse(bytes.get()) else {
+        return Ok(None);
+    };
+    let mut places = Places::of(&elf, &elf);
+    let version = version(&elf);
+    if let (false, Some(version)) = (places.has_nccl(), &version) {
+        let mut others = Vec::new();
+        for path in symbol_files(&elf, process, symbols) {
+            let Some(bytes) = File::open(&path).ok().and_then(|file| Bytes::of(&file)) else {
+                continue;
+            };
+            let Ok(named) = object::File::parse(bytes.get()) else {
+                continue;
+            };
+            if is_other_build(&elf, &named) {
+                others.push(format!("; `{}` is another build", path.display()));
+                continue;
+            }
+            places = Places::of(&elf, &named);
+            if places.has_nccl() {
+                break;
+            }
+            others.push(format!("; `{}` has no such symbols either", path.display()));
+        }
+        if !places.has_nccl() {
+            return Err(format!(
+                "`{path}` has NCCL {version} built in, but no symbols, so its functions can't be found{}. \
+                 --symbols takes the program as it was before `strip`, or its debug file; or start the job \
+                 with `ncclscope run`",
+                others.concat()
+            ));
+        }
     }
     let build_id = elf.build_id().ok().flatten().unwrap_or_default();
-    let build_id = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let version = version(&elf);
-    let code = |told| code_of.get(&told).map_or(&[][..], Vec::as_slice);
+    let build_id = hex(build_id);
+    let code = |told| places.code_of.get(&told).map_or(&[][..], Vec::as_slice);
     let fields = Fields::of(code(Told::Rank), code(Told::Ranks), code(Told::Device));
     drop(elf);
     drop(bytes);
-    let is_nccl = places
-        .keys()
-        .any(|index| FUNCTIONS[*index].symbol == "ncclAllReduce");
-    is_nccl.then(|| Library {
+    Ok(places.has_nccl().then(|| Library {
         file,
         path: path.to_owned(),
         build_id,
         version,
-        places,
-        inner,
+        places: places.public,
+        inner: places.inner,
         fields,
-    })
+    }))
 }
 
 /// Bytes of a function that are looked at, at most.
@@ -449,20 +584,17 @@ fn version(elf: &object::File) -> Option<String> {
     use object::ObjectSection;
     let data = elf.section_by_name(".rodata")?.data().ok()?;
     const TEXT: &[u8] = b"NCCL version ";
-    let found = data.windows(TEXT.len()).enumerate();
-    found
-        .filter(|(_, window)| *window == TEXT)
-        .find_map(|(at, _)| {
-            let rest = &data[at + TEXT.len()..];
-            let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
-            let text: String = rest
-                .iter()
-                .take(12)
-                .take_while(is_part)
-                .map(|b| *b as char)
-                .collect();
-            (text.split('.').filter(|part| !part.is_empty()).count() == 3).then_some(text)
-        })
+    memchr::memmem::find_iter(data, TEXT).find_map(|at| {
+        let rest = &data[at + TEXT.len()..];
+        let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+        let text: String = rest
+            .iter()
+            .take(12)
+            .take_while(is_part)
+            .map(|b| *b as char)
+            .collect();
+        (text.split('.').filter(|part| !part.is_empty()).count() == 3).then_some(text)
+    })
 }
 
 #[cfg(test)]

@@ -1,27 +1,22 @@
-//! Probes at NCCL's functions: maps and programs in the kernel, and the links that have programs run.
+//! Probes at NCCL's functions, in the best way that the kernel and this user's privileges allow.
 //!
-//! [`Probes::new`] makes them in the best [`Way`] that the kernel and this user's privileges allow, or says
-//! what is missing as a [`Refusal`]. [`Probes::attach`] sets those of one library.
+//! ```text
+//! Way::Multi     programs of BPF, one link for a library     programs.rs
+//! Way::Perf      programs of BPF, a perf event for a place   programs.rs
+//! Way::Samples   no BPF: perf events sample registers        perf_samples.rs
+//! ```
 //!
-//! Rule: links at return are set before those at entry, and taken away after them. So a call that began with
-//! a probe has its return seen, if it returns in time.
+//! [`Probes::new`] tries one way after the other, with a probe at a function of this process. If none works,
+//! it says what is missing as a [`Refusal`]. [`Probes::attach`] sets those of one library.
 
-use crate::btf;
+use crate::cost;
 use crate::functions::{cookie, Common};
 use crate::library::{is_slow, Library};
-use crate::object_file::{self, Value};
-use crate::ring::Ring;
-use crate::sys::{self, Map, MapKind, Place, Runs, Way};
+use crate::perf_samples::{Samples, Sampling};
+use crate::programs::{Linked, Programs};
+use crate::sys::{Place, Way};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
-
-/// Processes that may be watched, or lose calls.
-const MOST_PROCESSES: u32 = 65_536;
-/// Inits that are under way at once.
-const MOST_INITS: u32 = 8192;
-/// Threads that call NCCL, if the scheduler is watched.
-const MOST_THREADS: u32 = 32_768;
 
 /// Why nothing can be attached here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +29,11 @@ pub enum Refusal {
     Gvisor,
     /// The kernel has no such system call, or is built without probes of user functions.
     Kernel(String),
-    /// The kernel is older than 5.15.
+    /// The kernel is older than 5.15, so it has no BPF for this.
     Old(String),
+    /// BPF does not work here for a reason that is no lack of privileges, nor does the way without.
+    #[allow(missing_docs)]
+    Neither { bpf: Box<Refusal>, samples: String },
     /// The kernel is locked down against reading other programs' memory.
     Lockdown,
     /// Capabilities are missing.
@@ -54,7 +52,10 @@ impl fmt::Display for Refusal {
             }
             Refusal::Kernel(what) => write!(f, "this kernel has no {what}"),
             Refusal::Old(version) => {
-                write!(f, "Linux {version} is too old: attach needs 5.15 or newer")
+                write!(f, "Linux {version} is too old for BPF at functions, which needs 5.15")
+            }
+            Refusal::Neither { bpf, samples } => {
+                write!(f, "{bpf}; and perf events without BPF don't work either: {samples}")
             }
             Refusal::Lockdown => f.write_str(
                 "the kernel is locked down in mode `confidentiality`, so BPF may not read user memory",
@@ -79,6 +80,7 @@ impl Refusal {
                 "leave --sched out, or use a node with Linux 5.18 or newer, built with BTF"
             }
             Refusal::Lockdown => "boot with lockdown=integrity or lockdown=none",
+            Refusal::Neither { bpf, .. } => bpf.way_out(),
             _ => "use a node with a newer kernel",
         }
     }
@@ -101,11 +103,13 @@ pub fn kernel() -> ((u32, u32), String) {
 }
 
 /// Numbers of capabilities.
+pub(crate) const SYS_PTRACE: u32 = 19;
 const SYS_ADMIN: u32 = 21;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
 
-fn has(capability: u32) -> bool {
+/// Whether this process has a capability.
+pub(crate) fn has_capability(capability: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
@@ -130,15 +134,17 @@ fn refusal(error: &io::Error) -> Refusal {
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     let missing = || {
         let names = [(BPF, "CAP_BPF"), (PERFMON, "CAP_PERFMON")];
-        let missing: Vec<&str> = match has(SYS_ADMIN) {
+        let missing: Vec<&str> = match has_capability(SYS_ADMIN) {
             true => Vec::new(),
             false => names
                 .iter()
-                .filter(|(n, _)| !has(*n))
+                .filter(|(n, _)| !has_capability(*n))
                 .map(|(_, name)| *name)
                 .collect(),
         };
         match missing.is_empty() {
+            // Without uprobe_multi these two are not enough.
+            true if !has_capability(SYS_ADMIN) && version < MULTI => "CAP_SYS_ADMIN missing".into(),
             true => format!(
                 "{error}, although this process has the capabilities: a container or a security \
                 module forbids it"
@@ -159,46 +165,27 @@ fn refusal(error: &io::Error) -> Refusal {
     }
 }
 
-/// Maps and programs, before any probe.
-pub struct Probes {
-    /// How probes are set.
-    pub way: Way,
-    /// Whether a probe can be set for one process only, without slowing others that use the same file.
-    pub by_process: bool,
-    entry: OwnedFd,
-    at_return: OwnedFd,
-    lost: Map,
-    watched: Map,
-    threads: Map,
-    /// Links to the scheduler's tracepoints, if it is watched.
-    scheduler: Option<[OwnedFd; 4]>,
-    /// Kept for the programs that use them.
-    _results: Map,
-    events: Map,
-    ring: Ring,
-}
-
-/// Tracepoints of the kernel, and the sections of their programs.
-const TRACEPOINTS: [(&str, &str); 4] = [
-    ("sched_switch", "switch"),
-    ("sched_wakeup", "wakeup"),
-    ("softirq_entry", "softirq_begin"),
-    ("softirq_exit", "softirq_end"),
-];
-
 /// Probes of one library. They are there for as long as this is.
 #[derive(Default)]
 pub struct Links {
-    entry: Vec<OwnedFd>,
-    at_return: Vec<OwnedFd>,
+    kind: Option<Kind>,
     /// Functions with probes, without those inside NCCL's init.
     pub functions: usize,
+}
+
+enum Kind {
+    Programs(Linked),
+    Samples(Sampling),
 }
 
 impl Links {
     /// Takes the probes at entry away: no call begins any more.
     pub fn close_entries(&mut self) {
-        self.entry.clear();
+        match &mut self.kind {
+            Some(Kind::Programs(linked)) => linked.entry.clear(),
+            Some(Kind::Samples(sampling)) => sampling.close_entries(),
+            None => {}
+        }
     }
 }
 
@@ -225,8 +212,24 @@ pub struct Which {
     pub init: bool,
 }
 
+/// What probes need, before any is set.
+pub struct Probes {
+    /// How probes are set.
+    pub way: Way,
+    /// Whether a probe can be set for one process only, without slowing others that use the same file.
+    pub by_process: bool,
+    /// What entry and return of a call cost here, ns.
+    pub ns_per_call: Option<f64>,
+    set: Set,
+}
+
+enum Set {
+    Programs(Box<Programs>),
+    Samples(Box<Samples>),
+}
+
 impl Probes {
-    /// Loads the programs, with a ring of so many bytes, a power of two. `way` leaves no choice.
+    /// Sets up the best way that works, with a ring of so many bytes, a power of two. `way` leaves no choice.
     ///
     /// # Errors
     /// Why nothing can be attached here.
@@ -237,62 +240,41 @@ impl Probes {
         let version = kernel().0;
         let ways = match way {
             Some(way) => vec![way],
-            None if version >= MULTI => vec![Way::Multi, Way::Perf],
-            None => vec![Way::Perf],
+            None if version >= MULTI => vec![Way::Multi, Way::Perf, Way::Samples],
+            None => vec![Way::Perf, Way::Samples],
         };
-        let mut first = None;
+        let mut errors = Vec::new();
         for way in ways {
-            match Probes::load(ring_bytes, way) {
+            match Probes::tried(ring_bytes, way) {
                 Ok(probes) => return Ok(probes),
-                Err(error) => {
-                    first.get_or_insert(error);
-                }
+                Err(error) => errors.push((way, error)),
             }
         }
-        let error = first.unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENOSYS));
-        Err(refusal(&error))
+        let (_, first) = &errors[0];
+        Err(match (refusal(first), errors.last()) {
+            (bpf @ (Refusal::Privileges(_) | Refusal::Gvisor), _) => bpf,
+            (bpf, Some((Way::Samples, samples))) if errors.len() > 1 => Refusal::Neither {
+                bpf: Box::new(bpf),
+                samples: samples.to_string(),
+            },
+            (refusal, _) => refusal,
+        })
     }
 
-    fn load(ring_bytes: usize, way: Way) -> io::Result<Probes> {
-        let hash = |name, value| Map::make(MapKind::Hash, name, 4, value, MOST_PROCESSES);
-        let lost = Map::make(MapKind::Hash, "lost", 8, 24, MOST_PROCESSES)?;
-        let watched = hash("watched", 4)?;
-        let threads = Map::make(MapKind::Hash, "threads", 4, 48, MOST_THREADS)?;
-        let results = Map::make(MapKind::LruHash, "results", 8, 8, MOST_INITS)?;
-        let events = Map::make(MapKind::RingBuffer, "events", 0, 0, ring_bytes as u32)?;
-        let maps = [
-            ("lost", &lost),
-            ("watched", &watched),
-            ("results", &results),
-            ("threads", &threads),
-            ("events", &events),
-        ];
-        let named = |name: &str| {
-            let map = maps.into_iter().find(|(known, _)| *known == name);
-            map.map(|(_, map)| Value::Map(map.fd()))
+    /// Sets up a way, and sees if it works: programs can be loaded with fewer privileges than probes need.
+    fn tried(ring_bytes: usize, way: Way) -> io::Result<Probes> {
+        let set = match way {
+            Way::Samples => Set::Samples(Box::new(Samples::new(ring_bytes)?)),
+            _ => Set::Programs(Box::new(Programs::load(ring_bytes, way)?)),
         };
-        let load = |section, name| {
-            let code = object_file::program(section, named)?;
-            sys::load_program(name, &code, Runs::AtFunctions(way))
-        };
-        let (entry, at_return) = (
-            load("entry", "ncclscope_in")?,
-            load("return", "ncclscope_out")?,
-        );
-        let ring = Ring::map(&events, ring_bytes)?;
-        Ok(Probes {
+        let mut probes = Probes {
             way,
             by_process: way == Way::Multi && kernel().0 >= ONE_PROCESS,
-            entry,
-            at_return,
-            lost,
-            watched,
-            threads,
-            scheduler: None,
-            _results: results,
-            events,
-            ring,
-        })
+            ns_per_call: None,
+            set,
+        };
+        probes.ns_per_call = cost::measure(&mut probes)?;
+        Ok(probes)
     }
 
     /// Watches the scheduler for threads that call NCCL from now on.
@@ -300,62 +282,35 @@ impl Probes {
     /// # Errors
     /// Why that can't be here.
     pub fn watch_scheduler(&mut self) -> Result<(), Refusal> {
-        let description = std::fs::read("/sys/kernel/btf/vmlinux").map_err(|error| {
-            Refusal::Scheduler(format!(
-                "this kernel does not describe its types (`/sys/kernel/btf/vmlinux`: {error})"
-            ))
-        })?;
-        let pid = btf::Types::of(&description).and_then(|types| types.field("task_struct", "pid"));
-        let pid = pid.ok_or_else(|| {
-            Refusal::Scheduler(
-                "the kernel's description of its types (BTF) is not as expected".into(),
-            )
-        })?;
-        let maps = [
-            ("lost", &self.lost),
-            ("threads", &self.threads),
-            ("events", &self.events),
-        ];
-        let named = |name: &str| {
-            if name == "place_of_pid" {
-                return Some(Value::Number(pid));
-            }
-            let map = maps.into_iter().find(|(known, _)| *known == name);
-            map.map(|(_, map)| Value::Map(map.fd()))
-        };
-        let link = |(tracepoint, section): (&str, &str)| {
-            let code = object_file::program(section, named)?;
-            let program = sys::load_program("ncclscope_sched", &code, Runs::AtTracepoints)?;
-            sys::link_tracepoint(&program, tracepoint)
-                .map_err(|error| io::Error::new(error.kind(), format!("{tracepoint}: {error}")))
-        };
-        let [a, b, c, d] = TRACEPOINTS.map(link);
-        let links = (|| Ok([a?, b?, c?, d?]))();
-        let links = links.map_err(|error: io::Error| Refusal::Scheduler(error.to_string()))?;
-        self.scheduler = Some(links);
-        Ok(())
+        match &mut self.set {
+            Set::Programs(programs) => programs.watch_scheduler(),
+            Set::Samples(_) => Err(Refusal::Scheduler("it needs BPF".into())),
+        }
     }
 
     /// Whether the scheduler is watched.
     pub fn has_scheduler(&self) -> bool {
-        self.scheduler.is_some()
+        matches!(&self.set, Set::Programs(programs) if programs.has_scheduler())
     }
 
     /// The stretch that a thread is off its CPU in now.
     pub fn off_now(&self, thread: u32) -> Option<Stretch> {
-        let value = self.threads.get(&thread.to_ne_bytes())?;
-        let number = |at: usize| Some(u64::from_ne_bytes(value.get(at..at + 8)?.try_into().ok()?));
-        let stretch = Stretch {
-            from: number(8)?,
-            woken: number(16)?,
-            preempted: number(24)? != 0,
-        };
-        (stretch.from != 0).then_some(stretch)
+        match &self.set {
+            Set::Programs(programs) => programs.off_now(thread),
+            Set::Samples(_) => None,
+        }
     }
 
     /// Forgets a thread that has ended.
     pub fn forget_thread(&self, thread: u32) {
-        self.threads.remove(&thread.to_ne_bytes());
+        if let Set::Programs(programs) = &self.set {
+            programs.forget_thread(thread);
+        }
+    }
+
+    /// Whether events number processes as this process does, also in a container with numbers of its own.
+    pub fn has_own_numbers(&self) -> bool {
+        self.by_process || self.way == Way::Samples
     }
 
     /// Sets the probes of `library`: in one process, or in all that use the file. `given` comes back with
@@ -364,7 +319,7 @@ impl Probes {
     /// # Errors
     /// Why that can't be.
     pub fn attach(
-        &self,
+        &mut self,
         library: &Library,
         process: Option<u32>,
         given: u32,
@@ -396,65 +351,60 @@ impl Probes {
     }
 
     /// Sets probes at these places of a file.
-    pub(crate) fn link(&self, path: &str, places: &[Place], process: u32) -> io::Result<Links> {
-        let mut links = Links {
-            functions: places.len(),
-            ..Links::default()
+    pub(crate) fn link(&mut self, path: &str, places: &[Place], process: u32) -> io::Result<Links> {
+        let kind = match &mut self.set {
+            Set::Programs(programs) => Kind::Programs(programs.link(path, places, process)?),
+            Set::Samples(samples) => Kind::Samples(samples.link(path, places)?),
         };
-        for is_return in [true, false] {
-            let (program, to) = match is_return {
-                true => (&self.at_return, &mut links.at_return),
-                false => (&self.entry, &mut links.entry),
-            };
-            match self.way {
-                Way::Multi => to.push(sys::link_multi(program, path, places, is_return, process)?),
-                Way::Perf => {
-                    for place in places {
-                        to.extend(sys::link_perf(program, path, *place, is_return)?);
-                    }
-                }
-            }
-        }
-        Ok(links)
+        Ok(Links {
+            kind: Some(kind),
+            functions: places.len(),
+        })
     }
 
     /// Lets calls of a process count, if probes can't be set for one process only.
     ///
     /// # Errors
     /// If there is no room for more processes.
-    pub fn watch(&self, process: u32) -> io::Result<()> {
-        match self.by_process {
-            true => Ok(()),
-            false => self
-                .watched
-                .put(&process.to_ne_bytes(), &1u32.to_ne_bytes()),
+    pub fn watch(&mut self, process: u32) -> io::Result<()> {
+        match &mut self.set {
+            Set::Programs(_) if self.by_process => {}
+            Set::Programs(programs) => programs.watch(process)?,
+            Set::Samples(samples) => samples.watch(process),
         }
+        Ok(())
     }
 
     /// Takes that back.
-    pub fn forget(&self, process: u32) {
-        self.watched.remove(&process.to_ne_bytes());
+    pub fn forget(&mut self, process: u32) {
+        match &mut self.set {
+            Set::Programs(programs) => programs.forget(process),
+            Set::Samples(samples) => samples.forget(process),
+        }
+    }
+
+    /// Forgets what was so far, when nothing has probes.
+    pub(crate) fn restart(&mut self) {
+        self.drain(|_| ());
+        if let Set::Samples(samples) = &mut self.set {
+            samples.restart();
+        }
     }
 
     /// Hands out the events that are there.
     pub fn drain(&mut self, each: impl FnMut(&[u8])) -> usize {
-        self.ring.drain(each)
+        match &mut self.set {
+            Set::Programs(programs) => programs.drain(each),
+            Set::Samples(samples) => samples.drain(each),
+        }
     }
 
-    /// What had no room in the ring so far, by what the caller gave with the probe and by process.
-    pub fn losses(&self) -> Vec<((u32, u32), Losses)> {
-        let of = |key: Vec<u8>| {
-            let value = self.lost.get(&key)?;
-            let number =
-                |at: usize| Some(u64::from_ne_bytes(value.get(at..at + 8)?.try_into().ok()?));
-            let who = |at: usize| Some(u32::from_ne_bytes(key.get(at..at + 4)?.try_into().ok()?));
-            let losses = Losses {
-                entries: number(0)?,
-                returns: number(8)?,
-                switches: number(16)?,
-            };
-            Some(((who(0)?, who(4)?), losses))
-        };
-        self.lost.keys().into_iter().filter_map(of).collect()
+    /// What had no room in the ring so far, by what the caller gave with the probe and by process, which is 0
+    /// if it is not known.
+    pub fn losses(&mut self) -> Vec<((u32, u32), Losses)> {
+        match &mut self.set {
+            Set::Programs(programs) => programs.losses(),
+            Set::Samples(samples) => samples.losses(),
+        }
     }
 }

@@ -38,6 +38,14 @@ pub fn stat(process: u32) -> Option<Stat> {
     })
 }
 
+/// The process that a number belongs to, if it is the number of one of its other threads.
+pub fn of_thread(number: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    let process = process.trim().parse().ok()?;
+    (process != number).then_some(process)
+}
+
 /// All processes that are seen from here, with their parents.
 pub fn all() -> HashMap<u32, u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -150,6 +158,10 @@ mod tests {
         assert_eq!(pid, me);
         assert!(lines.contains(&format!("pid={me}\n")) && lines.contains("command="));
         assert!(all().contains_key(&me));
+        assert_eq!(of_thread(me), None);
+        // SAFETY: a plain call. Tests run on threads of their own.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        assert_eq!(of_thread(thread), Some(me).filter(|_| thread != me));
     }
 
     #[test]

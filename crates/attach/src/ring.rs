@@ -8,14 +8,13 @@
 //! Rule: a record is read after the kernel's position says that it is there, and its place is given back
 //! after it was read.
 
-use crate::sys::Map;
+use crate::sys::{self, Map};
 use std::io;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Release},
 };
 
-const PAGE: usize = 4096;
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 
@@ -24,6 +23,8 @@ pub struct Ring {
     ours: *mut u8,
     kernels: *mut u8,
     bytes: usize,
+    /// Bytes of a page.
+    page: usize,
 }
 
 // SAFETY: the mappings belong to the ring and not to a thread.
@@ -53,12 +54,13 @@ impl Ring {
     /// # Errors
     /// If there is no memory for it.
     pub fn map(buffer: &Map, bytes: usize) -> io::Result<Ring> {
-        let ours = map(buffer.fd(), PAGE, libc::PROT_READ | libc::PROT_WRITE, 0)?;
-        let kernels = match map(buffer.fd(), PAGE + 2 * bytes, libc::PROT_READ, PAGE) {
+        let page = sys::page();
+        let ours = map(buffer.fd(), page, libc::PROT_READ | libc::PROT_WRITE, 0)?;
+        let kernels = match map(buffer.fd(), page + 2 * bytes, libc::PROT_READ, page) {
             Ok(kernels) => kernels,
             Err(error) => {
                 // SAFETY: it was mapped above, and nobody has seen it.
-                unsafe { libc::munmap(ours.cast(), PAGE) };
+                unsafe { libc::munmap(ours.cast(), page) };
                 return Err(error);
             }
         };
@@ -66,6 +68,7 @@ impl Ring {
             ours,
             kernels,
             bytes,
+            page,
         })
     }
 
@@ -82,7 +85,7 @@ impl Ring {
         let (mut at, mut count) = (ours.load(Acquire), 0);
         let end = kernels.load(Acquire);
         while at < end {
-            let offset = PAGE + (at as usize & (self.bytes - 1));
+            let offset = self.page + (at as usize & (self.bytes - 1));
             // SAFETY: a record begins at a multiple of 8 in the data, which is mapped behind the first page.
             let length = unsafe { &*self.kernels.add(offset).cast::<AtomicU32>() }.load(Acquire);
             if length & BUSY != 0 {
@@ -107,8 +110,8 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: both were mapped by `map`, and nothing borrows from them any more.
         unsafe {
-            libc::munmap(self.ours.cast(), PAGE);
-            libc::munmap(self.kernels.cast(), PAGE + 2 * self.bytes);
+            libc::munmap(self.ours.cast(), self.page);
+            libc::munmap(self.kernels.cast(), self.page + 2 * self.bytes);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::event::{Event, Stretch};
 use crate::inner::Step;
 use crate::library::{self, Catalog, Library};
 use crate::net::{Connection, Net, Who};
-use crate::probes::{kernel, Links, Losses, Probes, Refusal, Which};
+use crate::probes::{has_capability, kernel, Links, Losses, Probes, Refusal, Which, SYS_PTRACE};
 use crate::processes;
 use crate::rdma::{Adapters, Port};
 use crate::samples::Samples;
@@ -44,6 +44,9 @@ const LONGEST_LOOK: Duration = Duration::from_secs(5);
 const LAST_RETURNS: Duration = Duration::from_millis(200);
 /// What an event has in place of the process's index if its probe is for all processes.
 const ANY: u32 = u32::MAX;
+
+/// In place of a process if it is not known which one lost something.
+const NOBODY: u32 = 0;
 
 /// Whom to watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +74,8 @@ pub struct Options {
     pub net: bool,
     /// Probe functions inside NCCL's init.
     pub init: bool,
+    /// Files with symbols of programs that have none.
+    pub symbols: Vec<PathBuf>,
     /// How probes are set, if that is not to be chosen.
     pub way: Option<Way>,
 }
@@ -86,6 +91,7 @@ impl Options {
             sched: false,
             net: false,
             init: false,
+            symbols: Vec::new(),
             way: None,
         }
     }
@@ -145,6 +151,8 @@ pub struct Summary {
     pub seconds: f64,
     /// Of entry and return, as measured on this machine before.
     pub ns_per_call: Option<f64>,
+    /// It is not known which of several processes the losses are of: all stand at the one with most calls.
+    pub shared_losses: bool,
     /// Events of processes that can't be seen from here.
     pub unseen: u64,
     /// Why the last write failed.
@@ -186,7 +194,9 @@ impl Watched {
     /// What takes its calls.
     fn calls(&mut self) -> Option<&mut Calls> {
         if let Some(plan) = self.plan.take() {
-            match Writer::make(&plan.stem, plan.id, &plan.facts, plan.who) {
+            // Only now: what records nothing leaves no folder.
+            let folder = plan.stem.parent().map_or(Ok(()), std::fs::create_dir_all);
+            match folder.and_then(|()| Writer::make(&plan.stem, plan.id, &plan.facts, plan.who)) {
                 Ok(writer) => {
                     self.seen.trace = Some(plan.stem.with_extension("trace"));
                     self.calls = Some(Calls::new(writer, ask(self.pid, self.libraries.first())));
@@ -212,6 +222,13 @@ impl Watched {
         }
         if let Some(calls) = self.calls() {
             calls.lost(losses.entries, any);
+        }
+    }
+
+    /// Something was lost, and it is not known whose it is.
+    fn numbers_end(&mut self, losses: Losses) {
+        if let Some(calls) = &mut self.calls {
+            calls.numbers_end(losses.entries + losses.returns);
         }
     }
 
@@ -265,8 +282,11 @@ pub struct Session {
     /// How many of these were handed out.
     told: usize,
     started: Instant,
-    ns_per_call: Option<f64>,
     unseen: u64,
+    /// Some losses may be of any process.
+    shared_losses: bool,
+    /// Losses that stand at processes that have ended.
+    shared_ended: Losses,
     write_error: Option<String>,
     net: Option<Net>,
     adapters: Option<Adapters>,
@@ -293,7 +313,7 @@ impl Session {
     /// Why nothing can be attached here.
     pub fn start(options: Options) -> Result<Session, Refusal> {
         let mut probes = Probes::new(options.ring_bytes, options.way)?;
-        if !probes.by_process && !processes::sees_all() {
+        if !probes.has_own_numbers() && !processes::sees_all() {
             return Err(Refusal::Other(
                 "this is a container with process numbers of its own, and its kernel can't set probes for \
                  one process; run attach with hostPID, or on the node"
@@ -302,8 +322,9 @@ impl Session {
         }
         if options.sched {
             probes.watch_scheduler()?;
+            // It has more to do at each call then.
+            probes.ns_per_call = cost::measure(&mut probes).ok().flatten();
         }
-        let ns_per_call = cost::measure(&mut probes);
         let samples = match options.sched || options.net {
             true => Some(Samples::new(&options.folder, &options)),
             false => None,
@@ -311,13 +332,14 @@ impl Session {
         let samples = samples
             .transpose()
             .map_err(|error| Refusal::Other(error.to_string()))?;
+        let catalog = Catalog::with_symbols(options.symbols.clone());
         let mut session = Session {
             net: options.net.then(Net::default),
             adapters: options.net.then(Adapters::new),
             samples,
             options,
             probes,
-            catalog: Catalog::default(),
+            catalog,
             watched: Vec::new(),
             by_pid: HashMap::new(),
             looks: HashMap::new(),
@@ -327,8 +349,9 @@ impl Session {
             troubles: Vec::new(),
             told: 0,
             started: Instant::now(),
-            ns_per_call,
             unseen: 0,
+            shared_losses: false,
+            shared_ended: Losses::default(),
             write_error: None,
         };
         session.look();
@@ -353,9 +376,14 @@ impl Session {
         fresh
     }
 
+    /// How probes are set.
+    pub fn way(&self) -> Way {
+        self.probes.way
+    }
+
     /// What entry and return of a call cost here, ns.
     pub fn ns_per_call(&self) -> Option<f64> {
-        self.ns_per_call
+        self.probes.ns_per_call
     }
 
     /// Whether there is nobody left to watch: all processes that were named have ended.
@@ -428,15 +456,22 @@ impl Session {
 
     /// Looks at a process's libraries, and sets probes.
     fn ask(&mut self, pid: u32, start: u64) {
-        let libraries = match library::find(pid, &mut self.catalog) {
+        let found = library::find(pid, &mut self.catalog);
+        self.troubles.append(&mut self.catalog.troubles);
+        let libraries = match found {
             Ok(libraries) => libraries,
             Err(error) => {
                 let named =
                     matches!(&self.options.targets, Targets::Trees(roots) if roots.contains(&pid));
                 if named && error.kind() == io::ErrorKind::PermissionDenied {
+                    let helps = match has_capability(SYS_PTRACE) {
+                        true => {
+                            "although attach has CAP_SYS_PTRACE: a container or a security module forbids it"
+                        }
+                        false => "CAP_SYS_PTRACE helps, or its user's id",
+                    };
                     let text = format!(
-                        "process {pid}: the files that it has loaded may not be read; CAP_SYS_PTRACE \
-                         helps, or its user's id"
+                        "process {pid}: the files that it has loaded may not be read; {helps}"
                     );
                     if !self.troubles.contains(&text) {
                         self.troubles.push(text);
@@ -547,7 +582,6 @@ impl Session {
         let rank = processes::rank(&processes::environment(pid));
         let host = capture::left::host().unwrap_or_default();
         let folder = self.options.folder.join(capture::left::file_name(&host));
-        std::fs::create_dir_all(&folder)?;
         let shown = rank.as_deref().unwrap_or("x");
         let stem = folder.join(format!("r{shown}-p{own}-{:08x}", id as u32));
         let library = libraries.first();
@@ -645,13 +679,39 @@ impl Session {
         }
     }
 
-    fn flush(&mut self) {
+    /// Tells each process what of it was lost.
+    fn take_losses(&mut self) {
         let losses = self.probes.losses();
         for (index, watched) in self.watched.iter_mut().enumerate() {
             let Some(watched) = watched else { continue };
             if let Some(losses) = losses_of(&losses, index, watched.pid) {
                 watched.lost(losses);
             }
+        }
+        let Some(all) = losses_of(&losses, usize::MAX, NOBODY) else {
+            return;
+        };
+        // Any of them may have lost calls, so none may number them.
+        self.shared_losses |= all != Losses::default();
+        let rest = Losses {
+            entries: all.entries.saturating_sub(self.shared_ended.entries),
+            returns: all.returns.saturating_sub(self.shared_ended.returns),
+            switches: 0,
+        };
+        let made = |watched: &Watched| (watched.made(), std::cmp::Reverse(watched.seen.index));
+        let most = self.watched.iter().flatten().map(made).max();
+        for watched in self.watched.iter_mut().flatten() {
+            watched.numbers_end(all);
+            match Some(made(watched)) == most {
+                true => watched.lost(rest),
+                false => watched.lost(Losses::default()),
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.take_losses();
+        for watched in self.watched.iter_mut().flatten() {
             if let Some(Err(error)) = watched.calls.as_mut().map(Calls::flush) {
                 watched.error = Some(error.to_string());
             }
@@ -745,13 +805,12 @@ impl Session {
     /// Ends one process's part.
     fn end(&mut self, index: usize, ended: bool) {
         self.note_switches(Some(index));
+        self.take_losses();
         let Some(mut watched) = self.watched[index].take() else {
             return;
         };
-        let losses = self.probes.losses();
-        if let Some(losses) = losses_of(&losses, index, watched.pid) {
-            watched.lost(losses);
-        }
+        self.shared_ended.entries += watched.seen.losses.entries;
+        self.shared_ended.returns += watched.seen.losses.returns;
         self.by_pid.remove(&watched.pid);
         self.probes.forget(watched.pid);
         let mut seen = std::mem::take(&mut watched.seen);
@@ -846,7 +905,8 @@ impl Session {
             processes: self.done,
             libraries: self.libraries,
             seconds,
-            ns_per_call: self.ns_per_call,
+            ns_per_call: self.probes.ns_per_call,
+            shared_losses: self.shared_losses,
             unseen: self.unseen,
             write_error: self.write_error,
         }

@@ -31,6 +31,13 @@ const ATTACH_PERF_EVENT: u32 = 41;
 const ATTACH_UPROBE_MULTI: u32 = 48;
 const UPROBE_MULTI_RETURN: u32 = 1;
 
+/// Bytes of a page of this kernel: 4 KiB, or 64 KiB on many aarch64 machines.
+pub fn page() -> usize {
+    // SAFETY: a plain call.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}
+
 /// Kinds of maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -41,32 +48,38 @@ pub enum MapKind {
     RingBuffer = 27,
 }
 
-/// How probes are set.
+/// How probes are set, the best way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// One link for all places of a file: Linux 6.6 on, with CAP_BPF and CAP_PERFMON.
+    /// BPF, by one link for all places of a file: Linux 6.6 on, with CAP_BPF and CAP_PERFMON.
     Multi,
-    /// One perf event for each place: Linux 5.15 on, with CAP_SYS_ADMIN.
+    /// BPF, by one perf event for each place: Linux 5.15 on, with CAP_SYS_ADMIN.
     Perf,
+    /// No BPF: perf events that sample registers.
+    Samples,
 }
 
 /// An attribute block under construction: a union in the kernel, so numbers go to their offsets.
-struct Attributes([u64; ATTRIBUTES / 8]);
+pub(crate) struct Attributes([u64; ATTRIBUTES / 8]);
 
 impl Attributes {
-    fn new() -> Attributes {
+    pub(crate) fn new() -> Attributes {
         Attributes([0; ATTRIBUTES / 8])
     }
 
-    fn put32(mut self, at: usize, value: u32) -> Attributes {
+    pub(crate) fn put32(mut self, at: usize, value: u32) -> Attributes {
         let shift = (at % 8) * 8;
         self.0[at / 8] |= u64::from(value) << shift;
         self
     }
 
-    fn put64(mut self, at: usize, value: u64) -> Attributes {
+    pub(crate) fn put64(mut self, at: usize, value: u64) -> Attributes {
         self.0[at / 8] = value;
         self
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const u64 {
+        self.0.as_ptr()
     }
 
     fn text(mut self, at: usize, text: &str) -> Attributes {
@@ -202,7 +215,7 @@ pub fn load_program(name: &str, instructions: &[u8], runs: Runs) -> io::Result<O
     let licence = c"Dual MIT/GPL";
     let (kind, attach_type) = match runs {
         Runs::AtFunctions(Way::Multi) => (PROG_TYPE_KPROBE, ATTACH_UPROBE_MULTI),
-        Runs::AtFunctions(Way::Perf) => (PROG_TYPE_KPROBE, 0),
+        Runs::AtFunctions(_) => (PROG_TYPE_KPROBE, 0),
         Runs::AtTracepoints => (PROG_TYPE_RAW_TRACEPOINT, 0),
     };
     let attributes = || {

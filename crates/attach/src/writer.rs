@@ -79,6 +79,9 @@ pub struct Writer {
     groups: u64,
     /// Calls that found no row.
     rowless: u64,
+    /// The last write failed. The next one is tried when the session asks for it, and not at each call: a
+    /// full disk would cost an encoding of all rows each time.
+    is_stuck: bool,
 }
 
 // SAFETY: the mapping belongs to the writer and not to a thread.
@@ -128,7 +131,15 @@ impl Writer {
             launches: 1,
         };
         let (live, bytes) = (new(named(".live"))?, layout.bytes());
-        live.set_len(bytes as u64)?;
+        // With all its blocks: if the disk is full later, a store to the mapping would end this process.
+        // SAFETY: a plain call on a descriptor of ours.
+        match unsafe { libc::posix_fallocate(live.as_raw_fd(), 0, bytes as libc::off_t) } {
+            0 => {}
+            errno => {
+                let _ = std::fs::remove_file(named(".live"));
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+        }
         // SAFETY: a new shared mapping, which replaces none.
         let base = unsafe {
             libc::mmap(
@@ -162,6 +173,7 @@ impl Writer {
             fresh_comms: Vec::new(),
             groups: 0,
             rowless: 0,
+            is_stuck: false,
         };
         let header = view.header();
         header.trace_id.store(trace_id, Relaxed);
@@ -300,7 +312,7 @@ impl Writer {
 
     /// A call begins. `None` if there is no row for it, which is counted.
     pub fn begin(&mut self, call: &Begun) -> Option<Slot> {
-        if self.free.is_empty() {
+        if self.free.is_empty() && !self.is_stuck {
             // What has ended makes room. If that can't be written, the call is lost, and counted below.
             let _ = self.flush();
         }
@@ -350,7 +362,7 @@ impl Writer {
     pub fn end(&mut self, slot: Slot, time: u64) {
         self.view.rows()[slot].t_end.store(Ticks(time), Release);
         self.ended.push(slot);
-        if self.ended.len() >= BLOCK_ROWS {
+        if self.ended.len() >= BLOCK_ROWS && !self.is_stuck {
             let _ = self.flush();
         }
     }
@@ -366,6 +378,12 @@ impl Writer {
     /// # Errors
     /// If that fails. Then all is still in the live part.
     pub fn flush(&mut self) -> io::Result<()> {
+        let written = self.write_ended();
+        self.is_stuck = written.is_err();
+        written
+    }
+
+    fn write_ended(&mut self) -> io::Result<()> {
         let header = self.view.header();
         self.anchor(&[&header.last]);
         if !self.fresh_strings.is_empty() || !self.fresh_comms.is_empty() {

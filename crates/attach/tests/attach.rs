@@ -193,6 +193,32 @@ fn of_a_million_calls_none_is_lost_without_being_counted() {
 }
 
 #[test]
+fn of_a_million_calls_none_is_lost_if_the_ring_has_room_for_all() {
+    let mut job = Job::start();
+    job.tell("load");
+    // Entry and return are 144 bytes. So the test does not depend on how busy the machine is.
+    let options = Options {
+        ring_bytes: 256 << 20,
+        ..job.options()
+    };
+    let Some(mut session) = attached(options) else {
+        return;
+    };
+    let ids = during(&mut session, &mut job, |job| job.tell("loop 2 500000"));
+    let summary = session.finish();
+    let expected: Vec<(u32, u64)> = threads(&ids).into_iter().map(|id| (id, 500_000)).collect();
+    assert_eq!(calls(&summary, "ncclAllReduce"), expected);
+    let seen = &summary.processes[0];
+    assert_eq!((seen.losses.entries, seen.losses.returns), (0, 0));
+    let capture = read(&job.capture());
+    assert_eq!(capture.processes[0].calls.len(), 1_000_000);
+    assert!(capture.processes[0]
+        .calls
+        .iter()
+        .all(|call| call.return_ns > 0));
+}
+
+#[test]
 fn what_the_ring_has_no_room_for_is_counted() {
     let mut job = Job::start();
     job.tell("load");
@@ -438,6 +464,245 @@ fn perf_events_see_the_same_calls() {
     assert_eq!(calls(&summary, "ncclAllReduce"), expected);
 }
 
+/// A session that uses no BPF.
+fn without_bpf(options: Options) -> Option<Session> {
+    attached(Options {
+        way: Some(attach::Way::Samples),
+        ..options
+    })
+}
+
+#[test]
+fn without_bpf_calls_of_each_thread_are_counted_exactly_with_their_return_codes() {
+    let mut job = Job::start();
+    job.tell("load");
+    let Some(mut session) = without_bpf(job.options()) else {
+        return;
+    };
+    assert!(session.ns_per_call() > Some(0.0));
+    let ids = during(&mut session, &mut job, |job| {
+        job.tell("code 4");
+        job.tell("loop 2 20000")
+    });
+    let summary = session.finish();
+    let expected: Vec<(u32, u64)> = threads(&ids).into_iter().map(|id| (id, 20_000)).collect();
+    assert_eq!(calls(&summary, "ncclAllReduce"), expected);
+    assert_eq!(summary.processes[0].counts.failed[&4], 40_000);
+    let counts = &summary.processes[0].counts;
+    assert_eq!((counts.unreturned, counts.begun_before), (0, 0));
+    let capture = read(&job.capture());
+    let process = &capture.processes[0];
+    assert_eq!(process.calls.len(), 40_000);
+    for call in &process.calls {
+        let shape = &process.shapes[call.shape as usize];
+        assert_eq!(shape.count, 1024);
+        assert!(call.return_ns >= call.api_ns, "{call:?}");
+        assert_eq!(process.extras[call.extra as usize - 1].error, 4);
+    }
+}
+
+/// The communicators and calls of a job, as one way to set probes has them.
+fn as_seen(way: Option<attach::Way>) -> Option<Vec<String>> {
+    let mut job = Job::start();
+    job.tell("load");
+    let mut session = attached(Options {
+        way,
+        ..job.options()
+    })?;
+    during(&mut session, &mut job, |job| {
+        for line in ["init 8 3", "loop 1 10", "group 2", "end"] {
+            job.tell(line);
+        }
+    });
+    drop(session.finish());
+    let capture = read(&job.capture());
+    let process = &capture.processes[0];
+    let communicators = process.communicators.iter().map(|c| {
+        let lives = (c.created_ns.is_some(), c.ended_ns > c.created_ns);
+        format!("{} {:?} {:x} {lives:?}", c.nranks, c.rank, c.hash)
+    });
+    let calls = process.calls.iter().map(|call| {
+        let shape = &process.shapes[call.shape as usize];
+        let function = capture.names.get(shape.function).unwrap_or("?");
+        let grouped = call.group != 0;
+        format!(
+            "{function} {} {:?} {} {grouped}",
+            shape.count, shape.peer, call.seq
+        )
+    });
+    Some(communicators.chain(calls).collect())
+}
+
+#[test]
+fn without_bpf_communicators_numbers_and_groups_are_the_same() {
+    let (Some(with), Some(without)) = (as_seen(None), as_seen(Some(attach::Way::Samples))) else {
+        return;
+    };
+    assert_eq!(with.len(), 1 + 10 + 4);
+    assert_eq!(with, without);
+}
+
+#[test]
+fn without_bpf_a_communicator_is_known_only_if_its_address_can_be_proved() {
+    let mut job = Job::start();
+    job.tell("load");
+    let Some(mut session) = without_bpf(job.options()) else {
+        return;
+    };
+    // The first two are overwritten by the next at once. Whatever is read in their place has another rank.
+    during(&mut session, &mut job, |job| job.tell("heap 3"));
+    drop(session.finish());
+    let capture = read(&job.capture());
+    let process = &capture.processes[0];
+    assert_eq!(process.calls.len(), 3);
+    for call in &process.calls {
+        let shape = &process.shapes[call.shape as usize];
+        let mut all = process.communicators.iter();
+        let local = all.find(|c| c.uid == shape.uid).expect("known");
+        // Each call is the first of its communicator. It has that number only if the init is known to be its.
+        let is_known = local.hash != 0;
+        assert_eq!((local.nranks, call.seq), (3, u64::from(is_known)));
+    }
+    let ranks: Vec<_> = process.communicators.iter().map(|c| c.rank).collect();
+    assert_eq!(ranks.len(), 3, "{ranks:?}");
+    for rank in 0..3 {
+        assert!(ranks.contains(&Some(rank)), "{ranks:?}");
+    }
+}
+
+#[test]
+fn without_bpf_a_process_that_is_not_asked_for_is_left_out_and_a_child_joins_in() {
+    let (mut one, mut two) = (Job::start(), Job::start());
+    let library = one.folder.path().join("libnccl.so.2");
+    one.tell("load");
+    two.tell("load");
+    two.tell(&format!("also {}", library.display()));
+    let Some(mut session) = without_bpf(one.options()) else {
+        return;
+    };
+    let child = during(&mut session, &mut one, |one| {
+        two.tell("loop 2 500");
+        one.tell("loop 1 20");
+        let child = one.tell("fork");
+        // It waits for the child first.
+        one.tell("loop 1 1");
+        child
+    });
+    let summary = session.finish();
+    let mut made: Vec<_> = summary
+        .processes
+        .iter()
+        .map(|p| (p.pid, p.counts.all()))
+        .collect();
+    made.sort_unstable();
+    let mut expected = [(one.pid(), 21), (child.parse().expect("a pid"), 5)];
+    expected.sort_unstable();
+    assert_eq!(made, expected);
+    assert_eq!(read(&one.capture()).processes.len(), 2);
+}
+
+#[test]
+fn a_job_that_dies_in_the_middle_of_its_calls_ends_the_session() {
+    for way in [None, Some(attach::Way::Samples)] {
+        let mut job = Job::start();
+        job.tell("load");
+        let options = Options {
+            way,
+            ..job.options()
+        };
+        let Some(mut session) = attached(options) else {
+            return;
+        };
+        job.send("loop 2 100000000");
+        let (pid, begin) = (job.pid(), Instant::now());
+        session.run(|_| {
+            if begin.elapsed() > Duration::from_millis(300) {
+                // SAFETY: a process of this test.
+                unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+                let _ = job.child.try_wait();
+            }
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "it goes on for ever"
+            );
+            false
+        });
+        let summary = session.finish();
+        let seen = &summary.processes[0];
+        assert!(
+            seen.ended && seen.counts.all() > 0 && seen.open <= 2,
+            "{seen:?}"
+        );
+        let capture = read(&job.capture());
+        let process = &capture.processes[0];
+        assert!(process.ended);
+        assert_eq!(process.calls.len() as u64, seen.counts.all());
+    }
+}
+
+#[test]
+fn without_bpf_what_the_rings_have_no_room_for_is_counted() {
+    let mut job = Job::start();
+    job.tell("load");
+    let options = Options {
+        ring_bytes: 64 << 10,
+        ..job.options()
+    };
+    let Some(session) = without_bpf(options) else {
+        return;
+    };
+    // Nobody takes events meanwhile.
+    job.tell("loop 1 5000");
+    let summary = session.finish();
+    let seen = &summary.processes[0];
+    assert!(seen.losses.entries > 1000, "{:?}", seen.losses);
+    assert!(seen.losses.returns > 1000, "{:?}", seen.losses);
+    assert!(!summary.shared_losses);
+    assert_eq!(seen.counts.all() + seen.losses.entries, 5000);
+    let capture = read(&job.capture());
+    let counters = capture.processes[0].counters.as_ref().expect("a live part");
+    assert_eq!(counters.announced, 5000);
+}
+
+#[test]
+fn without_bpf_a_loss_that_may_be_of_either_process_is_counted_once() {
+    let (mut one, mut two) = (Job::start(), Job::start());
+    let library = one.folder.path().join("libnccl.so.2");
+    one.tell("load");
+    two.tell("load");
+    two.tell(&format!("also {}", library.display()));
+    let options = Options {
+        ring_bytes: 64 << 10,
+        targets: Targets::Trees(vec![one.pid(), two.pid()]),
+        ..one.options()
+    };
+    let Some(session) = without_bpf(options) else {
+        return;
+    };
+    one.tell("loop 1 10");
+    two.tell("loop 1 6000");
+    one.tell("loop 1 5000");
+    let summary = session.finish();
+    let sum = |of: fn(&attach::Seen) -> u64| summary.processes.iter().map(of).sum::<u64>();
+    assert!(summary.shared_losses);
+    assert_eq!(sum(|p| p.counts.all()) + sum(|p| p.losses.entries), 11_010);
+}
+
+#[test]
+fn without_bpf_of_a_million_calls_none_is_lost_without_being_counted() {
+    let mut job = Job::start();
+    job.tell("load");
+    let Some(mut session) = without_bpf(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| job.tell("loop 2 500000"));
+    let summary = session.finish();
+    let seen = &summary.processes[0];
+    assert_eq!(seen.counts.all() + seen.losses.entries, 1_000_000);
+    let capture = read(&job.capture());
+    assert_eq!(capture.processes[0].calls.len() as u64, seen.counts.all());
+}
+
 /// Not a test: [`a_session_that_is_killed_leaves_no_probe_and_a_whole_capture`] runs it in a process of its
 /// own, and kills that.
 #[test]
@@ -447,11 +712,13 @@ fn killed_session() {
     };
     let folder = std::env::var("ATTACH_FOLDER").expect("a folder");
     let targets = Targets::Trees(vec![pid.parse().expect("a pid")]);
+    let without_bpf = std::env::var_os("ATTACH_WITHOUT_BPF").is_some();
     let options = Options {
         ring_bytes: 1 << 20,
-        sched: true,
+        sched: !without_bpf,
         net: true,
         init: true,
+        way: without_bpf.then_some(attach::Way::Samples),
         ..Options::new(targets, folder.into())
     };
     let Some(mut session) = attached(options) else {
@@ -463,6 +730,50 @@ fn killed_session() {
 
 #[test]
 fn a_session_that_is_killed_leaves_no_probe_and_a_whole_capture() {
+    killed(false);
+}
+
+#[test]
+fn a_session_without_bpf_that_is_killed_leaves_no_name_either() {
+    killed(true);
+    let Some(probes) = Tracefs::mount() else {
+        return eprintln!("skipped: no tracefs");
+    };
+    // Others of these tests have names of their own, by the number of their process.
+    let ours = |line: &&str| line.contains("ncclscope_");
+    let alive = |line: &&str| {
+        let pid = line
+            .split("ncclscope_")
+            .nth(1)
+            .and_then(|rest| rest.split('_').next());
+        pid.is_some_and(|pid| Path::new("/proc").join(pid).exists())
+    };
+    wait_for(|| {
+        let all = std::fs::read_to_string(probes.0.path().join("uprobe_events")).expect("read");
+        all.lines().filter(ours).all(|line| alive(&line))
+    });
+}
+
+/// The kernel's tracefs, mounted for a test.
+struct Tracefs(tempfile::TempDir);
+
+impl Tracefs {
+    fn mount() -> Option<Tracefs> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-t", "tracefs", "none"]).arg(folder.path());
+        let status = mount.stderr(Stdio::null()).status().ok()?;
+        status.success().then_some(Tracefs(folder))
+    }
+}
+
+impl Drop for Tracefs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn killed(without_bpf: bool) {
     let mut job = Job::start();
     job.tell("load");
     let at = address(job.pid(), &job.folder.path().join("libnccl.so.2"));
@@ -472,6 +783,9 @@ fn a_session_that_is_killed_leaves_no_probe_and_a_whole_capture() {
     command
         .env("ATTACH_TO", job.pid().to_string())
         .env("ATTACH_FOLDER", job.capture());
+    if without_bpf {
+        command.env("ATTACH_WITHOUT_BPF", "1");
+    }
     let mut session = command.stdout(Stdio::piped()).spawn().expect("started");
     let lines = BufReader::new(session.stdout.take().expect("piped")).lines();
     let mut lines = lines.map_while(Result::ok);
@@ -638,19 +952,22 @@ fn a_job_in_a_container_is_recorded_from_the_machine() {
     assert_eq!((capture.processes[0].pid, capture.processes.len()), (1, 1));
 }
 
-/// Not a test: [`attach_works_inside_a_container_of_its_own`] runs it in a process name space.
+/// Not a test: [`attach_works_inside_a_container_of_its_own`] runs it in a process name space, with a way to
+/// set probes.
 #[test]
 fn session_in_a_container() {
     let Ok(folder) = std::env::var("ATTACH_INSIDE") else {
         return;
     };
     assert!(!attach::processes::sees_all());
+    let without_bpf = std::env::var_os("ATTACH_WITHOUT_BPF").is_some();
     let mut job = Job::start();
     job.tell("load");
     let options = Options {
         ring_bytes: 64 << 10,
-        sched: true,
+        sched: !without_bpf,
         net: true,
+        way: without_bpf.then_some(attach::Way::Samples),
         ..Options::new(Targets::All, folder.into())
     };
     let mut session = match Session::start(options) {
@@ -674,11 +991,24 @@ fn session_in_a_container() {
 
 #[test]
 fn attach_works_inside_a_container_of_its_own() {
+    inside_a_container(false);
+}
+
+#[test]
+fn without_bpf_attach_works_inside_a_container_of_its_own() {
+    inside_a_container(true);
+}
+
+fn inside_a_container(without_bpf: bool) {
     if contained().is_none() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let output = Command::new("unshare")
+    let mut unshare = Command::new("unshare");
+    if without_bpf {
+        unshare.env("ATTACH_WITHOUT_BPF", "1");
+    }
+    let output = unshare
         .args(["--pid", "--fork", "--mount-proc"])
         .arg(std::env::current_exe().expect("a path"))
         .args(["--exact", "session_in_a_container", "--nocapture"])
@@ -738,6 +1068,73 @@ fn a_program_that_links_nccl_statically_is_recorded() {
     assert_eq!(summary.libraries[0].path, path.to_str().expect("text"));
 }
 
+/// A copy of the program that links NCCL statically, as `strip` and the like leave it.
+fn stripped(folder: &Path, tool: &str, arguments: &[&str]) -> Option<PathBuf> {
+    let to = folder.join("program");
+    std::fs::copy(examples().join("fake_static"), &to).expect("copied");
+    let status = Command::new(tool).args(arguments).arg(&to).status();
+    if !status.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no {tool}");
+        return None;
+    }
+    Some(to)
+}
+
+#[test]
+fn a_stripped_program_says_what_it_needs_and_is_recorded_with_its_symbols() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = examples().join("fake_static");
+    for id in [true, false] {
+        let more: &[&str] = if id {
+            &[]
+        } else {
+            &["-R", ".note.gnu.build-id"]
+        };
+        let arguments = [&["-s"], more].concat();
+        let Some(program) = stripped(folder.path(), "strip", &arguments) else {
+            return;
+        };
+        // Another build has other code; the program itself has no symbols; the third is the right one.
+        let wrong = examples().join("fake_job");
+        for (symbols, works) in [
+            (vec![], false),
+            (vec![wrong.clone(), program.clone()], false),
+            (vec![wrong, whole.clone()], true),
+        ] {
+            let mut job = start_within(&mut Command::new(&program), "");
+            job.tell("loop 1");
+            let options = Options {
+                symbols,
+                ..job.options()
+            };
+            let Some(mut session) = attached(options.clone()) else {
+                return;
+            };
+            during(&mut session, &mut job, |job| job.tell("loop 1234"));
+            let troubles = session.troubles().concat();
+            let summary = session.finish();
+            let made: u64 = summary.processes.iter().map(|p| p.counts.all()).sum();
+            assert_eq!(made, if works { 1234 } else { 0 }, "{troubles}");
+            assert_eq!(
+                troubles.contains("NCCL 2.99.1 built in"),
+                !works,
+                "{troubles}"
+            );
+            assert_eq!(troubles.contains("--symbols"), !works, "{troubles}");
+            let others = if options.symbols.len() == 2 && !works {
+                1
+            } else {
+                0
+            };
+            assert_eq!(
+                troubles.matches("another build").count(),
+                others,
+                "{troubles}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_library_that_was_removed_since_is_found() {
     let mut job = Job::start();
@@ -748,6 +1145,99 @@ fn a_library_that_was_removed_since_is_found() {
     };
     during(&mut session, &mut job, |job| job.tell("loop 1 77"));
     assert_eq!(session.finish().processes[0].counts.all(), 77);
+}
+
+#[test]
+fn a_full_disk_ends_neither_the_session_nor_the_job() {
+    // Room for nothing, and for a live part but not for the trace file of so many calls.
+    for (size, any) in [("100k", false), ("6m", true)] {
+        let disk = tempfile::tempdir().expect("a folder");
+        let size = format!("size={size}");
+        let mut mount = Command::new("mount");
+        let mount = mount
+            .args(["-t", "tmpfs", "-o", &size, "none"])
+            .arg(disk.path());
+        if !mount.status().is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: this user may mount nothing");
+        }
+        let filler = disk.path().join("filler");
+        let mut job = Job::start();
+        job.tell("load");
+        let options = Options {
+            folder: disk.path().to_owned(),
+            ..job.options()
+        };
+        let session = attached(options);
+        if let Some(mut session) = session {
+            during(&mut session, &mut job, |job| {
+                job.tell("loop 1 10");
+                std::thread::sleep(Duration::from_millis(300));
+                let _ = std::fs::write(&filler, vec![0; 8 << 20]);
+                job.tell("loop 1 40000")
+            });
+            let summary = session.finish();
+            assert!(summary.write_error.is_some());
+            let seen = &summary.processes[0];
+            assert_eq!((seen.counts.all() > 0, seen.trace.is_some()), (any, any));
+            if any {
+                let capture = read(disk.path());
+                let process = &capture.processes[0];
+                let counters = process.counters.as_ref().expect("a live part");
+                assert_eq!(counters.announced, 40_010);
+                let lost = counters.lost.last().copied().expect("a count");
+                assert_eq!(process.calls.len() as u64 + lost, 40_010);
+                assert!(process.calls.len() >= 16_000);
+            }
+        }
+        let _ = Command::new("umount").arg(disk.path()).status();
+        assert_eq!(
+            job.tell("loop 1 10").split(' ').count(),
+            1,
+            "the job goes on"
+        );
+    }
+}
+
+#[test]
+fn a_process_that_makes_no_call_leaves_no_folder() {
+    let mut job = Job::start();
+    job.tell("load");
+    let Some(session) = attached(job.options()) else {
+        return;
+    };
+    drop(session.finish());
+    assert!(!job.capture().exists());
+}
+
+#[test]
+fn a_program_that_takes_the_place_of_another_is_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("libnccl.so.2");
+    std::fs::copy(examples().join("libfake_nccl.so"), &library).expect("copied");
+    let mut shell = Command::new("sh");
+    let program = examples().join("fake_job");
+    let words = format!(
+        "read x; echo $$; exec {} {}",
+        program.display(),
+        library.display()
+    );
+    let mut job = start_within(shell.args(["-c", &words]), "");
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| {
+        job.tell("go");
+        job.tell("load");
+        // A young process is looked at again after 0.2 s, then 0.4 s and so on.
+        std::thread::sleep(Duration::from_secs(3));
+        job.tell("loop 1 30");
+    });
+    let summary = session.finish();
+    let seen = &summary.processes[0];
+    assert_eq!(
+        (seen.pid, seen.counts.all(), seen.ended),
+        (job.pid(), 30, false)
+    );
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct BatchShape<'a> {
     pub group: u32,
     /// Rank that made them.
     pub rank: u32,
+    /// Its process: some profilers name nothing else.
+    pub pid: u32,
 }
 
 /// One call.
@@ -86,6 +88,7 @@ impl Calls {
             field("skew_ns", DataType::Int64, true),
             field("time_ns", DataType::Int64, true),
             field("host_ns", DataType::Int64, true),
+            field("pid", DataType::UInt32, false),
         ]));
         let properties = WriterProperties::builder()
             .set_created_by(format!("ncclscope {}", env!("CARGO_PKG_VERSION")))
@@ -154,6 +157,7 @@ impl Calls {
             time(&|call| call.skew_ns),
             time(&|call| call.time_ns),
             time(&|call| call.host_ns),
+            int(kind.pid),
         ];
         let batch =
             RecordBatch::try_new(self.schema.clone(), columns).context("the table of calls")?;

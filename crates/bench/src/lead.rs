@@ -488,12 +488,12 @@ impl Lead<'_> {
         batches: &[Batch],
     ) -> Result<(), Trouble> {
         let skews = self.skews(batches);
-        let n = self.ranks.count();
+        let pids: Vec<u32> = self.ranks.hellos().map(|hello| hello.pid).collect();
         let Some(calls) = &mut self.calls else {
             return Ok(());
         };
         let plan = record.plan;
-        for rank in 0..n {
+        for (rank, pid) in (0..).zip(pids) {
             let kind = BatchShape {
                 function: record.case.function.name(),
                 bytes: record.size,
@@ -503,6 +503,7 @@ impl Lead<'_> {
                 mode,
                 group: if batches.is_empty() { 1 } else { plan.group },
                 rank,
+                pid,
             };
             let per_step = plan.calls_per_step();
             let done = match batches.get(rank as usize) {

@@ -297,8 +297,8 @@ pub fn read<'a>(bytes: &'a [u8], each: impl FnMut(Block<'a>), damaged: impl FnMu
     read_on(bytes, &mut 0, each, damaged);
 }
 
-/// As [`read`], for a file whose first block should have the number `next_number`, which is then that of the
-/// next file's.
+/// As [`read`], for a file that should begin with block `next_number`. Afterwards that is the number with
+/// which the next file begins.
 pub fn read_on<'a>(
     bytes: &'a [u8],
     next_number: &mut u32,

@@ -4,8 +4,8 @@
 //! A [`Left`] is read from the first page of a live part. [`sweep`] removes the live parts in a folder that
 //! no capture needs.
 //!
-//! Rule: a live part is removed only if its process is known to be dead, and if all that it has is in a
-//! capture or its capture was removed.
+//! Rule: a live part is removed only if its process is known to be dead. In addition, its whole content must
+//! be in a capture, or its capture must have been removed.
 
 use crate::live::{self, HEADER_BYTES};
 use crate::{block, snapshot};

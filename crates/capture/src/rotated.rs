@@ -1,11 +1,11 @@
 //! The account of calls whose trace files were rotated away.
 //!
-//! A process may have several trace files: `NAME.trace`, which is never removed, and `NAME.1.trace`,
-//! `NAME.2.trace` …, of which only the newest are kept. The first block of each later file is a [`Rotated`]:
-//! which files are gone, which blocks were in them, and an [`Account`] of their calls.
+//! A process may have several trace files. `NAME.trace` is never removed. Of `NAME.1.trace`, `NAME.2.trace`
+//! and so on, only the newest are kept. The first block of each later file is a [`Rotated`]: which files are
+//! gone, which blocks were in them, and an [`Account`] of their calls.
 //!
-//! Rule: a file is removed only after the block that accounts for it is written, and a reader leaves out
-//! files that the newest such block says are gone. So a call is in exactly one place, whenever the process
+//! Rule: a file is removed only after the block that accounts for it is written. A reader leaves out the
+//! files that the newest such block declares gone. So a call is in exactly one place, whenever the process
 //! ends.
 //!
 //! ```text

@@ -9,8 +9,8 @@ use crate::live::{flag, part};
 /// do so too.
 const EARLY: [&str; 3] = ["TREE", "NVLS", "NVLS_TREE"];
 
-/// First release whose stamps an all-to-all with itself spoils, and the first that a Broadcast does (seen on
-/// 2.28.9 and 2.30.7, and on 2.32.3).
+/// The first release with stamps that an all-to-all with itself spoils, and the first that a Broadcast spoils
+/// (seen on 2.28.9 and 2.30.7, and on 2.32.3).
 const SPOILT_BY_SELF: u32 = 22600;
 const SPOILT_BY_BROADCAST: u32 = 23100;
 

@@ -31,8 +31,9 @@ use std::time::{Duration, Instant};
 /// code. What only NCCL and the GPU know is not seen from outside: GPU times, algorithms, launches of CUDA
 /// graphs.
 ///
-/// It needs CAP_BPF and CAP_PERFMON (Linux 6.6 or newer), or CAP_SYS_ADMIN (5.15 or newer).
-/// `ncclscope doctor` says beforehand if it can work here.
+/// It needs CAP_BPF and CAP_PERFMON (Linux 6.6 or newer), or CAP_SYS_ADMIN (5.15 or newer). Where BPF is
+/// forbidden or too old, root gets the same calls by perf events, at a higher cost and without --sched.
+/// `ncclscope doctor` says beforehand if it can work here, and how.
 ///
 /// Exit status: 0 calls were recorded, 1 there were none, 2 it can't work here.
 #[derive(clap::Args)]
@@ -74,6 +75,10 @@ pub struct Args {
     #[arg(long)]
     init: bool,
 
+    /// A file with the symbols of a stripped program that links NCCL statically; can be repeated
+    #[arg(long, value_name = "FILE")]
+    symbols: Vec<PathBuf>,
+
     /// Print the summary as JSON (ncclscope.attach/1)
     #[arg(long)]
     json: bool,
@@ -87,6 +92,7 @@ pub struct Args {
 enum Probing {
     Multi,
     Perf,
+    Samples,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -121,11 +127,28 @@ pub fn refused(refusal: &Refusal) -> String {
 
 /// Records.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    for file in &args.symbols {
+        if let Err(error) = std::fs::File::open(file) {
+            bail!("--symbols: `{}` can't be read: {error}", file.display());
+        }
+    }
     for pid in &args.pids {
-        if ::attach::processes::stat(*pid).is_none_or(|stat| stat.ended) {
+        let stat = ::attach::processes::stat(*pid);
+        if stat.is_some_and(|stat| stat.ended) {
+            bail!("process {pid} has ended, and only its parent has not noticed yet (a zombie)");
+        }
+        if stat.is_none() {
             bail!(
                 "there is no process {pid}\n  hint: `pgrep -af train.py` finds it; in a container, numbers \
                  differ from the machine's"
+            );
+        }
+    }
+    for pid in &args.pids {
+        if let Some(process) = ::attach::processes::of_thread(*pid) {
+            bail!(
+                "{pid} is a thread of process {process}\n  hint: `ncclscope attach {process}` records all of \
+                 its threads"
             );
         }
     }
@@ -141,9 +164,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         sched: args.sched,
         net: args.net,
         init: args.init,
+        symbols: args.symbols,
         way: args.probes.map(|way| match way {
             Probing::Multi => Way::Multi,
             Probing::Perf => Way::Perf,
+            Probing::Samples => Way::Samples,
         }),
         ..Options::new(targets, folder.path.clone())
     };
@@ -173,7 +198,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let shown = folder.shown.clone();
     if recorded(&summary).next().is_none() {
         folder.abandon();
-    } else if let Err(error) = folder.end(0) {
+    } else if let Err(error) = folder.end(None) {
         tell!("warning: `{}/capture.json`: {error}", shown.display());
     }
     let next = format!("ncclscope report {}", shown.display());
@@ -238,6 +263,7 @@ impl Told {
         }
         if let (false, Some(ns)) = (self.cost, session.ns_per_call()) {
             self.cost = true;
+            tell!("probes by {}", by(session.way()));
             tell!(
                 "a recorded call costs {:.2} µs here, measured just now",
                 ns / 1e3
@@ -295,6 +321,12 @@ fn page(summary: &Summary, next: &str) -> String {
     }
     if lost_calls + returns > 0 {
         let _ = writeln!(page, "The ring was full: a larger --buffer has more room.");
+    }
+    if summary.shared_losses {
+        let _ = writeln!(
+            page,
+            "The kernel does not say which process they are of: they stand at the one with most calls."
+        );
     }
     if summary.unseen > 0 {
         let _ = writeln!(
@@ -357,6 +389,7 @@ fn page(summary: &Summary, next: &str) -> String {
             share * 100.0
         );
     }
+    let _ = writeln!(page, "Probes: {}.", by(summary.way));
     match (count, summary.processes.len()) {
         (0, 0) => {
             let _ = writeln!(
@@ -375,6 +408,26 @@ fn page(summary: &Summary, next: &str) -> String {
         }
     }
     page
+}
+
+/// How probes were set, in JSON.
+fn word(way: Way) -> &'static str {
+    match way {
+        Way::Multi => "uprobe_multi",
+        Way::Perf => "perf",
+        Way::Samples => "perf_samples",
+    }
+}
+
+/// The same for people.
+pub fn by(way: Way) -> &'static str {
+    match way {
+        Way::Multi => "BPF (uprobe_multi)",
+        Way::Perf => "BPF (perf events), which slows all processes that use the library",
+        Way::Samples => {
+            "perf events without BPF, which slow all processes that use the library; there is no --sched"
+        }
+    }
 }
 
 /// NCCL's name of a return code.
@@ -452,7 +505,8 @@ fn to_json(summary: &Summary, capture: &str) -> Value {
         "schema": "ncclscope.attach/1",
         "capture": capture,
         "recorded_s": summary.seconds,
-        "probes": match summary.way { Way::Multi => "uprobe_multi", Way::Perf => "perf" },
+        "probes": word(summary.way),
+        "losses_shared": summary.shared_losses,
         "call_cost_ns": summary.ns_per_call,
         "unseen_events": summary.unseen,
         "write_error": summary.write_error,

@@ -1,10 +1,10 @@
 //! `ncclscope run`: runs a program with the recorder in it, and keeps what its processes leave.
 //!
-//! [`folder`] has the capture folder, [`launcher`] gets the recorder's variables through srun and mpirun,
-//! [`child`] runs the program, [`keeper`] and [`adopt`] keep what its dead processes left on this host.
-//! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded.
-//! [`topology`] has it write what it found of the machine.
-//! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
+//! [`folder`] has the capture folder, and [`launcher`] gets the recorder's variables through srun and mpirun.
+//! [`child`] runs the program. [`keeper`] and [`adopt`] keep what its dead processes left on this host.
+//! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded. [`topology`]
+//! has it write what it found of the machine. [`job`] tells whether this is one of many runs that a launcher
+//! started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
 
@@ -232,7 +232,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         tell!("ncclscope: {}", nothing(status, &args.command));
         return Ok(ExitCode::from(status));
     }
-    if let Err(error) = folder.end(status) {
+    if let Err(error) = folder.end(Some(status)) {
         tally
             .failed
             .push(format!("`{}/capture.json`: {error}", folder.path.display()));

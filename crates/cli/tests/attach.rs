@@ -303,26 +303,48 @@ fn two_capabilities_are_enough() {
     }
 }
 
-/// Numbers of the programs of the kernel that a process holds, as `bpftool` lists them.
-fn programs(holder: Option<u32>) -> Option<Vec<u64>> {
-    let output = Command::new("bpftool")
-        .args(["-j", "prog", "show"])
-        .output()
-        .ok()?;
-    let all: Value = serde_json::from_slice(&output.stdout).ok()?;
-    let ours = all.as_array()?.iter().filter(|program| {
-        let name = program["name"].as_str().unwrap_or_default();
-        let holders = program["pids"].as_array();
-        let is_held = |pid: u32| holders.is_some_and(|all| all.iter().any(|p| p["pid"] == pid));
-        name.starts_with("ncclscope") && holder.is_none_or(is_held)
-    });
-    Some(ours.filter_map(|program| program["id"].as_u64()).collect())
+/// What BPF has in the kernel: the name of a kind in `/proc/PID/fdinfo`, and the command of the system call
+/// `bpf` that goes from one number to the next.
+const KINDS: [(&str, i32); 3] = [("prog_id", 11), ("map_id", 12), ("link_id", 31)];
+
+/// Numbers of all objects of a kind that are in the kernel, as `bpftool` finds them. Pinned ones are among
+/// them. `None` if this user may not ask.
+fn in_the_kernel(next: i32) -> Option<Vec<u32>> {
+    let mut all = vec![];
+    loop {
+        // start_id, next_id, open_flags.
+        let mut attributes = [all.last().copied().unwrap_or(0u32), 0, 0];
+        // SAFETY: the kernel writes the second number of the block, which is as long as said.
+        let done = unsafe { libc::syscall(libc::SYS_bpf, next, attributes.as_mut_ptr(), 12) };
+        match (done, std::io::Error::last_os_error().raw_os_error()) {
+            (0, _) => all.push(attributes[1]),
+            (_, Some(libc::ENOENT)) => return Some(all),
+            _ => return None,
+        }
+    }
+}
+
+/// Numbers of what a process holds, by kind.
+fn held(process: u32) -> [Vec<u32>; 3] {
+    let folder = std::fs::read_dir(format!("/proc/{process}/fdinfo")).expect("readable");
+    let files = folder.flatten().map(|entry| entry.path());
+    let lines: Vec<String> = files
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .collect();
+    KINDS.map(|(name, _)| {
+        let lines = lines.iter().flat_map(|text| text.lines());
+        let of = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let mut numbers: Vec<u32> = of.filter_map(|number| number.trim().parse().ok()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    })
 }
 
 #[test]
-fn bpftool_shows_nothing_after_a_kill() {
-    if programs(None).is_none() {
-        return eprintln!("skipped: there is no bpftool, or it may not list programs");
+fn no_program_map_or_link_remains_after_a_kill() {
+    if KINDS.iter().any(|(_, next)| in_the_kernel(*next).is_none()) {
+        return eprintln!("skipped: this user may not ask what BPF has in the kernel");
     }
     let place = tempfile::tempdir().expect("a folder");
     let copy = place.path().join("libnccl.so.2");
@@ -342,28 +364,178 @@ fn bpftool_shows_nothing_after_a_kill() {
         attach.wait().expect("ended");
         return eprintln!("skipped: no probes here");
     }
-    let held = programs(Some(attach.id())).expect("listed");
-    // Entry, return, and four of the scheduler.
-    if held.is_empty() {
-        eprintln!("bpftool here does not say who holds a program");
-    } else {
-        assert_eq!(held.len(), 6, "{held:?}");
+    let mut left = held(attach.id());
+    // Entry and return, their links, and those of the scheduler: its programs are held by their links alone.
+    let least = [2, 5, 4];
+    for ((held, least), (name, next)) in left.iter().zip(least).zip(KINDS) {
+        assert!(held.len() >= least, "{name}: {held:?}");
+        let all = in_the_kernel(next).expect("listed");
+        assert!(
+            held.iter().all(|id| all.contains(id)),
+            "{name}: {held:?} of {all:?}"
+        );
     }
     job.tell("loop 1 100");
     attach.kill().expect("killed");
     attach.wait().expect("ended");
-    // The kernel takes them away a moment after the process. Tests beside this one have their own programs.
-    let mut left = held.clone();
+    // The kernel takes them away a moment after the process. Tests beside this one have others.
     for _ in 0..200 {
-        let all = programs(None).expect("listed");
-        left.retain(|id| all.contains(id));
-        if left.is_empty() {
+        for (held, (_, next)) in left.iter_mut().zip(KINDS) {
+            let all = in_the_kernel(next).expect("listed");
+            held.retain(|id| all.contains(id));
+        }
+        if left.iter().all(Vec::is_empty) {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(left, [0; 0]);
+    assert!(left.iter().all(Vec::is_empty), "{left:?}");
     job.tell("loop 1 100");
+}
+
+/// Has the kernel refuse the system call `bpf` to a program, as containers do.
+fn forbid_bpf(command: &mut Command) {
+    // struct sock_filter: load the number of the call; if it is bpf, fail with EPERM; else go on.
+    let filter = |code: u16, jt: u8, jf: u8, k: u32| libc::sock_filter { code, jt, jf, k };
+    let fail = 0x0005_0000 | libc::EPERM as u32;
+    let mut program = [
+        filter(0x20, 0, 0, 0),
+        filter(0x15, 0, 1, libc::SYS_bpf as u32),
+        filter(0x06, 0, 0, fail),
+        filter(0x06, 0, 0, 0x7fff_0000),
+    ];
+    let set = move || {
+        let filters = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
+        // SAFETY: the filter lives through the calls.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, 2, &filters) == 0
+        };
+        match done {
+            true => Ok(()),
+            false => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: system calls alone.
+    unsafe { command.pre_exec(set) };
+}
+
+#[test]
+fn where_bpf_is_forbidden_perf_events_are_used_and_doctor_says_so_before() {
+    let place = tempfile::tempdir().expect("a folder");
+    let copy = place.path().join("libnccl.so.2");
+    std::fs::copy(example("libfake_nccl.so"), &copy).expect("copied");
+    let mut job = Job::start(&copy, "0");
+    job.tell("load");
+    let without = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
+        command
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        forbid_bpf(&mut command);
+        command
+    };
+    let doctor = without(&["doctor", "--json"]).output().expect("a filter");
+    let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+    let checks = doctor["checks"].as_array().expect("rows");
+    let check = checks
+        .iter()
+        .find(|check| check["check"] == "attach")
+        .expect("a check");
+    let finding = check["finding"].as_str().expect("text");
+    if !finding.contains("works here") {
+        return eprintln!("skipped: {finding}");
+    }
+    assert!(finding.contains("perf events without BPF"), "{finding}");
+    let pid = job.pid();
+    let sched = without(&["attach", &pid, "--sched", "--for", "1s"])
+        .output()
+        .expect("ran");
+    let said = text(&sched.stderr);
+    assert_eq!(sched.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--sched can't work here: it needs BPF"),
+        "{said}"
+    );
+
+    let folder = place.path().join("capture");
+    let shown = folder.to_str().expect("text");
+    let mut attach = without(&["attach", &pid, "-o", shown, "--json", "--init"])
+        .spawn()
+        .expect("ran");
+    let mut errors = BufReader::new(attach.stderr.take().expect("piped"));
+    let mut line = String::new();
+    while !line.contains("a recorded call costs") {
+        line.clear();
+        assert!(errors.read_line(&mut line).expect("text") > 0, "it ended");
+    }
+    job.tell("init 2 0");
+    job.tell("loop 2 100");
+    // SAFETY: a process of this test.
+    unsafe { libc::kill(attach.id() as i32, libc::SIGINT) };
+    let output = attach.wait_with_output().expect("ended");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    keeps_to(SCHEMA, &answer);
+    assert_eq!(answer["probes"], "perf_samples");
+    let calls = answer["processes"][0]["calls"].as_array().expect("rows");
+    let reduces = calls
+        .iter()
+        .filter(|row| row["function"] == "ncclAllReduce");
+    let made: u64 = reduces.filter_map(|row| row["calls"].as_u64()).sum();
+    assert_eq!(made, 200);
+    assert_eq!(
+        answer["processes"][0]["inits"][0].as_array().map(Vec::len),
+        Some(3)
+    );
+}
+
+#[test]
+fn the_report_speaks_of_the_job_and_not_of_attach() {
+    let place = tempfile::tempdir().expect("a folder");
+    let copy = place.path().join("libnccl.so.2");
+    std::fs::copy(example("libfake_nccl.so"), &copy).expect("copied");
+    for ends in [false, true] {
+        let mut job = Job::start(&copy, "0");
+        job.tell("load");
+        let folder = place.path().join(if ends { "ended" } else { "went on" });
+        let shown = folder.to_str().expect("text");
+        let pid = job.pid();
+        let output = attached(&[&pid, "-o", shown], || {
+            job.tell("loop 1 5");
+            if ends {
+                job.child.kill().expect("killed");
+                job.child.wait().expect("ended");
+                // Processes are looked at five times a second.
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        });
+        if output.is_none() {
+            return;
+        }
+        let report = ncclscope(&["report", "--json", shown]);
+        let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        let job = &report["job"];
+        assert_eq!(job["exit_status"], Value::Null);
+        let command = job["command"].as_str().expect("text");
+        assert!(
+            command.contains("fake_job") && !command.contains("attach "),
+            "{command}"
+        );
+        let page = text(&ncclscope(&["report", "--all", shown]).stdout);
+        for part in ["launch to exit", "exit status"] {
+            assert!(!page.contains(part), "{part}:\n{page}");
+        }
+        assert!(page.contains("recorded from outside for"), "{page}");
+        let end = match ends {
+            true => "All processes ended while they were recorded",
+            false => "The job went on when the recording ended",
+        };
+        assert!(page.contains(end), "{page}");
+    }
 }
 
 /// A real libnccl.so.2: `NCCLSCOPE_REAL_NCCL` names it, or Python has the package.

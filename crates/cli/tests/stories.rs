@@ -75,16 +75,19 @@ impl Tools {
         );
         let fake = built.join("fake-nccl");
         let tuner = built.join("libnccl_tuner_ncclscope.so");
-        for needed in [&plugin, &fake, &tuner] {
+        let nvml = built.join("examples/libfake_nvml.so");
+        for needed in [&plugin, &fake, &tuner, &nvml] {
             assert!(
                 needed.is_file(),
-                "expected the plugins and fake-nccl in {}, found no {needed:?}; `make debug` builds them",
+                "expected the plugins, fake-nccl and fake_nvml in {}, found no {needed:?}; `make debug` and \
+                 `cargo build -p ncclscope-fake-cuda --examples` build them",
                 built.display()
             );
         }
         let link = |from: &Path, to: PathBuf| std::os::unix::fs::symlink(from, to).expect("linked");
         link(&program, bin.join("ncclscope"));
         link(&fake, bin.join("fake-nccl"));
+        link(&nvml, plugins.join("libfake_nvml.so"));
         // A copy: dlopen knows libraries by file, and the default name must be a library of its own.
         for name in ["libnccl-profiler-ncclscope.so", "libnccl-profiler.so"] {
             fs::copy(&plugin, plugins.join(name)).expect("copied");

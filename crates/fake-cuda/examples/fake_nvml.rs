@@ -1,12 +1,16 @@
 //! NVIDIA's management library without a GPU, for tests of the node sampler.
 //!
-//! It has `FAKE_NVML_GPUS` GPUs (2 by default). GPU i draws `FAKE_NVML_WATTS` + 100 i W (500 by default), and
-//! its energy counter goes up with the time since the library was loaded. As a real one does, the power is
-//! given in mW, the counter in mJ, and NVLink's counters in KiB.
+//! It has `FAKE_NVML_GPUS` GPUs (2 by default) with `FAKE_NVML_MIB` of memory (141 GiB), a quarter of it in
+//! use. They are those of fake-cuda, by their UUIDs. GPU i draws `FAKE_NVML_WATTS` + 100 i W (500 by
+//! default), and its energy counter goes up with the time since the library was loaded. As a real one does,
+//! the power is given in mW, the counter in mJ, and NVLink's counters in KiB.
 //!
 //! GPUs of an odd number refuse the counters of PCIe, as drivers before R525 do. With
 //! `FAKE_NVML_FAILS=init`, the library says that no driver is loaded. With `FAKE_NVML_FAILS=energy`, GPUs
 //! have no energy counter, as before Volta.
+//!
+//! The GPU with the number `FAKE_NVML_LOST`, or each for `all`, falls off its bus half a second after the
+//! library was loaded. Then NVML has no more answer about it.
 //!
 //! GPUs have 18 NVLinks to a switch each. The GPU with the number `FAKE_NVML_NO_NVLINK` has none, and reaches
 //! the others through the link between sockets.
@@ -19,6 +23,7 @@ const SUCCESS: c_int = 0;
 const INVALID_ARGUMENT: c_int = 2;
 const NOT_SUPPORTED: c_int = 3;
 const DRIVER_NOT_LOADED: c_int = 9;
+const GPU_IS_LOST: c_int = 15;
 
 /// What NVML fills in for a field.
 #[repr(C)]
@@ -63,6 +68,13 @@ fn fails(what: &str) -> bool {
 fn begin() -> Instant {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     *BEGIN.get_or_init(Instant::now)
+}
+
+/// Whether the GPU with this number has fallen off its bus.
+fn is_lost(index: u64) -> bool {
+    let which = std::env::var("FAKE_NVML_LOST").unwrap_or_default();
+    let is_it = which == "all" || which.parse() == Ok(index);
+    is_it && begin().elapsed().as_millis() >= 500
 }
 
 /// Handles are indexes, one up: null is none.
@@ -148,7 +160,11 @@ unsafe extern "C" fn nvmlDeviceGetUUID(
     to: *mut c_char,
     room: c_uint,
 ) -> c_int {
-    let uuid = format!("GPU-00000000-0000-0000-0000-{:012x}", index(device));
+    // That of fake-cuda's device of the same number, byte by byte: 0xfa4e and the number from 1 on.
+    let uuid = format!(
+        "GPU-4efa0000-0000-0000-{:02x}00-000000000000",
+        index(device) + 1
+    );
     // SAFETY: as NVML says.
     unsafe { put_text(&uuid, to, room) }
 }
@@ -252,6 +268,9 @@ unsafe extern "C" fn nvmlDeviceGetIndex(device: *mut c_void, to: *mut c_uint) ->
 /// As NVML says.
 #[no_mangle]
 unsafe extern "C" fn nvmlDeviceGetPowerUsage(device: *mut c_void, to: *mut c_uint) -> c_int {
+    if is_lost(index(device)) {
+        return GPU_IS_LOST;
+    }
     // SAFETY: as NVML says.
     unsafe { give(to, milliwatts(device) as c_uint) }
 }
@@ -265,6 +284,9 @@ unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
 ) -> c_int {
     if fails("energy") {
         return NOT_SUPPORTED;
+    }
+    if is_lost(index(device)) {
+        return GPU_IS_LOST;
     }
     let used = milliwatts(device) as f64 * begin().elapsed().as_secs_f64();
     // SAFETY: as NVML says.
@@ -307,7 +329,8 @@ unsafe extern "C" fn nvmlDeviceGetTemperature(
 /// As NVML says.
 #[no_mangle]
 unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(_: *mut c_void, to: *mut Memory) -> c_int {
-    let (total, used) = (141 << 30, 40 << 30);
+    let total = setting("FAKE_NVML_MIB", 141 << 10) << 20;
+    let used = total / 4;
     let memory = Memory {
         version: 2,
         total,

@@ -5,8 +5,8 @@
 //! difference of neighbours is the plugin's cost. Then a steady stretch goes to each alone. There every
 //! callback is timed for the tail, and the processor time of threads that are not ours is the plugin's own.
 //!
-//! Rule: both plugins get the same events, those that the plugin's mask asks for, and the same clock reads
-//! time both. So the driver's own cost is in both and cancels.
+//! Rule: both plugins get the same events, which the plugin's mask asks for. The same clock times both. So
+//! the driver's own cost is in both and cancels.
 
 mod empty;
 mod lane;

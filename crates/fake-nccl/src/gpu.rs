@@ -2,9 +2,9 @@
 //!
 //! With the setting `cuda`, each process loads it before the plugin, so that a plugin finds a driver as in
 //! any program. The addresses of its functions are kept in this program's data, as a CUDA runtime that is
-//! linked into a program keeps them. The schedule decides what streams do: [`Gpu::busy`] keeps a stream busy
-//! until a moment, and [`Gpu::join`] makes the compute stream wait for a collective's stream, as programs do
-//! with an event.
+//! linked into a program keeps them. The schedule decides what streams do. [`Gpu::busy`] keeps a stream busy
+//! until a moment. [`Gpu::join`] makes the compute stream wait for a collective's stream, as programs do with
+//! an event.
 //!
 //! Rule: the library is looked for beside the program, where it is built.
 

@@ -2,9 +2,9 @@
 //!
 //! A [`script::Script`] says what a job does, and [`schedule`] says when, in virtual time. [`play()`] makes a
 //! process for each rank. Each process loads the plugin with a [`plugin::Loader`]. [`nccl`] calls it as the
-//! simulated NCCL release would: on the same kinds of threads, in the same order, with the same parents, and
-//! with the same events left out. [`replay`] does it from a `callbacks` capture. [`mod@bench`] measures what
-//! a plugin costs, and [`check`] plays hostile callbacks to it.
+//! simulated NCCL release would: on the same kinds of threads, in the same order and with the same parents.
+//! The same events are left out. [`replay`] does it from a `callbacks` capture. [`mod@bench`] measures what a
+//! plugin costs, and [`check`] plays hostile callbacks to it.
 //!
 //! Rule: fake-nccl counts by itself what it announces ([`announced::Announced`]), independently of the
 //! plugin. So a test can compare the plugin's report with it.

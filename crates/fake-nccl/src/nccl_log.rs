@@ -1,4 +1,5 @@
-//! NCCL's debug output about inits, in NCCL's format: what a job with `NCCL_DEBUG=INFO` writes.
+//! NCCL's debug output about inits and the plugin, in NCCL's format: what a job with `NCCL_DEBUG=INFO`
+//! writes.
 //!
 //! Only a file is written to (`NCCL_DEBUG_FILE`), because standard output belongs to who plays the job. A
 //! rank that loads kernels for longer (`load_kernels`) is waited for in bootstrap by the others, as in NCCL.
@@ -42,6 +43,11 @@ fn write(device: usize, text: &str) {
     let line = format!("{stamp}{host}:{pid}:{tid} [{device}] NCCL INFO {text}\n");
     // In one piece, because ranks of a process are threads.
     let _ = file.write_all(line.as_bytes());
+}
+
+/// What became of the plugin.
+pub fn plugin(text: &str) {
+    write(0, text);
 }
 
 /// An init of a communicator.

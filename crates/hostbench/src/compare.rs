@@ -32,6 +32,10 @@ pub struct Comparison {
     pub limit_ratio: f64,
     /// Items that both hosts have.
     pub compared: usize,
+    /// Others' share of A's CPUs while it was measured; `None` if it is not known.
+    pub busy_share_a: Option<f64>,
+    /// The same of B's.
+    pub busy_share_b: Option<f64>,
     /// Whether there are enough starts for any difference to be found.
     pub can_tell: bool,
     /// Those that differ, the largest difference first.
@@ -157,6 +161,8 @@ pub fn compare(a: &Results, b: &Results, limit: f64) -> Comparison {
         host_b: b.host.clone(),
         limit_ratio: limit,
         compared: pairs.len(),
+        busy_share_a: a.busy_share,
+        busy_share_b: b.busy_share,
         can_tell: surest <= LEVEL / pairs.len().max(1) as f64,
         differs,
         on_one_host,
@@ -282,6 +288,7 @@ mod tests {
             version: String::new(),
             host: "h".to_owned(),
             starts,
+            busy_share: None,
             facts: vec![Fact {
                 name: "CPU".to_owned(),
                 value: items.to_string(),

@@ -55,8 +55,44 @@ pub fn read() -> Vec<(String, String)> {
         .collect()
 }
 
+/// How long the CPUs are watched.
+const WATCHED: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// The share of the CPUs that work: others' work, if it is asked between starts. `None` without /proc/stat.
+pub fn busy_share() -> Option<f64> {
+    let ticks = || ticks(&fs::read_to_string("/proc/stat").ok()?);
+    let (busy, all) = ticks()?;
+    std::thread::sleep(WATCHED);
+    let (busy_then, all_then) = ticks()?;
+    (all_then > all).then(|| busy_then.saturating_sub(busy) as f64 / (all_then - all) as f64)
+}
+
+/// Ticks of all CPUs together: those with work, another guest's among them, and all.
+fn ticks(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    // user, nice, system, idle, iowait, irq, softirq, steal; guests' time is in user's.
+    let ticks = line.split_whitespace().take(8).map(|n| n.parse().ok());
+    let ticks: Vec<u64> = ticks.collect::<Option<_>>()?;
+    let idle = ticks.get(3)? + ticks.get(4)?;
+    let all = ticks.iter().sum();
+    Some((u64::saturating_sub(all, idle), all))
+}
+
 /// The host's name.
 pub fn host() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_and_idle_time_of_the_cpus_are_told_apart() {
+        let stat = "cpu  10 1 4 100 5 2 3 7 2 0\ncpu0 10 1 4 100 5 2 3 7 2 0\n";
+        assert_eq!(ticks(stat), Some((27, 132)));
+        assert_eq!(ticks("intr 1\n"), None);
+        assert!(busy_share().is_none_or(|share| (0.0..=1.0).contains(&share)));
+    }
 }

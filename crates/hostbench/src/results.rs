@@ -28,6 +28,9 @@ pub struct Results {
     pub host: String,
     /// How many starts there were.
     pub starts: usize,
+    /// The share of the CPUs that others' work took between starts, the median; `None` if it is not known.
+    #[serde(default)]
+    pub busy_share: Option<f64>,
     /// What the host is.
     pub facts: Vec<Fact>,
     /// The figures, in the order of printing.

@@ -9,6 +9,7 @@
 use crate::facts;
 use crate::item::{Item, Items};
 use crate::results::{gather, Fact, Results, SCHEMA};
+use crate::timing::middle;
 use crate::{cpu, gpu, memory, place, sockets, timers};
 use anyhow::{bail, Context};
 use serde::{Deserialize, Serialize};
@@ -72,7 +73,9 @@ struct Found {
 pub fn run(plan: &Plan, done: &mut dyn FnMut(usize)) -> anyhow::Result<Results> {
     let mut facts = facts::read();
     let mut starts = Vec::new();
+    let mut busy = Vec::new();
     for number in 0..plan.starts {
+        busy.extend(facts::busy_share());
         let mut command = Command::new(&plan.program);
         command.args(["hostbench", "--one-start", &number.to_string()]);
         if !plan.only.is_empty() {
@@ -99,6 +102,7 @@ pub fn run(plan: &Plan, done: &mut dyn FnMut(usize)) -> anyhow::Result<Results> 
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: facts::host(),
         starts: plan.starts,
+        busy_share: Some(middle(busy)).filter(|share| share.is_finite()),
         facts: facts
             .into_iter()
             .map(|(name, value)| Fact { name, value })

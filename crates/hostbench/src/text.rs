@@ -3,7 +3,7 @@
 use crate::compare::Comparison;
 use crate::item::Unit;
 use crate::results::Results;
-use analyze::spelling::three;
+use analyze::spelling::{percent, three};
 use render::layout::{plural, Look, Page, Style, Table};
 use std::io::{Result, Write};
 
@@ -26,6 +26,9 @@ pub fn results(results: &Results, look: Look, out: &mut impl Write) -> Result<()
         false => ". Six starts give intervals.",
     };
     page.wrap("", "", &first);
+    if let Some(busy) = busy(&results.host, results.busy_share) {
+        page.wrap("", "", &busy);
+    }
     for fact in &results.facts {
         page.wrap("  ", "    ", &format!("{}: {}", fact.name, fact.value));
     }
@@ -67,6 +70,20 @@ pub fn results(results: &Results, look: Look, out: &mut impl Write) -> Result<()
     page.finish(out)
 }
 
+/// From this share of the CPUs on, others' work is said: with less, most of the 15 batches of a start are
+/// alone.
+const BUSY: f64 = 0.1;
+
+/// That figures have others' work in them.
+fn busy(name: &str, share: Option<f64>) -> Option<String> {
+    let share = share.filter(|share| *share >= BUSY)?;
+    Some(format!(
+        "Other work took {} of the CPUs of {name} meanwhile, so these figures show that, too. Measure while \
+         nothing else runs.",
+        percent(share)
+    ))
+}
+
 /// Writes in what two hosts differ.
 ///
 /// # Errors
@@ -106,6 +123,10 @@ pub fn comparison(
                 limit
             ),
         ),
+    }
+    let shares = [(a, found.busy_share_a), (b, found.busy_share_b)];
+    for text in shares.iter().filter_map(|(name, share)| busy(name, *share)) {
+        page.wrap("", "", &text);
     }
     if number > 0 {
         page.title("Items that differ (largest difference first; medians over starts)");

@@ -298,7 +298,7 @@ impl Figures<'_> {
                 let (case, function, bytes) = place;
                 let caption = format!("{function} {}, {case}", size(*bytes));
                 let label = format!("Times of {caption}");
-                *html += &captioned(&caption, &violins(&label, &shapes, "µs"));
+                *html += &captioned(&caption, &violins(&label, &shapes));
             }
             *html += "</div>\n";
             if places.len() > MOST_PANELS {

@@ -21,6 +21,7 @@ mod random;
 pub mod readers;
 pub mod records;
 pub mod report;
+mod silent;
 pub mod text;
 pub mod trial;
 pub mod truth;

@@ -63,6 +63,8 @@ pub struct CompletenessOf {
     pub unreadable: u64,
     /// Records without function, size or rank, which are foreign too.
     pub nameless: u64,
+    /// Why no call has a record, as far as that is known; null if any has.
+    pub why: Option<String>,
     /// Operations judged by their sends and receives.
     pub by_pieces: Vec<String>,
     /// By function, size and rank.

@@ -432,12 +432,23 @@ pub(crate) fn conclusion(report: &Report) -> String {
             .iter()
             .filter(|row| row.profiler == name);
         of.for_each(|row| counts.add(&row.counts));
-        let mut sentence = format!(
-            "{name} recorded {} of {} calls ({} %)",
-            counts.matched,
-            counts.done,
-            percent(counts.matched, counts.done)
-        );
+        let rows = || {
+            report
+                .completeness
+                .iter()
+                .filter(|row| row.profiler == name)
+        };
+        let silent: Vec<_> = rows()
+            .filter_map(|row| Some((row, row.why.as_ref()?)))
+            .collect();
+        let mut sentence = match counts.matched {
+            0 => format!("{name} recorded none of {} calls", counts.done),
+            matched => format!(
+                "{name} recorded {matched} of {} calls ({} %)",
+                counts.done,
+                percent(matched, counts.done)
+            ),
+        };
         for (n, one, many) in [
             (counts.duplicate, "duplicate", "duplicates"),
             (counts.foreign, "that never was", "that never were"),
@@ -446,7 +457,16 @@ pub(crate) fn conclusion(report: &Report) -> String {
                 sentence += &format!(", {}", plural(n, one, many));
             }
         }
-        sentence + "."
+        match &silent[..] {
+            [(_, why)] if rows().count() == 1 => sentence += &format!(": {why}."),
+            silent => {
+                sentence += ".";
+                for (row, why) in silent {
+                    sentence += &format!(" In the case {}, it recorded none: {why}.", row.case);
+                }
+            }
+        }
+        sentence
     });
     sentences.collect::<Vec<_>>().join(" ")
 }

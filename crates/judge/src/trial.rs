@@ -16,6 +16,7 @@ use crate::process::{self, Ran};
 use crate::random::Random;
 use crate::readers;
 use crate::report::*;
+use crate::silent;
 use crate::truth::{self, Key, Truth};
 use anyhow::{bail, Context};
 use serde_json::Value;
@@ -52,6 +53,8 @@ struct Sum {
     admitted: Option<u64>,
     unreadable: u64,
     by_pieces: Vec<String>,
+    /// Why nothing matches, of the last run in which nothing did.
+    why: Option<String>,
     times: BTreeMap<(String, u64), Times>,
     /// The work's own times of its calls by function and size, ns; also without a profiler.
     own: BTreeMap<(String, u64), Vec<f64>>,
@@ -134,11 +137,62 @@ pub fn run(plan: &JudgePlan, told: &mut dyn FnMut(u64, u64)) -> anyhow::Result<R
             }
         }
         done = (number as u64 + 1) * u64::from(plan.rounds) * profilers.len() as u64;
+        for (index, (profiler, sum)) in profilers.iter().zip(&mut sums).enumerate() {
+            if sum.is_silent() && sum.why.is_none() {
+                let place = folder.join(format!("case-{number}/log/{index}"));
+                sum.why = Some(with_log(plan, case, profiler, &place)?);
+            }
+        }
         summarise(plan, case, &profilers, sums, &mut report);
     }
     let mut seen = std::collections::HashSet::new();
     report.notes.retain(|note| seen.insert(note.clone()));
     Ok(report)
+}
+
+impl Sum {
+    /// Whether there were calls to record, and none has a record.
+    fn is_silent(&self) -> bool {
+        let done = self.by.values().any(|counts| counts.done > 0);
+        self.judged && done && self.by.values().all(|counts| counts.matched == 0)
+    }
+}
+
+/// What starts a run in `place`.
+fn command(case: &Case, profiler: &Profiler, place: &Path) -> anyhow::Result<Command> {
+    let out = place.join("out");
+    std::fs::create_dir_all(&out).with_context(|| format!("could not make `{}`", out.display()))?;
+    let mut command = Command::new(&case.program);
+    command.args(&case.args);
+    environment(&mut command, profiler, &out);
+    if matches!(case.source, Source::Timed) {
+        command.arg("--parquet").arg(place.join("calls.parquet"));
+    }
+    // Some profilers write where the program runs. A command of the user's may need its own place.
+    if !matches!(case.source, Source::Counted { .. }) {
+        command.current_dir(&out);
+    }
+    Ok(command)
+}
+
+/// One more run of a profiler that left nothing, with NCCL's log: what that says of it.
+fn with_log(
+    plan: &JudgePlan,
+    case: &Case,
+    profiler: &Profiler,
+    place: &Path,
+) -> anyhow::Result<String> {
+    let mut command = command(case, profiler, place)?;
+    silent::with_log(&mut command, place);
+    process::run(command, place, plan.timeout, plan.stopped)?;
+    // For what it leaves in shared memory.
+    readers::read(&place.join("out"), None, plan.folder.is_some())?;
+    let plugin = profiler.plugin.as_deref().unwrap_or_default();
+    let why = silent::asks_nccl(place, &profiler.name, plugin);
+    if plan.folder.is_none() {
+        let _ = std::fs::remove_dir_all(place);
+    }
+    Ok(why)
 }
 
 /// One run, its output judged into `sum`.
@@ -150,25 +204,12 @@ fn one(
     sum: &mut Sum,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Run> {
+    if matches!(case.source, Source::Callbacks) && profiler.plugin.is_none() {
+        return Ok(Run::default());
+    }
     let out = place.join("out");
-    std::fs::create_dir_all(&out).with_context(|| format!("could not make `{}`", out.display()))?;
-    let mut command = Command::new(&case.program);
-    command.args(&case.args);
-    environment(&mut command, profiler, &out);
-    let parquet = place.join("calls.parquet");
     let counts = place.join("counts");
-    match &case.source {
-        Source::Timed => {
-            command.arg("--parquet").arg(&parquet);
-        }
-        Source::Counted { .. } => {}
-        Source::Callbacks if profiler.plugin.is_none() => return Ok(Run::default()),
-        Source::Announced | Source::Callbacks => {}
-    }
-    // Some profilers write where the program runs. A command of the user's may need its own place.
-    if !matches!(case.source, Source::Counted { .. }) {
-        command.current_dir(&out);
-    }
+    let mut command = command(case, profiler, place)?;
     let counted = match case.source {
         Source::Counted { .. } => true,
         Source::Timed => plan.check_counter,
@@ -207,7 +248,7 @@ fn one(
                 .collect();
             None
         }
-        Source::Timed => match truth::bench::read(&parquet) {
+        Source::Timed => match truth::bench::read(&place.join("calls.parquet")) {
             Ok(bench) => {
                 let figures = bench.figures.into_iter();
                 run.figures = figures.map(|(what, us)| ((what, "us"), us)).collect();
@@ -330,6 +371,9 @@ fn judge(
         ));
     }
     let judged = completeness::judge(truth, &records);
+    if judged.by.values().all(|counts| counts.matched == 0) {
+        sum.why = silent::what_was_left(truth, &records);
+    }
     accuracy::collect(truth, &judged, &mut sum.times);
     sum.judged = true;
     if sum.format.is_empty() || sum.format == "none" {
@@ -481,6 +525,7 @@ fn summarise(
                 recorded_percent: matched as f64 * 100.0 / done as f64,
             });
         }
+        let why = sum.why.clone().filter(|_| sum.is_silent());
         let mut counts = Counts {
             found: sum.nameless,
             foreign: sum.nameless,
@@ -497,6 +542,7 @@ fn summarise(
             admitted: sum.admitted,
             unreadable: sum.unreadable,
             nameless: sum.nameless,
+            why,
             by_pieces: sum.by_pieces,
             by: sum
                 .by

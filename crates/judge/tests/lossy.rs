@@ -198,11 +198,50 @@ fn a_plugin_that_is_not_one_is_said_to_be_none() {
         1,
     );
     assert_eq!(counts(&report, "none-at-all").missing, 6);
+    let why = report.completeness[0].why.as_deref().expect("a reason");
+    assert!(why.starts_with("it wrote no file; one more run"), "{why}");
+    assert!(
+        why.contains("PROFILER/Plugin: ") && why.contains("cannot"),
+        "{why}"
+    );
+    let mut text = Vec::new();
+    judge::text::write(&report, false, &mut text).expect("written");
+    let text = String::from_utf8(text).expect("text").replace('\n', " ");
+    assert!(
+        text.contains("none-at-all recorded none of 6 calls: it wrote no file"),
+        "{text}"
+    );
+    let mut page = Vec::new();
+    judge::html::write(&report, &mut page).expect("written");
+    assert!(String::from_utf8(page)
+        .expect("text")
+        .contains("it wrote no file"));
     assert!(
         report.notes.iter().any(|n| n.contains("had no plugin")),
         "{:?}",
         report.notes
     );
+}
+
+#[test]
+fn a_plugin_that_can_t_be_opened_is_told_with_the_linker_s_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cut = folder.path().join("libcut.so");
+    std::fs::write(
+        &cut,
+        "no library, but long enough to be looked at".repeat(9),
+    )
+    .expect("written");
+    let report = judge(
+        "ranks 2\nall_reduce 1KiB\n",
+        vec![profiler("cut", &cut, ""), own()],
+        1,
+    );
+    let row = &report.completeness[0];
+    let why = row.why.as_deref().expect("a reason");
+    assert_eq!((&*row.profiler, row.counts.matched), ("cut", 0));
+    assert!(why.contains("libcut.so: invalid ELF header"), "{why}");
+    assert_eq!(report.completeness[1].why, None);
 }
 
 #[test]

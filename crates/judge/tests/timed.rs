@@ -16,6 +16,8 @@ use std::time::Duration;
 
 const CALLS: i64 = 120;
 const RANKS: u32 = 2;
+/// The processes of the ranks begin here.
+const PIDS: u32 = 70;
 
 /// Time of a call of a rank, ns.
 fn own(call: i64, rank: u32) -> i64 {
@@ -35,6 +37,7 @@ fn write_calls(path: &Path, mode: &str, slower: i64) {
         Arc::new(UInt64Array::from_iter_values(rows.iter().map(|r| of(r.1)))) as ArrayRef
     };
     let ranks = UInt32Array::from_iter_values(rows.iter().map(|r| r.0));
+    let pids = UInt32Array::from_iter_values(rows.iter().map(|r| PIDS + r.0));
     let times = rows
         .iter()
         .map(|(rank, call)| (*call >= 0).then(|| own(*call, *rank) * slower / 10));
@@ -58,6 +61,7 @@ fn write_calls(path: &Path, mode: &str, slower: i64) {
             Arc::new(BooleanArray::from_iter(rows.iter().map(|_| Some(false)))) as ArrayRef,
         ),
         ("rank", Arc::new(ranks) as ArrayRef),
+        ("pid", Arc::new(pids) as ArrayRef),
         ("time_ns", Arc::new(times) as ArrayRef),
         (
             "skew_ns",
@@ -122,7 +126,7 @@ fn write_records(path: &Path) {
                 "{{\"header\":{{\"id\":\"0x1\",\"rank\":{rank},\"n_ranks\":2}},\"metadata\":{{\"pid\":{}}},\
                  \"coll_perf\":{{\"coll\":\"AllReduce\",\"coll_sn\":{},\"coll_msg_size_bytes\":1024,\
                  \"coll_exec_time_us\":{:.3}}}}}",
-                70 + rank,
+                PIDS + rank,
                 call + 1,
                 (own(call, rank) + 500) as f64 / 1e3
             )

@@ -3,8 +3,8 @@
 //! A descriptor carries exactly one bit; the mask given to `init` holds any number. [`ALL`] is the table,
 //! [`name`] and [`bit`] read it in the two directions, and [`known`] says what an ABI version can carry.
 //!
-//! Rule: a bit that isn't in [`ALL`] is an event to ignore, not an error. NCCL starts events whose bits the
-//! plugin never set (ancestors of the wanted ones, or a job-wide override by an operator).
+//! Rule: a bit that isn't in [`ALL`] is an event to ignore, not an error. NCCL may start events that the
+//! plugin did not ask for: ancestors of the wanted ones, or those of a job-wide override by an operator.
 //!
 //! The mask is a C `int` shared by all communicators of the process: `bits as c_int`, stored atomically. The
 //! bits are `u64` here because `type_` is from v5 on; [`NET_PLUGIN`] is the largest that the `u8` of v1 to v4

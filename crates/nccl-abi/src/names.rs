@@ -1,7 +1,7 @@
 //! Names of functions, datatypes, algorithms and protocols.
 //!
 //! ABI v1 passes small numbers where v2 and later pass strings. [`func`], [`datatype`], [`algo`] and
-//! [`proto`] turn v1's numbers into the later strings, so that a capture reads the same from every NCCL; the
+//! [`proto`] turn v1's numbers into the later strings, so that a capture reads the same from every NCCL. The
 //! functions in `_value` are their inverse. [`datatype_size`] works on the strings, and so for every version.
 //!
 //! Rule: names are compared whole, so `Reduce` is never taken for `ReduceScatter`. A number without a name is

@@ -1,10 +1,10 @@
 //! Counts a program's NCCL calls, whatever profiler is loaded: to preload (`LD_PRELOAD`).
 //!
-//! It has the entry points of NCCL's calls, each of which counts by function, datatype, count and
-//! communicator size and calls on. A program finds them in one of two ways. Linked with libnccl, its calls
-//! come here because a preloaded library is searched first. If NCCL is opened at run time, the address comes
-//! from `dlsym`. That is here, too, and hands out ours in place of NCCL's. For every other name it jumps to
-//! the real one, so that `RTLD_NEXT` means what it means to the caller.
+//! It has the entry points of NCCL's calls. Each counts by function, datatype, count and communicator size,
+//! and then calls NCCL. A program finds them in one of two ways. Linked with libnccl, its calls come here
+//! because a preloaded library is searched first. If NCCL is opened at run time, the address comes from
+//! `dlsym`. That is here, too, and hands out ours in place of NCCL's. For every other name it jumps to the
+//! real one, so that `RTLD_NEXT` means what it means to the caller.
 //!
 //! `NCCLSCOPE_COUNTER_DIR` is the folder for the files (crate `counter`); without it nothing is counted.
 //!

@@ -1,9 +1,9 @@
 //! `ncclscope._native`: what the Python package needs from Rust, and nothing that Python can say as well
 //! itself.
 //!
-//! [`open`] makes a [`Capture`], which hands out its tables as [`Table`]s and a [`Report`] as JSON and text;
-//! the objects that users see are made of that in `python/ncclscope`. A table is a stream of record batches
-//! over the Arrow PyCapsule interface, each made when the reader asks for it.
+//! [`open`] makes a [`Capture`]. It hands out its tables as [`Table`]s, and a [`Report`] as JSON and text.
+//! `python/ncclscope` makes of these the objects that users see. A table is a stream of record batches over
+//! the Arrow PyCapsule interface, each made when the reader asks for it.
 //!
 //! Rule: the interpreter is free for other threads while a capture is read, and while a report or a batch is
 //! made.

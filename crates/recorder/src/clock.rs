@@ -23,7 +23,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The cheapest clock that is safe here: the kernel's own clock source tells whether the TSC is one on
+    /// The cheapest clock that is safe here. The kernel's own clock source shows if the TSC is the same on
     /// all CPUs. With `system`, the one that every program reads by the C library.
     pub fn choose(system: bool) -> Clock {
         if system {

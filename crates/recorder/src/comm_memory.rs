@@ -6,11 +6,24 @@
 //!
 //! - behind `ncclCommGetAsyncError`, if that said that the communicator has no error and nothing pending.
 //!   PyTorch's watchdog asks so several times a second.
-//! - before `ncclCommFinalize` and `ncclCommDestroy`, if NCCL's own answer to that question is the same.
+//! - before `ncclCommFinalize` and `ncclCommDestroy`, if NCCL's own answer to that question is the same. Both
+//!   ask it first themselves.
 //!
-//! `ncclCommMemStats` asks the same question first. So when it is asked here, it neither completes anything
-//! that the program left pending, nor fails, and reads a few counters. [`written`] hands what it said to the
-//! recorder's thread.
+//! What NCCL does when it is asked, in the source of 2.29.7 and 2.30.7 and the machine code of 2.32.3. The
+//! real libraries said the same about communicators made by hand, in a process without a GPU:
+//!
+//! - It takes no lock and makes no CUDA call. It loads a few counters of the communicator's memory manager.
+//! - It asks `ncclCommGetAsyncError` first. So here it neither completes anything that the program left
+//!   pending, nor fails.
+//! - A communicator that does not begin and end with NCCL's magic number is an invalid argument (4), with a
+//!   warning. So is a null pointer. An address that is not mapped crashes the process, so a handle is only
+//!   used within the program's own call with it.
+//! - Its counters go on while a communicator is suspended: then the suspendable part is not on the GPU.
+//! - Memory of other ranks that it unmaps may be taken off the communicator's own persistent memory. A figure
+//!   can therefore fall below zero, and [such figures](MOST_BYTES) are left out.
+//! - A communicator that was split with `splitShare` shares the counters of its parent. Only NCCL's debug
+//!   output says so, and the report reads it there.
+//! - NVTX tools see a range `ncclCommMemStats`.
 //!
 //! Rule: a communicator is asked [at most once a second](EVERY_NS), and at its end. Whatever is odd (no such
 //! function, an error, a communicator with something pending) leaves the program's call as it was.
@@ -25,14 +38,19 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Communicators that are followed at once.
-const MOST: usize = 64;
+/// Communicators that are followed at once. A rank of a job with all kinds of parallelism has some 30.
+const MOST: usize = 256;
 /// Between two questions for the same communicator, ns.
 const EVERY_NS: u64 = 1_000_000_000;
+/// A count that is larger has fallen below zero.
+const MOST_BYTES: u64 = 1 << 62;
+/// NCCL's results: all is well; and the function is off (`NCCL_DISABLE_MEM_MANAGER` in a file of NCCL's).
 const OK: c_int = 0;
+const INVALID_USAGE: c_int = 5;
 
 /// What NCCL is asked for: as in its header.
 const SUSPENDABLE: c_int = 0;
+const IS_SUSPENDED: c_int = 1;
 const PERSISTENT: c_int = 2;
 const TOTAL: c_int = 3;
 
@@ -47,6 +65,8 @@ struct Asked {
     suspendable: AtomicU64,
     persistent: AtomicU64,
     total: AtomicU64,
+    /// 1 while the program has it suspended.
+    is_suspended: AtomicU64,
     /// Bytes were told since the recorder's thread looked last.
     is_new: AtomicBool,
     /// The program gave it up.
@@ -63,6 +83,7 @@ static PLACES: [Asked; MOST] = [const {
         suspendable: AtomicU64::new(0),
         persistent: AtomicU64::new(0),
         total: AtomicU64::new(0),
+        is_suspended: AtomicU64::new(0),
         is_new: AtomicBool::new(false),
         is_gone: AtomicBool::new(false),
     }
@@ -125,6 +146,13 @@ interposed! { FUNCTIONS reals call;
                 }
                 gone(comm);
             });
+        }
+        call()
+    }
+    abort "ncclCommAbort" (comm: u64) -> c_int {
+        if !NCCL {
+            // It is not asked: it may hang, or be in use by another thread.
+            guard((), || gone(comm));
         }
         call()
     }
@@ -195,19 +223,26 @@ fn ask(comm: u64, now: bool) {
         (SUSPENDABLE, &place.suspendable),
         (PERSISTENT, &place.persistent),
         (TOTAL, &place.total),
+        (IS_SUSPENDED, &place.is_suspended),
     ];
-    let mut changed = is_first;
-    for (kind, kept) in kinds {
-        let mut bytes = 0;
-        // SAFETY: as above.
-        let result =
-            unsafe { std::mem::transmute::<*mut c_void, Stats>(stats)(comm, kind, &mut bytes) };
-        if result != OK {
-            // It would say no again.
-            STATS.store(std::ptr::null_mut(), Relaxed);
-            return;
+    let mut said = [0; 4];
+    for ((kind, _), said) in kinds.iter().zip(&mut said) {
+        // SAFETY: as above; NCCL stores 64 bits.
+        let result = unsafe { std::mem::transmute::<*mut c_void, Stats>(stats)(comm, *kind, said) };
+        match result {
+            OK => {}
+            // It would warn each time.
+            INVALID_USAGE => return STATS.store(std::ptr::null_mut(), Relaxed),
+            // It failed since the program asked. It would say no again, and warn.
+            _ => return place.due.store(u64::MAX, Relaxed),
         }
-        changed |= kept.swap(bytes, Relaxed) != bytes;
+    }
+    if said.iter().any(|bytes| *bytes > MOST_BYTES) {
+        return;
+    }
+    let mut changed = is_first;
+    for ((_, kept), said) in kinds.iter().zip(said) {
+        changed |= kept.swap(said, Relaxed) != said;
     }
     if changed {
         // Meets the Acquire in `written`.
@@ -238,7 +273,7 @@ pub fn written(mut write: impl FnMut(&str) -> bool) {
             let of = |number: &AtomicU64| number.load(Relaxed);
             let line = format!(
                 "ncclscope comm_memory at_ns={} comm={handle} rank={} nranks={} device={} total={} \
-                 persistent={} suspendable={}\n",
+                 persistent={} suspendable={} suspended={}\n",
                 clock::nanoseconds(libc::CLOCK_REALTIME),
                 place.rank.load(Relaxed),
                 place.nranks.load(Relaxed),
@@ -246,6 +281,7 @@ pub fn written(mut write: impl FnMut(&str) -> bool) {
                 of(&place.total),
                 of(&place.persistent),
                 of(&place.suspendable),
+                of(&place.is_suspended),
             );
             if !write(&line) {
                 place.is_new.store(true, Release);

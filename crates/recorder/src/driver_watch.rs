@@ -377,8 +377,8 @@ watched! {
     destroy_executable "cuGraphExecDestroy" (exec: u64) => destroy_exec(exec);
 }
 
-/// The table of what is noted and counted: name, signature, then what was asked, of which stream, with which
-/// object, and as what it is counted.
+/// The table of what is noted and counted. Each line has the name and signature, what was asked, of which
+/// stream, with which object, and as what the call counts.
 macro_rules! noted {
     ($($name:ident $symbol:literal ($($arg:ident: $type:ty),*)
         => $kind:ident($stream:expr, $object:expr) as $count:ident;)*) => {

@@ -37,8 +37,8 @@ impl<W: AtomicWord> Epoch<W> {
     }
 
     /// Sits down. The caller calls `barrier` behind this, before its first look at what may be retired.
-    /// Returns what [`Epoch::leave`] wants: a callback may run inside another one of its thread (a signal
-    /// handler that calls NCCL), and the seat is then kept for the outer one.
+    /// Returns what [`Epoch::leave`] wants. A callback may run inside another one of its thread, if a signal
+    /// handler calls NCCL. The seat is then kept for the outer one.
     #[inline(always)]
     pub fn enter(&self, seat: &W, barrier: impl FnOnce()) -> u64 {
         // Acquire meets the Release in `advance`: who sees the new epoch sees what was retired before it.

@@ -6,8 +6,8 @@
 //! stand before MPI; these calls are seen in the same way.
 //!
 //! [`enter`] notes that the calling thread goes in. When its guard is dropped, the call is added to the
-//! thread's [`Seat`]: to the sums of its function, and to a ring of [`MpiCalls`]s that the recorder's thread
-//! empties ([`Mpi::take`]).
+//! thread's [`Seat`]. It goes to the sums of its function, and to a ring of [`MpiCalls`], which the
+//! recorder's thread empties ([`Mpi::take`]).
 //!
 //! ```text
 //! calls      [Send]  [Send][Test]          [------- Barrier -------]

@@ -16,10 +16,10 @@
 //!
 //! Every method is safe to call from any thread, with any values.
 //!
-//! Rule: each line of a row has one writing thread. The thread in the API call writes line A, the launching
-//! thread line B, the thread that delivers kernel events line C, and the network proxy's thread line D. The
-//! recorder's own thread ([`crate::writer`]) seals rows and writes the totals. If NCCL breaks the rule, a
-//! count may be off by what two plain stores lose, and nothing worse happens.
+//! Rule: each line of a row has one writing thread. Line A belongs to the thread in the API call, and line B
+//! to the launching thread. Line C belongs to the thread that delivers kernel events, and line D to the
+//! network proxy's thread. The recorder's own thread ([`crate::writer`]) seals rows and writes the totals. If
+//! NCCL breaks the rule, a count may be off by what two plain stores lose, and nothing worse happens.
 
 use crate::callbacks::Callbacks;
 use crate::clock::Clock;

@@ -5,8 +5,8 @@
 //! `NAME.2.trace` …. A [`Rotation`] keeps an account of the calls in each file that may be removed, so that
 //! they can be counted when it is.
 //!
-//! Rule: every call that goes into a later file is added to that file's account, and an account is given up
-//! only to the account of what was removed.
+//! Rule: every call that goes into a later file is added to that file's account. When the file is removed,
+//! its account is added to that of what was removed.
 
 use crate::settings::Mode;
 use capture::rotated::{Account, Bounds, CallTimes, Key, Rotated};

@@ -1,8 +1,8 @@
 //! Captured calls: what each replay of a CUDA graph executes again.
 //!
-//! NCCL passes the handle that a captured call got at capture as the parent of every replay, for as long as
-//! the graph lives, and never says when that ends. So templates are never recycled; the table grows in chunks
-//! up to a cap, beyond which captured calls are counted and their replays can't be named.
+//! A captured call gets a handle at its capture. NCCL passes this handle as the parent of every replay, as
+//! long as the graph lives. It never says when that ends. So templates are never recycled; the table grows in
+//! chunks up to a cap, beyond which captured calls are counted and their replays can't be named.
 
 use crate::pages;
 use std::sync::atomic::{

@@ -1,10 +1,10 @@
 //! The recorder's thread: it seals finished rows into the trace file and keeps everything durable.
 //!
 //! Every few milliseconds it looks at the rows born since, in order of ticket, and queues each at its
-//! communicator. It seals rows at a flush, or earlier if many wait: it encodes them into a block, stages the
-//! block in the live part, and only then retires the rows. If a row can't be written (`profile` mode, disk
-//! full), it folds the call into the totals instead. When a trace file has its share of the size limit, it
-//! begins another ([`Rotation`]).
+//! communicator. It seals rows at a flush, or earlier if many wait. Sealing encodes the rows into a block,
+//! stages the block in the live part, and only then retires the rows. If a row can't be written (`profile`
+//! mode, disk full), it folds the call into the totals instead. When a trace file has its share of the size
+//! limit, it begins another ([`Rotation`]).
 //!
 //! `sealing` has the rows, `folding` the totals, `files` the trace files, and `snapshots` the copy of the
 //! live part. Other threads talk to this one through [`crate::control::Control`].

@@ -13,8 +13,8 @@ pub(crate) fn why(word: &str) -> &'static str {
     }
 }
 
-/// Writes in one line, below the section on steps, what a step's time consists of; if all is asked for, a
-/// section with each part, and the segments of one step.
+/// Writes one line below the section on steps: what a step's time consists of. With `--all`, writes a section
+/// with each part, and the segments of one step.
 pub(crate) fn critical_path(report: &Report, page: &mut Page) {
     let Some(path) = &report.critical_path else {
         return;

@@ -51,6 +51,28 @@ pub(crate) fn driver_calls(report: &Report, page: &mut Page) {
         said.push(why);
         page.line(&format!("No figure (`-`): {why}."));
     }
+    if let Some(why) = why_none_per_step(report) {
+        page.line(why);
+    }
+}
+
+/// Why nothing is known per step, and the way out.
+pub(crate) fn why_none_per_step(report: &Report) -> Option<&'static str> {
+    let calls = report.driver_calls.as_ref()?;
+    let mut all = calls.rows.iter();
+    if all.any(|row| row.nccl_per_step.is_some() || row.program_per_step.is_some()) {
+        return None;
+    }
+    Some(match report.steps.is_some() {
+        true => {
+            "Nothing is known per step: between no two readings of the counters was there nothing but steps. \
+             Readings are a second apart or more, so record more steps without pauses."
+        }
+        false => {
+            "Nothing is known per step, because no steps were found. If all calls of a step are alike, let \
+             one of each step differ, such as a sum of one number."
+        }
+    })
 }
 
 #[cfg(test)]
@@ -91,6 +113,7 @@ mod tests {
         );
         assert!(has(&["proxy_wakeups", "12", "-", "-", "-"]), "{page}");
         assert!(!page.contains("No figure"), "{page}");
+        assert!(page.contains("because no steps were found"), "{page}");
         assert_eq!(text(counts, false), "");
     }
 

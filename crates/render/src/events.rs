@@ -4,10 +4,10 @@
 //! moments in time, its parent, and the operation that it is a part of on other ranks. Bars lie on [`Lane`]s:
 //! one for each process, communicator and thread, and further ones of the same name if bars cross.
 //!
-//! A bar goes from the callback of the start to that of the stop. Kernel events are the exception: NCCL tells
-//! of them late, so they lie where their stamps say, on lanes of the GPU. The stamps are in the clock of the
-//! GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process. So their
-//! lengths are exact, and they lie late by the smallest delay of a callback.
+//! A bar goes from the callback of the start to that of the stop. Kernel events are the exception. NCCL
+//! announces them late, so they are drawn at their stamps, on lanes of the GPU. The stamps are in the clock
+//! of the GPU. They are moved by the smallest distance from a stop's stamp to its callback in the process. So
+//! their lengths are exact, and they lie late by the smallest delay of a callback.
 //!
 //! Rule: each start is one bar. An event that was never stopped goes to the end of its process, and says so.
 

@@ -5,7 +5,7 @@
 //! differs by form or text.
 
 use crate::html::escaped;
-use analyze::spelling::three;
+use analyze::spelling::{three, time};
 use std::fmt::Write as _;
 
 /// Colours there are.
@@ -103,8 +103,8 @@ pub fn bars(label: &str, bars: &[Bar], most: f64) -> String {
     svg(label, left + wide + right, y + 6.0, &inside)
 }
 
-/// Violins beside each other over an axis of `unit`, with a line at each mean. The axis has equal ratios.
-pub fn violins(label: &str, violins: &[Violin], unit: &str) -> String {
+/// Violins of times in µs beside each other, with a line at each mean. The axis has equal ratios.
+pub fn violins(label: &str, violins: &[Violin]) -> String {
     let low = violins
         .iter()
         .map(|v| v.range[0])
@@ -130,14 +130,7 @@ pub fn violins(label: &str, violins: &[Violin], unit: &str) -> String {
             inside,
             "<line x1=\"{left:.1}\" x2=\"{right:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" class=\"grid\"/>"
         );
-        text(
-            &mut inside,
-            left - 6.0,
-            y + 4.0,
-            "end",
-            "soft",
-            &format!("{} {unit}", three(tick)),
-        );
+        text(&mut inside, left - 6.0, y + 4.0, "end", "soft", &time(tick));
     }
     for (number, violin) in violins.iter().enumerate() {
         let middle = left + step * (number as f64 + 0.5);
@@ -376,7 +369,7 @@ mod tests {
             shares: shares.clone(),
             mean: 20.0,
         };
-        let drawn = violins("times", &[violin([10.0, 100.0])], "µs");
+        let drawn = violins("times", &[violin([10.0, 100.0])]);
         assert!(
             drawn.contains("class=\"f0 light\"") && drawn.contains("class=\"mean\""),
             "{drawn}"
@@ -387,12 +380,18 @@ mod tests {
             "{drawn}"
         );
         // All times equal: a line and no shape.
-        let flat = violins("times", &[violin([20.0, 20.0])], "µs");
+        let flat = violins("times", &[violin([20.0, 20.0])]);
         assert!(
             !flat.contains("<path") && flat.contains("class=\"mean\""),
             "{flat}"
         );
-        assert_eq!(violins("none", &[], "µs"), "");
+        assert_eq!(violins("none", &[]), "");
+        // A number of seven digits has no room at the axis.
+        let long = violins("times", &[violin([2e5, 6e6])]);
+        assert!(
+            long.contains(">500 ms<") && long.contains(">5 s<"),
+            "{long}"
+        );
     }
 
     #[test]

@@ -97,6 +97,23 @@ pub(crate) fn jitter(nodes: &Nodes) -> Option<String> {
     })
 }
 
+/// GPUs that gave no figures any more at some time.
+pub(crate) fn lost(nodes: &Nodes) -> Option<String> {
+    let mut lost = (nodes.gpus.iter()).filter_map(|gpu| Some((gpu, gpu.lost_after_s?)));
+    let (gpu, after) = lost.next()?;
+    let more = match lost.count() {
+        0 => String::new(),
+        n => format!(" So did {} more.", plural(n as u64, "GPU", "GPUs")),
+    };
+    Some(format!(
+        "GPU {} of {} gave no figures any more {} after sampling began: it fell off its bus, or the driver \
+         failed. The kernel's log says so (`dmesg`, Xid 79).{more}",
+        gpu.uuid,
+        gpu.host,
+        time(after * 1e6),
+    ))
+}
+
 fn who(thread: &ThreadRow) -> String {
     match thread.rank {
         Some(rank) => format!("Thread `{}` of rank {rank}", thread.name),
@@ -115,7 +132,7 @@ fn bytes(value: Option<u64>) -> String {
 /// Writes what was sampled, on the page of `--all`. The job's section has the line on energy.
 pub(crate) fn nodes(report: &Report, page: &mut Page) {
     let nodes = &report.nodes;
-    let lines: Vec<String> = [kept_waiting(nodes), jitter(nodes)]
+    let lines: Vec<String> = [lost(nodes), kept_waiting(nodes), jitter(nodes)]
         .into_iter()
         .flatten()
         .collect();

@@ -1,5 +1,5 @@
-//! What was seen around the calls, as Parquet files or JSON lines: values of the node sampler's series, when
-//! threads were off their CPUs, and when they were inside of MPI.
+//! What was seen around the calls, as Parquet files or JSON lines. There are values of the node sampler's
+//! series, the times when threads were off their CPUs, and the times when they were inside of MPI.
 //!
 //! Columns are those of docs/reference/tables.md. In JSON lines, what is null there is left out.
 //!

@@ -271,7 +271,7 @@ fn processes(rows: &[ProcessRow], page: &mut Page) {
 }
 
 fn list(ranks: &[u32]) -> String {
-    analyze::job::ranges(ranks.iter().copied())
+    analyze::spelling::ranges(ranks.iter().copied())
 }
 
 /// With two digits behind the point: NCCL has no more.

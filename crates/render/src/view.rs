@@ -1,10 +1,10 @@
 //! What the viewer draws: a heat map of waiting by rank and time, and the calls of a span.
 //!
-//! A [`View`] lays every call of a [`Timeline`] on a lane, one for each communicator × stream of a process,
-//! and what ran in kernel windows on lanes of its own. It sums for each lane which share of a bin's time was
-//! waiting, transfer, or anything else ([`pyramid`]). Each level has half as many bins as the one before, so
-//! a screen never needs more of them than it has pixels. Questions of the page are answered by [`answers`],
-//! and [`embedded`] puts as much of the answers into one file as fits.
+//! A [`View`] lays every call of a [`Timeline`] on a lane. There is a lane for each communicator × stream of
+//! a process. What ran in kernel windows has lanes of its own. It sums for each lane which share of a bin's
+//! time was waiting, transfer, or anything else ([`pyramid`]). Each level has half as many bins as the one
+//! before, so a screen never needs more of them than it has pixels. Questions of the page are answered by
+//! [`answers`], and [`embedded`] puts as much of the answers into one file as fits.
 //!
 //! The page puts lanes together to rows: by communicator, stream, thread or rank.
 //!

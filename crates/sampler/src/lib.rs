@@ -37,8 +37,8 @@ use switches::Switches;
 
 /// Between two ticks.
 pub const PERIOD: Duration = Duration::from_millis(100);
-/// CPU time in advance for the GPUs' memory: communicators are made at the start of a job, and what they take
-/// is only seen if memory is read just before and behind. That is 20 s of eight GPUs at 30 us each.
+/// CPU time in advance, to read the GPUs' memory. Communicators are made at the start of a job, and what they
+/// take is only seen if memory is read just before and after that. That is 20 s of eight GPUs at 30 us each.
 const MEMORY_CREDIT: Duration = Duration::from_millis(40);
 /// Ticks of a block.
 const TICKS_A_BLOCK: usize = 10;

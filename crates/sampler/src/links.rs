@@ -107,12 +107,13 @@ pub fn facts(gpus: &Gpus, sys: &Path) -> String {
     lines
 }
 
-/// `0000:18:00.0` of `00000000:18:00.0`, which is how /sys has it.
+/// `0000:18:00.0` of `00000000:18:00.0`, which is how /sys has it: a domain of four digits, or more if it
+/// needs them.
 fn plain(bus: &str) -> String {
     let bus = bus.to_lowercase();
     match bus.split_once(':') {
-        Some((domain, rest)) if domain.len() == 8 => format!("{}:{rest}", &domain[4..]),
-        _ => bus,
+        Some((domain, rest)) => format!("{:0>4}:{rest}", domain.trim_start_matches('0')),
+        None => bus,
     }
 }
 
@@ -268,5 +269,7 @@ mod tests {
     fn addresses_of_nvml_and_of_the_kernel_agree() {
         assert_eq!(plain("00000000:18:00.0"), "0000:18:00.0");
         assert_eq!(plain("0000:9A:00.0"), "0000:9a:00.0");
+        assert_eq!(plain("00000008:06:00.0"), "0008:06:00.0");
+        assert_eq!(plain("00010000:01:00.0"), "10000:01:00.0");
     }
 }

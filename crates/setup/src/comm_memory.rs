@@ -30,9 +30,19 @@ pub struct CommMemory {
     pub persistent: u64,
     /// Of that, what a suspended communicator gives back.
     pub suspendable: u64,
+    /// Whether it was suspended at that moment. NCCL leaves its other counts as they were.
+    pub is_suspended: bool,
 }
 
 impl CommMemory {
+    /// GPU memory that it held at that moment, bytes.
+    pub fn held(&self) -> u64 {
+        match self.is_suspended {
+            true => self.total.saturating_sub(self.suspendable),
+            false => self.total,
+        }
+    }
+
     /// From what stands behind [`COMM_MEMORY`].
     pub fn parse(text: &str) -> Option<CommMemory> {
         let pairs = text
@@ -50,6 +60,7 @@ impl CommMemory {
             total: number("total")?,
             persistent: number("persistent").unwrap_or(0),
             suspendable: number("suspendable").unwrap_or(0),
+            is_suspended: number("suspended").is_some_and(|is| is != 0),
         })
     }
 }
@@ -65,6 +76,10 @@ mod tests {
         assert_eq!((read.comm, read.rank, read.nranks), (77, 1, 2));
         assert_eq!((read.device, read.total), (None, 30));
         assert_eq!((read.persistent, read.suspendable), (20, 0));
+        assert_eq!(read.held(), 30);
+        let text =
+            "at_ns=9 comm=77 rank=1 nranks=2 total=30 persistent=20 suspendable=10 suspended=1";
+        assert_eq!(CommMemory::parse(text).map(|read| read.held()), Some(20));
         for text in [
             "",
             "at_ns=9 comm=77 rank=1 nranks=2",

@@ -1,14 +1,14 @@
 //! NCCL's debug output: what each rank says while it makes a communicator.
 //!
-//! [`LogLine::parse`] takes a line apart: host, process, thread, device, and what NCCL said. A [`Reader`] takes
-//! lines in their order and gathers one [`Init`] for each communicator that a thread made. The lines of all
-//! ranks may be in one file, in any mixture.
+//! [`LogLine::parse`] takes a line apart: host, process, thread, device, and what NCCL said. A [`Reader`]
+//! takes lines in their order and gathers one [`Init`] for each communicator that a thread made. The lines of
+//! all ranks may be in one file, in any mixture.
 //!
 //! Rule: a line belongs to the init that its own thread is in. So two threads that make communicators at the
 //! same time are told apart.
 
 use crate::memory::{Ledger, Memory, Sizes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Phases of an init, in the order in which NCCL prints them.
 pub const PHASES: [&str; 8] = [
@@ -95,6 +95,8 @@ pub struct Init {
     /// Pointer to the communicator that it was split from, how many had been split from that before, and the
     /// colour.
     pub split: Option<(u64, i64, i64)>,
+    /// Whether it shares that one's buffers, so that NCCL counts the memory of both together.
+    pub shares: bool,
     /// The GPU's address on the PCI bus.
     pub bus: Option<u64>,
     /// When NCCL began to connect the ranks, seconds since 1970.
@@ -120,18 +122,24 @@ pub struct Timings {
 
 impl Timings {
     /// Of the text `total 54.93 (kernels 52.94, alloc 0.38, ...)`. A phase that it does not have is 0.
+    ///
+    /// Several processes may write into one file, so a line may be cut, or go on with another's. NCCL's
+    /// `rest` is the total less all others, so phases that add up to something else are none.
     fn parse(text: &str) -> Option<Timings> {
+        /// Each of at most ten figures is rounded to 10 ms.
+        const ROUNDING_S: f64 = 0.05;
         let (total, phases) = text.split_once('(')?;
-        let total_s = total.trim().strip_prefix("total")?.trim().parse().ok()?;
+        let total_s: f64 = total.trim().strip_prefix("total")?.trim().parse().ok()?;
         let mut phases_s = [0.0; PHASES.len()];
-        for part in phases.trim_end().trim_end_matches(')').split(',') {
+        for part in phases.trim_end().strip_suffix(')')?.split(',') {
             let (name, seconds) = part.trim().split_once(' ')?;
             let seconds: f64 = seconds.trim().parse().ok()?;
             if let Some(at) = PHASES.iter().position(|phase| *phase == name) {
                 phases_s[at] = seconds;
             }
         }
-        Some(Timings { total_s, phases_s })
+        let sum: f64 = phases_s.iter().sum();
+        ((sum - total_s).abs() <= ROUNDING_S).then_some(Timings { total_s, phases_s })
     }
 
     /// Seconds of a phase.
@@ -140,6 +148,9 @@ impl Timings {
         at.map_or(0.0, |at| self.phases_s[at])
     }
 }
+
+/// What NCCL says before an init begins, if the communicator shares its parent's buffers (`splitShare`).
+const SHARED: &str = "MemManager: Shared from parent";
 
 /// Host, process, thread.
 type Thread = (String, u32, u32);
@@ -150,6 +161,8 @@ pub struct Reader {
     inits: Vec<Init>,
     /// The init that a thread was in last.
     last: BTreeMap<Thread, usize>,
+    /// Threads whose next init is of a communicator that shares its parent's buffers.
+    sharing: BTreeSet<Thread>,
     memory: Ledger,
     /// The ledger's number of an init, if NCCL said when it began.
     numbers: BTreeMap<usize, usize>,
@@ -184,6 +197,8 @@ impl Reader {
             self.state(&line, text, true);
         } else if let Some(text) = text.strip_prefix("Init timings") {
             self.timings(&line, text);
+        } else if text.starts_with(SHARED) {
+            self.sharing.insert(Self::thread(&line));
         } else {
             self.memory.add(&line);
         }
@@ -254,13 +269,18 @@ impl Reader {
         init.comm = Some(comm);
         init.id = hex("commId").filter(|id| *id != 0);
         init.split = hex("parent").filter(|parent| *parent != 0).map(|parent| {
-            let (count, color) = (number("childCount"), number("color"));
+            // Before 2.25 it was the count of splits.
+            let count = number("childCount").or(number("splitCount"));
+            let color = number("color");
             (parent, count.unwrap_or(-1), color.unwrap_or(-1))
         });
         init.bus = hex("busId");
         init.device = number("cudaDev")
             .and_then(|n| n.try_into().ok())
             .or(line.device);
+        if !complete {
+            init.shares = self.sharing.remove(&Self::thread(line));
+        }
         match complete {
             true => (init.is_complete, init.completed_s) = (true, line.at_s),
             false => init.started_s = line.at_s,
@@ -366,10 +386,11 @@ mod tests {
         let of = |rank: u32, comm: &str| {
             format!("ncclCommInitRank comm {comm} rank {rank} nranks 2 cudaDev {rank} nvmlDev 0 busId 18000")
         };
-        let timings = |rank: u32, kernels: &str| {
+        let timings = |rank: u32, kernels: &str, bootstrap: &str| {
             format!(
                 "Init timings - ncclCommInitRank: rank {rank} nranks 2 total 3.00 (kernels {kernels}, alloc \
-                 0.10, bootstrap 0.20, allgathers 0.00, topo 0.10, graphs 0.00, connections 0.10, rest 0.00)"
+                 0.10, bootstrap {bootstrap}, allgathers 0.00, topo 0.10, graphs 0.00, connections 0.10, \
+                 rest 0.00)"
             )
         };
         let text = [
@@ -383,8 +404,8 @@ mod tests {
             ),
             line(8, &format!("{} commId 0xa - Init COMPLETE", of(1, "0x20"))),
             line(7, &format!("{} commId 0xa - Init COMPLETE", of(0, "0x10"))),
-            line(8, &timings(1, "2.50")),
-            line(7, &timings(0, "1.25")),
+            line(8, &timings(1, "2.50", "0.20")),
+            line(7, &timings(0, "1.25", "1.45")),
         ]
         .concat();
         let inits = read(&text);
@@ -401,6 +422,79 @@ mod tests {
                 (7, 0, Some(16), Some(10), 1.25),
                 (8, 1, Some(32), Some(10), 2.5)
             ]
+        );
+    }
+
+    #[test]
+    fn lines_that_are_cut_or_mixed_are_left_out() {
+        let line = "n1:9:9 [4] NCCL INFO Init timings - f: rank 4 nranks 8 total 54.93 (kernels 52.94, alloc \
+                    0.38, bootstrap 0.03, allgathers 0.08, topo 1.10, graphs 0.01, connections 0.39, rest \
+                    0.00)";
+        assert_eq!(read(line)[0].timings.map(|t| t.total_s), Some(54.93));
+        for end in 0..line.len() {
+            assert!(read(&line[..end]).is_empty(), "{}", &line[..end]);
+        }
+        // Another process wrote into it, or some of it was lost.
+        for (from, to) in [
+            (
+                "52.94, ",
+                "52n1:8:8 [3] NCCL INFO Connected all rings\n.94, ",
+            ),
+            ("kernels 52.94, alloc", "alloc"),
+            ("1.10", "11.10"),
+            ("54.93", "4.93"),
+        ] {
+            let mixed = line.replace(from, to);
+            assert!(
+                read(&mixed).iter().all(|init| init.timings.is_none()),
+                "{mixed}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_split_has_a_count_and_an_id_by_its_release() {
+        let of = |words: &str| {
+            let read = read(&format!(
+                "n1:1:2 [0] NCCL INFO g comm 0x2 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 {words}"
+            ));
+            (read[0].id, read[0].split)
+        };
+        let split = |count| Some((0x10, count, 5));
+        let cases = [
+            ("parent 0x10 color 5 key 0- Init START", (None, split(-1))),
+            (
+                "parent 0x10 splitCount 3 color 5 key 0- Init START",
+                (None, split(3)),
+            ),
+            (
+                "parent 0x10 childCount 3 color 5 key 0- Init START",
+                (None, split(3)),
+            ),
+            (
+                "commId 0xab parent 0x10 childCount 3 color 5 key 0 - Init START",
+                (Some(0xab), split(3)),
+            ),
+        ];
+        for (words, expected) in cases {
+            assert_eq!(of(words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_communicator_that_shares_its_parent_s_buffers_says_so_before_it_begins() {
+        let start = |tid: u32, comm: &str| {
+            format!(
+                "n1:1:{tid} [0] NCCL INFO g comm {comm} rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 parent \
+                 0x1 childCount 1 color 5 key 0- Init START\n"
+            )
+        };
+        let shared = "n1:1:7 [0] NCCL INFO MemManager: Shared from parent, refCount=2\n";
+        let text = [shared, &start(8, "0x3"), &start(7, "0x2"), &start(7, "0x4")].concat();
+        let shares: Vec<_> = read(&text).iter().map(|i| (i.comm, i.shares)).collect();
+        assert_eq!(
+            shares,
+            [(Some(3), false), (Some(2), true), (Some(4), false)]
         );
     }
 
@@ -432,7 +526,7 @@ mod tests {
                   0- Init START"),
             line("g comm 0x2 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1 parent 0x1 childCount 1 color 5 key \
                   0 - Init COMPLETE"),
-            line("Init timings - g: rank 0 nranks 2 total 0.50 (kernels 0.00, rest 0.00)"),
+            line("Init timings - g: rank 0 nranks 2 total 0.50 (kernels 0.00, rest 0.50)"),
         ]
         .concat();
         let inits = read(&text);

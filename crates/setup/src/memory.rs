@@ -1,12 +1,12 @@
 //! What NCCL says of the memory that it allocates, and for which communicator.
 //!
 //! [`Allocation::parse`] reads one line of the subsystem ALLOC. A [`Ledger`] takes the lines of all processes
-//! in their order and gathers a [`Memory`] for each communicator and rank: what it held after its init, after
-//! the first use of each algorithm, and at the end.
+//! in their order. It gathers a [`Memory`] for each communicator and rank: what was held after the init,
+//! after the first use of each algorithm, and at the end.
 //!
-//! NCCL names no communicator in these lines. The ledger knows three ways: the thread makes a communicator;
-//! the thread is the proxy of one, which NCCL starts during its init; or the process has only one on that
-//! device.
+//! NCCL names no communicator in these lines. The ledger finds it in three ways. The thread is making a
+//! communicator; or the thread is a communicator's proxy, which NCCL starts during the init; or the process
+//! has only one communicator on that device.
 //!
 //! Rule: a line that fits several communicators is added to none, but to [`Ledger::unowned`]. NCCL says
 //! nothing of frees, so a sum is no less than what is held. A pointer that comes again was freed, and counts

@@ -3,8 +3,8 @@
 //! [`Rates`] are of one GPU: its NVLinks and its PCIe link. [`peak`] is of a group of GPUs that communicate:
 //! the most that each of them can send to the others.
 //!
-//! Rates are of data. NVML tells the rate of an NVLink's line, which has error correction in it: 26.562 GB/s
-//! on an H200, of which 25 GB/s are data. So NVML's rate and NCCL's compute capability only say which
+//! Rates are of data. NVML gives the line rate of an NVLink, error correction included. On an H200 that is
+//! 26.562 GB/s, and 25 GB/s of it are data. So NVML's rate and NCCL's compute capability only say which
 //! generation a link is, and [`GENERATIONS`] has its data rate.
 //!
 //! Rule: a rate that nobody tells is `None`. None is guessed from the name of a GPU.
@@ -34,10 +34,10 @@ pub struct Peak {
     pub named: String,
 }
 
-/// Generations of NVLink: the rates in MB/s that NVML tells of a line, the compute capabilities that have it,
-/// and the data rate of a link in one direction in GB/s. The data rate is that of NVIDIA's data sheets: P100
-/// has 160 GB/s over 4 links in both directions, V100 300 over 6, A100 600 over 12, H100 and H200 900 over
-/// 18, and B200 1800 over 18.
+/// Generations of NVLink: the line rates that NVML gives (MB/s), the compute capabilities that have them, and
+/// the data rate of a link in one direction (GB/s). The data rates are from NVIDIA's data sheets. P100 has
+/// 160 GB/s over 4 links in both directions, V100 300 over 6, A100 600 over 12, H100 and H200 900 over 18,
+/// and B200 1800 over 18.
 const GENERATIONS: [(std::ops::RangeInclusive<u32>, &[u32], f64); 3] = [
     (19_000..=21_000, &[60], 20.0),
     (24_500..=27_000, &[70, 72, 80, 90], 25.0),

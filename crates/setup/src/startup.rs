@@ -154,39 +154,42 @@ pub fn communicators(inits: &[Init]) -> Vec<CommunicatorStartup> {
 
 /// The inits of each communicator.
 ///
-/// An id comes back if a program makes a communicator with it again; then a rank would be there twice, and a
-/// new group begins. Lines of the subsystem PROFILE alone name no communicator. They go to the first one of
-/// that size that lacks the rank.
+/// An id comes back if a program makes a communicator with it again. So does a colour before NCCL 2.24, which
+/// does not count splits. Then a rank would be there twice, and a new group begins. Each rank makes them in
+/// the same order, so an init goes to the first group with its key that lacks the rank. Lines of the
+/// subsystem PROFILE alone name no communicator. They go to the first one of that size that lacks the rank.
 fn group(inits: &[Init]) -> Vec<Vec<&Init>> {
     let mut groups: Vec<Vec<&Init>> = Vec::new();
-    let mut newest: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut keyed: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     // By host, process and pointer: where a communicator went.
     let mut homes: BTreeMap<(&str, u32, u64), usize> = BTreeMap::new();
     let lacks = |group: &[&Init], rank: u32| group.iter().all(|init| init.rank != rank);
     let (named, others): (Vec<&Init>, Vec<&Init>) =
         inits.iter().partition(|init| init.comm.is_some());
     for init in named.into_iter().chain(others) {
+        // From 2.32 on, one that was split has an id, too.
         let key = match (init.id, init.split) {
-            (_, Some((parent, count, color))) => homes
+            (Some(id), _) => Some(Key::Id(id)),
+            (None, Some((parent, count, color))) => homes
                 .get(&(init.host.as_str(), init.pid, parent))
                 .map(|home| Key::Split(*home, count, color)),
-            (Some(id), None) => Some(Key::Id(id)),
             (None, None) => None,
         };
         let fits =
             |at: &usize| groups[*at][0].nranks == init.nranks && lacks(&groups[*at], init.rank);
         let home = match &key {
-            Some(key) => newest.get(key).copied().filter(|at| fits(at)),
+            Some(key) => keyed.get(key).into_iter().flatten().copied().find(fits),
             None => (0..groups.len()).find(|at| fits(at)),
         };
         let home = home.unwrap_or_else(|| {
             groups.push(Vec::new());
-            groups.len() - 1
+            let new = groups.len() - 1;
+            if let Some(key) = key {
+                keyed.entry(key).or_default().push(new);
+            }
+            new
         });
         groups[home].push(init);
-        if let Some(key) = key {
-            newest.insert(key, home);
-        }
         if let Some(comm) = init.comm {
             homes.insert((&init.host, init.pid, comm), home);
         }
@@ -398,12 +401,33 @@ mod tests {
     }
 
     #[test]
+    fn splits_with_one_colour_belong_together_in_their_order() {
+        // As NCCL 2.23 has them, without a count, and rank by rank, as a capture has them.
+        let split = |rank: u32, comm: u64, took: f64| Init {
+            split: Some((0x10, -1, 7)),
+            ..init(rank, 0, comm, [took, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        };
+        let of = |rank: u32| {
+            let [first, second] = [split(rank, 0x11, 1.0), split(rank, 0x12, 2.0)];
+            [init(rank, 9, 0x10, [0.0; 8]), first, second]
+        };
+        let found = communicators(&[of(0), of(1)].concat());
+        let totals: Vec<Vec<Option<f64>>> = found
+            .iter()
+            .map(|c| c.ranks.iter().map(|rank| rank.total_s).collect())
+            .collect();
+        let twice = |total: f64| vec![Some(total); 2];
+        assert_eq!(totals, [twice(0.0), twice(1.0), twice(2.0)]);
+    }
+
+    #[test]
     fn an_id_that_comes_back_is_another_communicator() {
-        let both = [init(0, 1, 1, [0.0; 8]), init(1, 1, 1, [0.0; 8])];
-        let twice: Vec<Init> = both.iter().chain(&both).cloned().collect();
-        let found = communicators(&twice);
-        assert_eq!(found.len(), 2);
-        assert!(found.iter().all(|c| c.ranks.len() == 2));
+        let [a, b] = [init(0, 1, 1, [0.0; 8]), init(1, 1, 1, [0.0; 8])];
+        for inits in [[&a, &b, &a, &b], [&a, &a, &b, &b]] {
+            let found = communicators(&inits.map(Init::clone));
+            assert_eq!(found.len(), 2);
+            assert!(found.iter().all(|c| c.ranks.len() == 2));
+        }
     }
 
     #[test]

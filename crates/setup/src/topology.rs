@@ -4,8 +4,9 @@
 //! `NCCL_TOPO_DUMP_FILE` ([`crate::xml`]). [`compare`] lists the links that differ, and [`remarks`] says what
 //! costs bandwidth.
 //!
-//! Links have the names of nvidia-smi: `NV4` is four NVLinks; `PIX` one PCIe switch; `PXB` several of them;
-//! `PHB` the host bridge of a socket; `NODE` several of its host bridges; `SYS` the link between sockets.
+//! Links have nvidia-smi's names. `NV4` is four NVLinks, `PIX` one PCIe switch, and `PXB` several of these.
+//! `PHB` is the host bridge of a socket, `NODE` several of its host bridges, and `SYS` the link between
+//! sockets.
 //!
 //! Rule: a link is told as it was read. A link that is not known is `-`.
 
@@ -82,62 +83,100 @@ impl Topology {
         Some(&self.links[at(from)?][at(to)?])
     }
 
-    /// Of `nvidia-smi topo -m`.
+    /// Of `nvidia-smi topo -m`, as it prints it with tabs, or as people paste it with blanks.
     fn of_matrix(text: &str) -> Option<Topology> {
         // It underlines the heading on a terminal, and keeps doing so in files.
         let plain = text.replace("\u{1b}[4m", "").replace("\u{1b}[0m", "");
-        let is_device = |word: &str| {
-            let digits = word
-                .strip_prefix("GPU")
-                .or_else(|| word.strip_prefix("NIC"));
-            digits.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-        };
+        let is_gpu = |word: &str| is_numbered(word, "GPU");
         let mut lines = plain.lines();
-        let heading = lines.find(|line| line.split_whitespace().next().is_some_and(is_device))?;
-        // Columns behind the devices have blanks in their names and are parted by tabs.
-        let columns: Vec<&str> = heading.split('\t').map(str::trim).collect();
+        let heading = lines.find(|line| line.split_whitespace().next().is_some_and(is_gpu))?;
+        // Devices, then columns with blanks in their names, of which `CPU Affinity` is the first. Cards are
+        // `NIC0` or, before driver 510, have their own names.
+        let is_column = |word: &&str| ["CPU", "NUMA"].contains(word);
         let names: Vec<&str> = heading
             .split_whitespace()
-            .take_while(|word| is_device(word))
+            .take_while(|w| !is_column(w))
             .collect();
-        let mut rows: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut columns: Vec<(usize, &str)> = ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
+            .into_iter()
+            .filter_map(|column| Some((heading.find(column)?, column)))
+            .collect();
+        columns.sort_unstable();
+        // `GPU NUMA ID` begins with a word like a device's.
+        let names: Vec<&str> = names.into_iter().filter(|name| *name != "GPU").collect();
+        let mut rows: BTreeMap<&str, &str> = BTreeMap::new();
         let mut legend: BTreeMap<&str, &str> = BTreeMap::new();
         for line in lines {
             if let Some((name, label)) = line.trim().split_once(':') {
-                if is_device(name) {
+                if is_numbered(name, "NIC") {
                     legend.insert(name, label.trim());
                     continue;
                 }
             }
-            let mut words = line.split_whitespace();
-            if let Some(name) = words.next().filter(|name| is_device(name)) {
-                rows.insert(name, line.split('\t').map(str::trim).collect());
+            let first = line.split_whitespace().next();
+            if let Some(name) = first.filter(|first| names.contains(first)) {
+                // Another matrix may follow.
+                rows.entry(name).or_insert(line);
             }
         }
-        let column = |row: &[&str], name: &str| {
-            // The heading begins with a tab where rows have the device's name.
-            let at = columns.iter().position(|column| *column == name)?;
-            row.get(at)
-                .filter(|cell| !cell.is_empty() && **cell != "N/A")
-                .map(|c| (*c).to_owned())
+        let column = |row: &str, name: &str| {
+            let place = columns.iter().position(|(_, column)| *column == name)?;
+            let at = 1 + names.len() + place;
+            // With tabs, a cell may be empty.
+            let cell = match row.contains('\t') {
+                true => row.trim_start().split('\t').nth(at)?.trim(),
+                false => row.split_whitespace().nth(at)?,
+            };
+            Some(cell.to_owned()).filter(|cell| !cell.is_empty() && cell != "N/A")
         };
-        let mut topology = Topology::default();
+        let mut links: Vec<Option<Vec<String>>> = Vec::new();
         for name in &names {
-            let row = rows.get(name)?;
-            let numa = column(row, "NUMA Affinity");
-            topology.devices.push(Device {
-                name: (*name).to_owned(),
-                label: legend.get(name).map(|label| (*label).to_owned()),
-                numa: numa.and_then(|numa| numa.parse().ok()),
-                cpus: column(row, "CPU Affinity"),
-                rates: Rates::default(),
-            });
-            let cells = row.iter().filter(|cell| !cell.is_empty()).skip(1);
-            let links: Vec<String> = cells.take(names.len()).map(|c| (*c).to_owned()).collect();
-            if links.len() != names.len() {
+            let row = rows
+                .get(name)
+                .map(|row| row.split_whitespace().skip(1).take(names.len()));
+            let row: Option<Vec<String>> = row.map(|row| row.map(str::to_owned).collect());
+            // `topo -p2p` has a matrix of what is possible instead of links.
+            if row
+                .iter()
+                .any(|row| row.len() != names.len() || !row.iter().all(|l| is_link(l)))
+            {
                 return None;
             }
-            topology.links.push(links);
+            links.push(row);
+        }
+        if links.iter().all(Option::is_none) {
+            return None;
+        }
+        // A link has a cell at both of its ends, and people paste the rows of GPUs alone.
+        let link = |a: usize, b: usize| {
+            let cell = |a: usize, b: usize| links[a].as_ref().map(|row| row[b].clone());
+            let known = cell(a, b).or_else(|| cell(b, a));
+            known.unwrap_or_else(|| if a == b { "X" } else { "-" }.to_owned())
+        };
+        let all = 0..names.len();
+        let mut topology = Topology {
+            links: all
+                .clone()
+                .map(|a| all.clone().map(|b| link(a, b)).collect())
+                .collect(),
+            ..Topology::default()
+        };
+        for name in &names {
+            let (title, own) = match is_gpu(name) || is_numbered(name, "NIC") {
+                true => ((*name).to_owned(), legend.get(name)),
+                false => {
+                    let cards = topology.devices.iter().filter(|device| !device.is_gpu());
+                    (format!("NIC{}", cards.count()), Some(name))
+                }
+            };
+            let of = |name: &str, column_name: &str| column(rows.get(name)?, column_name);
+            topology.devices.push(Device {
+                name: title,
+                label: own.map(|label| (*label).to_owned()),
+                numa: of(name, "NUMA Affinity").and_then(|numa| numa.parse().ok()),
+                cpus: of(name, "CPU Affinity"),
+                rates: Rates::default(),
+            });
         }
         Some(topology)
     }
@@ -148,9 +187,21 @@ impl Topology {
             return None;
         }
         let mut found = Vec::new();
-        walk(root, &mut Vec::new(), &mut found);
-        let key = |place: &ListedDevice| (!place.device.is_gpu(), place.number);
-        found.sort_by_key(key);
+        walk(root, None, &mut Vec::new(), &mut found);
+        let is_gpu = |place: &ListedDevice| place.device.is_gpu();
+        // Each host counts its devices from 0. Then they are numbered in the order of the file.
+        for gpus in [true, false] {
+            let mut all: Vec<&mut ListedDevice> =
+                found.iter_mut().filter(|p| is_gpu(p) == gpus).collect();
+            let numbers: BTreeSet<u32> = all.iter().map(|place| place.number).collect();
+            if numbers.len() < all.len() {
+                for (number, place) in (0..).zip(&mut all) {
+                    place.number = number;
+                    place.device.name = format!("{}{number}", if gpus { "GPU" } else { "NIC" });
+                }
+            }
+        }
+        found.sort_by_key(|place| (!is_gpu(place), place.number));
         let links = found
             .iter()
             .map(|a| found.iter().map(|b| between(a, b)).collect());
@@ -161,17 +212,36 @@ impl Topology {
     }
 }
 
+/// Whether a word is this kind and a number, such as `GPU0`.
+fn is_numbered(word: &str, kind: &str) -> bool {
+    let digits = word.strip_prefix(kind);
+    digits.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether nvidia-smi calls a link so. `SOC` is `SYS` of old drivers.
+fn is_link(word: &str) -> bool {
+    const LINKS: [&str; 8] = ["X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC", "N/A"];
+    LINKS.contains(&word) || is_numbered(word, "NV")
+}
+
 /// A device in NCCL's file.
 struct ListedDevice {
     device: Device,
     number: u32,
+    /// Its host, if the file says so: GPUs of several hosts with NVLinks between them are in one file.
+    host: Option<String>,
     /// From the root: the NUMA node, then PCI addresses.
     path: Vec<String>,
     /// Number of NVLinks by target: the PCI address of a GPU, or `NVS` for switches.
     nvlinks: BTreeMap<String, u32>,
 }
 
-fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<ListedDevice>) {
+fn walk(
+    element: &Element,
+    host: Option<&str>,
+    path: &mut Vec<String>,
+    found: &mut Vec<ListedDevice>,
+) {
     let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u32>().ok();
     for child in &element.children {
         let step = match child.name.as_str() {
@@ -195,6 +265,7 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<ListedDevice>
                     rates,
                 },
                 number,
+                host: host.map(str::to_owned),
                 path: path.clone(),
                 nvlinks,
             });
@@ -203,13 +274,11 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<ListedDevice>
             "gpu" => {
                 let mut links = BTreeMap::new();
                 for link in child.children.iter().filter(|c| c.name == "nvlink") {
-                    // The class of bridges, which switches of NVLinks have.
-                    let is_switch = link
-                        .attribute("tclass")
-                        .is_some_and(|c| c.starts_with("0x0680"));
-                    let target = match is_switch {
-                        true => "NVS",
-                        false => link.attribute("target").unwrap_or("?"),
+                    // The classes of bridges: 0x068000 of switches, 0x068001 of POWER CPUs.
+                    let target = match link.attribute("tclass") {
+                        Some(class) if class.starts_with("0x068001") => continue,
+                        Some(class) if class.starts_with("0x0680") => "NVS",
+                        _ => link.attribute("target").unwrap_or("?"),
                     };
                     *links.entry(target.to_owned()).or_insert(0) +=
                         number(link, "count").unwrap_or(0);
@@ -231,9 +300,13 @@ fn walk(element: &Element, path: &mut Vec<String>, found: &mut Vec<ListedDevice>
             ),
             _ => {}
         }
+        let host = child
+            .attribute("host_hash")
+            .filter(|_| child.name == "cpu")
+            .or(host);
         let depth = path.len();
         path.extend(step);
-        walk(child, path, found);
+        walk(child, host, path, found);
         path.truncate(depth);
     }
 }
@@ -243,8 +316,12 @@ fn between(a: &ListedDevice, b: &ListedDevice) -> String {
     if a.device.name == b.device.name {
         return "X".to_owned();
     }
-    let direct =
-        |from: &ListedDevice, to: &ListedDevice| from.nvlinks.get(to.path.last()?).copied();
+    // Addresses on the bus are those of a host. Older releases name none, and have one in a file.
+    let is_one_host = a.host.is_none() || b.host.is_none() || a.host == b.host;
+    let direct = |from: &ListedDevice, to: &ListedDevice| {
+        let links = from.nvlinks.get(to.path.last()?).copied();
+        links.filter(|_| is_one_host)
+    };
     let switched = a
         .nvlinks
         .get("NVS")
@@ -256,6 +333,9 @@ fn between(a: &ListedDevice, b: &ListedDevice) -> String {
         .filter(|n| *n > 0)
     {
         return format!("NV{links}");
+    }
+    if !is_one_host {
+        return "-".to_owned();
     }
     let common = a
         .path
@@ -419,6 +499,93 @@ fn distance(link: &str) -> Option<u32> {
         .map(|at| at as u32)
 }
 
+/// GPUs that have fewer NVLinks than others of the host, in sentences.
+///
+/// Without a switch, pairs of GPUs may differ by design, and a part of the host's GPUs may be all that is
+/// visible. So a GPU lacks something if it has fewer NVLinks in all. NVML and NCCL tell that number, links to
+/// GPUs that are hidden included. A matrix does not.
+fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
+    let nvlinks = |a: usize, b: usize| {
+        let count = topology.links[a][b].strip_prefix("NV")?;
+        count.parse::<u32>().ok()
+    };
+    let pairs = |of: &[usize]| -> Vec<(usize, usize)> {
+        let behind = |a: usize| of.iter().filter(move |b| **b > a).map(move |b| (a, *b));
+        of.iter().flat_map(|a| behind(*a)).collect()
+    };
+    let name = |gpu: usize| &topology.devices[gpu].name;
+    let told = |gpu: usize| topology.devices[gpu].rates.nvlinks.filter(|n| *n > 0);
+    let are_told = gpus.iter().all(|gpu| told(*gpu).is_some());
+    let visible = |a: usize| gpus.iter().filter_map(|b| nvlinks(a, *b)).sum::<u32>();
+    let in_all = |gpu: usize| {
+        told(gpu)
+            .filter(|_| are_told)
+            .unwrap_or_else(|| visible(gpu))
+    };
+    let full = gpus.iter().map(|gpu| in_all(*gpu)).max().unwrap_or(0);
+    let (whole, lacking): (Vec<usize>, Vec<usize>) =
+        gpus.iter().partition(|gpu| in_all(**gpu) == full);
+    let most = pairs(gpus)
+        .into_iter()
+        .filter_map(|(a, b)| nvlinks(a, b))
+        .max();
+    let Some(most) = most.filter(|_| !lacking.is_empty()) else {
+        return Vec::new();
+    };
+    // As through a switch: three GPUs or more have as many NVLinks to each other.
+    let is_switched = whole.len() >= 3
+        && pairs(&whole)
+            .iter()
+            .all(|(a, b)| nvlinks(*a, *b) == Some(most));
+    if is_switched || are_told {
+        let sentence = |gpu: usize| {
+            let own = match are_told {
+                true => in_all(gpu),
+                false => whole
+                    .iter()
+                    .filter_map(|other| nvlinks(gpu, *other))
+                    .max()
+                    .unwrap_or(0),
+            };
+            let usual = if are_told { full } else { most };
+            match own {
+                0 => format!(
+                    "{} has no NVLink, unlike others of this host, and reaches {} by {}.",
+                    name(gpu),
+                    name(whole[0]),
+                    topology.links[gpu][whole[0]]
+                ),
+                n => format!(
+                    "{} has {n} NVLinks, and others of this host have {usual}.",
+                    name(gpu)
+                ),
+            }
+        };
+        return lacking.into_iter().map(sentence).collect();
+    }
+    let partners = |a: usize| gpus.iter().filter(|b| nvlinks(a, **b).is_some()).count();
+    let sentence = |(a, b): (usize, usize)| {
+        // Bridges connect pairs. A GPU without a partner has none by design.
+        let is_left_over = |one: usize, other: usize| partners(one) == 0 && partners(other) == 1;
+        match nvlinks(a, b) {
+            None if is_left_over(a, b) || is_left_over(b, a) => None,
+            None if lacking.contains(&a) || lacking.contains(&b) => Some(format!(
+                "{} and {} have no NVLink and are connected by {}, unlike others of this host.",
+                name(a),
+                name(b),
+                topology.links[a][b]
+            )),
+            Some(n) if n < most && lacking.contains(&a) && lacking.contains(&b) => Some(format!(
+                "{} and {} have {n} NVLinks, and others have {most}.",
+                name(a),
+                name(b)
+            )),
+            _ => None,
+        }
+    };
+    pairs(gpus).into_iter().filter_map(sentence).collect()
+}
+
 /// What costs bandwidth, in sentences: GPUs with fewer NVLinks than others, and GPUs that no network card is
 /// near.
 pub fn remarks(topology: &Topology) -> Vec<Remark> {
@@ -429,36 +596,14 @@ pub fn remarks(topology: &Topology) -> Vec<Remark> {
     let cards: Vec<usize> = (0..topology.devices.len())
         .filter(|at| !topology.devices[*at].is_gpu())
         .collect();
-    let nvlinks = |a: usize, b: usize| {
-        let count = topology.links[a][b].strip_prefix("NV")?;
-        count.parse::<u32>().ok()
-    };
-    let pairs = || {
-        let of = |a: usize| gpus.iter().filter(move |b| **b > a).map(move |b| (a, *b));
-        gpus.iter().flat_map(move |a| of(*a)).collect::<Vec<_>>()
-    };
-    let most = pairs().into_iter().filter_map(|(a, b)| nvlinks(a, b)).max();
-    // Without a switch, pairs may differ by design. But then all GPUs have as many NVLinks in all.
-    let of_gpu = |a: usize| gpus.iter().filter_map(|b| nvlinks(a, *b)).sum::<u32>();
-    let full = gpus.iter().map(|gpu| of_gpu(*gpu)).max().unwrap_or(0);
-    let lacks = |gpu: usize| of_gpu(gpu) < full;
-    for (a, b) in pairs() {
-        let (from, to) = (&topology.devices[a].name, &topology.devices[b].name);
-        let sentence = match (nvlinks(a, b), most) {
-            (None, Some(_)) if lacks(a) || lacks(b) => format!(
-                "{from} and {to} have no NVLink and are connected by {}, unlike others of this host.",
-                topology.links[a][b]
-            ),
-            (Some(n), Some(most)) if n < most && lacks(a) && lacks(b) => {
-                format!("{from} and {to} have {n} NVLinks, and others have {most}.")
-            }
-            _ => continue,
-        };
-        remarks.push(Remark {
-            kind: MISSING_NVLINK,
-            sentence,
-        });
-    }
+    remarks.extend(
+        missing_nvlinks(topology, &gpus)
+            .into_iter()
+            .map(|sentence| Remark {
+                kind: MISSING_NVLINK,
+                sentence,
+            }),
+    );
     let nearest = |gpu: usize| {
         let links = cards
             .iter()
@@ -544,6 +689,126 @@ mod tests {
     }
 
     #[test]
+    fn matrices_of_other_machines_and_drivers_are_read() {
+        // Pasted, so with blanks. Two GPUs and a bond; GPUs with memory that is a NUMA node.
+        let pasted =
+            "        GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID\n\
+            GPU0     X      NV6     SYS     0-71    0               4\n\
+            GPU1    NV6      X      PHB     72-143    1               12\n\
+            NIC0    SYS     PHB      X\n\n\
+            NIC Legend:\n\n  NIC0: mlx5_bond_0\n";
+        let topology = Topology::read(pasted).expect("a matrix");
+        assert_eq!(topology.link("GPU1", "NIC0"), Some("PHB"));
+        let places: Vec<_> = topology
+            .devices
+            .iter()
+            .map(|d| (d.numa, d.cpus.as_deref()))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                (Some(0), Some("0-71")),
+                (Some(1), Some("72-143")),
+                (None, None)
+            ]
+        );
+        assert_eq!(topology.devices[2].title(), "NIC0 (mlx5_bond_0)");
+        // An old driver has the cards' own names, and no NUMA nodes. `SOC` was `SYS`.
+        let old = "        GPU0    GPU1    mlx5_0  mlx5_1  CPU Affinity\n\
+            GPU0     X      SOC     PIX     SOC     0-9,20-29\n\
+            GPU1    SOC      X      SOC     PXB     10-19,30-39\n\
+            mlx5_0  PIX     SOC      X      SOC\n\
+            mlx5_1  SOC     PXB     SOC      X\n";
+        let topology = Topology::read(old).expect("a matrix");
+        assert_eq!(topology.link("GPU1", "NIC1"), Some("PXB"));
+        assert_eq!(topology.devices[3].title(), "NIC1 (mlx5_1)");
+        assert_eq!(topology.devices[1].cpus.as_deref(), Some("10-19,30-39"));
+        // One GPU, as in a container, and one with unknown CPUs, as in a virtual machine.
+        let one = "\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \t0-15\t0-1\t\tN/A\n";
+        let topology = Topology::read(one).expect("a matrix");
+        assert_eq!(
+            (topology.devices.len(), topology.devices[0].numa),
+            (1, None)
+        );
+        assert_eq!(topology.devices[0].cpus.as_deref(), Some("0-15"));
+        let unknown = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPHB\t\tN/A\n\
+            GPU1\tPHB\t X \t\tN/A\n";
+        let topology = Topology::read(unknown).expect("a matrix");
+        assert_eq!(
+            (topology.devices[0].numa, &topology.devices[0].cpus),
+            (None, &None)
+        );
+        // Without the tab before the heading, indented, and the rows of GPUs alone.
+        let cut = "  GPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n  \
+            GPU0\t X \tSYS\tPIX\t0,2,4,6\t0\t\tN/A\n  GPU1\tSYS\t X \tSYS\t1,3,5,7\t1\t\tN/A\n";
+        let topology = Topology::read(cut).expect("a matrix");
+        let second = &topology.devices[1];
+        assert_eq!(
+            (second.numa, second.cpus.as_deref()),
+            (Some(1), Some("1,3,5,7"))
+        );
+        assert_eq!(topology.link("NIC0", "GPU0"), Some("PIX"));
+        assert_eq!(topology.link("NIC0", "NIC0"), Some("X"));
+        // What can be done over a link is no link, but may stand behind the matrix.
+        let possible = " \tGPU0\tGPU1\t\n GPU0\tX\tGNS\t\n GPU1\tGNS\tX\t\n";
+        assert_eq!(Topology::read(possible), None);
+        let both = Topology::read(&format!("{unknown}\n{possible}"));
+        assert_eq!(
+            both.as_ref().and_then(|t| t.link("GPU0", "GPU1")),
+            Some("PHB")
+        );
+    }
+
+    #[test]
+    fn a_file_of_several_hosts_keeps_their_devices_apart() {
+        let host = |hash: &str, ranks: [u32; 2]| {
+            let gpu = |dev: usize| {
+                format!(
+                    "<pci busid=\"0000:0{dev}:00.0\"><gpu dev=\"{dev}\" sm=\"100\" rank=\"{}\"><nvlink \
+                     target=\"ffff:ff:ff\" count=\"18\" tclass=\"0x068000\"/><c2c bw=\"45000\" count=\"10\"/>\
+                     </gpu></pci>",
+                    ranks[dev]
+                )
+            };
+            format!(
+                "<cpu host_hash=\"{hash}\" numaid=\"0\">{}{}<nic><net name=\"mlx5_0\" \
+                 dev=\"0\"/></nic></cpu>",
+                gpu(0),
+                gpu(1)
+            )
+        };
+        let text = format!(
+            "<system version=\"1\">{}{}</system>",
+            host("0xa", [0, 1]),
+            host("0xb", [2, 3])
+        );
+        let topology = Topology::read(&text).expect("XML");
+        let names: Vec<&str> = topology.devices.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(names, ["GPU0", "GPU1", "GPU2", "GPU3", "NIC0", "NIC1"]);
+        assert_eq!(topology.link("GPU0", "GPU3"), Some("NV18"));
+        assert_eq!(topology.link("GPU0", "NIC0"), Some("PHB"));
+        assert_eq!(topology.link("GPU0", "NIC1"), Some("-"));
+        assert!(remarks(&topology).is_empty(), "{:?}", remarks(&topology));
+    }
+
+    #[test]
+    fn an_nvlink_to_a_power_cpu_is_none_between_gpus() {
+        let gpu = |dev: u32| {
+            format!(
+                "<pci busid=\"000{dev}:01:00.0\"><gpu dev=\"{dev}\" sm=\"70\"><nvlink target=\"CPU\" \
+                 count=\"3\" tclass=\"0x068001\"/></gpu></pci>"
+            )
+        };
+        let text = format!(
+            "<system><cpu numaid=\"0\">{}{}</cpu></system>",
+            gpu(0),
+            gpu(1)
+        );
+        let topology = Topology::read(&text).expect("XML");
+        assert_eq!(topology.link("GPU0", "GPU1"), Some("PHB"));
+    }
+
+    #[test]
     fn nccl_s_file_gives_the_same_kinds_of_links() {
         let topology = Topology::read(XML).expect("XML");
         let names: Vec<String> = topology.devices.iter().map(Device::title).collect();
@@ -625,6 +890,48 @@ mod tests {
             &["SYS", "SYS", "NV12", "X"],
         ];
         assert!(remarks(&gpus(&pairs)).is_empty());
+        // Three GPUs: one has no partner, or its partner is hidden from the container.
+        let odd: [&[&str]; 3] = [
+            &["X", "NV12", "SYS"],
+            &["NV12", "X", "SYS"],
+            &["SYS", "SYS", "X"],
+        ];
+        assert!(remarks(&gpus(&odd)).is_empty());
+        // One of four behind a switch has lost all of its links.
+        let lost: [&[&str]; 4] = [
+            &["X", "NV18", "NV18", "SYS"],
+            &["NV18", "X", "NV18", "SYS"],
+            &["NV18", "NV18", "X", "SYS"],
+            &["SYS", "SYS", "SYS", "X"],
+        ];
+        let said = remarks(&gpus(&lost));
+        let sentence = "GPU3 has no NVLink, unlike others of this host, and reaches GPU0 by SYS.";
+        assert_eq!((said.len(), said[0].sentence.as_str()), (1, sentence));
+        // Two links of one of them are down.
+        let fewer: [&[&str]; 4] = [
+            &["X", "NV18", "NV16", "NV18"],
+            &["NV18", "X", "NV16", "NV18"],
+            &["NV16", "NV16", "X", "NV16"],
+            &["NV18", "NV18", "NV16", "X"],
+        ];
+        let said = remarks(&gpus(&fewer));
+        let sentence = "GPU2 has 16 NVLinks, and others of this host have 18.";
+        assert_eq!((said.len(), said[0].sentence.as_str()), (1, sentence));
+        // Some GPUs of a mesh without a switch: what is hidden is among the links that NVML counts.
+        let mesh: [&[&str]; 3] = [
+            &["X", "NV1", "NV2"],
+            &["NV1", "X", "SYS"],
+            &["NV2", "SYS", "X"],
+        ];
+        let mut mesh = gpus(&mesh);
+        mesh.devices
+            .iter_mut()
+            .for_each(|gpu| gpu.rates.nvlinks = Some(6));
+        assert!(remarks(&mesh).is_empty());
+        mesh.devices[2].rates.nvlinks = Some(4);
+        let said = remarks(&mesh);
+        let sentence = "GPU2 has 4 NVLinks, and others of this host have 6.";
+        assert_eq!((said.len(), said[0].sentence.as_str()), (1, sentence));
         // The second bridge is gone.
         let mut broken = gpus(&pairs);
         broken.links[2][3] = "PHB".to_owned();

@@ -1,9 +1,10 @@
 //! Which event each callback belongs to: what joins the callbacks of a capture in `callbacks` mode.
 //!
 //! NCCL hands back the handle that `startEvent` gave, and passes it as the parent of other events. A
-//! [`Follower`] goes through the callbacks of one process in order, numbers its events from 1, and finds the
-//! event of each stop and state, and the parent of each start. [`Index`] has what must be known before: who
-//! each thread is, which communicator a context is, and for which process a network operation was done (PXN).
+//! [`Follower`] goes through the callbacks of one process in order, and numbers its events from 1. It finds
+//! the event of each stop and state, and the parent of each start. [`Index`] has what must be known before:
+//! who each thread is, which communicator a context is, and for which process a network operation was done
+//! (PXN).
 //!
 //! Rule: a handle names the newest start that gave it. Context and parent of another process's network
 //! operation are names of that process, and are looked up there.

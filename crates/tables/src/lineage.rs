@@ -1,10 +1,10 @@
 //! Proves which communicator another was split or shrunk from.
 //!
-//! NCCL tells a profiler nothing about parents. But it makes a child's hash from three numbers: its parent's
-//! hash, the child's ordinal on the parent (from 1 for splits, 0 for every shrink), and the colour (0 for a
-//! shrink). Every step of that hash can be undone, so for a given parent and ordinal there is one 64-bit
-//! colour that fits. It is a proof if it is a colour that NCCL takes, 0 to 2^31 − 1: by chance that happens
-//! once in 2^33 trials.
+//! NCCL tells a profiler nothing about parents. But NCCL makes a child's hash from three numbers: the
+//! parent's hash, the child's ordinal on the parent, and the colour. Ordinals of splits begin at 1. A shrink
+//! has ordinal 0 and colour 0. Every step of that hash can be undone, so for a given parent and ordinal there
+//! is one 64-bit colour that fits. It is a proof if it is a colour that NCCL takes, 0 to 2^31 − 1: by chance
+//! that happens once in 2^33 trials.
 //!
 //! The order of the fields and their widths (8, 4 and 4 bytes) are the same in NCCL 2.23 to 2.30.
 //!

@@ -53,8 +53,8 @@ pub(crate) struct Scan {
 /// The trace files and the live part of one process: the live part first, and last what can only grow (see
 /// [`live_part`]).
 ///
-/// A job that goes on makes trace files and removes others meanwhile, and one that ends moves its live part;
-/// then all is done again, a few times at most.
+/// Meanwhile a running job may make and remove trace files, and a job that ends moves its live part. Then
+/// everything is read again, a few times at most.
 fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String, String>, Open) {
     let mut newer = None;
     let mut turns = 5;

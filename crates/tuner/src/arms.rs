@@ -12,9 +12,9 @@ pub const BLOCK: u64 = 200;
 /// The variable that has the experiment: words `KEY=VALUE`, the last of them `out`, which may have spaces.
 ///
 /// `arms` are those after the default: `RING/LL;TREE/SIMPLE/8;-/LL128`, algorithm, protocol and channels,
-/// with `-` for NCCL's choice. `block` is the number of collectives of a block, `seed` that of the order,
-/// `function` and `bytes` (`MIN-MAX`) limit what takes part, `ranks` is the size of the communicators that
-/// do, and `out` is the folder of the log.
+/// with `-` for NCCL's choice. `block` is the number of collectives in a block, and `seed` gives the order.
+/// `function` and `bytes` (`MIN-MAX`) limit what takes part. `ranks` is the size of the communicators that
+/// take part, and `out` the folder of the log.
 pub const VARIABLE: &str = "NCCLSCOPE_TUNE";
 /// What launchers call the number of ranks of the job.
 const WORLD: [&str; 4] = [

@@ -8,9 +8,9 @@
 //! Without an experiment it leaves all to NCCL. If [`costs::VARIABLE`] names a folder, [`costs`] keeps what
 //! NCCL itself expects of each kind of call.
 //!
-//! Rule: what a call gets is decided from data that is equal on all ranks, and from nothing else: the
-//! variables of the experiment, the communicator's id and size, and how many of its collectives were asked
-//! for before. No clock, no address, no rank. Ranks that decide differently would hang.
+//! Rule: what a call gets depends only on data that is equal on all ranks. These are the variables of the
+//! experiment, the communicator's id and size, and the number of its collectives so far. No clock, no
+//! address, no rank. Ranks that decide differently would hang.
 //!
 //! Rule: an entry of NCCL's table that is ignored stays so. So the tuner never asks for what NCCL can't run
 //! here, and `NCCL_ALGO` or `NCCL_PROTO`, which make NCCL ignore all else, beat it.

@@ -95,6 +95,7 @@ class GpuRow(Record):
     sm_mhz: float | None
     throttled: dict[str, float]
     temperature_c: int | None
+    lost_after_s: float | None
     memory_bytes: int | None
     busy: float | None
     nvlink_sent_bytes: int | None

@@ -12,7 +12,7 @@ use crate::clocks::{drift, Given, Observations, Offsets, Side, RESOLUTION_NS};
 use std::collections::HashMap;
 use tables::Capture;
 
-/// The hosts of a capture that have clocks of their own, by first process; those that are not known left out.
+/// The hosts of a capture that have clocks of their own, by first process. Unknown hosts are left out.
 pub(crate) fn hosts(capture: &Capture) -> Vec<String> {
     let mut hosts: Vec<String> = Vec::new();
     let mut known = std::collections::HashSet::new();

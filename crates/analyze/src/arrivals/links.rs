@@ -7,8 +7,8 @@
 //! one link of a ring is slow, the time is long at that link's sender, and nowhere else.
 //!
 //! It is held against the median of the other ranks that moved as many bytes the same way in the same
-//! operation. The excess over that, at most the transfer, is what the transfer would take less if the link
-//! were as fast as theirs and nothing else in the way. A what-if replay finds what the run would take less
+//! operation. The excess over that, at most the transfer, is what the transfer would save if the link were as
+//! fast as theirs and nothing else slowed it. A what-if replay finds what the run would take less
 //! ([`super::what_if`]).
 //!
 //! Rule: a link is compared within one operation only, so sizes, functions and the load of the network are

@@ -140,8 +140,8 @@ fn clocks(report: &Report) -> &Clocks {
     report.clocks.as_ref().expect("two hosts")
 }
 
-/// A job in which all come within 50 µs, but those that `late` says, in each of 50 operations a second for
-/// some seconds. What is late to one makes the next later.
+/// A job with 50 operations a second for some seconds. All ranks come within 50 µs, except those that `late`
+/// makes later. What is late to one makes the next later.
 fn job(
     clocks: &[Truth],
     per_host: usize,

@@ -7,7 +7,7 @@
 //! nothing more. For example, a process that was stopped, and then killed with all others, did not die first.
 //!
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
-//! others. All processes of a job that is over count as running up to its end, but for those that died first.
+//! others. If a job is over, all its processes count as running up to its end, except those that died first.
 
 use super::calls::Calls;
 use super::evidence::Evidence;

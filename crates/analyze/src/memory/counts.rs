@@ -17,6 +17,15 @@ pub(super) struct Count {
     pub(super) counted: NcclCount,
 }
 
+/// Whether a communicator shares buffers with its parent or its children, by NCCL's output.
+fn shares(process: &Process, comm: u64) -> bool {
+    let mut sharing = process.setup.inits.iter().filter(|init| init.shares);
+    sharing.any(|init| {
+        let parent = init.split.map(|(parent, ..)| parent);
+        init.comm == Some(comm) || parent == Some(comm)
+    })
+}
+
 /// What NCCL counted, by communicator. A pointer that comes again may be another one's.
 pub(super) fn counts(process: &Process) -> Vec<Count> {
     let mut counts: Vec<Count> = Vec::new();
@@ -28,8 +37,8 @@ pub(super) fn counts(process: &Process) -> Vec<Count> {
         match counts.iter_mut().find(same) {
             Some(count) => {
                 let counted = &mut count.counted;
-                counted.most_gpu_bytes = counted.most_gpu_bytes.max(asked.total);
-                counted.last_gpu_bytes = asked.total;
+                counted.most_gpu_bytes = counted.most_gpu_bytes.max(asked.held());
+                counted.last_gpu_bytes = asked.held();
                 counted.suspendable_gpu_bytes = asked.suspendable;
             }
             None => counts.push(Count {
@@ -38,10 +47,11 @@ pub(super) fn counts(process: &Process) -> Vec<Count> {
                 nranks: asked.nranks,
                 device: asked.device,
                 counted: NcclCount {
-                    first_gpu_bytes: asked.total,
-                    most_gpu_bytes: asked.total,
-                    last_gpu_bytes: asked.total,
+                    first_gpu_bytes: asked.held(),
+                    most_gpu_bytes: asked.held(),
+                    last_gpu_bytes: asked.held(),
                     suspendable_gpu_bytes: asked.suspendable,
+                    is_shared: shares(process, asked.comm),
                 },
             }),
         }

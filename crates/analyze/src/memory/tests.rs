@@ -157,6 +157,43 @@ fn what_nccl_counts_stands_beside_what_its_output_says() {
     );
     assert_eq!((row.ranks.len(), row.ranks[0].gpu_bytes), (1, 6000 * MIB));
     assert_eq!(row.ranks[0].init_gpu_bytes, Some(6000 * MIB));
+    assert!(!counted.is_shared);
+}
+
+#[test]
+fn a_suspended_communicator_holds_what_it_can_not_give_back() {
+    let mut capture = capture("", 1 << 40, &[]);
+    let [mut before, mut then] = [asked(1, 101, 6000), asked(1, 102, 6000)];
+    (before.suspendable, then.suspendable) = (5000 * MIB, 5000 * MIB);
+    then.is_suspended = true;
+    capture.processes[0].setup.comm_memory = vec![before, then];
+    let counted = of_capture(&capture).communicators[0].ranks[0].counted;
+    let counted = counted.expect("counted");
+    assert_eq!(
+        (counted.most_gpu_bytes, counted.last_gpu_bytes),
+        (6000 * MIB, 1000 * MIB)
+    );
+}
+
+#[test]
+fn communicators_that_share_buffers_are_counted_together_and_a_note_says_so() {
+    let mut capture = capture(LOG, 1 << 40, &[]);
+    let setup = &mut capture.processes[0].setup;
+    setup.comm_memory = vec![asked(1, 101, 7000)];
+    let mut child = setup.inits[0].clone();
+    (child.comm, child.id, child.shares) = (Some(2), None, true);
+    child.split = Some((1, 1, 0));
+    setup.inits.push(child);
+    let memory = of_capture(&capture);
+    let mut ranks = memory.communicators.iter().flat_map(|row| &row.ranks);
+    let counted = ranks.find_map(|rank| rank.counted).expect("counted");
+    assert!(counted.is_shared);
+    let mut notes = memory.notes.iter();
+    assert!(
+        notes.any(|note| note.contains("splitShare")),
+        "{:?}",
+        memory.notes
+    );
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //! operations of which both are known. A GPU that waits in an NCCL kernel draws less than one that computes,
 //! so the part of waiting is rather too large.
 //!
-//! Rule: a figure is of all GPUs that were sampled. Energy that a node's sampler did not see is not guessed.
+//! Rule: a figure is of all GPUs that were sampled, each for as long as it was. Energy that a node's sampler
+//! did not see is not guessed, so the phases add up to the energy of the run.
 
 use super::series::Meter;
 use crate::clocks::{ClockLine, Clocks};
@@ -94,14 +95,33 @@ struct OfNode<'a> {
 }
 
 impl OfNode<'_> {
-    /// Joules between two moments of the reference's clock. What one GPU does not know, the node does not.
-    fn between(&self, from: i64, to: i64) -> Option<f64> {
-        let on_host = |at: i64| match self.line {
+    /// A moment of the reference's clock on the host's.
+    fn on_host(&self, at: i64) -> i64 {
+        match self.line {
             // Lines are almost parallel to the reference, so one step back is exact enough.
             Some(line) => at - (line.on_reference(at) - at),
             None => at,
-        };
-        let (from, to) = (on_host(from), on_host(to));
+        }
+    }
+
+    /// When its GPUs were sampled, on the reference's clock.
+    fn span(&self) -> Option<(i64, i64)> {
+        let spans = self.meters.iter().filter_map(Meter::span);
+        let (from, to) = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        let on_reference = |at: i64| self.line.map_or(at, |line| line.on_reference(at));
+        // A clock's line is exact to some ns. What lies beyond the edges was not sampled.
+        Some((on_reference(from) - 1_000, on_reference(to) + 1_000))
+    }
+
+    /// Joules that were sampled between two moments of the reference's clock.
+    fn within(&self, from: i64, to: i64) -> f64 {
+        let (from, to) = (self.on_host(from), self.on_host(to));
+        self.meters.iter().map(|meter| meter.within(from, to)).sum()
+    }
+
+    /// Joules between two moments of the reference's clock, if all of its GPUs were sampled all the time.
+    fn between(&self, from: i64, to: i64) -> Option<f64> {
+        let (from, to) = (self.on_host(from), self.on_host(to));
         let joules: Vec<f64> = self
             .meters
             .iter()
@@ -139,14 +159,10 @@ pub(super) fn energy(
     }
     let is_counter = meters().all(|meter| meter.is_counter);
     let integrated: Option<f64> = meters().map(Meter::integrated).sum();
-    let span = capture.nodes.iter().filter_map(|node| {
-        let (from, to) = node.span()?;
-        let line = clocks.and_then(|clocks| clocks.lines.get(&node.host));
-        Some(line.map_or((from, to), |line| {
-            (line.on_reference(from), line.on_reference(to))
-        }))
-    });
-    let span = span.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)));
+    let spans = nodes.iter().filter_map(OfNode::span);
+    let span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let within =
+        |from: i64, to: i64| -> f64 { nodes.iter().map(|node| node.within(from, to)).sum() };
     let between = |from: i64, to: i64| {
         nodes
             .iter()
@@ -165,12 +181,10 @@ pub(super) fn energy(
         .and_then(of_steps)
         .or_else(|| Some(vec![("calls", calls?.0, calls?.1)]));
     let phases = span.zip(parts).map_or(Vec::new(), |(span, parts)| {
-        by_phase(span, &parts, row.is_some(), &between)
+        by_phase(span, &parts, row.is_some(), &within)
     });
-    let split = timeline.and_then(|timeline| split(timeline, &between));
-    let in_calls = calls.zip(span).and_then(|((from, to), span)| {
-        between(from.clamp(span.0, span.1), to.clamp(span.0, span.1))
-    });
+    let split = timeline.and_then(|timeline| split(timeline, &within));
+    let in_calls = calls.map(|(from, to)| within(from, to));
     let gb = timeline.map(|timeline| timeline.bytes.sum.iter().sum::<f64>() / 1e9);
     Some(Energy {
         gpus: meters().count() as u64,
@@ -187,7 +201,7 @@ pub(super) fn energy(
         split,
         energy_j_per_gb: in_calls
             .zip(gb)
-            .filter(|(_, gb)| *gb > 0.0)
+            .filter(|(joules, gb)| *gb > 0.0 && *joules > 0.0)
             .map(|(joules, gb)| joules / gb),
     })
 }
@@ -214,7 +228,7 @@ fn by_phase(
     span: (i64, i64),
     parts: &[(&'static str, i64, i64)],
     has_steps: bool,
-    between: &impl Fn(i64, i64) -> Option<f64>,
+    within: &impl Fn(i64, i64) -> f64,
 ) -> Vec<Phase> {
     let [before, middle, after] = match has_steps {
         true => ["start-up", "between steps", "end"],
@@ -224,9 +238,9 @@ fn by_phase(
     let mut sums = [before, name, middle, after].map(|phase| (phase, 0.0, 0.0));
     let mut add = |place: usize, from: i64, to: i64| {
         let (from, to) = (from.clamp(span.0, span.1), to.clamp(span.0, span.1));
-        if let Some(joules) = between(from, to).filter(|_| to > from) {
+        if to > from {
             sums[place].1 += (to - from) as f64 / 1e9;
-            sums[place].2 += joules;
+            sums[place].2 += within(from, to);
         }
     };
     let mut at = span.0;
@@ -266,7 +280,7 @@ fn step_energy(row: &StepsRow, between: &impl Fn(i64, i64) -> Option<f64>) -> Op
 }
 
 /// The energy of each bucket by the shares of the time in it.
-fn split(timeline: &Timeline, between: &impl Fn(i64, i64) -> Option<f64>) -> Option<Split> {
+fn split(timeline: &Timeline, within: &impl Fn(i64, i64) -> f64) -> Option<Split> {
     let (waiting, transfer) = timeline.waiting.as_ref().zip(timeline.transfer.as_ref())?;
     let in_all = timeline.ranks as f64 * timeline.bucket_us;
     let waits = |waiting: f64, transfer: f64| {
@@ -275,16 +289,12 @@ fn split(timeline: &Timeline, between: &impl Fn(i64, i64) -> Option<f64>) -> Opt
     };
     let usual = waits(waiting.sum.iter().sum(), transfer.sum.iter().sum())?;
     let mut parts = [0.0; 3];
-    let mut known = false;
     for bucket in 0..timeline.buckets as usize {
         let at = |bucket: usize| {
             let after = bucket as f64 * timeline.bucket_us * 1e3;
             timeline.begin_ns.saturating_add(after as i64)
         };
-        let Some(joules) = between(at(bucket), at(bucket + 1)) else {
-            continue;
-        };
-        known = true;
+        let joules = within(at(bucket), at(bucket + 1));
         let nccl = (timeline.nccl.sum[bucket] / in_all).clamp(0.0, 1.0);
         let waits = waits(waiting.sum[bucket], transfer.sum[bucket]).unwrap_or(usual);
         let shares = [1.0 - nccl, nccl * waits, nccl * (1.0 - waits)];
@@ -294,7 +304,7 @@ fn split(timeline: &Timeline, between: &impl Fn(i64, i64) -> Option<f64>) -> Opt
     }
     let gb = timeline.bytes.sum.iter().sum::<f64>() / 1e9;
     let [computing_or_idle_j, waiting_j, transfer_j] = parts;
-    known.then(|| Split {
+    (parts.iter().sum::<f64>() > 0.0).then(|| Split {
         computing_or_idle_j,
         waiting_j,
         transfer_j,
@@ -310,8 +320,74 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     /// Joules of a GPU that always draws 100 W.
-    fn hundred_watts(from: i64, to: i64) -> Option<f64> {
-        Some((to - from) as f64 / 1e9 * 100.0)
+    fn hundred_watts(from: i64, to: i64) -> f64 {
+        (to - from) as f64 / 1e9 * 100.0
+    }
+
+    /// A host with GPUs that draw 100 W each, and were sampled every 100 ms in these spans.
+    fn node(host: &str, gpus: &[(i64, i64)]) -> Node {
+        let mut node = Node {
+            host: host.to_owned(),
+            ..Node::default()
+        };
+        for (index, (from, to)) in gpus.iter().enumerate() {
+            let uuid = format!("GPU-{host}-{index}");
+            let points = (*from..=*to).step_by(S as usize / 10);
+            node.facts.insert(format!("gpu.{index}"), uuid.clone());
+            node.series.push(tables::nodes::Series {
+                name: capture::samples::GPU_ENERGY.to_owned(),
+                of: uuid,
+                points: points.map(|at| (at, (at / 10_000) as u64)).collect(),
+            });
+        }
+        node
+    }
+
+    #[test]
+    fn phases_add_up_to_the_run_whatever_was_sampled_for_how_long() {
+        // Samplers begin at other times, a GPU falls off its bus, and another is seen again later.
+        let capture = Capture {
+            nodes: vec![
+                node("a", &[(0, 20 * S), (0, 7 * S)]),
+                node("b", &[(3 * S, 25 * S), (12 * S, 25 * S)]),
+            ],
+            ..Capture::default()
+        };
+        let timeline = Timeline {
+            begin_ns: 2 * S,
+            buckets: 16,
+            bucket_us: 1e6,
+            ranks: 4,
+            nccl: Curve {
+                sum: vec![1e6; 16],
+                ..Curve::default()
+            },
+            waiting: Some(Curve {
+                sum: vec![1e6; 16],
+                ..Curve::default()
+            }),
+            transfer: Some(Curve {
+                sum: vec![1e6; 16],
+                ..Curve::default()
+            }),
+            bytes: Curve {
+                sum: vec![1e9; 16],
+                ..Curve::default()
+            },
+            ..crate::timeline::empty()
+        };
+        let energy = energy(&capture, Some(&timeline), None, None).expect("counters");
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+        let all = 100.0 * (20.0 + 7.0 + 22.0 + 13.0);
+        assert!(near(energy.energy_j, all), "{energy:#?}");
+        let sum: f64 = energy.phases.iter().map(|phase| phase.energy_j).sum();
+        assert!(near(sum, all), "{energy:#?}");
+        // From 2 s to 18 s.
+        let in_calls = 100.0 * (16.0 + 5.0 + 15.0 + 6.0);
+        let split = energy.split.expect("GPU times");
+        let parts = split.computing_or_idle_j + split.waiting_j + split.transfer_j;
+        assert!(near(parts, in_calls), "{split:?}");
+        assert!(near(energy.energy_j_per_gb.unwrap_or(0.0), in_calls / 16.0));
     }
 
     #[test]

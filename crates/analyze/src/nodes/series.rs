@@ -90,6 +90,20 @@ impl Meter {
         Some(at(&self.joules, to)? - at(&self.joules, from)?)
     }
 
+    /// Joules that were sampled between two moments; 0 if nothing was.
+    pub fn within(&self, from: i64, to: i64) -> f64 {
+        let Some((first, last)) = self.span() else {
+            return 0.0;
+        };
+        let (from, to) = (from.clamp(first, last), to.clamp(first, last));
+        self.between(from, to).map_or(0.0, |joules| joules.max(0.0))
+    }
+
+    /// When it was sampled first and last.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        Some((self.joules.first()?.0, self.joules.last()?.0))
+    }
+
     /// Joules in all, and the seconds.
     pub fn all(&self) -> Option<(f64, f64)> {
         let (first, last) = (self.joules.first()?, self.joules.last()?);
@@ -129,6 +143,8 @@ mod tests {
         assert_eq!(meter.between(2 * S, 4 * S), Some(2.0));
         assert_eq!(meter.all(), Some((10.0, 10.0)));
         assert_eq!(meter.between(2 * S, 11 * S), None);
+        assert_eq!(meter.within(8 * S, 20 * S), 2.0);
+        assert_eq!(meter.within(11 * S, 20 * S), 0.0);
         assert_eq!(meter.integrated(), None);
     }
 

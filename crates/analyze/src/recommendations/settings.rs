@@ -1,7 +1,7 @@
 //! NCCL's variables that cost time, or do nothing here.
 //!
-//! Rule: a variable is only named where the capture shows that it matters: a transport that is turned off
-//! must have ranks that would use it, and a setting without effect calls that show that.
+//! Rule: a variable is only named if the capture shows that it matters. A transport that is off must have
+//! ranks that would use it, and a setting without effect must have calls that show so.
 
 use super::{advice, Recommendation};
 use crate::settings::SettingRow;

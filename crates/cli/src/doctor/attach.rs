@@ -12,9 +12,8 @@ const RING: usize = 64 << 10;
 /// The check.
 pub fn checks() -> Vec<Check> {
     of(Probes::new(RING, None).map(|mut probes| {
-        let ns = ::attach::cost::measure(&mut probes);
         let scheduler = probes.watch_scheduler().err();
-        (probes.way, ns, scheduler)
+        (probes.way, probes.ns_per_call, scheduler)
     }))
 }
 
@@ -25,10 +24,9 @@ fn of(found: Result<Found, Refusal>) -> Vec<Check> {
     let mut checks = Checks::new("Attach");
     match found {
         Ok((way, ns, scheduler)) => {
-            let way = match way {
-                Way::Multi => "uprobe_multi",
-                Way::Perf => "perf events, which slow all processes that share the library",
-            };
+            // The words for this way say already that there is no --sched.
+            let scheduler = scheduler.filter(|_| way != Way::Samples);
+            let way = crate::attach::by(way);
             let cost = ns.map_or(String::new(), |ns| {
                 format!("; a recorded call costs {:.2} µs", ns / 1e3)
             });
@@ -63,6 +61,10 @@ mod tests {
             Refusal::Lockdown,
             Refusal::Privileges("CAP_BPF missing".into()),
             Refusal::Other("no space".into()),
+            Refusal::Neither {
+                bpf: Box::new(Refusal::Lockdown),
+                samples: "no tracefs".into(),
+            },
         ];
         for refusal in refusals {
             let check = of(Err(refusal.clone())).remove(0);
@@ -72,6 +74,10 @@ mod tests {
         }
         let check = of(Ok((Way::Multi, Some(1240.0), None))).remove(0);
         assert!(check.finding.ends_with("1.24 µs"), "{}", check.finding);
+        let why = Refusal::Scheduler("it needs BPF".into());
+        let check = of(Ok((Way::Samples, Some(2400.0), Some(why)))).remove(0);
+        assert!(check.finding.contains("without BPF"), "{}", check.finding);
+        assert_eq!(check.finding.matches("--sched").count(), 1);
         let why = Refusal::Scheduler("no BTF".into());
         let check = of(Ok((Way::Multi, None, Some(why)))).remove(0);
         let said = "--sched can't work here: no BTF";

@@ -1,8 +1,8 @@
 //! The program: started with the terminal, the standard streams and the process group that `ncclscope run`
 //! has, sent the signals that are meant for it, and waited for.
 //!
-//! Signals are blocked and read from a descriptor. So none is lost between the start of `run` and that of the
-//! program, and what the caller has set to be ignored (`nohup`) stays ignored in the program.
+//! Signals are blocked and read from a descriptor. So no signal is lost between the start of `run` and that
+//! of the program. What the caller has set to be ignored (`nohup`) stays ignored in the program.
 //!
 //! Rule: a signal reaches the program once. What the terminal generates goes to the whole process group, the
 //! program among it, and is not forwarded; neither is what the program or its children send.

@@ -176,16 +176,18 @@ impl Folder {
         self.record.is_some()
     }
 
-    /// Writes the end into `capture.json`, where that is ours to do.
+    /// Writes the end into `capture.json`, where that is ours to do. No status if the job goes on without us.
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn end(&mut self, status: u8) -> io::Result<()> {
+    pub fn end(&mut self, status: Option<u8>) -> io::Result<()> {
         let Some(record) = &mut self.record else {
             return Ok(());
         };
         record["ended"] = json!(now().0);
-        record["exit_status"] = json!(status);
+        if let Some(status) = status {
+            record["exit_status"] = json!(status);
+        }
         let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
         file.write_all(&text(record))?;
         file.persist(self.path.join(MARK))?;

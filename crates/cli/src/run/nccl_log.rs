@@ -1,9 +1,9 @@
 //! Has NCCL say what its set-up costs, without disturbing what the user has NCCL say.
 //!
-//! NCCL tells the phases of each init at level INFO. [`NcclLogFiles::prepare`] chooses a file for that, in memory, and
-//! [`NcclLogFiles::variables`] are those that have NCCL write there. The recorder in each process takes the lines into
-//! the capture and removes the file. [`NcclLogFiles::adopt`] keeps the files of processes that never got as far as the
-//! recorder, such as those that hang in NCCL's init.
+//! NCCL tells the phases of each init at level INFO. [`NcclLogFiles::prepare`] chooses a file for that, in
+//! memory, and [`NcclLogFiles::variables`] are those that have NCCL write there. The recorder in each process
+//! takes the lines into the capture and removes the file. [`NcclLogFiles::adopt`] keeps the files of
+//! processes that never reached the recorder, for example because they hang in NCCL's init.
 //!
 //! Rule: who has set one of NCCL's variables for debug output, in the environment or in a configuration file,
 //! gets what was asked for, and nothing of ours.

@@ -1,4 +1,5 @@
-# Two hosts, whose ring has two links: the one from rank 3 to rank 4 takes 40 ms longer than the other.
+# Two hosts, whose ring has two links: the one from rank 3 to rank 4 takes 40 ms longer than the other. Links that are as slow as
+# each other, and one that waits for its GPU, are no slow link.
 ranks 8
 hosts 2
 rank 3 drag send_network 40ms
@@ -16,3 +17,7 @@ rank state peer operations transfer
 3 send_network 4 39 1.58
 --- ncclscope report capture --json | jq -c '.findings[] | [.kind, (.wall_us / 1000 / (40 * 40) | . > 0.7 and . < 1.3)]'
 ["slow_network",true]
+--- for drag in '' 'rank 0..7 drag send_network 40ms' 'rank 3 drag send_gpu 40ms'; do rm -r capture; sed "s/^rank 3 drag.*/$drag/" job | NCCLSCOPE_TIMING=stamps fake-nccl play - >/dev/null; ncclscope report capture --json | jq -c '[.findings, .recommendations | .[] | (.kind, .rule) | select(. == "slow_network")]'; done
+[]
+[]
+[]

@@ -23,6 +23,8 @@ None of 3 items differs by more than 25 % between a.json (A) and a.json (B).
   "host_b": "n18",
   "limit_ratio": 4.0,
   "compared": 2,
+  "busy_share_a": null,
+  "busy_share_b": null,
   "can_tell": true,
   "differs": [],
   "on_one_host": [

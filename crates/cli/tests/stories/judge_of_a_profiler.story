@@ -1,5 +1,5 @@
 # What a profiler has of a job's calls, held against what the job made: without stamps NCCL shows no replay of a graph
-# to ncclscope, with them it has every call; a plugin that writes elsewhere has none.
+# to ncclscope, with them it has every call; a plugin that writes elsewhere has none, and says where it writes.
 ranks 2
 repeat 20 { all_reduce 1KiB; all_gather 4KiB; all_to_all 4KiB }
 group { send 1MiB to=+1 ; recv 1MiB from=-1 }
@@ -32,7 +32,7 @@ Recorded by function (percent of the calls done; over all sizes and ranks)
   script Send      100.00 100.00
 
 host recorded 260 of 308 calls (84.41 %). stamps recorded 308 of 308 calls (100.00 %).
---- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT={out}/../elsewhere | sed '/^Resources/,/^$/d; /^Communication/,/^$/d'
+--- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin bare=$PLUGINS/libnccl-profiler.so,NCCLSCOPE_OUT={out}/../elsewhere > report; sed '/^Resources/,/^$/d; /^Communication/,/^$/d; /^bare/,$d' report
 Judge: 1 round of fake-nccl (seed 7; intervals are 95 % over rounds)
 
 Completeness (calls done against calls in the output; matched + missing = done, the rest was found beside)
@@ -60,8 +60,9 @@ Recorded by function (percent of the calls done; over all sizes and ranks)
   script AlltoAll  0.00
   script Recv      0.00
   script Send      0.00
-
-bare recorded 0 of 154 calls (0.00 %).
+--- sed -n '/^bare/,$p' report | tr '\n' ' ' | grep -o 'bare recorded.*log: "ncclscope: recording to'; grep -c '/log/1/out/../elsewhere/' report
+bare recorded none of 154 calls: it wrote no file, though NCCL loaded it; one more run with NCCL's log: "ncclscope: recording to
+2
 --- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin stamps=,NCCLSCOPE_TIMING=stamps --json - | grep -A 12 '"completeness"'
   "completeness": [
     {

@@ -39,8 +39,8 @@ Communicators (by first use; ranks are the launcher's, here: in this capture)
 announced 40, ABI v5
 NCCL's memory is not known.
 
-The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; from NCCL 2.29.7 on, its
-sum is recorded by default (docs/guides/memory.md).
+The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; from NCCL 2.29.7 on, what
+NCCL itself counts, too (docs/guides/memory.md).
 2| ncclscope: capture in capture: 2 processes, 40 calls; next: ncclscope report capture
 --- echo hello > other; ncclscope memory other
 2| error: expected lines about communicators and allocations of NCCL, found none in `other`

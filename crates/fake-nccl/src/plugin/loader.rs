@@ -6,6 +6,7 @@ use super::table::{Identity, Table};
 use super::version::Version;
 use crate::event::{Event, Handle, Seat};
 use crate::lock::lock;
+use crate::nccl_log;
 use core::ffi::c_int;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use nccl_abi::{event, v5, SYMBOLS};
@@ -134,7 +135,18 @@ impl Loader {
         let table = {
             let mut state = lock(&self.state);
             if let State::Ready = *state {
-                *state = match self.load() {
+                let loaded = self.load();
+                nccl_log::plugin(&match &loaded {
+                    Ok(loaded) => {
+                        let Seat { abi, .. } = loaded.table.seat;
+                        format!("PROFILER/Plugin: Loaded {} (v{abi})", loaded.table.name())
+                    }
+                    Err(NoPlugin::NoSymbol { library, .. }) => {
+                        format!("External profiler plugin {library} is unsupported")
+                    }
+                    Err(why) => format!("PROFILER/Plugin: {why}"),
+                });
+                *state = match loaded {
                     Ok(loaded) => State::Loaded(loaded),
                     Err(why) => State::Failed(why),
                 };

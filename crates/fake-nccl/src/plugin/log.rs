@@ -19,7 +19,8 @@ unsafe extern "C" fn log_line(
     format: *const c_char,
     first: *const c_char,
 ) {
-    if level > LOG_LEVEL.load(Relaxed) || format.is_null() {
+    let is_shown = level <= LOG_LEVEL.load(Relaxed);
+    if format.is_null() || !(is_shown || level <= nccl_abi::log::LEVEL_INFO) {
         return;
     }
     // SAFETY: the plugin passed a NUL-terminated format, and for "%s" a NUL-terminated string.
@@ -32,6 +33,11 @@ unsafe extern "C" fn log_line(
         };
         text.to_string_lossy()
     };
+    // As NCCL does, if it has a file for its log.
+    crate::nccl_log::plugin(&text);
+    if !is_shown {
+        return;
+    }
     let name = match level {
         nccl_abi::log::LEVEL_WARN => "WARN",
         nccl_abi::log::LEVEL_INFO => "INFO",

@@ -1,8 +1,8 @@
 //! Reads a script word by word.
 //!
-//! A [`Parser`] gives the words to functions that read one statement each, and holds what they have found:
-//! the job so far, and the communicators that can be named. It has the dispatch over statements as a
-//! function, so that it does not know them.
+//! A [`Parser`] gives the words to functions that read one statement each. It holds what they have found: the
+//! job so far, and the communicators that can be named. It has the dispatch over statements as a function, so
+//! that it does not know them.
 
 use super::error::Error;
 use super::job::{Comm, Instance, Script};

@@ -62,6 +62,7 @@ struct BenchRow {
     single: bool,
     iteration: i64,
     rank: u32,
+    pid: Option<u32>,
     time_ns: Option<i64>,
     skew_ns: Option<i64>,
 }
@@ -75,7 +76,8 @@ fn add(batch: &RecordBatch, rows: &mut Vec<BenchRow>) -> anyhow::Result<()> {
     let (function, mode) = (text(column("function")?)?, text(column("mode")?)?);
     let (bytes, time) = (numbers(column("bytes")?)?, numbers(column("time_ns")?)?);
     let (iteration, rank) = (numbers(column("iteration")?)?, numbers(column("rank")?)?);
-    let (skew, in_place) = (numbers(column("skew_ns")?)?, column("in_place")?);
+    let (skew, pid) = (numbers(column("skew_ns")?)?, numbers(column("pid")?)?);
+    let in_place = column("in_place")?;
     for row in 0..batch.num_rows() {
         rows.push(BenchRow {
             function: nccl_name(&function[row]),
@@ -84,6 +86,7 @@ fn add(batch: &RecordBatch, rows: &mut Vec<BenchRow>) -> anyhow::Result<()> {
             single: mode[row] == "single",
             iteration: iteration[row].unwrap_or(0),
             rank: rank[row].unwrap_or(0).max(0) as u32,
+            pid: pid[row].and_then(|pid| u32::try_from(pid).ok()),
             time_ns: time[row],
             skew_ns: skew[row],
         });
@@ -128,6 +131,11 @@ fn nccl_name(name: &str) -> String {
 fn summarise(rows: &[BenchRow]) -> Bench {
     let mut truth = Truth {
         nranks: rows.iter().map(|row| row.rank + 1).max(),
+        // ncclsee says no more of a call than its process.
+        ranks: rows
+            .iter()
+            .filter_map(|row| Some((row.pid?, row.rank)))
+            .collect(),
         graphs: Graphs::Executions,
         whole: true,
         ..Truth::default()
@@ -200,6 +208,7 @@ mod tests {
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) as ArrayRef
         };
         let ranks = UInt32Array::from_iter_values(rows.iter().map(|r| r.4));
+        let pids = UInt32Array::from_iter_values(rows.iter().map(|r| 500 + r.4));
         let times = Int64Array::from_iter(rows.iter().map(|r| r.5));
         let skews = rows
             .iter()
@@ -214,6 +223,7 @@ mod tests {
             ("iteration", long(|r| r.3)),
             ("in_place", Arc::new(places) as ArrayRef),
             ("rank", Arc::new(ranks) as ArrayRef),
+            ("pid", Arc::new(pids) as ArrayRef),
             ("time_ns", Arc::new(times) as ArrayRef),
             ("skew_ns", Arc::new(skews) as ArrayRef),
         ])
@@ -243,6 +253,7 @@ mod tests {
         write(&file, &rows);
         let bench = read(&file).expect("read");
         assert_eq!((bench.truth.total(), bench.truth.nranks), (10, Some(2)));
+        assert_eq!(bench.truth.ranks, [(500, 0), (501, 1)].into());
         let key = |bytes| Key {
             function: "AllReduce".into(),
             bytes,
@@ -268,6 +279,42 @@ mod tests {
             ("AllReduce 2KiB".to_owned(), 9.0),
         ];
         assert_eq!(bench.figures, expected.into());
+    }
+
+    #[test]
+    fn a_profiler_that_names_only_its_process_is_matched_by_it() {
+        // The calls of rank 0 in tests/data/README.md's second script, under its ncclsee's names: it writes
+        // Reduce for ReduceScatter, and the other way round.
+        let calls = [
+            ("AllReduce", 65536, 3),
+            ("AllReduce", 1024, 1),
+            ("AllGather", 65536, 1),
+            ("Reduce", 1 << 20, 2),
+            ("Broadcast", 65536, 1),
+            ("ReduceScatter", 4096, 4),
+        ];
+        let of_rank = |rank| {
+            let each = move |(name, bytes, n): &(&'static str, u64, u64)| {
+                (0..*n).map({
+                    let (name, bytes) = (*name, *bytes);
+                    move |i| (name, bytes, "single", i, rank, Some(9_000))
+                })
+            };
+            calls.iter().flat_map(each).collect::<Vec<Line>>()
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("calls.parquet");
+        write(&file, &[of_rank(0), of_rank(1)].concat());
+        let out = folder.path().join("out/ncclsee_20261123_101500");
+        std::fs::create_dir_all(&out).expect("made");
+        let written = include_bytes!("../../tests/data/ncclsee.csv");
+        for pid in [500, 501] {
+            std::fs::write(out.join(format!("{pid}.csv")), written).expect("written");
+        }
+        let bench = read(&file).expect("read");
+        let records = crate::readers::read(&out, bench.truth.nranks, false).expect("read");
+        let counts = crate::completeness::judge(&bench.truth, &records).total();
+        assert!(counts.whole() && counts.done == 24, "{counts:?}");
     }
 
     #[test]

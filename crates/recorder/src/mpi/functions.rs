@@ -1,9 +1,9 @@
 //! The functions of MPI that are seen, and ours in their place.
 //!
 //! Ours take whole registers and words of the stack, and hand them on as they are. In the C ABIs of x86-64
-//! and aarch64 (Linux), every argument of these functions takes one of either, whatever it is: a pointer or a
-//! number, of 32 bits or of 64. So one function of ours fits MPICH, in which handles are numbers, and Open
-//! MPI, in which they are pointers.
+//! and aarch64 (Linux), every argument of these functions fills one register or one word, whether it is a
+//! pointer or a number of 32 or 64 bits. So one function of ours fits MPICH, in which handles are numbers,
+//! and Open MPI, in which they are pointers.
 //!
 //! Rule: ours add nothing but [`super::enter`] before the call and the end of its guard behind it. An
 //! exception that a program's error handler throws through MPI goes on through ours.

@@ -1,6 +1,6 @@
 //! Groups, API events, tasks and plans: a row, from its announcement to the return of its call.
 //!
-//! From ABI v5 on, NCCL tells of a call in this order: GroupApi start, CollApi or P2pApi, (launch,) Group
+//! From ABI v5 on, NCCL announces a call in this order: GroupApi start, CollApi or P2pApi, (launch,) Group
 //! (the plan), Coll or P2p, and the stop of GroupApi. The API event takes the row, the Coll or P2p event
 //! fills in line B, and the stop of the group says that the call returned. Below v5, and in replays of CUDA
 //! graphs, Coll or P2p does it all.

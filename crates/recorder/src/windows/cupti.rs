@@ -152,8 +152,8 @@ fn check(result: u32) -> Result<(), u32> {
     }
 }
 
-/// Where a CUPTI may lie that fits the CUDA of this process: beside libcudart, in the folders of Python's
-/// packages and of the toolkit; then wherever the dynamic linker looks.
+/// Where to look for a CUPTI that fits the CUDA of this process. First come the folder of libcudart and those
+/// of Python's packages and of the toolkit; then wherever the dynamic linker looks.
 fn candidates(loaded: &[String]) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for runtime in loaded.iter().filter(|name| name.contains("libcudart.so.")) {

@@ -11,8 +11,8 @@
 //! torch.profiler says by a call which of its operators each launch belongs to. With the first, a window
 //! waits for the end of a use, or for [`UNHEARD`] without a sign of one: that use may have been over before
 //! ours looked. With the second, a window waits for [`SILENCE`]. Asking CUPTI by a subscription would be
-//! simpler, and must not be done: torch.profiler gives up for good if it finds one, though it be for
-//! microseconds (seen).
+//! simpler, and must not be done. If torch.profiler finds a subscription, even one of microseconds, it gives
+//! up for good (seen).
 //!
 //! A search for these pointers takes some 100 ms in a process with torch, on the recorder's second thread. It
 //! is made again only if a library was loaded since.

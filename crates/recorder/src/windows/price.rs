@@ -3,9 +3,9 @@
 //! Once CUPTI was switched on, it stays before the driver's functions, also between windows. On H200 with
 //! CUPTI 13.0, a launch of a kernel then takes 0.8 to 0.9 us of the host's time on top of 7 us. The launch of
 //! a graph of ten kernels takes 3.5 us on top of 2.7. Only `cuptiFinalize` removes it, and that breaks CUDA
-//! graphs. On a host with other work it is more: FSDP2 that was bound by its host ran 10 % slower, but only
-//! 1 % of that is explained by its 12 000 launches a second (bench/README.md). So the question comes before
-//! CUPTI is first switched on:
+//! graphs. On a host with other work it is more. FSDP2, bound by its host, ran 10 % slower, and its 12 000
+//! launches a second explain only 1 % (bench/README.md). So the question comes before CUPTI is first switched
+//! on:
 //!
 //! - The host is ahead of its GPU (`gpu_events::lead`), or stands still for it for much of the time: what
 //!   makes it slower makes that shorter, and costs nothing or little.
@@ -25,8 +25,8 @@ const LAUNCH_NS: u64 = 8_500;
 const GRAPH_NS: u64 = 3_500;
 /// A host that stands still for its GPU for this part of the time can be slower.
 const WAITS: f64 = 0.25;
-/// The rate of launches is looked at over so long, and over so many calls at least: a job that compiles or
-/// loads makes no launches and says nothing.
+/// The rate of launches is measured for at least so long, and over at least so many calls. A job that
+/// compiles or loads makes no launches, so its rate says nothing.
 const SPAN: Duration = Duration::from_millis(500);
 const CALLS: u64 = 16;
 /// So many spans in a row must be cheap: the first steps of a job are slower than later ones.

@@ -208,9 +208,9 @@ impl Schedule {
         })
     }
 
-    /// The level. It is decided anew when the job is twice as old, from all calls since the last time: ranks
-    /// agree on those better than on the calls of a second. It is decided at once if calls come far faster or
-    /// slower.
+    /// The level. It is decided again when the job is twice as old, from all calls since the last time. Ranks
+    /// agree on these calls better than on the calls of one second. It is decided at once if calls come far
+    /// faster or slower.
     fn decide(&mut self, age: Duration, calls: u64, period: Duration) -> u32 {
         // At least two calls: a window and a quiet spell.
         let wanted = |rate: f64| (rate * period.as_secs_f64()).log2().clamp(1.0, 62.0);

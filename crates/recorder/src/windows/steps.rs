@@ -1,13 +1,12 @@
 //! How long a step of the job takes, so that windows have some.
 //!
 //! A job makes the same calls in each step. [`StepWatch`] keeps what the newest calls were (communicator,
-//! function, size, peer, and whether it is in a group with the one before) and when. Groups count because the
-//! last stage of a pipeline receives and sends in turn all the time, and only at the ends of a step are these
-//! two groups. The step is the least number of calls after which the same calls come
-//! again, in all of the newer half of what is kept. If layers are equal, a few calls repeat too, but not over
-//! a whole step. If no such number is found, because something else comes in between now and then, the last
-//! one that was found holds. Before there is one, it is the time from one call to the next of the rarest
-//! regular kind.
+//! function, size, peer, and whether it is in a group with the one before) and when. Groups count, because
+//! the last stage of a pipeline receives and sends in turn all the time. Only at the ends of a step are these
+//! two groups. The step is the least number of calls after which the same calls come again, in all of the
+//! newer half of what is kept. If layers are equal, a few calls repeat too, but not over a whole step. If no
+//! such number is found, because something else comes in between now and then, the last one that was found
+//! holds. Before there is one, it is the time from one call to the next of the rarest regular kind.
 //!
 //! Rule: this only chooses the length of windows. What a step is in a report is found from all calls.
 

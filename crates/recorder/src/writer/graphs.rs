@@ -1,9 +1,9 @@
 //! CUDA graphs: what they execute and how often they were launched, from the live part to blocks.
 //!
-//! Shapes and contents are staged as soon as they are known, because a process that is killed leaves its
-//! counts in the live part, which only has their numbers. Executable graphs are staged at flushes, when they
-//! have changed. Graphs that are gone are kept here until there are [`GONE`] of them. Then the oldest are
-//! folded into counts. So memory stays bounded in a program that makes a graph for each step.
+//! Shapes and contents are staged as soon as they are known. A killed process leaves its counts in the live
+//! part, which only has the numbers of shapes and contents. Executable graphs are staged at flushes, when
+//! they have changed. Graphs that are gone are kept here until there are [`GONE`] of them. Then the oldest
+//! are folded into counts. So memory stays bounded in a program that makes a graph for each step.
 
 use super::Writer;
 use crate::graphs::New;

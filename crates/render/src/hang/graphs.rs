@@ -2,7 +2,7 @@
 
 use super::names::span;
 use analyze::hang::Launches;
-use analyze::job::ranges;
+use analyze::spelling::ranges;
 
 /// What is told of launches: nothing if there were none.
 pub(super) fn sentences(launches: &[Launches]) -> Vec<String> {

@@ -4,7 +4,7 @@
 //! communicator's. A rank without a number is named by its process.
 
 use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
-use analyze::job::ranges;
+use analyze::spelling::ranges;
 use analyze::spelling::{size, three, time};
 
 /// Processes without a rank of which a sentence has the names.

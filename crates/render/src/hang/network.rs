@@ -7,7 +7,7 @@ use super::names::{capital, for_time, one, rank, ranks, span};
 use analyze::hang::{
     Cause, Counted, Half, Hang, Members, NetOpRow, NetSink, NetWait, Stage, Stall, Unfollowed,
 };
-use analyze::job::ranges;
+use analyze::spelling::ranges;
 use analyze::spelling::size;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 use super::names::{are, capital, communicator, have, of, span, unknown};
 use super::phrases::Words;
 use analyze::hang::{Because, Hang, ProcessName, Quiet};
-use analyze::job::ranges;
+use analyze::spelling::ranges;
 
 /// Processes that are named one by one.
 const NAMED: usize = 8;

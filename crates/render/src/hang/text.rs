@@ -8,7 +8,7 @@
 
 use super::answer::{Answer, Call, Communicator, NetOp, Rank};
 use crate::layout::{Look, Page, Style, Table};
-use analyze::job::ranges;
+use analyze::spelling::ranges;
 use analyze::spelling::{size, three};
 
 /// Lines of ranks that are printed for a communicator, and communicators, unless all are asked for.

@@ -96,6 +96,9 @@ impl<'a> Page<'a> {
             &[DRIVER_CALL],
             "",
         );
+        if let Some(why) = crate::driver_calls::why_none_per_step(self.report) {
+            let _ = writeln!(self.html, "<p>{}</p>", escaped(why));
+        }
         self.end();
     }
 }

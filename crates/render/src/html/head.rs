@@ -72,9 +72,12 @@ impl<'a> Page<'a> {
             .ranks
             .wall_us
             .map_or("-".to_owned(), |wall| time(wall.max));
-        let mut end = "from the first communicator to the last call".to_owned();
+        let mut end = format!("from {} to the last call", crate::text::first(job));
         if let (Some(_), Some(_), Some(all)) = (&job.started, &job.ended, job.wall_us) {
-            end += &format!("; {} from launch to exit", time(all));
+            end += &match crate::text::is_from_outside(job) {
+                true => format!("; recorded from outside for {}", time(all)),
+                false => format!("; {} from launch to exit", time(all)),
+            };
         }
         match job.exit_status {
             Some(0) => {}

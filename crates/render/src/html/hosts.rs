@@ -29,6 +29,7 @@ impl Page<'_> {
             format!("Energy: {text}.")
         }));
         lines.extend(nodes.energy.as_ref().and_then(crate::nodes::energy_check));
+        lines.extend(crate::nodes::lost(nodes));
         lines.extend(crate::nodes::kept_waiting(nodes));
         lines.extend(crate::nodes::jitter(nodes));
         for line in lines {

@@ -86,17 +86,39 @@ pub(crate) fn begun(job: &Job, started: &str) -> String {
     }
 }
 
+/// With what the time of a job begins. Of communicators that are older than a recording from outside, the
+/// beginning is not known.
+pub(crate) fn first(job: &Job) -> &'static str {
+    match is_from_outside(job) {
+        true => "the first call or communicator",
+        false => "the first communicator",
+    }
+}
+
+/// Whether `ncclscope attach` recorded all of a job, so that its start and end are not the job's.
+pub(crate) fn is_from_outside(job: &Job) -> bool {
+    job.mode == ["attach"]
+}
+
 /// How long the job took, and when it ran.
 fn when(report: &Report) -> String {
     let job = &report.job;
     let mut parts = Vec::new();
     if let Some(wall) = report.ranks.wall_us {
         parts.push(format!(
-            "{} from the first communicator to the last call: all % are of that",
-            time(wall.max)
+            "{} from {} to the last call: all % are of that",
+            time(wall.max),
+            first(job)
         ));
     }
     match (&job.started, &job.ended, job.exit_status) {
+        (Some(started), Some(_), _) if is_from_outside(job) => {
+            let took = job.wall_us.map_or("unknown".to_owned(), time);
+            parts.push(format!(
+                "recorded from outside for {took}, begun {}",
+                begun(job, started)
+            ));
+        }
         (Some(started), Some(_), status) => {
             let status = status.map_or(String::new(), |status| format!(", exit status {status}"));
             let took = job.wall_us.map_or("unknown".to_owned(), time);

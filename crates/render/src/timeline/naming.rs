@@ -43,7 +43,7 @@ pub(crate) fn purpose(capture: &Capture, communicator: Option<usize>, uid: u32) 
     let ranks = of.members.iter().map(|m| capture.processes[m.process].rank);
     let members = match ranks.collect::<Option<Vec<u32>>>() {
         Some(ranks) if ranks.len() == 1 => format!("rank {}", ranks[0]),
-        Some(ranks) => format!("ranks {}", analyze::job::ranges(ranks)),
+        Some(ranks) => format!("ranks {}", analyze::spelling::ranges(ranks)),
         None => format!("{} processes", of.members.len()),
     };
     match &of.name {

@@ -1,7 +1,7 @@
 //! The critical path of one step on the viewer's lanes, and that of start-up in words.
 //!
-//! The path is in times of its own. The call with which the step ends says where that is in the run: its
-//! kernel's end is known by the clock of the GPU and on the time line. Segments follow each other without a
+//! The path is in times of its own. The call that ends the step says where in the run that is, because its
+//! kernel's end is known on the clock of the GPU and on the time line. Segments follow each other without a
 //! gap, so all others lie before it.
 //!
 //! Rule: a segment lies on a lane of its own rank. Lanes of different hosts are as exact as their clocks.

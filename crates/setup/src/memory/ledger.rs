@@ -184,8 +184,8 @@ impl Ledger {
         only(self.there(line)).map_or(Owner::Unknown, Owner::Comm)
     }
 
-    /// The communicator that the thread connects. If that could be several, it is the one for which a proxy
-    /// allocated last: NCCL has memory allocated for what comes in, and then speaks of what goes out.
+    /// The communicator that the thread connects. If several fit, it is the one for which a proxy allocated
+    /// last, because NCCL allocates for what comes in before it prints what goes out.
     fn connecting(&self, line: &LogLine) -> Option<usize> {
         if let Owner::Comm(index) = self.owner(line) {
             return Some(index);

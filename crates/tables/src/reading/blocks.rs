@@ -20,8 +20,8 @@ pub(super) struct Blocks<'a> {
 
 /// All sound blocks of the trace files and of the live part's staging area.
 ///
-/// A write that was cut short left a part of a block at the end of the file; the staging area has it whole,
-/// and then it is no damage.
+/// If a write was cut short, a part of a block is at the end of the file. This is no damage if the staging
+/// area has the whole block.
 pub(super) fn blocks<'a>(
     trace: &'a Trace,
     open: &'a Open,

@@ -3,8 +3,8 @@
 //! The live part of a process that runs changes while it is copied, and so does its trace file. The order of
 //! reading makes both show one moment, the one at which the copy was begun. First comes the number of calls
 //! that were born, then the rows, then the staged blocks, and the trace file last. A row moves the same way,
-//! so none is missed; what is in two places counts once; and calls born after that moment, in whatever place,
-//! are left out ([`Open::born`]).
+//! so none is missed. What is in two places counts once. Calls that were born after that moment are left out,
+//! wherever they are ([`Open::born`]).
 //!
 //! Rows that are folded into totals move against that order. So a copy during which some were is made again.
 

@@ -1,6 +1,6 @@
 //! Leaves out what only waits behind an earlier operation.
 //!
-//! A rank that left out a call goes on to the next one, where it looks like a rank that all others are with:
+//! A rank that left out a call goes on to the next one. There it looks as if all others were with it, because
 //! that operation does not end either. But the others wait in the earlier one, and have not come to the later
 //! one on their GPUs. [`settle`] keeps the earlier one alone.
 //!
