@@ -9,8 +9,7 @@
 
 use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
-use crate::spelling::ranges;
-use crate::spelling::size;
+use crate::spelling::{ranges, size};
 use serde::Serialize;
 use tables::{Capture, Life, LiveSource, Process};
 

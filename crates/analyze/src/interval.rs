@@ -306,6 +306,26 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
     })
 }
 
+/// What comes every so many steps at most is no chance.
+const MOST_REGULAR: usize = 16;
+
+/// For how long others wait by chance alone for a rank that is late no more than they are, if it is late by
+/// this much from step to step: E max(0, x) of a normal x of mean 0 and as wide. The width is that of the
+/// median difference between steps that are alike most, so that neither a pattern nor a few steps in which
+/// a rank is very late are chance (F. R. Hampel, "The influence curve and its role in robust estimation",
+/// Journal of the American Statistical Association 69, 1974).
+pub(crate) fn waits_by_chance(late: &[f64]) -> f64 {
+    let apart = |lag: usize| {
+        let pairs = late.iter().zip(&late[lag..]);
+        let mut apart: Vec<f64> = pairs.map(|(a, b)| (a - b).abs()).collect();
+        apart.sort_by(f64::total_cmp);
+        apart[apart.len() / 2]
+    };
+    let lags = 1..=MOST_REGULAR.min(late.len() / 4);
+    let least = lags.map(apart).reduce(f64::min).unwrap_or(0.0);
+    1.4826 * least / std::f64::consts::SQRT_2 / std::f64::consts::TAU.sqrt()
+}
+
 /// Half of a 95 % interval, in standard errors with so many degrees of freedom.
 pub(crate) fn student(freedom: f64) -> f64 {
     student_at(freedom, CONFIDENCE)
@@ -537,6 +557,22 @@ mod tests {
         assert_eq!(of_runs(&[1.0]), None);
         let exact = of_runs(&[2.0, 2.0]).expect("two");
         assert_eq!((exact.low, exact.mean, exact.high), (2.0, 2.0, 2.0));
+    }
+
+    #[test]
+    fn waits_by_chance_are_what_noise_makes_and_no_pattern() {
+        let mut random = Random(23);
+        let noise: Vec<f64> = (0..4000).map(|_| 5.0 + random.normal()).collect();
+        // E max(0, x) of a normal x is 0.399 of its width.
+        let chance = waits_by_chance(&noise);
+        assert!((0.35..0.42).contains(&chance), "{chance}");
+        let now_and_then: Vec<f64> = (0..400)
+            .map(|i| if i % 10 == 3 { 40.0 } else { 0.0 })
+            .collect();
+        assert_eq!(waits_by_chance(&now_and_then), 0.0);
+        let by_turns: Vec<f64> = (0..40).map(|i| f64::from(i % 2) * 5.0).collect();
+        assert_eq!(waits_by_chance(&by_turns), 0.0);
+        assert_eq!(waits_by_chance(&[1.0, 9.0]), 0.0);
     }
 
     #[test]

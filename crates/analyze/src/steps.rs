@@ -52,8 +52,8 @@ const MOSTLY: f64 = 0.9;
 const WHOLE: f64 = 0.9;
 /// Of steps, this share is followed by the next at once.
 const AT_ONCE: f64 = 0.6;
-/// A pattern of calls at random follows itself so often with a probability of less than 1 in 10 000, and there
-/// are some 20 candidates. This is the natural logarithm.
+/// A pattern of calls at random follows itself so often with a probability of less than 1 in 10 000. This is
+/// the natural logarithm. There are some 20 candidates.
 const BEYOND_CHANCE: f64 = 9.21;
 /// So many calls that differ make a pattern that is not a layer's.
 const DIFFERENT: usize = 3;

@@ -466,8 +466,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a file with symbols is of another build than a program. If not both have a build id, their code must
-/// be the same.
+/// Whether a file with symbols is of another build than a program. If not both have a build id, their code
+/// must be the same.
 fn is_other_build(elf: &object::File, named: &object::File) -> bool {
     let id = |file: &object::File| file.build_id().ok().flatten().map(<[u8]>::to_vec);
     match (id(elf), id(named)) {

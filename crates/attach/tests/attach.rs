@@ -1136,6 +1136,42 @@ fn a_stripped_program_says_what_it_needs_and_is_recorded_with_its_symbols() {
 }
 
 #[test]
+fn a_debug_file_is_found_by_build_id_also_where_only_the_process_sees_it() {
+    const FOLDER: &str = "/usr/lib/debug";
+    if !Path::new(FOLDER).is_dir() {
+        return eprintln!("skipped: no {FOLDER}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = stripped(folder.path(), "strip", &["-s"]) else {
+        return;
+    };
+    let whole = examples().join("fake_static");
+    let mut job = start_within(&mut Command::new(&whole), "");
+    job.tell("loop 1");
+    let Some(session) = attached(job.options()) else {
+        return;
+    };
+    let id = session.finish().libraries[0].build_id.clone();
+    let (first, rest) = id.split_at(2);
+    let script = format!(
+        "mount -t tmpfs none {FOLDER} && mkdir -p {FOLDER}/.build-id/{first} && objcopy --only-keep-debug \
+         {} {FOLDER}/.build-id/{first}/{rest}.debug && exec {}",
+        whole.display(),
+        program.display(),
+    );
+    let mut unshare = Command::new("unshare");
+    let mut job = start_within(unshare.args(["--mount", "sh", "-c", &script]), "");
+    if writeln!(job.input, "loop 1").is_err() || job.answer() != "done" {
+        return eprintln!("skipped: this machine gives no name spaces to a test");
+    }
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| job.tell("loop 77"));
+    assert_eq!(session.finish().processes[0].counts.all(), 77);
+}
+
+#[test]
 fn a_library_that_was_removed_since_is_found() {
     let mut job = Job::start();
     job.tell("load");

@@ -1,7 +1,7 @@
 //! The start-up of communicators over all ranks: phases, the slowest rank of each, and the critical path.
 //!
-//! [`communicators`] puts the inits of the ranks of one communicator together. A [`CommunicatorStartup`] has a
-//! [`PhaseRow`] for each phase and the [`Leg`]s of its critical path.
+//! [`communicators`] puts the inits of the ranks of one communicator together. A [`CommunicatorStartup`] has
+//! a [`PhaseRow`] for each phase and the [`Leg`]s of its critical path.
 //!
 //! The critical path follows from how NCCL's init goes. A rank loads kernels and allocates by itself. In
 //! `bootstrap` it meets the other ranks, so the rank with the shortest bootstrap came last, and the others

@@ -153,7 +153,14 @@ impl Operations {
                 true => lateness.and_then(|late| late.launch),
                 false => self.launch_lateness(&arrivals).map(|late| (late, late)),
             };
+            // A kernel that was launched before others waited for it is not late because of its launch.
+            let part = self.part(last);
+            let start = i64::try_from(part.start).unwrap_or(i64::MAX);
+            let in_time = part.error > 0
+                && part.launch_ns != 0
+                && start.saturating_sub(part.launch_ns) as f64 >= own.max(1.0);
             let reason = match launch {
+                Some(_) if in_time => Some(Reason::BusyGpu),
                 Some((least, _)) if least as f64 >= 0.5 * own => Some(Reason::LateLaunch),
                 Some((_, most)) if (most as f64) < 0.5 * own => Some(Reason::BusyGpu),
                 // Over hosts the clocks may leave it open.

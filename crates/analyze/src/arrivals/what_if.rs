@@ -29,10 +29,11 @@
 //! applications", ICPP 2010.
 
 use super::operations::{Lane, Operations, PartIndex, OTHER};
-use crate::interval::Batches;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+mod loss;
 pub(super) mod path;
+mod ready;
 
 /// A kernel that begins so soon after another was queued behind it, ns.
 const QUEUED_NS: i64 = 10_000;
@@ -40,30 +41,12 @@ const QUEUED_NS: i64 = 10_000;
 /// time since the one before.
 const AT_ONCE_NS: i64 = 50_000;
 const AT_ONCE_PART: i64 = 4;
-/// Where a larger part than this is queued, work runs beside the operation before.
-const MOSTLY_QUEUED: f64 = 0.25;
-/// Where steps are apart by less than this part of what they are otherwise, work runs beside the operation
-/// before.
-const CLEARLY: f64 = 0.7;
-/// Of fewer steps than this, waits tell nothing.
-const LEAST_STEPS: usize = 8;
-/// So many times ranks must have done something after the end of an operation to show how long their own work
-/// takes.
-const LEAST_FREE: usize = 3;
-/// Waits that differ by less than this tell nothing, ns.
-const ALIKE_NS: f64 = 2_000.0;
 /// Host and GPU clocks are put together anew so often, ns: they drift by less than 0.1 ms meanwhile.
 const WINDOW_NS: i64 = 1_000_000_000;
 /// How far back the kernel is looked for that ended last.
 const BACK: usize = 16;
 
 const NONE: u32 = u32::MAX;
-
-/// What the run loses by a rank, and the 95 % interval of that, ns.
-pub(super) struct Loss {
-    pub(super) ns: f64,
-    pub(super) interval: Option<(f64, f64)>,
-}
 
 /// One rank's part in an operation.
 #[derive(Clone, Copy)]
@@ -143,7 +126,8 @@ impl WhatIf {
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
         what_if.follow(&of.lanes);
-        what_if.anchor(&rows);
+        let exposed = what_if.exposed(of);
+        what_if.anchor(&rows, &exposed);
         what_if.sort();
         what_if.infer();
         what_if
@@ -237,98 +221,6 @@ impl WhatIf {
         node.launch != i64::MIN && late <= AT_ONCE_NS.max(since / AT_ONCE_PART)
     }
 
-    /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says
-    /// what each node is.
-    fn anchor(&mut self, rows: &[(u32, u32)]) {
-        // Where in the pattern: what it is, and the two before it.
-        let mut positions: HashMap<[(u32, u32); 3], u32> = HashMap::new();
-        let mut position_of = vec![0u32; self.nodes.len()];
-        for lane in &self.lanes {
-            // Before the first there may have been more of the same.
-            let first = lane
-                .first()
-                .map_or((NONE, NONE), |first| rows[*first as usize]);
-            let mut recent = [first; 3];
-            for index in lane {
-                recent = [recent[1], recent[2], rows[*index as usize]];
-                let next = positions.len() as u32;
-                position_of[*index as usize] = *positions.entry(recent).or_insert(next);
-            }
-        }
-        let mut places = vec![Position::default(); positions.len()];
-        let mut alone = vec![i64::MIN; self.nodes.len()];
-        // By position: what ranks did that mostly do nothing after the end before, at the times when they
-        // did.
-        let mut hidden: Vec<Vec<(f64, f64)>> = vec![Vec::new(); positions.len()];
-        // By lane: the positions at which it is such a rank.
-        let mut waits: Vec<HashMap<u32, usize>> = Vec::with_capacity(self.lanes.len());
-        for lane in &self.lanes {
-            let mut counts: HashMap<u32, usize> = HashMap::new();
-            let mut times: HashMap<u32, Times> = HashMap::new();
-            for index in lane {
-                let node = self.node(*index);
-                let Some(before) = self.nodes.get(node.before as usize) else {
-                    continue;
-                };
-                let position = position_of[*index as usize];
-                let place = &mut places[position as usize];
-                place.all += 1;
-                *counts.entry(position).or_default() += 1;
-                if node.queued {
-                    place.queued += 1;
-                    continue;
-                }
-                let times = times.entry(position).or_default();
-                let pair = |after: i64, wait: i64| {
-                    (
-                        after.saturating_sub(before.end) as f64,
-                        before.end.saturating_sub(wait) as f64,
-                    )
-                };
-                times.by_start.push(pair(node.start, before.start));
-                let since = node.start.saturating_sub(before.start);
-                if WhatIf::at_once(node, since) && before.launch != i64::MIN {
-                    times.by_launch.push(pair(node.launch, before.launch));
-                }
-            }
-            for (position, times) in &times {
-                places[*position as usize].add(times.alike());
-            }
-            counts.retain(|position, all| {
-                let times = times.get(position).map_or(&[][..], |times| &times.by_start);
-                let free = times.iter().filter(|(after, _)| *after > AT_ONCE_NS as f64);
-                let waits = 2 * free.clone().count() <= *all;
-                if waits {
-                    hidden[*position as usize].extend(free);
-                }
-                waits
-            });
-            waits.push(counts);
-        }
-        let work: Vec<Option<i64>> = hidden.iter().map(|free| work_beside(free)).collect();
-        for (lane, waits) in self.lanes.iter().zip(&waits) {
-            for index in lane {
-                let position = position_of[*index as usize];
-                if let (Some(work), true) = (work[position as usize], waits.contains_key(&position))
-                {
-                    alone[*index as usize] = work;
-                }
-            }
-        }
-        self.alone = alone;
-        for lane in &self.lanes {
-            let mut anchor = NONE;
-            for index in lane {
-                let node = &mut self.nodes[*index as usize];
-                let depends = places[position_of[*index as usize] as usize].depends();
-                if depends && !node.queued && node.before != NONE {
-                    anchor = node.before;
-                }
-                node.anchor = anchor;
-            }
-        }
-    }
-
     /// Sorts operations by what they depend on.
     fn sort(&mut self) {
         let mut edges: Vec<(u32, u32)> = Vec::with_capacity(self.nodes.len());
@@ -358,42 +250,6 @@ impl WhatIf {
         // Clocks that disagree by some µs may close a circle of very short operations.
         let left = (0..open.len() as u32).filter(|o| !done[*o as usize]);
         self.order.extend(left);
-    }
-
-    /// How long the work since the operation before took the rank of this node, where its host did not hold
-    /// it up.
-    fn work(&self, node: &Node) -> Option<i64> {
-        let previous = self.nodes.get(node.previous as usize)?;
-        let since = node.start.saturating_sub(previous.ready);
-        let beside = !node.queued && node.anchor == previous.anchor;
-        // The GPU kept pace with its host: that is the host's time.
-        let of_host = node.launch != i64::MIN
-            && previous.launch != i64::MIN
-            && node.launch.saturating_sub(previous.launch).abs_diff(since)
-                < since.unsigned_abs() / 4;
-        (beside && !of_host && !WhatIf::at_once(node, since)).then_some(since)
-    }
-
-    /// Infers when ranks were ready whose kernels were queued.
-    fn infer(&mut self) {
-        for at in 0..self.order.len() {
-            let (first, last) = self.operations[self.order[at] as usize];
-            let work = (first..last)
-                .filter_map(|index| self.work(self.node(index)))
-                .min();
-            for index in first..last {
-                let node = self.node(index);
-                if !node.queued {
-                    continue;
-                }
-                let previous = self.nodes.get(node.previous as usize);
-                let previous = previous.filter(|p| p.anchor == node.anchor);
-                let worked = previous.zip(work).map(|(p, w)| p.ready.saturating_add(w));
-                let launched = (node.launch != i64::MIN).then_some(node.launch);
-                let ready = worked.max(launched).unwrap_or(node.start);
-                self.nodes[index as usize].ready = ready.min(node.start);
-            }
-        }
     }
 
     /// For how long the rank of `node` was late by itself, against the median of the others of its operation.
@@ -536,110 +392,6 @@ impl WhatIf {
         }
         origins
     }
-
-    /// What the run loses by the rank of `lane`.
-    pub(super) fn loss(&self, lane: u32) -> Loss {
-        let loss = self.told(lane, self.without(lane, None));
-        let bound = self.bound(lane);
-        Loss {
-            ns: loss.ns.min(bound),
-            interval: loss
-                .interval
-                .map(|(low, high)| (low.min(bound), high.min(bound))),
-        }
-    }
-
-    /// What the run loses by the rank of `lane`, ns: in the operations of `only`, and in the ones after them
-    /// that are parts of the same work.
-    pub(super) fn loss_in(&self, lane: u32, only: &[bool]) -> f64 {
-        let mut with = only.to_vec();
-        let mut since = None;
-        for index in &self.lanes[lane as usize] {
-            let node = self.node(*index);
-            let operation = node.operation as usize;
-            if only[operation] {
-                since = Some(node.anchor);
-            } else if since == Some(node.anchor) {
-                with[operation] = true;
-            } else {
-                since = None;
-            }
-        }
-        let earlier = self.without_in(lane, None, Some(&with));
-        let last = self.lanes[lane as usize].last();
-        last.map_or(0.0, |last| {
-            earlier[self.node(*last).operation as usize] as f64
-        })
-    }
-
-    /// What the run can lose by the rank of `lane` at most, ns: each other rank's time less that of its own
-    /// work.
-    fn bound(&self, lane: u32) -> f64 {
-        let of = |nodes: &Vec<u32>| {
-            let beyond = |index: &u32| {
-                let (node, own) = (self.node(*index), self.alone[*index as usize]);
-                let before = self.nodes.get(node.before as usize);
-                let since = before.map_or(0, |before| node.start.saturating_sub(before.start));
-                match own {
-                    i64::MIN => since,
-                    own => since.saturating_sub(own).max(0),
-                }
-            };
-            let waits = |index: &u32| {
-                self.node(*index)
-                    .end
-                    .saturating_sub(self.node(*index).start)
-            };
-            let last = nodes.last().map_or(0, waits);
-            nodes.iter().map(|index| beyond(index) as f64).sum::<f64>() + last as f64
-        };
-        let others = (0..)
-            .zip(&self.lanes)
-            .filter(|(other, nodes)| *other != lane && !nodes.is_empty());
-        others
-            .map(|(_, nodes)| of(nodes))
-            .fold(f64::INFINITY, f64::min)
-    }
-
-    /// What it loses by transfers that take so much longer, ns by operation, as the rank of `lane` sees it.
-    pub(super) fn loss_of(&self, lane: u32, longer: &[i64]) -> Loss {
-        self.told(lane, self.without(lane, Some(longer)))
-    }
-
-    /// `earlier` is by how much operations end earlier.
-    fn told(&self, lane: u32, earlier: Vec<i64>) -> Loss {
-        let nodes = &self.lanes[lane as usize];
-        // At anchors all work of a step is behind; between them, lateness comes and goes.
-        let mut marks: Vec<u32> = nodes.iter().map(|n| self.node(*n).anchor).collect();
-        marks.retain(|anchor| *anchor != NONE);
-        marks.dedup();
-        marks.extend(nodes.last());
-        if marks.len() < crate::interval::LEAST_OPERATIONS {
-            marks.clone_from(nodes);
-        }
-        let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
-        let (Some(first), Some(last)) = (marks.first(), marks.last()) else {
-            return Loss {
-                ns: 0.0,
-                interval: None,
-            };
-        };
-        // The time up to the first is the start-up, which is no sample of the steps.
-        let (start_up, steps) = (at(*first), marks.len() - 1);
-        let batches = Batches::new(steps).map(|mut batches| {
-            for (index, pair) in marks.windows(2).enumerate() {
-                batches.add(index, steps, at(pair[1]) - at(pair[0]), 1.0);
-            }
-            batches
-        });
-        let mean = batches.and_then(|batches| batches.mean(0.0));
-        let whole = |of_step: f64| start_up + steps as f64 * of_step;
-        let interval = mean.and_then(|mean| mean.interval());
-        Loss {
-            ns: at(*last),
-            interval: interval.map(|(low, high)| (whole(low), whole(high))),
-        }
-    }
 }
 
 fn wide(ns: u64) -> i64 {
@@ -650,86 +402,6 @@ fn wide(ns: u64) -> i64 {
 fn lower(least: &mut BTreeMap<i64, i64>, at: i64, apart: i64) {
     let of_window = least.entry(at / WINDOW_NS).or_insert(i64::MAX);
     *of_window = apart.min(*of_window);
-}
-
-/// What a rank did at one place of the pattern: time after the end before, and the wait for that end.
-#[derive(Default)]
-struct Times {
-    by_start: Vec<(f64, f64)>,
-    /// Where a kernel began when its host let it.
-    by_launch: Vec<(f64, f64)>,
-}
-
-impl Times {
-    /// As the host made them, where it mostly did: never some so and others so.
-    fn alike(&self) -> &[(f64, f64)] {
-        match 2 * self.by_launch.len() > self.by_start.len() {
-            true => &self.by_launch,
-            false => &self.by_start,
-        }
-    }
-}
-
-/// How long ranks' own work takes from the start of the operation before, if it shows that they work beside
-/// the wait for its end. `free` is the time after that end, and the wait for it, when they did not only wait.
-fn work_beside(free: &[(f64, f64)]) -> Option<i64> {
-    if free.len() < LEAST_FREE {
-        return None;
-    }
-    let after = apart(free.iter().map(|(after, _)| *after));
-    let whole = apart(free.iter().map(|(after, wait)| after + wait));
-    let mut wholes: Vec<f64> = free.iter().map(|(after, wait)| after + wait).collect();
-    wholes.sort_unstable_by(f64::total_cmp);
-    // Of an even number the lower one: less work makes the bound wider.
-    let median = wholes[(wholes.len() - 1) / 2];
-    (whole < CLEARLY * CLEARLY * after && whole < 0.25 * median).then_some(median as i64)
-}
-
-/// One place of the pattern, over ranks and steps.
-#[derive(Clone, Default)]
-struct Position {
-    all: u64,
-    queued: u64,
-    /// How far apart the times after the end before are, and those with the wait before it: sums of squares.
-    after: f64,
-    with_wait: f64,
-    judged: f64,
-}
-
-impl Position {
-    /// Adds what one rank did here: the time after the end before, and how long it had waited for that end.
-    fn add(&mut self, times: &[(f64, f64)]) {
-        if times.len() < LEAST_STEPS {
-            return;
-        }
-        let n = times.len() as f64;
-        self.after += n * apart(times.iter().map(|(after, _)| *after)).powi(2);
-        self.with_wait += n * apart(times.iter().map(|(after, wait)| after + wait)).powi(2);
-        self.judged += n;
-    }
-
-    /// Whether work here waits for the end of the operation before: then it takes its time from there,
-    /// however long the wait was; else from where that wait began. Most steps are alike one way or the other;
-    /// those that something disturbed tell nothing.
-    fn depends(&self) -> bool {
-        if self.queued as f64 > MOSTLY_QUEUED * self.all as f64 {
-            return false;
-        }
-        let alike = self.judged * ALIKE_NS * ALIKE_NS;
-        self.with_wait + alike >= CLEARLY * CLEARLY * self.after
-    }
-}
-
-/// How far apart those values are that lie closest to each other, half of all.
-fn apart(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    let half = values.len() / 2;
-    let widths = values
-        .iter()
-        .zip(&values[half..])
-        .map(|(low, high)| high - low);
-    widths.fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]

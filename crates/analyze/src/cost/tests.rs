@@ -360,25 +360,3 @@ fn a_job_that_stood_still_in_a_spell_is_left_out_there() {
         "{found:?}"
     );
 }
-
-#[test]
-fn the_period_is_found_again_and_a_job_without_one_counts_calls() {
-    let marks = |symbols: &[u32]| -> Vec<Mark> {
-        let mark = |symbol: &u32| Mark {
-            host: 0,
-            start: 0,
-            stop: 0,
-            symbol: *symbol,
-        };
-        symbols.iter().map(mark).collect()
-    };
-    let steps: Vec<u32> = (0..60).map(|i| i % 5).collect();
-    assert_eq!(
-        (period(&marks(&steps), 1), period(&marks(&steps), 5)),
-        (5, 5)
-    );
-    let mut random = Random(1);
-    let mixed: Vec<u32> = (0..60).map(|_| random.below(9) as u32).collect();
-    assert_eq!(period(&marks(&mixed), 1), 1);
-    assert_eq!(period(&[], 1), 1);
-}

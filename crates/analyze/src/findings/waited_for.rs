@@ -3,7 +3,9 @@
 //! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed
 //! waiting of the other ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
-use super::{arrived_last, costs, late_to, Finding, HOST_LATE_ADVICE, LEAST_SHARE};
+use super::{
+    arrived_last, costs, costs_about, estimate, late_to, Finding, HOST_LATE_ADVICE, LEAST_SHARE,
+};
 use crate::spelling::{time, times};
 use crate::streams::{Streams, WaitedFor};
 
@@ -22,9 +24,15 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
         None => format!("Pid {} on {}", rank.pid, rank.host),
     };
     let to = late_to(rank.last, rank.operations);
+    let measured = streams.windows > 0;
     let (why, advice) = if rank.host_late {
+        let idle = if measured {
+            ", and its GPU stands idle"
+        } else {
+            ""
+        };
         (
-            format!("its host launches {to} late, and its GPU stands idle"),
+            format!("its host launches {to} late{idle}"),
             HOST_LATE_ADVICE,
         )
     } else {
@@ -39,6 +47,25 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
         true => " Its process has no kernel windows: CUDA events say when it came.",
         false => "",
     };
+    if !measured {
+        let most_us = rank.host_most.map(|most| most.share * rank.active_ns / 1e3);
+        let cost = costs_about(rank.loss_us, (low, high), wall_us);
+        return Finding {
+            kind: "late_rank",
+            sentence: format!("{who} {cost}: {why}."),
+            wall_us: Some(rank.loss_us),
+            wall_interval_us: rank.loss_interval_us,
+            wall_at_most_us: most_us,
+            when_us: None,
+            evidence: format!(
+                "It {}. CUDA events say how long streams of the others stood still for it. {} 95 % interval: {}.",
+                arrived_last(rank.last, streams.operations),
+                estimate(most_us),
+                times(low, high),
+            ),
+            advice: advice.to_owned(),
+        };
+    }
     Finding {
         kind: "late_rank",
         sentence: format!("{who} {}: {why}.", costs(rank.loss_us, wall_us)),
@@ -81,6 +108,8 @@ mod tests {
             host_late: number == 1,
             other: ("a".to_owned(), 9, 0),
             host_most: None,
+            in_windows: Share::default(),
+            sample: Default::default(),
             active_ns: 1e10,
             by_run: false,
             cycle_ns: 0.0,

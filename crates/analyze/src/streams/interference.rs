@@ -29,14 +29,32 @@ pub type Computed = (u64, Span);
 pub fn computed(ran: &[Ran], names: &Names, known: Span) -> Vec<Computed> {
     // Ids of names are a process's own.
     let mut before: HashMap<u32, [(&str, u64); 2]> = HashMap::new();
+    of_kernels(ran, names, known, |r, same| {
+        let this = (names.name(r.name), r.size);
+        let previous = before.entry(r.stream).or_default();
+        (this, *previous).hash(same);
+        *previous = [this, previous[0]];
+    })
+}
+
+/// The same, where kernels of one name and size are the same whatever comes before them: stages of a pipeline
+/// have them in different orders.
+pub fn named(ran: &[Ran], names: &Names, known: Span) -> Vec<Computed> {
+    of_kernels(ran, names, known, |r, same| {
+        (names.name(r.name), r.size).hash(same);
+    })
+}
+
+fn of_kernels<'r>(
+    ran: &'r [Ran],
+    names: &Names,
+    known: Span,
+    mut hash: impl FnMut(&'r Ran, &mut DefaultHasher),
+) -> Vec<Computed> {
     let mut all = Vec::new();
     for r in ran.iter().filter(|r| r.kind == ActivityKind::Kernel) {
-        let name = names.name(r.name);
-        let this = (name, r.size);
-        let previous = before.entry(r.stream).or_default();
         let mut same = DefaultHasher::new();
-        (this, *previous).hash(&mut same);
-        *previous = [this, previous[0]];
+        hash(r, &mut same);
         let inside = known.0 <= r.start && r.end <= known.1;
         if inside && names.does(r.name) == Does::Computes && r.start < r.end {
             all.push((same.finish(), (r.start, r.end)));

@@ -4,18 +4,19 @@
 //! more than the others' hosts could be faster.
 
 use super::interference::{slowed, taken, Alone, Slowed};
-use super::intervals::Union;
+use super::intervals::{Span, Union};
 use super::waiting::Waits;
 use super::window::NcclKernel;
-use super::{host_waited, schedule, share, Lane, RankStreams, Share, WaitedFor};
+use super::{host_waited, schedule, share, Lane, Share, WaitedFor};
+use crate::interval::{waits_by_chance, LEAST_STRETCHES};
 
 /// The ends of an operation on its ranks are apart by so much, ns: a wait is not known better.
 const ENDS_NS: f64 = 500.0;
 /// A kernel that begins so soon after another of NCCL was queued behind it, ns.
-const QUEUED_NS: i64 = 10_000;
+pub(super) const QUEUED_NS: i64 = 10_000;
 
 /// The smaller of two shares, and of the ends of their intervals.
-fn smaller(a: Share, b: Share) -> Share {
+pub(super) fn smaller(a: Share, b: Share) -> Share {
     let interval = a.interval.map(|(low, high)| {
         let other = b.interval.unwrap_or((b.share, b.share));
         (low.min(other.0), high.min(other.1))
@@ -48,6 +49,40 @@ fn speed(one: &Alone, other: &Alone) -> Option<f64> {
     (other > 0.0).then(|| one / other)
 }
 
+/// What a loss in windows rests on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sample {
+    /// Half of the interval that the sample alone gives.
+    pub(super) half: f64,
+    /// What pieces of windows show, ns.
+    pub(super) pieces: Vec<((i64, i64), f64)>,
+}
+
+impl Sample {
+    /// Which part of the time the others would wait by chance if the late rank were as early as they are.
+    /// Pieces have several cycles, which are this long, and are as apart as their number makes them.
+    fn by_chance(&self, cycle_ns: f64) -> f64 {
+        let long = |span: &(i64, i64)| (span.1 - span.0) as f64;
+        let length: f64 = self.pieces.iter().map(|(span, _)| long(span)).sum();
+        let cycles = length / self.pieces.len().max(1) as f64 / cycle_ns;
+        let part = self
+            .pieces
+            .iter()
+            .map(|(span, lost)| lost / long(span).max(1.0));
+        let part: Vec<f64> = part.collect();
+        match cycles.is_finite() {
+            true => waits_by_chance(&part) * cycles.max(1.0).sqrt(),
+            false => 0.0,
+        }
+    }
+}
+
+/// A loss, and what it rests on.
+struct Loss {
+    share: Share,
+    sample: Sample,
+}
+
 /// A lane, and something of each of its pieces.
 type OfPieces<'a> = (usize, &'a dyn Fn(usize) -> f64);
 
@@ -77,14 +112,19 @@ impl Losses<'_> {
         )
     }
 
-    /// What of the time of one lane, less what of the time of another; by piece.
-    fn difference(&self, a: OfPieces, b: OfPieces) -> Share {
+    /// What of the time of one lane, less what of the time of another; by piece. What is `measured` is known
+    /// of all of a piece, and waiting only of the operations that were found on all ranks.
+    fn difference(&self, a: OfPieces, b: OfPieces, measured: bool) -> Share {
+        let each = |lane: usize, of: &dyn Fn(usize) -> f64| {
+            let all: Vec<(f64, f64)> = match measured {
+                true => self.waits.each_whole(lane, of).collect(),
+                false => self.waits.each(lane, of).collect(),
+            };
+            share(all.into_iter())
+        };
         match self.waits.shared {
-            true => share(self.waits.each(a.0, |at| a.1(at) - b.1(at))),
-            false => less(
-                share(self.waits.each(a.0, a.1)),
-                share(self.waits.each(b.0, b.1)),
-            ),
+            true => each(a.0, &|at| a.1(at) - b.1(at)),
+            false => less(each(a.0, a.1), each(b.0, b.1)),
         }
     }
 
@@ -134,9 +174,9 @@ impl Losses<'_> {
         self.waits.by.get(&(a, b, piece)).copied().unwrap_or((0, 0))
     }
 
-    /// What a lane lost by waiting for `late`, less what that one lost by waiting for it; `None` if it never
-    /// waited for it. `host_late` says that the late one's GPU stood idle.
-    fn of(&self, other: usize, late: usize, host_late: impl Fn(f64) -> bool) -> Option<Share> {
+    /// What a lane lost by waiting for `late`, less what that one lost by waiting for it, whatever its host;
+    /// `None` if it never waited for it. `host_late` says that the late one's GPU stood idle.
+    fn of(&self, other: usize, late: usize, host_late: impl Fn(f64) -> bool) -> Option<Loss> {
         if !self.waits.shows_cycles(other)
             || !(0..self.waits.own[other].len()).any(|at| self.waited(other, late, at) != (0, 0))
         {
@@ -147,11 +187,22 @@ impl Losses<'_> {
         // A transfer that is less exposed than the other's is no loss.
         let back = |at: usize| self.waited(late, other, at).0.max(0) as f64;
         let by_it = |at: usize| self.waited(other, late, at).0 as f64 + hidden(at);
-        let mut loss = self.difference((other, &by_it), (late, &back));
+        let mut loss = self.difference((other, &by_it), (late, &back), false);
+        let half = |of: &Share| of.interval.map_or(0.0, |(low, high)| (high - low) / 2.0);
+        // What each piece shows of that, if both lanes have the same.
+        let pieces = self.waits.own[other].iter().enumerate();
+        let pieces = pieces.map(|(at, span)| {
+            let back = if self.waits.shared { back(at) } else { 0.0 };
+            (*span, by_it(at) - back)
+        });
+        let sample = Sample {
+            half: half(&loss),
+            pieces: pieces.collect(),
+        };
         if self.waits.shows_cycles(late) {
             let more = |of: &dyn Fn(usize, usize) -> f64| {
                 let of_other = |at: usize| of(other, at) + hidden(at);
-                self.difference((other, &of_other), (late, &|at| of(late, at)))
+                self.difference((other, &of_other), (late, &|at| of(late, at)), true)
             };
             loss = smaller(loss, more(&|lane, at| self.exposed(lane, at)));
             let idle_too = more(&|lane, at| self.not_computing(lane, at));
@@ -190,15 +241,19 @@ impl Losses<'_> {
                 .each(other, |at| more * self.waited(other, late, at).1 as f64),
         );
         let interval = loss.interval.map(|(low, high)| (low, high + more.share));
-        let loss = Share { interval, ..loss };
-        Some(match host_waited(&self.lanes[other]) {
+        let share = Share { interval, ..loss };
+        Some(Loss { share, sample })
+    }
+
+    /// No loss is more than the other's host could be faster. How fast that is need not be known.
+    fn bound(&self, loss: Share, other: usize) -> Share {
+        match host_waited(&self.lanes[other]) {
             Some(host) => smaller(loss, host),
-            // How fast its host could be is not known.
             None => Share {
                 interval: None,
                 ..loss
             },
-        })
+        }
     }
 
     /// By how much ends of operations that are apart widen an interval.
@@ -214,20 +269,22 @@ impl Losses<'_> {
     /// the host since the kernel before, they waited for the GPU all the time. A kernel that was queued
     /// behind another one does not say since when its rank was ready, so it is not asked.
     fn launched_late(&self, late: usize) -> bool {
-        let Some(timed) = &self.lanes[late].timed else {
-            return false;
-        };
-        let kernels = &timed.seen.nccl;
+        let kernels = self.lanes[late].all().flat_map(|window| &window.seen.nccl);
+        let mut kernels: Vec<&NcclKernel> = kernels.filter(|k| k.launched.is_some()).collect();
+        kernels.sort_by_key(|kernel| kernel.start);
         let queued = |kernel: &NcclKernel| Some(kernel.start - kernel.launched?);
-        let spans = |lane: &Lane| {
+        let ends = |lane: &Lane| {
             let kernels = lane.all().flat_map(|window| &window.seen.nccl);
-            Union::of(kernels.map(|kernel| (kernel.start, kernel.end)).collect())
+            let mut ends: Vec<i64> = kernels.map(|kernel| kernel.end).collect();
+            ends.sort_unstable();
+            ends
         };
-        let busy: Vec<Union> = self.lanes.iter().map(spans).collect();
+        let ends: Vec<Vec<i64>> = self.lanes.iter().map(ends).collect();
         let (mut by_host, mut by_gpu) = (0.0, 0.0);
         for (wait, causes) in self.waits.direct.iter().zip(&self.waits.causes) {
-            let ready = (wait.whole.0 - QUEUED_NS, wait.whole.0);
-            if wait.last != late || busy[wait.lane].covers(ready) > 0 {
+            let before = ends[wait.lane].partition_point(|end| *end <= wait.whole.0);
+            let ended = before.checked_sub(1).map(|at| ends[wait.lane][at]);
+            if wait.last != late || ended.is_some_and(|end| wait.whole.0 - end < QUEUED_NS) {
                 continue;
             }
             let waited = wait.whole.1 - wait.whole.0;
@@ -238,7 +295,7 @@ impl Losses<'_> {
                 None => 1.0,
             };
             let at = kernels.partition_point(|kernel| kernel.start < wait.came());
-            let before = at.checked_sub(1).and_then(|at| queued(&kernels[at]));
+            let before = at.checked_sub(1).and_then(|at| queued(kernels[at]));
             if let Some((now, before)) = wait.queued.zip(before) {
                 let behind = now > before;
                 let of_gpu = if behind { waited } else { now.clamp(0, waited) };
@@ -250,18 +307,18 @@ impl Losses<'_> {
     }
 }
 
-/// Who was waited for, by loss. `alone` is by lane what its kernels take without communication, `all` what
-/// they take on any.
+/// Who was waited for, by loss. By lane, `idle` is for which part of the time nothing ran, if that is known,
+/// and `alone` what its kernels take without communication; `all` is what they take on any.
 pub fn waited_for(
     lanes: &[Lane],
-    ranks: &[RankStreams],
+    idle: &[Option<f64>],
     waits: &Waits,
     alone: &[Alone],
     all: &Alone,
 ) -> Vec<WaitedFor> {
     let others_idle = |but: usize| {
-        let of = ranks.iter().enumerate().filter(|(i, _)| *i != but);
-        let mut of: Vec<f64> = of.map(|(_, rank)| rank.idle.share).collect();
+        let of = idle.iter().enumerate().filter(|(i, _)| *i != but);
+        let mut of: Vec<f64> = of.filter_map(|(_, idle)| *idle).collect();
         of.sort_by(f64::total_cmp);
         of.get(of.len() / 2).copied().unwrap_or(0.0)
     };
@@ -277,26 +334,44 @@ pub fn waited_for(
     let whole = Union::of(waits.pieces.clone());
     let mut found = Vec::new();
     for (index, lane) in lanes.iter().enumerate() {
-        let host_late = |loss: f64| match ranks.get(index) {
-            Some(rank) => rank.idle.share - others_idle(index) >= loss / 2.0,
+        let host_late = |loss: f64| match idle[index] {
+            Some(idle) => idle - others_idle(index) >= loss / 2.0,
             None => losses.launched_late(index),
         };
         let others = (0..lanes.len()).filter(|other| *other != index);
         let of = |other: usize| Some((other, losses.of(other, index, host_late)?));
-        let mut by_other: Vec<(usize, Share)> = others.filter_map(of).collect();
+        let by_other: Vec<(usize, Loss)> = others.filter_map(of).collect();
         // The rank that waited least would be waited for next.
-        by_other.sort_by(|a, b| a.1.share.total_cmp(&b.1.share));
-        let least = by_other.first().filter(|(_, loss)| loss.share > 0.0);
-        let Some((other, loss)) = least.copied() else {
+        let bounded = |of: &(usize, Loss)| losses.bound(of.1.share, of.0).share;
+        let by_other = by_other.into_iter();
+        let least = by_other.min_by(|a, b| bounded(a).total_cmp(&bounded(b)));
+        let Some((other, of)) = least.filter(|least| bounded(least) > 0.0) else {
             continue;
         };
-        let of_schedule = meets
-            .as_ref()
-            .and_then(|meets| schedule::shorter(lanes, waits, meets, whole.spans(), index));
-        let loss = &match of_schedule {
+        let loss = of.share;
+        let of_schedule = |windows: &[Span]| {
+            let meets = meets.as_ref()?;
+            schedule::shorter(lanes, waits, meets, windows, index)
+        };
+        let loss = match of_schedule(whole.spans()) {
             Some(most) if most < loss.share => {
                 let part = most / loss.share;
-                let interval = loss.interval.map(|(low, high)| (part * low, part * high));
+                let long = |window: &Span| (window.1 - window.0) as f64;
+                let each = |window: &Span| {
+                    let most = of_schedule(std::slice::from_ref(window)).unwrap_or(0.0);
+                    (most * long(window), long(window))
+                };
+                // What comes back differs from window to window, too.
+                let windows = match whole.spans().len() >= LEAST_STRETCHES {
+                    true => whole.spans(),
+                    false => &waits.pieces[..],
+                };
+                let sample = share(windows.iter().map(each)).interval;
+                let apart = sample.map_or(most, |(low, high)| (high - low) / 2.0);
+                let interval = loss.interval.map(|(low, high)| {
+                    let (low, high) = (part * low, part * high);
+                    (low.min(most - apart), high.max(most + apart))
+                });
                 Share {
                     share: most,
                     interval,
@@ -305,10 +380,14 @@ pub fn waited_for(
             _ => loss,
         };
         let ends = losses.ends(other, index);
-        let loss = &Share {
-            interval: loss.interval.map(|(low, high)| (low - ends, high + ends)),
-            ..*loss
+        let chance = of.sample.by_chance(lanes[other].cycle_ns());
+        let in_windows = Share {
+            interval: loss
+                .interval
+                .map(|(low, high)| (low - ends - chance, high + ends)),
+            ..loss
         };
+        let loss = losses.bound(in_windows, other);
         found.push(WaitedFor {
             rank: lane.rank,
             host: lane.host.clone(),
@@ -317,7 +396,7 @@ pub fn waited_for(
             last: waits.last.get(&index).copied().unwrap_or(0),
             operations: waits.operations,
             by_events: lane.windows.is_empty(),
-            loss: *loss,
+            loss,
             loss_us: loss.share * lane.active as f64 / 1e3,
             loss_interval_us: loss.interval.map(|(low, high)| {
                 let us = |share: f64| share.clamp(0.0, 1.0) * lane.active as f64 / 1e3;
@@ -328,7 +407,9 @@ pub fn waited_for(
                 let other = &lanes[other];
                 (other.host.clone(), other.pid, other.device)
             },
-            host_most: host_waited(&lanes[other]).map(|host| host.share),
+            host_most: host_waited(&lanes[other]),
+            in_windows,
+            sample: of.sample,
             active_ns: lane.active as f64,
             by_run: false,
             cycle_ns: lanes[other].cycle_ns(),

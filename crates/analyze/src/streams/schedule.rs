@@ -9,9 +9,11 @@
 //! Rule: with nobody faster, every receive goes on when it did.
 
 use super::causes::{stood, Still};
+use super::interference::taken;
 use super::intervals::{Span, Union};
 use super::waiting::{without, Direct, Late, Waits};
 use super::Lane;
+use std::collections::HashMap;
 
 /// A receive that was matched, or a send that held its rank up.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,8 @@ pub struct Meet {
     pub needed: i64,
     /// When that one was there.
     pub came: i64,
+    /// Its kernel was queued behind one with the same peer: then it could begin as that one ended.
+    pub queued: bool,
 }
 
 /// The receives of a job, and the sends that kept their rank from going on; by time. `None` if ranks waited
@@ -55,11 +59,36 @@ pub fn meets(lanes: &[Lane], waits: &Waits) -> Option<Vec<Meet>> {
                 sender: wait.last,
                 needed: wait.whole.1 - alone,
                 came: wait.whole.1,
+                queued: false,
             });
         }
     }
     meets.sort_by_key(|meet| meet.needed.max(meet.came));
     Some(meets)
+}
+
+/// What a lane's kernels take longer than the same ones of the others, or in all if these have none like it:
+/// when each ended, and the sum up to there, ns.
+fn longer(lanes: &[Lane], slow: usize) -> Vec<(i64, f64)> {
+    let others = lanes.iter().enumerate().filter(|(lane, _)| *lane != slow);
+    let others = others.flat_map(|(_, lane)| &lane.windows);
+    let usual = taken(others.map(|window| &window.named[..]));
+    let kernels = lanes[slow].windows.iter().flat_map(|window| &window.named);
+    let mut longer: Vec<(i64, f64)> = kernels
+        .map(|(same, (from, to))| {
+            let usual = usual
+                .get(same)
+                .map_or(0.0, |(n, ns)| *ns as f64 / *n as f64);
+            (*to, (to - from) as f64 - usual)
+        })
+        .collect();
+    longer.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut sum = 0.0;
+    for (_, ns) in &mut longer {
+        sum += *ns;
+        *ns = sum;
+    }
+    longer
 }
 
 /// What a lane did.
@@ -112,6 +141,24 @@ pub fn shorter(
     if less == [0.0, 0.0] || windows.is_empty() {
         return None;
     }
+    // What it computes less is where it takes longer than the others. If that is not all, the rest is
+    // everywhere.
+    let longer = longer(lanes, slow);
+    let before = |time: i64| {
+        let at = longer.partition_point(|(end, _)| *end <= time);
+        at.checked_sub(1).map_or(0.0, |at| longer[at].1)
+    };
+    let known: f64 = windows
+        .iter()
+        .map(|span| before(span.1) - before(span.0))
+        .sum();
+    let wanted = less[0] * own[0] as f64;
+    let there = if known > 0.0 {
+        (wanted / known).min(1.0)
+    } else {
+        0.0
+    };
+    let everywhere = (wanted - there * known) / own[0].max(1) as f64;
     let length: i64 = windows.iter().map(|span| span.1 - span.0).sum();
     let mut earlier = vec![0.0; lanes.len()];
     for span in windows {
@@ -120,12 +167,16 @@ pub fn shorter(
         let within = within.take_while(|meet| meet.needed.max(meet.came) < span.1);
         // By lane: by how much it is earlier, and since when that is so.
         let mut by = vec![(0.0, span.0); lanes.len()];
+        // By pair of lanes: by how much their last kernel ended earlier.
+        let mut ended: HashMap<(usize, usize), f64> = HashMap::new();
         let at = |by: &[(f64, i64)], lane: usize, time: i64| {
             let (earlier, since) = by[lane];
             match lane == slow && since < time {
                 true => {
                     let [computed, rest] = did[lane].within((since, time));
-                    earlier + less[0] * computed as f64 + less[1] * rest as f64
+                    let computed = everywhere * computed as f64;
+                    let longer = there * (before(time) - before(since));
+                    earlier + longer + computed + less[1] * rest as f64
                 }
                 false => earlier,
             }
@@ -133,8 +184,13 @@ pub fn shorter(
         for meet in within {
             let met = meet.needed.max(meet.came);
             let ready = meet.needed as f64 - at(&by, meet.lane, meet.needed);
-            let sent = meet.came as f64 - at(&by, meet.sender, meet.came);
-            by[meet.lane] = (met as f64 - ready.max(sent), met);
+            let pair = (meet.lane.min(meet.sender), meet.lane.max(meet.sender));
+            let before = ended.get(&pair).copied().filter(|_| meet.queued);
+            let sent = at(&by, meet.sender, meet.came).max(before.unwrap_or(0.0));
+            let sent = meet.came as f64 - sent;
+            let earlier = met as f64 - ready.max(sent);
+            by[meet.lane] = (earlier, met);
+            ended.insert(pair, earlier);
         }
         for (lane, sum) in earlier.iter_mut().enumerate() {
             *sum += at(&by, lane, span.1);

@@ -10,8 +10,10 @@
 //! Rule: if most operations of windows have no such times (graphs, sends and receives), a loss keeps its
 //! share of windows. These show whole steps, so it is a share of the time of steps ([`in_steps`]).
 
-use super::{Exposure, Quiet, Streams, WaitedFor, LEAST_MATCHED};
+use super::losses::smaller;
+use super::{Exposure, Quiet, Share, Streams, WaitedFor, LEAST_MATCHED};
 use crate::arrivals::over_time::{GpuKey, OverTime, PartOver};
+use crate::interval::{student, LEAST_STRETCHES};
 use crate::ranks::{RankRow, Ranks};
 use crate::steps::{Steps, StepsRow};
 
@@ -20,12 +22,14 @@ use crate::steps::{Steps, StepsRow};
 const ALIKE: f64 = 0.25;
 
 /// How long a GPU waited for another, less how long that one waited for it, ns.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Waited {
     run: f64,
     windows: f64,
     /// Operations in windows.
     operations: u64,
+    /// By piece of windows.
+    pieces: Vec<f64>,
 }
 
 impl Waited {
@@ -57,7 +61,8 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
         let windows = windows.filter(|e| (&e.host[..], e.pid, e.device) == other);
         let mut windows: Vec<(i64, i64)> = windows.map(|e| e.span).collect();
         windows.sort_unstable();
-        let waited = waited(of, &windows, waits, late);
+        let pieces: Vec<(i64, i64)> = found.sample.pieces.iter().map(|(span, _)| *span).collect();
+        let waited = waited(of, &windows, &pieces, waits, late);
         let shown: i64 = windows.iter().map(|(from, to)| to - from).sum();
         if waited.operations < LEAST_MATCHED || 2 * waited.operations < matched {
             continue;
@@ -70,7 +75,10 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
         let quiet = of_both.map(|quiet| quiet.share).fold(0.0, f64::max);
         let times = waited.times((1.0 - quiet) * found.active_ns, shown as f64);
         if let Some(times) = times {
-            found.scale(times);
+            let pieces = found.sample.pieces.iter().zip(&waited.pieces);
+            let pieces = pieces.map(|((span, lost), waited)| (*span, *lost, *waited));
+            let known = relative(&pieces.collect::<Vec<_>>());
+            found.scale(times, known, false);
             found.by_run = true;
         }
     }
@@ -99,13 +107,52 @@ pub(crate) fn in_steps(streams: &mut Streams, steps: &Steps, ranks: &Ranks) {
         let is_step = (1e3 * step_us / found.cycle_ns - 1.0).abs() < ALIKE;
         if is_step && found.active_ns > 0.0 {
             let inside = all * 1e3 * step_us / found.active_ns;
-            found.scale(inside.clamp(0.0, 1.0));
+            found.scale(inside.clamp(0.0, 1.0), None, true);
         }
     }
 }
 
-fn waited(of: &OverTime, windows: &[(i64, i64)], waits: usize, late: usize) -> Waited {
-    let mut sum = Waited::default();
+/// How well the waiting in pieces of windows tells what was lost in them: half of the 95 % interval of their
+/// ratio, by the ratio. `None` if they are too few.
+///
+/// Waiting is known for the whole run, so only by how much a loss departs from it counts: the ratio estimator
+/// of W. G. Cochran, "Sampling Techniques", 3rd edition, 1977, chapter 6. What is lost and waited in one
+/// window is alike, so windows count and not pieces.
+fn relative(pieces: &[((i64, i64), f64, f64)]) -> Option<f64> {
+    let mut windows: Vec<(f64, f64)> = Vec::new();
+    let mut until = None;
+    for ((from, to), lost, waited) in pieces {
+        match windows.last_mut().filter(|_| until == Some(*from)) {
+            Some(last) => *last = (last.0 + lost, last.1 + waited),
+            None => windows.push((*lost, *waited)),
+        }
+        until = Some(*to);
+    }
+    let n = windows.len() as f64;
+    let (lost, waited) = windows
+        .iter()
+        .fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    if windows.len() < LEAST_STRETCHES || lost <= 0.0 || waited <= 0.0 {
+        return None;
+    }
+    let apart = windows
+        .iter()
+        .map(|of| (of.0 - lost / waited * of.1).powi(2));
+    let error = (apart.sum::<f64>() * n / (n - 1.0)).sqrt() / lost;
+    Some(student(n - 1.0) * error)
+}
+
+fn waited(
+    of: &OverTime,
+    windows: &[(i64, i64)],
+    pieces: &[(i64, i64)],
+    waits: usize,
+    late: usize,
+) -> Waited {
+    let mut sum = Waited {
+        pieces: vec![0.0; pieces.len()],
+        ..Waited::default()
+    };
     of.operations(|parts| {
         let part = |gpu: usize| parts.iter().find(|part: &&PartOver| part.gpu == gpu);
         let (Some(own), Some(others), Some(last)) = (part(waits), part(late), parts.last()) else {
@@ -126,25 +173,47 @@ fn waited(of: &OverTime, windows: &[(i64, i64)], waits: usize, late: usize) -> W
             sum.windows += waited;
             sum.operations += 1;
         }
+        let piece = pieces.partition_point(|piece| piece.1 < end);
+        if pieces.get(piece).is_some_and(|piece| piece.0 <= end) {
+            sum.pieces[piece] += waited;
+        }
     });
     sum
 }
 
 impl WaitedFor {
-    /// The loss is so many times what windows show, and no more than the other's host could be faster.
-    fn scale(&mut self, times: f64) {
-        let share = self.loss.share;
-        let most = self.host_most.unwrap_or(f64::INFINITY);
-        let times = if share * times > most.max(share) {
-            most.max(share) / share
-        } else {
-            times
+    /// The loss is so many times what windows show, and no more than the other's host could be faster, which
+    /// is a part of the same time if `of_steps`. `relative` is how well waiting tells the loss
+    /// ([`relative`]), if that is known.
+    pub(super) fn scale(&mut self, times: f64, relative: Option<f64>, of_steps: bool) {
+        let Share { share, interval } = self.in_windows;
+        // What the sample alone makes the interval wide is known better by its waiting.
+        let known = relative.unwrap_or(f64::INFINITY) * share;
+        let surer = (self.sample.half - known).max(0.0);
+        let all = Share {
+            share: share * times,
+            interval: interval.map(|(low, high)| {
+                let (low, high) = ((low + surer).min(share), (high - surer).max(share));
+                (low * times, high * times)
+            }),
         };
-        let both = |of: (f64, f64)| (of.0 * times, of.1 * times);
-        self.loss.share *= times;
-        self.loss.interval = self.loss.interval.map(both);
-        self.loss_us *= times;
-        self.loss_interval_us = self.loss_interval_us.map(both);
+        let part = if of_steps { times } else { 1.0 };
+        let host = self.host_most.map(|host| Share {
+            share: host.share * part,
+            interval: host.interval.map(|(low, high)| (low * part, high * part)),
+        });
+        self.loss = match host {
+            Some(host) => smaller(all, host),
+            None => Share {
+                interval: None,
+                ..all
+            },
+        };
+        let us = |share: f64| share * self.active_ns / 1e3;
+        self.loss_us = us(self.loss.share);
+        let interval = self.loss.interval;
+        self.loss_interval_us =
+            interval.map(|(low, high)| (us(low.clamp(0.0, 1.0)), us(high.clamp(0.0, 1.0))));
     }
 }
 
@@ -152,6 +221,7 @@ impl WaitedFor {
 mod tests {
     use super::*;
     use crate::statistics::Statistics;
+    use crate::streams::losses::Sample;
     use crate::streams::Share;
 
     fn found(host_most: Option<f64>) -> WaitedFor {
@@ -171,7 +241,15 @@ mod tests {
             loss_interval_us: Some((1e6, 3e6)),
             host_late: true,
             other: ("a".to_owned(), 2, 0),
-            host_most,
+            host_most: host_most.map(|share| Share {
+                share,
+                interval: None,
+            }),
+            in_windows: Share {
+                share: 0.2,
+                interval: Some((0.1, 0.3)),
+            },
+            sample: Sample::default(),
             active_ns: 1e10,
             by_run: false,
             cycle_ns: 1.02e8,
@@ -181,7 +259,7 @@ mod tests {
     #[test]
     fn a_rank_that_is_late_in_half_of_the_run_costs_half() {
         let mut half = found(Some(0.25));
-        half.scale(0.5);
+        half.scale(0.5, None, false);
         assert_eq!(
             (half.loss.share, half.loss.interval),
             (0.1, Some((0.05, 0.15)))
@@ -199,6 +277,7 @@ mod tests {
             run: 0.8e9,
             windows: 0.1e9,
             operations: 100,
+            pieces: Vec::new(),
         };
         assert_eq!(waited.times(8e9, 1e9), Some(1.0));
         assert_eq!(waited.times(10e9, 1e9), Some(0.8));
@@ -208,15 +287,40 @@ mod tests {
     #[test]
     fn no_loss_is_more_than_the_other_host_could_be_faster() {
         let mut twice = found(Some(0.25));
-        twice.scale(2.0);
+        twice.scale(2.0, None, false);
         assert_eq!(twice.loss.share, 0.25);
-        // Nor does that bound make a loss smaller here: it was looked at before.
         let mut bound = found(Some(0.15));
-        bound.scale(2.0);
-        assert_eq!(bound.loss.share, 0.2);
+        bound.scale(2.0, None, false);
+        assert_eq!(bound.loss.share, 0.15);
         let mut unknown = found(None);
-        unknown.scale(2.0);
+        unknown.scale(2.0, None, false);
         assert_eq!(unknown.loss.share, 0.4);
+    }
+
+    #[test]
+    fn what_waiting_tells_needs_no_sample() {
+        // Windows in which a rank is late by chance: what is lost is always four fifths of what is waited.
+        let window = |n: i64, lost: f64, waited: f64| ((10 * n, 10 * n + 5), lost, waited);
+        let exact: Vec<_> = [3.0, 0.0, 7.0, 1.0, 9.0]
+            .iter()
+            .zip(0..)
+            .map(|(waited, n)| window(n, 0.8 * waited, *waited))
+            .collect();
+        assert!(relative(&exact).is_some_and(|half| half < 1e-9));
+        // Pieces of one window are one value.
+        let cut: Vec<_> = (0..6).map(|n| ((5 * n, 5 * n + 5), 1.0, 1.0)).collect();
+        assert_eq!(relative(&cut), None);
+        let mut sure = found(None);
+        (sure.host_most, sure.sample.half) = (
+            Some(Share {
+                share: 0.9,
+                interval: None,
+            }),
+            0.1,
+        );
+        sure.scale(1.0, Some(0.1), false);
+        let (low, high) = sure.loss.interval.expect("known");
+        assert!((low - 0.18).abs() < 1e-9 && (high - 0.22).abs() < 1e-9);
     }
 
     #[test]
@@ -281,7 +385,7 @@ mod tests {
             ..found(None)
         });
         in_steps(&mut streams, &steps, &ranks);
-        let losses = streams.waited_for.iter().map(|of| of.loss_us);
+        let losses = streams.waited_for.iter().map(|of| of.loss_us.round());
         assert_eq!(losses.collect::<Vec<_>>(), [1.7e6, 2e6, 2e6]);
     }
 }

@@ -12,8 +12,9 @@ use analyze::hang::{
     CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow, RankProgress,
     Stage, Unknown, Verdict, VerdictKind, WaitRow,
 };
-use analyze::job::{ranges, ProblemRow};
+use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
+use analyze::spelling::ranges;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -117,7 +117,7 @@ impl WhatIf {
     }
 
     /// By node: for how long a stream stood still for it, ns, if that was recorded.
-    fn exposed(&self, of: &Operations) -> Vec<Option<u32>> {
+    pub(super) fn exposed(&self, of: &Operations) -> Vec<Option<u32>> {
         let places = of.whole.iter().flat_map(|whole| of.of(whole));
         let exposed = |(lane, index): (u32, u32)| {
             let of_lane = &of.lanes[lane as usize].exposed;

@@ -321,53 +321,6 @@ fn launches_are_placed_by_kernels_of_every_function() {
 }
 
 #[test]
-fn a_host_that_is_slow_now_and_then_does_not_hide_what_waits() {
-    // Time after an operation and wait for it, ms, of a host that sleeps 100 ms a step: a slow phase makes
-    // one longer and the other shorter.
-    let measured = [
-        (127.33, 78.98),
-        (137.27, 67.44),
-        (137.03, 80.45),
-        (124.77, 69.46),
-        (130.18, 72.83),
-        (135.41, 70.01),
-        (123.96, 83.24),
-        (124.56, 82.16),
-        (123.58, 82.13),
-        (140.12, 81.39),
-        (138.09, 71.75),
-        (123.79, 82.06),
-        (123.52, 85.08),
-        (123.03, 78.75),
-        (122.65, 80.02),
-        (123.33, 69.11),
-        (124.04, 80.19),
-        (122.44, 82.87),
-        (122.17, 82.62),
-        (121.33, 84.12),
-        (122.14, 85.02),
-        (123.65, 83.35),
-        (131.65, 80.59),
-        (132.67, 79.18),
-    ];
-    let ns = |scale: fn(f64, f64) -> (f64, f64)| -> Vec<(f64, f64)> {
-        let ns = |(after, wait)| (after * 1e6, wait * 1e6);
-        measured
-            .iter()
-            .map(|(after, wait)| ns(scale(*after, *wait)))
-            .collect()
-    };
-    let depends = |times: &[(f64, f64)]| {
-        let mut position = Position::default();
-        position.add(times);
-        position.depends()
-    };
-    assert!(depends(&ns(|after, wait| (after, wait))));
-    // The same, had it gone on beside the operation.
-    assert!(!depends(&ns(|after, wait| (after - wait, wait))));
-}
-
-#[test]
 fn what_other_work_hides_costs_nothing() {
     // 20 ms more on a GPU, which has caught up with its host when the step ends.
     let late: Late = |rank, step, place| match (rank, place) {

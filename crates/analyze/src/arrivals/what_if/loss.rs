@@ -1,0 +1,123 @@
+//! What the run loses by a rank or a link: what of an earlier readiness arrives at the end.
+//!
+//! Rule: no loss by a rank is more than its bound.
+
+use super::{WhatIf, NONE};
+use crate::interval::{waits_by_chance, Batches, LEAST_OPERATIONS};
+
+/// What the run loses by a rank, and the 95 % interval of that, ns.
+pub(in crate::arrivals) struct Loss {
+    pub(in crate::arrivals) ns: f64,
+    pub(in crate::arrivals) interval: Option<(f64, f64)>,
+}
+
+impl WhatIf {
+    /// What the run loses by the rank of `lane`.
+    pub(in crate::arrivals) fn loss(&self, lane: u32) -> Loss {
+        let loss = self.told(lane, self.without(lane, None));
+        let bound = self.bound(lane);
+        Loss {
+            ns: loss.ns.min(bound),
+            interval: loss
+                .interval
+                .map(|(low, high)| (low.min(bound), high.min(bound))),
+        }
+    }
+
+    /// What the run loses by the rank of `lane`, ns: in the operations of `only`, and in the ones after them
+    /// that are parts of the same work.
+    pub(in crate::arrivals) fn loss_in(&self, lane: u32, only: &[bool]) -> f64 {
+        let mut with = only.to_vec();
+        let mut since = None;
+        for index in &self.lanes[lane as usize] {
+            let node = self.node(*index);
+            let operation = node.operation as usize;
+            if only[operation] {
+                since = Some(node.anchor);
+            } else if since == Some(node.anchor) {
+                with[operation] = true;
+            } else {
+                since = None;
+            }
+        }
+        let earlier = self.without_in(lane, None, Some(&with));
+        let last = self.lanes[lane as usize].last();
+        last.map_or(0.0, |last| {
+            earlier[self.node(*last).operation as usize] as f64
+        })
+    }
+
+    /// What the run can lose by the rank of `lane` at most, ns: each other rank's time less that of its own
+    /// work.
+    fn bound(&self, lane: u32) -> f64 {
+        let of = |nodes: &Vec<u32>| {
+            let beyond = |index: &u32| {
+                let (node, own) = (self.node(*index), self.alone[*index as usize]);
+                let before = self.nodes.get(node.before as usize);
+                let since = before.map_or(0, |before| node.start.saturating_sub(before.start));
+                match own {
+                    i64::MIN => since,
+                    own => since.saturating_sub(own).max(0),
+                }
+            };
+            let waits = |index: &u32| {
+                self.node(*index)
+                    .end
+                    .saturating_sub(self.node(*index).start)
+            };
+            let last = nodes.last().map_or(0, waits);
+            nodes.iter().map(|index| beyond(index) as f64).sum::<f64>() + last as f64
+        };
+        let others = (0..)
+            .zip(&self.lanes)
+            .filter(|(other, nodes)| *other != lane && !nodes.is_empty());
+        others
+            .map(|(_, nodes)| of(nodes))
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// What it loses by transfers that take so much longer, ns by operation, as the rank of `lane` sees it.
+    pub(in crate::arrivals) fn loss_of(&self, lane: u32, longer: &[i64]) -> Loss {
+        self.told(lane, self.without(lane, Some(longer)))
+    }
+
+    /// `earlier` is by how much operations end earlier.
+    fn told(&self, lane: u32, earlier: Vec<i64>) -> Loss {
+        let nodes = &self.lanes[lane as usize];
+        // At anchors all work of a step is behind; between them, lateness comes and goes.
+        let mut marks: Vec<u32> = nodes.iter().map(|n| self.node(*n).anchor).collect();
+        marks.retain(|anchor| *anchor != NONE);
+        marks.dedup();
+        marks.extend(nodes.last());
+        if marks.len() < LEAST_OPERATIONS {
+            marks.clone_from(nodes);
+        }
+        let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
+        let (Some(first), Some(last)) = (marks.first(), marks.last()) else {
+            return Loss {
+                ns: 0.0,
+                interval: None,
+            };
+        };
+        // The time up to the first is the start-up, which is no sample of the steps.
+        let (start_up, steps) = (at(*first), marks.len() - 1);
+        let each: Vec<f64> = marks
+            .windows(2)
+            .map(|pair| at(pair[1]) - at(pair[0]))
+            .collect();
+        let chance = steps as f64 * waits_by_chance(&each);
+        let batches = Batches::new(steps).map(|mut batches| {
+            for (index, of_step) in each.iter().enumerate() {
+                batches.add(index, steps, *of_step, 1.0);
+            }
+            batches
+        });
+        let mean = batches.and_then(|batches| batches.mean(0.0));
+        let whole = |of_step: f64| start_up + steps as f64 * of_step;
+        let interval = mean.and_then(|mean| mean.interval());
+        Loss {
+            ns: at(*last),
+            interval: interval.map(|(low, high)| (whole(low) - chance, whole(high))),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! One GPU of a process, and what its windows show.
+
+use super::by_name::ByName;
+use super::interference::{alone, Alone, Computed};
+use super::intervals::{self, Union};
+use super::kinds::Names;
+use super::window::Seen;
+use super::{host, idle, replays};
+use std::sync::Arc;
+use tables::Process;
+
+/// One GPU.
+pub(crate) struct Lane {
+    pub(super) rank: Option<u32>,
+    pub(super) host: String,
+    pub(super) pid: u32,
+    pub(super) device: u32,
+    /// From its process's first call to the last, ns.
+    pub(super) active: i64,
+    pub(crate) windows: Vec<LaneWindow>,
+    /// What its process's host did, by pieces of windows.
+    pub(super) host_pieces: Vec<host::Piece>,
+    /// For which part of the run NCCL kept it.
+    pub(super) in_calls: Option<f64>,
+    /// What its host did while nothing ran.
+    pub(super) idle: idle::Parts,
+    /// How far the GPU came, by cycles of windows.
+    pub(super) gpu_ran: Vec<host::Ran>,
+    /// What ran in its windows.
+    pub(super) by_name: ByName,
+    /// NCCL's kernels that CUDA events timed, where no window shows them; nothing of what computed is in it.
+    pub(super) timed: Option<LaneWindow>,
+    /// Whole replays of graphs that communicate.
+    pub(super) replays: Vec<(replays::Calls, replays::Sample)>,
+}
+
+/// What a window shows of a GPU.
+pub(crate) struct LaneWindow {
+    pub(crate) seen: Seen,
+    pub(crate) names: Arc<Names>,
+    pub(super) computed: Vec<Computed>,
+    /// The same kernels, told apart by name and size only.
+    pub(super) named: Vec<Computed>,
+}
+
+impl Lane {
+    /// The GPU of a test, with these windows.
+    #[cfg(test)]
+    pub(crate) fn with(windows: Vec<LaneWindow>) -> Lane {
+        Lane {
+            rank: None,
+            host: String::new(),
+            pid: 0,
+            device: 0,
+            active: 0,
+            windows,
+            host_pieces: Vec::new(),
+            in_calls: None,
+            idle: idle::Parts::default(),
+            gpu_ran: Vec::new(),
+            by_name: ByName::default(),
+            timed: None,
+            replays: Vec::new(),
+        }
+    }
+
+    pub(super) fn new(process: &Process, device: u32, active: i64) -> Lane {
+        Lane {
+            rank: process.rank,
+            host: process.host.clone(),
+            pid: process.pid,
+            device,
+            active,
+            windows: Vec::new(),
+            host_pieces: Vec::new(),
+            in_calls: None,
+            idle: idle::Parts::default(),
+            gpu_ran: Vec::new(),
+            by_name: ByName::default(),
+            timed: None,
+            replays: Vec::new(),
+        }
+    }
+
+    /// How long a cycle of its windows is, ns; 0 if they show none.
+    pub(super) fn cycle_ns(&self) -> f64 {
+        let marks = self.windows.iter().map(|window| &window.seen.marks);
+        let (ns, cycles) = marks.fold((0, 0), |(ns, cycles), marks| {
+            let span = marks.last().zip(marks.first());
+            let long = span.map_or(0, |(last, first)| last - first);
+            (ns + long, cycles + marks.len().saturating_sub(1))
+        });
+        ns as f64 / cycles.max(1) as f64
+    }
+
+    /// Its windows, and behind them what events timed.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &LaneWindow> {
+        self.windows.iter().chain(&self.timed)
+    }
+
+    /// One of [`Lane::all`].
+    pub(crate) fn at(&self, window: usize) -> &Seen {
+        let timed = || &self.timed.as_ref().expect("an index of all").seen;
+        self.windows.get(window).map_or_else(timed, |w| &w.seen)
+    }
+
+    /// Whether one of [`Lane::all`] shows what computed.
+    pub(crate) fn shows_computing(&self, window: usize) -> bool {
+        window < self.windows.len()
+    }
+
+    /// What its kernels take without communication.
+    pub(super) fn alone(&self) -> Alone {
+        alone(self.windows.iter().map(LaneWindow::kernels))
+    }
+}
+
+impl LaneWindow {
+    /// A test's, of what was seen.
+    #[cfg(test)]
+    pub(crate) fn with(seen: Seen, names: Arc<Names>) -> LaneWindow {
+        LaneWindow {
+            seen,
+            names,
+            computed: Vec::new(),
+            named: Vec::new(),
+        }
+    }
+
+    pub(super) fn kernels(&self) -> (&[Computed], &Union) {
+        (&self.computed, self.seen.communicates())
+    }
+}
+
+/// What a window shows of exposed communication on one GPU. Times are ns on its host's clock.
+pub(crate) struct Exposure {
+    pub(crate) rank: Option<u32>,
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) device: u32,
+    /// What counts of the window.
+    pub(crate) span: intervals::Span,
+    /// When kernels communicated in it, and nothing computed.
+    pub(crate) exposed: Vec<intervals::Span>,
+}
+
+/// Which part of its calls a process made in quiet spells, in which no CUDA events were recorded.
+pub(crate) struct Quiet {
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) share: f64,
+}

@@ -1,0 +1,210 @@
+//! Which kernels of different GPUs are one operation, and who came last to it.
+
+use super::super::losses::QUEUED_NS;
+use super::super::schedule::Meet;
+use super::super::window::Peer;
+use super::super::Lane;
+use super::{Direct, Late, WaitPart, Waits};
+use std::collections::HashMap;
+
+/// Whether a kernel of `rank` with these peers passes data on between neighbours: a stage has two at most. An
+/// AlltoAll that is made of sends and receives has more, or sends to itself.
+fn passes_on(rank: u32, peers: &[Peer]) -> bool {
+    let mut others: Vec<u32> = peers.iter().map(|peer| peer.rank).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.len() <= 2 && !others.contains(&rank)
+}
+
+/// The kernel that ran beside `first` for the longest.
+pub(super) fn beside(parts: &[WaitPart], first: &WaitPart) -> Option<WaitPart> {
+    let from = parts.partition_point(|part| part.end <= first.start);
+    let at_once = parts[from..]
+        .iter()
+        .take_while(|part| part.start < first.end);
+    at_once
+        .max_by_key(|part| part.end.min(first.end) - part.start.max(first.start))
+        .copied()
+}
+
+/// Whether a kernel that began then was queued behind one of these, which are by start.
+fn is_queued(parts: &[WaitPart], start: i64) -> bool {
+    let before = parts.partition_point(|part| part.start < start);
+    before
+        .checked_sub(1)
+        .is_some_and(|before| start - parts[before].end <= QUEUED_NS)
+}
+
+/// By communicator and lane: the operation at whose end the GPU computed nothing, and that end.
+pub(super) type Aligned = HashMap<(u32, usize), (usize, i64)>;
+
+impl Waits {
+    pub(super) fn add(
+        &mut self,
+        operation: &[WaitPart],
+        lanes: &[Lane],
+        communicator: u32,
+        aligned: &mut Aligned,
+    ) {
+        let ns = |part: &WaitPart| part.end - part.start;
+        let Some(last) = operation.iter().min_by_key(|part| (ns(part), part.lane)) else {
+            return;
+        };
+        for part in operation {
+            if let Some(found) = self.found_in(part.lane, (part.start, part.end)) {
+                found.on_all += 1;
+            }
+        }
+        if !operation.iter().any(|part| self.shows(part)) {
+            return;
+        }
+        self.operations += 1;
+        *self.last.entry(last.lane).or_default() += 1;
+        let others = operation.iter().filter(|part| part.lane != last.lane);
+        // How long the operation takes from the arrival of the one before the last.
+        let second = others.clone().map(ns).min().unwrap_or(0);
+        let before = |part: &WaitPart| {
+            let at = aligned.get(&(communicator, part.lane)).copied()?;
+            (lanes[part.lane].at(part.window).known.0 <= at.1).then_some(at)
+        };
+        let together = before(last);
+        self.direct.extend(others.map(|part| {
+            Direct {
+                lane: part.lane,
+                window: part.window,
+                last: last.lane,
+                late: Late::Rank,
+                // If both went on at the end of one operation, what each worked since says who is behind.
+                since: together
+                    .filter(|at| before(part).is_some_and(|own| own.0 == at.0))
+                    .map(|at| at.1),
+                whole: (part.start, part.start + ns(part) - ns(last)),
+                charged: (
+                    part.start + ns(part) - second,
+                    part.start + ns(part) - ns(last),
+                ),
+                end: part.end,
+                other: (last.window, (last.start, last.end)),
+                queued: last.launched.map(|at| last.start - at),
+            }
+        }));
+        for part in operation
+            .iter()
+            .filter(|part| lanes[part.lane].shows_computing(part.window))
+        {
+            let computes = &lanes[part.lane].at(part.window).computes;
+            if computes.covers((part.end - 1, part.end)) == 0 {
+                aligned.insert(
+                    (communicator, part.lane),
+                    (self.operations as usize, part.end),
+                );
+            }
+        }
+    }
+
+    /// Adds the kernels that send and receive.
+    pub(super) fn add_sends(&mut self, lanes: &[Lane]) {
+        // By communicator, own rank and peer.
+        let mut by_pair: HashMap<(u32, u32, Peer), Vec<WaitPart>> = HashMap::new();
+        let mut all = Vec::new();
+        for (lane, of) in lanes.iter().enumerate() {
+            for (window, seen) in of.all().enumerate() {
+                let kernels = seen.seen.nccl.iter();
+                for kernel in kernels.filter(|kernel| kernel.peers.0 < kernel.peers.1) {
+                    let (Some(communicator), Some(rank)) = (kernel.communicator, kernel.rank)
+                    else {
+                        continue;
+                    };
+                    let part = WaitPart {
+                        lane,
+                        window,
+                        start: kernel.start,
+                        end: kernel.end,
+                        launched: kernel.launched,
+                    };
+                    let peers = seen.seen.peers_of(kernel);
+                    all.push((communicator, rank, peers, part));
+                    for peer in peers {
+                        let parts = by_pair.entry((communicator, rank, *peer)).or_default();
+                        if parts.last().is_none_or(|before| before.start != part.start) {
+                            parts.push(part);
+                        }
+                    }
+                }
+            }
+        }
+        for parts in by_pair.values_mut() {
+            parts.sort_by_key(|part| part.start);
+        }
+        // By lane, window, other lane and direction: when data was passed on last.
+        let mut before: HashMap<(usize, usize, usize, bool), i64> = HashMap::new();
+        all.sort_by_key(|(.., part)| (part.lane, part.window, part.start));
+        for (communicator, rank, peers, part) in all {
+            let mut meets_queued = false;
+            let others = peers.iter().filter(|peer| peer.rank != rank);
+            let others = others.filter_map(|peer| {
+                let this = |receives: bool| (communicator, peer.rank, Peer { rank, receives });
+                let other = beside(by_pair.get(&this(!peer.receives))?, &part)?;
+                let queued = [true, false].into_iter().any(|receives| {
+                    let parts = by_pair.get(&this(receives)).map_or(&[][..], |parts| parts);
+                    is_queued(parts, other.start)
+                });
+                meets_queued |= queued && peer.receives;
+                Some((other, peer.receives))
+            });
+            let others: Vec<(WaitPart, bool)> = others.collect();
+            if others.iter().any(|(_, receives)| *receives) {
+                if let Some(found) = self.found_in(part.lane, (part.start, part.end)) {
+                    found.sent += 1;
+                }
+            }
+            let seen = lanes[part.lane].at(part.window);
+            for (other, _) in others.iter().filter(|(_, receives)| *receives) {
+                let waited = (part.start, other.start.min(part.end));
+                let needed = match waited.0 < waited.1 {
+                    true => waited.1 - seen.without_computing(waited),
+                    false => part.start,
+                };
+                self.meets.push(Meet {
+                    lane: part.lane,
+                    sender: other.lane,
+                    needed,
+                    came: other.start,
+                    queued: meets_queued,
+                });
+            }
+            let others = others.into_iter();
+            let Some((last, receives)) =
+                others.max_by_key(|(other, receives)| (other.start, other.lane, *receives))
+            else {
+                continue;
+            };
+            let met = last.start.max(part.start);
+            let since = before.insert((part.lane, part.window, last.lane, receives), met);
+            if !self.shows(&part) {
+                continue;
+            }
+            self.operations += 1;
+            self.passed_on += u64::from(passes_on(rank, peers));
+            let span = (part.start, last.start.min(part.end));
+            if span.0 < span.1 {
+                *self.last.entry(last.lane).or_default() += 1;
+                self.direct.push(Direct {
+                    lane: part.lane,
+                    window: part.window,
+                    last: last.lane,
+                    late: match receives {
+                        true => Late::Sender,
+                        false => Late::Receiver,
+                    },
+                    whole: span,
+                    since,
+                    charged: span,
+                    end: part.end,
+                    other: (last.window, (last.start, last.end)),
+                    queued: last.launched.map(|at| last.start - at),
+                });
+            }
+        }
+    }
+}
