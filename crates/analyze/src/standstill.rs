@@ -10,8 +10,7 @@
 //! job came back from, and than 5 s: a job that is ended in the middle of a step has unfinished calls, too.
 
 use crate::progress::{Gatherer, Progress};
-use crate::spelling::ranges;
-use crate::spelling::{size, time};
+use crate::spelling::{ranges, size, time};
 use std::collections::BTreeSet;
 use tables::{Capture, Communicator};
 
