@@ -306,8 +306,8 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
     })
 }
 
-/// What comes every so many steps at most is no chance.
-const MOST_REGULAR: usize = 16;
+/// What comes every so many steps, or a part of that, is no chance. Steps that are nearer are alike anyway.
+const REGULAR: (usize, usize) = (4, 16);
 
 /// For how long others wait by chance alone for a rank that is late no more than they are, if it is late by
 /// this much from step to step: E max(0, x) of a normal x of mean 0 and as wide. The width is that of the
@@ -321,8 +321,13 @@ pub(crate) fn waits_by_chance(late: &[f64]) -> f64 {
         apart.sort_by(f64::total_cmp);
         apart[apart.len() / 2]
     };
-    let lags = 1..=MOST_REGULAR.min(late.len() / 4);
-    let least = lags.map(apart).reduce(f64::min).unwrap_or(0.0);
+    let most = REGULAR.1.min(late.len() / 4);
+    let lags = REGULAR.0.min(most)..=most;
+    let least = lags
+        .filter(|lag| *lag > 0)
+        .map(apart)
+        .reduce(f64::min)
+        .unwrap_or(0.0);
     1.4826 * least / std::f64::consts::SQRT_2 / std::f64::consts::TAU.sqrt()
 }
 

@@ -82,7 +82,7 @@ fn longer(lanes: &[Lane], slow: usize) -> Vec<(i64, f64)> {
             (*to, (to - from) as f64 - usual)
         })
         .collect();
-    longer.sort_by(|a, b| a.0.cmp(&b.0));
+    longer.sort_by_key(|(end, _)| *end);
     let mut sum = 0.0;
     for (_, ns) in &mut longer {
         sum += *ns;
