@@ -611,7 +611,8 @@ fn look(report: &analyze::Report) {
     if let Some(arrivals) = &report.arrivals {
         for rank in &arrivals.ranks {
             println!(
-                "      arrivals of {:?}: last {} of {}, saving {:.3} ms {:?} p {:?}, excess {:.3}, loss {:?} {:?} at most {:?}",
+                "      arrivals of {:?}: last {} of {}, saving {:.3} ms {:?} p {:?}, excess {:.3}, loss {:?} \
+                 {:?} at most {:?}",
                 rank.rank,
                 rank.last,
                 rank.operations,

@@ -58,7 +58,8 @@ fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding
             wall_at_most_us: most_us,
             when_us: None,
             evidence: format!(
-                "It {}. CUDA events say how long streams of the others stood still for it. {} 95 % interval: {}.",
+                "It {}. CUDA events say how long streams of the others stood still for it. {} 95 % interval: \
+                 {}.",
                 arrived_last(rank.last, streams.operations),
                 estimate(most_us),
                 times(low, high),

@@ -141,7 +141,7 @@ impl WhatIf {
         let previous = self.nodes.get(node.previous as usize)?;
         let since = node.start.saturating_sub(previous.ready);
         let beside = !node.queued && node.anchor == previous.anchor;
-        // The GPU kept pace with its host: that is the host's time. A host that is ahead keeps the GPU's pace.
+        // The GPU kept pace with its host: that is the host's time. A host that is ahead keeps the GPU's.
         let of_host = node.launch > previous.ready
             && previous.launch != i64::MIN
             && node.launch.saturating_sub(previous.launch).abs_diff(since)
@@ -258,8 +258,8 @@ mod tests {
 
     #[test]
     fn a_host_that_is_slow_now_and_then_does_not_hide_what_waits() {
-        // Time after an operation and wait for it, ms, of a host that sleeps 100 ms a step: a slow phase makes
-        // one longer and the other shorter.
+        // Time after an operation and wait for it, ms, of a host that sleeps 100 ms a step. A slow phase
+        // makes one longer and the other shorter.
         let measured = [
             (127.33, 78.98),
             (137.27, 67.44),
