@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Both neighbours are as long as each other, so a job that gets slower all the time is no cost.
-//! [`ProcessSpells`] takes the calls of a process and compares as soon as a spell and its neighbours are there;
-//! [`Gatherer::finish`] puts ranks and spells together. Spells begin at the same calls on all ranks, and
-//! ranks wait for each other: those of one number are one value. The interval is Student's t over these
+//! [`ProcessSpells`] takes the calls of a process and compares as soon as a spell and its neighbours are
+//! there; [`Gatherer::finish`] puts ranks and spells together. Spells begin at the same calls on all ranks,
+//! and ranks wait for each other: those of one number are one value. The interval is Student's t over these
 //! values.
 //!
 //! **Times** are those of the GPU where calls beside a spell have some. Else they are the host's. A host may

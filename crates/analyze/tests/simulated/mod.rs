@@ -1,10 +1,10 @@
 //! Jobs of which all is known: ranks with a host, streams and communicators, played in memory.
 //!
 //! A script says what the hosts do in a step: they work, launch kernels and call NCCL. [`play`] works out
-//! when each kernel runs. A kernel begins when it is launched, when the one before it on its stream is over, and
-//! when what its stream waits for is over. An operation of NCCL ends when its last rank has come and its
-//! transfer is done. [`Played::capture`] reads the whole as a capture, with CUDA events of all calls and with
-//! kernel windows as the recorder opens them.
+//! when each kernel runs. A kernel begins when it is launched, when the one before it on its stream is over,
+//! and when what its stream waits for is over. An operation of NCCL ends when its last rank has come and its
+//! transfer is done. [`Played::capture`] reads the whole as a capture, with CUDA events of all calls and
+//! with kernel windows as the recorder opens them.
 //!
 //! Truth: the same script with the same noise without the straggler ([`Played::seconds`]).
 
