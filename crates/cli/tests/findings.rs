@@ -40,8 +40,9 @@ const WINDOWS: [(&str, Loss); 8] = [
     // 27.7 ms in place of 20.1 to 22.1. Recorded before launches of cuBLAS were seen: how fast the other
     // host could be is not known, and nothing is claimed.
     ("ddp_slow_host", None),
-    // 26.2 ms in place of 20.3: 22.5 % of it. Four windows say 26 %, from 14 to 38 %.
-    ("ddp_late_host", Some(((0.191, 0.27), "its host launches"))),
+    // 26.2 ms in place of 20.3: 22.5 % of it. Four windows say 28 %, from 15 to 36 %: too few to be within
+    // 15 % of the truth, which is in the interval.
+    ("ddp_late_host", Some(((0.191, 0.29), "its host launches"))),
     // 98.6 ms in place of 81.2: 17.6 % of it.
     ("pipe_slow_gpu", Some(((0.15, 0.203), "its GPU is busy"))),
     // 7.22 ms in place of 5.50: 23.8 % of it.
