@@ -389,7 +389,7 @@ mod tests {
         // A number of seven digits has no room at the axis.
         let long = violins("times", &[violin([2e5, 6e6])]);
         assert!(
-            long.contains(">500 ms<") && long.contains(">5 s<"),
+            long.contains(">500 ms<") && long.contains(">5.00 s<"),
             "{long}"
         );
     }
