@@ -24,8 +24,8 @@ portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-rust test-others \
-	test-python golden screenshot bench-report bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
+.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden \
+	screenshot bench-report bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
 
@@ -81,25 +81,15 @@ tests-built:
 	cargo build --workspace --lib --bins --examples --tests
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
-# Much of the time tests wait for the processes that they watch, so two lanes share two cores well. Make says
-# what a lane printed when it is through. Clippy comes last, because cargo has one lock for its folder.
+# One after the other: some tests play jobs at their real pace, and their hosts must keep up.
 test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything that is tested without a GPU
 	cargo fmt --all --check
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-rust test-others
-
-# Cargo would ask for one of the jobs of make, and make gives none to programs that it does not know.
-ALONE := env -u MAKEFLAGS
-
-# Twice as many tests at once as there are cores, because they wait half of the time.
-test-rust:
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(ALONE) cargo test --workspace --lib --bins --tests
-
-test-others:
+	cargo test --workspace --lib --bins --tests
+	scripts/test-aarch64.sh
 	scripts/test-python.sh $(TARGET)/debug "" $(SIDE_BY_SIDE)
-	$(ALONE) scripts/test-aarch64.sh
-	$(ALONE) cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 	python3 -m venv $(PYTESTS)
