@@ -61,7 +61,7 @@ impl<'a> Allocation<'a> {
                 return Allocation::new(kind, bytes, rest.split_whitespace().next()?);
             }
         }
-        if let Some(rest) = text.strip_prefix("Allocated shareable buffer ") {
+        if let Some((_, rest)) = text.split_once("Allocated shareable buffer ") {
             let (at, rest) = rest.split_once(" size ")?;
             return Allocation::new(MemoryKind::Gpu, rest.split_whitespace().next()?, at);
         }

@@ -38,6 +38,13 @@ fn every_kind_of_line_is_read() {
             MemoryKind::Gpu,
             10 * MIB,
         ),
+        // 2.30.7 says where.
+        (
+            "transport/p2p.cc:255 (ncclP2pAllocateShareableBuffer) Allocated shareable buffer 0x48ea000000 size \
+             10485760 ipcDesc 0x7f2c1400add0",
+            MemoryKind::Gpu,
+            10 * MIB,
+        ),
         (
             "CUMEM Host Alloc Size 2097152 pointer 0x9 handle 1 numa 0 dev 0 granularity 2",
             MemoryKind::Pinned,
