@@ -18,9 +18,11 @@ STEPS, KERNELS, CALLS = 60, 20, 4
 
 
 def main():
-    local = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(local)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", local))
+    rank = int(os.environ["LOCAL_RANK"])
+    # Two ranks may share a GPU, with NCCL_MULTI_RANK_GPU_ENABLE=1.
+    device = torch.device("cuda", rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
     data = torch.zeros(1 << 20, device="cuda")
     sums = [torch.zeros(1 << 16, device="cuda") for _ in range(CALLS)]
     event = torch.cuda.Event()
@@ -43,7 +45,7 @@ def main():
         event.synchronize()
         torch.cuda.current_stream().synchronize()
         time.sleep(0.05)
-    if local == 0:
+    if rank == 0:
         expected = f"{KERNELS} kernels, 1 graph, 1 event and 1 stream synchronisation by the program"
         print(f"truth per step and rank: {expected}; {CALLS} kernels by NCCL", flush=True)
     dist.destroy_process_group()

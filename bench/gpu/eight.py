@@ -6,6 +6,8 @@
     NCCLS       libnccl.so.2 of other releases, or packed as .so.xz, with colons between
     PROFILERS   folder with libnccl-profiler-inspector.so, if it shall be judged too
     NCCL_TESTS  nccl-tests' build folder, for `bench`
+    RANKS       default: one per GPU. More share GPUs, with NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30 and later)
+                and CUDA's MPS; `judge` and `bench` then have only the GPUs
 
 judge   completeness, accuracy and overhead of ncclscope with host times, the default and stamps, and of NCCL
         Inspector, for each NCCL; floods of 1 KiB and 1 MiB, graphs, single calls; what each type of event
@@ -36,6 +38,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SCOPE = os.environ.get("NCCLSCOPE", os.path.join(ROOT, "target/release/ncclscope"))
 ROUNDS = int(os.environ.get("ROUNDS", 2))
 GPUS = len(glob.glob("/proc/driver/nvidia/gpus/*"))
+RANKS = int(os.environ.get("RANKS", GPUS))
 BEGAN = time.monotonic()
 # Two-sided 97.5 % points of Student's t for 1 to 10 degrees of freedom.
 STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
@@ -80,7 +83,7 @@ def jobs(out, lines, recorded):
     for name, words in lines:
         if out_of_time(name):
             break
-        command = [sys.executable, os.path.join(HERE, "jobs.py"), *words.split()]
+        command = [sys.executable, os.path.join(HERE, "jobs.py"), *words.split(), "--ranks", str(RANKS)]
         if name in recorded:
             command = [SCOPE, "run", "-o", f"{out}/{name}", "--", *command]
         said, status = run(command, environment=recorded.get(name), log=f"{out}/{name}.err")
@@ -148,18 +151,18 @@ def ends(out):
     killed = f"{out}/killed"
     run(
         [SCOPE, "run", "-o", killed, "--", sys.executable, f"{HERE}/nccl_calls.py", "flood"]
-        + ["--ranks", GPUS, "--calls", 4000, "--kill-rank", GPUS - 1, "--kill-after", 3000],
+        + ["--ranks", RANKS, "--calls", 4000, "--kill-rank", RANKS - 1, "--kill-after", 3000],
         log=f"{killed}.err",
     )
-    rows.append(["kill -9 in a flood", GPUS - 1, first(run([SCOPE, "hang", killed])[0])])
+    rows.append(["kill -9 in a flood", RANKS - 1, first(run([SCOPE, "hang", killed])[0])])
     for number, wrong in enumerate(
         ["stopped", "killed", "left", "loop", "kernel", "size", "order", "skip"]
     ):
         if out_of_time(f"the hang {wrong}"):
             break
-        rank = (3 * number + 1) % GPUS
+        rank = (3 * number + 1) % RANKS
         capture, log = f"{out}/{wrong}", f"{out}/{wrong}.err"
-        words = f"ddp --layers 4 --steps 100000 --wrong {wrong} --wrong-rank {rank}".split()
+        words = f"ddp --ranks {RANKS} --layers 4 --steps 100000 --wrong {wrong} --wrong-rank {rank}".split()
         job = subprocess.Popen(
             [SCOPE, "run", "-o", capture, "--", sys.executable, f"{HERE}/jobs.py", *words],
             env=os.environ | {"NCCL_NVLS_ENABLE": "0"},
@@ -241,12 +244,12 @@ def losses(out):
     }
     lines = []
     for number, (shape, (words, slow)) in enumerate(shapes.items()):
-        rank = (3 * number + 1) % GPUS
+        rank = (3 * number + 1) % RANKS
         lines.append((f"{shape}_plain", words))
         for on in "host", "gpu":
             lines.append((f"{shape}_{on}", f"{words} --slow-rank {rank} --slow-ms {slow} --slow-on {on}"))
     hosts = "ddp --batch 4 --steps 40 --hosts 2"
-    lines += [("link_plain", hosts), ("link_slow", f"{hosts} --slow-link {link} --link-rank {GPUS - 1}")]
+    lines += [("link_plain", hosts), ("link_slow", f"{hosts} --slow-link {link} --link-rank {RANKS - 1}")]
     recorded = collections.defaultdict(dict, {name: {} for name, _ in lines})
     recorded["link_slow"] = {"SLOW_LINK_MBPS": "300"}
     results = jobs(out, lines, recorded)
@@ -258,7 +261,7 @@ def losses(out):
     if "link_slow" in results:
         verdict = first(run([SCOPE, "report", f"{out}/link_slow"])[0])
         lost = (results["link_slow"]["step_ms"] - results["link_plain"]["step_ms"]) * 45 / 1e3
-        print(f"Slow link from rank {GPUS - 1}: {lost:.2f} s lost. {verdict}")
+        print(f"Slow link from rank {RANKS - 1}: {lost:.2f} s lost. {verdict}")
 
 
 def bench(out):
@@ -282,7 +285,7 @@ def main():
         sys.exit(f"{unknown[0]}: expected one of {' '.join(PARTS)}")
     if not GPUS:
         sys.exit("there is no NVIDIA GPU here")
-    print(f"{GPUS} GPUs, {ROUNDS} rounds")
+    print(f"{GPUS} GPUs, {RANKS} ranks, {ROUNDS} rounds")
     for part in wanted:
         BEGAN = time.monotonic()
         folder = os.path.join(out, part)

@@ -10,6 +10,7 @@ its difference to the same job beside it without `--slow-rank`.
 
 shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the same without a graph)
         pipeline (1F1B) grid (tensor × data parallel, small steps)
+        accumulation (DDP that reduces every fourth backward pass) experts (two all-to-alls a layer)
         compiled (torch.compile in mode reduce-overhead) idle (no step)
         captures (a graph is captured in every step)
         launches (what calls of CUDA and NCCL take of the host's time)
@@ -169,6 +170,67 @@ def ddp(job):
         language_model(job.args).to(job.device, torch.bfloat16), device_ids=[job.device.index]
     )
     return trained(job, model, data_of(job, torch.bfloat16))
+
+
+def accumulation(job):
+    """Each step is four passes, and gradients are reduced beside the last."""
+    import contextlib
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    model = DistributedDataParallel(
+        language_model(job.args).to(job.device, torch.bfloat16), device_ids=[job.device.index]
+    )
+    data = data_of(job, torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step(number):
+        job.slow(number)
+        for part in range(4):
+            with contextlib.nullcontext() if part == 3 else model.no_sync():
+                model(data).float().square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def experts(job):
+    """A layer sends its tokens to experts on all ranks, and has them back; gradients are reduced at the end."""
+    import torch
+    import torch.distributed as dist
+
+    a = job.args
+
+    class Exchange(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = torch.empty_like(x)
+            dist.all_to_all_single(y, x)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            back = torch.empty_like(g)
+            dist.all_to_all_single(back, g.contiguous())
+            return back
+
+    model = language_model(a).to(job.device, torch.bfloat16)
+    data = data_of(job, torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+
+    def step(number):
+        job.slow(number)
+        y = data
+        for layer in model:
+            y = Exchange.apply(layer(Exchange.apply(y)))
+        y.float().square().mean().backward()
+        flat = torch.cat([p.grad.reshape(-1) for p in model[0].parameters()])
+        dist.all_reduce(flat)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
 
 
 def fsdp2(job):
@@ -476,6 +538,8 @@ def parts(times, n):
 
 SHAPES = {
     "ddp": ddp,
+    "accumulation": accumulation,
+    "experts": experts,
     "fsdp2": fsdp2,
     "tensor": tensor,
     "captures": captures,
