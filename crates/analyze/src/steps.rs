@@ -209,7 +209,7 @@ impl Gatherer {
             symbol,
             kind,
             time: times.into_iter().find(|t| *t != 0).unwrap_or(0),
-            kernel: execution.kernel.unwrap_or((0, 0)),
+            kernel: execution.kernel.on_either_clock().unwrap_or((0, 0)),
         });
     }
 

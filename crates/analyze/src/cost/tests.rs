@@ -7,7 +7,7 @@ use ::capture::live::part;
 use ::capture::windows::{ActivityKind, End};
 use tables::graphs::Launch;
 use tables::windows::{Ran, Window};
-use tables::{Call, Shape};
+use tables::{Call, GpuTimes, Shape};
 
 const MS: f64 = 1e6;
 
@@ -143,9 +143,15 @@ fn play(job: &Job, seed: u64) -> (Process, f64) {
                     api_ns: host as i64,
                     launch_start_ns: host as i64,
                     return_ns: host as i64 + 1,
-                    gpu_start: if timed { start as u64 } else { 0 },
-                    gpu_stop: if timed { gpu as u64 } else { 0 },
-                    gpu_error: 50 * u32::from(timed),
+                    gpu: if timed {
+                        GpuTimes::OnHost {
+                            start: start as i64,
+                            stop: gpu as i64,
+                            error: 50,
+                        }
+                    } else {
+                        GpuTimes::None
+                    },
                     channels_started: u16::from(timed),
                     channels_stopped: u16::from(timed),
                     sealed: true,

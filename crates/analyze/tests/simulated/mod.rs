@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use tables::communicators::{Local, Member};
 use tables::composites::Composite;
 use tables::windows::{Asked, Off, Ran, Window};
-use tables::{Call, Capture, Communicator, Process, Shape};
+use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
 
 pub const US: i64 = 1_000;
 pub const MS: i64 = 1_000_000;
@@ -728,9 +728,11 @@ impl Played {
                     launch_start_ns: SINCE_1970 + called.launch,
                     launch_end_ns: SINCE_1970 + called.launch + 2000,
                     return_ns: SINCE_1970 + called.back,
-                    gpu_start: (SINCE_1970 + start) as u64,
-                    gpu_stop: (SINCE_1970 + end) as u64,
-                    gpu_error: 500,
+                    gpu: GpuTimes::OnHost {
+                        start: SINCE_1970 + start,
+                        stop: SINCE_1970 + end,
+                        error: 500,
+                    },
                     gpu_seen_ns: SINCE_1970 + end + 1000,
                     composite: u32::from(several) * (process.composites.len() as u32 + 1),
                     waiter,
