@@ -20,7 +20,7 @@
 
 use crate::perf_ring::{self, PerfRing, Sampled};
 use crate::probes::Losses;
-use crate::sys::Place;
+use crate::sys::ProbePoint;
 use crate::tracefs::Names;
 use crate::writer::now;
 use std::cell::{Cell, RefCell};
@@ -151,12 +151,12 @@ impl Sampling {
 struct Events {
     window: Rc<Cell<Window>>,
     names: Rc<Names>,
-    entry: Vec<Event>,
-    at_return: Vec<Event>,
+    entry: Vec<PerfEvent>,
+    at_return: Vec<PerfEvent>,
     counted: Counted,
 }
 
-struct Event {
+struct PerfEvent {
     descriptor: OwnedFd,
     id: u64,
 }
@@ -284,7 +284,7 @@ impl Samples {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn link(&mut self, path: &str, places: &[Place]) -> io::Result<Sampling> {
+    pub fn link(&mut self, path: &str, places: &[ProbePoint]) -> io::Result<Sampling> {
         let window = Rc::new(Cell::new(Window {
             from: u64::MAX,
             until: u64::MAX,
@@ -325,7 +325,7 @@ impl Samples {
                         true => &mut events.at_return,
                         false => &mut events.entry,
                     };
-                    to.push(Event { descriptor, id });
+                    to.push(PerfEvent { descriptor, id });
                 }
             }
         }

@@ -14,9 +14,9 @@
 //! Rule: an event belongs to the process that made it, whatever its number is by now: a process that ended is
 //! finished before its number can be another's.
 
-use crate::calls::{Ask, Calls, Counts};
+use crate::calls::{Ask, CallTracker, Counts};
 use crate::cost;
-use crate::event::{Event, Stretch};
+use crate::event::{BpfEvent, Stretch};
 use crate::inner::Step;
 use crate::library::{self, Catalog, Library};
 use crate::net::{Connection, Net, Who};
@@ -182,7 +182,7 @@ struct Watched {
     /// As long as it has made no call. A process that only loaded NCCL is no part of the capture: the agent
     /// of torchrun is none of the job's ranks.
     plan: Option<Plan>,
-    calls: Option<Calls>,
+    calls: Option<CallTracker>,
     libraries: Vec<Rc<Library>>,
     /// Probes for this process alone.
     links: Vec<Links>,
@@ -192,14 +192,17 @@ struct Watched {
 
 impl Watched {
     /// What takes its calls.
-    fn calls(&mut self) -> Option<&mut Calls> {
+    fn calls(&mut self) -> Option<&mut CallTracker> {
         if let Some(plan) = self.plan.take() {
             // Only now: what records nothing leaves no folder.
             let folder = plan.stem.parent().map_or(Ok(()), std::fs::create_dir_all);
             match folder.and_then(|()| Writer::make(&plan.stem, plan.id, &plan.facts, plan.who)) {
                 Ok(writer) => {
                     self.seen.trace = Some(plan.stem.with_extension("trace"));
-                    self.calls = Some(Calls::new(writer, ask(self.pid, self.libraries.first())));
+                    self.calls = Some(CallTracker::new(
+                        writer,
+                        ask(self.pid, self.libraries.first()),
+                    ));
                 }
                 Err(error) => self.error = Some(error.to_string()),
             }
@@ -207,7 +210,7 @@ impl Watched {
         self.calls.as_mut()
     }
 
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &BpfEvent) {
         if let Some(calls) = self.calls() {
             calls.take(event);
         }
@@ -233,7 +236,7 @@ impl Watched {
     }
 
     fn open(&self) -> usize {
-        self.calls.as_ref().map_or(0, Calls::open)
+        self.calls.as_ref().map_or(0, CallTracker::open)
     }
 
     fn made(&self) -> u64 {
@@ -640,7 +643,7 @@ impl Session {
         let (watched, by_pid) = (&mut self.watched, &self.by_pid);
         let mut strangers: Vec<(u32, Vec<u8>)> = Vec::new();
         let taken = self.probes.drain(|bytes| {
-            let Some(event) = Event::read(bytes) else {
+            let Some(event) = BpfEvent::read(bytes) else {
                 return;
             };
             let index = match event.given {
@@ -672,7 +675,7 @@ impl Session {
         let index = self.by_pid.get(&pid).copied();
         match (
             index.and_then(|index| self.watched[index].as_mut()),
-            Event::read(bytes),
+            BpfEvent::read(bytes),
         ) {
             (Some(watched), Some(event)) => watched.take(&event),
             _ => self.unseen += 1,
@@ -712,7 +715,7 @@ impl Session {
     fn flush(&mut self) {
         self.take_losses();
         for watched in self.watched.iter_mut().flatten() {
-            if let Some(Err(error)) = watched.calls.as_mut().map(Calls::flush) {
+            if let Some(Err(error)) = watched.calls.as_mut().map(CallTracker::flush) {
                 watched.error = Some(error.to_string());
             }
             if let Some(error) = watched.error.take() {
