@@ -116,8 +116,8 @@ pub fn run(plan: &Plan, done: &mut dyn FnMut(usize)) -> anyhow::Result<Results> 
 /// # Errors
 /// When there is no JSON of it.
 pub fn one(plan: &Plan, number: usize) -> anyhow::Result<String> {
-    let place = place::of_start(number);
-    place::pin(place.cpu);
+    let place = placement::of_start(number);
+    placement::pin(place.cpu);
     // A job has threads, and the C library takes locks and writes files faster without any.
     let (over, until) = channel::<()>();
     let idle = std::thread::spawn(move || until.recv());

@@ -204,7 +204,7 @@ pub fn wasserstein(a: &mut [f64], b: &mut [f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::records::{Record, Records};
-    use crate::truth::{Calls, Timed};
+    use crate::truth::{KeyCalls, Timed};
 
     #[test]
     fn wasserstein_is_the_shift_of_equal_shapes_and_the_work_of_moving_others() {
@@ -234,7 +234,7 @@ mod tests {
             index,
             time_ns: Some(10_000 + 1000 * index),
         });
-        let calls = Calls {
+        let calls = KeyCalls {
             number: 10,
             each: each.collect(),
         };

@@ -17,7 +17,7 @@
 //! number, calls of one kind can't be told apart: then one that never was hides one that is missing.
 
 use crate::records::{Record, RecordKind, Records};
-use crate::truth::{Calls, Graphs, Key, Truth};
+use crate::truth::{Graphs, Key, KeyCalls, Truth};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -172,7 +172,11 @@ fn without_size(out: &mut Completeness, function: &str, rank: u32, calls: u64) {
 }
 
 /// The calls done. Calls that this profiler shows as sends and receives are counted in these pieces.
-fn as_told(truth: &Truth, records: &Records, by_pieces: &mut Vec<String>) -> BTreeMap<Key, Calls> {
+fn as_told(
+    truth: &Truth,
+    records: &Records,
+    by_pieces: &mut Vec<String>,
+) -> BTreeMap<Key, KeyCalls> {
     let told: HashSet<&str> = records.rows.iter().map(|r| &*r.function).collect();
     let pieces = told.contains("Send") || told.contains("Recv");
     let nranks = truth.nranks.map(|nranks| u64::from(nranks.max(1)));
@@ -244,7 +248,7 @@ fn as_told(truth: &Truth, records: &Records, by_pieces: &mut Vec<String>) -> BTr
     done
 }
 
-fn add(done: &mut BTreeMap<Key, Calls>, key: Key, number: u64) {
+fn add(done: &mut BTreeMap<Key, KeyCalls>, key: Key, number: u64) {
     if number > 0 {
         done.entry(key).or_default().number += number;
     }
