@@ -12,7 +12,7 @@
 //! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
 //! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
-use crate::counts::{self, Count};
+use crate::counts;
 use crate::cuda::{driver_function, StreamQuery};
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed};
@@ -21,6 +21,7 @@ use crate::recorder::Recorder;
 use crate::stream_waits::Stream;
 use crate::watch::Watch;
 use crate::windows::driver_calls;
+use capture::counts::Count;
 use capture::graphs::sight;
 use capture::rows::Ticks;
 use capture::windows::DriverCallKind;
