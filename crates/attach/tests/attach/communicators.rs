@@ -53,8 +53,7 @@ fn communicators_and_groups_are_as_the_program_made_them() {
 
 #[test]
 fn of_a_communicator_that_was_made_before_rank_and_size_are_read() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     job.tell("init 8 3");
     let Some(mut session) = attached(job.options()) else {
         return;
@@ -72,8 +71,7 @@ fn of_a_communicator_that_was_made_before_rank_and_size_are_read() {
 
 /// The communicators and calls of a job, as one way to set probes has them.
 fn as_seen(way: Option<attach::Way>) -> Option<Vec<String>> {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let mut session = attached(Options {
         way,
         ..job.options()
@@ -113,8 +111,7 @@ fn without_bpf_communicators_numbers_and_groups_are_the_same() {
 
 #[test]
 fn without_bpf_a_communicator_is_known_only_if_its_address_can_be_proved() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let Some(mut session) = without_bpf(job.options()) else {
         return;
     };

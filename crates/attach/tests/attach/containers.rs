@@ -49,8 +49,7 @@ fn session_in_a_container() {
     };
     assert!(!attach::processes::sees_all());
     let without_bpf = std::env::var_os("ATTACH_WITHOUT_BPF").is_some();
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let options = Options {
         ring_bytes: 64 << 10,
         sched: !without_bpf,

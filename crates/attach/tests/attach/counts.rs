@@ -2,13 +2,12 @@
 
 use crate::job::Job;
 use crate::session::{attached, calls, during, read, threads, without_bpf};
-use attach::{Options, Targets};
+use attach::{Options, Targets, Way};
 use std::time::{Duration, Instant};
 
 #[test]
 fn calls_of_each_thread_are_counted_exactly_with_their_return_codes() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     // Before the probes: these are not seen.
     job.tell("loop 1 100");
     let Some(mut session) = attached(job.options()) else {
@@ -44,26 +43,8 @@ fn calls_of_each_thread_are_counted_exactly_with_their_return_codes() {
 }
 
 #[test]
-fn of_a_million_calls_none_is_lost_without_being_counted() {
-    let mut job = Job::start();
-    job.tell("load");
-    let Some(mut session) = attached(job.options()) else {
-        return;
-    };
-    during(&mut session, &mut job, |job| job.tell("loop 2 500000"));
-    let summary = session.finish();
-    let seen = &summary.processes[0];
-    assert_eq!(seen.counts.all() + seen.losses.entries, 1_000_000);
-    let capture = read(&job.capture());
-    let counters = capture.processes[0].counters.as_ref().expect("a live part");
-    assert_eq!(counters.announced, 1_000_000);
-    assert_eq!(capture.processes[0].calls.len() as u64, seen.counts.all());
-}
-
-#[test]
 fn of_a_million_calls_none_is_lost_if_the_ring_has_room_for_all() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     // Entry and return are 144 bytes. So the test does not depend on how busy the machine is.
     let options = Options {
         ring_bytes: 256 << 20,
@@ -87,32 +68,8 @@ fn of_a_million_calls_none_is_lost_if_the_ring_has_room_for_all() {
 }
 
 #[test]
-fn what_the_ring_has_no_room_for_is_counted() {
-    let mut job = Job::start();
-    job.tell("load");
-    let options = Options {
-        ring_bytes: 64 << 10,
-        ..job.options()
-    };
-    let Some(session) = attached(options) else {
-        return;
-    };
-    // Nobody takes events meanwhile.
-    job.tell("loop 1 5000");
-    let summary = session.finish();
-    let seen = &summary.processes[0];
-    assert!(seen.losses.entries > 1000, "{:?}", seen.losses);
-    assert_eq!(seen.counts.all() + seen.losses.entries, 5000);
-    let capture = read(&job.capture());
-    let counters = capture.processes[0].counters.as_ref().expect("a live part");
-    assert_eq!(counters.announced, 5000);
-    assert_eq!(counters.lost.last(), Some(&seen.losses.entries));
-}
-
-#[test]
 fn a_call_that_does_not_return_is_seen_while_the_session_runs() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     job.tell("init 2 0");
     let Some(mut session) = attached(job.options()) else {
         return;
@@ -132,10 +89,9 @@ fn a_call_that_does_not_return_is_seen_while_the_session_runs() {
 
 #[test]
 fn perf_events_see_the_same_calls() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let options = Options {
-        way: Some(attach::Way::Perf),
+        way: Some(Way::Perf),
         ..job.options()
     };
     let Some(mut session) = attached(options) else {
@@ -149,8 +105,7 @@ fn perf_events_see_the_same_calls() {
 
 #[test]
 fn without_bpf_calls_of_each_thread_are_counted_exactly_with_their_return_codes() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let Some(mut session) = without_bpf(job.options()) else {
         return;
     };
@@ -177,35 +132,9 @@ fn without_bpf_calls_of_each_thread_are_counted_exactly_with_their_return_codes(
 }
 
 #[test]
-fn without_bpf_what_the_rings_have_no_room_for_is_counted() {
-    let mut job = Job::start();
-    job.tell("load");
-    let options = Options {
-        ring_bytes: 64 << 10,
-        ..job.options()
-    };
-    let Some(session) = without_bpf(options) else {
-        return;
-    };
-    // Nobody takes events meanwhile.
-    job.tell("loop 1 5000");
-    let summary = session.finish();
-    let seen = &summary.processes[0];
-    assert!(seen.losses.entries > 1000, "{:?}", seen.losses);
-    assert!(seen.losses.returns > 1000, "{:?}", seen.losses);
-    assert!(!summary.shared_losses);
-    assert_eq!(seen.counts.all() + seen.losses.entries, 5000);
-    let capture = read(&job.capture());
-    let counters = capture.processes[0].counters.as_ref().expect("a live part");
-    assert_eq!(counters.announced, 5000);
-}
-
-#[test]
 fn without_bpf_a_loss_that_may_be_of_either_process_is_counted_once() {
-    let (mut one, mut two) = (Job::start(), Job::start());
+    let (mut one, mut two) = (Job::loaded(), Job::loaded());
     let library = one.folder.path().join("libnccl.so.2");
-    one.tell("load");
-    two.tell("load");
     two.tell(&format!("also {}", library.display()));
     let options = Options {
         ring_bytes: 64 << 10,
@@ -224,11 +153,14 @@ fn without_bpf_a_loss_that_may_be_of_either_process_is_counted_once() {
     assert_eq!(sum(|p| p.counts.all()) + sum(|p| p.losses.entries), 11_010);
 }
 
-#[test]
-fn without_bpf_of_a_million_calls_none_is_lost_without_being_counted() {
-    let mut job = Job::start();
-    job.tell("load");
-    let Some(mut session) = without_bpf(job.options()) else {
+/// A million calls, with probes set so; what was seen of them is recorded, and the rest is counted.
+fn a_million(way: Option<Way>) {
+    let mut job = Job::loaded();
+    let options = Options {
+        way,
+        ..job.options()
+    };
+    let Some(mut session) = attached(options) else {
         return;
     };
     during(&mut session, &mut job, |job| job.tell("loop 2 500000"));
@@ -236,5 +168,55 @@ fn without_bpf_of_a_million_calls_none_is_lost_without_being_counted() {
     let seen = &summary.processes[0];
     assert_eq!(seen.counts.all() + seen.losses.entries, 1_000_000);
     let capture = read(&job.capture());
+    let counters = capture.processes[0].counters.as_ref().expect("a live part");
+    assert_eq!(counters.announced, 1_000_000);
     assert_eq!(capture.processes[0].calls.len() as u64, seen.counts.all());
+}
+
+#[test]
+fn of_a_million_calls_none_is_lost_without_being_counted() {
+    a_million(None);
+}
+
+#[test]
+fn without_bpf_of_a_million_calls_none_is_lost_without_being_counted() {
+    a_million(Some(Way::Samples));
+}
+
+/// 5000 calls, while nobody takes events out of small rings.
+fn without_room(way: Option<Way>) {
+    let mut job = Job::loaded();
+    let options = Options {
+        ring_bytes: 64 << 10,
+        way,
+        ..job.options()
+    };
+    let Some(session) = attached(options) else {
+        return;
+    };
+    job.tell("loop 1 5000");
+    let summary = session.finish();
+    let seen = &summary.processes[0];
+    assert!(seen.losses.entries > 1000, "{:?}", seen.losses);
+    assert_eq!(seen.counts.all() + seen.losses.entries, 5000);
+    let capture = read(&job.capture());
+    let counters = capture.processes[0].counters.as_ref().expect("a live part");
+    assert_eq!(counters.announced, 5000);
+    match way {
+        None => assert_eq!(counters.lost.last(), Some(&seen.losses.entries)),
+        Some(_) => {
+            assert!(seen.losses.returns > 1000, "{:?}", seen.losses);
+            assert!(!summary.shared_losses);
+        }
+    }
+}
+
+#[test]
+fn what_the_ring_has_no_room_for_is_counted() {
+    without_room(None);
+}
+
+#[test]
+fn without_bpf_what_the_rings_have_no_room_for_is_counted() {
+    without_room(Some(Way::Samples));
 }

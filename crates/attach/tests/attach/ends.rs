@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn nothing_is_left_in_the_job_s_memory() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let library = job.folder.path().join("libnccl.so.2");
     let at = address(job.pid(), &library);
     let before = memory(job.pid(), at);
@@ -32,8 +31,7 @@ fn nothing_is_left_in_the_job_s_memory() {
 #[test]
 fn a_job_that_dies_in_the_middle_of_its_calls_ends_the_session() {
     for way in [None, Some(attach::Way::Samples)] {
-        let mut job = Job::start();
-        job.tell("load");
+        let mut job = Job::loaded();
         let options = Options {
             way,
             ..job.options()
@@ -139,8 +137,7 @@ impl Drop for Tracefs {
 }
 
 fn killed(without_bpf: bool) {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let at = address(job.pid(), &job.folder.path().join("libnccl.so.2"));
     let before = memory(job.pid(), at);
     let mut command = Command::new(std::env::current_exe().expect("a path"));
@@ -190,8 +187,7 @@ fn a_full_disk_ends_neither_the_session_nor_the_job() {
             return eprintln!("skipped: this user may mount nothing");
         }
         let filler = disk.path().join("filler");
-        let mut job = Job::start();
-        job.tell("load");
+        let mut job = Job::loaded();
         let options = Options {
             folder: disk.path().to_owned(),
             ..job.options()

@@ -1,9 +1,10 @@
 //! A program that calls an NCCL which does nothing, and does what it is told.
 
+use crate::told::Told;
 use attach::{Options, Targets};
-use std::io::{BufRead, BufReader, Write};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// A folder of examples: beside the tests.
 pub fn examples() -> PathBuf {
@@ -16,9 +17,7 @@ pub fn examples() -> PathBuf {
 
 /// The program, with a library of its own, so that no test sees another's calls.
 pub struct Job {
-    pub child: Child,
-    pub input: ChildStdin,
-    pub output: BufReader<ChildStdout>,
+    told: Told,
     pub folder: tempfile::TempDir,
 }
 
@@ -34,38 +33,15 @@ impl Job {
             .expect("`cargo build --examples`");
         let mut command = Command::new(examples().join("fake_job"));
         command.arg(&library).envs(variables.iter().copied());
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        Job {
-            child,
-            input,
-            output,
-            folder,
-        }
+        let told = Told::start(&mut command);
+        Job { told, folder }
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub fn send(&mut self, line: &str) {
-        writeln!(self.input, "{line}").expect("the job listens");
-    }
-
-    pub fn answer(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("the job answers");
-        line.trim().to_owned()
-    }
-
-    pub fn tell(&mut self, line: &str) -> String {
-        self.send(line);
-        self.answer()
+    /// Whose NCCL is loaded.
+    pub fn loaded() -> Job {
+        let mut job = Job::start();
+        job.tell("load");
+        job
     }
 
     pub fn capture(&self) -> PathBuf {
@@ -80,10 +56,17 @@ impl Job {
     }
 }
 
-impl Drop for Job {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+impl Deref for Job {
+    type Target = Told;
+
+    fn deref(&self) -> &Told {
+        &self.told
+    }
+}
+
+impl DerefMut for Job {
+    fn deref_mut(&mut self) -> &mut Told {
+        &mut self.told
     }
 }
 
@@ -102,22 +85,12 @@ pub fn stripped(folder: &Path, tool: &str, arguments: &[&str]) -> Option<PathBuf
 /// A job that another program starts, such as one that makes it a container.
 pub fn start_within(command: &mut Command, library: &str) -> Job {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut child = command
+    let command = command
         .env("FOLDER", folder.path())
         .env("LIBRARY", library)
-        .env("EXAMPLES", examples())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("started");
-    let input = child.stdin.take().expect("piped");
-    let output = BufReader::new(child.stdout.take().expect("piped"));
-    Job {
-        child,
-        input,
-        output,
-        folder,
-    }
+        .env("EXAMPLES", examples());
+    let told = Told::start(command);
+    Job { told, folder }
 }
 
 /// A job in name spaces of its own, as in a container: process numbers, network, and a file system in which

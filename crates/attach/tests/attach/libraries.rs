@@ -146,8 +146,7 @@ fn a_debug_file_is_found_by_build_id_also_where_only_the_process_sees_it() {
 
 #[test]
 fn a_library_that_was_removed_since_is_found() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     std::fs::remove_file(job.folder.path().join("libnccl.so.2")).expect("removed");
     let Some(mut session) = attached(job.options()) else {
         return;

@@ -12,3 +12,4 @@ mod libraries;
 mod options;
 mod processes;
 mod session;
+mod told;

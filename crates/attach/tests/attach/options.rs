@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn what_a_thread_did_in_a_long_call_is_known() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let options = Options {
         sched: true,
         ..job.options()
@@ -72,8 +71,7 @@ fn what_a_thread_did_in_a_long_call_is_known() {
 #[test]
 fn steps_inside_an_init_are_recorded_on_request() {
     for init in [true, false] {
-        let mut job = Job::start();
-        job.tell("load");
+        let mut job = Job::loaded();
         let options = Options {
             init,
             ..job.options()
@@ -111,9 +109,7 @@ fn steps_inside_an_init_are_recorded_on_request() {
 
 #[test]
 fn connections_have_their_bytes_and_the_process_at_the_other_end() {
-    let (mut one, mut two) = (Job::start(), Job::start());
-    one.tell("load");
-    two.tell("load");
+    let (mut one, mut two) = (Job::loaded(), Job::loaded());
     let port = one.tell("listen");
     two.tell(&format!("connect {port}"));
     let carry = |one: &mut Job, two: &mut Job, bytes: usize| {

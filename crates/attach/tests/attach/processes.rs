@@ -36,8 +36,7 @@ fn with_all_a_process_that_starts_later_is_seen_from_its_first_call() {
     if !attach::processes::sees_all() {
         return eprintln!("skipped: a container has process numbers of its own");
     }
-    let mut first = Job::start();
-    first.tell("load");
+    let mut first = Job::loaded();
     let options = Options {
         targets: Targets::All,
         ..first.options()
@@ -71,10 +70,8 @@ fn with_all_a_process_that_starts_later_is_seen_from_its_first_call() {
 
 #[test]
 fn without_bpf_a_process_that_is_not_asked_for_is_left_out_and_a_child_joins_in() {
-    let (mut one, mut two) = (Job::start(), Job::start());
+    let (mut one, mut two) = (Job::loaded(), Job::loaded());
     let library = one.folder.path().join("libnccl.so.2");
-    one.tell("load");
-    two.tell("load");
     two.tell(&format!("also {}", library.display()));
     let Some(mut session) = without_bpf(one.options()) else {
         return;
@@ -102,8 +99,7 @@ fn without_bpf_a_process_that_is_not_asked_for_is_left_out_and_a_child_joins_in(
 
 #[test]
 fn a_process_that_makes_no_call_leaves_no_folder() {
-    let mut job = Job::start();
-    job.tell("load");
+    let mut job = Job::loaded();
     let Some(session) = attached(job.options()) else {
         return;
     };
@@ -144,10 +140,8 @@ fn a_program_that_takes_the_place_of_another_is_recorded() {
 
 #[test]
 fn a_process_that_makes_no_call_is_no_part_of_the_capture() {
-    let mut agent = Job::start();
-    agent.tell("load");
-    let mut rank = Job::start();
-    rank.tell("load");
+    let mut agent = Job::loaded();
+    let mut rank = Job::loaded();
     let options = Options {
         targets: Targets::Trees(vec![agent.pid(), rank.pid()]),
         ..rank.options()
