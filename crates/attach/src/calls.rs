@@ -464,8 +464,9 @@ impl CallTracker {
         }
     }
 
-    /// What an init put where its argument points, if that was read later and must be right all the same: a
-    /// communicator that is not known yet, with the rank and size that the init was given. 0 otherwise.
+    /// Checks what an init put where its argument points, because it was read later and may be something
+    /// else by now. It is right if it is a communicator that is not known yet, with the rank and size that
+    /// the init was given. 0 otherwise.
     fn checked(&self, open: &Open, result: u64) -> u64 {
         let has = self.ask.as_ref().and_then(|ask| ask(result));
         let is_it = match (FUNCTIONS[open.function].kind, has) {

@@ -7,12 +7,12 @@
 //! each second    write blocks, and count losses
 //! ```
 //!
-//! If this tool has the machine's own view of processes, `--all` sets probes at a file for all processes at
-//! once: one that starts later is seen from its first call. Otherwise probes are for one process each, and
+//! If this tool has the machine's own view of processes, `--all` sets probes at a file, for all processes at
+//! once. So a process that starts later is seen from its first call. Otherwise a probe is for one process, and
 //! a process joins when it is found.
 //!
-//! Rule: an event belongs to the process that made it, whatever its number is by now: a process that ended is
-//! finished before its number can be another's.
+//! Rule: an event belongs to the process that made it, even if another process has that number by now. So a
+//! process that ended is finished before its number can be given away.
 
 mod finding;
 mod summary;

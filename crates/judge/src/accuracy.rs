@@ -97,7 +97,8 @@ pub fn collect(
     }
 }
 
-/// Times of the calls of a key by the profiler and by the work, if it is known which record is of which call.
+/// For each call of a key, its time by the profiler and by the work. `None` if it is not known which record
+/// belongs to which call.
 fn pairs(truth: &Truth, key: &Key, completeness: &Completeness) -> Option<Vec<(f64, f64)>> {
     let (calls, records) = (&truth.calls[key], &completeness.accepted[key]);
     let both = |told: Option<u64>, own: Option<u64>| Some((told? as f64, own? as f64));

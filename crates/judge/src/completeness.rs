@@ -2,8 +2,8 @@
 //!
 //! [`judge`] gives every done call to `matched` or `missing`, and every record to `matched`, `duplicate` or
 //! `foreign`. A record is a duplicate when one before it has the same process, communicator, function and
-//! sequence number. It is foreign in three cases: nothing of its function, size and rank was done, its
-//! sequence number is beyond the calls that were made, or there are more of its kind than were done.
+//! sequence number. It is foreign in three cases. No call with its function, size and rank was
+//! done; its sequence number is higher than the number of calls; or there are more records than such calls.
 //!
 //! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for
 //! it. A profiler that names none of them and has sends or receives is judged by these pieces. The work does
