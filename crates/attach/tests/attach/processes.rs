@@ -99,7 +99,7 @@ fn without_bpf_a_process_that_is_not_asked_for_is_left_out_and_a_child_joins_in(
 
 #[test]
 fn a_process_that_makes_no_call_leaves_no_folder() {
-    let mut job = Job::loaded();
+    let job = Job::loaded();
     let Some(session) = attached(job.options()) else {
         return;
     };
@@ -140,7 +140,7 @@ fn a_program_that_takes_the_place_of_another_is_recorded() {
 
 #[test]
 fn a_process_that_makes_no_call_is_no_part_of_the_capture() {
-    let mut agent = Job::loaded();
+    let agent = Job::loaded();
     let mut rank = Job::loaded();
     let options = Options {
         targets: Targets::Trees(vec![agent.pid(), rank.pid()]),
