@@ -48,19 +48,8 @@ impl Lane {
     #[cfg(test)]
     pub(crate) fn with(windows: Vec<LaneWindow>) -> Lane {
         Lane {
-            rank: None,
-            host: String::new(),
-            pid: 0,
-            device: 0,
-            active: 0,
             windows,
-            host_pieces: Vec::new(),
-            in_calls: None,
-            idle: idle::Parts::default(),
-            gpu_ran: Vec::new(),
-            by_name: ByName::default(),
-            timed: None,
-            replays: Vec::new(),
+            ..Lane::new(&Process::default(), 0, 0)
         }
     }
 
