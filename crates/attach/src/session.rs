@@ -8,8 +8,8 @@
 //! ```
 //!
 //! If this tool has the machine's own view of processes, `--all` sets probes at a file, for all processes at
-//! once. So a process that starts later is seen from its first call. Otherwise a probe is for one process, and
-//! a process joins when it is found.
+//! once. So a process that starts later is seen from its first call. Otherwise a probe is for one process,
+//! and a process joins when it is found.
 //!
 //! Rule: an event belongs to the process that made it, even if another process has that number by now. So a
 //! process that ended is finished before its number can be given away.

@@ -2,8 +2,8 @@
 //! libraries.
 //!
 //! A [`CallsTable`] is a choice of columns of the table of calls, made into batches of a range of rows. The
-//! other tables are one batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns that
-//! the report's JSON Schema gives them. Statistics are flattened (`time_ns_p50`), and maps stay maps. An
+//! other tables are one batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns
+//! that the report's JSON Schema gives them. Statistics are flattened (`time_ns_p50`), and maps stay maps. An
 //! interval is two columns (`wall_low_ns`), and so is a span (`from_ns`).
 //!
 //! Rule: a column's type depends on its declaration alone, never on the values of a capture. A moment is a

@@ -1,8 +1,8 @@
 //! The machine's topology: which GPUs and network cards there are, and what is between any two of them.
 //!
 //! [`Topology::read`] takes the matrix that `nvidia-smi topo -m` prints, or the file that NCCL writes for
-//! `NCCL_TOPO_DUMP_FILE` ([`crate::xml`]). [`compare`] lists the links that differ, and [`fn@remarks`] says what
-//! costs bandwidth.
+//! `NCCL_TOPO_DUMP_FILE` ([`crate::xml`]). [`compare`] lists the links that differ, and [`fn@remarks`] says
+//! what costs bandwidth.
 //!
 //! Links have nvidia-smi's names. `NV4` is four NVLinks, `PIX` one PCIe switch, and `PXB` several of these.
 //! `PHB` is the host bridge of a socket, `NODE` several of its host bridges, and `SYS` the link between

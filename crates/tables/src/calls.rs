@@ -150,7 +150,8 @@ pub enum GpuTimes {
         /// Of its end.
         stop: GpuTime,
     },
-    /// ns since 1970 (so above 0) on the host's clock: of CUDA events, and of stamps that could be moved to it.
+    /// ns since 1970 on the host's clock, so above 0. These are the times of CUDA events, and of stamps that
+    /// could be moved to that clock.
     OnHost {
         /// When it began.
         start: i64,
