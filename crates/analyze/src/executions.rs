@@ -365,3 +365,58 @@ fn composite_kernel(process: &Process, calls: &[u32], alone: bool) -> Result<Gpu
         times => Ok(times),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::composites::Composite;
+
+    /// The only operation of a process, of pieces with these times; the peer of the first is the rank itself.
+    fn operation(pieces: &[GpuTimes]) -> (Result<u64, Untimed>, GpuTimes) {
+        let shape = |peer| Shape {
+            rank: Some(0),
+            peer: Some(peer),
+            ..Shape::default()
+        };
+        let call = |(ticket, gpu): (usize, &GpuTimes)| Call {
+            ticket: ticket as u64,
+            shape: ticket as u32,
+            gpu: *gpu,
+            channels_started: u16::from(*gpu != GpuTimes::None),
+            channels_stopped: u16::from(*gpu != GpuTimes::None),
+            composite: 1,
+            sealed: true,
+            ..Call::default()
+        };
+        let process = Process {
+            shapes: (0..pieces.len() as u32).map(shape).collect(),
+            calls: pieces.iter().enumerate().map(call).collect(),
+            composites: vec![Composite {
+                function: Name::NONE,
+                calls: (0..pieces.len() as u32).collect(),
+                alone: true,
+            }],
+            ..Process::default()
+        };
+        let mut found = None;
+        let walk = Walk::new(&process);
+        walk.for_each(&mut Steps::default(), |execution| {
+            found = Some((execution.gpu, execution.kernel));
+        });
+        found.expect("an operation")
+    }
+
+    #[test]
+    fn pieces_are_one_time_on_the_clock_that_they_share() {
+        let on_host = |start, stop, error| GpuTimes::OnHost { start, stop, error };
+        let both = operation(&[on_host(100, 300, 5), on_host(200, 600, 9)]);
+        assert_eq!(both, (Ok(500), on_host(100, 600, 9)));
+        let stamps = operation(&[GpuTimes::stamps(7, 9), GpuTimes::stamps(3, 8)]);
+        assert_eq!(stamps, (Ok(6), GpuTimes::stamps(3, 9)));
+        // NCCL launches nothing for the pair with oneself, so that piece says nothing of the clock.
+        let own = operation(&[GpuTimes::None, on_host(200, 600, 9)]);
+        assert_eq!(own, (Ok(400), on_host(200, 600, 9)));
+        let mixed = operation(&[GpuTimes::stamps(3, 8), on_host(200, 600, 9)]);
+        assert_eq!(mixed, (Err(Untimed::Missing), GpuTimes::None));
+    }
+}

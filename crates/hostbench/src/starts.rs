@@ -10,7 +10,7 @@ use crate::facts;
 use crate::item::{Item, Items};
 use crate::results::{gather, Fact, Results, SCHEMA};
 use crate::timing::middle;
-use crate::{cpu, gpu, memory, place, sockets, timers};
+use crate::{cpu, gpu, memory, placement, sockets, timers};
 use anyhow::{bail, Context};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
