@@ -22,7 +22,7 @@ import time
 from ctypes import CDLL, byref, c_int, c_size_t, c_void_p
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from nccl_calls import FLOAT32, MIB, SUM, Cuda, Nccl, UniqueId, find_cudart, find_nccl  # noqa: E402
+from nccl_calls import FLOAT32, MIB, SUM, Cuda, Nccl, find_cudart, find_nccl  # noqa: E402
 
 STACK = 0  # CU_LIMIT_STACK_SIZE
 SEEN = re.compile(r"Cu(?:da|mem).* Size (\d+) pointer 0x([0-9a-f]+)")
@@ -70,17 +70,7 @@ def rank(opts):
     time.sleep(0.05)
     moments, comms = [], []
     for name in ("first", "second"):
-        path = os.path.join(opts.folder, name)
-        if me == 0:
-            new = UniqueId()
-            nccl.call("ncclGetUniqueId", byref(new))
-            with open(path + ".part", "wb") as file:
-                file.write(bytes(new))
-            os.rename(path + ".part", path)
-        while not os.path.exists(path):
-            time.sleep(0.0002)
-        with open(path, "rb") as file:
-            of = UniqueId.from_buffer_copy(file.read())
+        of = nccl.unique_id(os.path.join(opts.folder, name), me == 0)
         comm = c_void_p()
         moments.append((f"{name} begins", time.time()))
         nccl.call("ncclCommInitRank", byref(comm), 2, of, me)

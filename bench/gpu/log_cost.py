@@ -22,7 +22,7 @@ import time
 from ctypes import byref, c_size_t, c_void_p
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from nccl_calls import FLOAT32, SUM, Cuda, Nccl, UniqueId, find_cudart, find_nccl  # noqa: E402
+from nccl_calls import FLOAT32, SUM, Cuda, Nccl, find_cudart, find_nccl  # noqa: E402
 
 CALLS = 3000
 # Student's t for 95 %, by degrees of freedom.
@@ -37,19 +37,6 @@ def rank(opts):
     cuda.DeviceSynchronize()
     took = {}
 
-    def unique_id(name):
-        path = os.path.join(opts.folder, name)
-        if me == 0:
-            new = UniqueId()
-            nccl.call("ncclGetUniqueId", byref(new))
-            with open(path + ".part", "wb") as file:
-                file.write(bytes(new))
-            os.rename(path + ".part", path)
-        while not os.path.exists(path):
-            time.sleep(0.0002)
-        with open(path, "rb") as file:
-            return UniqueId.from_buffer_copy(file.read())
-
     def timed(name, act):
         begin = time.perf_counter()
         act()
@@ -60,7 +47,7 @@ def rank(opts):
         nccl.call("ncclAllReduce", buffer, buffer, c_size_t(256), FLOAT32, SUM, comm, stream)
 
     for name in ("first", "second"):
-        comm, of = c_void_p(), unique_id(name)
+        comm, of = c_void_p(), nccl.unique_id(os.path.join(opts.folder, name), me == 0)
         timed(f"init of the {name}", lambda c=comm, i=of: nccl.call("ncclCommInitRank", byref(c), 2, i, me))
         timed(f"first call on the {name}", lambda c=comm: all_reduce(c))
     for comm_calls in ("warm", "call"):

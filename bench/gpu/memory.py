@@ -18,7 +18,7 @@ import time
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from nccl_calls import FLOAT32, MIB, SUM, Cuda, Nccl, UniqueId, find_cudart, find_nccl  # noqa: E402
+from nccl_calls import FLOAT32, MIB, SUM, Cuda, Nccl, find_cudart, find_nccl  # noqa: E402
 
 TOTAL = 3  # ncclStatGpuMemTotal
 
@@ -62,17 +62,7 @@ class Rank:
             time.sleep(0.001)
 
     def unique_id(self, name):
-        path = os.path.join(self.opts.folder, f"id-{name}")
-        if self.rank == 0:
-            new = UniqueId()
-            self.nccl.call("ncclGetUniqueId", byref(new))
-            with open(path + ".part", "wb") as file:
-                file.write(bytes(new))
-            os.rename(path + ".part", path)
-        while not os.path.exists(path):
-            time.sleep(0.001)
-        with open(path, "rb") as file:
-            return UniqueId.from_buffer_copy(file.read())
+        return self.nccl.unique_id(os.path.join(self.opts.folder, f"id-{name}"), self.rank == 0)
 
     def work(self, name):
         comm, n = c_void_p(), c_size_t(MIB // 4)

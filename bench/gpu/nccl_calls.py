@@ -237,6 +237,19 @@ class Nccl:
     def call(self, name, *args):
         self.check(name, getattr(self.lib, name)(*args))
 
+    def unique_id(self, path, makes):
+        """The id of a communicator: one rank `makes` it, and all read it from the file."""
+        if makes:
+            new = UniqueId()
+            self.call("ncclGetUniqueId", byref(new))
+            with open(path + ".part", "wb") as file:
+                file.write(bytes(new))
+            os.rename(path + ".part", path)
+        while not os.path.exists(path):
+            time.sleep(0.0002)
+        with open(path, "rb") as file:
+            return UniqueId.from_buffer_copy(file.read())
+
 
 # ---------------------------------------------------------------- what a rank did
 
@@ -342,16 +355,7 @@ class Rank:
             time.sleep(0.0005)
 
     def unique_id(self, name):
-        path = os.path.join(self.folder, f"id-{name}")
-        if self.rank == 0:
-            new = UniqueId()
-            self.nccl.call("ncclGetUniqueId", byref(new))
-            with open(path + ".part", "wb") as file:
-                file.write(bytes(new))
-            os.rename(path + ".part", path)
-        while not os.path.exists(path):
-            time.sleep(0.001)
-        return UniqueId.from_buffer_copy(open(path, "rb").read())
+        return self.nccl.unique_id(os.path.join(self.folder, f"id-{name}"), self.rank == 0)
 
     def adopt(self, name, handle, rank, nranks):
         comm = Comm(name, handle, rank, nranks, c_void_p(None) if self.legacy else self.cuda.stream())

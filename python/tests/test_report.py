@@ -65,7 +65,9 @@ def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]
     """
     seen.add(record)
     properties = declared["properties"]
-    annotated = {name: text for name, text in record.__annotations__.items() if not name.startswith("_")}
+    classes = [each for each in record.__mro__ if issubclass(each, Record)]
+    annotations = [vars(each).get("__annotations__", {}).items() for each in classes]
+    annotated = {name: text for of in annotations for name, text in of if not name.startswith("_")}
     assert set(annotated) <= set(properties), f"{record.__name__} has what the schema has not"
     for name in annotated:
         declared_field = resolved(properties[name])

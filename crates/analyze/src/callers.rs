@@ -329,7 +329,7 @@ fn add(row: &mut CallerRow, operation: &Operation, part: &SitePart) {
 #[cfg(test)]
 mod tests {
     use crate::report;
-    use tables::{Call, Capture, Name, Process, Shape};
+    use tables::{Call, Capture, GpuTimes, Name, Process, Shape};
 
     /// Two ranks that call from two lines, and once from a place that nobody recorded.
     fn capture() -> Capture {
@@ -354,8 +354,10 @@ mod tests {
                 shape: (ticket % 6) as u32,
                 api_ns: 1_000 + 100_000 * ticket as i64,
                 return_ns: 1_050 + 100_000 * ticket as i64,
-                gpu_start: 5_000 + 100_000 * ticket,
-                gpu_stop: 5_000 + 100_000 * ticket + 1000 * (ticket % 7 + 1) * (rank + 1),
+                gpu: GpuTimes::stamps(
+                    5_000 + 100_000 * ticket,
+                    5_000 + 100_000 * ticket + 1000 * (ticket % 7 + 1) * (rank + 1),
+                ),
                 channels_started: 1,
                 channels_stopped: 1,
                 sealed: true,

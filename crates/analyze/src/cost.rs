@@ -24,7 +24,7 @@
 //! Rule: what is told has an interval. Fewer than [`LEAST`] spells make none, and no figure.
 
 use crate::streams::Share;
-use capture::windows::Ask;
+use capture::windows::DriverCallKind;
 use mean::Mean;
 use serde::Serialize;
 pub use spells::ProcessSpells;
@@ -106,8 +106,8 @@ impl CuptiCost {
                 .asked
                 .iter()
                 .map(|asked| match asked.kind {
-                    Ask::Launch | Ask::Copy => CUPTI_LAUNCH_NS,
-                    Ask::LaunchGraph => CUPTI_GRAPH_NS,
+                    DriverCallKind::Launch | DriverCallKind::Copy => CUPTI_LAUNCH_NS,
+                    DriverCallKind::LaunchGraph => CUPTI_GRAPH_NS,
                     _ => 0.0,
                 })
                 .sum::<f64>();

@@ -9,8 +9,9 @@
 
 use crate::statistics::median;
 use crate::steps::{Step, Steps, StepsRow};
+use capture::counts::{NAMES, OF_NCCL};
 use serde::Serialize;
-use setup::counts::{Counts, OF_NCCL};
+use setup::counts::Counts;
 use tables::{Capture, Process};
 
 /// Steps fill at least this share of the time between two readings that count.
@@ -18,20 +19,6 @@ const FILLED: f64 = 0.9;
 /// So many steps must lie between readings.
 const LEAST_STEPS: f64 = 1.0;
 
-/// What is counted, by the recorder's names, in the order of the table.
-const COUNTERS: [&str; 11] = [
-    "kernel_launches",
-    "graph_launches",
-    "copies",
-    "gpu_allocations",
-    "gpu_bytes",
-    "host_allocations",
-    "host_bytes",
-    "ipc_opens",
-    "event_syncs",
-    "stream_syncs",
-    "context_syncs",
-];
 /// How often NCCL's proxy threads woke up.
 const WAKEUPS: &str = "proxy_wakeups";
 
@@ -87,7 +74,7 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
         median(&ranks)
     };
     let told_apart = counted.iter().all(|(_, last)| last.are_told_apart());
-    let mut rows: Vec<DriverCallRow> = (COUNTERS.iter())
+    let mut rows: Vec<DriverCallRow> = (NAMES.iter())
         .map(|name| {
             let of_nccl = format!("{OF_NCCL}{name}");
             DriverCallRow {

@@ -12,7 +12,7 @@
 
 use capture::live::flag;
 use std::collections::HashMap;
-use tables::{Call, Name, Process, Shape, Untimed};
+use tables::{Call, GpuTimes, Name, Process, Shape, Untimed};
 
 /// All causes of [`Untimed`], each at its own number.
 pub const CAUSES: [Untimed; 15] = [
@@ -69,10 +69,9 @@ pub struct Execution<'a> {
     pub whole: bool,
     /// Time on the GPU, or why there is none.
     pub gpu: Result<u64, Untimed>,
-    /// From first start to last stop, where these are times of NCCL kernels: also of a batch.
-    pub kernel: Option<(u64, u64)>,
-    /// Error of these on the host's clock; nothing where they are on the GPU's.
-    pub error: Option<u32>,
+    /// From first start to last stop, where these are times of NCCL kernels, also of a batch: both known and
+    /// in order.
+    pub kernel: GpuTimes,
     /// From API entry to return on the host's clock.
     pub api: Option<(i64, i64)>,
     /// From API entry to the beginning of the launch.
@@ -237,9 +236,10 @@ impl<'a> Walk<'a> {
             warmup: false,
             whole: false,
             gpu,
-            kernel: matches!(gpu, Ok(_) | Err(Untimed::Fused))
-                .then_some((call.gpu_start, call.gpu_stop)),
-            error: known(call.gpu_error),
+            kernel: match gpu {
+                Ok(_) | Err(Untimed::Fused) => call.gpu,
+                Err(_) => GpuTimes::None,
+            },
             api: api(call, shape),
             enqueue: enqueue(call, shape),
             launch: between(call.launch_start_ns, call.launch_end_ns),
@@ -268,16 +268,13 @@ impl<'a> Walk<'a> {
             place: self.composite_places[number],
             shape,
             call: first,
-            last: calls().max_by_key(|call| call.gpu_stop).unwrap_or(first),
+            last: calls().max_by_key(|call| call.gpu.stop()).unwrap_or(first),
             pieces: composite.calls.len() as u64,
             captured: shape.is(flag::CAPTURED),
             warmup: false,
             whole: false,
-            gpu: kernel.and_then(|(start, stop)| stop.checked_sub(start).ok_or(Untimed::Negative)),
-            kernel: kernel.ok(),
-            error: calls()
-                .map(|call| known(call.gpu_error))
-                .try_fold(0, |error, of| Some(of?.max(error))),
+            gpu: kernel.and_then(|times| times.length().ok_or(Untimed::Negative)),
+            kernel: kernel.unwrap_or_default(),
             api,
             enqueue: enqueue(first, shape),
             launch: between(first.launch_start_ns, first.launch_end_ns),
@@ -345,14 +342,9 @@ fn enqueue(call: &Call, shape: &Shape) -> Option<u64> {
     between(call.api_ns, end)
 }
 
-fn known(error: u32) -> Option<u32> {
-    (error != 0).then_some(error)
-}
-
 /// The GPU times of an operation of several calls: first start and last stop.
-fn composite_kernel(process: &Process, calls: &[u32], alone: bool) -> Result<(u64, u64), Untimed> {
-    let (mut start, mut stop) = (u64::MAX, 0);
-    let mut found = Err(Untimed::NoStamp);
+fn composite_kernel(process: &Process, calls: &[u32], alone: bool) -> Result<GpuTimes, Untimed> {
+    let mut times = GpuTimes::None;
     for index in calls {
         let call = &process.calls[*index as usize];
         let shape = &process.shapes[call.shape as usize];
@@ -365,8 +357,66 @@ fn composite_kernel(process: &Process, calls: &[u32], alone: bool) -> Result<(u6
             Err(cause) => return Err(cause),
             Ok(_) => {}
         }
-        (start, stop) = (start.min(call.gpu_start), stop.max(call.gpu_stop));
-        found = Ok((start, stop));
+        // A piece that could not be moved to the host's clock, beside others that could.
+        times = times.around(call.gpu).ok_or(Untimed::Missing)?;
     }
-    found
+    match times {
+        GpuTimes::None => Err(Untimed::NoStamp),
+        times => Ok(times),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::composites::Composite;
+
+    /// The only operation of a process, of pieces with these times; the peer of the first is the rank itself.
+    fn operation(pieces: &[GpuTimes]) -> (Result<u64, Untimed>, GpuTimes) {
+        let shape = |peer| Shape {
+            rank: Some(0),
+            peer: Some(peer),
+            ..Shape::default()
+        };
+        let call = |(ticket, gpu): (usize, &GpuTimes)| Call {
+            ticket: ticket as u64,
+            shape: ticket as u32,
+            gpu: *gpu,
+            channels_started: u16::from(*gpu != GpuTimes::None),
+            channels_stopped: u16::from(*gpu != GpuTimes::None),
+            composite: 1,
+            sealed: true,
+            ..Call::default()
+        };
+        let process = Process {
+            shapes: (0..pieces.len() as u32).map(shape).collect(),
+            calls: pieces.iter().enumerate().map(call).collect(),
+            composites: vec![Composite {
+                function: Name::NONE,
+                calls: (0..pieces.len() as u32).collect(),
+                alone: true,
+            }],
+            ..Process::default()
+        };
+        let mut found = None;
+        let walk = Walk::new(&process);
+        walk.for_each(&mut Steps::default(), |execution| {
+            found = Some((execution.gpu, execution.kernel));
+        });
+        found.expect("an operation")
+    }
+
+    #[test]
+    fn pieces_are_one_time_on_the_clock_that_they_share() {
+        let on_host = |start, stop, error| GpuTimes::OnHost { start, stop, error };
+        let both = operation(&[on_host(100, 300, 5), on_host(200, 600, 9)]);
+        assert_eq!(both, (Ok(500), on_host(100, 600, 9)));
+        let stamps = operation(&[GpuTimes::stamps(7, 9), GpuTimes::stamps(3, 8)]);
+        assert_eq!(stamps, (Ok(6), GpuTimes::stamps(3, 9)));
+        // NCCL launches nothing for the pair with oneself, so that piece says nothing of the clock.
+        let own = operation(&[GpuTimes::None, on_host(200, 600, 9)]);
+        assert_eq!(own, (Ok(400), on_host(200, 600, 9)));
+        let mixed = operation(&[GpuTimes::stamps(3, 8), on_host(200, 600, 9)]);
+        assert_eq!(mixed, (Err(Untimed::Missing), GpuTimes::None));
+    }
 }

@@ -3,15 +3,16 @@
 //! A [`Batches`] takes durations in the order of the run and ends as a [`Mean`]; two of them make a
 //! [`Comparison`], and [`holm`] judges many comparisons together.
 //!
-//! The method is batch means. Durations of one run follow each other closely: a slow moment slows many calls,
-//! on all ranks at once. So the run is cut into a few equal stretches (the square root of the number of
-//! operations, from 4 to [`MOST_BATCHES`]), each far longer than one call. All ranks of a stretch go into one
-//! batch. The spread of the batches' means gives the error of the whole, by Student's t. Where neighbouring
-//! batches are still alike, the error is widened by their correlation; that estimate is rough too, so half of
-//! the batches − 1 degrees of freedom count. Two runs are compared by the logarithm of the ratio (delta
-//! method), with Welch's degrees of freedom. A block bootstrap would give the same with random numbers, a
-//! seed and a thousand times the work. And for few blocks its percentiles are too narrow, while those of t
-//! are not.
+//! The method is batch means. Durations of one run are not independent: a slow moment slows many calls, on
+//! all ranks at once. So the run is cut into a few equal stretches, each far longer than one call. Their
+//! number is the square root of the number of operations, from 4 to [`MOST_BATCHES`]. All ranks of a stretch
+//! go into one batch. The spread of the batches' means gives the error of the whole, by Student's t.
+//!
+//! If neighbouring batches are still alike, the error is widened by their correlation. That estimate is
+//! rough, too, so only half of the batches − 1 degrees of freedom count. Two runs are compared by the
+//! logarithm of the ratio (delta method), with Welch's degrees of freedom. A block bootstrap would give the
+//! same with random numbers, a seed and a thousand times the work. For few blocks its percentiles are too
+//! narrow, and those of t are not.
 //!
 //! Tests check it on synthetic AR(1) durations. A 95 % interval must cover the truth in at least 90 % of the
 //! runs, up to a correlation of 0.8 between neighbours (0.9 from 100 operations on).
@@ -306,14 +307,20 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
     })
 }
 
-/// What comes every so many steps, or a part of that, is no chance. Steps that are nearer are alike anyway.
+/// Distances between the steps that are compared. A pattern of up to so many steps is no chance. Steps that
+/// are nearer to each other are alike anyway.
 const REGULAR: (usize, usize) = (4, 16);
 
-/// For how long others wait by chance alone for a rank that is late no more than they are, if it is late by
-/// this much from step to step: E max(0, x) of a normal x of mean 0 and as wide. The width is that of the
-/// median difference between steps that are alike most, so that neither a pattern nor a few steps in which
-/// a rank is very late are chance (F. R. Hampel, "The influence curve and its role in robust estimation",
-/// Journal of the American Statistical Association 69, 1974).
+/// How long the others wait for a rank by chance alone, per step. `late` is by how much the rank is late in
+/// each step.
+///
+/// A rank whose lateness varies is last now and then, even if it is no later than the others on average. If
+/// its lateness is normal with mean 0, the others wait for E max(0, x) = σ / √(2π).
+///
+/// σ is estimated from the differences between steps a few apart. Their median is taken at the distance at
+/// which steps differ least. So neither a pattern that repeats nor a few very late steps count as chance.
+/// The median as a robust measure of spread: F. R. Hampel, "The influence curve and its role in robust
+/// estimation", Journal of the American Statistical Association 69, 1974.
 pub(crate) fn waits_by_chance(late: &[f64]) -> f64 {
     let apart = |lag: usize| {
         let pairs = late.iter().zip(&late[lag..]);

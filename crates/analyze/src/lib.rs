@@ -269,7 +269,7 @@ struct UnderWay {
     captured: u64,
     untimed: ByCause,
     shown: graphs::Shown,
-    in_windows: streams::Calls,
+    in_windows: streams::WindowCalls,
     cost: cost::ProcessSpells,
     waits: stream_waits::ProcessWaits,
     timeline: timeline::ProcessBins,
@@ -346,7 +346,7 @@ impl Analysis {
                 captured: 0,
                 untimed: [0; CAUSES.len()],
                 shown: graphs::Shown::default(),
-                in_windows: streams::Calls::new(capture, process),
+                in_windows: streams::WindowCalls::new(capture, process),
                 cost: cost::ProcessSpells::new(process),
                 waits: stream_waits::ProcessWaits::new(capture, process, &walk),
                 timeline: timeline::ProcessBins::new(capture, process, &walk, &rows),
@@ -617,7 +617,7 @@ impl Analysis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tables::{Call, Shape};
+    use tables::{Call, GpuTimes, Shape};
 
     /// Four processes with two functions on a communicator each does not share.
     fn capture() -> Capture {
@@ -637,8 +637,7 @@ mod tests {
                 shape: (ticket % 3) as u32,
                 api_ns: 1_000 + 100 * ticket as i64,
                 return_ns: 1_050 + 100 * ticket as i64 + rank as i64,
-                gpu_start: 5_000 + 300 * ticket,
-                gpu_stop: 5_200 + 300 * ticket + 7 * rank,
+                gpu: GpuTimes::stamps(5_000 + 300 * ticket, 5_200 + 300 * ticket + 7 * rank),
                 channels_started: 1,
                 channels_stopped: 1,
                 sealed: true,

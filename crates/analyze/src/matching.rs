@@ -231,7 +231,7 @@ impl Matcher {
 mod tests {
     use super::*;
     use tables::communicators::Member;
-    use tables::{Call, Communicator, Process, Shape};
+    use tables::{Call, Communicator, GpuTimes, Process, Shape};
 
     fn capture(nranks: u32) -> (Capture, Name) {
         let mut capture = Capture::default();
@@ -260,8 +260,7 @@ mod tests {
         let call = |(ticket, (seq, ns)): (usize, &(u64, u64))| Call {
             ticket: ticket as u64,
             seq: *seq,
-            gpu_start: 1_000,
-            gpu_stop: 1_000 + ns,
+            gpu: GpuTimes::stamps(1_000, 1_000 + ns),
             channels_started: 1,
             channels_stopped: 1,
             sealed: true,

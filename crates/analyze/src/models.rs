@@ -1,10 +1,10 @@
 //! How long would it take with another size, or on more ranks: cost models of what was measured.
 //!
 //! [`fit`] makes a [`CostModel`] of [`Measurement`]s with the same function, algorithm, protocol and group of
-//! ranks. The model is Hockney's: a message of m bytes takes α + βm. A collective is so many of these in a
-//! row, and sends so many bytes over the busiest link ([`Formula`]), so its time is a line over the size S: t
-//! = steps × α + volume × β × S. [`CostModel::predict`] says the time of another size or number of ranks, and
-//! how far outside the measurements that is.
+//! ranks. The model is Hockney's: a message of m bytes takes α + βm. A collective takes several such messages
+//! in a row, its steps, and sends a multiple of its size S over the busiest link, its volume ([`Formula`]).
+//! So its time is a line over the size: t = steps × α + volume × β × S. [`CostModel::predict`] says the time
+//! of another size or number of ranks, and how far outside the measurements that is.
 //!
 //! The line is fitted by least squares of relative errors, because times span four powers of ten and their
 //! noise grows with them. Intervals are Student's, of the line's two parameters and, for a prediction, of a

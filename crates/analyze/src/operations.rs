@@ -485,6 +485,6 @@ fn began_at_launch(execution: &Execution) -> bool {
         0 => call.return_ns,
         launched => launched,
     };
-    let begun = execution.kernel.map(|(start, _)| i64::try_from(start));
-    matches!(begun, Some(Ok(start)) if launched != 0 && start <= launched)
+    let begun = execution.kernel.on_host();
+    begun.is_some_and(|(start, _)| launched != 0 && start <= launched)
 }

@@ -181,7 +181,7 @@ impl Gatherer {
         gpu.timed += u64::from(execution.gpu.is_ok());
         gpu.p2p += u64::from(self.p2p[execution.place]);
         if execution.warmup {
-            if let Some((begin, end)) = execution.kernel {
+            if let Some((begin, end)) = execution.kernel.on_either_clock() {
                 gpu.warmup = Some(
                     gpu.warmup
                         .map_or((begin, end), |(b, e)| (b.min(begin), e.max(end))),
@@ -191,12 +191,12 @@ impl Gatherer {
         }
         let kind = &mut gpu.kinds[self.kinds[execution.place]];
         kind.0 += 1;
-        if let Some((begin, end)) = execution.kernel {
+        if let Some(length) = execution.kernel.length() {
             kind.1 += 1;
-            kind.2 = kind.2.saturating_add(end.saturating_sub(begin));
+            kind.2 = kind.2.saturating_add(length);
         }
         gpu.sampled |= execution.gpu == Err(Untimed::Unsampled);
-        match (execution.kernel, execution.api) {
+        match (execution.kernel.on_either_clock(), execution.api) {
             (Some((begin, end)), _) => gpu.kernels.push(begin, end),
             (None, Some((begin, end))) if gpu.kernels.is_empty() => {
                 if let (Ok(begin), Ok(end)) = (begin.try_into(), end.try_into()) {

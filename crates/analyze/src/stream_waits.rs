@@ -19,7 +19,7 @@ use crate::streams::{Share, Streams};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::Waited;
-use tables::{Capture, Name, Process, Untimed};
+use tables::{Capture, GpuTimes, Name, Process, Untimed};
 
 /// Exposed communication, from stream waits.
 #[derive(Clone, Debug, Serialize)]
@@ -249,7 +249,7 @@ pub struct ProcessWaits {
     kind_of: Vec<usize>,
     kinds: Vec<WaitedOperation>,
     /// The newest launch of several calls: it has one wait.
-    launch: (u64, u64),
+    launch: GpuTimes,
 }
 
 /// The calls of an operation that a process makes on one GPU.
@@ -291,7 +291,7 @@ impl ProcessWaits {
         ProcessWaits {
             kind_of: walk.places().iter().map(kind).collect(),
             kinds,
-            launch: (0, 0),
+            launch: GpuTimes::None,
         }
     }
 
@@ -309,8 +309,8 @@ impl ProcessWaits {
         let kind = &mut self.kinds[self.kind_of[execution.place]];
         kind.sums.add(&wait);
         if let Some((begin, mut end)) = execution.api {
-            if let (Some((_, stop)), Some(_)) = (execution.kernel, execution.error) {
-                end = end.max(i64::try_from(stop).unwrap_or(end));
+            if let Some((_, stop)) = execution.kernel.on_host() {
+                end = end.max(stop);
             }
             let (from, to) = kind.active.unwrap_or((begin, end));
             kind.active = Some((from.min(begin), to.max(end)));
@@ -337,10 +337,10 @@ impl ProcessWaits {
             return Some(Wait::Untimed);
         }
         // Stamps tell of no waits.
-        let (start, stop) = execution.kernel.filter(|_| execution.shape.has_events())?;
-        let length = stop.checked_sub(start)?;
-        let again = execution.gpu == Err(Untimed::Fused) && self.launch == (start, stop);
-        self.launch = (start, stop);
+        let kernel = Some(execution.kernel).filter(|_| execution.shape.has_events())?;
+        let length = kernel.length()?;
+        let again = execution.gpu == Err(Untimed::Fused) && self.launch == kernel;
+        self.launch = kernel;
         let exposed = call.exposed_ns().filter(|_| !again);
         let ns = exposed.unwrap_or(0);
         Some(Wait::Known {
@@ -473,7 +473,11 @@ mod tests {
         let shapes = vec![shape(part::EVENTS), shape(part::UNSAMPLED)];
         let call = |(i, (waited, timed)): (usize, &(Option<i64>, bool))| {
             let at = 1_000_000_000 + i as i64 * 20 * MS;
-            let event = |ns: i64| if *timed { ns as u64 } else { 0 };
+            let times = GpuTimes::OnHost {
+                start: at + MS,
+                stop: at + 5 * MS,
+                error: 1_000,
+            };
             Call {
                 ticket: i as u64,
                 shape: u32::from(!*timed),
@@ -481,9 +485,7 @@ mod tests {
                 return_ns: at + 1_000,
                 launch_start_ns: at + 100,
                 launch_end_ns: at + 900,
-                gpu_start: event(at + MS),
-                gpu_stop: event(at + 5 * MS),
-                gpu_error: u32::from(*timed) * 1_000,
+                gpu: if *timed { times } else { GpuTimes::None },
                 waiter: waited.map_or(0, |_| waiter::word(7, waiter::TIMED)),
                 waited: waited.map_or(0, waiter::units),
                 sealed: true,
@@ -620,7 +622,7 @@ mod tests {
         let calls: Vec<_> = repeat_n((Some(4 * MS), true), 201).collect();
         let mut process = process(&mut capture, 0, &calls);
         for pair in process.calls[1..].chunks_mut(2) {
-            (pair[1].gpu_start, pair[1].gpu_stop) = (pair[0].gpu_start, pair[0].gpu_stop);
+            pair[1].gpu = pair[0].gpu;
             pair.iter_mut().for_each(|c| c.verdict = verdict::FUSED);
         }
         capture.processes.push(process);

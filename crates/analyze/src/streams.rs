@@ -43,7 +43,7 @@ use tables::{Capture, Process};
 use waiting::Waits;
 use window::Seen;
 
-pub use calls::{devices, Calls};
+pub use calls::{devices, WindowCalls};
 use rows::LEAST_MATCHED;
 pub use rows::{
     FunctionStreams, KernelOfRank, KernelRow, OtherCommunication, RankStreams, Share, Streams,
@@ -78,7 +78,7 @@ impl Gatherer {
         &mut self,
         capture: &Capture,
         process: &Process,
-        mut calls: Calls,
+        mut calls: WindowCalls,
     ) -> Vec<(u32, u64)> {
         let mut in_graphs = Vec::new();
         let windows = &process.windows;

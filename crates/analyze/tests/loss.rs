@@ -8,7 +8,7 @@ use analyze::{report, Report};
 use fake_nccl::schedule::{RankAction, Schedule};
 use fake_nccl::script::{Script, Statement};
 use tables::communicators::{Local, Member};
-use tables::{Call, Capture, Communicator, Process, Shape};
+use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
 
 struct Played<'s> {
     script: &'s Script,
@@ -126,8 +126,7 @@ impl<'s> Played<'s> {
             api_ns: host(begin),
             launch_start_ns: host(self.schedule.host[rank]) + late,
             return_ns: host(self.schedule.host[rank] + 1) + late,
-            gpu_start: gpu(start) - early,
-            gpu_stop: gpu(stop),
+            gpu: GpuTimes::stamps(gpu(start) - early, gpu(stop)),
             channels_started: 1,
             channels_stopped: 1,
             sealed: true,

@@ -11,7 +11,7 @@
 //!
 //! Rule: after a loss, no call gets a number any more: ranks are never matched by a wrong count.
 
-use crate::event::{Event, What};
+use crate::event::{BpfEvent, What};
 use crate::functions::{datatype, Arguments, Kind, Told, FUNCTIONS};
 use crate::inner::{self, Steps, INNER};
 use crate::sched::Why;
@@ -91,7 +91,7 @@ impl Communicator {
 pub type Ask = Box<dyn Fn(u64) -> Option<(u32, u32, Option<u32>)>>;
 
 /// One process.
-pub struct Calls {
+pub struct CallTracker {
     writer: Writer,
     threads: HashMap<u32, Thread>,
     /// By pointer.
@@ -117,10 +117,10 @@ fn hash(id: &[u8]) -> u64 {
     id.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-impl Calls {
+impl CallTracker {
     /// Of a process that `writer` writes.
-    pub fn new(writer: Writer, ask: Option<Ask>) -> Calls {
-        Calls {
+    pub fn new(writer: Writer, ask: Option<Ask>) -> CallTracker {
+        CallTracker {
             writer,
             threads: HashMap::new(),
             communicators: HashMap::new(),
@@ -135,7 +135,7 @@ impl Calls {
     }
 
     /// Takes an event.
-    pub fn take(&mut self, event: &Event) {
+    pub fn take(&mut self, event: &BpfEvent) {
         match event.what {
             What::Switched(stretch) => {
                 return self.why.switched(event.thread, &stretch, event.time);
@@ -174,7 +174,7 @@ impl Calls {
     }
 
     /// A function inside an init has returned.
-    fn step_ended(&mut self, event: &Event) {
+    fn step_ended(&mut self, event: &BpfEvent) {
         use std::fmt::Write;
         let Some(step) = self
             .steps
@@ -193,7 +193,7 @@ impl Calls {
     /// `ncclBcast` calls `ncclBroadcast`. No function calls itself: if it seems so, the return of the call
     /// before was lost, which is not known until losses are counted. After a loss, any outer one may have
     /// returned unseen.
-    fn is_within(&self, event: &Event) -> bool {
+    fn is_within(&self, event: &BpfEvent) -> bool {
         let outer = self
             .threads
             .get(&event.thread)
@@ -206,7 +206,7 @@ impl Calls {
         })
     }
 
-    fn entered(&mut self, event: &Event, arguments: &[u64; 8], id: Option<&[u8]>) {
+    fn entered(&mut self, event: &BpfEvent, arguments: &[u64; 8], id: Option<&[u8]>) {
         let mut open = Open {
             function: event.function,
             slot: None,
@@ -257,7 +257,7 @@ impl Calls {
 
     fn begin(
         &mut self,
-        event: &Event,
+        event: &BpfEvent,
         arguments: &[u64; 8],
         places: Arguments,
         is_p2p: bool,
@@ -300,8 +300,9 @@ impl Calls {
         })
     }
 
-    /// An operation is made within another one only if both are the same call ([`Calls::is_within`]). So what
-    /// is still open on the thread has returned, and its event was lost.
+    /// An operation is made within another one only if both are the same call
+    /// ([`CallTracker::is_within`]). So what is still open on the thread has returned, and its event was
+    /// lost.
     fn close_stale(&mut self, thread: u32) {
         let Some(thread) = self.threads.get_mut(&thread) else {
             return;
@@ -318,7 +319,7 @@ impl Calls {
     }
 
     /// The communicator behind a pointer, which may be met for the first time.
-    fn communicator(&mut self, pointer: u64, event: &Event) -> Option<&mut Communicator> {
+    fn communicator(&mut self, pointer: u64, event: &BpfEvent) -> Option<&mut Communicator> {
         if !self.communicators.contains_key(&pointer) {
             let about = About {
                 thread: event.thread,
@@ -354,7 +355,7 @@ impl Calls {
         self.communicators.insert(pointer, communicator);
     }
 
-    fn returned(&mut self, event: &Event, code: i32, result: u64, is_late: bool) {
+    fn returned(&mut self, event: &BpfEvent, code: i32, result: u64, is_late: bool) {
         let thread = self.threads.entry(event.thread).or_default();
         let Some(at) = thread
             .open
@@ -463,8 +464,9 @@ impl Calls {
         }
     }
 
-    /// What an init put where its argument points, if that was read later and must be right all the same: a
-    /// communicator that is not known yet, with the rank and size that the init was given. 0 otherwise.
+    /// Checks what an init put where its argument points, because it was read later and may be something
+    /// else by now. It is right if it is a communicator that is not known yet, with the rank and size that
+    /// the init was given. 0 otherwise.
     fn checked(&self, open: &Open, result: u64) -> u64 {
         let has = self.ask.as_ref().and_then(|ask| ask(result));
         let is_it = match (FUNCTIONS[open.function].kind, has) {
@@ -481,7 +483,7 @@ impl Calls {
     }
 
     /// The program asked NCCL about a communicator.
-    fn tell(&mut self, pointer: u64, told: Told, value: u32, event: &Event) {
+    fn tell(&mut self, pointer: u64, told: Told, value: u32, event: &BpfEvent) {
         let Some(communicator) = self.communicator(pointer, event) else {
             return;
         };
@@ -498,7 +500,7 @@ impl Calls {
     }
 
     /// Keeps when a call that is no operation was made, and how long it took.
-    fn note(&mut self, open: &Open, event: &Event, code: i32) {
+    fn note(&mut self, open: &Open, event: &BpfEvent, code: i32) {
         use std::fmt::Write;
         let _ = writeln!(
             self.setup,

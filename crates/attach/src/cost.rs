@@ -7,7 +7,7 @@
 
 use crate::functions::{cookie, Common};
 use crate::probes::Probes;
-use crate::sys::Place;
+use crate::sys::ProbePoint;
 use std::io;
 use std::time::Instant;
 
@@ -94,7 +94,7 @@ pub fn measure(probes: &mut Probes) -> io::Result<Option<f64>> {
     };
     let without = round();
     let me = std::process::id();
-    let place = Place {
+    let place = ProbePoint {
         offset,
         cookie: cookie(
             NO_FUNCTION,

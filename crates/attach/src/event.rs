@@ -49,7 +49,7 @@ pub struct Stretch {
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct BpfEvent<'a> {
     /// CLOCK_MONOTONIC, ns.
     pub time: u64,
     /// The process as the machine numbers it.
@@ -64,9 +64,9 @@ pub struct Event<'a> {
     pub what: What<'a>,
 }
 
-impl Event<'_> {
+impl BpfEvent<'_> {
     /// Reads one.
-    pub fn read(bytes: &[u8]) -> Option<Event<'_>> {
+    pub fn read(bytes: &[u8]) -> Option<BpfEvent<'_>> {
         let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let last = u32_at(20)?;
@@ -92,7 +92,7 @@ impl Event<'_> {
             5 => What::Interrupted(u64_at(24)?),
             _ => return None,
         };
-        Some(Event {
+        Some(BpfEvent {
             time: u64_at(0)?,
             process: u32_at(8)?,
             thread: u32_at(12)?,
@@ -116,7 +116,7 @@ mod tests {
         bytes[16..20].copy_from_slice(&9u32.to_le_bytes());
         bytes[20..24].copy_from_slice(&[2, 0, 3, 0]);
         bytes[24..32].copy_from_slice(&4u64.to_le_bytes());
-        let event = Event::read(&bytes).expect("an event");
+        let event = BpfEvent::read(&bytes).expect("an event");
         let returned = |is_late| What::Returned {
             code: 4,
             result: 0,
@@ -126,29 +126,29 @@ mod tests {
         assert_eq!((event.time, event.process, event.thread), (77, 5, 6));
         assert_eq!((event.given, event.function), (9, 2));
         for cut in 0..40 {
-            assert_eq!(Event::read(&bytes[..cut]), None);
+            assert_eq!(BpfEvent::read(&bytes[..cut]), None);
         }
         bytes[22] = 6;
-        let late = Event::read(&bytes).map(|event| event.what);
+        let late = BpfEvent::read(&bytes).map(|event| event.what);
         assert_eq!(late, Some(returned(true)));
         bytes[22] = 1;
-        assert_eq!(Event::read(&bytes), None, "an entry is longer");
+        assert_eq!(BpfEvent::read(&bytes), None, "an entry is longer");
         bytes[22] = 5;
         assert_eq!(
-            Event::read(&bytes).map(|e| e.what),
+            BpfEvent::read(&bytes).map(|e| e.what),
             Some(What::Interrupted(4))
         );
         bytes[22] = 4;
-        assert_eq!(Event::read(&bytes), None, "a switch is longer");
+        assert_eq!(BpfEvent::read(&bytes), None, "a switch is longer");
         bytes.extend([1, 0, 0, 0, 0, 0, 0, 0]);
         let stretch = Stretch {
             from: 4,
             woken: 0,
             preempted: true,
         };
-        let read = Event::read(&bytes).map(|event| event.what);
+        let read = BpfEvent::read(&bytes).map(|event| event.what);
         assert_eq!(read, Some(What::Switched(stretch)));
         bytes[22] = 9;
-        assert_eq!(Event::read(&bytes), None);
+        assert_eq!(BpfEvent::read(&bytes), None);
     }
 }

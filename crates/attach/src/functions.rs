@@ -116,6 +116,14 @@ const fn point_to_point(symbol: &'static str, name: &'static str) -> Function {
     Function { symbol, name, kind }
 }
 
+/// An init that gets the communicator's id by value.
+const INIT_RANK: Kind = Kind::Init {
+    result: 0,
+    nranks: 1,
+    rank: BY_VALUE.1,
+    id: BY_VALUE.0,
+};
+
 /// All of them.
 pub const FUNCTIONS: [Function; 38] = [
     collective("ncclAllReduce", "AllReduce", 2, None, 5),
@@ -141,26 +149,8 @@ pub const FUNCTIONS: [Function; 38] = [
     of("ncclGroupStart", "GroupStart", Kind::GroupStart),
     of("ncclGroupEnd", "GroupEnd", Kind::GroupEnd),
     of("ncclGroupSimulateEnd", "GroupSimulateEnd", Kind::GroupEnd),
-    of(
-        "ncclCommInitRank",
-        "CommInitRank",
-        Kind::Init {
-            result: 0,
-            nranks: 1,
-            rank: BY_VALUE.1,
-            id: BY_VALUE.0,
-        },
-    ),
-    of(
-        "ncclCommInitRankConfig",
-        "CommInitRankConfig",
-        Kind::Init {
-            result: 0,
-            nranks: 1,
-            rank: BY_VALUE.1,
-            id: BY_VALUE.0,
-        },
-    ),
+    of("ncclCommInitRank", "CommInitRank", INIT_RANK),
+    of("ncclCommInitRankConfig", "CommInitRankConfig", INIT_RANK),
     of(
         "ncclCommInitRankScalable",
         "CommInitRankScalable",

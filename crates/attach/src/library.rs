@@ -492,8 +492,8 @@ fn hashed(bytes: &[u8]) -> (usize, u64) {
     (bytes.len(), hasher.finish())
 }
 
-/// Files that may have the symbols of a program: those that the user names, then the debug file with its
-/// build id, as the process sees it and as this tool does.
+/// Files that may have the symbols of a program. First come the files that the user names. Then comes the
+/// debug file with the program's build id, in the process's file system and in this tool's.
 fn symbol_files(elf: &object::File, process: u32, named: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = named.to_vec();
     if let Some((first, rest)) = elf.build_id().ok().flatten().and_then(<[u8]>::split_first) {

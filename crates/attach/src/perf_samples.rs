@@ -5,22 +5,22 @@
 //!          (tracefs.rs)       counts, and samples                             (the bytes of event.rs)
 //! ```
 //!
-//! The kernel copies registers and a piece of the stack into a ring. What a program of BPF does in the kernel
-//! is done here instead, after the fact: processes that are not watched are left out, and entry and return
-//! are put together. What lies elsewhere in the job's memory may have changed by then. So what a function put
-//! where its argument points is sure only if that place is in the piece of the stack. Otherwise it is read
-//! from the process's memory, and [`Calls`](crate::calls::Calls) checks it.
+//! The kernel copies registers and a piece of the stack into a ring. This file does afterwards
+//! what a program of BPF does in the kernel: it leaves out processes that are not watched, and joins entry
+//! and return. The rest of the job's memory may have changed by then. So what a function put where its
+//! argument points is sure only if that place is in the piece of the stack. Otherwise it is read from the
+//! process's memory, and [`CallTracker`](crate::calls::CallTracker) checks it.
 //!
-//! Rule: events of one thread come out in their order. A thread may change its CPU between two events, so
-//! each turn hands out only what is older than the moment before it looked at the first ring: whatever came
-//! before that on the same thread is in some ring by then.
+//! Rule: events of one thread come out in their order. A thread may change its CPU, and so its ring, between
+//! two events. So each turn notes the time before it looks at the first ring, and hands out only events from
+//! before that time. All earlier events of the same thread are in some ring by then.
 //!
 //! Rule: a perf event counts every hit, also if the ring has no room for its sample. So what is lost is what
 //! was counted and not taken, for each function apart. The kernel does not say of which process.
 
 use crate::perf_ring::{self, PerfRing, Sampled};
 use crate::probes::Losses;
-use crate::sys::Place;
+use crate::sys::ProbePoint;
 use crate::tracefs::Names;
 use crate::writer::now;
 use std::cell::{Cell, RefCell};
@@ -151,12 +151,12 @@ impl Sampling {
 struct Events {
     window: Rc<Cell<Window>>,
     names: Rc<Names>,
-    entry: Vec<Event>,
-    at_return: Vec<Event>,
+    entry: Vec<PerfEvent>,
+    at_return: Vec<PerfEvent>,
     counted: Counted,
 }
 
-struct Event {
+struct PerfEvent {
     descriptor: OwnedFd,
     id: u64,
 }
@@ -284,7 +284,7 @@ impl Samples {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn link(&mut self, path: &str, places: &[Place]) -> io::Result<Sampling> {
+    pub fn link(&mut self, path: &str, places: &[ProbePoint]) -> io::Result<Sampling> {
         let window = Rc::new(Cell::new(Window {
             from: u64::MAX,
             until: u64::MAX,
@@ -325,7 +325,7 @@ impl Samples {
                         true => &mut events.at_return,
                         false => &mut events.entry,
                     };
-                    to.push(Event { descriptor, id });
+                    to.push(PerfEvent { descriptor, id });
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::functions::{cookie, Common};
 use crate::library::{is_slow, Library};
 use crate::perf_samples::{Samples, Sampling};
 use crate::programs::{Linked, Programs};
-use crate::sys::{Place, Way};
+use crate::sys::{ProbePoint, Way};
 use std::fmt;
 use std::io;
 
@@ -331,12 +331,12 @@ impl Probes {
             sched: self.has_scheduler(),
         };
         let inner = library.inner.iter().filter(|_| which.init);
-        let places: Vec<Place> = library
+        let places: Vec<ProbePoint> = library
             .places
             .iter()
             .filter(|(index, entry)| which.slow || !is_slow(**index, entry))
             .chain(inner)
-            .map(|(index, entry)| Place {
+            .map(|(index, entry)| ProbePoint {
                 offset: entry.offset,
                 cookie: cookie(*index, common),
             })
@@ -351,7 +351,12 @@ impl Probes {
     }
 
     /// Sets probes at these places of a file.
-    pub(crate) fn link(&mut self, path: &str, places: &[Place], process: u32) -> io::Result<Links> {
+    pub(crate) fn link(
+        &mut self,
+        path: &str,
+        places: &[ProbePoint],
+        process: u32,
+    ) -> io::Result<Links> {
         let kind = match &mut self.set {
             Set::Programs(programs) => Kind::Programs(programs.link(path, places, process)?),
             Set::Samples(samples) => Kind::Samples(samples.link(path, places)?),

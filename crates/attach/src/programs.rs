@@ -10,7 +10,7 @@ use crate::event::Stretch;
 use crate::object_file::{self, Value};
 use crate::probes::{Losses, Refusal};
 use crate::ring::Ring;
-use crate::sys::{self, Map, MapKind, Place, Runs, Way};
+use crate::sys::{self, Map, MapKind, ProbePoint, Runs, Way};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -165,7 +165,7 @@ impl Programs {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn link(&self, path: &str, places: &[Place], process: u32) -> io::Result<Linked> {
+    pub fn link(&self, path: &str, places: &[ProbePoint], process: u32) -> io::Result<Linked> {
         let mut links = Linked::default();
         for is_return in [true, false] {
             let (program, to) = match is_return {

@@ -259,7 +259,7 @@ pub fn link_tracepoint(program: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
 
 /// A place in a file where a program runs, and what the program is told there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProbePoint {
     /// Offset in the file.
     pub offset: u64,
     /// See `bpf/calls.bpf.c`.
@@ -274,7 +274,7 @@ pub struct Place {
 pub fn link_multi(
     program: &OwnedFd,
     path: &str,
-    places: &[Place],
+    places: &[ProbePoint],
     at_return: bool,
     process: u32,
 ) -> io::Result<OwnedFd> {
@@ -301,7 +301,7 @@ pub fn link_multi(
 pub fn link_perf(
     program: &OwnedFd,
     path: &str,
-    place: Place,
+    place: ProbePoint,
     at_return: bool,
 ) -> io::Result<[OwnedFd; 2]> {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;

@@ -59,18 +59,18 @@ pub struct Made {
 }
 
 /// The file.
-pub struct Calls {
+pub struct CallsFile {
     writer: ArrowWriter<File>,
     schema: Arc<Schema>,
     run: String,
 }
 
-impl Calls {
+impl CallsFile {
     /// A new file; `run` names the run in every row.
     ///
     /// # Errors
     /// When it can't be written.
-    pub fn create(path: &Path, run: &str) -> Result<Calls> {
+    pub fn create(path: &Path, run: &str) -> Result<CallsFile> {
         let named = || format!("the table of calls `{}`", path.display());
         let field = |name: &str, kind: DataType, nullable: bool| Field::new(name, kind, nullable);
         let schema = Arc::new(Schema::new(vec![
@@ -101,7 +101,7 @@ impl Calls {
         let file = File::create(path).with_context(named)?;
         let writer =
             ArrowWriter::try_new(file, schema.clone(), Some(properties)).with_context(named)?;
-        Ok(Calls {
+        Ok(CallsFile {
             writer,
             schema,
             run: run.to_owned(),

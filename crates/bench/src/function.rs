@@ -129,7 +129,7 @@ pub struct Shape {
 
 /// A stretch of a rank's receive buffer, and what must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct ReceivedPart {
     /// First element.
     pub at: usize,
     /// Elements.
@@ -187,10 +187,10 @@ impl Shape {
     }
 
     /// What a rank must have received.
-    pub fn received(&self, rank: u32) -> Vec<Block> {
+    pub fn received(&self, rank: u32) -> Vec<ReceivedPart> {
         let count = self.count;
         let whole = |source: Option<u32>, from: usize| {
-            vec![Block {
+            vec![ReceivedPart {
                 at: 0,
                 length: count,
                 source,
@@ -200,7 +200,7 @@ impl Shape {
         let own = rank as usize * count;
         let by_rank = |from: usize| {
             (0..self.ranks)
-                .map(|source| Block {
+                .map(|source| ReceivedPart {
                     at: source as usize * count,
                     length: count,
                     source: Some(source),

@@ -6,9 +6,9 @@
 //! Rule: an order goes to all ranks, and the next one only once all have answered, so all make the same
 //! number of calls.
 
-use crate::calls::{BatchShape, Calls, Made};
+use crate::calls::{BatchShape, CallsFile, Made};
 use crate::function::Function;
-use crate::link::{Answer, Batch, Case, Device, Order};
+use crate::link::{Batch, Case, Device, Order, Reply};
 use crate::meet::Name;
 use crate::plan::{Length, Mode, Placement, Plan};
 use crate::ranks::{Ranks, Trouble};
@@ -39,7 +39,7 @@ pub struct Lead<'a> {
     /// What is to be measured.
     pub plan: &'a Plan,
     /// Where every call goes.
-    pub calls: Option<Calls>,
+    pub calls: Option<CallsFile>,
     /// Who follows.
     pub watch: &'a mut dyn Watch,
 }
@@ -85,7 +85,7 @@ impl Lead<'_> {
     pub fn run(mut self) -> Result<Table, Box<Ended>> {
         let mut table = Table::default();
         let measured = self.measure(&mut table);
-        let kept = self.calls.take().map_or(Ok(()), Calls::finish);
+        let kept = self.calls.take().map_or(Ok(()), CallsFile::finish);
         match measured.and(kept.map_err(Trouble::Setup)) {
             Ok(()) => Ok(table),
             Err(why) => Err(Box::new(Ended { why, table })),
@@ -138,7 +138,7 @@ impl Lead<'_> {
         let devices: Vec<Device> = answers
             .into_iter()
             .filter_map(|answer| match answer {
-                Answer::Opened(device) => Some(*device),
+                Reply::Opened(device) => Some(*device),
                 _ => None,
             })
             .collect();
@@ -413,7 +413,7 @@ impl Lead<'_> {
             figures.wrong = Some(
                 answers
                     .iter()
-                    .map(|a| if let Answer::Checked(n) = a { *n } else { 0 })
+                    .map(|a| if let Reply::Checked(n) = a { *n } else { 0 })
                     .sum(),
             );
         }
@@ -451,7 +451,7 @@ impl Lead<'_> {
         let batches: Vec<Batch> = answers
             .into_iter()
             .filter_map(|answer| match answer {
-                Answer::Ran(batch) if batch.start.len() as u64 == steps => Some(batch),
+                Reply::Ran(batch) if batch.start.len() as u64 == steps => Some(batch),
                 _ => None,
             })
             .collect();

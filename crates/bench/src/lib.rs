@@ -29,7 +29,7 @@ pub mod table;
 pub mod worker;
 
 use anyhow::{anyhow, Context, Result};
-use calls::Calls;
+use calls::CallsFile;
 use launcher::RankPlace;
 use lead::{Ended, Lead, Watch};
 use plan::Plan;
@@ -223,7 +223,7 @@ fn lead(
     let calls = settings
         .parquet
         .as_deref()
-        .map(|path| Calls::create(path, &settings.run));
+        .map(|path| CallsFile::create(path, &settings.run));
     let lead = Lead {
         ranks,
         plan,

@@ -1,6 +1,6 @@
 //! What the ranks and their lead say to each other: one JSON value a line, over a socket for each rank.
 //!
-//! The lead sends each rank an [`Order`] and waits for its [`Answer`]; in between, a rank tells its
+//! The lead sends each rank an [`Order`] and waits for its [`Reply`]; in between, a rank tells its
 //! [`Progress`] every [`BEAT`].
 //!
 //! Rule: a rank does nothing without an order, so that all make the same calls.
@@ -100,7 +100,7 @@ pub struct Case {
 
 /// What a rank says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum Reply {
     /// First of all.
     Hello(Box<Hello>),
     /// Where it is.
@@ -208,7 +208,7 @@ impl Link {
     ///
     /// # Errors
     /// When the lead is gone.
-    pub fn say(&self, answer: &Answer) -> io::Result<()> {
+    pub fn say(&self, answer: &Reply) -> io::Result<()> {
         let mut answers = self.answers.lock().unwrap_or_else(|e| e.into_inner());
         answers.write_all(&line(answer)?)
     }

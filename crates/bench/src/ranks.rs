@@ -3,7 +3,7 @@
 //! Rule: no wait is longer than the time limit, and an error names the rank that it is about.
 
 use crate::launcher::RankPlace;
-use crate::link::{line, take, Answer, Hello, Order, Progress, Stage};
+use crate::link::{line, take, Hello, Order, Progress, Reply, Stage};
 use crate::plan::Plan;
 use crate::stop;
 use anyhow::{anyhow, Result};
@@ -50,7 +50,7 @@ struct Rank {
     socket: File,
     buffer: Vec<u8>,
     hello: Option<Hello>,
-    answer: Option<Answer>,
+    answer: Option<Reply>,
     progress: Progress,
     seen: Instant,
     ended: bool,
@@ -139,8 +139,8 @@ impl Ranks {
             all.listen(Duration::from_millis(20));
             for rank in &mut all.ranks {
                 match rank.answer.take() {
-                    Some(Answer::Hello(hello)) => rank.hello = Some(*hello),
-                    Some(Answer::Failed(why)) if rank.hello.is_some() || rank.child.is_some() => {
+                    Some(Reply::Hello(hello)) => rank.hello = Some(*hello),
+                    Some(Reply::Failed(why)) if rank.hello.is_some() || rank.child.is_some() => {
                         return Err(Trouble::Setup(anyhow!(why)));
                     }
                     // No rank begins with anything else.
@@ -244,7 +244,7 @@ impl Ranks {
         order: Order,
         doing: &str,
         more: Duration,
-    ) -> Result<Vec<Answer>, Trouble> {
+    ) -> Result<Vec<Reply>, Trouble> {
         let orders = vec![order; self.ranks.len()];
         self.ask(orders, doing, more)
     }
@@ -258,7 +258,7 @@ impl Ranks {
         orders: Vec<Order>,
         doing: &str,
         more: Duration,
-    ) -> Result<Vec<Answer>, Trouble> {
+    ) -> Result<Vec<Reply>, Trouble> {
         let began = Instant::now();
         for (rank, order) in self.ranks.iter_mut().zip(orders) {
             rank.answer = None;
@@ -274,7 +274,7 @@ impl Ranks {
                 return Err(Trouble::Stopped(signal));
             }
             let failed = self.ranks.iter().find_map(|rank| match &rank.answer {
-                Some(Answer::Failed(why)) => {
+                Some(Reply::Failed(why)) => {
                     Some(format!("{} failed in {doing}: {why}", rank.name()))
                 }
                 _ => None,
@@ -400,7 +400,7 @@ impl Rank {
         }
         while let Some(said) = take(&mut self.buffer) {
             match said {
-                Ok(Answer::Progress(progress)) => self.progress = progress,
+                Ok(Reply::Progress(progress)) => self.progress = progress,
                 Ok(answer) => self.answer = Some(answer),
                 Err(_) => self.ended = true,
             }

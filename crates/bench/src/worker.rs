@@ -11,7 +11,7 @@ use crate::datatype::Reduction;
 use crate::function::{Function, Shape};
 use crate::launcher::RankPlace;
 use crate::link::{
-    hex, unhex, Answer, Batch, Case, Device, Hello, Link, Order, Progress, Stage, BEAT,
+    hex, unhex, Batch, Case, Device, Hello, Link, Order, Progress, Reply, Stage, BEAT,
 };
 use crate::meet::{now, Meet};
 use crate::nccl::{Call, Communicator, Nccl, UniqueId};
@@ -76,7 +76,7 @@ pub fn serve(setup: &Setup, socket: File, alone: bool) -> Result<()> {
         let done = work(setup, &link, &position);
         if let Err(error) = &done {
             // The lead may be gone already.
-            let _ = link.say(&Answer::Failed(format!("{error:#}")));
+            let _ = link.say(&Reply::Failed(format!("{error:#}")));
         }
         position.over.store(true, Relaxed);
         done
@@ -104,7 +104,7 @@ fn watch(fd: i32, link: &Link, position: &Position, alone: bool) {
         let progress = position.progress();
         if progress.stage != Stage::Idle {
             // If it can't be said, the next poll tells why.
-            let _ = link.say(&Answer::Progress(progress));
+            let _ = link.say(&Reply::Progress(progress));
         }
     }
 }
@@ -120,7 +120,7 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
     if let Some(per) = setup.plan.hostid_per {
         std::env::set_var("NCCL_HOSTID", format!("ncclscope-bench-{}", rank / per));
     }
-    link.say(&Answer::Hello(Box::new(Hello {
+    link.say(&Reply::Hello(Box::new(Hello {
         rank: *rank,
         ranks: *ranks,
         job: job.clone(),
@@ -151,7 +151,7 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
         .filter(|f| !nccl.has(*f))
         .collect();
     position.at(Stage::Idle);
-    link.say(&Answer::Opened(Box::new(Device {
+    link.say(&Reply::Opened(Box::new(Device {
         device,
         bus,
         name,
@@ -202,7 +202,7 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
         made: 0,
     };
     position.at(Stage::Idle);
-    link.say(&Answer::Done)?;
+    link.say(&Reply::Done)?;
     while let Some(order) = link.order() {
         let answer = match order {
             Order::Prepare(case) => {
@@ -211,14 +211,14 @@ fn work(setup: &Setup, link: &Link, position: &Position) -> Result<()> {
                     worker.meet.remove_name();
                 }
                 worker.prepare(case)?;
-                Answer::Done
+                Reply::Done
             }
-            Order::Run { timed, steps } => Answer::Ran(worker.run(timed, steps)?),
-            Order::Check => Answer::Checked(worker.check()?),
+            Order::Run { timed, steps } => Reply::Ran(worker.run(timed, steps)?),
+            Order::Check => Reply::Checked(worker.check()?),
             Order::End => {
                 worker.end()?;
                 position.over.store(true, Relaxed);
-                link.say(&Answer::Done)?;
+                link.say(&Reply::Done)?;
                 return Ok(());
             }
             Order::Open | Order::Init { .. } => bail!("the lead says {order:?} a second time"),

@@ -51,10 +51,10 @@ pub enum BlockKind {
     Windows = 10,
     /// Names of kernels, as [`crate::windows::put_name`].
     Names = 11,
-    /// What ran on a GPU in a window, as [`crate::windows::put_ran`].
-    Ran = 12,
-    /// What the driver was asked for in a window, as [`crate::windows::put_asked`].
-    Asked = 13,
+    /// What ran on a GPU in a window, as [`crate::windows::put_activities`].
+    GpuActivities = 12,
+    /// What the driver was asked for in a window, as [`crate::windows::put_driver_calls`].
+    DriverCalls = 13,
     /// What the network did for calls in totals, as [`crate::net_totals`].
     NetTotals = 14,
     /// Who called NCCL: frames and stacks, as [`crate::stacks`].
@@ -87,8 +87,8 @@ impl BlockKind {
             Launches,
             Windows,
             Names,
-            Ran,
-            Asked,
+            GpuActivities,
+            DriverCalls,
             NetTotals,
             Stacks,
             Series,

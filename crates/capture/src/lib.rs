@@ -21,6 +21,7 @@
 
 pub mod block;
 pub mod callback;
+pub mod counts;
 mod fields;
 pub mod format;
 pub mod graphs;

@@ -1,20 +1,21 @@
 //! Kernel windows: for a few steps at a time, everything that ran on a GPU and everything that the host asked
 //! it for.
 //!
-//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`Ran`]). The recorder
-//! notes the host's calls of the driver that launch, order or wait for such work ([`Asked`]). [`Window`] says
-//! from when to when, and how the window ended. Names of kernels are numbered through all windows of a
-//! process.
+//! While a window is open, CUPTI hands out a record of each kernel, copy and fill ([`GpuActivity`]). The
+//! recorder notes the host's calls of the driver that launch, order or wait for such work ([`DriverCall`]).
+//! [`Window`] says from when to when, and how the window ended. Names of kernels are numbered through all
+//! windows of a process.
 //!
 //! ```text
-//! Windows:   n times: number │ planned │ opening │ open │ closing │ closed │ ran │ asked │ dropped │
-//!            error │ end │ code
-//! Names:     n times: id │ length │ bytes
-//! Ran:       window │ device │ n │ first start │ 9 columns of n:
-//!            zigzag(start - the last one's) │ ns │ name │ stream │ zigzag(correlation - the last one's) │
-//!            graph │ zigzag(node - the last one's) │ kind │ size
-//! Asked:     window │ threads t │ t ids │ n │ first at │ 6 columns of n:
-//!            zigzag(at - the last one's) │ took │ kind │ thread │ stream │ object
+//! Windows:        n times: number │ planned │ opening │ open │ closing │ closed │ activities │
+//!                 driver calls │ dropped │ error │ end │ code
+//! Names:          n times: id │ length │ bytes
+//! GpuActivities:  window │ device │ n │ first start │ 9 columns of n:
+//!                 zigzag(start - the last one's) │ ns │ name │ stream │
+//!                 zigzag(correlation - the last one's) │ graph │ zigzag(node - the last one's) │ kind │
+//!                 size
+//! DriverCalls:    window │ threads t │ t ids │ n │ first at │ 6 columns of n:
+//!                 zigzag(at - the last one's) │ took │ kind │ thread │ stream │ object
 //! ```
 //!
 //! All integers are base-128, times are ticks unless `ns` says otherwise. For example, a name `k` with id 3
@@ -94,7 +95,7 @@ impl End {
 
 /// What ran on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ran<Time = Ticks> {
+pub struct GpuActivity<Time = Ticks> {
     /// When it began.
     pub start: Time,
     /// For how long, ns.
@@ -128,13 +129,13 @@ pub enum ActivityKind {
 
 /// A call of the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct DriverCall {
     /// When it was called, ticks.
     pub at: Ticks,
     /// How long it took, ticks.
     pub took: u64,
     /// What was asked.
-    pub kind: Ask,
+    pub kind: DriverCallKind,
     /// The calling thread, as the system numbers it.
     pub thread: u32,
     /// CUDA's id of the stream; 0 none.
@@ -146,7 +147,7 @@ pub struct Asked {
 /// What the driver can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Ask {
+pub enum DriverCallKind {
     /// Run a kernel.
     #[default]
     Launch = 0,
@@ -162,9 +163,9 @@ pub enum Ask {
     Synchronise = 5,
 }
 
-impl Ask {
-    fn from_u64(kind: u64) -> Option<Ask> {
-        use Ask::*;
+impl DriverCallKind {
+    fn from_u64(kind: u64) -> Option<DriverCallKind> {
+        use DriverCallKind::*;
         [Launch, LaunchGraph, Copy, Record, Wait, Synchronise]
             .into_iter()
             .find(|k| *k as u64 == kind)
@@ -229,7 +230,7 @@ pub fn names(payload: &[u8]) -> Option<Vec<(u32, &[u8])>> {
 }
 
 /// Appends what ran on a device in a window.
-pub fn put_ran(out: &mut Vec<u8>, window: u32, device: u32, ran: &[Ran]) {
+pub fn put_activities(out: &mut Vec<u8>, window: u32, device: u32, ran: &[GpuActivity]) {
     let first = ran.first().map_or(Ticks(0), |r| r.start);
     let mut columns: [Vec<u64>; 9] = Default::default();
     let (mut start, mut correlation, mut node) = (first, 0, 0);
@@ -260,7 +261,7 @@ pub fn put_ran(out: &mut Vec<u8>, window: u32, device: u32, ran: &[Ran]) {
 }
 
 /// Window, device and what ran; `None` if it is not well formed.
-pub fn ran(payload: &[u8]) -> Option<(u32, u32, Vec<Ran>)> {
+pub fn activities(payload: &[u8]) -> Option<(u32, u32, Vec<GpuActivity>)> {
     let mut reader = Reader::new(payload);
     let (window, device) = (small(&mut reader)?, small(&mut reader)?);
     let n = number(&mut reader)?;
@@ -274,7 +275,7 @@ pub fn ran(payload: &[u8]) -> Option<(u32, u32, Vec<Ran>)> {
         start = start.plus(unzigzag(at(0)));
         correlation = since(correlation, at(4));
         node = since(node, at(6));
-        Some(Ran {
+        Some(GpuActivity {
             start,
             ns: at(1),
             name: u32::try_from(at(2)).ok()?,
@@ -295,7 +296,7 @@ pub fn ran(payload: &[u8]) -> Option<(u32, u32, Vec<Ran>)> {
 }
 
 /// Appends what the driver was asked for in a window.
-pub fn put_asked(out: &mut Vec<u8>, window: u32, asked: &[Asked]) {
+pub fn put_driver_calls(out: &mut Vec<u8>, window: u32, asked: &[DriverCall]) {
     let mut threads: Vec<u32> = Vec::new();
     let first = asked.first().map_or(Ticks(0), |a| a.at);
     let mut last = first;
@@ -332,7 +333,7 @@ pub fn put_asked(out: &mut Vec<u8>, window: u32, asked: &[Asked]) {
 }
 
 /// Window and what the driver was asked for; `None` if it is not well formed.
-pub fn asked(payload: &[u8]) -> Option<(u32, Vec<Asked>)> {
+pub fn driver_calls(payload: &[u8]) -> Option<(u32, Vec<DriverCall>)> {
     let mut reader = Reader::new(payload);
     let window = small(&mut reader)?;
     let threads = number(&mut reader)?;
@@ -346,10 +347,10 @@ pub fn asked(payload: &[u8]) -> Option<(u32, Vec<Asked>)> {
     let all = (0..n).map(|i| {
         let at = |column: usize| columns[column].at(&values, i);
         last = last.plus(unzigzag(at(0)));
-        Some(Asked {
+        Some(DriverCall {
             at: last,
             took: at(1),
-            kind: Ask::from_u64(at(2))?,
+            kind: DriverCallKind::from_u64(at(2))?,
             thread: *threads.get(usize::try_from(at(3)).ok()?)?,
             stream: u32::try_from(at(4)).ok()?,
             object: at(5),
@@ -425,8 +426,8 @@ mod tests {
     #[test]
     fn a_kernel_takes_few_bytes() {
         // A decode step: kernels in one graph, back to back, of five names.
-        let ran: Vec<Ran> = (0..5000)
-            .map(|i| Ran {
+        let ran: Vec<GpuActivity> = (0..5000)
+            .map(|i| GpuActivity {
                 start: Ticks(1_000_000_000 + 8_000 * i),
                 ns: 2_000 + 37 * (i % 50),
                 name: (i % 5) as u32 + 1,
@@ -439,9 +440,9 @@ mod tests {
             })
             .collect();
         let mut bytes = Vec::new();
-        put_ran(&mut bytes, 1, 0, &ran);
+        put_activities(&mut bytes, 1, 0, &ran);
         assert!(bytes.len() < 12 * ran.len(), "{}", bytes.len());
-        assert_eq!(super::ran(&bytes), Some((1, 0, ran)));
+        assert_eq!(super::activities(&bytes), Some((1, 0, ran)));
     }
 
     proptest! {
@@ -451,14 +452,15 @@ mod tests {
              any::<u64>(), 0u8..3),
             0..100,
         )) {
-            let all: Vec<Ran> = all.into_iter().map(|ran| {
+            let all: Vec<GpuActivity> = all.into_iter().map(|ran| {
                 let (start, ns, name, stream, correlation, graph, node, kind) = ran;
                 let kind = [ActivityKind::Kernel, ActivityKind::Copy, ActivityKind::Fill][usize::from(kind)];
-                Ran { start: Ticks(start), ns, name, stream, correlation, graph, node, kind, size: ns / 3 }
+                let (start, size) = (Ticks(start), ns / 3);
+                GpuActivity { start, ns, name, stream, correlation, graph, node, kind, size }
             }).collect();
             let mut bytes = Vec::new();
-            put_ran(&mut bytes, 3, 1, &all);
-            prop_assert_eq!(ran(&bytes), Some((3, 1, all)));
+            put_activities(&mut bytes, 3, 1, &all);
+            prop_assert_eq!(activities(&bytes), Some((3, 1, all)));
         }
 
         #[test]
@@ -466,20 +468,21 @@ mod tests {
             (any::<u64>(), any::<u64>(), 0u64..6, 0u32..4, any::<u32>(), any::<u64>()),
             0..100,
         )) {
-            let all: Vec<Asked> = all.into_iter().map(|(at, took, kind, thread, stream, object)| Asked {
-                at: Ticks(at), took, kind: Ask::from_u64(kind).expect("a kind"), thread, stream, object,
+            let all: Vec<DriverCall> = all.into_iter().map(|(at, took, kind, thread, stream, object)| {
+                let kind = DriverCallKind::from_u64(kind).expect("a kind");
+                DriverCall { at: Ticks(at), took, kind, thread, stream, object }
             }).collect();
             let mut bytes = Vec::new();
-            put_asked(&mut bytes, 9, &all);
-            prop_assert_eq!(asked(&bytes), Some((9, all)));
+            put_driver_calls(&mut bytes, 9, &all);
+            prop_assert_eq!(driver_calls(&bytes), Some((9, all)));
         }
 
         #[test]
         fn no_bytes_are_too_odd(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             windows(&bytes);
             names(&bytes);
-            ran(&bytes);
-            asked(&bytes);
+            activities(&bytes);
+            driver_calls(&bytes);
         }
     }
 }

@@ -178,7 +178,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
         .iter()
         .map(within::Wish::of)
         .collect::<Result<_, _>>()?;
-    let calls = within::Calls {
+    let calls = within::CallFilter {
         function: args.function.clone(),
         bytes: args.bytes,
     };
@@ -240,7 +240,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
         }
     }
     // Variables hold for all calls, and the experiment was about some of them.
-    if calls != within::Calls::default() {
+    if calls != within::CallFilter::default() {
         answer.exports.clear();
     }
     if blocks.forced {

@@ -87,17 +87,17 @@ fn token() -> std::io::Result<String> {
 }
 
 /// What a request gets.
-struct Answer {
+struct Response {
     status: &'static str,
     kind: &'static str,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Writes it, and asks the browser to close the connection. tiny_http has a thread for each connection.
     /// If several come at once, it may leave one without a thread until another connection ends.
     fn write(&self, mut out: impl Write) -> std::io::Result<()> {
-        let Answer { status, kind, body } = self;
+        let Response { status, kind, body } = self;
         let length = body.len();
         write!(
             out,
@@ -111,15 +111,15 @@ impl Answer {
     }
 }
 
-fn with(status: &'static str, kind: &'static str, body: impl Into<Vec<u8>>) -> Answer {
-    Answer {
+fn with(status: &'static str, kind: &'static str, body: impl Into<Vec<u8>>) -> Response {
+    Response {
         status,
         kind,
         body: body.into(),
     }
 }
 
-fn answer(view: &View, request: &mut Request, port: u16, token: &str) -> Answer {
+fn answer(view: &View, request: &mut Request, port: u16, token: &str) -> Response {
     let refused = || with("404 Not Found", "text/plain; charset=utf-8", "not here\n");
     let host = request.headers().iter().find(|h| h.field.equiv("Host"));
     let is_here = host.is_some_and(|host| {

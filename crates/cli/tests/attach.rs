@@ -4,14 +4,17 @@
 #![cfg(target_arch = "x86_64")]
 
 mod schema;
+#[path = "../../attach/tests/attach/told.rs"]
+mod told;
 
 use schema::keeps_to;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use told::Told;
 
 const SCHEMA: &str = include_str!("../schema/attach-1.json");
 
@@ -30,55 +33,11 @@ fn example(name: &str) -> PathBuf {
     path
 }
 
-struct Job {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Job {
-    fn start(library: &Path, rank: &str) -> Job {
-        let mut child = Command::new(example("fake_job"))
-            .arg(library)
-            .envs([("RANK", rank), ("WORLD_SIZE", "2")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        Job {
-            child,
-            input,
-            output,
-        }
-    }
-
-    fn send(&mut self, line: &str) {
-        writeln!(self.input, "{line}").expect("the job listens");
-    }
-
-    fn answer(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("the job answers");
-        line.trim().to_owned()
-    }
-
-    fn tell(&mut self, line: &str) -> String {
-        self.send(line);
-        self.answer()
-    }
-
-    fn pid(&self) -> String {
-        self.child.id().to_string()
-    }
-}
-
-impl Drop for Job {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The fake job, as one of two ranks.
+fn job(library: &Path, rank: &str) -> Told {
+    let mut command = Command::new(example("fake_job"));
+    command.arg(library);
+    Told::start(command.envs([("RANK", rank), ("WORLD_SIZE", "2")]))
 }
 
 fn ncclscope(arguments: &[&str]) -> Output {
@@ -132,13 +91,13 @@ fn everything_that_attach_prints_is_in_its_schema_and_in_the_report() {
     let library = example("libfake_nccl.so");
     let copy = place.path().join("libnccl.so.2");
     std::fs::copy(library, &copy).expect("copied");
-    let mut jobs = ["0", "1"].map(|rank| Job::start(&copy, rank));
+    let mut jobs = ["0", "1"].map(|rank| job(&copy, rank));
     for job in &mut jobs {
         job.tell("load");
     }
     let port = jobs[0].tell("listen");
     jobs[1].tell(&format!("connect {port}"));
-    let pids = jobs.each_ref().map(Job::pid);
+    let pids = jobs.each_ref().map(|job| job.pid().to_string());
     for json in [true, false] {
         let folder = place.path().join(if json { "json" } else { "text" });
         let shown = folder.to_str().expect("text");
@@ -259,7 +218,7 @@ fn two_capabilities_are_enough() {
     };
     let program = copy(Path::new(env!("CARGO_BIN_EXE_ncclscope")), "ncclscope");
     let library = copy(&example("libfake_nccl.so"), "libnccl.so.2");
-    let mut job = Job::start(&library, "0");
+    let mut job = job(&library, "0");
     job.tell("load");
     let become_nobody = |capabilities: &str, command: &[&str]| {
         let mut setpriv = Command::new("setpriv");
@@ -279,7 +238,7 @@ fn two_capabilities_are_enough() {
         ("+bpf,+perfmon", false),
         ("+bpf,+perfmon,+sys_ptrace,+dac_read_search", true),
     ] {
-        let pid = job.pid();
+        let pid = job.pid().to_string();
         let arguments = [program, "attach", &pid, "--for", "3s", "--sched", "--json"];
         let mut attach = become_nobody(capabilities, &arguments);
         let attach = attach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -349,11 +308,18 @@ fn no_program_map_or_link_remains_after_a_kill() {
     let place = tempfile::tempdir().expect("a folder");
     let copy = place.path().join("libnccl.so.2");
     std::fs::copy(example("libfake_nccl.so"), &copy).expect("copied");
-    let mut job = Job::start(&copy, "0");
+    let mut job = job(&copy, "0");
     job.tell("load");
     let folder = place.path().join("capture");
     let mut attach = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
-        .args(["attach", &job.pid(), "--sched", "--net", "--init", "-o"])
+        .args([
+            "attach",
+            &job.pid().to_string(),
+            "--sched",
+            "--net",
+            "--init",
+            "-o",
+        ])
         .arg(&folder)
         .stderr(Stdio::piped())
         .spawn()
@@ -428,7 +394,7 @@ fn where_bpf_is_forbidden_perf_events_are_used_and_doctor_says_so_before() {
     let place = tempfile::tempdir().expect("a folder");
     let copy = place.path().join("libnccl.so.2");
     std::fs::copy(example("libfake_nccl.so"), &copy).expect("copied");
-    let mut job = Job::start(&copy, "0");
+    let mut job = job(&copy, "0");
     job.tell("load");
     let without = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
@@ -451,7 +417,7 @@ fn where_bpf_is_forbidden_perf_events_are_used_and_doctor_says_so_before() {
         return eprintln!("skipped: {finding}");
     }
     assert!(finding.contains("perf events without BPF"), "{finding}");
-    let pid = job.pid();
+    let pid = job.pid().to_string();
     let sched = without(&["attach", &pid, "--sched", "--for", "1s"])
         .output()
         .expect("ran");
@@ -499,11 +465,11 @@ fn the_report_speaks_of_the_job_and_not_of_attach() {
     let copy = place.path().join("libnccl.so.2");
     std::fs::copy(example("libfake_nccl.so"), &copy).expect("copied");
     for ends in [false, true] {
-        let mut job = Job::start(&copy, "0");
+        let mut job = job(&copy, "0");
         job.tell("load");
         let folder = place.path().join(if ends { "ended" } else { "went on" });
         let shown = folder.to_str().expect("text");
-        let pid = job.pid();
+        let pid = job.pid().to_string();
         let output = attached(&[&pid, "-o", shown], || {
             job.tell("loop 1 5");
             if ends {
@@ -575,24 +541,11 @@ fn calls_of_python_threads_of_the_real_library_are_counted_exactly() {
         return eprintln!("skipped: no libnccl.so.2 here; NCCLSCOPE_REAL_NCCL can name one");
     };
     let place = tempfile::tempdir().expect("a folder");
-    let mut child = Command::new("python3")
-        .args(["-c", LOOP])
-        .arg(library)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3");
-    let input = child.stdin.take().expect("piped");
-    let output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut job = Job {
-        child,
-        input,
-        output,
-    };
+    let mut job = Told::start(Command::new("python3").args(["-c", LOOP]).arg(library));
     assert_eq!(job.answer(), "ready");
     let folder = place.path().join("capture");
     let shown = folder.to_str().expect("text");
-    let pid = job.pid();
+    let pid = job.pid().to_string();
     let mut made = String::new();
     let arguments = [&pid, "-o", shown, "--json", "--buffer", "128MiB", "--init"];
     let Some(output) = attached(&arguments, || made = job.tell("go")) else {

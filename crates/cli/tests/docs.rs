@@ -645,6 +645,16 @@ fn lines_fit() {
 }
 
 #[test]
+fn no_page_has_two_versions_of_a_passage() {
+    let is_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|m| line.starts_with(m));
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("read");
+        let mark = text.lines().position(is_mark);
+        assert_eq!(mark.map(|n| n + 1), None, "{}", page.display());
+    }
+}
+
+#[test]
 fn the_readme_s_picture_names_every_verb() {
     let picture = fs::read_to_string(root().join("docs/picture.svg")).expect("read");
     let words: BTreeSet<&str> = picture.split(|c: char| !c.is_alphanumeric()).collect();

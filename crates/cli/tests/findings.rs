@@ -25,10 +25,10 @@ const RECORDED: [&str; 15] = [
 ];
 
 /// What rank 1 costs the job at least and at most, as a share of its time, and why.
-type Loss = Option<((f64, f64), &'static str)>;
+type ExpectedLoss = Option<((f64, f64), &'static str)>;
 
 /// Recorded with kernel windows, on two GPUs: what is wrong with each.
-const WINDOWS: [(&str, Loss); 8] = [
+const WINDOWS: [(&str, ExpectedLoss); 8] = [
     ("decode_plain", None),
     // The step takes 0.7435 ms in place of 0.5400: 27.4 % of it. All within 15 % of that.
     ("decode_slow_gpu", Some(((0.233, 0.315), "its GPU is busy"))),

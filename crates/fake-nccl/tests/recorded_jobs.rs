@@ -79,9 +79,9 @@ fn rows(capture: &tables::Capture) -> BTreeMap<Option<u32>, Vec<RecordedCall>> {
             .iter()
             .map(|column| format!("{}={:?}", column.name, (column.value)(&row)))
             .collect();
-        let stamps = (row.call.gpu_start, row.call.gpu_stop);
+        let stamps = [row.call.gpu.start(), row.call.gpu.stop()].map(Option::unwrap_or_default);
         let rows = all.entry(row.process.rank).or_default();
-        rows.push((values, stamps));
+        rows.push((values, stamps.into()));
     }
     all.values_mut().for_each(|rows| rows.sort());
     all

@@ -1,9 +1,9 @@
 //! In which items two hosts differ.
 //!
-//! An item differs if its starts on one host rank beyond those on the other, even after one host's values
-//! were multiplied by a limit: the test of Mann and Whitney, exact (H. B. Mann and D. R. Whitney, "On a test
-//! of whether one of two random variables is stochastically larger than the other", Annals of Mathematical
-//! Statistics 18(1), 1947). So what is proved is a difference of more than the limit. All items are judged
+//! An item differs if its starts on one host rank beyond those on the other. One host's values are multiplied
+//! by a limit first, so a difference of more than the limit is proved. The test is the exact one of Mann and
+//! Whitney (H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables is stochastically
+//! larger than the other", Annals of Mathematical Statistics 18(1), 1947). All items are judged
 //! together, by Holm's method: with hundreds of items, a host that is compared with itself has a false alarm
 //! in 5 of 100 comparisons at most.
 //!

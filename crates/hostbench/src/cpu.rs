@@ -4,7 +4,7 @@
 //! core.
 
 use crate::item::{Items, Unit};
-use crate::place::{pin, Place};
+use crate::placement::{pin, CpuPlacement};
 use crate::timing::{best, median};
 use std::hint::{black_box, spin_loop};
 use std::mem::{size_of, zeroed};
@@ -95,7 +95,7 @@ fn cycle_counter() -> Option<u64> {
 }
 
 /// Locks that nobody else wants, atomics, and a value that goes from core to core.
-pub fn locks(items: &mut Items, place: &Place) {
+pub fn locks(items: &mut Items, place: &CpuPlacement) {
     items.group("Locks and atomics");
     // SAFETY: a mutex of zeros is PTHREAD_MUTEX_INITIALIZER here; it stays where it is until the end.
     let mut mutex: Box<libc::pthread_mutex_t> = Box::new(libc::PTHREAD_MUTEX_INITIALIZER);

@@ -2,7 +2,7 @@
 //!
 //! Rule: facts are compared word by word, so none of them changes from run to run on one host.
 
-use crate::place::{allowed, nodes};
+use crate::placement::{allowed, nodes};
 use crate::sockets;
 use std::fs;
 

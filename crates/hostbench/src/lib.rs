@@ -22,7 +22,7 @@ pub mod facts;
 pub mod gpu;
 pub mod item;
 pub mod memory;
-pub mod place;
+pub mod placement;
 pub mod results;
 pub mod sockets;
 pub mod starts;

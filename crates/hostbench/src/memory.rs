@@ -5,7 +5,7 @@
 //! Latencies are of loads that each wait for the one before, in random order, as lat_mem_rd of lmbench.
 
 use crate::item::{last_error, Items, Unit};
-use crate::place::Place;
+use crate::placement::CpuPlacement;
 use crate::sockets::short;
 use crate::timing::{bandwidth, best};
 use std::ffi::CString;
@@ -71,7 +71,7 @@ impl Drop for Area {
 }
 
 /// All of them.
-pub fn measure(items: &mut Items, place: &Place) {
+pub fn measure(items: &mut Items, place: &CpuPlacement) {
     let free = match available() {
         Some(free) if free < NEEDED => {
             Err(format!("less than 1 GiB of memory is free ({free} bytes)"))
@@ -227,7 +227,7 @@ fn on_node(node: usize, bytes: usize) -> Result<Area, String> {
     Ok(area)
 }
 
-fn nodes(items: &mut Items, place: &Place, free: &Result<(), String>) {
+fn nodes(items: &mut Items, place: &CpuPlacement, free: &Result<(), String>) {
     items.group("NUMA");
     for (where_, node, why) in [
         (

@@ -7,7 +7,7 @@
 //! the network.
 
 use crate::item::{last_error, Items, Unit};
-use crate::place::{pin, Place};
+use crate::placement::{pin, CpuPlacement};
 use crate::timing::best;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ const WRITES: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
 const STREAM: usize = 32 << 20;
 
 /// All of them.
-pub fn measure(items: &mut Items, place: &Place) {
+pub fn measure(items: &mut Items, place: &CpuPlacement) {
     items.group("Sockets");
     let make = best(|| {
         // SAFETY: numbers only; what was made is closed at once.
@@ -150,7 +150,7 @@ pub fn granted() -> Option<u64> {
     (got == 0).then_some(value as u64 / 2)
 }
 
-fn round_trip(size: usize, tuned: bool, place: &Place) -> Result<f64, String> {
+fn round_trip(size: usize, tuned: bool, place: &CpuPlacement) -> Result<f64, String> {
     let (mut a, mut b) = pair(tuned).map_err(|error| format!("TCP over loopback: {error}"))?;
     let partner = place.partner;
     std::thread::scope(|threads| {
@@ -178,7 +178,7 @@ fn round_trip(size: usize, tuned: bool, place: &Place) -> Result<f64, String> {
     })
 }
 
-fn stream(size: usize, tuned: bool, place: &Place) -> Result<f64, String> {
+fn stream(size: usize, tuned: bool, place: &CpuPlacement) -> Result<f64, String> {
     let (mut a, mut b) = pair(tuned).map_err(|error| format!("TCP over loopback: {error}"))?;
     let partner = place.partner;
     let sent = std::thread::scope(|threads| {

@@ -10,7 +10,7 @@ use crate::facts;
 use crate::item::{Item, Items};
 use crate::results::{gather, Fact, Results, SCHEMA};
 use crate::timing::middle;
-use crate::{cpu, gpu, memory, place, sockets, timers};
+use crate::{cpu, gpu, memory, placement, sockets, timers};
 use anyhow::{bail, Context};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -116,8 +116,8 @@ pub fn run(plan: &Plan, done: &mut dyn FnMut(usize)) -> anyhow::Result<Results> 
 /// # Errors
 /// When there is no JSON of it.
 pub fn one(plan: &Plan, number: usize) -> anyhow::Result<String> {
-    let place = place::of_start(number);
-    place::pin(place.cpu);
+    let place = placement::of_start(number);
+    placement::pin(place.cpu);
     // A job has threads, and the C library takes locks and writes files faster without any.
     let (over, until) = channel::<()>();
     let idle = std::thread::spawn(move || until.recv());

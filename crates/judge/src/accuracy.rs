@@ -97,7 +97,8 @@ pub fn collect(
     }
 }
 
-/// Times of the calls of a key by the profiler and by the work, if it is known which record is of which call.
+/// For each call of a key, its time by the profiler and by the work. `None` if it is not known which record
+/// belongs to which call.
 fn pairs(truth: &Truth, key: &Key, completeness: &Completeness) -> Option<Vec<(f64, f64)>> {
     let (calls, records) = (&truth.calls[key], &completeness.accepted[key]);
     let both = |told: Option<u64>, own: Option<u64>| Some((told? as f64, own? as f64));
@@ -204,7 +205,7 @@ pub fn wasserstein(a: &mut [f64], b: &mut [f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::records::{Record, Records};
-    use crate::truth::{Calls, Timed};
+    use crate::truth::{KeyCalls, Timed};
 
     #[test]
     fn wasserstein_is_the_shift_of_equal_shapes_and_the_work_of_moving_others() {
@@ -234,7 +235,7 @@ mod tests {
             index,
             time_ns: Some(10_000 + 1000 * index),
         });
-        let calls = Calls {
+        let calls = KeyCalls {
             number: 10,
             each: each.collect(),
         };

@@ -2,8 +2,8 @@
 //!
 //! [`judge`] gives every done call to `matched` or `missing`, and every record to `matched`, `duplicate` or
 //! `foreign`. A record is a duplicate when one before it has the same process, communicator, function and
-//! sequence number. It is foreign in three cases: nothing of its function, size and rank was done, its
-//! sequence number is beyond the calls that were made, or there are more of its kind than were done.
+//! sequence number. It is foreign in three cases. No call with its function, size and rank was
+//! done; its sequence number is higher than the number of calls; or there are more records than such calls.
 //!
 //! NCCL announces an AlltoAll, Gather, Scatter or SendRecv as sends and receives where it has no kernel for
 //! it. A profiler that names none of them and has sends or receives is judged by these pieces. The work does
@@ -17,7 +17,7 @@
 //! number, calls of one kind can't be told apart: then one that never was hides one that is missing.
 
 use crate::records::{Record, RecordKind, Records};
-use crate::truth::{Calls, Graphs, Key, Truth};
+use crate::truth::{Graphs, Key, KeyCalls, Truth};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -172,7 +172,11 @@ fn without_size(out: &mut Completeness, function: &str, rank: u32, calls: u64) {
 }
 
 /// The calls done. Calls that this profiler shows as sends and receives are counted in these pieces.
-fn as_told(truth: &Truth, records: &Records, by_pieces: &mut Vec<String>) -> BTreeMap<Key, Calls> {
+fn as_told(
+    truth: &Truth,
+    records: &Records,
+    by_pieces: &mut Vec<String>,
+) -> BTreeMap<Key, KeyCalls> {
     let told: HashSet<&str> = records.rows.iter().map(|r| &*r.function).collect();
     let pieces = told.contains("Send") || told.contains("Recv");
     let nranks = truth.nranks.map(|nranks| u64::from(nranks.max(1)));
@@ -244,7 +248,7 @@ fn as_told(truth: &Truth, records: &Records, by_pieces: &mut Vec<String>) -> BTr
     done
 }
 
-fn add(done: &mut BTreeMap<Key, Calls>, key: Key, number: u64) {
+fn add(done: &mut BTreeMap<Key, KeyCalls>, key: Key, number: u64) {
     if number > 0 {
         done.entry(key).or_default().number += number;
     }

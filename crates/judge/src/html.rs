@@ -69,7 +69,7 @@ fn profilers(report: &Report) -> Vec<&str> {
 }
 
 /// Case, function and size.
-type Place<'a> = (&'a str, &'a str, u64);
+type CaseKey<'a> = (&'a str, &'a str, u64);
 
 struct Figures<'a> {
     report: &'a Report,
@@ -251,14 +251,14 @@ impl Figures<'_> {
     /// each profiler.
     fn times(&self, html: &mut String) {
         let rows = &self.report.distributions;
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<CaseKey> = Vec::new();
         for row in rows {
             let place = (&*row.case, &*row.function, row.bytes);
             if !places.contains(&place) {
                 places.push(place);
             }
         }
-        let of = |place: Place| -> Vec<&DistributionOf> {
+        let of = |place: CaseKey| -> Vec<&DistributionOf> {
             let is_there = |row: &&DistributionOf| (&*row.case, &*row.function, row.bytes) == place;
             rows.iter().filter(is_there).collect()
         };
@@ -273,7 +273,7 @@ impl Figures<'_> {
             ),
         ];
         for (title, of_accuracy) in titles {
-            let wanted = |place: Place| match of_accuracy {
+            let wanted = |place: CaseKey| match of_accuracy {
                 true => of(place).iter().any(|row| row.by == "profiler"),
                 false => of(place).iter().filter(|row| row.by == "bench").count() > 1,
             };

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What a run took.
 #[derive(Clone, Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunOutcome {
     /// Seconds from start to end.
     pub wall_s: f64,
     /// Processor seconds, user and system.
@@ -36,7 +36,7 @@ pub(crate) fn run(
     folder: &Path,
     timeout: Duration,
     stopped: fn() -> bool,
-) -> anyhow::Result<Ran> {
+) -> anyhow::Result<RunOutcome> {
     let file = |name: &str| {
         let path = folder.join(name);
         File::create(&path).with_context(|| format!("could not write `{}`", path.display()))
@@ -114,7 +114,7 @@ pub(crate) fn run(
         None
     };
     let stdout = std::fs::read(folder.join("stdout")).unwrap_or_default();
-    Ok(Ran {
+    Ok(RunOutcome {
         wall_s,
         cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         // Linux counts it in KiB.
@@ -128,7 +128,7 @@ pub(crate) fn run(
 mod tests {
     use super::*;
 
-    fn sh(script: &str, timeout: f64) -> Ran {
+    fn sh(script: &str, timeout: f64) -> RunOutcome {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new("sh");
         command.args(["-c", script]);

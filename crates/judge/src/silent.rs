@@ -1,8 +1,8 @@
 //! Why a profiler has no record of any call: what it left, and what NCCL says of it.
 //!
 //! [`what_was_left`] compares its records with the calls. If it left no record, [`asks_nccl`] runs the work
-//! once more with NCCL's log on, and [`in_log`] looks there for the plugin: NCCL says in its log, and nowhere
-//! else, that a plugin could not be opened.
+//! once more with NCCL's log on, and [`in_log`] looks there for the plugin. Only the log says that NCCL could
+//! not open a plugin.
 //!
 //! Rule: the run with the log gives no figure, because a log costs time.
 

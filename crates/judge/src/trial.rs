@@ -12,7 +12,7 @@ use crate::completeness::{self, Counts};
 use crate::distribution::Distribution;
 use crate::overhead::overhead;
 use crate::plan::{JudgePlan, Profiler, OUT};
-use crate::process::{self, Ran};
+use crate::process::{self, RunOutcome};
 use crate::random::Random;
 use crate::readers;
 use crate::report::*;
@@ -28,7 +28,7 @@ use std::process::Command;
 #[derive(Default)]
 struct Run {
     /// None of one that failed, or was left out.
-    ran: Option<Ran>,
+    ran: Option<RunOutcome>,
     failed: bool,
     figures: BTreeMap<(String, &'static str), f64>,
     callbacks: Vec<Value>,

@@ -35,7 +35,7 @@ pub struct Timed {
 
 /// The calls of one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
+pub struct KeyCalls {
     /// How many.
     pub number: u64,
     /// Each, in the order made; empty where they were only counted.
@@ -58,7 +58,7 @@ pub enum Graphs {
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     /// By key.
-    pub calls: BTreeMap<Key, Calls>,
+    pub calls: BTreeMap<Key, KeyCalls>,
     /// Ranks of the job, where all its operations are over all of them.
     pub nranks: Option<u32>,
     /// The launcher's rank by process id, as far as the work tells.

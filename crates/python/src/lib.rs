@@ -21,7 +21,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
-use render::batches::{self, Calls};
+use render::batches::{self, CallsTable};
 use render::events::Events;
 use render::layout::Look;
 use render::samples;
@@ -111,7 +111,10 @@ impl Capture {
     fn calls(&self) -> Table {
         let processes = &self.inner.capture.processes;
         Table {
-            source: Source::Calls(self.inner.clone(), Calls::new(COLUMNS.iter().collect())),
+            source: Source::Calls(
+                self.inner.clone(),
+                CallsTable::new(COLUMNS.iter().collect()),
+            ),
             rows: processes.iter().map(|p| p.calls.len()).sum(),
         }
     }
@@ -444,7 +447,7 @@ fn library<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
 #[derive(Clone)]
 enum Source {
     /// Made batch by batch.
-    Calls(Arc<Inner>, Calls),
+    Calls(Arc<Inner>, CallsTable),
     /// All of it.
     Batch(RecordBatch),
 }
@@ -503,7 +506,7 @@ impl Table {
             Source::Calls(inner, _) => {
                 let column = |name: &String| COLUMNS.iter().find(|column| column.name == *name);
                 let columns: Vec<&'static Column> = names.iter().filter_map(column).collect();
-                Source::Calls(inner.clone(), Calls::new(columns))
+                Source::Calls(inner.clone(), CallsTable::new(columns))
             }
             Source::Batch(batch) => Source::Batch(batch.project(&indices).map_err(arrow)?),
         };

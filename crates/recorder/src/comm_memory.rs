@@ -55,7 +55,7 @@ const PERSISTENT: c_int = 2;
 const TOTAL: c_int = 3;
 
 /// One communicator. `handle` is 0 while the place is free.
-struct Asked {
+struct CommSlot {
     handle: AtomicU64,
     /// When it may be asked again, ns of CLOCK_MONOTONIC.
     due: AtomicU64,
@@ -73,8 +73,8 @@ struct Asked {
     is_gone: AtomicBool,
 }
 
-static PLACES: [Asked; MOST] = [const {
-    Asked {
+static PLACES: [CommSlot; MOST] = [const {
+    CommSlot {
         handle: AtomicU64::new(0),
         due: AtomicU64::new(0),
         rank: AtomicU32::new(0),
@@ -170,13 +170,13 @@ fn is_ready(comm: u64) -> bool {
 }
 
 /// The place of a communicator, or a new one.
-fn place(comm: u64) -> Option<(&'static Asked, bool)> {
+fn place(comm: u64) -> Option<(&'static CommSlot, bool)> {
     let is_its =
-        |place: &&Asked| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
+        |place: &&CommSlot| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
     if let Some(place) = PLACES.iter().find(is_its) {
         return Some((place, false));
     }
-    let free = |place: &&Asked| {
+    let free = |place: &&CommSlot| {
         let free = place.handle.compare_exchange(0, comm, AcqRel, Relaxed);
         free.is_ok()
     };
@@ -253,7 +253,7 @@ fn ask(comm: u64, now: bool) {
 /// The program destroys a communicator: its handle may come again for another one.
 fn gone(comm: u64) {
     let is_its =
-        |place: &&Asked| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
+        |place: &&CommSlot| place.handle.load(Acquire) == comm && !place.is_gone.load(Relaxed);
     if let Some(place) = PLACES.iter().find(is_its) {
         place.is_gone.store(true, Release);
     }

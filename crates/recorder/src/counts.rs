@@ -10,49 +10,8 @@
 //! here waits, allocates, or fails a call.
 
 use crate::seats;
+use capture::counts::{Count, NAMES};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-
-/// What is counted. Its [names](NAMES) are those in the capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Count {
-    /// Kernels.
-    KernelLaunch,
-    /// CUDA graphs.
-    GraphLaunch,
-    /// Copies and fills that don't wait.
-    Copy,
-    /// Allocations of GPU memory.
-    GpuAllocation,
-    /// Bytes of these.
-    GpuBytes,
-    /// Allocations of memory of the host that the GPU reads, and memory made so.
-    HostAllocation,
-    /// Bytes of these.
-    HostBytes,
-    /// Memory and events of another process that were opened.
-    IpcOpen,
-    /// Waits for an event.
-    EventSync,
-    /// Waits for a stream.
-    StreamSync,
-    /// Waits for a whole GPU context, and copies that wait.
-    ContextSync,
-}
-
-/// The names of all [`Count`]s, in their order.
-pub const NAMES: [&str; 11] = [
-    "kernel_launches",
-    "graph_launches",
-    "copies",
-    "gpu_allocations",
-    "gpu_bytes",
-    "host_allocations",
-    "host_bytes",
-    "ipc_opens",
-    "event_syncs",
-    "stream_syncs",
-    "context_syncs",
-];
 
 /// Counts of one kind of caller, by [`Count`].
 pub type Totals = [u64; NAMES.len()];

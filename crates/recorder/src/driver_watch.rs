@@ -12,7 +12,7 @@
 //! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
 //! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
-use crate::counts::{self, Count};
+use crate::counts;
 use crate::cuda::{driver_function, StreamQuery};
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed};
@@ -20,10 +20,11 @@ use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
 use crate::stream_waits::Stream;
 use crate::watch::Watch;
-use crate::windows::asked;
+use crate::windows::driver_calls;
+use capture::counts::Count;
 use capture::graphs::sight;
 use capture::rows::Ticks;
-use capture::windows::Ask;
+use capture::windows::DriverCallKind;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::OnceLock;
@@ -123,7 +124,7 @@ fn update(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, graph: u
 
 fn launch(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, stream: u64) -> c_int {
     counts::add(Count::GraphLaunch, false, 1);
-    let call = || noted(Ask::LaunchGraph, stream, exec, call);
+    let call = || noted(DriverCallKind::LaunchGraph, stream, exec, call);
     let entered = recorder.clock.ticks();
     let (into, entry) = guard((None, None), || {
         // Looked at first, because most graphs have no captured calls.
@@ -221,7 +222,7 @@ fn destroy_exec(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64) ->
 /// An event is recorded on a stream.
 #[inline(always)]
 fn record(event: u64, stream: Stream, call: impl FnOnce() -> c_int) -> c_int {
-    let result = noted(Ask::Record, stream.handle, event, call);
+    let result = noted(DriverCallKind::Record, stream.handle, event, call);
     if let (Some(recorder), OK) = (get(), result) {
         guard((), || {
             recorder.waits.recorded(event, stream, || recorder.driver());
@@ -239,7 +240,7 @@ fn wait(stream: Stream, event: u64, call: impl FnOnce() -> c_int) -> c_int {
             recorder.waits.awaited(stream, event, rings, switch)
         })
     });
-    let result = noted(Ask::Wait, stream.handle, event, call);
+    let result = noted(DriverCallKind::Wait, stream.handle, event, call);
     if let (Some(awaited), false) = (awaited, result == OK) {
         awaited.undo();
     }
@@ -256,8 +257,8 @@ fn destroy_event(event: u64, call: impl FnOnce() -> c_int) -> c_int {
 
 /// Notes a call of the driver, if a window is open.
 #[inline(always)]
-fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
-    if !asked::open() {
+fn noted(kind: DriverCallKind, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
+    if !driver_calls::open() {
         return passed(kind, call);
     }
     note(kind, stream, object, call)
@@ -265,13 +266,13 @@ fn noted(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c
 
 /// Makes a call of the driver while no window is open.
 #[inline(always)]
-fn passed(kind: Ask, call: impl FnOnce() -> c_int) -> c_int {
+fn passed(kind: DriverCallKind, call: impl FnOnce() -> c_int) -> c_int {
     let ticks = || get().map_or(Ticks(0), |recorder| recorder.clock.ticks());
-    asked::pass(kind, ticks, call)
+    driver_calls::pass(kind, ticks, call)
 }
 
 #[cold]
-fn note(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
+fn note(kind: DriverCallKind, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_int {
     let Some(recorder) = get() else {
         return call();
     };
@@ -284,7 +285,7 @@ fn note(kind: Ask, stream: u64, object: u64, call: impl FnOnce() -> c_int) -> c_
         };
         // SAFETY: a plain system call.
         let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        asked::note(kind, at, took, thread, stream, object);
+        driver_calls::note(kind, at, took, thread, stream, object);
     });
     result
 }
@@ -385,10 +386,10 @@ macro_rules! noted {
         interposed! { NOTED note_reals call;
             $($name $symbol ($($arg: $type),*) -> c_int {
                 counts::add(Count::$count, NCCL, 1);
-                if !asked::open() {
-                    return passed(Ask::$kind, call);
+                if !driver_calls::open() {
+                    return passed(DriverCallKind::$kind, call);
                 }
-                note(Ask::$kind, $stream, $object, call)
+                note(DriverCallKind::$kind, $stream, $object, call)
             })*
         }
     };

@@ -25,12 +25,12 @@
 //! and what is beside them a reader finds what both cost this job.
 //!
 //! Rule: the first error of CUPTI ends windows for the rest of the process. No window is open while another
-//! profiler uses CUPTI. Memory is bounded: [`store::MOST`] records, [`asked::MOST`] calls and
+//! profiler uses CUPTI. Memory is bounded: [`store::MOST`] records, [`driver_calls::MOST`] calls and
 //! [`cupti::make_buffers`].
 
-pub mod asked;
 pub mod cupti;
 mod cupti_clock;
+pub mod driver_calls;
 mod felt;
 pub mod neighbours;
 pub mod price;
@@ -46,7 +46,7 @@ use crate::settings::When;
 use capture::block::BlockKind;
 use capture::live::Header;
 use capture::rows::Ticks;
-use capture::windows::{self, ActivityKind, Ask, End, Ran, Window};
+use capture::windows::{self, ActivityKind, DriverCallKind, End, GpuActivity, Window};
 use cupti::Cupti;
 use cupti_clock::{ahead, ticks_per_ns, CuptiAnchor, ToTicks, CLOCK_SET, CLOCK_SLACK};
 use felt::Felt;
@@ -111,7 +111,7 @@ fn switched<T>(act: impl FnOnce(&mut Open) -> T) -> T {
 fn give_up() {
     switched(|open| match *open {
         Open::On(cupti, clock) => {
-            asked::end();
+            driver_calls::end();
             let closing = clock.ticks();
             let result = cupti.end().and(cupti.flush(true));
             *open = Open::GivenUp([closing, clock.ticks()], result.err().unwrap_or(0));
@@ -124,7 +124,7 @@ fn give_up() {
 }
 
 /// One block to be written.
-pub type Block = (BlockKind, Vec<u8>);
+pub type EncodedBlock = (BlockKind, Vec<u8>);
 
 /// How far the job has come.
 #[derive(Clone, Copy, Debug)]
@@ -262,7 +262,7 @@ impl Windows {
     }
 
     /// Does what is due; blocks to be written.
-    pub fn poll(&mut self, header: &Header, clock: Clock, now: Progress) -> Vec<Block> {
+    pub fn poll(&mut self, header: &Header, clock: Clock, now: Progress) -> Vec<EncodedBlock> {
         let Progress {
             calls, at, last, ..
         } = now;
@@ -298,7 +298,8 @@ impl Windows {
             State::Open(window, since, length) => {
                 let (ran, lost) = store::count();
                 let enough = self.schedule.is_enough(since.elapsed(), ran);
-                let full = lost > 0 || ran >= store::MOST || asked::count() >= asked::MOST;
+                let full =
+                    lost > 0 || ran >= store::MOST || driver_calls::count() >= driver_calls::MOST;
                 let over = since.elapsed() >= *length || enough || full || last;
                 if !close(window, over) {
                     return blocks;
@@ -359,7 +360,7 @@ impl Windows {
         }
         let per_ns = ticks_per_ns(header, clock);
         let time = |ticks: u64| Duration::from_nanos((ticks as f64 / per_ns) as u64);
-        let mut passed = asked::passed(time);
+        let mut passed = driver_calls::passed(time);
         passed.waited += time(progress.in_launches);
         let (why, share) = match self.price.ask(now, passed, progress.calls, progress.ahead) {
             Decision::Yes => (0, 0),
@@ -373,7 +374,7 @@ impl Windows {
         header.windows_code.store(share, Relaxed);
         header.windows_off.store(why, Release);
         if why == 0 {
-            asked::count_no_more();
+            driver_calls::count_no_more();
             // What has looked the driver up by now is to be seen in the first window already. Launches wait
             // for CUPTI anyway.
             self.misses_callers = !self.price.has_searched();
@@ -397,7 +398,7 @@ impl Windows {
     fn off(&mut self, header: &Header, why: u32, code: u32) {
         header.windows_code.store(code, Relaxed);
         header.windows_off.store(why, Release);
-        asked::count_no_more();
+        driver_calls::count_no_more();
         self.now = State::Off;
     }
 
@@ -418,7 +419,7 @@ impl Windows {
                 self.off(header, off::NO_CUPTI, 0);
                 return false;
             };
-            if !asked::make() || !cupti::make_buffers() {
+            if !driver_calls::make() || !cupti::make_buffers() {
                 self.off(header, off::NO_MEMORY, 0);
                 return false;
             }
@@ -449,7 +450,7 @@ impl Windows {
             if !neighbours::none() {
                 return None;
             }
-            asked::begin();
+            driver_calls::begin();
             let begun = cupti.begin();
             *open = if begun.is_ok() {
                 Open::On(cupti, clock)
@@ -468,7 +469,7 @@ impl Windows {
                 self.now = State::Open(window, Instant::now(), length);
             }
             Some(Err(code)) => {
-                asked::end();
+                driver_calls::end();
                 let _ = cupti.end();
                 self.off(header, off::ERROR, code);
             }
@@ -476,14 +477,14 @@ impl Windows {
     }
 
     /// The window has all it will get.
-    fn finish(&mut self, header: &Header, clock: Clock) -> Vec<Block> {
+    fn finish(&mut self, header: &Header, clock: Clock) -> Vec<EncodedBlock> {
         let State::Draining(mut window, ..) = std::mem::replace(&mut self.now, State::Closed)
         else {
             return Vec::new();
         };
         switched(|open| *open = Open::Closed);
         let (ran, names, lost) = store::take();
-        let asked = asked::take();
+        let asked = driver_calls::take();
         // CUPTI counts those for which it found no buffer too, unless no buffer came after them.
         let dropped = cupti::dropped().max(cupti::refused()) as u64 + lost;
         window.dropped = dropped.min(u32::MAX.into()) as u32;
@@ -512,22 +513,25 @@ impl Windows {
         }
         let kernels = ran.values().flatten();
         let kernels = kernels.filter(|r| r.kind == ActivityKind::Kernel && r.graph == 0);
-        let launches = asked.iter().filter(|a| a.kind == Ask::Launch).count();
+        let launches = asked
+            .iter()
+            .filter(|a| a.kind == DriverCallKind::Launch)
+            .count();
         self.misses_callers = misses_launches(kernels.count(), launches);
         if let Some(map) = map.filter(|_| fits) {
             for (device, of) in &ran {
                 for chunk in of.chunks(CHUNK) {
-                    let chunk: Vec<Ran> = chunk.iter().map(|ran| map.ran(ran)).collect();
+                    let chunk: Vec<GpuActivity> = chunk.iter().map(|ran| map.ran(ran)).collect();
                     let mut payload = Vec::new();
-                    windows::put_ran(&mut payload, window.number, *device, &chunk);
-                    blocks.push((BlockKind::Ran, payload));
+                    windows::put_activities(&mut payload, window.number, *device, &chunk);
+                    blocks.push((BlockKind::GpuActivities, payload));
                 }
             }
         }
         for chunk in asked.chunks(CHUNK) {
             let mut payload = Vec::new();
-            windows::put_asked(&mut payload, window.number, chunk);
-            blocks.push((BlockKind::Asked, payload));
+            windows::put_driver_calls(&mut payload, window.number, chunk);
+            blocks.push((BlockKind::DriverCalls, payload));
         }
         // Last, so that a window is only known with all that is in it.
         blocks.push(block_of(&window));
@@ -546,7 +550,7 @@ impl Windows {
 }
 
 /// The names again, because a trace file begins anew. On any thread: it asks nobody.
-pub fn names() -> Vec<Block> {
+pub fn names() -> Vec<EncodedBlock> {
     names_in_blocks(store::names())
 }
 
@@ -555,7 +559,7 @@ const CHUNK: usize = 4096;
 /// Bytes of names in a block.
 const NAMES: usize = 64 << 10;
 
-fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
+fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<EncodedBlock> {
     let mut blocks = Vec::new();
     let mut payload = Vec::new();
     for (id, name) in names {
@@ -570,7 +574,7 @@ fn names_in_blocks(names: Vec<(u32, Vec<u8>)>) -> Vec<Block> {
     blocks
 }
 
-fn block_of(window: &Window) -> Block {
+fn block_of(window: &Window) -> EncodedBlock {
     let mut payload = Vec::new();
     windows::put_window(&mut payload, window);
     (BlockKind::Windows, payload)
@@ -581,7 +585,7 @@ fn close(window: &mut Window, over: bool) -> bool {
     switched(|open| {
         match *open {
             Open::On(cupti, clock) if over => {
-                asked::end();
+                driver_calls::end();
                 window.closing = clock.ticks();
                 if let Err(code) = cupti.end() {
                     (window.end, window.code) = (End::Failed, code);

@@ -200,7 +200,7 @@ fn foreign_handles_change_nothing_and_are_counted() {
     assert_eq!(counters.announced, 2);
     assert_eq!(process.calls.len(), 2);
     assert!(counters.odd[capture::live::Odd::ForeignHandle as usize] > 200_000);
-    assert!(process.calls.iter().all(|c| c.gpu_start == 0));
+    assert!(process.calls.iter().all(|c| c.gpu.start().is_none()));
 }
 
 #[test]

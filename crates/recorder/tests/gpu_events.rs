@@ -7,7 +7,7 @@ use job::{flushed, out, recorded, Driver, Job};
 use nccl_abi::{event, state};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tables::{Call, Capture, Process, Untimed};
+use tables::{Call, Capture, GpuTimes, Process, Untimed};
 
 /// The driver, loaded as CUDA's would be: before the recorder looks for it.
 struct Cuda(libloading::Library);
@@ -177,11 +177,14 @@ fn every_launch_of_a_calm_job_is_timed_and_its_time_is_on_the_hosts_clock() {
             "call {i}: {found} for {length}"
         );
         // Not before its launch, nor before the one before it had ended.
-        let (start, error) = (call.gpu_start as i64, i64::from(call.gpu_error));
+        let GpuTimes::OnHost { start, error, .. } = call.gpu else {
+            panic!("call {i} is not on the host's clock: {call:?}");
+        };
+        let error = i64::from(error);
         assert!(error > 0 && error < 5_000_000);
         assert!(start + error >= call.api_ns, "call {i}");
-        let before = p.calls[i.saturating_sub(1)];
-        let known = i == 0 || before.gpu_stop <= call.gpu_start + 2 * u64::from(call.gpu_error);
+        let (_, before) = p.calls[i.saturating_sub(1)].gpu.on_host().expect("timed");
+        let known = i == 0 || before <= start + 2 * error;
         assert!(known, "call {i}");
     }
 }
@@ -393,7 +396,10 @@ fn what_a_step_of_the_gpus_clock_may_have_spoilt_is_not_trusted() {
         if let Ok(ns) = time(p, call) {
             // A step back would take 2.17 ms off. A host that is late with the kernel makes it longer.
             assert!((29_800..1_000_000_000).contains(&ns), "call {i} has {ns}");
-            assert!(call.gpu_start as i64 + i64::from(call.gpu_error) >= call.api_ns);
+            let GpuTimes::OnHost { start, error, .. } = call.gpu else {
+                panic!("call {i} is not on the host's clock: {call:?}");
+            };
+            assert!(start + i64::from(error) >= call.api_ns);
             times.push(ns);
         }
     }

@@ -184,11 +184,11 @@ fn play_with(name: &str, variable: &str, value: &str) -> Process {
     let process = capture.processes.remove(0);
     assert_eq!(process.calls.len(), expected.len());
     // Where the machine is so busy that a clock's anchor is late, a call has no time.
-    let timed = |call: &&Call| call.gpu_stop != 0;
+    let timed = |call: &&Call| call.gpu.stop().is_some();
     let known = process.calls.iter().filter(timed).count();
     assert!(2 * known >= expected.len(), "{known} calls have times");
     for (i, (call, expected)) in process.calls.iter().zip(&expected).enumerate() {
-        if call.gpu_stop == 0 {
+        if call.gpu.stop().is_none() {
             continue;
         }
         assert!(
@@ -254,12 +254,13 @@ fn computing_beside_a_call_hides_it_and_computing_after_it_does_not() {
     let exposed = process.calls.iter().filter_map(|call| call.exposed_ns());
     let ms: Vec<u64> = exposed.map(|ns| ns.div_ceil(1_000) / 1_000).collect();
     assert!([0, 4, 2].iter().all(|of| ms.contains(of)), "{ms:?}");
-    for call in process.calls.iter().filter(|call| call.gpu_stop != 0) {
-        let from = call.waited_from().expect("known") as i64;
-        assert_eq!(
-            (call.gpu_stop as i64 - from).max(0) as u64,
-            call.exposed_ns().expect("known")
-        );
+    for call in &process.calls {
+        let Some((_, stop)) = call.gpu.on_host() else {
+            continue;
+        };
+        let from = call.waited_from().expect("known");
+        let exposed = call.exposed_ns().expect("known");
+        assert_eq!((stop - from).max(0) as u64, exposed);
     }
 }
 
@@ -523,7 +524,9 @@ fn job_of_errors() {
         vec![For(2 * MS as i64, COMPUTE)]
     });
     let calls = play.expected.len();
-    recorded(|process| process.calls.len() >= calls && process.calls[calls - 1].gpu_stop != 0);
+    recorded(|process| {
+        process.calls.len() >= calls && process.calls[calls - 1].gpu.stop().is_some()
+    });
     play.all_reduce(2 * MS);
     let end = play.mark(STREAM);
     // An error that stays: no event is recorded, and the program sees it.

@@ -1,9 +1,9 @@
 //! The tables as Arrow record batches: what the Parquet export writes and what Python hands to dataframe
 //! libraries.
 //!
-//! A [`Calls`] is a choice of columns of the table of calls, made into batches of a range of rows. The other
-//! tables are one batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns that
-//! the report's JSON Schema gives them. Statistics are flattened (`time_ns_p50`), and maps stay maps. An
+//! A [`CallsTable`] is a choice of columns of the table of calls, made into batches of a range of rows. The
+//! other tables are one batch each. [`operations`], [`ranks`], [`findings`] and [`graphs`] have the columns
+//! that the report's JSON Schema gives them. Statistics are flattened (`time_ns_p50`), and maps stay maps. An
 //! interval is two columns (`wall_low_ns`), and so is a span (`from_ns`).
 //!
 //! Rule: a column's type depends on its declaration alone, never on the values of a capture. A moment is a
@@ -43,18 +43,18 @@ pub const ROWS: usize = 122_880;
 
 /// Columns of the table of calls.
 #[derive(Clone)]
-pub struct Calls {
+pub struct CallsTable {
     columns: Vec<&'static Column>,
     schema: SchemaRef,
 }
 
-impl Calls {
+impl CallsTable {
     /// The table with these columns. Units are in the metadata of the fields.
-    pub fn new(columns: Vec<&'static Column>) -> Calls {
+    pub fn new(columns: Vec<&'static Column>) -> CallsTable {
         let field =
             |column: &&Column| field(column.name, column.kind, column.unit, &DataType::Utf8);
         let fields: Fields = columns.iter().map(field).collect();
-        Calls {
+        CallsTable {
             schema: Arc::new(Schema::new(fields)),
             columns,
         }
@@ -72,10 +72,10 @@ impl Calls {
     }
 
     /// The rows of `capture` from `first` on, at most `count`, in the order of [`tables::Capture::rows`].
-    /// `ids` are the numbers of its operations, if [`Calls::needs_ids`].
+    /// `ids` are the numbers of its operations, if [`CallsTable::needs_ids`].
     ///
     /// # Errors
-    /// As [`Calls::batch`].
+    /// As [`CallsTable::batch`].
     pub fn range(
         &self,
         capture: &Capture,

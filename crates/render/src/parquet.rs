@@ -7,7 +7,7 @@
 //!
 //! Rule: one row group is in memory at a time; of a call, only the number of its operation is kept beside it.
 
-use crate::batches::{self, Calls};
+use crate::batches::{self, CallsTable};
 use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::errors::Result;
@@ -37,7 +37,7 @@ pub fn write(capture: &Capture, folder: &Path) -> Result<u64> {
             lists[list].push((index as u32, number as u32));
         }
     }
-    let table = Calls::new(columns().collect());
+    let table = CallsTable::new(columns().collect());
     let ids = OperationIds::of(capture);
     let mut written = 0;
     for (list, calls) in lists.iter().enumerate().filter(|(_, l)| !l.is_empty()) {

@@ -27,7 +27,7 @@ use analyze::clocks::{Clocks, HostClock};
 use analyze::streams::kernels;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::CallRef;
-use tables::{Call, Capture, Name, Process, Shape};
+use tables::{Call, Capture, GpuTimes, Name, Process, Shape};
 
 use naming::{size, titles};
 use tracks::{lay, trim};
@@ -460,10 +460,13 @@ impl Line {
         for call in &process.calls {
             let shape = call.shape as usize;
             let is_timed = call.gpu_ns(&process.shapes[shape]).is_ok();
-            if call.gpu_seen_ns == 0 || call.gpu_error != 0 || !is_timed {
+            let GpuTimes::Stamps { stop, .. } = call.gpu else {
+                continue;
+            };
+            if call.gpu_seen_ns == 0 || !is_timed {
                 continue;
             }
-            let offset = i128::from(call.gpu_seen_ns) - i128::from(call.gpu_stop);
+            let offset = i128::from(call.gpu_seen_ns) - i128::from(stop.0);
             if let Ok(offset) = i64::try_from(offset) {
                 let least = offsets.entry(devices[shape]).or_insert(offset);
                 *least = offset.min(*least);
@@ -538,7 +541,9 @@ impl Line {
             let of = process
                 .calls
                 .binary_search_by_key(&ticket, |call| call.ticket);
-            of.map_or(0, |index| i64::from(process.calls[index].gpu_error))
+            of.map_or(0, |index| {
+                i64::from(process.calls[index].gpu.error().unwrap_or(0))
+            })
         };
         for (shape, [_, on_gpu]) in shapes.iter().zip(&mut spans) {
             // A stream runs one after the other, so what is left of an overlap is the error of the times.
@@ -574,18 +579,19 @@ impl Line {
     }
 
     fn spans(&self, call: &Call, shape: &Shape) -> (Option<Span>, Option<(Span, i64)>) {
-        let offset = if call.gpu_error != 0 {
-            Some(0)
-        } else {
-            self.offset_of[call.shape as usize]
-        };
-        let gpu = offset.and_then(|offset| {
+        let gpu = || {
             call.gpu_ns(shape).ok()?;
-            let begin = moved(call.gpu_start, offset)?;
-            let end = moved(call.gpu_stop, offset)?;
+            let (begin, end, offset) = match call.gpu {
+                GpuTimes::None => return None,
+                GpuTimes::OnHost { start, stop, .. } => (start, stop, 0),
+                GpuTimes::Stamps { start, stop } => {
+                    let offset = self.offset_of[call.shape as usize]?;
+                    (moved(start.0, offset)?, moved(stop.0, offset)?, offset)
+                }
+            };
             Some((self.on_one_clock(Span { begin, end }), offset))
-        });
-        (host(call).map(|span| self.on_one_clock(span)), gpu)
+        };
+        (host(call).map(|span| self.on_one_clock(span)), gpu())
     }
 
     /// A span of this process's host on the clock of the first host.

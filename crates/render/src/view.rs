@@ -272,8 +272,8 @@ impl Laying {
         };
         let transfer = placed.waited.map(|w| w.transfer.min(span.end - span.begin));
         let name = self.name(&placed.name());
-        let on_clock = gpu.is_some() && row.call.gpu_error != 0;
-        let error = timeline.host_error_ns(process).filter(|_| on_clock);
+        let own = row.call.gpu.error().filter(|_| gpu.is_some());
+        let between = timeline.host_error_ns(process);
         self.seen.push(Slice {
             span,
             transfer: transfer.unwrap_or(NONE),
@@ -282,7 +282,9 @@ impl Laying {
             lane,
             name,
             operation: placed.part.map_or(0, |part| part.operation as u32),
-            error: error.map_or(0, |of| row.call.gpu_error.saturating_add(of)),
+            error: own
+                .zip(between)
+                .map_or(0, |(own, of)| own.saturating_add(of)),
             kind,
         });
     }

@@ -4,7 +4,7 @@ use analyze::clocks::Given;
 use render::timeline::Timeline;
 use render::{html, json, text};
 use std::path::Path;
-use tables::Capture;
+use tables::{Capture, GpuTimes};
 
 /// A recorded job whose ranks were two simulated hosts, with the second one's clock set by `offset`, ns.
 fn two_hosts(offset: i64) -> Capture {
@@ -29,11 +29,9 @@ fn two_hosts(offset: i64) -> Capture {
                 .into_iter()
                 .filter(|t| **t != 0)
                 .for_each(|t| *t += offset);
-            // Those that are on the host's clock.
-            if call.gpu_error != 0 {
-                for stamp in [&mut call.gpu_start, &mut call.gpu_stop] {
-                    *stamp = stamp.wrapping_add_signed(offset);
-                }
+            if let GpuTimes::OnHost { start, stop, .. } = &mut call.gpu {
+                *start += offset;
+                *stop += offset;
             }
         }
     }

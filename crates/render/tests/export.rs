@@ -77,14 +77,12 @@ fn chrome_has_every_call_and_every_digit() {
             }
         }
         let gpu = slices[&(rank, row.call.ticket, "kernel")];
-        assert_eq!(
-            ns(&gpu["dur"]),
-            (row.call.gpu_stop - row.call.gpu_start) as i64
-        );
+        let (start, stop) = row.call.gpu.on_either_clock().expect("it is timed");
+        assert_eq!(ns(&gpu["dur"]), (stop - start) as i64);
         let offset = gpu["args"]["gpu_clock_offset_ns"]
             .as_i64()
             .expect("an offset");
-        let end = row.call.gpu_stop as i64 + offset;
+        let end = stop as i64 + offset;
         assert_eq!(base + ns(&gpu["ts"]) + ns(&gpu["dur"]), end);
         assert!(end <= row.call.gpu_seen_ns);
     }

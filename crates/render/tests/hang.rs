@@ -18,7 +18,7 @@ use tables::calls::Extra;
 use tables::clock::{Anchor, Clock};
 use tables::communicators::{Local, Member};
 use tables::process::Counters;
-use tables::{Call, Capture, Communicator, LiveSource, Process, Shape};
+use tables::{Call, Capture, Communicator, GpuTimes, LiveSource, Process, Shape};
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_700_000_000 * SECOND;
@@ -405,8 +405,7 @@ impl Job {
                     shape,
                     channels_started: if stamped && (over || begun) { 2 } else { 0 },
                     channels_stopped: if stamped && over { 2 } else { 0 },
-                    gpu_start: 1,
-                    gpu_stop: u64::from(over) * 2,
+                    gpu: GpuTimes::stamps(1, u64::from(over) * 2),
                     sealed: over || !stamped && !made.inside,
                     ..Call::default()
                 });

@@ -58,8 +58,9 @@ fn every_kernel_is_a_row_and_nccls_have_their_calls() {
         // It ran after its launch.
         let start = line["start_ns"].as_i64().expect("a time");
         assert!(start >= call.launch_start_ns);
-        if call.gpu_error != 0 && call.gpu_ns(shape).is_ok() {
-            let apart = start - call.gpu_start as i64;
+        let times = call.gpu.on_host().filter(|_| call.gpu_ns(shape).is_ok());
+        if let Some((begun, _)) = times {
+            let apart = start - begun;
             assert!((-100_000..100_000).contains(&apart), "{apart}");
         }
         assert!(seen.insert((number("process"), number("ticket"))));

@@ -438,7 +438,7 @@ fn the_page_matches_the_schema(table: &str, name: fn(&str) -> String) {
 /// 517 is late at every call.
 fn large_job() -> Capture {
     use tables::communicators::{Communicator, Local, Member};
-    use tables::{Call, Process};
+    use tables::{Call, GpuTimes, Process};
     let mut capture = Capture {
         path: "large".into(),
         ..Capture::default()
@@ -503,8 +503,7 @@ fn large_job() -> Capture {
                 seq: ticket / 3 + 1,
                 api_ns: start as i64,
                 return_ns: start as i64 + 5_000,
-                gpu_start: start,
-                gpu_stop: start + 100_000 + late + rank as u64,
+                gpu: GpuTimes::stamps(start, start + 100_000 + late + rank as u64),
                 channels_started: 1,
                 channels_stopped: 1,
                 sealed: true,

@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 
 /// How a line goes on behind [`crate::recorded::OWN`].
 pub const COUNTS: &str = "counts ";
-/// What stands before the names of what NCCL did, and not the program.
-pub const OF_NCCL: &str = "nccl.";
 
 /// The counts at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::names::Name;
 use crate::process::Process;
 use crate::Capture;
 use capture::live::{flag, part, verdict, waiter};
+use capture::rows::GpuTime;
 
 pub use crate::columns::Value;
 
@@ -110,12 +111,10 @@ pub struct Call {
     pub launch_end_ns: i64,
     pub enqueue_ns: i64,
     pub return_ns: i64,
-    /// ns since 1970 where there is a `gpu_error`; else ns of the GPU's own clock.
-    pub gpu_start: u64,
-    pub gpu_stop: u64,
+    /// When it ran on its GPU.
+    pub gpu: GpuTimes,
+    /// When the host was told that it had ended there.
     pub gpu_seen_ns: i64,
-    /// Error of both on the host's clock, ns; 0 where they are not on it.
-    pub gpu_error: u32,
     /// Index into [`Process::shapes`].
     pub shape: u32,
     /// For a replay: its template's number + 1.
@@ -134,6 +133,120 @@ pub struct Call {
     pub waited: i32,
     /// In a block, so finished; the rest are from the live part and may be open.
     pub sealed: bool,
+}
+
+const _: () = assert!(std::mem::size_of::<Call>() == 128);
+
+/// When a call ran on its GPU, and which clock says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GpuTimes {
+    /// Not known.
+    #[default]
+    None,
+    /// NCCL's stamps, on the GPU's own clock. A stamp that was not delivered is 0.
+    Stamps {
+        /// Of its begin.
+        start: GpuTime,
+        /// Of its end.
+        stop: GpuTime,
+    },
+    /// ns since 1970 on the host's clock, so above 0. These are the times of CUDA events, and of stamps that
+    /// could be moved to that clock.
+    OnHost {
+        /// When it began.
+        start: i64,
+        /// When it ended.
+        stop: i64,
+        /// Neither is further off than this, ns.
+        error: u32,
+    },
+}
+
+impl GpuTimes {
+    /// NCCL's stamps as it delivered them, 0 for none.
+    pub fn stamps(start: u64, stop: u64) -> GpuTimes {
+        match (start, stop) {
+            (0, 0) => GpuTimes::None,
+            _ => GpuTimes::Stamps {
+                start: GpuTime(start),
+                stop: GpuTime(stop),
+            },
+        }
+    }
+
+    /// Begin and end on the host's clock, ns since 1970, if they are known on it.
+    pub fn on_host(self) -> Option<(i64, i64)> {
+        match self {
+            GpuTimes::OnHost { start, stop, .. } => Some((start, stop)),
+            _ => None,
+        }
+    }
+
+    /// How far off the times on the host's clock may be, ns.
+    pub fn error(self) -> Option<u32> {
+        match self {
+            GpuTimes::OnHost { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Begin and end on whichever clock they are on: only for what stays within one GPU, such as lengths and
+    /// orders. `None` unless both are known, and in order.
+    pub fn on_either_clock(self) -> Option<(u64, u64)> {
+        let (start, stop) = (self.start()?, self.stop()?);
+        (start <= stop).then_some((start, stop))
+    }
+
+    /// From the first begin of two to the last end; `None` where these are on different clocks.
+    pub fn around(self, other: GpuTimes) -> Option<GpuTimes> {
+        match (self, other) {
+            (GpuTimes::None, times) | (times, GpuTimes::None) => Some(times),
+            (GpuTimes::Stamps { start: a, stop: b }, GpuTimes::Stamps { start, stop }) => {
+                Some(GpuTimes::Stamps {
+                    start: a.min(start),
+                    stop: b.max(stop),
+                })
+            }
+            (
+                GpuTimes::OnHost {
+                    start: a,
+                    stop: b,
+                    error: c,
+                },
+                GpuTimes::OnHost { start, stop, error },
+            ) => Some(GpuTimes::OnHost {
+                start: a.min(start),
+                stop: b.max(stop),
+                error: c.max(error),
+            }),
+            _ => None,
+        }
+    }
+
+    /// From begin to end, ns; `None` unless both are known, and in order.
+    pub fn length(self) -> Option<u64> {
+        self.on_either_clock().map(|(start, stop)| stop - start)
+    }
+
+    /// When it began, on whichever clock.
+    pub fn start(self) -> Option<u64> {
+        let start = match self {
+            GpuTimes::None => 0,
+            GpuTimes::Stamps { start, .. } => start.0,
+            GpuTimes::OnHost { start, .. } => start as u64,
+        };
+        (start != 0).then_some(start)
+    }
+
+    /// When it ended, on whichever clock.
+    pub fn stop(self) -> Option<u64> {
+        let stop = match self {
+            GpuTimes::None => 0,
+            GpuTimes::Stamps { stop, .. } => stop.0,
+            GpuTimes::OnHost { stop, .. } => stop as u64,
+        };
+        (stop != 0).then_some(stop)
+    }
 }
 
 /// What is known of the first stream that waited for a call, if there was one.
@@ -205,10 +318,11 @@ impl Call {
         Some(self.waiter >> 2).filter(|id| *id != 0)
     }
 
-    /// When that stream had nothing else to do, on the clock of `gpu_start`.
-    pub fn waited_from(&self) -> Option<u64> {
+    /// When that stream had nothing else to do, on the host's clock, ns since 1970.
+    pub fn waited_from(&self) -> Option<i64> {
+        let (_, stop) = self.gpu.on_host()?;
         match self.waited()? {
-            Waited::For(ns) if self.gpu_stop != 0 => self.gpu_stop.checked_add_signed(-ns),
+            Waited::For(ns) => stop.checked_sub(ns),
             _ => None,
         }
     }
@@ -222,9 +336,15 @@ impl Call {
         }
     }
 
-    /// Whether it has both stamps, in order, and a host time to compare them with.
-    pub(crate) fn is_stamped(&self) -> bool {
-        self.gpu_start != 0 && self.gpu_stop >= self.gpu_start && self.gpu_seen_ns != 0
+    /// Its stamps, if it has both, in order, and a host time to compare them with.
+    pub(crate) fn stamped(&self) -> Option<(GpuTime, GpuTime)> {
+        match self.gpu {
+            GpuTimes::Stamps { start, stop } => {
+                let is_whole = start != GpuTime(0) && stop >= start && self.gpu_seen_ns != 0;
+                is_whole.then_some((start, stop))
+            }
+            _ => None,
+        }
     }
 
     /// Time on the GPU, ns; or why there is none that can be believed. For [`Untimed::Fused`] see there.
@@ -232,6 +352,7 @@ impl Call {
         if shape.parts & (part::EVENTS | part::UNSAMPLED) != 0 {
             return self.between_events(shape);
         }
+        let (start, stop) = (self.gpu.start(), self.gpu.stop());
         if self.verdict & verdict::REPEATED != 0 {
             Err(Untimed::Repeated)
         } else if self.verdict & verdict::BACKWARDS != 0 {
@@ -240,25 +361,23 @@ impl Call {
             Err(Untimed::Stale)
         } else if self.verdict & DESYNCHRONISED != 0 {
             Err(Untimed::Desynchronised)
-        } else if self.verdict & verdict::NEGATIVE != 0
-            || (self.gpu_stop != 0 && self.gpu_stop < self.gpu_start)
-        {
+        } else if self.verdict & verdict::NEGATIVE != 0 || stop.is_some_and(|at| Some(at) < start) {
             Err(Untimed::Negative)
-        } else if self.gpu_start == 0 && self.channels_started == 0 {
+        } else if start.is_none() && self.channels_started == 0 {
             Err(Untimed::NoStamp)
         } else if self.channels_stopped < self.channels_started
-            || self.gpu_stop == 0
+            || stop.is_none()
             || (!self.sealed && self.channels_started < shape.nchannels.into())
         {
             Err(self.not_ended())
-        } else if self.verdict & verdict::MISSING != 0 || self.gpu_start == 0 {
+        } else if self.verdict & verdict::MISSING != 0 || start.is_none() {
             Err(Untimed::Missing)
         } else if shape.stops_early {
             Err(Untimed::EarlyStop)
         } else if self.verdict & verdict::FUSED != 0 {
             Err(Untimed::Fused)
         } else {
-            Ok(self.gpu_stop - self.gpu_start)
+            self.gpu.length().ok_or(Untimed::Missing)
         }
     }
 }
@@ -278,16 +397,13 @@ impl Call {
             Err(Untimed::Unsampled)
         } else if self.verdict & STALE != 0 {
             Err(Untimed::Stale)
-        } else if self.gpu_start == 0 || self.gpu_stop < self.gpu_start {
-            Err(if self.sealed {
-                Untimed::NoEvent
-            } else {
-                Untimed::Unfinished
-            })
-        } else if self.verdict & verdict::FUSED != 0 {
-            Err(Untimed::Fused)
         } else {
-            Ok(self.gpu_stop - self.gpu_start)
+            match self.gpu.length() {
+                None if self.sealed => Err(Untimed::NoEvent),
+                None => Err(Untimed::Unfinished),
+                Some(_) if self.verdict & verdict::FUSED != 0 => Err(Untimed::Fused),
+                Some(ns) => Ok(ns),
+            }
         }
     }
 }
@@ -465,16 +581,15 @@ crate::columns! { CallRef:
     "enqueue_ns" "time" "" |r| time(r.call.enqueue_ns);
     "return_ns" "time" "" |r| time(r.call.return_ns);
     "host_time_ns" "int" "ns" |r| known(r.call.host_ns());
-    "gpu_start_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_start);
-    "gpu_stop_ns" "time" "see gpu_error_ns" |r| nonzero(r.call.gpu_stop);
-    "gpu_error_ns" "int" "ns"
-        |r| if r.call.gpu_start == 0 { Value::Null } else { nonzero(r.call.gpu_error) };
+    "gpu_start_ns" "time" "see gpu_error_ns" |r| known(r.call.gpu.start());
+    "gpu_stop_ns" "time" "see gpu_error_ns" |r| known(r.call.gpu.stop());
+    "gpu_error_ns" "int" "ns" |r| known(r.call.gpu.error());
     "gpu_time_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok());
     "gpu_time_source" "text" ""
-        |r| if r.call.gpu_start == 0 { Value::Null } else { Value::Text(r.shape.time_source()) };
+        |r| r.call.gpu.start().map_or(Value::Null, |_| Value::Text(r.shape.time_source()));
     "gpu_seen_ns" "time" "" |r| time(r.call.gpu_seen_ns);
     "waiting_stream" "int" "" |r| known(r.call.waiting_stream());
-    "waited_from_ns" "time" "see gpu_error_ns" |r| known(r.call.waited_from());
+    "waited_from_ns" "time" "see gpu_error_ns" |r| moment(r.call.waited_from());
     "exposed_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()));
     "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
     "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
@@ -511,8 +626,11 @@ mod tests {
     #[test]
     fn exposed_is_from_the_moment_of_a_stream_to_the_end() {
         let call = |kind, ns| Call {
-            gpu_start: 1_000_000,
-            gpu_stop: 5_000_000,
+            gpu: GpuTimes::OnHost {
+                start: 1_000_000,
+                stop: 5_000_000,
+                error: 500,
+            },
             waiter: waiter::word(7, kind),
             waited: waiter::units(ns),
             ..Call::default()
@@ -537,7 +655,7 @@ mod tests {
     fn a_row_that_was_given_away_early_is_no_hang() {
         let shape = Shape::default();
         let mut call = Call {
-            gpu_start: 5,
+            gpu: GpuTimes::stamps(5, 0),
             channels_started: 2,
             channels_stopped: 1,
             ..Call::default()

@@ -44,7 +44,7 @@ mod trust;
 mod unfinished;
 pub mod windows;
 
-pub use calls::{Call, Shape, Untimed};
+pub use calls::{Call, GpuTimes, Shape, Untimed};
 pub use communicators::Communicator;
 pub use graphs::Graphs;
 pub use life::{Life, Newest};

@@ -13,10 +13,11 @@
 //! late poll. Replays of CUDA graphs have no launch to compare with and are left to the checks that the
 //! recorder makes.
 
-use crate::calls::{Call, Extra, Untimed, DESYNCHRONISED, STALE};
+use crate::calls::{Call, Extra, GpuTimes, Untimed, DESYNCHRONISED, STALE};
 use crate::gpu_clock::{self, Bounds, GpuClock, TOLERANCE_NS};
 use crate::{Names, Process, Shape};
 use capture::live::{flag, part, verdict};
+use capture::rows::GpuTime;
 use capture::stamps;
 use std::collections::HashMap;
 
@@ -83,16 +84,19 @@ impl StampCheck {
     /// As [`StampCheck::look`], at one call of this shape; no more is asked of it than its stamps and when it
     /// was launched and seen.
     pub(crate) fn look_at(&mut self, shape: &Shape, call: &Call) {
-        if call.gpu_start == 0 || call.gpu_stop == 0 || call.gpu_seen_ns == 0 {
+        let GpuTimes::Stamps { start, stop } = call.gpu else {
+            return;
+        };
+        if start == GpuTime(0) || stop == GpuTime(0) || call.gpu_seen_ns == 0 {
             return;
         }
         let device = self.devices[call.shape as usize] as usize;
         let back = verdict::BACKWARDS | verdict::NEGATIVE;
-        if call.verdict & back != 0 || call.gpu_stop < call.gpu_start {
+        if call.verdict & back != 0 || stop < start {
             return self.bounds[device].step(call.gpu_seen_ns);
         }
         let launch = known_launch(shape, call).filter(|_| call.verdict == 0);
-        self.bounds[device].look(call.gpu_start, call.gpu_stop, call.gpu_seen_ns, launch);
+        self.bounds[device].look(start.0, stop.0, call.gpu_seen_ns, launch);
     }
 
     /// Takes in what another check of the same process saw.
@@ -111,7 +115,7 @@ impl StampCheck {
                 let stale = if shape.has_events() {
                     precedes_call(shape, call)
                 } else {
-                    call.is_stamped() && self.is_stale(shape, call)
+                    self.is_stale(shape, call)
                 };
                 if stale {
                     call.verdict |= STALE;
@@ -151,36 +155,40 @@ impl StampCheck {
         if self.clocks.is_empty() {
             self.clocks = self.bounds.iter_mut().map(Bounds::clock).collect();
         }
-        for call in calls.iter_mut().filter(|call| call.is_stamped()) {
+        for call in calls.iter_mut() {
+            let Some((start, stop)) = call.stamped() else {
+                continue;
+            };
             let shape = &shapes[call.shape as usize];
             let is_own = matches!(
                 call.gpu_ns(shape),
                 Ok(_) | Err(Untimed::Fused | Untimed::EarlyStop)
             );
-            if shape.has_events() || !is_own {
+            if !is_own {
                 continue;
             }
             let device = self.devices[call.shape as usize] as usize;
             let Some((distance, error)) = self.clocks[device].distance(call.gpu_seen_ns) else {
                 continue;
             };
-            let moved = |stamp: u64| stamp.checked_add_signed(distance);
-            let (Some(start), Some(stop)) = (moved(call.gpu_start), moved(call.gpu_stop)) else {
+            let moved = |stamp: GpuTime| {
+                let moved = i64::try_from(stamp.0).ok()?.checked_add(distance)?;
+                (moved > 0).then_some(moved)
+            };
+            let (Some(start), Some(stop)) = (moved(start), moved(stop)) else {
                 continue;
             };
             // It was seen late, and the distance is that of when it was seen.
-            let late = call.gpu_seen_ns.saturating_sub_unsigned(start);
+            let late = call.gpu_seen_ns.saturating_sub(start);
             let error = error + gpu_clock::drift(late);
-            let latest = i64::try_from(start.saturating_add_signed(error));
-            let precedes = |launch| latest.is_ok_and(|latest| latest < launch);
+            let precedes = |launch| start.saturating_add(error) < launch;
             if known_launch(shape, call).is_some_and(precedes) {
                 continue;
             }
             let Ok(error) = u32::try_from(error) else {
                 continue;
             };
-            (call.gpu_start, call.gpu_stop) = (start, stop);
-            call.gpu_error = error;
+            call.gpu = GpuTimes::OnHost { start, stop, error };
             let extra = (call.extra as usize).checked_sub(1);
             if let Some(extra) = extra.and_then(|index| extras.get_mut(index)) {
                 for phase in extra.phase_stop.iter_mut().filter(|stop| **stop != 0) {
@@ -190,14 +198,14 @@ impl StampCheck {
         }
     }
 
-    /// Whether the stamps precede the launch.
+    /// Whether it has stamps, and they precede the launch.
     fn is_stale(&mut self, shape: &Shape, call: &Call) -> bool {
-        let Some(launch) = known_launch(shape, call) else {
+        let (Some((start, _)), Some(launch)) = (call.stamped(), known_launch(shape, call)) else {
             return false;
         };
         let device = self.devices[call.shape as usize] as usize;
         let distance = self.bounds[device].around(call.gpu_seen_ns);
-        let start = distance.and_then(|d| (call.gpu_start as i64).checked_add(d));
+        let start = distance.and_then(|d| (start.0 as i64).checked_add(d));
         start.is_some_and(|start| start < launch - TOLERANCE_NS)
     }
 }
@@ -221,11 +229,11 @@ fn precedes_call(shape: &Shape, call: &Call) -> bool {
         0 => call.launch_start_ns,
         api => api,
     };
-    if call.gpu_start == 0 || begun == 0 || shape.parts & part::LAUNCH_AMBIGUOUS != 0 {
+    let GpuTimes::OnHost { start, error, .. } = call.gpu else {
         return false;
-    }
-    let latest = call.gpu_start.saturating_add(call.gpu_error.into());
-    i64::try_from(latest).is_ok_and(|latest| latest < begun - TOLERANCE_NS)
+    };
+    let is_known = begun != 0 && shape.parts & part::LAUNCH_AMBIGUOUS == 0;
+    is_known && start.saturating_add(error.into()) < begun - TOLERANCE_NS
 }
 
 /// By shape, whether such a call puts NCCL's counters of stamps out of step; nothing where none does.
@@ -259,8 +267,7 @@ mod tests {
         Call {
             api_ns: launch - 10_000,
             launch_start_ns: launch,
-            gpu_start: (start - offset) as u64,
-            gpu_stop: (stop - offset) as u64,
+            gpu: GpuTimes::stamps((start - offset) as u64, (stop - offset) as u64),
             gpu_seen_ns: stop + late,
             channels_started: 1,
             channels_stopped: 1,
@@ -306,9 +313,11 @@ mod tests {
             let mut process = process(vec![Call {
                 api_ns: 1_000_000_000_000 + api,
                 launch_start_ns: 1_000_000_000_000 + launch,
-                gpu_start: 1_000_000_000_000,
-                gpu_stop: 1_000_000_070_000,
-                gpu_error: 4_096,
+                gpu: GpuTimes::OnHost {
+                    start: 1_000_000_000_000,
+                    stop: 1_000_000_070_000,
+                    error: 4_096,
+                },
                 sealed: true,
                 ..Call::default()
             }]);
@@ -326,8 +335,7 @@ mod tests {
             .map(|i| call(1_000_000_000_000 + i * 300_000, 9_000, 70_000, 2_000))
             .collect();
         for i in (100..200).rev() {
-            (calls[i].gpu_start, calls[i].gpu_stop) =
-                (calls[i - 1].gpu_start, calls[i - 1].gpu_stop);
+            calls[i].gpu = calls[i - 1].gpu;
         }
         let mut desynchronised = process(calls);
         check_all(&mut desynchronised);

@@ -9,7 +9,7 @@
 use crate::clock::Clock;
 use capture::live::View;
 use capture::rows::Ticks;
-use capture::windows::{self, ActivityKind, Ask, End};
+use capture::windows::{self, ActivityKind, DriverCallKind, End};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Windows {
     /// By number.
     pub list: Vec<Window>,
-    /// Names of kernels, as compilers mangle them, by the numbers in [`Ran::name`]; entry 0 is empty.
+    /// Names of kernels, as compilers mangle them, by the numbers in [`GpuActivity::name`]; entry 0 is empty.
     pub mangled: Vec<String>,
     /// The same for people.
     pub names: Vec<String>,
@@ -74,9 +74,9 @@ pub struct Window {
     /// CUPTI's error, if it ended with one.
     pub code: u32,
     /// What ran, by device and start.
-    pub ran: Vec<Ran>,
+    pub ran: Vec<GpuActivity>,
     /// What the driver was asked for, by time.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<DriverCall>,
 }
 
 impl Window {
@@ -93,7 +93,7 @@ impl Window {
 
 /// What ran on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct GpuActivity {
     /// CUDA's number of the device.
     pub device: u32,
     /// From when.
@@ -118,13 +118,13 @@ pub struct Ran {
 
 /// A call of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct DriverCall {
     /// From when.
     pub at: i64,
     /// For how long, ns.
     pub took: u64,
     /// What was asked.
-    pub kind: Ask,
+    pub kind: DriverCallKind,
     /// The calling thread.
     pub thread: u32,
     /// CUDA's id of the stream; 0 none.
@@ -138,8 +138,8 @@ pub struct Asked {
 pub(crate) struct Gathered {
     windows: BTreeMap<u32, windows::Window>,
     names: BTreeMap<u32, String>,
-    ran: BTreeMap<u32, Vec<(u32, windows::Ran)>>,
-    asked: BTreeMap<u32, Vec<windows::Asked>>,
+    ran: BTreeMap<u32, Vec<(u32, windows::GpuActivity)>>,
+    asked: BTreeMap<u32, Vec<windows::DriverCall>>,
     off: [u32; 2],
     yielded: u64,
 }
@@ -165,7 +165,7 @@ impl Gathered {
                 }
                 sound
             }
-            BlockKind::Ran => match windows::ran(payload) {
+            BlockKind::GpuActivities => match windows::activities(payload) {
                 Some((window, device, ran)) => {
                     let of = self.ran.entry(window).or_default();
                     of.extend(ran.into_iter().map(|ran| (device, ran)));
@@ -173,7 +173,7 @@ impl Gathered {
                 }
                 None => false,
             },
-            BlockKind::Asked => match windows::asked(payload) {
+            BlockKind::DriverCalls => match windows::driver_calls(payload) {
                 Some((window, asked)) => {
                     self.asked.entry(window).or_default().extend(asked);
                     true
@@ -218,7 +218,7 @@ impl Gathered {
             }
             let ran = ran.into_iter().filter_map(|(device, ran)| {
                 let start = at(ran.start)?;
-                Some(Ran {
+                Some(GpuActivity {
                     device,
                     start,
                     end: start.checked_add(i64::try_from(ran.ns).ok()?)?,
@@ -235,11 +235,11 @@ impl Gathered {
                     size: ran.size,
                 })
             });
-            let mut ran: Vec<Ran> = ran.collect();
+            let mut ran: Vec<GpuActivity> = ran.collect();
             leave_out_last_launch(&mut ran);
             ran.sort_by_key(|r| (r.device, r.start, r.correlation, r.node));
             let asked = asked.into_iter().filter_map(|asked| {
-                Some(Asked {
+                Some(DriverCall {
                     at: at(asked.at)?,
                     took: clock.duration(asked.took)?,
                     kind: asked.kind,
@@ -286,7 +286,7 @@ impl Gathered {
 
 /// Leaves out the last launch of a graph on each device. CUPTI is switched off after it, and then reports
 /// wrong ends for its kernels, all by the same 25 ms (seen in every window with graphs, CUPTI 13.0).
-fn leave_out_last_launch(ran: &mut Vec<Ran>) {
+fn leave_out_last_launch(ran: &mut Vec<GpuActivity>) {
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
     for r in ran.iter().filter(|r| r.graph != 0) {
         let newest = last.entry(r.device).or_insert(r.correlation);
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_last_launch_of_a_graph_is_left_out() {
-        let ran = |device, correlation, graph| Ran {
+        let ran = |device, correlation, graph| GpuActivity {
             device,
             start: 0,
             end: 1,

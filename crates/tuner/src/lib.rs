@@ -230,60 +230,40 @@ fn choose(of_call: &Question) {
     }
 }
 
-/// Version 3.
-#[allow(clippy::too_many_arguments)] // NCCL's signature.
-unsafe extern "C" fn choose_v3(
-    context: *mut c_void,
-    function: c_int,
-    bytes: usize,
-    joined: c_int,
-    costs: *mut f32,
-    algorithms: c_int,
-    protocols: c_int,
-    channels: *mut c_int,
-) -> c_int {
-    let question = Question {
-        context,
-        function,
-        bytes,
-        joined,
-        costs,
-        algorithms,
-        protocols,
-        registered: None,
-        channels,
+/// What NCCL calls; from version 4 on it also says whether the buffers are registered.
+macro_rules! entry_point {
+    ($name:ident $(, $registered:ident)?) => {
+        #[allow(clippy::too_many_arguments)] // NCCL's signature.
+        unsafe extern "C" fn $name(
+            context: *mut c_void,
+            function: c_int,
+            bytes: usize,
+            joined: c_int,
+            costs: *mut f32,
+            algorithms: c_int,
+            protocols: c_int,
+            $($registered: c_int,)?
+            channels: *mut c_int,
+        ) -> c_int {
+            let registered: &[c_int] = &[$($registered)?];
+            let question = Question {
+                context,
+                function,
+                bytes,
+                joined,
+                costs,
+                algorithms,
+                protocols,
+                registered: registered.first().map(|is| *is != 0),
+                channels,
+            };
+            guard((), || choose(&question));
+            SUCCESS
+        }
     };
-    guard((), || choose(&question));
-    SUCCESS
 }
-
-/// From version 4 on.
-#[allow(clippy::too_many_arguments)] // NCCL's signature.
-unsafe extern "C" fn choose_v4(
-    context: *mut c_void,
-    function: c_int,
-    bytes: usize,
-    joined: c_int,
-    costs: *mut f32,
-    algorithms: c_int,
-    protocols: c_int,
-    registered: c_int,
-    channels: *mut c_int,
-) -> c_int {
-    let question = Question {
-        context,
-        function,
-        bytes,
-        joined,
-        costs,
-        algorithms,
-        protocols,
-        registered: Some(registered != 0),
-        channels,
-    };
-    guard((), || choose(&question));
-    SUCCESS
-}
+entry_point!(choose_v3);
+entry_point!(choose_v4, registered);
 
 /// A communicator ends.
 unsafe extern "C" fn end(_context: *mut c_void) -> c_int {

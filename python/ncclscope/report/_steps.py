@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
 
-class PathRow(Record):
-    """Segments of one kind on the critical path, over all steps."""
+class _OnPath(Record):
+    """What was on the critical path, and where."""
 
     __slots__ = ()
     what: str
@@ -26,26 +26,21 @@ class PathRow(Record):
     datatype: str | None
     bytes: int | None
     communicator: str | None
+
+
+class PathRow(_OnPath):
+    """Segments of one kind on the critical path, over all steps."""
+
+    __slots__ = ()
     count: int
     sum_us: float
     share: float
 
 
-class PathSegment(Record):
+class PathSegment(_OnPath):
     """A segment of the critical path of one step."""
 
     __slots__ = ()
-    what: str
-    kind: Literal["work", "operation", "other_kernel"]
-    rank: int | None
-    host: str
-    pid: int
-    device: int | None
-    why: Literal["launch", "busy_gpu"] | None
-    function: str | None
-    datatype: str | None
-    bytes: int | None
-    communicator: str | None
     at_us: float
     time_us: float
 

@@ -93,7 +93,8 @@ impl Gatherer {
     #[inline]
     pub fn add(&mut self, plan: &Routes, execution: &Execution, at: Option<((u32, u64), u32)>) {
         let way = &plan.0[execution.place];
-        let Some((start, stop)) = execution.kernel.filter(|_| !execution.captured) else {
+        let times = execution.kernel.on_either_clock();
+        let Some((start, stop)) = times.filter(|_| !execution.captured) else {
             let row = at.filter(|_| way.all && execution.gpu == Err(Untimed::Unsampled));
             if let Some((_, row)) = row {
                 self.leave_out(row, 1);
@@ -132,7 +133,11 @@ impl Gatherer {
             row,
             start,
             launch_ns: execution.call.launch_start_ns,
-            error: execution.error.filter(|_| way.encloses).unwrap_or(0),
+            error: execution
+                .kernel
+                .error()
+                .filter(|_| way.encloses)
+                .unwrap_or(0),
             communicator: way.communicator,
         });
     }

@@ -278,7 +278,7 @@ mod tests {
     use crate::matching::Matcher;
     use tables::calls::Extra;
     use tables::communicators::Local;
-    use tables::{Call, Process, Shape};
+    use tables::{Call, GpuTimes, Process, Shape};
 
     /// What a rank sends: bytes, to whom, and for how long that is in the network's hands in each operation,
     /// ns.
@@ -294,8 +294,7 @@ mod tests {
         for (rank, (bytes, peer, held)) in (0..).zip(ranks) {
             let call = |ticket: u64| Call {
                 ticket,
-                gpu_start: 1_000_000 * (ticket + 1),
-                gpu_stop: 1_000_000 * (ticket + 1) + 500_000,
+                gpu: GpuTimes::stamps(1_000_000 * (ticket + 1), 1_000_000 * (ticket + 1) + 500_000),
                 channels_started: 1,
                 channels_stopped: 1,
                 sealed: true,

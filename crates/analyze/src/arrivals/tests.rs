@@ -4,7 +4,7 @@ use super::*;
 use crate::fixtures::{communicator, gather, Random};
 use crate::matching::Matcher;
 use tables::communicators::Local;
-use tables::{Call, Capture, Process, Shape};
+use tables::{Call, Capture, GpuTimes, Process, Shape};
 
 /// Communicator, start and stop in ns.
 type Kernel = (usize, u64, u64);
@@ -24,8 +24,7 @@ fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arriv
             ticket: ticket as u64,
             shape: *on as u32,
             launch_start_ns: (start - launched.get(rank).unwrap_or(start)) as i64,
-            gpu_start: *start,
-            gpu_stop: *stop,
+            gpu: GpuTimes::stamps(*start, *stop),
             channels_started: 1,
             channels_stopped: 1,
             sealed: true,

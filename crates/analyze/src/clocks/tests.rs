@@ -5,7 +5,7 @@ use crate::fixtures::{communicator, Random};
 use crate::{report, Report};
 use capture::live::part;
 use tables::communicators::Local;
-use tables::{Call, Capture, Name, Process, Shape};
+use tables::{Call, Capture, GpuTimes, Name, Process, Shape};
 
 const SINCE_1970: i64 = 1_700_000_000_000_000_000;
 
@@ -80,7 +80,7 @@ impl Job {
         let clock = self.clocks[self.host[rank]];
         let mut measured = |ns: i64| {
             let wrong = (random.uniform() * 2.0 - 1.0) * f64::from(self.error);
-            (clock.at(ns) + wrong as i64) as u64
+            clock.at(ns) + wrong as i64
         };
         let calls = self.kernels[rank].iter().enumerate();
         let calls = calls.map(|(ticket, (on, start, end))| Call {
@@ -89,9 +89,11 @@ impl Job {
             api_ns: clock.at(start - 20_000),
             launch_start_ns: clock.at(start - 5_000),
             return_ns: clock.at(start - 4_000),
-            gpu_start: measured(*start),
-            gpu_stop: measured(*end),
-            gpu_error: self.error,
+            gpu: GpuTimes::OnHost {
+                start: measured(*start),
+                stop: measured(*end),
+                error: self.error,
+            },
             sealed: true,
             ..Call::default()
         });
@@ -343,17 +345,20 @@ fn no_bound_is_made_of_what_does_not_enclose_a_kernel() {
     // Host times alone.
     let mut capture = job.capture(&mut random);
     let calls = capture.processes.iter_mut().flat_map(|p| &mut p.calls);
-    calls.for_each(|call| (call.gpu_start, call.gpu_stop) = (0, 0));
+    calls.for_each(|call| call.gpu = GpuTimes::None);
     nothing(&capture);
     // Stamps of TREE, or of RING on the GPU's clock.
-    for (algorithm, error) in [("TREE", 2_000), ("RING", 0)] {
+    for (algorithm, is_on_host) in [("TREE", true), ("RING", false)] {
         let mut capture = job.capture(&mut random);
         let algorithm = capture.names.intern(algorithm);
         for process in &mut capture.processes {
             process.shapes[0].parts = 0;
             process.shapes[0].algorithm = algorithm;
             for call in &mut process.calls {
-                call.gpu_error = error;
+                if !is_on_host {
+                    let (start, stop) = call.gpu.on_either_clock().expect("it is timed");
+                    call.gpu = GpuTimes::stamps(start, stop);
+                }
                 (call.channels_started, call.channels_stopped) = (1, 1);
             }
         }

@@ -182,13 +182,11 @@ impl ProcessSpells {
         if needed.is_none_or(|from| host < *from) || self.marks.len() >= MOST_MARKS {
             return;
         }
-        // Only times on the host's clock.
-        let kernel = execution.kernel.filter(|_| execution.error.is_some());
-        let (start, stop) = kernel.unwrap_or((0, 0));
+        let (start, stop) = execution.kernel.on_host().unwrap_or((0, 0));
         self.marks.push(Mark {
             host,
-            start: i64::try_from(start).unwrap_or(0),
-            stop: i64::try_from(stop).unwrap_or(0),
+            start,
+            stop,
             symbol: self.symbols.get(call.shape as usize).copied().unwrap_or(0),
         });
     }

@@ -6,8 +6,8 @@ use crate::fixtures::Random;
 use ::capture::live::part;
 use ::capture::windows::{ActivityKind, End};
 use tables::graphs::Launch;
-use tables::windows::{Ran, Window};
-use tables::{Call, Shape};
+use tables::windows::{GpuActivity, Window};
+use tables::{Call, GpuTimes, Shape};
 
 const MS: f64 = 1e6;
 
@@ -143,9 +143,15 @@ fn play(job: &Job, seed: u64) -> (Process, f64) {
                     api_ns: host as i64,
                     launch_start_ns: host as i64,
                     return_ns: host as i64 + 1,
-                    gpu_start: if timed { start as u64 } else { 0 },
-                    gpu_stop: if timed { gpu as u64 } else { 0 },
-                    gpu_error: 50 * u32::from(timed),
+                    gpu: if timed {
+                        GpuTimes::OnHost {
+                            start: start as i64,
+                            stop: gpu as i64,
+                            error: 50,
+                        }
+                    } else {
+                        GpuTimes::None
+                    },
                     channels_started: u16::from(timed),
                     channels_stopped: u16::from(timed),
                     sealed: true,
@@ -171,7 +177,7 @@ fn play(job: &Job, seed: u64) -> (Process, f64) {
             closed: *end as i64,
             end: if *quiet { End::Quiet } else { End::Planned },
             ran: (!quiet && ran > 0.0)
-                .then(|| Ran {
+                .then(|| GpuActivity {
                     device: 0,
                     start: ran as i64 - 1000,
                     end: ran as i64,
@@ -297,7 +303,7 @@ fn too_few_spells_tell_nothing() {
 #[test]
 fn what_cupti_adds_to_launches_is_counted() {
     let (mut process, _) = play(&DECODING, 3);
-    let asked = |kind: Ask| tables::windows::Asked {
+    let asked = |kind: DriverCallKind| tables::windows::DriverCall {
         at: 0,
         took: 0,
         kind,
@@ -310,10 +316,14 @@ fn what_cupti_adds_to_launches_is_counted() {
     for window in windows.filter(|window| !window.is_quiet()) {
         // Each 0.2 s long: 2000 launches and 100 of graphs add 1.7 ms and 0.35 ms.
         window.closing = window.open + 200_000_000;
-        window.asked = vec![asked(Ask::Launch); 1500];
-        window.asked.extend(vec![asked(Ask::Copy); 500]);
-        window.asked.extend(vec![asked(Ask::LaunchGraph); 100]);
-        window.asked.extend(vec![asked(Ask::Record); 900]);
+        window.asked = vec![asked(DriverCallKind::Launch); 1500];
+        window.asked.extend(vec![asked(DriverCallKind::Copy); 500]);
+        window
+            .asked
+            .extend(vec![asked(DriverCallKind::LaunchGraph); 100]);
+        window
+            .asked
+            .extend(vec![asked(DriverCallKind::Record); 900]);
     }
     let share = cost(&[&process]).cupti_at_most.expect("there are windows");
     assert!((share - 2.05 / 200.0).abs() < 1e-6, "{share}");

@@ -5,7 +5,7 @@ use crate::fixtures::communicator;
 use crate::report;
 use capture::live::{part, waiter};
 use tables::communicators::Local;
-use tables::{Call, Capture, Process, Shape};
+use tables::{Call, Capture, GpuTimes, Process, Shape};
 
 /// Times in µs are spelled in ns here.
 const US: u64 = 1000;
@@ -36,8 +36,7 @@ fn job(members: &[&[usize]], kernels: &[&[Kernel]]) -> Capture {
                 api_ns: host,
                 launch_start_ns: host,
                 return_ns: host + 1000,
-                gpu_start: on_gpu(begin),
-                gpu_stop: on_gpu(end),
+                gpu: GpuTimes::stamps(on_gpu(begin), on_gpu(end)),
                 waiter: exposed.map_or(0, |_| waiter::TIMED | 1 << 2),
                 waited: exposed.map_or(0, |us| (us * 1000 / waiter::UNIT) as i32),
                 channels_started: 1,
@@ -184,8 +183,7 @@ fn steps_with_calls_that_were_not_timed_are_left_out() {
     // The first calls are warm-ups, with which the path does not begin.
     let all = steps(&capture).expect("a path");
     for process in &mut capture.processes {
-        let call = &mut process.calls[13];
-        (call.gpu_start, call.gpu_stop) = (0, 0);
+        process.calls[13].gpu = GpuTimes::None;
     }
     // Nor is it known where the step after it began.
     assert_eq!(steps(&capture), Some(all - 2));

@@ -3,7 +3,7 @@ use crate::fixtures::communicator;
 use capture::live::part;
 use tables::communicators::Local;
 use tables::process::Counters;
-use tables::{Call, LiveSource, Name, Total};
+use tables::{Call, GpuTimes, LiveSource, Name, Total};
 
 /// A job of ranks of one communicator, each a process.
 struct Job {
@@ -76,8 +76,15 @@ impl Job {
             process.calls.push(Call {
                 ticket: process.calls.len() as u64,
                 shape,
-                gpu_start: if timed { 10 } else { 0 },
-                gpu_stop: if timed { 20 } else { 0 },
+                gpu: if timed {
+                    GpuTimes::OnHost {
+                        start: 10,
+                        stop: 20,
+                        error: 1,
+                    }
+                } else {
+                    GpuTimes::None
+                },
                 sealed: true,
                 ..Call::default()
             });

@@ -7,12 +7,12 @@
 //! missing. And the rank shares a sequence number with the reference, which is the rank of which most is
 //! known.
 
-use super::calls::{Calls, CommunicatorCalls, RankCalls};
+use super::calls::{CaptureCalls, CommunicatorCalls, RankCalls};
 use std::collections::HashMap;
 use tables::{Capture, Name, Process};
 
 /// Gives every rank of every communicator the ordinal of its first call, if that is known.
-pub(super) fn align(calls: &mut Calls) {
+pub(super) fn align(calls: &mut CaptureCalls) {
     for communicator in &mut calls.communicators {
         align_ranks(calls.capture, communicator);
     }

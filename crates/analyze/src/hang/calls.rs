@@ -1,9 +1,9 @@
 //! Every rank's calls in the order in which it made them, beside those of the other ranks.
 //!
-//! [`Calls`] has a [`CommunicatorCalls`] for each communicator of the capture. That has a [`RankCalls`] for
-//! each of the communicator's ranks that the capture holds. The index of a rank there is its *member*. A
-//! rank's collectives stand in one [`Lane`], and its replays of captured calls in another, because NCCL shows
-//! replays only when the GPU reaches them. Sends and receives stand by peer.
+//! [`CaptureCalls`] has a [`CommunicatorCalls`] for each communicator of the capture. That has a
+//! [`RankCalls`] for each of the communicator's ranks that the capture holds. The index of a rank there is
+//! its *member*. A rank's collectives stand in one [`Lane`], and its replays of captured calls in another,
+//! because NCCL shows replays only when the GPU reaches them. Sends and receives stand by peer.
 //!
 //! Rule: calls with the same ordinal on the same lane are one operation, because NCCL requires all ranks of a
 //! communicator to make their calls in one order. The k-th send from a to b meets the k-th receive at b from
@@ -163,7 +163,7 @@ impl CommunicatorCalls {
 type Owners = HashMap<(usize, u32), (usize, usize)>;
 
 /// A capture's calls.
-pub(super) struct Calls<'a> {
+pub(super) struct CaptureCalls<'a> {
     pub capture: &'a Capture,
     /// In the capture's order.
     pub communicators: Vec<CommunicatorCalls>,
@@ -173,9 +173,9 @@ pub(super) struct Calls<'a> {
     pub stamped: Vec<bool>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CaptureCalls<'a> {
     /// The calls of a capture; those of ranks with lost rows are not aligned yet.
-    pub fn new(capture: &'a Capture) -> Calls<'a> {
+    pub fn new(capture: &'a Capture) -> CaptureCalls<'a> {
         let mut owners: Owners = HashMap::new();
         let mut vertices: HashMap<(usize, Option<u32>), usize> = HashMap::new();
         let mut communicators = Vec::with_capacity(capture.communicators.len());
@@ -204,7 +204,7 @@ impl<'a> Calls<'a> {
             process.fact("timing") == Some("stamps")
                 && process.calls.iter().any(|call| call.channels_started > 0)
         };
-        let mut all = Calls {
+        let mut all = CaptureCalls {
             capture,
             communicators,
             vertices: vertices.len(),

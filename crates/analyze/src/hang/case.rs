@@ -4,7 +4,7 @@
 //! that can't end, and the state of each process. Nothing in it is judged yet.
 
 use super::alignment::align;
-use super::calls::{Calls, CommunicatorCalls, RankCalls};
+use super::calls::{CaptureCalls, CommunicatorCalls, RankCalls};
 use super::evidence::Evidence;
 use super::limits::Limits;
 use super::liveness::{states, Liveness};
@@ -22,7 +22,7 @@ pub struct Conditions {
 /// See the module.
 pub(super) struct Case<'a> {
     pub capture: &'a Capture,
-    pub calls: Calls<'a>,
+    pub calls: CaptureCalls<'a>,
     pub evidence: Evidence,
     pub limits: Limits,
     pub waits: Vec<Wait>,
@@ -35,7 +35,7 @@ pub(super) struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub fn new(capture: &'a Capture, conditions: &Conditions) -> Case<'a> {
-        let mut calls = Calls::new(capture);
+        let mut calls = CaptureCalls::new(capture);
         align(&mut calls);
         let evidence = Evidence::new(&calls);
         let limits = Limits::new(conditions.after_ns, evidence.longest_pause);

@@ -5,7 +5,7 @@
 //!
 //! Rule: a time that was not recorded is `None`, never a guess.
 
-use super::calls::Calls;
+use super::calls::CaptureCalls;
 use super::reached::{known, newest};
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub fn new(calls: &Calls) -> Evidence {
+    pub fn new(calls: &CaptureCalls) -> Evidence {
         let processes = &calls.capture.processes;
         let newest_of: Vec<Option<i64>> = processes.iter().map(|p| p.clock.newest()).collect();
         let mut vertices: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); processes.len()];

@@ -9,7 +9,7 @@
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
 //! others. If a job is over, all its processes count as running up to its end, except those that died first.
 
-use super::calls::Calls;
+use super::calls::CaptureCalls;
 use super::evidence::Evidence;
 use super::waits::{Stall, Wait};
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ pub enum Liveness {
 
 /// The state of each process. `brief_ns` is how long a wait may be that has just begun.
 pub(super) fn states(
-    calls: &Calls,
+    calls: &CaptureCalls,
     evidence: &Evidence,
     (waits, stalls): (&[Wait], &[Stall]),
     brief_ns: i64,
@@ -112,7 +112,7 @@ impl Ends<'_> {
     /// launcher ends ranks proves nothing.
     fn died_first(
         &self,
-        calls: &Calls,
+        calls: &CaptureCalls,
         waits: &[Wait],
         stalls: &[Stall],
         states: &[Liveness],

@@ -8,7 +8,7 @@
 //! Rule: NCCL orders the calls of a group itself, so calls of one group that are the same set on two ranks do
 //! not differ.
 
-use super::calls::{Calls, CommunicatorCalls, Lane, RankCalls};
+use super::calls::{CaptureCalls, CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
 use super::pattern::strayed;
 use super::progress::CallRow;
@@ -225,7 +225,7 @@ impl Keys {
 
 /// A communicator under comparison.
 struct Compared<'c> {
-    calls: &'c Calls<'c>,
+    calls: &'c CaptureCalls<'c>,
     keys: &'c Keys,
     index: usize,
     ranks: &'c CommunicatorCalls,

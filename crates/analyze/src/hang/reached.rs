@@ -45,7 +45,7 @@ pub(super) fn reached(process: &Process, call: &Call) -> Reached {
     let (started, stopped) = (call.channels_started, call.channels_stopped);
     let stamped = started > 0 && stopped >= started;
     if stamped && (call.sealed || started >= u16::from(shape.nchannels))
-        || shape.has_events() && call.gpu_stop != 0
+        || shape.has_events() && call.gpu.stop().is_some()
     {
         Reached::Finished
     } else if started > 0 {

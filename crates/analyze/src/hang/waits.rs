@@ -13,7 +13,7 @@
 
 mod behind;
 
-use super::calls::{Calls, CommunicatorCalls, Lane, RankCalls, LANES};
+use super::calls::{CaptureCalls, CommunicatorCalls, Lane, RankCalls, LANES};
 use super::reached::{known, newest, reached, Reached};
 use std::collections::{BTreeMap, HashMap};
 
@@ -90,7 +90,7 @@ pub(super) struct Stall {
 }
 
 /// The operations of all communicators that can't end, and those that do not end.
-pub(super) fn waits(calls: &Calls) -> (Vec<Wait>, Vec<Stall>) {
+pub(super) fn waits(calls: &CaptureCalls) -> (Vec<Wait>, Vec<Stall>) {
     let mut search = Search {
         calls,
         waits: Vec::new(),
@@ -118,7 +118,7 @@ struct Operation {
 }
 
 struct Search<'c, 'a> {
-    calls: &'c Calls<'a>,
+    calls: &'c CaptureCalls<'a>,
     waits: Vec<Wait>,
     stalls: Vec<Stall>,
 }

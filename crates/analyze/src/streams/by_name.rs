@@ -10,7 +10,7 @@ use super::window::Seen;
 use super::{FunctionStreams, KernelOfRank, KernelRow, Lane};
 use capture::windows::ActivityKind;
 use std::collections::{BTreeMap, HashMap};
-use tables::windows::Ran;
+use tables::windows::GpuActivity;
 
 /// Kernels by name in the report.
 const MOST: usize = 200;
@@ -48,7 +48,7 @@ pub struct ByName {
 
 impl ByName {
     /// Adds what ran in a window.
-    pub fn add(&mut self, ran: &[Ran], seen: &Seen, names: &Names) {
+    pub fn add(&mut self, ran: &[GpuActivity], seen: &Seen, names: &Names) {
         self.kernels.resize(names.len(), OfName::default());
         let span = seen.span;
         for r in ran {

@@ -13,7 +13,7 @@ const MOST_TIMED: usize = 1 << 20;
 
 /// Calls of a process that were launched in windows.
 #[derive(Default)]
-pub struct Calls {
+pub struct WindowCalls {
     pub(super) spans: Vec<(i64, i64)>,
     /// How many were launched in each window and quiet spell, and in all.
     pub(super) by_span: Vec<u64>,
@@ -30,16 +30,16 @@ pub struct Calls {
     pub(super) host: host::InCalls,
 }
 
-impl Calls {
+impl WindowCalls {
     /// For a process of `capture`.
-    pub fn new(capture: &Capture, process: &Process) -> Calls {
+    pub fn new(capture: &Capture, process: &Process) -> WindowCalls {
         let spans: Vec<_> = process
             .windows
             .list
             .iter()
             .map(|w| (w.open, w.closing))
             .collect();
-        Calls {
+        WindowCalls {
             by_span: vec![0; spans.len()],
             made: 0,
             calls: vec![Vec::new(); spans.len()],

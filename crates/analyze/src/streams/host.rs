@@ -11,9 +11,9 @@ use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
 use super::window::Seen;
 use super::{share, Share};
-use capture::windows::{ActivityKind, Ask};
+use capture::windows::{ActivityKind, DriverCallKind};
 use std::collections::{BTreeMap, BTreeSet};
-use tables::windows::{Asked, Window};
+use tables::windows::{DriverCall, Window};
 
 /// A call of the driver that takes so many times as long as the quick ones of its kind has waited.
 const WAITED: i64 = 4;
@@ -102,20 +102,20 @@ impl InCalls {
 
 /// How far a GPU came in a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Ran {
+pub struct GpuPace {
     /// What of the host's launches it ran.
     pub ran: Progress,
     /// In which time, ns.
     pub length: f64,
 }
 
-fn is_own(ran: &tables::windows::Ran, names: &Names) -> bool {
+fn is_own(ran: &tables::windows::GpuActivity, names: &Names) -> bool {
     ran.kind == ActivityKind::Kernel && ran.graph == 0 && names.does(ran.name) != Does::Nccl
 }
 
 /// How far a GPU came in each cycle of a window, or in all of it if no cycles were found; `ran` is what ran
 /// on it.
-pub fn ran(ran: &[tables::windows::Ran], names: &Names, seen: &Seen) -> Vec<Ran> {
+pub fn ran(ran: &[tables::windows::GpuActivity], names: &Names, seen: &Seen) -> Vec<GpuPace> {
     let ends = match seen.marks.len() {
         0 | 1 => vec![seen.span.0, seen.span.1],
         _ => seen.marks.clone(),
@@ -132,7 +132,7 @@ pub fn ran(ran: &[tables::windows::Ran], names: &Names, seen: &Seen) -> Vec<Ran>
         let first = ran.partition_point(|r| r.start < span.0);
         let inside = ran[first..].iter().take_while(|r| r.start < span.1);
         let kernels = inside.filter(|r| is_own(r, names)).count();
-        Ran {
+        GpuPace {
             ran: [kernels as f64, (before(span.1) - before(span.0)) as f64],
             length: (span.1 - span.0) as f64,
         }
@@ -144,7 +144,10 @@ pub fn ran(ran: &[tables::windows::Ran], names: &Names, seen: &Seen) -> Vec<Ran>
 /// NCCL kept it there.
 pub fn pieces(window: &Window, names: &Names, in_calls: [f64; PIECES as usize]) -> Vec<Piece> {
     let kernels = window.ran.iter().filter(|r| is_own(r, names));
-    let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
+    let launches = window
+        .asked
+        .iter()
+        .filter(|a| a.kind == DriverCallKind::Launch);
     if misses_launches(kernels.count(), launches.count()) || window.asked.is_empty() {
         return Vec::new();
     }
@@ -152,14 +155,14 @@ pub fn pieces(window: &Window, names: &Names, in_calls: [f64; PIECES as usize]) 
     let length = (window.closing - window.open) / PIECES;
     let piece = |n: i64| {
         let span = (window.open + n * length, window.open + (n + 1) * length);
-        let of = |kind: Ask| {
-            let inside = |a: &&Asked| a.kind == kind && (span.0..span.1).contains(&a.at);
+        let of = |kind: DriverCallKind| {
+            let inside = |a: &&DriverCall| a.kind == kind && (span.0..span.1).contains(&a.at);
             window.asked.iter().filter(inside).count() as f64
         };
         Piece {
             length: length as f64,
             own: (length - waited.covers(span)) as f64,
-            launched: [of(Ask::Launch), of(Ask::LaunchGraph)],
+            launched: [of(DriverCallKind::Launch), of(DriverCallKind::LaunchGraph)],
             in_calls: in_calls[n as usize],
         }
     };
@@ -168,20 +171,20 @@ pub fn pieces(window: &Window, names: &Names, in_calls: [f64; PIECES as usize]) 
 
 /// When the driver made the host wait.
 fn waited(window: &Window) -> Union {
-    let mut by_kind: BTreeMap<Ask, Vec<u64>> = BTreeMap::new();
+    let mut by_kind: BTreeMap<DriverCallKind, Vec<u64>> = BTreeMap::new();
     for asked in &window.asked {
         by_kind.entry(asked.kind).or_default().push(asked.took);
     }
-    let quick = |kind: Ask, mut took: Vec<u64>| -> i64 {
+    let quick = |kind: DriverCallKind, mut took: Vec<u64>| -> i64 {
         took.sort_unstable();
         let longest = match kind {
-            Ask::Synchronise => 0,
-            Ask::LaunchGraph => LONGEST_OF_GRAPH,
+            DriverCallKind::Synchronise => 0,
+            DriverCallKind::LaunchGraph => LONGEST_OF_GRAPH,
             _ => LONGEST,
         };
         (took[took.len() / QUICK] as i64).min(longest)
     };
-    let quick: BTreeMap<Ask, i64> = by_kind
+    let quick: BTreeMap<DriverCallKind, i64> = by_kind
         .into_iter()
         .map(|(kind, took)| (kind, quick(kind, took)))
         .collect();
@@ -192,7 +195,7 @@ fn waited(window: &Window) -> Union {
             (asked.at + took).min(window.closing),
         );
         let usual = match asked.kind {
-            Ask::LaunchGraph => WAITED_OF_GRAPH,
+            DriverCallKind::LaunchGraph => WAITED_OF_GRAPH,
             _ => WAITED,
         };
         (took > usual * quick).then_some(span)
@@ -209,7 +212,7 @@ fn waited(window: &Window) -> Union {
 /// - What it needs by how long NCCL keeps it. Other work on the machine makes a host slow for a while, and
 ///   windows are few. It makes NCCL's part slow too, and that part is known for the whole run (`in_calls`).
 ///   The ratio of both is known better than either.
-pub fn ahead(host: &[Piece], gpu: &[Ran], in_calls: Option<f64>) -> Option<Share> {
+pub fn ahead(host: &[Piece], gpu: &[GpuPace], in_calls: Option<f64>) -> Option<Share> {
     let sum = |unit: usize| host.iter().map(|piece| piece.launched[unit]).sum::<f64>();
     // The unit that comes more often.
     let unit = usize::from(sum(1) > sum(0));
@@ -274,11 +277,11 @@ fn by_need(each: Share, rate: Share) -> Option<Share> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tables::windows::Ran as Record;
+    use tables::windows::GpuActivity;
 
     /// A window of 100 ms: a launch each ms, of which every `slow`th takes `took` µs, and the kernels.
-    fn window(kind: Ask, slow: usize, took: u64, kernels: usize) -> Window {
-        let launch = |n: usize| Asked {
+    fn window(kind: DriverCallKind, slow: usize, took: u64, kernels: usize) -> Window {
+        let launch = |n: usize| DriverCall {
             at: n as i64 * 1_000_000,
             took: if n.is_multiple_of(slow) {
                 took * 1000
@@ -290,7 +293,7 @@ mod tests {
             stream: 0,
             object: 0,
         };
-        let kernel = Record {
+        let kernel = GpuActivity {
             device: 0,
             start: 0,
             end: 1,
@@ -322,14 +325,29 @@ mod tests {
     #[test]
     fn a_host_waits_where_the_driver_holds_it_up() {
         // 10 launches of 505 µs, of which 5 µs are the launch.
-        assert_eq!(share(&window(Ask::Launch, 10, 505, 100)), Some(0.05));
+        assert_eq!(
+            share(&window(DriverCallKind::Launch, 10, 505, 100)),
+            Some(0.05)
+        );
         // A launch that takes twice as long as others has not waited.
-        assert_eq!(share(&window(Ask::Launch, 10, 10, 100)), Some(0.0));
+        assert_eq!(
+            share(&window(DriverCallKind::Launch, 10, 10, 100)),
+            Some(0.0)
+        );
         // If all wait, the quickest says nothing: a launch does not need its host for 800 µs.
-        assert_eq!(share(&window(Ask::Launch, 1, 820, 100)), Some(0.8));
-        assert_eq!(share(&window(Ask::LaunchGraph, 1, 850, 0)), Some(0.8));
+        assert_eq!(
+            share(&window(DriverCallKind::Launch, 1, 820, 100)),
+            Some(0.8)
+        );
+        assert_eq!(
+            share(&window(DriverCallKind::LaunchGraph, 1, 850, 0)),
+            Some(0.8)
+        );
         // Who asks to wait waits all the time.
-        assert_eq!(share(&window(Ask::Synchronise, 10, 500, 0)), Some(0.055));
+        assert_eq!(
+            share(&window(DriverCallKind::Synchronise, 10, 500, 0)),
+            Some(0.055)
+        );
     }
 
     #[test]
@@ -348,7 +366,7 @@ mod tests {
         };
         let host: Vec<Piece> = (0..16).map(piece).collect();
         let gpu = vec![
-            Ran {
+            GpuPace {
                 ran: [1000.0, 0.0],
                 length: 15e6,
             };
@@ -403,7 +421,7 @@ mod tests {
 
     #[test]
     fn with_launches_that_were_not_seen_it_is_not_known() {
-        assert_eq!(share(&window(Ask::Launch, 10, 500, 200)), None);
+        assert_eq!(share(&window(DriverCallKind::Launch, 10, 500, 200)), None);
         assert_eq!(share(&Window::default()), None);
     }
 }

@@ -12,11 +12,11 @@
 use super::intervals::{Span, Union};
 use super::window::Seen;
 use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
-use capture::windows::Ask;
+use capture::windows::DriverCallKind;
 use serde::Serialize;
 use std::collections::HashMap;
 use tables::nodes::{Series, Switches};
-use tables::windows::{Asked, Ran, Window};
+use tables::windows::{DriverCall, GpuActivity, Window};
 use tables::{Capture, Node, Process};
 
 /// What a GPU's host did while the GPU was idle: shares of the time that windows show. Together they are
@@ -129,13 +129,18 @@ pub(super) fn parts(
     process: &Process,
     window: &Window,
     seen: &Seen,
-    ran: &[Ran],
+    ran: &[GpuActivity],
 ) -> Parts {
     let node = capture.nodes.iter().find(|node| node.host == process.host);
     let busy = Union::of(ran.iter().map(|r| (r.start, r.end)).collect());
     let idle = Union::of(vec![seen.span]).without(&busy);
-    let mut launches: Vec<&Asked> = (window.asked.iter())
-        .filter(|a| matches!(a.kind, Ask::Launch | Ask::LaunchGraph | Ask::Copy))
+    let mut launches: Vec<&DriverCall> = (window.asked.iter())
+        .filter(|a| {
+            matches!(
+                a.kind,
+                DriverCallKind::Launch | DriverCallKind::LaunchGraph | DriverCallKind::Copy
+            )
+        })
         .collect();
     launches.sort_by_key(|asked| asked.at);
     let mut threads: HashMap<u32, Thread> = HashMap::new();
@@ -296,8 +301,8 @@ mod tests {
         BEGIN + us * US
     }
 
-    fn kernel(from: i64, to: i64) -> Ran {
-        Ran {
+    fn kernel(from: i64, to: i64) -> GpuActivity {
+        GpuActivity {
             kind: ActivityKind::Kernel,
             start: at(from),
             end: at(to),
@@ -311,11 +316,11 @@ mod tests {
         }
     }
 
-    fn launch(us: i64, took: u64, thread: u32) -> Asked {
-        Asked {
+    fn launch(us: i64, took: u64, thread: u32) -> DriverCall {
+        DriverCall {
             at: at(us),
             took: took * US as u64,
-            kind: Ask::Launch,
+            kind: DriverCallKind::Launch,
             thread,
             stream: 0,
             object: 0,
@@ -329,7 +334,7 @@ mod tests {
         }
     }
 
-    fn on(node: Node, asked: Vec<Asked>, ran: &[Ran]) -> Parts {
+    fn on(node: Node, asked: Vec<DriverCall>, ran: &[GpuActivity]) -> Parts {
         let capture = Capture {
             nodes: vec![node],
             ..Capture::default()

@@ -13,7 +13,7 @@ use super::kinds::{Does, Names};
 use capture::windows::ActivityKind;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use tables::windows::Ran;
+use tables::windows::GpuActivity;
 
 /// So many without communication are compared at least.
 const LEAST: u64 = 3;
@@ -26,7 +26,7 @@ pub type Computed = (u64, Span);
 /// The kernels of a device that computed within `known`, of what ran on it. At a window's beginning a kernel
 /// of NCCL may still run that was launched before it, and is in no record: what computes beside that one
 /// would count as alone.
-pub fn computed(ran: &[Ran], names: &Names, known: Span) -> Vec<Computed> {
+pub fn computed(ran: &[GpuActivity], names: &Names, known: Span) -> Vec<Computed> {
     // Ids of names are a process's own.
     let mut before: HashMap<u32, [(&str, u64); 2]> = HashMap::new();
     of_kernels(ran, names, known, |r, same| {
@@ -39,17 +39,17 @@ pub fn computed(ran: &[Ran], names: &Names, known: Span) -> Vec<Computed> {
 
 /// The same, where kernels of one name and size are the same whatever comes before them: stages of a pipeline
 /// have them in different orders.
-pub fn named(ran: &[Ran], names: &Names, known: Span) -> Vec<Computed> {
+pub fn named(ran: &[GpuActivity], names: &Names, known: Span) -> Vec<Computed> {
     of_kernels(ran, names, known, |r, same| {
         (names.name(r.name), r.size).hash(same);
     })
 }
 
 fn of_kernels<'r>(
-    ran: &'r [Ran],
+    ran: &'r [GpuActivity],
     names: &Names,
     known: Span,
-    mut hash: impl FnMut(&'r Ran, &mut DefaultHasher),
+    mut hash: impl FnMut(&'r GpuActivity, &mut DefaultHasher),
 ) -> Vec<Computed> {
     let mut all = Vec::new();
     for r in ran.iter().filter(|r| r.kind == ActivityKind::Kernel) {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn what_may_run_beside_an_unseen_kernel_is_not_compared() {
         // A kernel of NCCL from before the window ends at 30: until the next of its stream, nothing is known.
-        let gemm = |at: i64, took: i64| Ran {
+        let gemm = |at: i64, took: i64| GpuActivity {
             device: 0,
             start: at,
             end: at + took,
@@ -169,7 +169,7 @@ mod tests {
             kind: ActivityKind::Kernel,
             size: 1,
         };
-        let ran: Vec<Ran> = (0..10)
+        let ran: Vec<GpuActivity> = (0..10)
             .map(|i| gemm(10 * i, if i < 3 { 9 } else { 5 }))
             .collect();
         let names = Names::new(&["", "gemm"].map(String::from), &[]);

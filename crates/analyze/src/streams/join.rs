@@ -9,7 +9,7 @@
 use super::kinds::{self, function};
 use super::window::{self, NcclKernel, Peer, Seen};
 use std::collections::BTreeMap;
-use tables::windows::{Ran, Window};
+use tables::windows::{GpuActivity, Window};
 use tables::{Names, Process};
 
 /// A call that was launched in a window.
@@ -31,7 +31,7 @@ pub struct OnDevice<'w> {
     /// CUDA's number of it.
     pub device: u32,
     /// What ran on it, by start.
-    pub ran: &'w [Ran],
+    pub ran: &'w [GpuActivity],
     /// What the window shows of it, with the calls of NCCL's kernels; `None` if nothing is known to be whole.
     pub seen: Option<Seen>,
 }

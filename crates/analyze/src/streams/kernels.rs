@@ -10,11 +10,11 @@
 use super::intervals::Span;
 use super::kinds::{does, Does};
 use super::window::NcclKernel;
-use super::{devices, join, kinds, Calls};
+use super::{devices, join, kinds, WindowCalls};
 use crate::executions::{Steps, Walk};
 use capture::windows::ActivityKind;
 use tables::columns::{known, moment, nonzero, text, Value};
-use tables::windows::{Off, Ran, Window};
+use tables::windows::{GpuActivity, Off, Window};
 use tables::{Capture, Process, Shape};
 
 /// A kernel, copy or fill where it stands.
@@ -28,7 +28,7 @@ pub struct KernelRef<'a> {
     /// Its window.
     pub window: &'a Window,
     /// What ran.
-    pub ran: &'a Ran,
+    pub ran: &'a GpuActivity,
     /// Its name; empty for copies and fills.
     pub name: &'a str,
     /// The call that it carried out, if it is one of NCCL's and that is known.
@@ -126,7 +126,7 @@ pub fn of_process<'a>(capture: &'a Capture, index: usize) -> Vec<KernelRef<'a>> 
     }
     let walk = Walk::new(process);
     let on_devices = devices(process, walk.places());
-    let mut calls = Calls::new(capture, process);
+    let mut calls = WindowCalls::new(capture, process);
     walk.for_each(&mut Steps::default(), |execution| {
         calls.add(process, &on_devices, execution);
     });

@@ -25,13 +25,13 @@ pub(crate) struct Lane {
     /// What its host did while nothing ran.
     pub(super) idle: idle::Parts,
     /// How far the GPU came, by cycles of windows.
-    pub(super) gpu_ran: Vec<host::Ran>,
+    pub(super) gpu_ran: Vec<host::GpuPace>,
     /// What ran in its windows.
     pub(super) by_name: ByName,
     /// NCCL's kernels that CUDA events timed, where no window shows them; nothing of what computed is in it.
     pub(super) timed: Option<LaneWindow>,
     /// Whole replays of graphs that communicate.
-    pub(super) replays: Vec<(replays::Calls, replays::Sample)>,
+    pub(super) replays: Vec<(replays::CallCounts, replays::Sample)>,
 }
 
 /// What a window shows of a GPU.
@@ -48,19 +48,8 @@ impl Lane {
     #[cfg(test)]
     pub(crate) fn with(windows: Vec<LaneWindow>) -> Lane {
         Lane {
-            rank: None,
-            host: String::new(),
-            pid: 0,
-            device: 0,
-            active: 0,
             windows,
-            host_pieces: Vec::new(),
-            in_calls: None,
-            idle: idle::Parts::default(),
-            gpu_ran: Vec::new(),
-            by_name: ByName::default(),
-            timed: None,
-            replays: Vec::new(),
+            ..Lane::new(&Process::default(), 0, 0)
         }
     }
 

@@ -78,7 +78,7 @@ impl Sample {
 }
 
 /// A loss, and what it rests on.
-struct Loss {
+struct SampledLoss {
     share: Share,
     sample: Sample,
 }
@@ -176,7 +176,12 @@ impl Losses<'_> {
 
     /// What a lane lost by waiting for `late`, less what that one lost by waiting for it, whatever its host;
     /// `None` if it never waited for it. `host_late` says that the late one's GPU stood idle.
-    fn of(&self, other: usize, late: usize, host_late: impl Fn(f64) -> bool) -> Option<Loss> {
+    fn of(
+        &self,
+        other: usize,
+        late: usize,
+        host_late: impl Fn(f64) -> bool,
+    ) -> Option<SampledLoss> {
         if !self.waits.shows_cycles(other)
             || !(0..self.waits.own[other].len()).any(|at| self.waited(other, late, at) != (0, 0))
         {
@@ -242,7 +247,7 @@ impl Losses<'_> {
         );
         let interval = loss.interval.map(|(low, high)| (low, high + more.share));
         let share = Share { interval, ..loss };
-        Some(Loss { share, sample })
+        Some(SampledLoss { share, sample })
     }
 
     /// No loss is more than the other's host could be faster. How fast that is need not be known.
@@ -340,9 +345,9 @@ pub fn waited_for(
         };
         let others = (0..lanes.len()).filter(|other| *other != index);
         let of = |other: usize| Some((other, losses.of(other, index, host_late)?));
-        let by_other: Vec<(usize, Loss)> = others.filter_map(of).collect();
+        let by_other: Vec<(usize, SampledLoss)> = others.filter_map(of).collect();
         // The rank that waited least would be waited for next.
-        let bounded = |of: &(usize, Loss)| losses.bound(of.1.share, of.0).share;
+        let bounded = |of: &(usize, SampledLoss)| losses.bound(of.1.share, of.0).share;
         let by_other = by_other.into_iter();
         let least = by_other.min_by(|a, b| bounded(a).total_cmp(&bounded(b)));
         let Some((other, of)) = least.filter(|least| bounded(least) > 0.0) else {

@@ -14,7 +14,7 @@ use super::Lane;
 use crate::interval::Batches;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tables::windows::Ran;
+use tables::windows::GpuActivity;
 
 /// Replays of a rank that communicate by the same calls.
 #[derive(Clone, Debug, Serialize)]
@@ -42,7 +42,7 @@ pub struct Replay {
 }
 
 /// Kernels that communicate, by function or library.
-pub(super) type Calls = BTreeMap<String, u64>;
+pub(super) type CallCounts = BTreeMap<String, u64>;
 
 /// One replay, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,18 +53,22 @@ pub(super) struct Sample {
 }
 
 /// The whole replays of a device, of what ran on it, by start.
-pub(super) fn of_device(ran: &[Ran], seen: &Seen, names: &Names) -> Vec<(Calls, Sample)> {
-    let mut replays: BTreeMap<u32, Vec<&Ran>> = BTreeMap::new();
+pub(super) fn of_device(
+    ran: &[GpuActivity],
+    seen: &Seen,
+    names: &Names,
+) -> Vec<(CallCounts, Sample)> {
+    let mut replays: BTreeMap<u32, Vec<&GpuActivity>> = BTreeMap::new();
     for r in ran.iter().filter(|r| r.graph != 0) {
         replays.entry(r.correlation).or_default().push(r);
     }
-    let sample = |of: &Vec<&Ran>| {
+    let sample = |of: &Vec<&GpuActivity>| {
         let begin = of.iter().map(|r| r.start).min()?;
         let end = of.iter().map(|r| r.end).max()?;
         if begin < seen.known.0 || seen.known.1 < end {
             return None;
         }
-        let mut calls = Calls::new();
+        let mut calls = CallCounts::new();
         let mut spans: Vec<Span> = Vec::new();
         for r in of {
             let what = match names.does(r.name) {
@@ -91,7 +95,7 @@ pub(super) fn of_device(ran: &[Ran], seen: &Seen, names: &Names) -> Vec<(Calls, 
 pub(super) fn rows(lanes: &[Lane]) -> Vec<Replay> {
     let mut rows: Vec<Replay> = Vec::new();
     for lane in lanes {
-        let mut by_calls: BTreeMap<&Calls, Vec<Sample>> = BTreeMap::new();
+        let mut by_calls: BTreeMap<&CallCounts, Vec<Sample>> = BTreeMap::new();
         for (calls, sample) in &lane.replays {
             by_calls.entry(calls).or_default().push(*sample);
         }
@@ -101,7 +105,7 @@ pub(super) fn rows(lanes: &[Lane]) -> Vec<Replay> {
                 .map(|(calls, of)| row(lane, calls, &of)),
         );
     }
-    let mut whole: BTreeMap<Calls, f64> = BTreeMap::new();
+    let mut whole: BTreeMap<CallCounts, f64> = BTreeMap::new();
     for row in &rows {
         *whole.entry(row.calls.clone()).or_default() += row.replay_us * row.replays as f64;
     }
@@ -113,7 +117,7 @@ pub(super) fn rows(lanes: &[Lane]) -> Vec<Replay> {
     rows
 }
 
-fn row(lane: &Lane, calls: &Calls, of: &[Sample]) -> Replay {
+fn row(lane: &Lane, calls: &CallCounts, of: &[Sample]) -> Replay {
     let n = of.len() as f64;
     let mean = |pick: fn(&Sample) -> i64| of.iter().map(pick).sum::<i64>() as f64 / n / 1e3;
     let each: Vec<(f64, f64)> = of.iter().map(|s| (s.exposed as f64 / 1e3, 1.0)).collect();
@@ -146,7 +150,7 @@ mod tests {
             "mscclpp_x",
         ];
         let names = Names::new(&names.map(String::from), &[]);
-        let ran = |at: i64, name: u32, from: i64, to: i64| Ran {
+        let ran = |at: i64, name: u32, from: i64, to: i64| GpuActivity {
             device: 0,
             start: 100 * at + from,
             end: 100 * at + to,
@@ -160,13 +164,13 @@ mod tests {
         };
         // Five replays: 30 of computing, an AllReduce of which half is exposed, and a kernel of another
         // library.
-        let mut all: Vec<Ran> = (0..5)
+        let mut all: Vec<GpuActivity> = (0..5)
             .flat_map(|n| [ran(n, 1, 0, 30), ran(n, 2, 20, 40), ran(n, 3, 40, 46)])
             .collect();
         all.sort_by_key(|r| r.start);
         let seen = super::super::window::seen(&all, &names).expect("known");
         let found = of_device(&all, &seen, &names);
-        let calls = Calls::from([("AllReduce".to_owned(), 1), ("MSCCL++".to_owned(), 1)]);
+        let calls = CallCounts::from([("AllReduce".to_owned(), 1), ("MSCCL++".to_owned(), 1)]);
         let sample = Sample {
             whole: 46,
             communication: 26,
@@ -176,7 +180,7 @@ mod tests {
         assert!(found.len() >= 3, "{found:?}");
         assert!(found.iter().all(|of| *of == (calls.clone(), sample)));
         // Without communication there is none.
-        let computing: Vec<Ran> = all.into_iter().filter(|r| r.name == 1).collect();
+        let computing: Vec<GpuActivity> = all.into_iter().filter(|r| r.name == 1).collect();
         assert_eq!(of_device(&computing, &seen, &names), []);
     }
 }

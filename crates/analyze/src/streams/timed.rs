@@ -57,8 +57,7 @@ pub fn looked_at(capture: &Capture) -> Union {
 /// When an execution ran, if events timed it and it ran while somebody looked.
 #[inline]
 pub fn span(execution: &Execution, looked_at: &Union) -> Option<Span> {
-    let ((start, stop), _) = execution.kernel.zip(execution.error)?;
-    let span = (i64::try_from(start).ok()?, i64::try_from(stop).ok()?);
+    let span = execution.kernel.on_host()?;
     (looked_at.covers(span) > 0).then_some(span)
 }
 

@@ -11,7 +11,7 @@ use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
 use capture::windows::ActivityKind;
 use std::collections::{BTreeMap, HashMap};
-use tables::windows::{Ran, Window};
+use tables::windows::{GpuActivity, Window};
 
 /// A stream with fewer records is not used all the time, and bounds nothing.
 const REGULAR: usize = 4;
@@ -113,7 +113,7 @@ impl Seen {
 }
 
 /// The time for which all that ran is in the window.
-fn known(ran: &[Ran]) -> Option<Span> {
+fn known(ran: &[GpuActivity]) -> Option<Span> {
     let mut streams: HashMap<u32, (i64, i64, usize)> = HashMap::new();
     for r in ran {
         let stream = streams.entry(r.stream).or_insert((r.start, r.end, 0));
@@ -131,11 +131,12 @@ fn known(ran: &[Ran]) -> Option<Span> {
 }
 
 /// Where cycles begin and end within `known`; empty if none was found.
-fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
+fn marks(ran: &[GpuActivity], known: Span) -> Vec<i64> {
     // What it is and how big; in a graph, also where.
     let mut starts: HashMap<(u32, u64, u32, u64), Vec<i64>> = HashMap::new();
-    let inside =
-        |r: &&Ran| r.kind == ActivityKind::Kernel && known.0 <= r.start && r.start < known.1;
+    let inside = |r: &&GpuActivity| {
+        r.kind == ActivityKind::Kernel && known.0 <= r.start && r.start < known.1
+    };
     for r in ran.iter().filter(inside) {
         let node = if r.graph == 0 { 0 } else { r.node };
         let key = (r.name, r.size, r.stream, node);
@@ -178,14 +179,14 @@ fn marks(ran: &[Ran], known: Span) -> Vec<i64> {
 }
 
 /// What ran on `device` in `window`, by start.
-pub fn ran_on(window: &Window, device: u32) -> &[Ran] {
+pub fn ran_on(window: &Window, device: u32) -> &[GpuActivity] {
     let first = window.ran.partition_point(|r| r.device < device);
     let last = window.ran.partition_point(|r| r.device <= device);
     &window.ran[first..last]
 }
 
 /// What a window shows of a device on which this ran; `None` if nothing in it is known to be whole.
-pub fn seen(ran: &[Ran], names: &Names) -> Option<Seen> {
+pub fn seen(ran: &[GpuActivity], names: &Names) -> Option<Seen> {
     let known = known(ran)?;
     let marks = marks(ran, known);
     let span = match marks[..] {
@@ -260,8 +261,8 @@ mod tests {
         Names::new(&names, &[])
     }
 
-    fn ran(name: u32, stream: u32, from_ms: i64, to_ms: i64) -> Ran {
-        Ran {
+    fn ran(name: u32, stream: u32, from_ms: i64, to_ms: i64) -> GpuActivity {
+        GpuActivity {
             device: 0,
             start: from_ms * MS,
             end: to_ms * MS,
@@ -285,7 +286,7 @@ mod tests {
             of.iter()
                 .map(move |k| ran(k.0, k.1, k.2 + 20 * i, k.3 + 20 * i))
         };
-        let mut all: Vec<Ran> = (0..6).flat_map(step).collect();
+        let mut all: Vec<GpuActivity> = (0..6).flat_map(step).collect();
         all.sort_by_key(|r| r.start);
         Window {
             ran: all,

@@ -10,7 +10,7 @@ use crate::executions::{Execution, Walk};
 use crate::matching::is_p2p;
 use std::collections::BTreeMap;
 use tables::calls::Extra;
-use tables::{Call, Capture, Process};
+use tables::{Call, Capture, GpuTimes, Process};
 
 /// What is added up for each GPU. Times are ns.
 #[derive(Clone, Copy)]
@@ -127,12 +127,10 @@ impl ProcessBins {
         }
         let kind = self.kinds[execution.place];
         let lane = &mut self.lanes[kind.lane];
-        if let (Some((_, stop)), None, true) = (
-            execution.kernel,
-            execution.error,
-            execution.call.gpu_seen_ns != 0,
-        ) {
-            let ahead = i128::from(execution.last.gpu_seen_ns) - i128::from(stop);
+        if let (GpuTimes::Stamps { stop, .. }, true) =
+            (execution.kernel, execution.call.gpu_seen_ns != 0)
+        {
+            let ahead = i128::from(execution.last.gpu_seen_ns) - i128::from(stop.0);
             let ahead = i64::try_from(ahead).unwrap_or(i64::MAX);
             lane.ahead = Some(lane.ahead.map_or(ahead, |least| least.min(ahead)));
         }
@@ -221,12 +219,9 @@ impl Lane {
 
 /// When it was, on the host's clock.
 fn place(execution: &Execution) -> Option<(i64, i64)> {
-    let kernel = execution.kernel.filter(|_| execution.error.is_some());
-    let kernel = kernel.and_then(|(a, b)| Some((a.try_into().ok()?, b.try_into().ok()?)));
     let seen = || {
         let end = Some(execution.last.gpu_seen_ns).filter(|ns| *ns != 0)?;
-        let (begin, stop) = execution.kernel?;
-        Some((end.saturating_sub_unsigned(stop.saturating_sub(begin)), end))
+        Some((end.saturating_sub_unsigned(execution.kernel.length()?), end))
     };
     let at = || {
         let call = execution.call;
@@ -239,7 +234,12 @@ fn place(execution: &Execution) -> Option<(i64, i64)> {
         let at = times.into_iter().find(|ns| *ns != 0)?;
         Some((at, at))
     };
-    let found = kernel.or_else(seen).or(execution.api).or_else(at)?;
+    let found = execution
+        .kernel
+        .on_host()
+        .or_else(seen)
+        .or(execution.api)
+        .or_else(at)?;
     Some((found.0, found.1.max(found.0)))
 }
 

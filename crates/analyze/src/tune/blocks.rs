@@ -49,12 +49,12 @@ pub struct Communicator {
     /// Nodes.
     pub nodes: u32,
     /// Its blocks in order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ArmBlock>,
 }
 
 /// A block.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Block {
+pub struct ArmBlock {
     /// When it began, ns since 1970.
     pub start_ns: i64,
     /// Its number.
@@ -119,7 +119,7 @@ impl TunerLog {
                     if let Some(before) = blocks.last_mut() {
                         before.refused = Some(a as u32);
                     }
-                    blocks.push(Block {
+                    blocks.push(ArmBlock {
                         start_ns: number(record, 0, 8) as i64,
                         number: a >> 32,
                         arm,

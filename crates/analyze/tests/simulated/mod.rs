@@ -13,8 +13,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use tables::communicators::{Local, Member};
 use tables::composites::Composite;
-use tables::windows::{Asked, Off, Ran, Window};
-use tables::{Call, Capture, Communicator, Process, Shape};
+use tables::windows::{DriverCall, GpuActivity, Off, Window};
+use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
 
 pub const US: i64 = 1_000;
 pub const MS: i64 = 1_000_000;
@@ -244,7 +244,7 @@ struct Rank {
     /// Not resolved, by stream.
     pending: Vec<VecDeque<usize>>,
     does: VecDeque<Do>,
-    asked: Vec<Asked>,
+    asked: Vec<DriverCall>,
     calls: Vec<Called>,
     step: usize,
     sent: HashMap<(usize, usize, usize), usize>,
@@ -380,7 +380,7 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
             }
         }
         let asked = |rank: &mut Rank, kind, took: f64| {
-            rank.asked.push(Asked {
+            rank.asked.push(DriverCall {
                 at: SINCE_1970 + rank.host as i64,
                 took: took as u64,
                 kind,
@@ -390,11 +390,11 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
             });
             rank.host += took;
         };
-        use capture::windows::Ask;
+        use capture::windows::DriverCallKind;
         match next {
             Do::Host(ns) => rank.host += ns,
             Do::Compute { name, ns, stream } => {
-                asked(rank, Ask::Launch, LAUNCH + waited);
+                asked(rank, DriverCallKind::Launch, LAUNCH + waited);
                 push(rank, Kind::Compute(name, ns as i64), stream);
             }
             Do::Call {
@@ -409,7 +409,7 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                 // NCCL is as slow as its host.
                 rank.host += CALL;
                 let launch = rank.host as i64;
-                asked(rank, Ask::Launch, LAUNCH + waited);
+                asked(rank, DriverCallKind::Launch, LAUNCH + waited);
                 let kind = if ways.is_empty() {
                     let at = rank.joined.entry(comm).or_default();
                     let index = *at;
@@ -453,8 +453,8 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                 });
             }
             Do::Wait(stream, on) => {
-                asked(rank, Ask::Record, 1e3);
-                asked(rank, Ask::Wait, 1e3);
+                asked(rank, DriverCallKind::Record, 1e3);
+                asked(rank, DriverCallKind::Wait, 1e3);
                 let on_call = rank.tails[on].last().copied();
                 if stream == 0 {
                     let busy = rank.tails[0].first().copied();
@@ -474,7 +474,11 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                     .collect();
                 let Some(ends) = ends else { return };
                 let end = ends.into_iter().max().unwrap_or(0) as f64;
-                asked(rank, Ask::Synchronise, 2e3 + (end - rank.host).max(0.0));
+                asked(
+                    rank,
+                    DriverCallKind::Synchronise,
+                    2e3 + (end - rank.host).max(0.0),
+                );
             }
         }
         rank.does.pop_front();
@@ -728,9 +732,11 @@ impl Played {
                     launch_start_ns: SINCE_1970 + called.launch,
                     launch_end_ns: SINCE_1970 + called.launch + 2000,
                     return_ns: SINCE_1970 + called.back,
-                    gpu_start: (SINCE_1970 + start) as u64,
-                    gpu_stop: (SINCE_1970 + end) as u64,
-                    gpu_error: 500,
+                    gpu: GpuTimes::OnHost {
+                        start: SINCE_1970 + start,
+                        stop: SINCE_1970 + end,
+                        error: 500,
+                    },
                     gpu_seen_ns: SINCE_1970 + end + 1000,
                     composite: u32::from(several) * (process.composites.len() as u32 + 1),
                     waiter,
@@ -778,10 +784,10 @@ impl Played {
         process.windows.names = kernels;
         for (planned, from, to) in windows {
             let inside = |at: i64| (*from..*to).contains(&at);
-            let mut ran: Vec<Ran> = Vec::new();
+            let mut ran: Vec<GpuActivity> = Vec::new();
             for (index, node) in rank.nodes.iter().enumerate() {
                 if inside(node.launch) {
-                    ran.push(Ran {
+                    ran.push(GpuActivity {
                         device: number as u32,
                         start: SINCE_1970 + node.start.expect("played"),
                         end: SINCE_1970 + node.end.expect("played"),

@@ -7,7 +7,7 @@ use analyze::{report, Report};
 use std::ops::Range;
 use tables::communicators::{Local, Member};
 use tables::composites::Composite;
-use tables::windows::{Ran, Window};
+use tables::windows::{GpuActivity, Window};
 use tables::{Call, Capture, Communicator, Process, Shape};
 
 pub const MS: i64 = 1_000_000;
@@ -26,7 +26,7 @@ pub enum Way {
 pub struct Job {
     pub capture: Capture,
     names: Vec<String>,
-    ran: Vec<Vec<Ran>>,
+    ran: Vec<Vec<GpuActivity>>,
 }
 
 impl Job {
@@ -74,7 +74,7 @@ impl Job {
             self.names.push(name.to_owned());
             self.names.len() - 1
         });
-        self.ran[rank as usize].push(Ran {
+        self.ran[rank as usize].push(GpuActivity {
             device: 0,
             start: SINCE_1970 + span.start,
             end: SINCE_1970 + span.end,
@@ -184,7 +184,7 @@ impl Job {
                 .zip(windows)
                 .map(|(number, span)| {
                     let span = SINCE_1970 + span.start..SINCE_1970 + span.end;
-                    let launched = |r: &&Ran| span.contains(&(r.start - LAUNCH));
+                    let launched = |r: &&GpuActivity| span.contains(&(r.start - LAUNCH));
                     Window {
                         number,
                         opening: span.start,

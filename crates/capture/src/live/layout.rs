@@ -127,9 +127,15 @@ pub struct Header {
     pub unplaced: AtomicU32,
     /// Executable graphs with captured calls that found no entry: their launches are not counted.
     pub graphs_full: AtomicU32,
-    /// Why there are no kernel windows, or no more: 0 there are, 1 not asked for, 2 no CUPTI, 3 a tool that
-    /// brings a CUPTI of its own, 4 an error of CUPTI, 5 no memory, 6 no CUDA driver, 7 CUPTI would cost too
-    /// much, because the GPU waits for its host.
+    /// 0 while there are kernel windows; else why there are none, or no more:
+    ///
+    /// - 1: nobody asked for them.
+    /// - 2: there is no CUPTI.
+    /// - 3: another tool brings a CUPTI of its own.
+    /// - 4: CUPTI failed.
+    /// - 5: there was no memory.
+    /// - 6: there is no CUDA driver.
+    /// - 7: CUPTI would cost too much, because the GPU waits for its host.
     pub windows_off: AtomicU32,
     /// CUPTI's error that ended them; for 7, by how much of the time it would slow the job at most, in units
     /// of 0.01 %.

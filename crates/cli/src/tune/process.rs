@@ -10,7 +10,7 @@ use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How a run went.
-pub struct Ran {
+pub struct RunOutcome {
     /// From start to end.
     pub wall: Duration,
     /// How it ended, if not with status 0.
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs `command` to its end; what it prints goes to `log`. After `timeout`, or once a stop is asked for, its
 /// group is asked to end, and killed if it does not.
-pub fn run(mut command: Command, log: &Path, timeout: Duration) -> anyhow::Result<Ran> {
+pub fn run(mut command: Command, log: &Path, timeout: Duration) -> anyhow::Result<RunOutcome> {
     let shown = || format!("could not write `{}`", log.display());
     let out = File::create(log).with_context(shown)?;
     let err = out.try_clone().with_context(shown)?;
@@ -63,7 +63,7 @@ pub fn run(mut command: Command, log: &Path, timeout: Duration) -> anyhow::Resul
         (Some(code), _) => Some(format!("exit status {code}")),
         (None, signal) => Some(format!("signal {}", signal.unwrap_or(0))),
     };
-    Ok(Ran { wall, failed })
+    Ok(RunOutcome { wall, failed })
 }
 
 /// Waits for the end of a child, and leaves its id taken.
@@ -85,7 +85,7 @@ fn wait_unreaped(pid: u32) {
 mod tests {
     use super::*;
 
-    fn sh(script: &str, timeout: f64) -> (Ran, String) {
+    fn sh(script: &str, timeout: f64) -> (RunOutcome, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("log");
         let mut command = Command::new("sh");

@@ -25,7 +25,7 @@ const KNOWN: [&str; 5] = [
 
 /// Which calls take part.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Calls {
+pub struct CallFilter {
     /// Only this function, as NCCL names it.
     pub function: Option<String>,
     /// Only these bytes.
@@ -71,7 +71,13 @@ impl Wish {
 
     /// Lines of NVIDIA's file for communicators of this size; `None` if it needs more than was asked for.
     /// `called` are the functions of the job.
-    pub fn csv(&self, calls: &Calls, called: &[String], ranks: u32, nodes: u32) -> Option<String> {
+    pub fn csv(
+        &self,
+        calls: &CallFilter,
+        called: &[String],
+        ranks: u32,
+        nodes: u32,
+    ) -> Option<String> {
         let (algorithm, protocol) = (self.algorithm?, self.protocol?);
         let (low, high) = calls.bytes.unwrap_or((0, i64::MAX as u64));
         let channels = self.channels.map_or(-1, i32::from);
@@ -112,7 +118,7 @@ fn one(names: &[&'static str], variable: &str, value: &str) -> anyhow::Result<&'
 /// The variable that tells the plugin all of it.
 pub fn plan(
     wishes: &[Wish],
-    calls: &Calls,
+    calls: &CallFilter,
     block: u64,
     seed: u64,
     out: &Path,
@@ -186,13 +192,13 @@ mod tests {
         let called = ["AllReduce", "AllGather", "Send"].map(str::to_owned);
         let tree = wish(&[("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "LL")]).expect("a wish");
         assert_eq!(
-            tree.csv(&Calls::default(), &called, 16, 2).as_deref(),
+            tree.csv(&CallFilter::default(), &called, 16, 2).as_deref(),
             Some(
                 "# written by ncclscope tune --within\n\
                  allreduce,0,9223372036854775807,tree,ll,-1,2,16,-1,-1\n"
             )
         );
-        let some = Calls {
+        let some = CallFilter {
             function: Some("AllGather".to_owned()),
             bytes: Some((1, 9)),
         };
@@ -207,13 +213,13 @@ mod tests {
             ring.is_some_and(|text| text.ends_with("\nallgather,1,9,ring,simple,4,2,16,-1,-1\n"))
         );
         let half = wish(&[("NCCL_ALGO", "Ring")]).expect("a wish");
-        assert_eq!(half.csv(&Calls::default(), &called, 16, 2), None);
+        assert_eq!(half.csv(&CallFilter::default(), &called, 16, 2), None);
     }
 
     #[test]
     fn a_plan_says_all_that_ranks_must_agree_on() {
         let wishes = [wish(&[("NCCL_PROTO", "LL")]).expect("a wish")];
-        let calls = Calls {
+        let calls = CallFilter {
             function: Some("AllReduce".to_owned()),
             bytes: bytes("1K..1M").ok(),
         };

@@ -6,7 +6,7 @@
 //! Rule: a time that is the mean of a batch is no time of a call: only calls made one at a time are held
 //! against a profiler's times.
 
-use super::{Calls, Graphs, Key, Timed, Truth};
+use super::{Graphs, Key, KeyCalls, Timed, Truth};
 use anyhow::{bail, Context};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -150,7 +150,7 @@ fn summarise(rows: &[BenchRow]) -> Bench {
             bytes: row.bytes,
             rank: row.rank,
         };
-        let calls: &mut Calls = truth.calls.entry(key).or_default();
+        let calls: &mut KeyCalls = truth.calls.entry(key).or_default();
         calls.number += 1;
         calls.each.push(Timed {
             index: *index,

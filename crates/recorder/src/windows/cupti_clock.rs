@@ -5,7 +5,7 @@ use super::neighbours;
 use crate::clock::Clock;
 use capture::live::Header;
 use capture::rows::Ticks;
-use capture::windows::Ran;
+use capture::windows::GpuActivity;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The clock was set if it is ahead by so much more or less, ns. NTP moves both clocks alike.
@@ -86,8 +86,8 @@ impl ToTicks {
     }
 
     /// What ran, on the recorder's clock.
-    pub(super) fn ran(&self, ran: &Ran<CuptiTime>) -> Ran {
-        Ran {
+    pub(super) fn ran(&self, ran: &GpuActivity<CuptiTime>) -> GpuActivity {
+        GpuActivity {
             start: self.ticks(ran.start),
             ns: self.ns(ran.ns),
             name: ran.name,

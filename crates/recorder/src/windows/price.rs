@@ -14,7 +14,7 @@
 //!
 //! Rule: the answer may change from no to yes, and never back, because nothing is gained by that.
 
-use super::asked::HostActivity;
+use super::driver_calls::HostActivity;
 use capture::graphs::Launched;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

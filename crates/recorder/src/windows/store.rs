@@ -8,7 +8,7 @@
 
 use super::cupti::{Activity, CuptiTime, COPY, FILL};
 use crate::lock::Lock;
-use capture::windows::{ActivityKind, Ran};
+use capture::windows::{ActivityKind, GpuActivity};
 use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -24,7 +24,7 @@ const NAME: usize = 1024;
 #[derive(Default)]
 pub struct Store {
     /// By device; times and durations are those of CUPTI's clock.
-    ran: BTreeMap<u32, Vec<Ran<CuptiTime>>>,
+    ran: BTreeMap<u32, Vec<GpuActivity<CuptiTime>>>,
     total: usize,
     lost: u64,
     names: HashMap<Vec<u8>, u32>,
@@ -69,7 +69,11 @@ pub fn count() -> (usize, u64) {
 }
 
 /// What ran since the last time, by device, by start; names that are new; how many found no room.
-pub type Taken = (BTreeMap<u32, Vec<Ran<CuptiTime>>>, Vec<(u32, Vec<u8>)>, u64);
+pub type Taken = (
+    BTreeMap<u32, Vec<GpuActivity<CuptiTime>>>,
+    Vec<(u32, Vec<u8>)>,
+    u64,
+);
 
 /// Takes out what is there.
 pub fn take() -> Taken {
@@ -106,7 +110,7 @@ impl Store {
             return;
         }
         self.total += 1;
-        let ran = Ran {
+        let ran = GpuActivity {
             start: activity.start,
             ns: activity.end.0 - activity.start.0,
             name: self.name(activity),

@@ -12,6 +12,7 @@
 use super::Writer;
 use crate::{clock, counts};
 use capture::block::BlockKind;
+use capture::counts::{NAMES, OF_NCCL};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -54,10 +55,10 @@ impl Written {
     /// All counts but those that are 0: ` name=value` each, with `nccl.` before the names of NCCL's.
     fn counts(&mut self) -> String {
         let mut line = format!(" told_apart={}", u8::from(counts::nccl_is_told_apart()));
-        for (prefix, nccl) in [("", false), ("nccl.", true)] {
+        for (prefix, nccl) in [("", false), (OF_NCCL, true)] {
             let base = self.base[usize::from(nccl)];
             let totals = counts::totals(nccl).into_iter().zip(base);
-            for (name, (count, base)) in counts::NAMES.iter().zip(totals) {
+            for (name, (count, base)) in NAMES.iter().zip(totals) {
                 if count != base {
                     let _ = write!(line, " {prefix}{name}={}", count - base);
                 }

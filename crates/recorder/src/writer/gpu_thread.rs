@@ -22,7 +22,7 @@ use crate::gpu_events::{HostClock, Poller};
 use crate::guard::OFF;
 use crate::recorder::messages::say;
 use crate::recorder::{fork_page, Recorder};
-use crate::windows::{Block, Progress, Windows};
+use crate::windows::{EncodedBlock, Progress, Windows};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(super) struct TurnResult {
     /// Launches that have no times yet.
     pub under_way: usize,
     /// Blocks of windows to be written.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<EncodedBlock>,
 }
 
 impl Asker {

@@ -276,7 +276,7 @@ fn lines_14_and_15_unknown_types_states_and_null_arguments_are_ignored() {
     assert_eq!(odd(p, Odd::UnknownType), 2 * 3 + 2 * 2 + 3 * 4);
     assert!(odd(p, Odd::UnknownState) > 7 * 32);
     // A state without arguments tells no stamp and moves no byte.
-    assert!(p.calls.iter().all(|c| c.gpu_stop == 0));
+    assert!(p.calls.iter().all(|c| c.gpu.stop().is_none()));
     for call in &p.calls {
         let moved = p
             .extras

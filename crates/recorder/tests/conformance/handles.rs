@@ -9,6 +9,7 @@ use fake_nccl::event::{Event, Handle, StateArgs};
 use nccl_abi::{event, state};
 use std::ffi::c_void;
 use std::time::Duration;
+use tables::GpuTimes;
 
 #[test]
 #[ignore = "played by line 18"]
@@ -83,12 +84,12 @@ fn line_19_stops_of_null_stopped_and_recycled_handles_have_no_effect_and_are_cou
     assert_eq!(odd(p, Odd::NullHandle), 6);
     assert!(odd(p, Odd::StaleHandle) >= 4, "{:?}", p.counters);
     let first = &p.calls[0];
-    assert_eq!((first.gpu_start, first.gpu_stop), (1000, 2000));
+    assert_eq!(first.gpu, GpuTimes::stamps(1000, 2000));
     assert_eq!((first.channels_started, first.channels_stopped), (1, 1));
     // Whoever has the place now kept its own stamps: 9984 ns each in the driver.
     let strange = p.calls[1..]
         .iter()
-        .filter(|c| c.gpu_stop - c.gpu_start != 9_984)
+        .filter(|c| c.gpu.length() != Some(9_984))
         .count();
     assert_eq!(strange, 0);
     for item in [
@@ -279,11 +280,9 @@ fn line_22_six_threads_on_one_communicator_lose_and_mix_nothing() {
     assert!(c.adds_up, "{c:#?}");
     // Each kernel ran as long as its call's count says: no row got another's.
     let mut timed = 0;
-    for call in p.calls.iter().filter(|c| c.gpu_stop != 0) {
-        assert_eq!(
-            call.gpu_stop - call.gpu_start,
-            p.shapes[call.shape as usize].count
-        );
+    for call in p.calls.iter().filter(|c| c.gpu.stop().is_some()) {
+        let count = p.shapes[call.shape as usize].count;
+        assert_eq!(call.gpu.length(), Some(count));
         timed += 1;
     }
     assert!(timed > 10_000, "{timed}");

@@ -20,7 +20,7 @@ pub(super) fn all_that_was_launched_in_a_window_is_in_it() {
     assert!(left.check(true) >= 2);
     assert!(left.process.calls.len() > 1000);
     let windows = left.windows();
-    let all: Vec<&Ran> = windows.iter().flat_map(|w| &w.ran).collect();
+    let all: Vec<&GpuActivity> = windows.iter().flat_map(|w| &w.ran).collect();
     for stream in [STREAM, OTHER, SECOND, LONG] {
         assert!(all.iter().any(|r| u64::from(r.stream) == stream));
     }
@@ -157,7 +157,10 @@ pub(super) fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
                 .ran
                 .iter()
                 .filter(|r| r.kind == ActivityKind::Kernel && r.graph == 0);
-            let launches = window.asked.iter().filter(|a| a.kind == Ask::Launch);
+            let launches = window
+                .asked
+                .iter()
+                .filter(|a| a.kind == DriverCallKind::Launch);
             kernels.count().saturating_sub(launches.count())
         };
         left.windows().iter().map(unseen).collect()

@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tables::windows::{Off, Ran, Window};
+use tables::windows::{GpuActivity, Off, Window};
 use tables::Process;
 
-use ::capture::windows::{ActivityKind, Ask, End};
+use ::capture::windows::{ActivityKind, DriverCallKind, End};
 
 /// Streams of the second device, and of kernels that run for long.
 const SECOND: u64 = 0x60;
@@ -44,7 +44,7 @@ const ERROR: i64 = 1_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Launch {
     kind: ActivityKind,
-    asked: Ask,
+    asked: DriverCallKind,
     correlation: u64,
     device: u64,
     stream: u64,
@@ -126,7 +126,7 @@ impl Play {
     fn launch(
         &mut self,
         kind: ActivityKind,
-        asked: Ask,
+        asked: DriverCallKind,
         at: [u64; 2],
         launch: impl FnOnce(&Cuda, u64),
     ) {
@@ -141,7 +141,7 @@ impl Play {
             correlation,
             device,
             stream,
-            kernels: if asked == Ask::LaunchGraph {
+            kernels: if asked == DriverCallKind::LaunchGraph {
                 IN_GRAPH
             } else {
                 1
@@ -157,7 +157,7 @@ impl Play {
         let null = std::ptr::null_mut();
         self.launch(
             ActivityKind::Kernel,
-            Ask::Launch,
+            DriverCallKind::Launch,
             [device, stream],
             |cuda, stream| {
                 cuda.launch_kernel(&function, 2, 3, 4, 1, 1, 1, 0, stream, null, null);
@@ -176,17 +176,27 @@ impl Play {
         self.comm.enqueue(4096);
         self.kernel(self.nccl, 0, STREAM);
         self.kernel(self.compute, 0, OTHER);
-        self.launch(ActivityKind::Copy, Ask::Copy, [0, OTHER], |cuda, stream| {
-            cuda.copy_on(0, 0, 5000, stream);
-        });
-        self.launch(ActivityKind::Fill, Ask::Copy, [0, OTHER], |cuda, stream| {
-            cuda.fill_on(0, 0, 2000, stream);
-        });
+        self.launch(
+            ActivityKind::Copy,
+            DriverCallKind::Copy,
+            [0, OTHER],
+            |cuda, stream| {
+                cuda.copy_on(0, 0, 5000, stream);
+            },
+        );
+        self.launch(
+            ActivityKind::Fill,
+            DriverCallKind::Copy,
+            [0, OTHER],
+            |cuda, stream| {
+                cuda.fill_on(0, 0, 2000, stream);
+            },
+        );
         if graph {
             let exec = self.exec;
             self.launch(
                 ActivityKind::Kernel,
-                Ask::LaunchGraph,
+                DriverCallKind::LaunchGraph,
                 [0, STREAM],
                 |cuda, stream| {
                     cuda.launch_on(exec, stream);
@@ -535,9 +545,9 @@ impl Left {
                 kind: [ActivityKind::Kernel, ActivityKind::Copy, ActivityKind::Fill]
                     [next() as usize],
                 asked: match next() {
-                    0 => Ask::Launch,
-                    1 => Ask::LaunchGraph,
-                    _ => Ask::Copy,
+                    0 => DriverCallKind::Launch,
+                    1 => DriverCallKind::LaunchGraph,
+                    _ => DriverCallKind::Copy,
                 },
                 correlation: next(),
                 device: next(),
@@ -583,7 +593,7 @@ impl Left {
     fn check_window(&self, window: &Window, own_clock: bool) -> usize {
         let times = [window.opening, window.open, window.closing, window.closed];
         assert!(times.is_sorted(), "{times:?}");
-        let mut ran: BTreeMap<u64, Vec<&Ran>> = BTreeMap::new();
+        let mut ran: BTreeMap<u64, Vec<&GpuActivity>> = BTreeMap::new();
         for r in &window.ran {
             ran.entry(r.correlation.into()).or_default().push(r);
         }
@@ -593,7 +603,8 @@ impl Left {
         for launch in &self.launches {
             let Some(ran) = ran.remove(&launch.correlation) else {
                 // A reader leaves out the last launch of a graph.
-                let last = launch.asked == Ask::LaunchGraph && launch.correlation > newest_graph;
+                let last = launch.asked == DriverCallKind::LaunchGraph
+                    && launch.correlation > newest_graph;
                 let sure =
                     launch.before > window.open + ERROR && launch.after < window.closing - ERROR;
                 assert!(!sure || last, "{launch:?} is not in window {window:?}");
@@ -620,7 +631,7 @@ impl Left {
         inside
     }
 
-    fn check_launch(&self, launch: &Launch, ran: &[&Ran], own_clock: bool) {
+    fn check_launch(&self, launch: &Launch, ran: &[&GpuActivity], own_clock: bool) {
         assert_eq!(ran.len() as u64, launch.kernels, "{launch:?}: {ran:?}");
         let (first, last) = (ran[0], ran[ran.len() - 1]);
         let near = |a: i64, b: i64| (a - b).abs() < ERROR;
@@ -645,7 +656,7 @@ impl Left {
                 (launch.device, launch.stream)
             );
             let name = &self.process.windows.names[r.name as usize];
-            let in_graph = launch.asked == Ask::LaunchGraph;
+            let in_graph = launch.asked == DriverCallKind::LaunchGraph;
             let (expected, size) = match (launch.kind, launch.stream) {
                 (ActivityKind::Copy, _) => ("", 5000),
                 (ActivityKind::Fill, _) => ("", 2000),

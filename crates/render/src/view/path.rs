@@ -67,7 +67,7 @@ fn end_ns(view: &View<'_>, path: &CriticalPath) -> Option<i64> {
     let ended = view.timeline.calls().find(|placed| {
         let process = placed.row.process;
         (process.rank, process.pid, &process.host) == (steps.rank, steps.pid, &steps.host)
-            && placed.row.call.gpu_stop == end_ns
+            && placed.row.call.gpu.stop() == Some(end_ns)
     });
     ended?.gpu.map(|(slice, _)| slice.span.end)
 }

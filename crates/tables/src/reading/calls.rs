@@ -1,7 +1,7 @@
 //! Decodes the calls of a process, all at once or one range of tickets after another: a [`Reader`].
 
 use super::parts::{Live, PayloadOffset, Rows};
-use crate::calls::{Call, Extra};
+use crate::calls::{Call, Extra, GpuTimes};
 use crate::clock::{Clock, Cursor};
 use crate::files::{self, load, HeldFile, TRACE};
 use capture::live::part;
@@ -21,14 +21,19 @@ pub(super) fn call(
         Ticks(0) => 0,
         ticks => clock.realtime(ticks).unwrap_or(0),
     };
-    let (mut gpu_start, mut gpu_stop) = (r.stamp_start.0, r.stamp_stop.0);
-    if shape.parts & part::EVENTS != 0 {
-        gpu_start = u64::try_from(time(r.event_start)).unwrap_or(0);
-        gpu_stop = match gpu_start {
-            0 => 0,
-            start => start.wrapping_add(r.event_ns),
-        };
-    }
+    let gpu = if shape.parts & part::EVENTS == 0 {
+        GpuTimes::stamps(r.stamp_start.0, r.stamp_stop.0)
+    } else {
+        let start = time(r.event_start);
+        match start.checked_add_unsigned(r.event_ns) {
+            Some(stop) if start > 0 => GpuTimes::OnHost {
+                start,
+                stop,
+                error: r.event_error,
+            },
+            _ => GpuTimes::None,
+        }
+    };
     Call {
         ticket: r.ticket,
         group: r.group,
@@ -38,10 +43,8 @@ pub(super) fn call(
         launch_end_ns: time(r.t_launch1),
         enqueue_ns: time(r.t_enqueue),
         return_ns: time(r.t_end),
-        gpu_start,
-        gpu_stop,
+        gpu,
         gpu_seen_ns: time(r.k_seen),
-        gpu_error: r.event_error,
         shape: r.shape,
         template: r.template,
         extra: 0,
@@ -268,8 +271,7 @@ impl Opened<'_> {
                 let call = Call {
                     api_ns: time(row.t_api),
                     launch_start_ns: time(row.t_launch0),
-                    gpu_start: row.stamp_start.0,
-                    gpu_stop: row.stamp_stop.0,
+                    gpu: GpuTimes::stamps(row.stamp_start.0, row.stamp_stop.0),
                     gpu_seen_ns: time(row.k_seen),
                     shape: row.shape,
                     verdict: row.verdict,

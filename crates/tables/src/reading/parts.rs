@@ -192,7 +192,10 @@ impl Parts {
             Some(BlockKind::Graphs) => return self.graphs.of_graphs(payload),
             Some(BlockKind::Launches) => return self.graphs.of_launches(payload),
             Some(
-                kind @ (BlockKind::Windows | BlockKind::Names | BlockKind::Ran | BlockKind::Asked),
+                kind @ (BlockKind::Windows
+                | BlockKind::Names
+                | BlockKind::GpuActivities
+                | BlockKind::DriverCalls),
             ) => {
                 return self.windows.of_block(kind, payload);
             }

@@ -6,7 +6,7 @@
 //!
 //! Rule: an operation that some rank lacks is always kept. Calls of one group have no order.
 
-use super::super::calls::Calls;
+use super::super::calls::CaptureCalls;
 use super::{Lack, Later, Stall, Wait};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ enum Order {
 
 /// The waits and stalls that no earlier wait explains.
 pub(super) fn settle(
-    calls: &Calls,
+    calls: &CaptureCalls,
     waits: Vec<Wait>,
     mut stalls: Vec<Stall>,
 ) -> (Vec<Wait>, Vec<Stall>) {
@@ -98,7 +98,7 @@ pub(super) fn settle(
 }
 
 impl HeldUp {
-    fn add(&mut self, calls: &Calls, number: usize, wait: &Wait) {
+    fn add(&mut self, calls: &CaptureCalls, number: usize, wait: &Wait) {
         for (member, call) in &wait.calls {
             let own = &calls.communicators[wait.communicator].ranks[*member];
             let (made, shape) = calls.made(wait.communicator, (*member, *call));
@@ -115,7 +115,7 @@ impl HeldUp {
 
     /// Whether a member's call waits for an earlier one in which its vertex waits for others, and for which
     /// wait.
-    fn order(&self, calls: &Calls, communicator: usize, at: (usize, u32)) -> (Order, usize) {
+    fn order(&self, calls: &CaptureCalls, communicator: usize, at: (usize, u32)) -> (Order, usize) {
         let own = &calls.communicators[communicator].ranks[at.0];
         let (made, shape) = calls.made(communicator, at);
         let order = |held: &Held| {

@@ -9,7 +9,7 @@ use std::mem::{size_of, zeroed};
 
 /// Where a start measures.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct CpuPlacement {
     /// The CPU of the measuring thread.
     pub cpu: usize,
     /// A CPU of another core for its partner, of the same node if there is one.
@@ -68,7 +68,7 @@ pub fn nodes() -> BTreeMap<usize, Vec<usize>> {
 }
 
 /// The place of a start.
-pub fn of_start(number: usize) -> Place {
+pub fn of_start(number: usize) -> CpuPlacement {
     let siblings = |cpu: usize| {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         fs::read_to_string(path).map_or_else(|_| vec![cpu], |text| list(&text))
@@ -91,9 +91,9 @@ fn choose(
     nodes: &BTreeMap<usize, Vec<usize>>,
     siblings: impl Fn(usize) -> Vec<usize>,
     distances: impl Fn(usize) -> Vec<usize>,
-) -> Place {
+) -> CpuPlacement {
     if allowed.is_empty() {
-        return Place::default();
+        return CpuPlacement::default();
     }
     // A step that has no common divisor with most counts of CPUs spreads the starts.
     let cpu = allowed[number * 37 % allowed.len()];
@@ -126,7 +126,7 @@ fn choose(
         let others = known.iter().copied().filter(|other| *other != node);
         others.max_by_key(|other| distance(*other).unwrap_or(0))
     });
-    Place {
+    CpuPlacement {
         cpu,
         partner,
         node,

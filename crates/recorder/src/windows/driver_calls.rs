@@ -8,7 +8,7 @@
 
 use crate::{pages, seats};
 use capture::rows::{AtomicTicks, Ticks};
-use capture::windows::{Ask, Asked};
+use capture::windows::{DriverCall, DriverCallKind};
 use std::ffi::c_int;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
@@ -77,13 +77,17 @@ pub fn open() -> bool {
 
 /// Makes a call that is not noted, and counts it. `ticks` reads the clock.
 #[inline(always)]
-pub fn pass(kind: Ask, ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
+pub fn pass(
+    kind: DriverCallKind,
+    ticks: impl Fn() -> Ticks,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
     if !COUNTS.load(Relaxed) {
         return call();
     }
     match kind {
-        Ask::Synchronise => return wait(ticks, call),
-        Ask::LaunchGraph => {
+        DriverCallKind::Synchronise => return wait(ticks, call),
+        DriverCallKind::LaunchGraph => {
             GRAPHS.fetch_add(1, Relaxed);
         }
         _ => {
@@ -149,7 +153,7 @@ pub fn end() {
 }
 
 /// Notes a call.
-pub fn note(kind: Ask, at: Ticks, took: u64, thread: u32, stream: u32, object: u64) {
+pub fn note(kind: DriverCallKind, at: Ticks, took: u64, thread: u32, stream: u32, object: u64) {
     let number = NEXT.fetch_add(1, Relaxed);
     let Some(entry) = entries().get(number as usize) else {
         return;
@@ -167,22 +171,22 @@ pub fn count() -> usize {
 }
 
 /// Takes the calls out, by time. To be called once, when the window is closed.
-pub fn take() -> Vec<Asked> {
+pub fn take() -> Vec<DriverCall> {
     let used = count().min(MOST);
     let mut asked = Vec::with_capacity(used);
     for entry in &entries()[..used.min(entries().len())] {
         // Meets the Release in `note`. A thread that was stopped in between leaves nothing.
         let word = entry.word.swap(0, Acquire);
         let kind = match word & 0xff {
-            1 => Ask::Launch,
-            2 => Ask::LaunchGraph,
-            3 => Ask::Copy,
-            4 => Ask::Record,
-            5 => Ask::Wait,
-            6 => Ask::Synchronise,
+            1 => DriverCallKind::Launch,
+            2 => DriverCallKind::LaunchGraph,
+            3 => DriverCallKind::Copy,
+            4 => DriverCallKind::Record,
+            5 => DriverCallKind::Wait,
+            6 => DriverCallKind::Synchronise,
             _ => continue,
         };
-        asked.push(Asked {
+        asked.push(DriverCall {
             at: entry.at.load(Relaxed),
             took: word >> 8,
             kind,
@@ -206,12 +210,12 @@ mod tests {
         let time = Cell::new(100);
         let ticks = || Ticks(time.replace(time.get() + 40));
         let before = passed(Duration::from_nanos);
-        assert_eq!(pass(Ask::Synchronise, ticks, || 7), 7);
+        assert_eq!(pass(DriverCallKind::Synchronise, ticks, || 7), 7);
         assert_eq!(passed(Duration::from_nanos), before);
-        assert_eq!(pass(Ask::Launch, ticks, || 0), 0);
-        assert_eq!(pass(Ask::Copy, ticks, || 0), 0);
-        assert_eq!(pass(Ask::LaunchGraph, ticks, || 3), 3);
-        assert_eq!(pass(Ask::Synchronise, ticks, || 8), 8);
+        assert_eq!(pass(DriverCallKind::Launch, ticks, || 0), 0);
+        assert_eq!(pass(DriverCallKind::Copy, ticks, || 0), 0);
+        assert_eq!(pass(DriverCallKind::LaunchGraph, ticks, || 3), 3);
+        assert_eq!(pass(DriverCallKind::Synchronise, ticks, || 8), 8);
         let after = passed(Duration::from_nanos);
         assert_eq!(after.launches - before.launches, 2);
         assert_eq!(after.graphs - before.graphs, 1);
@@ -228,7 +232,7 @@ mod tests {
                 scope.spawn(move || {
                     for i in 0..1000u64 {
                         note(
-                            Ask::Wait,
+                            DriverCallKind::Wait,
                             Ticks(4 * i + u64::from(thread)),
                             i,
                             thread,
@@ -245,12 +249,12 @@ mod tests {
         assert!(asked.windows(2).all(|pair| pair[0].at < pair[1].at));
         assert_eq!(
             (asked[5].kind, asked[5].took, asked[5].thread),
-            (Ask::Wait, 1, 1)
+            (DriverCallKind::Wait, 1, 1)
         );
         assert!(take().is_empty() && !open());
         // More than there is room for are counted.
         begin();
-        (0..MOST as u64 + 5).for_each(|i| note(Ask::Launch, Ticks(i), 0, 0, 0, 0));
+        (0..MOST as u64 + 5).for_each(|i| note(DriverCallKind::Launch, Ticks(i), 0, 0, 0, 0));
         end();
         assert_eq!((count(), take().len()), (MOST + 5, MOST));
     }

@@ -1,0 +1,272 @@
+//! The pattern of calls that repeats: after how many calls, with which pauses, and whether that is chance.
+
+use super::{Item, LEAST_COVERED, LEAST_SINGLE};
+use std::collections::{HashMap, HashSet};
+
+/// Periods are looked for in so many calls, from the middle.
+const WINDOW: usize = 1 << 16;
+/// How many calls make two places look alike.
+const CONTEXTS: [usize; 3] = [1, 8, 64];
+/// As many of the most frequent distances are tried, for each context.
+const CANDIDATES: usize = 8;
+/// A period explains a share of the calls that is less than the best one's by no more than this.
+const NEARLY: f64 = 0.25;
+/// Steps of few different calls are so much of all calls.
+const MOSTLY: f64 = 0.9;
+/// Of steps, this share is followed by the next at once.
+const AT_ONCE: f64 = 0.6;
+/// A pattern of calls at random follows itself so often with a probability of less than 1 in 10 000. This is
+/// the natural logarithm. There are some 20 candidates.
+const BEYOND_CHANCE: f64 = 9.21;
+/// So many calls that differ make a pattern that is not a layer's.
+const DIFFERENT: usize = 3;
+/// The pauses of so many repetitions are looked at.
+const PAUSES: usize = 256;
+/// A pause before a pattern is so many times as long as any other in it, if the pattern is a step and no
+/// layer.
+const DISTINCT_PAUSE: i64 = 10;
+/// Or it is as long as this part of the longest pause in longer patterns.
+const SIMILAR_PAUSE: i64 = 2;
+
+/// Whether `pattern`, which begins at these places, follows itself at once more often than by chance. Chance
+/// is that of calls in any order, each as frequent as it is.
+pub(super) fn follow_each_other(symbols: &[u32], pattern: &[u32], begins: &[usize]) -> bool {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for symbol in symbols {
+        *counts.entry(*symbol).or_default() += 1;
+    }
+    let share = |symbol: &u32| {
+        counts
+            .get(symbol)
+            .map_or(0.0, |n| *n as f64 / symbols.len() as f64)
+    };
+    let chance = pattern.iter().map(|symbol| share(symbol).ln()).sum::<f64>();
+    let pairs = begins.len().saturating_sub(1) as f64;
+    let at_once = begins
+        .windows(2)
+        .filter(|pair| pair[1] - pair[0] == pattern.len());
+    let found = at_once.count() as f64 / pairs.max(1.0);
+    if found < AT_ONCE || found.ln() <= chance {
+        return false;
+    }
+    // Chernoff's bound of the binomial distribution's tail.
+    let rest = match 1.0 - found {
+        0.0 => 0.0,
+        rest => rest * (rest.ln() - (-chance.exp()).ln_1p()),
+    };
+    pairs * (found * (found.ln() - chance) + rest) >= BEYOND_CHANCE
+}
+
+/// The bursts of calls with pauses of at least `pause` ns between them: where they begin, and how many calls
+/// each has. `None` if they are not of one length, or if the pauses do not stand out.
+pub(super) fn bursts(items: &[Item], pause: i64) -> Option<(Vec<usize>, usize)> {
+    let before = |at: usize| items[at].time - items[at - 1].time;
+    let edges: Vec<usize> = (1..items.len()).filter(|at| before(*at) >= pause).collect();
+    // What comes before the first pause and after the last one may be cut.
+    let all: Vec<(usize, usize)> = edges
+        .windows(2)
+        .map(|pair| (pair[0], pair[1] - pair[0]))
+        .collect();
+    let mut lengths: HashMap<usize, usize> = HashMap::new();
+    for (_, calls) in &all {
+        *lengths.entry(*calls).or_default() += 1;
+    }
+    let (calls, n) = lengths.into_iter().max_by_key(|(calls, n)| (*n, *calls))?;
+    // What is parted after each single call is no burst.
+    if calls < 2 || n < LEAST_SINGLE || (n as f64) < MOSTLY * all.len() as f64 {
+        return None;
+    }
+    let of_length = || all.iter().filter(|(_, length)| *length == calls);
+    let kinds = |begin: usize| items[begin..begin + calls].iter().map(|item| item.kind);
+    let (first, _) = of_length().nth(n / 2)?;
+    let mut begins: Vec<usize> = of_length().map(|(begin, _)| *begin).collect();
+    begins.retain(|begin| kinds(*begin).eq(kinds(*first)));
+    // The last one is whole, if it is as long.
+    let last = edges.last().copied().filter(|at| items.len() - at == calls);
+    begins.extend(last.filter(|begin| kinds(*begin).eq(kinds(*first))));
+    let median = |mut pauses: Vec<i64>| {
+        pauses.sort_unstable();
+        pauses.get(pauses.len() / 2).copied().unwrap_or(0)
+    };
+    let between = median(begins.iter().map(|at| before(*at)).collect());
+    let within =
+        (1..calls).map(|place| median(begins.iter().map(|at| before(at + place)).collect()));
+    let within = within.max().unwrap_or(0).max(0);
+    let is_mostly = begins.len() as f64 >= MOSTLY * all.len() as f64;
+    (is_mostly && between >= within.saturating_mul(DISTINCT_PAUSE)).then_some((begins, calls))
+}
+
+/// After how many calls the same calls come again: the best first, then longer ones. Layers are left out.
+pub(crate) fn periods(symbols: &[u32]) -> Vec<usize> {
+    candidates(symbols).1
+}
+
+/// The same with patterns of few calls, if the host pauses before them.
+pub(super) fn paused_periods(items: &[Item], symbols: &[u32]) -> Vec<usize> {
+    let (mut layered, others) = candidates(symbols);
+    let of = |period: &usize| Period::new(items, symbols, *period);
+    let longest = others.iter().filter_map(|period| Some(of(period)?.pause));
+    let longest = longest.max().unwrap_or(0);
+    layered.retain(|period| of(period).is_some_and(|p| p.is_paused_for(longest)));
+    let mut all = [layered, others].concat();
+    all.sort_unstable();
+    all
+}
+
+/// After how many calls the same calls come again, by length: patterns in which few calls differ, as in those
+/// of layers, and others.
+pub(super) fn candidates(symbols: &[u32]) -> (Vec<usize>, Vec<usize>) {
+    let window = {
+        let skipped = symbols.len().saturating_sub(WINDOW) / 2;
+        &symbols[skipped..(skipped + WINDOW).min(symbols.len())]
+    };
+    let mut tried: Vec<usize> = Vec::new();
+    for context in CONTEXTS {
+        let mut last: HashMap<u64, usize> = HashMap::new();
+        let mut distances: HashMap<usize, usize> = HashMap::new();
+        for (at, hash) in hashes(window, context) {
+            if let Some(before) = last.insert(hash, at) {
+                *distances.entry(at - before).or_default() += 1;
+            }
+        }
+        let mut distances: Vec<(usize, usize)> = distances.into_iter().collect();
+        distances.sort_unstable_by_key(|(distance, n)| (std::cmp::Reverse(*n), *distance));
+        tried.extend(distances.iter().take(CANDIDATES).map(|(d, _)| *d));
+    }
+    tried.sort_unstable();
+    tried.dedup();
+    let judged: Vec<(usize, f64, usize)> = tried
+        .into_iter()
+        .map(|period| {
+            let (covered, longest) = covered(symbols, period);
+            let word = &symbols[longest.saturating_sub(period - 1)..=longest];
+            let different = word.iter().collect::<HashSet<_>>().len();
+            (period, covered as f64 / symbols.len() as f64, different)
+        })
+        .filter(|(_, covered, _)| *covered >= LEAST_COVERED)
+        .collect();
+    let best = judged.iter().map(|(_, c, _)| *c).fold(0.0, f64::max);
+    let most = judged.iter().map(|(.., d)| *d).max().unwrap_or(0);
+    let is_layered = |different: usize| different < most.min(DIFFERENT);
+    // Layers, and parts of a pipeline, repeat in some of a step; steps with few calls fill the whole time.
+    let fills = |covered: f64, different: usize| !is_layered(different) || covered >= MOSTLY;
+    let good = judged
+        .iter()
+        .filter(|(_, c, different)| *c >= best - NEARLY && fills(*c, *different));
+    let (layered, others): (Vec<_>, Vec<_>) = good.partition(|(.., d)| is_layered(*d));
+    let periods = |judged: Vec<&(usize, f64, usize)>| -> Vec<usize> {
+        judged.into_iter().map(|(period, ..)| *period).collect()
+    };
+    (periods(layered), periods(others))
+}
+
+/// The hash of each stretch of so many symbols, by its last place.
+pub(super) fn hashes(symbols: &[u32], length: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
+    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+    let out = (0..length).fold(1u64, |power, _| power.wrapping_mul(BASE));
+    let mut hash = 0u64;
+    let value = |symbol: u32| (u64::from(symbol) + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let step = move |(at, symbol): (usize, &u32)| {
+        hash = hash.wrapping_mul(BASE).wrapping_add(value(*symbol));
+        if let Some(left) = at.checked_sub(length) {
+            hash = hash.wrapping_sub(value(symbols[left]).wrapping_mul(out));
+        }
+        (at + 1 >= length).then_some((at, hash))
+    };
+    symbols.iter().enumerate().filter_map({
+        let mut step = step;
+        move |item| step(item)
+    })
+}
+
+/// How many calls are in stretches that repeat themselves whole after `period`, and where the longest of them
+/// ends.
+pub(super) fn covered(symbols: &[u32], period: usize) -> (usize, usize) {
+    let (mut all, mut run, mut longest) = (0, 0, (0, 0));
+    for at in period..=symbols.len() {
+        if symbols.get(at) == Some(&symbols[at - period]) {
+            run += 1;
+            continue;
+        }
+        if run >= period {
+            all += run + period;
+            longest = longest.max((run, at - 1));
+        }
+        run = 0;
+    }
+    // Two stretches side by side share calls.
+    (all.min(symbols.len()), longest.1)
+}
+
+/// What repeats after so many calls.
+pub(super) struct Period {
+    /// Its calls, from the first after the longest pause.
+    pub(super) pattern: Vec<u32>,
+    /// The longest pause, and the longest of the others, ns: medians over repetitions.
+    pub(super) pause: i64,
+    pub(super) other_pause: i64,
+}
+
+impl Period {
+    pub(super) fn new(items: &[Item], symbols: &[u32], period: usize) -> Option<Period> {
+        let (_, end) = covered(symbols, period);
+        let mut begin = end;
+        while begin >= period && symbols[begin] == symbols[begin - period] {
+            begin -= 1;
+        }
+        let begin = (begin + 1).checked_sub(period)?;
+        let mut pauses: Vec<Vec<i64>> = vec![Vec::new(); period];
+        for at in (begin + 1..=end).take(PAUSES * period) {
+            let (before, now) = (items[at - 1].time, items[at].time);
+            if before != 0 && now != 0 {
+                pauses[(at - begin) % period].push(now.saturating_sub(before));
+            }
+        }
+        let median = |pauses: &mut Vec<i64>| {
+            pauses.sort_unstable();
+            pauses.get(pauses.len() / 2).copied().unwrap_or(0)
+        };
+        let pauses: Vec<i64> = pauses.iter_mut().map(median).collect();
+        let longest = pauses.iter().copied().enumerate();
+        let (phase, pause) = longest.max_by_key(|(phase, ns)| (*ns, std::cmp::Reverse(*phase)))?;
+        let others = pauses.iter().enumerate().filter(|(at, _)| *at != phase);
+        let pattern = symbols.get(begin + phase..begin + phase + period)?;
+        Some(Period {
+            pattern: pattern.to_vec(),
+            pause,
+            other_pause: others.map(|(_, ns)| *ns).max().unwrap_or(i64::MAX),
+        })
+    }
+
+    /// Whether the host pauses before it as before a step. Layers follow each other as their calls do, and
+    /// the pause comes after all of them. `longest` is the longest pause in longer patterns.
+    pub(super) fn is_paused_for(&self, longest: i64) -> bool {
+        let distinct = self.other_pause.saturating_mul(DISTINCT_PAUSE);
+        self.pause >= distinct || self.pause >= longest / SIMILAR_PAUSE
+    }
+}
+
+/// Where `word` begins in `text`, without overlap (Knuth, Morris and Pratt's search).
+pub(super) fn occurrences(text: &[u32], word: &[u32]) -> Vec<usize> {
+    let mut border = vec![0usize; word.len()];
+    let mut matched = 0;
+    for at in 1..word.len() {
+        while matched > 0 && word[at] != word[matched] {
+            matched = border[matched - 1];
+        }
+        matched += usize::from(word[at] == word[matched]);
+        border[at] = matched;
+    }
+    let (mut found, mut matched) = (Vec::new(), 0);
+    for (at, symbol) in text.iter().enumerate() {
+        while matched > 0 && *symbol != word[matched] {
+            matched = border[matched - 1];
+        }
+        matched += usize::from(*symbol == word[matched]);
+        if matched == word.len() {
+            found.push(at + 1 - matched);
+            matched = 0;
+        }
+    }
+    found
+}

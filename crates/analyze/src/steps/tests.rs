@@ -1,0 +1,236 @@
+//! Patterns that are steps, and those that are not.
+
+use super::*;
+
+/// Calls by letter, made a millisecond apart and `pause` after each `|`.
+fn calls(text: &str, pause: i64) -> (Vec<Item>, Vec<u32>) {
+    let (mut items, mut time) = (Vec::new(), 1);
+    for letter in text.chars() {
+        match letter {
+            '|' => time += pause,
+            _ => {
+                time += 1_000_000;
+                items.push(Item {
+                    symbol: letter as u32,
+                    kind: letter as u32,
+                    time,
+                    kernel: (time as u64, time as u64 + 400_000),
+                });
+            }
+        }
+    }
+    let symbols = items.iter().map(|item| item.symbol).collect();
+    (items, symbols)
+}
+
+fn row(text: &str) -> Option<StepsRow> {
+    let (items, _) = calls(text, 5_000_000);
+    let gatherer = Gatherer {
+        items,
+        ..Gatherer::default()
+    };
+    gatherer.finish(&Process::default())
+}
+
+#[test]
+fn steps_are_counted_through_start_up_and_evaluation() {
+    let step = "|abcad";
+    let ten = step.repeat(10);
+    let text = format!("xyxxz{ten}eeef{ten}eeef{ten}eeef{ten}eeef{ten}");
+    let found = row(&text).expect("steps");
+    assert_eq!((found.steps, found.calls), (50, 5));
+    let time = found.step_us.expect("times");
+    assert_eq!((time.n, time.p50, time.max), (45, Some(1e4), Some(1e4)));
+    let communication = found.communication_us.expect("times");
+    assert_eq!((communication.n, communication.p50), (50, Some(2e3)));
+    // Five calls and a pause come before the first step, and four calls in each evaluation.
+    assert_eq!(found.startup_us, Some(1e4));
+    assert_eq!(found.between_us, Some(4.0 * 4e3));
+}
+
+#[test]
+fn layers_are_no_steps() {
+    let forward = "a".repeat(24);
+    let text = format!("|{forward}b").repeat(20);
+    assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 25)));
+    let text = format!("|{}{}c", "a".repeat(12), "ab".repeat(12)).repeat(20);
+    assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 37)));
+}
+
+#[test]
+fn steps_of_few_calls_between_evaluations_are_steps() {
+    // Two equal buckets and another, and metrics are gathered after 20 steps: 3 or 10 times.
+    for times in [3, 10] {
+        let text = format!("xyxx{}", format!("{}|g", "|||aab".repeat(20)).repeat(times));
+        let found = row(&text).map(|r| (r.steps as usize, r.calls));
+        assert_eq!(found, Some((20 * times, 3)), "{times}");
+    }
+    // One call in a step.
+    let text = format!("xyxx{}", format!("{}|g", "||a".repeat(20)).repeat(3));
+    assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((60, 1)));
+}
+
+#[test]
+fn a_pattern_within_a_step_is_no_step() {
+    // Buckets of DDP with equal layers: `bcd` comes three times in a step, and most of the time is
+    // elsewhere.
+    let text = "|abcdbcdbcde".repeat(20).replace('|', "||||");
+    assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 11)));
+}
+
+#[test]
+fn a_step_begins_after_its_longest_pause() {
+    let text = format!("bc{}|a", "|abc".repeat(20));
+    let (items, symbols) = calls(&text, 5_000_000);
+    let period = paused_periods(&items, &symbols)[0];
+    let found = Period::new(&items, &symbols, period).expect("a pattern");
+    let word = found.pattern.iter();
+    let word: String = word.filter_map(|symbol| char::from_u32(*symbol)).collect();
+    assert_eq!(word, "abc");
+}
+
+#[test]
+fn where_nothing_repeats_there_are_no_steps() {
+    assert!(row("").is_none());
+    assert!(row("abcdefgh").is_none());
+    let sweep: String = ('a'..='j').map(|c| c.to_string().repeat(20)).collect();
+    assert!(row(&sweep).is_none());
+    // A sequence that does not repeat (Thue and Morse's, squared letters by place).
+    let odd: String = (0..300u32)
+        .map(|i| char::from(b'a' + (i * i * 7 % 23 + i % 3) as u8))
+        .collect();
+    let found = row(&odd);
+    assert!(found.is_none_or(|r| r.calls == 69), "{:?}", row(&odd));
+}
+
+/// Calls of one kind, so many µs after each other, by their sizes.
+fn of_one_kind(calls: impl IntoIterator<Item = (u32, i64)>) -> Option<StepsRow> {
+    let mut time = 1_000_000_000;
+    let item = |(symbol, us): (u32, i64)| {
+        time += us * 1_000;
+        Item {
+            symbol,
+            kind: 7,
+            time,
+            kernel: (time as u64, time as u64 + 400_000),
+        }
+    };
+    let gatherer = Gatherer {
+        items: calls.into_iter().map(item).collect(),
+        ..Gatherer::default()
+    };
+    gatherer.finish(&Process::default())
+}
+
+#[test]
+fn steps_of_one_call_that_repeats_are_its_bursts() {
+    // Four calls that warm up, then 60 steps of four, 50 ms apart. In the middle, one takes longer to
+    // come than usual.
+    let warm_up = [(1, 0), (1, 900), (1, 20), (1, 20)];
+    let step = |n: i64| {
+        [
+            (1, 50_000),
+            (1, 20 + n % 7),
+            (1, if n == 30 { 900 } else { 25 }),
+            (1, 22),
+        ]
+    };
+    let found = of_one_kind(warm_up.into_iter().chain((0..60).flat_map(step)));
+    let found = found.expect("steps");
+    assert_eq!((found.steps, found.calls), (60, 4));
+    let p50 = found.step_us.and_then(|s| s.p50).expect("times");
+    assert!((50_060.0..50_080.0).contains(&p50), "{p50}");
+    assert!(found.startup_us.is_some_and(|us| us > 50_000.0));
+    // The same if no two calls have one size, and with a checkpoint after each ten steps.
+    let sizes = (0..240u32).map(|n| n * n % 251);
+    let pause = |n: i64| match (n % 4, n % 40) {
+        (0, 0) => 2_000_000,
+        (0, _) => 50_000,
+        _ => 20,
+    };
+    let found = of_one_kind(sizes.zip((0..).map(pause)));
+    assert_eq!(found.map(|r| (r.steps, r.calls)), Some((59, 4)));
+}
+
+#[test]
+fn calls_at_random_have_no_steps() {
+    // A linear congruential generator: the same numbers in each run.
+    let mut state = 1u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for round in 0..40 {
+        // From one call that repeats to many sizes, and pauses of two lengths or of all.
+        let sizes = 1 + u64::from(round % 5 == 4) * 6;
+        let calls: Vec<(u32, i64)> = (0..2_000)
+            .map(|_| {
+                let us = match round % 4 {
+                    0 => 20 + 50_000 * i64::from(random(4) == 0),
+                    1 => 20 + 50_000 * i64::from(random(2) == 0),
+                    2 => 10 << random(14),
+                    _ => 20 + (random(1_000) * random(1_000)) as i64 / 10,
+                };
+                (random(sizes) as u32, us)
+            })
+            .collect();
+        // Calls that follow each other 1 ms apart are steps of one call.
+        let found = of_one_kind(calls).filter(|row| row.calls > 1);
+        assert!(found.is_none(), "{round}: {found:?}");
+    }
+    // Few calls that differ, some ms apart: any two in a row come again often.
+    for round in 0..200 {
+        let (different, length) = (2 + round % 4, 40 + 13 * round);
+        let calls: Vec<(u32, i64)> = (0..length)
+            .map(|_| {
+                (
+                    random(different) as u32,
+                    5_000 + 15_000 * i64::from(random(3) == 0),
+                )
+            })
+            .collect();
+        let found = of_one_kind(calls).filter(|row| row.calls > 1);
+        assert!(found.is_none(), "{round}: {found:?}");
+    }
+}
+
+#[test]
+fn launches_of_graphs_are_steps_if_calls_are_none() {
+    let launches = |graph: fn(u32) -> u32, per_step: i64| {
+        let mut process = Process::default();
+        let launch = |n: u32| tables::graphs::Launch {
+            graph: graph(n),
+            at: 1_000_000_000
+                + i64::from(n) / per_step * 8_000_000
+                + i64::from(n) % per_step * 30_000,
+            took: 10_000,
+            stream: 0,
+        };
+        process.graphs.launches = (0..200).map(launch).collect();
+        let found = Gatherer::default().finish(&process);
+        found.map(|row| (row.steps, row.calls, row.step_us.and_then(|s| s.p50)))
+    };
+    let steps = |n, calls| Some((n, calls, Some(8_000.0)));
+    // One graph, and a graph for each batch size.
+    assert_eq!(launches(|_| 1, 1), steps(200, 1));
+    assert_eq!(
+        launches(
+            |n| 1 + (n.wrapping_mul(n).wrapping_mul(0x9E37_79B1) >> 25) % 13,
+            1
+        ),
+        steps(200, 1)
+    );
+    // A graph for each of four parts of a model, and all alike.
+    assert_eq!(launches(|n| 1 + n % 4, 4), steps(50, 4));
+    assert_eq!(launches(|_| 1, 4).map(|(_, calls, _)| calls), Some(4));
+    assert_eq!(launches(|n| n / 300, 200), None);
+}
+
+#[test]
+fn the_search_finds_words_that_overlap_themselves_once() {
+    let text: Vec<u32> = vec![1, 1, 2, 1, 1, 2, 1, 1, 1, 2, 1, 1];
+    assert_eq!(occurrences(&text, &[1, 1, 2, 1, 1]), [0, 7]);
+    assert_eq!(occurrences(&text, &[1]).len(), 9);
+}

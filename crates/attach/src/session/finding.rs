@@ -1,0 +1,273 @@
+//! Finds processes that came or ended, and sets probes in them.
+
+use super::watched::{Plan, Watched};
+use super::{Probed, Seen, Session, Targets, ANY, LOOK};
+use crate::library::{self, Library};
+use crate::probes::{has_capability, kernel, Refusal, Which, SYS_PTRACE};
+use crate::processes;
+use std::fmt::Write;
+use std::io::{self, Read};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A process without NCCL is asked again after twice as long each time, up to this.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+
+/// A process that was looked at.
+pub(super) struct Look {
+    pub(super) start: u64,
+    pub(super) next: Instant,
+    pub(super) wait: Duration,
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+impl Session {
+    /// Whether probes are at a file, for all processes.
+    pub(super) fn is_shared(&self) -> bool {
+        self.options.targets == Targets::All && processes::sees_all() || !self.probes.by_process
+    }
+
+    /// Whether a process that is watched is not there any more.
+    pub(super) fn has_ended(&self, index: usize) -> bool {
+        self.watched[index].as_ref().is_some_and(|watched| {
+            let stat = processes::stat(watched.pid);
+            stat.is_none_or(|stat| stat.ended || stat.start != watched.start)
+        })
+    }
+
+    /// Looks for processes that came or ended.
+    pub(super) fn look(&mut self) {
+        let all = processes::all();
+        let gone: Vec<usize> = (0..self.watched.len())
+            .filter(|index| self.has_ended(*index))
+            .collect();
+        if !gone.is_empty() {
+            self.drain();
+        }
+        for index in gone {
+            self.end(index, true);
+        }
+        let candidates = match &self.options.targets {
+            Targets::All => all.keys().copied().collect(),
+            Targets::Trees(roots) => processes::below(&all, roots),
+        };
+        self.looks.retain(|pid, _| all.contains_key(pid));
+        let me = std::process::id();
+        for pid in candidates.into_iter().filter(|pid| *pid != me) {
+            let Some(stat) = processes::stat(pid).filter(|stat| !stat.ended) else {
+                continue;
+            };
+            let now = Instant::now();
+            let look = self.looks.entry(pid).or_insert(Look {
+                start: stat.start,
+                next: now,
+                wait: LOOK,
+            });
+            if look.start != stat.start {
+                *look = Look {
+                    start: stat.start,
+                    next: now,
+                    wait: LOOK,
+                };
+            }
+            if now < look.next {
+                continue;
+            }
+            look.next = now + look.wait;
+            look.wait = (look.wait * 2).min(LONGEST_LOOK);
+            self.ask(pid, stat.start);
+        }
+    }
+
+    /// Looks at a process's libraries, and sets probes.
+    pub(super) fn ask(&mut self, pid: u32, start: u64) {
+        let found = library::find(pid, &mut self.catalog);
+        self.troubles.append(&mut self.catalog.troubles);
+        let libraries = match found {
+            Ok(libraries) => libraries,
+            Err(error) => {
+                let named =
+                    matches!(&self.options.targets, Targets::Trees(roots) if roots.contains(&pid));
+                if named && error.kind() == io::ErrorKind::PermissionDenied {
+                    let helps = match has_capability(SYS_PTRACE) {
+                        true => {
+                            "although attach has CAP_SYS_PTRACE: a container or a security module forbids it"
+                        }
+                        false => "CAP_SYS_PTRACE helps, or its user's id",
+                    };
+                    let text = format!(
+                        "process {pid}: the files that it has loaded may not be read; {helps}"
+                    );
+                    if !self.troubles.contains(&text) {
+                        self.troubles.push(text);
+                    }
+                }
+                return;
+            }
+        };
+        if libraries.is_empty() {
+            return;
+        }
+        let Some(index) = self.add(pid, start, &libraries) else {
+            return;
+        };
+        for library in libraries {
+            let is_new =
+                |watched: &Watched| !watched.libraries.iter().any(|l| Rc::ptr_eq(l, &library));
+            if !self.watched[index].as_ref().is_some_and(is_new) {
+                continue;
+            }
+            if let Err(refusal) = self.attach(index, &library) {
+                self.troubles
+                    .push(format!("process {pid}: {}: {refusal}", library.path));
+            }
+            if let Some(watched) = &mut self.watched[index] {
+                watched.libraries.push(library);
+            }
+        }
+    }
+
+    pub(super) fn attach(&mut self, index: usize, library: &Rc<Library>) -> Result<(), Refusal> {
+        let is_shared = self.is_shared();
+        let Some(watched) = &mut self.watched[index] else {
+            return Ok(());
+        };
+        let pid = watched.pid;
+        let slow = Which {
+            slow: self.options.slow,
+            init: self.options.init,
+        };
+        let links = if self.options.targets == Targets::All && processes::sees_all() {
+            if self
+                .shared
+                .iter()
+                .any(|(known, _)| Rc::ptr_eq(known, library))
+            {
+                return Ok(());
+            }
+            self.probes.attach(library, None, ANY, slow)?
+        } else if self.probes.by_process {
+            self.probes.attach(library, Some(pid), index as u32, slow)?
+        } else {
+            let watch = self.probes.watch(pid);
+            watch.map_err(|error| Refusal::Other(error.to_string()))?;
+            if self
+                .shared
+                .iter()
+                .any(|(known, _)| Rc::ptr_eq(known, library))
+            {
+                return Ok(());
+            }
+            self.probes.attach(library, Some(pid), ANY, slow)?
+        };
+        if !self
+            .libraries
+            .iter()
+            .any(|l| l.path == library.path && l.build_id == library.build_id)
+        {
+            self.libraries.push(Probed {
+                path: library.path.clone(),
+                build_id: library.build_id.clone(),
+                version: library.version.clone(),
+                functions: links.functions,
+                slow: library.slow().collect(),
+                inner: library.inner.len(),
+            });
+        }
+        match is_shared {
+            true => self.shared.push((library.clone(), links)),
+            false => watched.links.push(links),
+        }
+        Ok(())
+    }
+
+    /// Begins to watch a process; its index.
+    pub(super) fn add(&mut self, pid: u32, start: u64, libraries: &[Rc<Library>]) -> Option<usize> {
+        if let Some(index) = self.by_pid.get(&pid) {
+            return Some(*index);
+        }
+        match self.make(pid, start, libraries) {
+            Ok(mut watched) => {
+                let index = self.watched.len();
+                watched.seen.index = index;
+                self.watched.push(Some(watched));
+                self.by_pid.insert(pid, index);
+                Some(index)
+            }
+            Err(error) => {
+                self.write_error = Some(error.to_string());
+                None
+            }
+        }
+    }
+
+    pub(super) fn make(
+        &self,
+        pid: u32,
+        start: u64,
+        libraries: &[Rc<Library>],
+    ) -> io::Result<Watched> {
+        let id = random()?;
+        let (mut facts, own) = processes::facts(pid, start);
+        let rank = processes::rank(&processes::environment(pid));
+        let host = capture::left::host().unwrap_or_default();
+        let folder = self.options.folder.join(capture::left::file_name(&host));
+        let shown = rank.as_deref().unwrap_or("x");
+        let stem = folder.join(format!("r{shown}-p{own}-{:08x}", id as u32));
+        let library = libraries.first();
+        let version = library.and_then(|library| library.version.clone());
+        let build_id = library.map(|library| library.build_id.clone());
+        let trace = stem.with_extension("trace");
+        let because = "`ncclscope attach` sees calls from outside, and no GPU";
+        let mut line = |key: &str, value: &str| {
+            if !value.is_empty() {
+                let _ = writeln!(facts, "{key}={value}");
+            }
+        };
+        line("mode", "attach");
+        line("timing", "host");
+        line("timing_because", because);
+        line("clock", "monotonic");
+        line("trace", &trace.display().to_string());
+        line("nccl", version.as_deref().unwrap_or_default());
+        line("nccl_path", library.map_or("", |library| &library.path));
+        line("nccl_build_id", build_id.as_deref().unwrap_or_default());
+        line("kernel", &kernel().1);
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        line(
+            "started",
+            &since_epoch.map_or(0, |d| d.as_nanos()).to_string(),
+        );
+        let namespace = Path::new("/proc").join(pid.to_string()).join("ns/pid");
+        let namespace = std::fs::metadata(namespace).map_or(0, |meta| {
+            use std::os::unix::fs::MetadataExt;
+            meta.ino()
+        });
+        Ok(Watched {
+            pid,
+            own,
+            start,
+            plan: Some(Plan {
+                stem,
+                id,
+                facts,
+                who: [own.into(), start, namespace],
+            }),
+            calls: None,
+            libraries: Vec::new(),
+            links: Vec::new(),
+            seen: Seen {
+                pid,
+                rank,
+                ..Seen::default()
+            },
+            error: None,
+        })
+    }
+}

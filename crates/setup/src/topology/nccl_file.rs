@@ -1,0 +1,168 @@
+//! The file that NCCL writes for `NCCL_TOPO_DUMP_FILE`.
+
+use super::{Device, Topology};
+use crate::peak::Rates;
+use crate::xml::Element;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Topology {
+    /// Of NCCL's topology file.
+    pub(super) fn of_xml(root: &Element) -> Option<Topology> {
+        if root.name != "system" {
+            return None;
+        }
+        let mut found = Vec::new();
+        walk(root, None, &mut Vec::new(), &mut found);
+        let is_gpu = |place: &ListedDevice| place.device.is_gpu();
+        // Each host counts its devices from 0. Then they are numbered in the order of the file.
+        for gpus in [true, false] {
+            let mut all: Vec<&mut ListedDevice> =
+                found.iter_mut().filter(|p| is_gpu(p) == gpus).collect();
+            let numbers: BTreeSet<u32> = all.iter().map(|place| place.number).collect();
+            if numbers.len() < all.len() {
+                for (number, place) in (0..).zip(&mut all) {
+                    place.number = number;
+                    place.device.name = format!("{}{number}", if gpus { "GPU" } else { "NIC" });
+                }
+            }
+        }
+        found.sort_by_key(|place| (!is_gpu(place), place.number));
+        let links = found
+            .iter()
+            .map(|a| found.iter().map(|b| between(a, b)).collect());
+        Some(Topology {
+            links: links.collect(),
+            devices: found.into_iter().map(|place| place.device).collect(),
+        })
+    }
+}
+
+/// A device in NCCL's file.
+struct ListedDevice {
+    device: Device,
+    number: u32,
+    /// Its host, if the file says so: GPUs of several hosts with NVLinks between them are in one file.
+    host: Option<String>,
+    /// From the root: the NUMA node, then PCI addresses.
+    path: Vec<String>,
+    /// Number of NVLinks by target: the PCI address of a GPU, or `NVS` for switches.
+    nvlinks: BTreeMap<String, u32>,
+}
+
+fn walk(
+    element: &Element,
+    host: Option<&str>,
+    path: &mut Vec<String>,
+    found: &mut Vec<ListedDevice>,
+) {
+    let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u32>().ok();
+    for child in &element.children {
+        let step = match child.name.as_str() {
+            "cpu" => Some(format!("cpu {}", child.attribute("numaid").unwrap_or("?"))),
+            "pci" => child.attribute("busid").map(str::to_owned),
+            _ => None,
+        };
+        let numa = path
+            .first()
+            .and_then(|cpu| cpu.strip_prefix("cpu ")?.parse().ok());
+        let mut device = |kind: &str, label: Option<String>, nvlinks, rates| {
+            let Some(number) = number(child, "dev") else {
+                return;
+            };
+            found.push(ListedDevice {
+                device: Device {
+                    name: format!("{kind}{number}"),
+                    label,
+                    numa,
+                    cpus: None,
+                    rates,
+                },
+                number,
+                host: host.map(str::to_owned),
+                path: path.clone(),
+                nvlinks,
+            });
+        };
+        match child.name.as_str() {
+            "gpu" => {
+                let mut links = BTreeMap::new();
+                for link in child.children.iter().filter(|c| c.name == "nvlink") {
+                    // The classes of bridges: 0x068000 of switches, 0x068001 of POWER CPUs.
+                    let target = match link.attribute("tclass") {
+                        Some(class) if class.starts_with("0x068001") => continue,
+                        Some(class) if class.starts_with("0x0680") => "NVS",
+                        _ => link.attribute("target").unwrap_or("?"),
+                    };
+                    *links.entry(target.to_owned()).or_insert(0) +=
+                        number(link, "count").unwrap_or(0);
+                }
+                // The PCI device that the GPU is.
+                let rates = Rates::of_nccl(
+                    links.values().sum(),
+                    child.attribute("sm"),
+                    element.attribute("link_speed"),
+                    element.attribute("link_width"),
+                );
+                device("GPU", path.last().cloned(), links, rates);
+            }
+            "net" => device(
+                "NIC",
+                child.attribute("name").map(str::to_owned),
+                BTreeMap::new(),
+                Rates::default(),
+            ),
+            _ => {}
+        }
+        let host = child
+            .attribute("host_hash")
+            .filter(|_| child.name == "cpu")
+            .or(host);
+        let depth = path.len();
+        path.extend(step);
+        walk(child, host, path, found);
+        path.truncate(depth);
+    }
+}
+
+/// The link between two devices of NCCL's file.
+fn between(a: &ListedDevice, b: &ListedDevice) -> String {
+    if a.device.name == b.device.name {
+        return "X".to_owned();
+    }
+    // Addresses on the bus are those of a host. Older releases name none, and have one in a file.
+    let is_one_host = a.host.is_none() || b.host.is_none() || a.host == b.host;
+    let direct = |from: &ListedDevice, to: &ListedDevice| {
+        let links = from.nvlinks.get(to.path.last()?).copied();
+        links.filter(|_| is_one_host)
+    };
+    let switched = a
+        .nvlinks
+        .get("NVS")
+        .zip(b.nvlinks.get("NVS"))
+        .map(|(a, b)| *a.min(b));
+    if let Some(links) = direct(a, b)
+        .or(direct(b, a))
+        .or(switched)
+        .filter(|n| *n > 0)
+    {
+        return format!("NV{links}");
+    }
+    if !is_one_host {
+        return "-".to_owned();
+    }
+    let common = a
+        .path
+        .iter()
+        .zip(&b.path)
+        .take_while(|(a, b)| a == b)
+        .count();
+    // The last part of a path is the device's own address.
+    let above = |place: &ListedDevice| place.path.len().saturating_sub(1 + common);
+    match common {
+        0 => "SYS",
+        1 => "PHB",
+        _ if above(a) == 0 && above(b) == 0 => "PIX",
+        _ => "PXB",
+    }
+    .to_owned()
+}
