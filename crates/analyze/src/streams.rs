@@ -67,6 +67,7 @@ fn cause(off: Off) -> Option<&'static str> {
         Off::Error(_) => "cupti_error",
         Off::NoMemory => "no_memory",
         Off::HostBound(_) => "host_bound",
+        Off::SharedGpu => "shared_gpu",
         Off::Unknown(_) => "unknown",
     })
 }

@@ -54,6 +54,15 @@ exported! {
         0
     }
 
+    /// One attribute is known, whether MPS is used: FAKE_CUDA_MPS says so. Others are 0.
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) -> c_int {
+        const MPS_ENABLED: c_int = 133;
+        let is_used = attribute == MPS_ENABLED && std::env::var_os("FAKE_CUDA_MPS").is_some();
+        // SAFETY: the caller's.
+        unsafe { *value = c_int::from(is_used) };
+        0
+    }
+
     /// All have the same name.
     fn cuDeviceGetName(name: *mut c_char, room: c_int, _device: c_int) -> c_int {
         let text: &CStr = c"Fake GPU";

@@ -58,6 +58,21 @@ pub fn current_gpu() -> Option<Gpu> {
     Some(gpu)
 }
 
+/// Whether CUDA's MPS runs the work of this process together with that of others on its GPU.
+pub fn has_mps() -> bool {
+    /// `CU_DEVICE_ATTRIBUTE_MPS_ENABLED`, since CUDA 12.1; an older driver returns an error.
+    const MPS_ENABLED: c_int = 133;
+    type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+    let Some(get) = driver_function(c"cuDeviceGetAttribute") else {
+        return false;
+    };
+    // SAFETY: the function's signature since CUDA 2.0.
+    let get = unsafe { std::mem::transmute::<*mut c_void, GetAttribute>(get) };
+    let mut enabled = 0;
+    // SAFETY: it fills in a number. MPS is for all GPUs of a process, so the first is asked.
+    (unsafe { get(&mut enabled, MPS_ENABLED, 0) }) == 0 && enabled != 0
+}
+
 /// The driver's functions for events, by their signatures of CUDA 11.4 and later. Handles are numbers here:
 /// they are only handed back.
 pub struct Driver {

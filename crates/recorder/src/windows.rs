@@ -39,7 +39,7 @@ pub mod steps;
 mod store;
 
 use crate::clock::Clock;
-use crate::cuda::driver_function;
+use crate::cuda::{driver_function, has_mps};
 use crate::interpose::objects;
 use crate::lock::Lock;
 use crate::settings::When;
@@ -77,6 +77,7 @@ pub mod off {
     pub const NO_DRIVER: u32 = 6;
     /// Not for good: the host may come to be ahead of its GPU.
     pub const TOO_DEAR: u32 = 7;
+    pub const SHARED_GPU: u32 = 8;
 }
 
 /// Switching on and off is done by the recorder's second thread, and off also by the thread of another
@@ -419,6 +420,11 @@ impl Windows {
                 self.off(header, off::NO_CUPTI, 0);
                 return false;
             };
+            // Who asked for windows whatever they cost has them there, too.
+            if self.price.is_limited() && has_mps() {
+                self.off(header, off::SHARED_GPU, 0);
+                return false;
+            }
             if !driver_calls::make() || !cupti::make_buffers() {
                 self.off(header, off::NO_MEMORY, 0);
                 return false;

@@ -72,7 +72,12 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
                 "CUPTI would have slowed the job by more than NCCLSCOPE_BUDGET, because the GPU waits for \
                  its host (NCCLSCOPE_WINDOWS=on records kernels all the same)"
             }
+            "shared_gpu" => {
+                "CUDA's MPS runs several processes on the GPU, which CUPTI may slow (NCCLSCOPE_WINDOWS=on \
+                 records kernels all the same)"
+            }
             "cupti_error" => "CUPTI returned an error (doctor names it)",
+            "no_memory" => "there was no memory for records",
             _ => "of a cause that is not known here",
         };
         let processes = plural(*n, "process has", "processes have");

@@ -48,6 +48,8 @@ pub enum Off {
     /// CUPTI would have slowed the job by more than the budget, because its GPU waits for its host: by at
     /// most this part, in units of 0.01 %.
     HostBound(u32),
+    /// CUDA's MPS runs several processes on the GPU.
+    SharedGpu,
     /// A cause that this version does not know.
     Unknown(u32),
 }
@@ -276,8 +278,9 @@ impl Gathered {
                 3 => Some(Off::ForeignTool),
                 4 => Some(Off::Error(code)),
                 5 => Some(Off::NoMemory),
-                7 => Some(Off::HostBound(code)),
                 6 => Some(Off::NoDriver),
+                7 => Some(Off::HostBound(code)),
+                8 => Some(Off::SharedGpu),
                 other => Some(Off::Unknown(other)),
             },
         }

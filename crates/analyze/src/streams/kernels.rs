@@ -197,6 +197,9 @@ pub fn why_none(capture: &Capture) -> Option<String> {
              (NCCLSCOPE_WINDOWS=on records kernels all the same)",
             f64::from(share) / 100.0
         ),
+        Off::SharedGpu => "CUDA's MPS runs several processes on the GPU, which CUPTI may slow \
+                           (NCCLSCOPE_WINDOWS=on records kernels all the same)"
+            .to_owned(),
         Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
     };
     let off = windows.clone().find_map(|windows| windows.off);

@@ -95,6 +95,11 @@ impl Price {
         }
     }
 
+    /// Whether windows are to be left out where they cost too much.
+    pub fn is_limited(&self) -> bool {
+        self.budget.is_some()
+    }
+
     /// Whether it has asked for a search.
     pub fn has_searched(&self) -> bool {
         self.searched
