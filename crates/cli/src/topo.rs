@@ -72,11 +72,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             let titles = [a.host.as_str(), b.host.as_str()];
             differs |= render::topo::difference(titles, &a.topology, &b.topology, look, out)?;
         }
+        let mut before = "\n";
         for (path, hosts) in [(&args.from, &found), (other, &others)] {
             let is_compared = |host: &&Host| pairs.iter().any(|(a, b)| [a, b].contains(&host));
             let left: Vec<&Host> = hosts.iter().filter(|host| !is_compared(host)).collect();
             if !left.is_empty() {
-                writeln!(out, "\nOnly in {}: {}.", path.display(), names(left))?;
+                writeln!(out, "{before}Only in {}: {}.", path.display(), names(left))?;
+                before = "";
             }
         }
         Ok(())

@@ -52,7 +52,7 @@ impl std::fmt::Display for Unreadable {
                 expected,
             } => write!(
                 f,
-                "expected a matrix of {expected} devices, found {found} links in the row of {device}"
+                "expected {expected} links in the row of {device} of the matrix, found {found}"
             ),
             Unreadable::NoRow { device } => {
                 write!(f, "expected a row for each GPU of the matrix, found none for {device}")
