@@ -18,6 +18,7 @@ pub use finding::finding;
 use serde::Serialize;
 use setup::log::Init;
 use setup::memory::{Buffers, Connection, Sizes, PAIRS};
+use setup::startup::group;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::communicators::Local;
 use tables::{Capture, Node, Process};
@@ -177,6 +178,8 @@ pub struct Projection {
 struct Of<'a> {
     init: &'a Init,
     process: Option<&'a Process>,
+    /// Which communicator of NCCL's output it is; nothing in a capture.
+    number: Option<usize>,
     communicator: Option<String>,
     gpu: Option<String>,
     counted: Option<NcclCount>,
@@ -202,6 +205,7 @@ pub fn of_capture(capture: &Capture) -> Memory {
             all.push(Of {
                 init,
                 process: Some(process),
+                number: None,
                 communicator: local.and_then(|local| id(capture, index, local)),
                 gpu: local.and_then(|local| local.gpu.clone()),
                 counted: Some(*counted),
@@ -213,6 +217,7 @@ pub fn of_capture(capture: &Capture) -> Memory {
             all.push(Of {
                 init,
                 process: Some(process),
+                number: None,
                 communicator: local.and_then(|local| id(capture, index, local)),
                 gpu: local.and_then(|local| local.gpu.clone()),
                 counted: counted.map(|count| count.counted),
@@ -246,17 +251,18 @@ fn only_local<'a>(process: &'a Process, init: &Init) -> Option<&'a Local> {
 
 /// The memory that lines of NCCL's debug output tell of.
 pub fn of_inits(inits: &[Init], unowned: Sizes) -> Memory {
-    let id = |init: &Init| init.id.map(|id| format!("0x{id:x}"));
-    let all: Vec<Of> = inits
-        .iter()
-        .map(|init| Of {
+    let mut all = Vec::new();
+    for (number, members) in group(inits).into_iter().enumerate() {
+        let id = members.iter().find_map(|init| init.id);
+        all.extend(members.into_iter().map(|init| Of {
             init,
             process: None,
-            communicator: id(init),
+            number: Some(number),
+            communicator: id.map(|id| format!("0x{id:x}")),
             gpu: None,
             counted: None,
-        })
-        .collect();
+        }));
+    }
     memory(&all, &[], unowned)
 }
 
@@ -281,7 +287,7 @@ fn locals(process: &Process) -> Vec<Option<&Local>> {
 }
 
 fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
-    let mut communicators: BTreeMap<(Option<&String>, u32), Vec<RankMemory>> = BTreeMap::new();
+    let mut communicators: BTreeMap<_, Vec<RankMemory>> = BTreeMap::new();
     let mut gpus: BTreeMap<(String, String), Held> = BTreeMap::new();
     for of in all.iter().filter(|of| !of.init.memory.steps.is_empty()) {
         let row = row(of, all, nodes);
@@ -293,12 +299,12 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
             held.inits.push(of.init);
             held.total_bytes = gpu.and_then(|(_, _, total)| total);
         }
-        let key = (of.communicator.as_ref(), of.init.nranks);
+        let key = (of.number, of.communicator.as_ref(), of.init.nranks);
         communicators.entry(key).or_default().push(row);
     }
     let mut communicators: Vec<CommunicatorMemory> = communicators
         .into_iter()
-        .map(|((communicator, nranks), mut ranks)| {
+        .map(|((_, communicator, nranks), mut ranks)| {
             ranks.sort_by_key(|row| (std::cmp::Reverse(row.gpu_bytes), row.rank));
             CommunicatorMemory {
                 communicator: communicator.cloned(),
@@ -336,8 +342,8 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
     }
     if rows().any(|rank| rank.init_gpu_bytes.is_some()) {
         notes.push(
-            "NCCL says what it allocates, and nothing of frees, so these figures may be too large by what it \
-             freed. They have GPU memory of kernels and of user buffers in none of them."
+            "Frees are unseen: NCCL says what it allocates, and not what it frees. So these figures may be \
+             too large. They hold neither GPU memory of NCCL's kernels nor the program's own buffers."
                 .to_owned(),
         );
     }
@@ -538,13 +544,14 @@ fn connections(of: &Of, all: &[Of]) -> Vec<ConnectionRow> {
     };
     let (buffers, rank) = (Buffers::new(set), of.init.rank);
     let same = |other: &&Of| {
-        other.communicator == of.communicator
+        other.number == of.number
+            && other.communicator == of.communicator
             && other.init.nranks == of.init.nranks
             && other.init.rank != rank
     };
-    let others: Vec<&Of> = match of.communicator {
-        Some(_) => all.iter().filter(same).collect(),
-        None => Vec::new(),
+    let others: Vec<&Of> = match of.number.is_some() || of.communicator.is_some() {
+        true => all.iter().filter(same).collect(),
+        false => Vec::new(),
     };
     let is_whole = others.len() + 1 == of.init.nranks as usize;
     let mut rows = Vec::new();

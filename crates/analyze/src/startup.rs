@@ -40,7 +40,7 @@ pub struct ProcessRow {
     pub host: String,
     /// Its process id.
     pub pid: u32,
-    /// From the start of the process until NCCL first initialised its profiler plug-in, near the end of the
+    /// From the start of the process until NCCL first initialised its profiler plugin, near the end of the
     /// first communicator's init.
     pub to_init_s: Option<f64>,
     /// How long the recorder took in all its inits.

@@ -5,6 +5,7 @@
 //! it doubtful comes first: a rank that died, calls that are not here. The last sentence is about what took
 //! most time, by the best clock there is; the command can be typed as it stands.
 
+use crate::arrivals::{Arrivals, RankArrivals};
 use crate::completeness::NOT_COUNTED;
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{Finding, LEAST_SHARE};
@@ -131,7 +132,8 @@ fn of_nccl(report: &Report) -> String {
     match exposed(report) {
         Some((exposed, from)) => {
             let from = from.map_or(String::new(), |from| format!(", by {from}"));
-            format!("{nobody}Communication stops computing for {exposed} of the time{from}.")
+            let over = over_ranks(&exposed);
+            format!("{nobody}Communication stops computing for {exposed} of the time{over}{from}.")
         }
         None if judged => format!(
             "{nobody}How long communication stops computing is not known: compute kernels were not recorded."
@@ -182,15 +184,43 @@ fn nobody(report: &Report) -> String {
         Some(rank) => format!(
             "No rank is proved to hold this job up, but {} arrives last in {} of {} operations in kernel \
              windows. ",
-            who(rank),
+            named(rank.rank, Some(rank.device), &rank.host, rank.pid),
             rank.last,
             rank.operations
         ),
-        None if measured.is_some() || report.arrivals.is_some() => {
-            "No rank is proved to hold this job up. ".to_owned()
-        }
-        None => String::new(),
+        None => match (measured, &report.arrivals) {
+            (None, Some(arrivals)) => {
+                let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+                last_of_all(arrivals, wall_us).map_or(NOBODY.to_owned(), |rank| {
+                    format!(
+                        "No rank is proved to hold this job up, but {} arrived last in {} of {} operations. ",
+                        named(rank.rank, rank.device, &rank.host, rank.pid),
+                        rank.last,
+                        rank.operations
+                    )
+                })
+            }
+            (Some(_), _) => NOBODY.to_owned(),
+            (None, None) => String::new(),
+        },
     }
+}
+
+const NOBODY: &str = "No rank is proved to hold this job up. ";
+
+/// A rank that is nearly always the last, and would save enough to matter if it was not. But the interval of
+/// that begins at zero or below.
+fn last_of_all(arrivals: &Arrivals, wall_us: Option<f64>) -> Option<&RankArrivals> {
+    /// Of fewer operations one of two ranks is the last in all by chance.
+    const LEAST_OPERATIONS: u64 = 20;
+    let run_us = wall_us?;
+    let ranks = arrivals.ranks.iter().filter(|rank| {
+        rank.operations >= LEAST_OPERATIONS
+            && 10 * rank.last >= 9 * rank.operations
+            && rank.saving_wall_us >= LEAST_SHARE * run_us
+            && 2 * rank.last_refuted.unwrap_or(0) <= rank.last
+    });
+    ranks.max_by(|a, b| a.saving_wall_us.total_cmp(&b.saving_wall_us))
 }
 
 /// A rank that is nearly always the last, and for which the others wait long enough to matter. But the
@@ -203,10 +233,11 @@ fn suspect(streams: &Streams) -> Option<&WaitedFor> {
 }
 
 /// A rank, for the middle of a sentence.
-fn who(rank: &WaitedFor) -> String {
-    match rank.rank {
-        Some(number) => format!("rank {number} (GPU {} on {})", rank.device, rank.host),
-        None => format!("pid {} on {}", rank.pid, rank.host),
+fn named(rank: Option<u32>, device: Option<u32>, host: &str, pid: u32) -> String {
+    match (rank, device) {
+        (Some(number), Some(device)) => format!("rank {number} (GPU {device} on {host})"),
+        (Some(number), None) => format!("rank {number}"),
+        (None, _) => format!("pid {pid} on {host}"),
     }
 }
 
@@ -244,6 +275,14 @@ pub fn range_of_shares(shares: impl Iterator<Item = f64>) -> Option<String> {
     })
 }
 
+/// What makes clear that [`range_of_shares`] gave the least and the most of the ranks; nothing for one share.
+fn over_ranks(range: &str) -> &'static str {
+    match range.contains(" to ") {
+        true => " (range over ranks)",
+        false => "",
+    }
+}
+
 /// Whether nothing that costs time or makes the figures doubtful stands first.
 pub fn is_sound(report: &Report) -> bool {
     let c = &report.completeness;
@@ -264,7 +303,10 @@ pub fn figures(report: &Report) -> Vec<String> {
     match (exposed(report), report.ranks.share) {
         (Some((exposed, from)), _) => {
             let by = from.map_or(String::new(), |from| format!(", by {from}"));
-            figures.push(format!("exposed communication {exposed} of the time{by}"));
+            let over = over_ranks(&exposed);
+            figures.push(format!(
+                "exposed communication {exposed} of the time{over}{by}"
+            ));
         }
         // What runs in graphs is most of the job, and nothing tells its time.
         (None, Some(_)) if mostly_in_graphs(report) => {
@@ -323,7 +365,8 @@ fn waiting(report: &Report) -> Option<String> {
         .filter(|streams| streams.operations > 0);
     let shares = windows.into_iter().flat_map(|streams| &streams.ranks);
     if let Some(range) = range_of_shares(shares.map(|rank| rank.exposed_waiting.share)) {
-        return Some(format!("waiting for late ranks {range} of the time"));
+        let over = over_ranks(&range);
+        return Some(format!("waiting for late ranks {range} of the time{over}"));
     }
     if mostly_in_graphs(report) {
         return None;

@@ -38,6 +38,8 @@ pub enum Refusal {
     Lockdown,
     /// Capabilities are missing.
     Privileges(String),
+    /// This process may not open as many files as the probes need.
+    OpenFiles,
     /// Something else that the kernel said.
     Other(String),
 }
@@ -61,6 +63,7 @@ impl fmt::Display for Refusal {
                 "the kernel is locked down in mode `confidentiality`, so BPF may not read user memory",
             ),
             Refusal::Privileges(missing) => write!(f, "no privilege for probes: {missing}"),
+            Refusal::OpenFiles => f.write_str("the probes need more open files than this process may have"),
             Refusal::Other(what) => write!(f, "the kernel refuses probes: {what}"),
         }
     }
@@ -78,6 +81,10 @@ impl Refusal {
             Refusal::Gvisor => "run attach on the node itself, outside of the sandbox",
             Refusal::Scheduler(_) => {
                 "leave --sched out, or use a node with Linux 5.18 or newer, built with BTF"
+            }
+            Refusal::OpenFiles => {
+                "raise the limit in this shell, as root if need be: `ulimit -n 65536`; or attach to fewer \
+                 processes"
             }
             Refusal::Lockdown => "boot with lockdown=integrity or lockdown=none",
             Refusal::Neither { bpf, .. } => bpf.way_out(),
@@ -160,6 +167,7 @@ fn refusal(error: &io::Error) -> Refusal {
             Refusal::Lockdown
         }
         Some(libc::EPERM | libc::EACCES) => Refusal::Privileges(missing()),
+        Some(libc::EMFILE) => Refusal::OpenFiles,
         Some(libc::ENOENT | libc::EOPNOTSUPP) => Refusal::Kernel("probes of user functions".into()),
         _ => Refusal::Other(error.to_string()),
     }
@@ -411,5 +419,17 @@ impl Probes {
             Set::Programs(programs) => programs.losses(),
             Set::Samples(samples) => samples.losses(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_open_files_is_said_with_the_way_to_raise_it() {
+        let refusal = refusal(&io::Error::from_raw_os_error(libc::EMFILE));
+        assert!(refusal.to_string().contains("open files"), "{refusal}");
+        assert!(refusal.way_out().contains("ulimit -n"));
     }
 }

@@ -87,7 +87,7 @@ fn of_nccl(text: &str, given: &str) -> Result<Ceiling> {
     if !graphs.is_empty() {
         return Ok(Ceiling::NcclGraphs(graphs, given.to_owned()));
     }
-    let links = Topology::read(text).and_then(|topology| {
+    let links = Topology::read(text).ok().and_then(|topology| {
         let gpus = topology.devices.iter().filter(|device| device.is_gpu());
         let gpus: Vec<usize> = (0..gpus.count()).collect();
         let peak = peak(&topology, &gpus)?;

@@ -64,7 +64,16 @@ fn from_text(text: &str) -> Result<Table> {
             .is_some_and(|word| word.bytes().all(|b| b.is_ascii_digit()))
         {
             match row(line, &names, program) {
-                Ok(row) => table.rows.push(row),
+                Ok(row) => {
+                    table.rows.push(row);
+                    let mut values = line.split_whitespace();
+                    if let Some(value) = values.find(|value| is_no_figure(value)) {
+                        let said = format!(
+                            "line {number} has `{value}`, which is no figure and is left out"
+                        );
+                        table.about.push(said);
+                    }
+                }
                 // Its columns are printed one after the other.
                 Err(_) if number == last && !text.ends_with('\n') => {
                     let said = format!("line {number} was cut off and is left out");
@@ -199,9 +208,15 @@ fn ours(side: &mut Figures, name: &str, value: Option<f64>) {
     }
 }
 
-/// A figure; `N/A` is none.
+/// What C prints of a division by zero: a call of 0 µs has an infinite bandwidth.
+fn is_no_figure(value: &str) -> bool {
+    let value = value.trim_start_matches('-').to_ascii_lowercase();
+    value == "inf" || value == "nan"
+}
+
+/// A figure; `N/A` is none, nor is what divides by zero.
 fn figure(name: &str, value: &str) -> Result<Option<f64>> {
-    if value == "N/A" {
+    if value == "N/A" || is_no_figure(value) {
         return Ok(None);
     }
     let number: Option<f64> = value

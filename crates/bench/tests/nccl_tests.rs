@@ -135,6 +135,26 @@ fn what_is_read_is_written_and_read_again() {
 }
 
 #[test]
+fn a_figure_that_is_infinite_is_left_out_and_its_line_is_named() {
+    let whole = read(TEXT).expect("sound");
+    for value in ["inf", "nan", "-nan"] {
+        let text = TEXT.replace("50.00   50.00       2", &format!("50.00   {value}       2"));
+        let table = read(&text).expect("the rest is sound");
+        assert_eq!(table.rows.len(), whole.rows.len(), "{value}");
+        let lost = |table: &Table| {
+            let rows = table
+                .rows
+                .iter()
+                .flat_map(|row| [&row.out_of_place, &row.in_place]);
+            rows.flatten().filter(|side| side.busbw.is_none()).count()
+        };
+        assert_eq!(lost(&table), lost(&whole) + 1, "{value}");
+        let said = format!("line 13 has `{value}`, which is no figure and is left out");
+        assert!(table.about.contains(&said), "{:?}", table.about);
+    }
+}
+
+#[test]
 fn what_can_not_be_read_is_told_with_its_line() {
     let broken = |from: &str, to: &str| {
         let error = read(&TEXT.replace(from, to)).expect_err("broken");

@@ -4,7 +4,8 @@ use crate::progress;
 use crate::report::print;
 use analyze::topology::{of_file, Host};
 use anyhow::{bail, Context};
-use setup::topology::Topology;
+use setup::topology::{Topology, Unreadable};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tables::Source;
@@ -43,7 +44,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             }
             for (at, host) in found.iter().enumerate() {
                 if at > 0 {
-                    std::io::Write::write_all(out, b"\n")?;
+                    writeln!(out)?;
                 }
                 render::topo::text(host, look, out)?;
             }
@@ -51,19 +52,58 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         });
     };
     let others = read(other)?;
+    let pairs = pairs(&found, &others);
+    if pairs.is_empty() {
+        bail!(
+            "`{}` and `{}` have no host in common: {} and {}\n  hint: `ncclscope topo DIR` prints the links \
+             of each",
+            args.from.display(),
+            other.display(),
+            names(&found),
+            names(&others)
+        );
+    }
     let mut differs = false;
     let status = print(|out| {
-        // By host, if both have it; two files are compared whatever their names.
-        for a in &found {
-            let same = others.iter().find(|other| other.host == a.host);
-            let same = same.or_else(|| others.first().filter(|_| found.len() == 1));
-            let Some(b) = same else { continue };
-            let names = [a.host.as_str(), b.host.as_str()];
-            differs |= render::topo::difference(names, &a.topology, &b.topology, look, out)?;
+        for (at, (a, b)) in pairs.iter().enumerate() {
+            if at > 0 {
+                writeln!(out)?;
+            }
+            let titles = [a.host.as_str(), b.host.as_str()];
+            differs |= render::topo::difference(titles, &a.topology, &b.topology, look, out)?;
+        }
+        let mut before = "\n";
+        for (path, hosts) in [(&args.from, &found), (other, &others)] {
+            let is_compared = |host: &&Host| pairs.iter().any(|(a, b)| [a, b].contains(&host));
+            let left: Vec<&Host> = hosts.iter().filter(|host| !is_compared(host)).collect();
+            if !left.is_empty() {
+                writeln!(out, "{before}Only in {}: {}.", path.display(), names(left))?;
+                before = "";
+            }
         }
         Ok(())
     })?;
     Ok(if differs { ExitCode::from(1) } else { status })
+}
+
+/// What is compared with what: hosts of one name. If there are none, one host is compared with each of the
+/// others, whatever their names: a file with a capture, for example.
+fn pairs<'a>(found: &'a [Host], others: &'a [Host]) -> Vec<(&'a Host, &'a Host)> {
+    let each = || {
+        found
+            .iter()
+            .flat_map(|a| others.iter().map(move |b| (a, b)))
+    };
+    let same: Vec<_> = each().filter(|(a, b)| a.host == b.host).collect();
+    match same.is_empty() && (found.len() == 1 || others.len() == 1) {
+        true => each().collect(),
+        false => same,
+    }
+}
+
+fn names<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> String {
+    let names: Vec<&str> = hosts.into_iter().map(|host| host.host.as_str()).collect();
+    names.join(", ")
 }
 
 /// The topologies of a capture by host, or that of a file.
@@ -91,12 +131,26 @@ fn read(path: &Path) -> anyhow::Result<Vec<Host>> {
     }
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("`{}` can't be read", path.display()))?;
-    let Some(topology) = Topology::read(&text) else {
-        bail!(
-            "expected the output of `nvidia-smi topo -m` or a file of NCCL_TOPO_DUMP_FILE, found something \
-             else in `{}`",
-            path.display()
-        );
+    let topology = match Topology::read(&text) {
+        Ok(topology) => topology,
+        Err(why) => bail!("`{}`: {why}{}", path.display(), hint(&why)),
     };
     Ok(vec![of_file(path.display().to_string(), topology)])
+}
+
+/// The way out.
+fn hint(why: &Unreadable) -> &'static str {
+    match why {
+        Unreadable::Other => "",
+        Unreadable::Xml => {
+            "\n  hint: NCCL writes the file while it makes the first communicator; let the job get further"
+        }
+        Unreadable::Graphs => {
+            "\n  hint: `ncclscope topo DIR` prints the rings and trees of a capture of `ncclscope run`"
+        }
+        Unreadable::Row { .. } | Unreadable::NoRow { .. } | Unreadable::Legend { .. } => {
+            "\n  hint: the text is cut, or a terminal has wrapped its lines; `nvidia-smi topo -m > topo.txt` \
+             has them whole"
+        }
+    }
 }

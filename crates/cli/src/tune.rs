@@ -16,6 +16,7 @@ pub use within::PLUGIN as TUNER;
 use crate::report::{open, print};
 use analyze::tune::blocks::{self, Judged};
 use analyze::tune::{order, rank, RunSeen, Trial, Used, DEFAULT, LEAST_ROUNDS};
+use analyze::Report;
 use anyhow::{bail, Context};
 use arms::Arm;
 use bench::stop;
@@ -205,9 +206,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
     let report = analyze::report(&capture);
     let steps = report.steps.as_ref().and_then(|steps| steps.reference());
     let Some(steps) = steps else {
-        bail!(
-            "the capture has no steps, and blocks are compared by nothing else\n  hint: leave --within out"
-        );
+        bail!(no_steps(&report));
     };
     let path = within::log(&folder, &steps.host, steps.pid);
     let blocks = std::fs::read(&path)
@@ -247,10 +246,8 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
         let note = "NCCL_ALGO or NCCL_PROTO is set, and beats the tuner: unset it to try more.";
         answer.notes.push(note.to_owned());
     }
-    if report.operations.iter().any(|row| row.captured > 0) {
-        let note =
-            "Calls in CUDA graphs keep the setting of the block in which they were captured.";
-        answer.notes.push(note.to_owned());
+    if has_captured(&report) {
+        answer.notes.push(CAPTURED.to_owned());
     }
     if judged.others > 0 {
         answer.notes.push(format!(
@@ -308,14 +305,54 @@ fn exports(winner: Option<&Arm>) -> Vec<String> {
     variables.map(line).collect()
 }
 
+const CAPTURED: &str =
+    "Calls in CUDA graphs keep the setting of the block in which they were captured.";
+
+/// Why blocks can't be compared, and the way out.
+fn no_steps(report: &Report) -> String {
+    let captured = match has_captured(report) {
+        true => format!("\n  hint: {CAPTURED}"),
+        false => String::new(),
+    };
+    format!(
+        "the capture has no steps, and blocks are compared by nothing else{captured}\n  hint: leave --within \
+         out; then whole runs are compared"
+    )
+}
+
+/// Whether calls were captured into CUDA graphs.
+fn has_captured(report: &Report) -> bool {
+    report.operations.iter().any(|row| row.captured > 0)
+}
+
+/// A folder of its own in `parent`, whatever starts in the same second.
+fn own_folder(parent: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    for number in 1.. {
+        let path = parent.join(match number {
+            1 => name.to_owned(),
+            n => format!("{name}-{n}"),
+        });
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "`{}` can't be made; name another folder with -o",
+                        path.display()
+                    )
+                })
+            }
+        }
+    }
+    unreachable!("numbers have no end")
+}
+
 /// The folder of the captures, which is new or empty.
 fn folder(output: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let path = match output {
-        Some(path) => path.to_owned(),
-        None => jiff::Zoned::now()
-            .strftime("ncclscope-tune-%Y%m%d-%H%M%S")
-            .to_string()
-            .into(),
+    let Some(path) = output.map(Path::to_owned) else {
+        let name = jiff::Zoned::now().strftime("ncclscope-tune-%Y%m%d-%H%M%S");
+        return own_folder(Path::new(""), &name.to_string());
     };
     let shown = path.display();
     std::fs::create_dir_all(&path).with_context(|| format!("`{shown}` can't be made"))?;
@@ -526,5 +563,28 @@ impl Run {
             wall_us: self.seen.wall_us,
             process_us: self.process_us,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_that_start_in_one_second_have_a_folder_each() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let made = |_| own_folder(parent.path(), "ncclscope-tune-1").expect("made");
+        let names: Vec<_> = (0..3).map(made).collect();
+        let names: Vec<_> = names.iter().filter_map(|path| path.file_name()).collect();
+        assert_eq!(
+            names,
+            [
+                "ncclscope-tune-1",
+                "ncclscope-tune-1-2",
+                "ncclscope-tune-1-3"
+            ]
+        );
+        let missing = own_folder(&parent.path().join("not/there"), "x").expect_err("no parent");
+        assert!(format!("{missing:#}").contains("-o"), "{missing:#}");
     }
 }

@@ -644,6 +644,20 @@ fn lines_fit() {
     );
 }
 
+/// What git leaves in a file if a merge is not finished.
+#[test]
+fn no_page_has_marks_of_a_merge() {
+    let mut marked = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("read");
+        let is_mark = |line: &&str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+        if text.lines().any(|line| is_mark(&line)) {
+            marked.push(page);
+        }
+    }
+    assert!(marked.is_empty(), "{marked:#?}");
+}
+
 #[test]
 fn no_page_has_two_versions_of_a_passage() {
     let is_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|m| line.starts_with(m));

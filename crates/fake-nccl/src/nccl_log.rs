@@ -4,7 +4,7 @@
 //! Only a file is written to (`NCCL_DEBUG_FILE`), because standard output belongs to who plays the job. A
 //! rank that loads kernels for longer (`load_kernels`) is waited for in bootstrap by the others, as in NCCL.
 //!
-//! Rule: the file is opened before the plug-in is loaded, and stays open, as in NCCL.
+//! Rule: the file is opened before the plugin is loaded, and stays open, as in NCCL.
 
 use crate::plugin::Identity;
 use std::fs::File;

@@ -3,7 +3,7 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::startup::{ProcessRow, Startup};
 use setup::log::PHASES;
-use setup::startup::{CommunicatorStartup, Leg};
+use setup::startup::{CommunicatorStartup, Leg, PhaseRow};
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`json`].
@@ -57,15 +57,31 @@ pub fn text(startup: &Startup, all: bool, look: Look, out: &mut impl Write) -> R
     page.finish(out)
 }
 
+/// Other ranks took as long as the one on the critical path if they took this part of its time at least.
+const ALIKE: f64 = 0.5;
+
 /// The answer, if any rank's phases are known.
 pub fn sentence(startup: &Startup) -> Option<String> {
     let communicator = startup.communicators.first()?;
     let total = communicator.phases.last()?;
     let longest = longest(startup)?;
     let ranks = plural(communicator.nranks.into(), "rank", "ranks");
+    let row = |row: &&PhaseRow| row.phase == longest.phase;
+    let shortest = communicator.phases.iter().find(row)?.shortest_s;
+    let others = match communicator.ranks_known > 1 && shortest >= ALIKE * longest.time_s {
+        true => format!(", and {} s or more on each other", seconds(shortest)),
+        false => String::new(),
+    };
+    let known = match communicator.ranks_known == communicator.nranks {
+        true => String::new(),
+        false => format!(
+            " Only {} of the {ranks} said how long it took. So another one may have been slower.",
+            communicator.ranks_known
+        ),
+    };
     Some(format!(
         "Making the slowest communicator ({ranks}) took {} s. The largest part of it was {}: {} s on rank \
-         {}.",
+         {}{others}.{known}",
         seconds(total.slowest_s),
         named(longest.phase),
         seconds(longest.time_s),
@@ -82,18 +98,48 @@ fn longest(startup: &Startup) -> Option<&Leg> {
 
 /// What is said if no phases are known.
 fn nothing(startup: &Startup) -> String {
-    let unfinished = startup
-        .communicators
-        .iter()
-        .find(|c| !c.unfinished.is_empty());
-    match unfinished {
-        Some(c) => format!(
-            "No communicator is complete. Ranks that began and did not end: {}.",
-            list(&c.unfinished)
-        ),
-        None => "The phases of start-up are not known: there is no line `Init timings` of NCCL."
+    let communicators = &startup.communicators;
+    let unfinished = communicators.iter().find(|c| !c.unfinished.is_empty());
+    let why = match unfinished {
+        Some(c) => format!("No communicator is complete. {}", not_there(c)),
+        None if communicators.is_empty() => {
+            "The phases of start-up are not known: there is no line `Init timings` of NCCL.".to_owned()
+        }
+        None => "The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), and \
+                 this output has none."
             .to_owned(),
+    };
+    // The last to be ready stands first.
+    let last = startup.processes.first();
+    let ready = last.and_then(|row| Some((row, row.to_first_call_s?)));
+    match ready {
+        Some((row, s)) => {
+            let who = match row.rank {
+                Some(rank) => format!("rank {rank}"),
+                None => format!("process {} on {}", row.pid, row.host),
+            };
+            format!("The last to make its first call was {who}: {s:.3} s after its start. {why}")
+        }
+        None => why,
     }
+}
+
+/// Ranks that did not get through the init; empty if there are none.
+fn not_there(communicator: &CommunicatorStartup) -> String {
+    let mut said = Vec::new();
+    if !communicator.unfinished.is_empty() {
+        said.push(format!(
+            "Ranks that began and did not end: {}.",
+            list(&communicator.unfinished)
+        ));
+    }
+    if !communicator.silent.is_empty() {
+        said.push(format!(
+            "Ranks without a line of NCCL: {}.",
+            list(&communicator.silent)
+        ));
+    }
+    said.join(" ")
 }
 
 /// What a phase does, in the words of a sentence.
@@ -141,16 +187,16 @@ fn advice(leg: &Leg) -> Option<String> {
 
 fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
     let id = communicator.id.as_deref().unwrap_or("of unknown id");
-    let known = match communicator.ranks_known == communicator.nranks {
-        true => plural(communicator.nranks.into(), "rank", "ranks"),
-        false => format!(
-            "{} of {} ranks",
-            communicator.ranks_known, communicator.nranks
-        ),
+    let title = |what: &str, known: usize, order: &str| {
+        let known = match known == communicator.nranks as usize {
+            true => plural(communicator.nranks.into(), "rank", "ranks"),
+            false => format!("{known} of {} ranks", communicator.nranks),
+        };
+        format!("{what} of communicator {id} ({known}; {order})")
     };
-    let title = |what: &str, order: &str| format!("{what} of communicator {id} ({known}; {order})");
     if !communicator.phases.is_empty() {
-        page.title(&title("Phases", "in NCCL's order, s"));
+        let known = communicator.ranks_known as usize;
+        page.title(&title("Phases", known, "in NCCL's order, s"));
         let names = [
             "phase",
             "slowest",
@@ -182,13 +228,15 @@ fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
         page.table(&table, usize::MAX, "phases");
         page.line(&path_in_words(communicator));
     }
-    if !communicator.unfinished.is_empty() {
-        page.line(&format!(
-            "Ranks that began and did not end: {}.",
-            list(&communicator.unfinished)
-        ));
+    let not_there = not_there(communicator);
+    if !not_there.is_empty() {
+        page.line(&not_there);
     }
-    page.title(&title("Ranks", "slowest first, s"));
+    page.title(&title(
+        "Ranks",
+        communicator.ranks.len(),
+        "slowest first, s",
+    ));
     let names = [&["rank", "host", "pid", "thread", "total"][..], &PHASES].concat();
     let mut table = Table::new(names, "><>>>>>>>>>>>");
     table.squeeze = &["thread", "pid", "rest", "graphs"];
@@ -209,7 +257,7 @@ fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
     page.table(&table, RANKS, "ranks");
 }
 
-/// For whom the ranks waited, one after the other.
+/// Through which ranks the critical path goes, one after the other.
 fn path_in_words(communicator: &CommunicatorStartup) -> String {
     let mut parts: Vec<(u32, Vec<&str>, f64)> = Vec::new();
     for leg in communicator
@@ -236,7 +284,10 @@ fn path_in_words(communicator: &CommunicatorStartup) -> String {
     let late = communicator.spread_s.map_or(String::new(), |late| {
         format!(" The last rank began {} s after the first.", seconds(late))
     });
-    format!("The ranks waited for {}.{late}", parts.join(", then for "))
+    format!(
+        "The critical path goes through {}.{late}",
+        parts.join(", then through ")
+    )
 }
 
 fn processes(rows: &[ProcessRow], page: &mut Page) {
@@ -249,7 +300,7 @@ fn processes(rows: &[ProcessRow], page: &mut Page) {
         "host",
         "pid",
         "to init",
-        "plug-in",
+        "plugin",
         "to first call",
         "first call",
     ];

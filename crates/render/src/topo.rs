@@ -108,7 +108,7 @@ fn channels(graphs: &[GraphChoice], page: &mut Page) {
     if ways.is_empty() {
         return;
     }
-    page.title("What NCCL made of it (for the communicator that was made last; GPUs by rank)");
+    page.title("Rings and trees by channel (of the communicator that was made last)");
     let mut table = Table::new(["graph", "channels", "gb_per_s", "links", "way"], "<>><<");
     for way in ways {
         table.row(way);

@@ -8,6 +8,7 @@
 //! same time are told apart.
 
 use crate::memory::{Ledger, Memory, Sizes};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Phases of an init, in the order in which NCCL prints them.
@@ -187,7 +188,8 @@ pub fn read(text: &str) -> Vec<Init> {
 impl Reader {
     /// Takes the next line.
     pub fn add(&mut self, line: &str) {
-        let Some(line) = LogLine::parse(line) else {
+        let line = without_colours(line);
+        let Some(line) = LogLine::parse(&line) else {
             return;
         };
         let text = line.text.trim_end();
@@ -329,9 +331,41 @@ impl Reader {
     }
 }
 
+/// Launchers colour the lines of a rank, also in files: an escape character, `[`, numbers, a letter.
+fn without_colours(line: &str) -> Cow<'_, str> {
+    if !line.contains("\u{1b}[") {
+        return Cow::Borrowed(line);
+    }
+    let mut parts = line.split("\u{1b}[");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_number = |c: char| c.is_ascii_digit() || c == ';';
+        let mut rest = part.trim_start_matches(is_number).chars();
+        rest.next();
+        plain += rest.as_str();
+    }
+    Cow::Owned(plain)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_of_a_launcher_are_passed_over() {
+        let line =
+            "n1:9:9 [4] NCCL INFO Init timings - f: rank 4 nranks 8 total 1.00 (kernels 1.00)";
+        let plain = read(line);
+        assert_eq!(plain[0].host, "n1");
+        for coloured in [
+            format!("\u{1b}[32m{line}\u{1b}[0m"),
+            format!("\u{1b}[36m(RayTrainWorker pid=7)\u{1b}[0m {line}"),
+            format!("\u{1b}[1;38;5;208m{}", line.replace(" [4]", "\u{1b}[m [4]")),
+        ] {
+            assert_eq!(read(&coloured), plain, "{coloured:?}");
+        }
+        assert_eq!(without_colours("a\u{1b}["), "a");
+    }
 
     #[test]
     fn a_line_is_taken_apart_behind_what_launchers_put_before_it() {

@@ -13,7 +13,7 @@
 
 use crate::log::{Init, Timings, PHASES};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The start-up of one communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,6 +28,8 @@ pub struct CommunicatorStartup {
     pub ranks_known: u32,
     /// Ranks that began and did not say that they were done.
     pub unfinished: Vec<u32>,
+    /// Ranks that said nothing.
+    pub silent: Vec<u32>,
     /// From the first rank's beginning to the last rank's end; null without times of day.
     pub elapsed_s: Option<f64>,
     /// How much later than the first rank the last one began; null without times of day.
@@ -152,13 +154,13 @@ pub fn communicators(inits: &[Init]) -> Vec<CommunicatorStartup> {
     groups.iter().map(|members| communicator(members)).collect()
 }
 
-/// The inits of each communicator.
+/// The inits of each communicator, in the order of their first ones.
 ///
 /// An id comes back if a program makes a communicator with it again. So does a colour before NCCL 2.24, which
 /// does not count splits. Then a rank would be there twice, and a new group begins. Each rank makes them in
 /// the same order, so an init goes to the first group with its key that lacks the rank. Lines of the
 /// subsystem PROFILE alone name no communicator. They go to the first one of that size that lacks the rank.
-fn group(inits: &[Init]) -> Vec<Vec<&Init>> {
+pub fn group(inits: &[Init]) -> Vec<Vec<&Init>> {
     let mut groups: Vec<Vec<&Init>> = Vec::new();
     let mut keyed: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
     // By host, process and pointer: where a communicator went.
@@ -227,6 +229,7 @@ fn communicator(members: &[&Init]) -> CommunicatorStartup {
             .filter(|init| !init.is_complete)
             .map(|init| init.rank)
             .collect(),
+        silent: silent(&members),
         elapsed_s: elapsed.and_then(|(begun, ended)| Some(most(ended)? - least(begun)?)),
         spread_s: begun
             .as_deref()
@@ -236,6 +239,15 @@ fn communicator(members: &[&Init]) -> CommunicatorStartup {
         critical_path,
         ranks: members.iter().map(|init| RankInit::new(init)).collect(),
     }
+}
+
+/// Ranks of which there is no line.
+fn silent(members: &[&Init]) -> Vec<u32> {
+    /// More ranks than any job has; a damaged line may have any number.
+    const MOST: u32 = 1 << 20;
+    let there: BTreeSet<u32> = members.iter().map(|init| init.rank).collect();
+    let all = 0..members[0].nranks.min(MOST);
+    all.filter(|rank| !there.contains(rank)).collect()
 }
 
 fn phases(known: &[(u32, Timings)]) -> Vec<PhaseRow> {
@@ -463,5 +475,8 @@ mod tests {
             (found[0].ranks_known, found[0].unfinished.as_slice()),
             (1, &[1][..])
         );
+        assert!(found[0].silent.is_empty());
+        let one = communicators(&[init(1, 1, 1, [0.0; 8])]);
+        assert_eq!(one[0].silent, [0]);
     }
 }

@@ -16,6 +16,7 @@ mod nccl_file;
 mod remarks;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 use crate::peak::Rates;
 use crate::xml;
@@ -23,6 +24,7 @@ use serde::Serialize;
 
 pub use graphs::{graphs, GraphChoice};
 pub use remarks::{far_cards, remarks, Remark, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK};
+pub use unreadable::Unreadable;
 
 /// GPUs and network cards of a host, and the links between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -78,10 +80,13 @@ pub struct Change {
 }
 
 impl Topology {
-    /// Reads either form; `None` if it is neither.
-    pub fn read(text: &str) -> Option<Topology> {
+    /// Reads either form.
+    ///
+    /// # Errors
+    /// It is neither, or not whole.
+    pub fn read(text: &str) -> Result<Topology, Unreadable> {
         match text.trim_start().starts_with('<') {
-            true => Topology::of_xml(&xml::parse(text)?),
+            true => Topology::of_xml(&xml::parse(text).ok_or(Unreadable::Xml)?),
             false => Topology::of_matrix(text),
         }
     }

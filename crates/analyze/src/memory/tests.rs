@@ -36,6 +36,40 @@ fn more_communicators_add_up_and_more_ranks_need_more_pairs() {
     assert_eq!(projection.gpu_bytes, 3 * (196 + 288 + 4 * 384) * MIB);
 }
 
+#[test]
+fn communicators_that_were_split_without_an_id_are_told_apart() {
+    // NCCL 2.28 prints no id for them. Both ranks split theirs twice.
+    let rank = |rank: u32| {
+        let line = |text: &str| format!("n1:{}:7 [{rank}] NCCL INFO {text}\n", 100 + rank);
+        let of = format!("rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId 1");
+        let split = |comm: u32, mib: u64| {
+            let of = format!(
+                "ncclCommSplit comm 0x{comm} {of} parent 0x1 splitCount {comm} color 5 key 0"
+            );
+            [
+                line(&format!("{of}- Init START")),
+                line(&format!(
+                    "x.cc:1 Cuda Alloc Size {} pointer 0x{comm}00000",
+                    mib * MIB
+                )),
+                line(&format!("{of} - Init COMPLETE")),
+            ]
+            .concat()
+        };
+        let world = line(&format!(
+            "ncclCommInitRank comm 0x1 {of} commId 0xa - Init START"
+        ));
+        [world, split(2, 10), split(3, 20)].concat()
+    };
+    let memory = of_inits(&read(&[rank(0), rank(1)].concat()), Sizes::default());
+    let sizes: Vec<Vec<u64>> = memory
+        .communicators
+        .iter()
+        .map(|row| row.ranks.iter().map(|rank| rank.gpu_bytes / MIB).collect())
+        .collect();
+    assert_eq!(sizes, [[20, 20], [10, 10]]);
+}
+
 /// A process on a node with one GPU, which NVML saw with these MiB in use every 100 ms from 100 s on.
 fn capture(log: &str, total: u64, used: &[u64]) -> Capture {
     let mut reader = Reader::default();

@@ -17,7 +17,7 @@ pub const VERBS: &[Word] = &[
     word("tid", "the number of a thread, as the kernel has it."),
     word("to init", "from the start of the process to its first communicator, s: Python, imports, and the \
           way to NCCL."),
-    word("plug-in", "how long ncclscope's plugin took to start, s."),
+    word("plugin", "how long ncclscope's plugin took to start, s."),
     word("to first call", "from the start of the process to its first NCCL call, s."),
     word("first call", "how long the rank's first NCCL call took on the host, s. NCCL connects ranks in it."),
     word("kernels", "a phase of NCCL's init: its kernels are loaded onto the GPU. In tables of kernel \

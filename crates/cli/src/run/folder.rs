@@ -7,7 +7,7 @@
 use super::adopt;
 use super::job::{batch_id, Job};
 use super::launcher::Launcher;
-use anyhow::{bail, Context};
+use anyhow::{anyhow, bail, Context};
 use capture::left::path_part;
 use serde_json::{json, Value};
 use std::ffi::OsString;
@@ -235,9 +235,15 @@ fn now() -> (String, Option<String>) {
 
 /// Tries to have `root`; also says whether it was made.
 fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result<(Claim, bool)> {
-    let context = || format!("the capture folder `{}` can't be made", root.display());
+    let unmade = |error: io::Error| {
+        anyhow!(
+            "the capture folder `{}` can't be made: {error}\n  hint: name a folder on a disk that you may \
+             write to with -o, or leave -o out",
+            root.display()
+        )
+    };
     if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).with_context(context)?;
+        std::fs::create_dir_all(parent).map_err(unmade)?;
     }
     let made = match DirBuilder::new().mode(0o700).create(root) {
         Ok(()) => true,
@@ -246,7 +252,7 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
             "`{}` is a file, and a capture is a folder\n  hint: name a new folder with -o, or leave -o out",
             root.display()
         ),
-        Err(error) => return Err(error).with_context(context),
+        Err(error) => return Err(unmade(error)),
     };
     // Looked for before the mark is made: ranks that join write their files only after it.
     let strange = if made { None } else { strange(root) };
@@ -297,7 +303,7 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
             .recursive(true)
             .mode(0o700)
             .create(&members)
-            .with_context(context)?;
+            .map_err(unmade)?;
         match OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -308,7 +314,7 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Ok((Claim::Taken, made))
             }
-            Err(error) => return Err(error).with_context(context),
+            Err(error) => return Err(unmade(error)),
         }
     }
     Ok((claim, made))

@@ -20,8 +20,8 @@ GPUs (when the communicators on it held most, MiB)
  HOST device 0 1 12.0
  HOST device 1 1 12.0
 
-NCCL says what it allocates, and nothing of frees, so these figures may be too large by what it freed. They have GPU
-memory of kernels and of user buffers in none of them.
+Frees are unseen: NCCL says what it allocates, and not what it frees. So these figures may be too large. They hold
+neither GPU memory of NCCL's kernels nor the program's own buffers.
 --- ncclscope memory --communicators 100 --ranks 8 capture | sed -n '/^Projection/,/^$/p'
 Projection (a model)
   100 communicators of 8 ranks would take 1.17 GiB of each GPU. One takes 12 MiB in its init, 0 B for collectives, and 0

@@ -27,7 +27,7 @@ Phases of communicator 0xc00df69fc6fcf19e (3 ranks; in NCCL's order, s)
   connections    0.00    0   0.00     0.00             0.00
   rest           0.00    0   0.00     0.00             0.00
   total         52.94    0  52.94    52.94            52.94
-  The ranks waited for rank 1 in kernels (52.94 s).
+  The critical path goes through rank 1 in kernels (52.94 s).
 --- ncclscope startup --json capture | grep -A3 critical_path_s
       "critical_path_s": 52.94,
       "ranks": [
@@ -52,8 +52,9 @@ Start-up
 --- rm -r capture; NCCL_DEBUG=WARN ncclscope run -o capture -- fake-nccl play job
 announced 60, ABI v5
 2| ncclscope: capture in capture: 3 processes, 60 calls; next: ncclscope report capture
---- ncclscope startup capture | sed '/^Processes/,/^$/d'
-The phases of start-up are not known: there is no line `Init timings` of NCCL.
+--- ncclscope startup capture | sed '/^Processes/,/^$/d; s/rank [0-2]: [0-9.]* s/rank N: T s/'
+The last to make its first call was rank N: T s after its start. The phases of start-up are not known: there is no
+line `Init timings` of NCCL.
 
 The phases of NCCL's init are not recorded, because the job set NCCL_DEBUG=WARN itself, and ncclscope leaves that as it
 is. Unset it, set NCCL_DEBUG=INFO and NCCL_DEBUG_FILE, or give what NCCL printed to `ncclscope startup FILE`.
@@ -66,6 +67,24 @@ Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it w
 3
 Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the GPU:
 52.94 s on rank 1.
+--- sed 's/^/\x1b[32m/; s/$/\x1b[0m/' log > coloured; ncclscope startup coloured | head -2; ncclscope startup coloured | grep -c '\[32m'
+Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was loading NCCL's kernels onto the GPU:
+52.94 s on rank 1.
+0
+[exit 1]
+--- grep -v 'rank 1 nranks' log > part; ncclscope startup part | sed '/^Phases/,/total/d; s/ The last rank began .*//; /^Ranks of/,$d'
+Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was meeting the other ranks (bootstrap):
+51.44 s on rank 0, and 51.44 s or more on each other. Only 2 of the 3 ranks said how long it took. So another one may
+have been slower.
+
+What to do
+  The ranks meet over TCP. See that NCCL_SOCKET_IFNAME names a fast interface, and that no rank is late for other
+    reasons: the table has each rank's phases before it.
+
+  The critical path goes through rank 0 in kernels, bootstrap (52.94 s).
+  Ranks without a line of NCCL: 1.
+--- grep -v 'Init timings' log > old; ncclscope startup old | head -1
+The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), and this output has none.
 --- echo hello > other; ncclscope startup other
 2| error: expected lines `Init timings` or `Init START` of NCCL, found none in `other`
 2|   hint: NCCL prints them with NCCL_DEBUG=INFO, from 2.22 on; or record with `NCCLSCOPE_NCCL_LOG=on ncclscope run`

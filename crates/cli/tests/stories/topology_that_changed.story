@@ -48,8 +48,35 @@ graphs-HOST.xml
 2|   next: ncclscope doctor
 --- NCCL_TOPO_DUMP_FILE=mine.xml ncclscope run -o c -- sh -c 'echo $NCCL_TOPO_DUMP_FILE' 2>&1 | head -1
 mine.xml
+--- head -2 smi.txt > cut.txt; ncclscope topo cut.txt; sed 's/GPU1\tSYS\t X/GPU1\tSYS/' smi.txt > shifted.txt; ncclscope topo shifted.txt; head -3 good.xml > cut.xml; ncclscope topo cut.xml
+2| error: `cut.txt`: expected a row for each GPU of the matrix, found none for GPU1
+2|   hint: the text is cut, or a terminal has wrapped its lines; `nvidia-smi topo -m > topo.txt` has them whole
+2| error: `shifted.txt`: expected 2 links in the row of GPU1 of the matrix, found 1
+2|   hint: the text is cut, or a terminal has wrapped its lines; `nvidia-smi topo -m > topo.txt` has them whole
+2| error: `cut.xml`: expected a whole file of NCCL_TOPO_DUMP_FILE, found XML that is another's or ends early
+2|   hint: NCCL writes the file while it makes the first communicator; let the job get further
+[exit 2]
+--- printf '<graphs version="1"><graph id="0"><channel><gpu dev="0"/><gpu dev="1"/></channel></graph></graphs>' > graphs.xml; ncclscope topo graphs.xml
+2| error: `graphs.xml`: expected a file of NCCL_TOPO_DUMP_FILE, found one of NCCL_GRAPH_DUMP_FILE: rings and trees
+2|   hint: `ncclscope topo DIR` prints the rings and trees of a capture of `ncclscope run`
+[exit 2]
+--- cp -r a other; mv other/topology-n1.xml other/topology-n3.xml; cp bad.xml other/topology-n4.xml; cp good.xml a/topology-n2.xml; ncclscope topo a other
+2| error: `a` and `other` have no host in common: n1, n2 and n3, n4
+2|   hint: `ncclscope topo DIR` prints the links of each
+[exit 2]
+--- cp bad.xml other/topology-n2.xml; ncclscope topo a other; rm a/topology-n2.xml
+1 link differs between n2 (A) and n2 (B).
+
+Links that differ
+  from to   a    b
+  GPU0 GPU1 NV18 SYS
+
+Only in a: n1.
+Only in other: n3, n4.
+--- ncclscope topo a smi.txt | head -1
+3 links differ between n1 (A) and smi.txt (B).
 --- ncclscope topo a/capture.json
-2| error: expected the output of `nvidia-smi topo -m` or a file of NCCL_TOPO_DUMP_FILE, found something else in `a/capture.json`
+2| error: `a/capture.json`: expected the output of `nvidia-smi topo -m` or a file of NCCL_TOPO_DUMP_FILE, found something else
 [exit 2]
 --- rm a/topology-n1.xml; ncclscope topo a
 2| error: `a` has no topology

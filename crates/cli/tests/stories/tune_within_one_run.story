@@ -27,6 +27,11 @@ Asked but not used, or not judged
 
 Notes
   NCCL_ALGO or NCCL_PROTO is set, and beats the tuner: unset it to try more.
+--- printf 'ranks 2\nvirtual_time\nchoice RING SIMPLE x1 ; choice TREE SIMPLE x0.5\ngraph g { all_reduce 4MiB time=3ms }\nrepeat 20 { replay g ; sync }\n' > graphs; ncclscope tune --within -o graphed --try NCCL_ALGO=Tree -- fake-nccl play graphs
+2| error: the capture has no steps, and blocks are compared by nothing else
+2|   hint: Calls in CUDA graphs keep the setting of the block in which they were captured.
+2|   hint: leave --within out; then whole runs are compared
+[exit 2]
 --- ncclscope tune --within -o other --try NCCL_NTHREADS=64 -- true
 2| error: --within can't try NCCL_NTHREADS: NCCL reads it once, when the job starts
 2|   hint: leave --within out; it can try NCCL_ALGO, NCCL_PROTO and NCCL_MAX_NCHANNELS
@@ -37,7 +42,7 @@ Notes
 [exit 2]
 --- sed 's/repeat.*/all_reduce 1MiB x30/' job >short; ncclscope tune --within -o short-run --try NCCL_ALGO=Tree -- fake-nccl play short
 2| error: the capture has no steps, and blocks are compared by nothing else
-2|   hint: leave --within out
+2|   hint: leave --within out; then whole runs are compared
 [exit 2]
 --- sed 's/choice [^;]* ;//g; s/choice [^;]*;//; s/; noise 3%//; s/noise 3%//' job >untuned; ncclscope tune --within -o untuned-run --try NCCL_ALGO=Tree -- fake-nccl play untuned 2>&1 | cut -d: -f1,2 | sed 's/(.*)//'
 error: there is no log of blocks 

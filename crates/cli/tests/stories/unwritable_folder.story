@@ -7,6 +7,7 @@ ncclscope: cannot write /proc/nowhere/<host>/r1-p<pid>-<id>: No such file or dir
 announced 2, ABI v5
 --- ncclscope run -o /proc/nowhere -- echo started
 2| error: the capture folder `/proc/nowhere` can't be made: No such file or directory (os error 2)
+2|   hint: name a folder on a disk that you may write to with -o, or leave -o out
 [exit 2]
 --- ncclscope report capture
 2| error: `capture`: expected a capture folder or a trace file, found nothing

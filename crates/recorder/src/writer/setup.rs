@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const MOST: usize = 32 << 10;
 /// Bytes that are kept of a process. A job with `NCCL_DEBUG_SUBSYS=ALL` writes without end.
 const MOST_IN_ALL: u64 = 4 << 20;
-/// Looks for the file at most: NCCL has it open before it loads the plug-in.
+/// Looks for the file at most: NCCL has it open before it loads the plugin.
 const LOOKS: u32 = 8;
 
 /// How far it is kept.

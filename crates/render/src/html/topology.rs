@@ -56,8 +56,8 @@ impl Page<'_> {
             return;
         }
         self.html +=
-            "<h3>What NCCL made of it</h3>\n<p class=\"about\">For the communicator that was made \
-                      last; GPUs by rank.</p>\n";
+            "<h3>Rings and trees by channel</h3>\n<p class=\"about\">Of the communicator that was made \
+                      last.</p>\n";
         self.rows(
             "Rings and trees",
             &["graph", "channels", "GB/s", "links", "way"],

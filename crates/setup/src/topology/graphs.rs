@@ -12,7 +12,7 @@ pub struct GraphChoice {
     pub gb_per_s: Option<f64>,
     /// NCCL's name for the links within the host.
     pub links: Option<String>,
-    /// The GPUs by rank in the communicator, and network cards, of each channel in its order.
+    /// The GPUs by their numbers in NCCL's topology, and network cards, of each channel in its order.
     pub channels: Vec<Vec<String>>,
 }
 

@@ -1,17 +1,18 @@
 //! The matrix that `nvidia-smi topo -m` prints.
 
-use super::{Device, Topology};
+use super::{Device, Topology, Unreadable};
 use crate::peak::Rates;
 use std::collections::BTreeMap;
 
 impl Topology {
     /// Of `nvidia-smi topo -m`, as it prints it with tabs, or as people paste it with blanks.
-    pub(super) fn of_matrix(text: &str) -> Option<Topology> {
+    pub(super) fn of_matrix(text: &str) -> Result<Topology, Unreadable> {
         // It underlines the heading on a terminal, and keeps doing so in files.
         let plain = text.replace("\u{1b}[4m", "").replace("\u{1b}[0m", "");
         let is_gpu = |word: &str| is_numbered(word, "GPU");
         let mut lines = plain.lines();
-        let heading = lines.find(|line| line.split_whitespace().next().is_some_and(is_gpu))?;
+        let heading = lines.find(|line| line.split_whitespace().next().is_some_and(is_gpu));
+        let heading = heading.ok_or(Unreadable::Other)?;
         // Devices, then columns with blanks in their names, of which `CPU Affinity` is the first. Cards are
         // `NIC0` or, before driver 510, have their own names.
         let is_column = |word: &&str| ["CPU", "NUMA"].contains(word);
@@ -51,23 +52,27 @@ impl Topology {
             };
             Some(cell.to_owned()).filter(|cell| !cell.is_empty() && cell != "N/A")
         };
+        if rows.is_empty() {
+            return Err(Unreadable::Other);
+        }
+        if let Some(card) = legend.keys().find(|card| !names.contains(card)) {
+            // Cards of old drivers have their own names in the heading.
+            if names.iter().any(|name| is_numbered(name, "NIC")) || names.iter().all(|n| is_gpu(n))
+            {
+                return Err(Unreadable::Legend {
+                    card: (*card).to_owned(),
+                });
+            }
+        }
         let mut links: Vec<Option<Vec<String>>> = Vec::new();
         for name in &names {
-            let row = rows
-                .get(name)
-                .map(|row| row.split_whitespace().skip(1).take(names.len()));
-            let row: Option<Vec<String>> = row.map(|row| row.map(str::to_owned).collect());
-            // `topo -p2p` has a matrix of what is possible instead of links.
-            if row
-                .iter()
-                .any(|row| row.len() != names.len() || !row.iter().all(|l| is_link(l)))
-            {
-                return None;
+            let row = rows.get(name).map(|row| cells(row, name, names.len()));
+            if row.is_none() && is_gpu(name) {
+                return Err(Unreadable::NoRow {
+                    device: (*name).to_owned(),
+                });
             }
-            links.push(row);
-        }
-        if links.iter().all(Option::is_none) {
-            return None;
+            links.push(row.transpose()?);
         }
         // A link has a cell at both of its ends, and people paste the rows of GPUs alone.
         let link = |a: usize, b: usize| {
@@ -100,7 +105,26 @@ impl Topology {
                 rates: Rates::default(),
             });
         }
-        Some(topology)
+        Ok(topology)
+    }
+}
+
+/// The links of a row of the matrix.
+fn cells(row: &str, device: &str, expected: usize) -> Result<Vec<String>, Unreadable> {
+    let mut words = row.split_whitespace().skip(1).peekable();
+    let mut links = Vec::new();
+    while let Some(link) = words.next_if(|word| links.len() < expected && is_link(word)) {
+        links.push(link.to_owned());
+    }
+    match (links.len(), words.peek()) {
+        (found, _) if found == expected => Ok(links),
+        // `topo -p2p` has a matrix of what is possible instead of links. CPUs have numbers.
+        (_, Some(word)) if !word.contains(|c: char| c.is_ascii_digit()) => Err(Unreadable::Other),
+        (found, _) => Err(Unreadable::Row {
+            device: device.to_owned(),
+            found,
+            expected,
+        }),
     }
 }
 

@@ -1,15 +1,17 @@
 //! The file that NCCL writes for `NCCL_TOPO_DUMP_FILE`.
 
-use super::{Device, Topology};
+use super::{Device, Topology, Unreadable};
 use crate::peak::Rates;
 use crate::xml::Element;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Topology {
     /// Of NCCL's topology file.
-    pub(super) fn of_xml(root: &Element) -> Option<Topology> {
-        if root.name != "system" {
-            return None;
+    pub(super) fn of_xml(root: &Element) -> Result<Topology, Unreadable> {
+        match root.name.as_str() {
+            "system" => {}
+            "graphs" => return Err(Unreadable::Graphs),
+            _ => return Err(Unreadable::Xml),
         }
         let mut found = Vec::new();
         walk(root, None, &mut Vec::new(), &mut found);
@@ -30,7 +32,7 @@ impl Topology {
         let links = found
             .iter()
             .map(|a| found.iter().map(|b| between(a, b)).collect());
-        Some(Topology {
+        Ok(Topology {
             links: links.collect(),
             devices: found.into_iter().map(|place| place.device).collect(),
         })

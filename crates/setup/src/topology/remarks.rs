@@ -72,10 +72,12 @@ fn distance(link: &str) -> Option<u32> {
 /// visible. So a GPU lacks something if it has fewer NVLinks in all. NVML and NCCL tell that number, links to
 /// GPUs that are hidden included. A matrix does not.
 fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
-    let nvlinks = |a: usize, b: usize| {
+    // A link is what both of its ends say.
+    let end = |a: usize, b: usize| {
         let count = topology.links[a][b].strip_prefix("NV")?;
         count.parse::<u32>().ok()
     };
+    let nvlinks = |a: usize, b: usize| Some(end(a, b)?.min(end(b, a)?));
     let pairs = |of: &[usize]| -> Vec<(usize, usize)> {
         let behind = |a: usize| of.iter().filter(move |b| **b > a).map(move |b| (a, *b));
         of.iter().flat_map(|a| behind(*a)).collect()
@@ -104,17 +106,20 @@ fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
         && pairs(&whole)
             .iter()
             .all(|(a, b)| nvlinks(*a, *b) == Some(most));
-    if is_switched || are_told {
+    let own = |gpu: usize| match are_told {
+        true => in_all(gpu),
+        false => whole
+            .iter()
+            .filter_map(|other| nvlinks(gpu, *other))
+            .max()
+            .unwrap_or(0),
+    };
+    let usual = if are_told { full } else { most };
+    // Else GPUs lack links to each other.
+    let is_alone = lacking.iter().all(|gpu| own(*gpu) < usual);
+    if are_told || is_switched && is_alone {
         let sentence = |gpu: usize| {
-            let own = match are_told {
-                true => in_all(gpu),
-                false => whole
-                    .iter()
-                    .filter_map(|other| nvlinks(gpu, *other))
-                    .max()
-                    .unwrap_or(0),
-            };
-            let usual = if are_told { full } else { most };
+            let own = own(gpu);
             match own {
                 0 => format!(
                     "{} has no NVLink, unlike others of this host, and reaches {} by {}.",
@@ -140,7 +145,10 @@ fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
                 "{} and {} have no NVLink and are connected by {}, unlike others of this host.",
                 name(a),
                 name(b),
-                topology.links[a][b]
+                match end(a, b) {
+                    None => &topology.links[a][b],
+                    Some(_) => &topology.links[b][a],
+                }
             )),
             Some(n) if n < most && lacking.contains(&a) && lacking.contains(&b) => Some(format!(
                 "{} and {} have {n} NVLinks, and others have {most}.",

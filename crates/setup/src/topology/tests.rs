@@ -116,10 +116,10 @@ fn matrices_of_other_machines_and_drivers_are_read() {
     assert_eq!(topology.link("NIC0", "NIC0"), Some("X"));
     // What can be done over a link is no link, but may stand behind the matrix.
     let possible = " \tGPU0\tGPU1\t\n GPU0\tX\tGNS\t\n GPU1\tGNS\tX\t\n";
-    assert_eq!(Topology::read(possible), None);
+    assert_eq!(Topology::read(possible), Err(Unreadable::Other));
     let both = Topology::read(&format!("{unknown}\n{possible}"));
     assert_eq!(
-        both.as_ref().and_then(|t| t.link("GPU0", "GPU1")),
+        both.as_ref().ok().and_then(|t| t.link("GPU0", "GPU1")),
         Some("PHB")
     );
 }
@@ -350,14 +350,59 @@ fn a_card_across_sockets_is_named_if_a_nearer_one_is_there() {
 
 #[test]
 fn other_texts_are_neither() {
-    for text in [
-        "",
-        "hello",
-        "<graphs version=\"1\"/>",
-        "GPU0\nno row",
-        "<system",
-        "\tGPU0\nGPU0",
-    ] {
-        assert_eq!(Topology::read(text), None, "{text}");
+    for text in ["", "hello", "GPU0\nno row", "\tGPU0\nGPU0", "GPU0 is hot\n"] {
+        assert!(Topology::read(text).is_err(), "{text}");
+    }
+    assert_eq!(Topology::read("hello"), Err(Unreadable::Other));
+    for text in ["<system", "<a></a>", &XML[..XML.len() / 2]] {
+        assert_eq!(Topology::read(text), Err(Unreadable::Xml), "{text}");
+    }
+    assert_eq!(Topology::read(GRAPHS), Err(Unreadable::Graphs));
+}
+
+#[test]
+fn a_matrix_that_is_cut_or_wrapped_is_not_read_as_another() {
+    // Behind the second row; within it; and the third has lost a cell.
+    let behind = MATRIX.find("GPU2\tNV18").expect("there");
+    let no_row = Unreadable::NoRow {
+        device: "GPU2".to_owned(),
+    };
+    assert_eq!(Topology::read(&MATRIX[..behind]), Err(no_row));
+    let row = |device: &str, found: usize| Unreadable::Row {
+        device: device.to_owned(),
+        found,
+        expected: 4,
+    };
+    let within = MATRIX.find("\tSYS\tSYS\t48").expect("there");
+    assert_eq!(Topology::read(&MATRIX[..within]), Err(row("GPU1", 2)));
+    let shifted = MATRIX.replace("GPU2\tNV18\tSYS", "GPU2\tNV18");
+    assert_eq!(Topology::read(&shifted), Err(row("GPU2", 3)));
+    // A terminal put the columns of cards into a second part, and the legend has more of them.
+    let wrapped = MATRIX.replace("NIC0: mlx5_0\n", "NIC0: mlx5_0\n  NIC1: mlx5_1\n");
+    let legend = Unreadable::Legend {
+        card: "NIC1".to_owned(),
+    };
+    assert_eq!(Topology::read(&wrapped), Err(legend));
+    // Rows of cards alone may be missing: their links are in those of the GPUs.
+    assert!(Topology::read(&MATRIX.replace("NIC0\tPIX\tSYS", "")).is_ok());
+}
+
+#[test]
+fn ends_of_a_link_that_contradict_each_other_are_named_as_they_are() {
+    // Three GPUs have all of their links, and one end of a link of two others has none.
+    for (from, to) in [(3, 4), (4, 3)] {
+        let row = |at: usize| {
+            (0..5)
+                .map(|to| if to == at { "X" } else { "NV18" })
+                .collect()
+        };
+        let mut rows: Vec<Vec<&str>> = (0..5).map(row).collect();
+        rows[from][to] = "SYS";
+        let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+        let said = remarks(&gpus(&rows));
+        let said: Vec<&str> = said.iter().map(|r| r.sentence.as_str()).collect();
+        let sentence =
+            "GPU3 and GPU4 have no NVLink and are connected by SYS, unlike others of this host.";
+        assert_eq!(said, [sentence]);
     }
 }
