@@ -281,21 +281,10 @@ fn no_rank_is_blamed_on_thirty_five_scripted_jobs() {
     }
 }
 
-/// The report on what a script plays, at its pace.
+/// The report on what a script plays. What the run loses rests on when calls were launched, so clocks show
+/// the script's time, however busy the machine is.
 fn report(script: &str) -> analyze::Report {
-    played(script, &[], report_on)
-}
-
-/// Looks at the report on what a script plays. How long something lasts on the network is up to the machine
-/// that plays it, so where it is busy with others it is played again, twice at most.
-fn in_one_of_three(script: &str, look: impl Fn(analyze::Report)) {
-    for _ in 0..2 {
-        let looked = std::panic::AssertUnwindSafe(|| look(report(script)));
-        if std::panic::catch_unwind(looked).is_ok() {
-            return;
-        }
-    }
-    look(report(script));
+    played(&format!("virtual_time\n{script}"), &[], report_on)
 }
 
 #[test]
@@ -305,32 +294,31 @@ fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
     let script =
         "ranks 8\nhosts 2\nrank 0..7 drag send_network 10ms\nrank 3 drag send_network 40ms\n\
                   repeat 40 {\nall_reduce 8MiB time=500us\nsync\nsleep 1ms\n}";
-    in_one_of_three(script, |slow| {
-        let truth = 40.0 * 30_000.0;
-        let [finding] = &slow.findings[..] else {
-            panic!("{:?}", slow.findings);
-        };
-        assert_eq!(finding.kind, "slow_network");
-        assert!(
-            finding.sentence.starts_with("The network from rank 3 on "),
-            "{finding:?}"
-        );
-        assert!(finding.sentence.contains(" to rank 4 on "), "{finding:?}");
-        assert!(
-            finding.evidence.contains(" in send_network for "),
-            "{finding:?}"
-        );
-        // A sleep is some 0.1 ms late, more on a machine that is busy: that is the error of what is played.
-        let (low, high) = finding.wall_interval_us.expect("an interval");
-        let loss = finding.wall_us.expect("a loss");
-        assert!((0.7..1.3).contains(&(loss / truth)), "{finding:?}");
-        assert!(low < 1.3 * truth && high > 0.7 * truth, "{finding:?}");
-        let links = slow.arrivals.expect("arrivals").links;
-        assert_eq!(links[0].peer, Some(4));
-        assert_eq!(links[0].state, Some("send_network"));
-        let late = links.iter().find(|l| l.rank == Some(7)).expect("there");
-        assert_eq!((late.peer, late.loss_wall_us), (Some(0), None));
-    });
+    let slow = report(script);
+    // The first operation is no part of what is compared.
+    let truth = 39.0 * 30_000.0;
+    let [finding] = &slow.findings[..] else {
+        panic!("{:?}", slow.findings);
+    };
+    assert_eq!(finding.kind, "slow_network");
+    assert!(
+        finding.sentence.starts_with("The network from rank 3 on "),
+        "{finding:?}"
+    );
+    assert!(finding.sentence.contains(" to rank 4 on "), "{finding:?}");
+    assert!(
+        finding.evidence.contains(" in send_network for "),
+        "{finding:?}"
+    );
+    let (low, high) = finding.wall_interval_us.expect("an interval");
+    let loss = finding.wall_us.expect("a loss");
+    assert!((0.999..1.001).contains(&(loss / truth)), "{finding:?}");
+    assert!(low < 1.001 * truth && high > 0.999 * truth, "{finding:?}");
+    let links = slow.arrivals.expect("arrivals").links;
+    assert_eq!(links[0].peer, Some(4));
+    assert_eq!(links[0].state, Some("send_network"));
+    let late = links.iter().find(|l| l.rank == Some(7)).expect("there");
+    assert_eq!((late.peer, late.loss_wall_us), (Some(0), None));
 }
 
 #[test]
@@ -341,20 +329,19 @@ fn a_slow_link_among_other_ranks_and_sizes_is_named_too() {
         "ranks 6\nhosts 3\nrank 1,3 drag send_network 1ms\nrank 5 drag send_network 26ms\n\
                   repeat 40 {\nall_gather 2MiB time=300us\nreduce_scatter 24MiB time=900us\nsync\n\
                   sleep 2ms\n}";
-    in_one_of_three(script, |slow| {
-        let truth = 40.0 * 2.0 * 25_000.0;
-        let [finding] = &slow.findings[..] else {
-            panic!("{:?}", slow.findings);
-        };
-        let begins = "The network from rank 5 on ";
-        assert!(finding.sentence.starts_with(begins), "{finding:?}");
-        assert!(finding.sentence.contains(" to rank 0 on "), "{finding:?}");
-        let loss = finding.wall_us.expect("a loss");
-        assert!((0.7..1.3).contains(&(loss / truth)), "{finding:?}");
-        // It is an estimate with a bound.
-        let most = finding.wall_at_most_us.expect("a bound");
-        assert!(loss <= most && most < 1.3 * truth, "{finding:?}");
-    });
+    let slow = report(script);
+    let truth = 79.0 * 25_000.0;
+    let [finding] = &slow.findings[..] else {
+        panic!("{:?}", slow.findings);
+    };
+    let begins = "The network from rank 5 on ";
+    assert!(finding.sentence.starts_with(begins), "{finding:?}");
+    assert!(finding.sentence.contains(" to rank 0 on "), "{finding:?}");
+    let loss = finding.wall_us.expect("a loss");
+    assert!((0.999..1.001).contains(&(loss / truth)), "{finding:?}");
+    // It is an estimate with a bound.
+    let most = finding.wall_at_most_us.expect("a bound");
+    assert!(loss <= most && most < 1.001 * truth, "{finding:?}");
 }
 
 #[test]
@@ -365,49 +352,47 @@ fn lateness_that_came_over_the_network_says_so() {
                   rank 1 drag send_network 20ms\n\
                   repeat 40 {\nall_reduce 1MiB comm=far time=500us\nrank 1 { sync }\n\
                   all_reduce 1MiB comm=pair time=100us\nsync\nsleep 1ms\n}";
-    in_one_of_three(script, |found| {
-        let arrivals = found.arrivals.expect("arrivals");
-        let late = arrivals
-            .ranks
-            .iter()
-            .find(|r| r.rank == Some(1))
-            .expect("there");
-        let from = &late.inherited_from[0];
-        let far = found
-            .communicators
-            .iter()
-            .find(|c| c.nnodes == Some(2) && c.nranks == Some(2));
-        assert_eq!(
-            from.communicator,
-            far.map(|c| c.communicator.clone()),
-            "{late:?}"
-        );
-        let network = from.network_rank_us.expect("it was recorded");
-        assert!(
-            network > 0.8 * from.cost_rank_us && network > 0.7 * 39.0 * 20_000.0,
-            "{late:?}"
-        );
-        let over = arrivals.over_network.expect("it was recorded");
-        assert_eq!(over.operations, 39);
-        assert!(over.held_wall_us > 0.8 * over.transfer_wall_us, "{over:?}");
-    });
+    let found = report(script);
+    let arrivals = found.arrivals.expect("arrivals");
+    let late = arrivals
+        .ranks
+        .iter()
+        .find(|r| r.rank == Some(1))
+        .expect("there");
+    let from = &late.inherited_from[0];
+    let far = found
+        .communicators
+        .iter()
+        .find(|c| c.nnodes == Some(2) && c.nranks == Some(2));
+    assert_eq!(
+        from.communicator,
+        far.map(|c| c.communicator.clone()),
+        "{late:?}"
+    );
+    let network = from.network_rank_us.expect("it was recorded");
+    assert!(
+        network > 0.97 * from.cost_rank_us && network > 0.97 * 39.0 * 20_000.0,
+        "{late:?}"
+    );
+    let over = arrivals.over_network.expect("it was recorded");
+    assert_eq!(over.operations, 39);
+    assert!(over.held_wall_us > 0.97 * over.transfer_wall_us, "{over:?}");
 }
 
 #[test]
 fn a_slow_flush_is_named() {
     let script = "ranks 8\nhosts 4\nrank 4 drag recv_flush 20ms\n\
                   repeat 40 {\nall_gather 8MiB time=300us\nsync\nsleep 1ms\n}";
-    in_one_of_three(script, |report| {
-        let found = report.findings;
-        let [finding] = &found[..] else {
-            panic!("{found:?}");
-        };
-        assert!(finding.sentence.starts_with("What rank 4 on "), "{found:?}");
-        assert!(
-            finding.sentence.contains(" receives from rank 3 on "),
-            "{found:?}"
-        );
-    });
+    let report = report(script);
+    let found = report.findings;
+    let [finding] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert!(finding.sentence.starts_with("What rank 4 on "), "{found:?}");
+    assert!(
+        finding.sentence.contains(" receives from rank 3 on "),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -443,31 +428,24 @@ fn no_link_is_blamed_on_recorded_jobs_of_two_hosts_played_at_their_pace() {
 #[test]
 fn a_rank_that_is_late_more_than_others_is_blamed() {
     for number in [0, 5, 6, 7, 14] {
-        // Hosts must keep the script's pace: what the run loses rests on when calls were launched.
         let late = healthy(number).replace("all_reduce 1MiB", "rank 1 late 10ms\nall_reduce 1MiB");
-        let found = played(&late, &[], blamed);
+        let found = report(&late).findings;
         assert_eq!(found.len(), 1, "{number}: {found:?}");
-        assert!(found[0].starts_with("Rank 1 costs this job "), "{found:?}");
+        let blamed = &found[0].sentence;
+        assert!(blamed.starts_with("Rank 1 costs this job "), "{found:?}");
     }
 }
 
 #[test]
 fn a_late_rank_is_not_said_to_cost_what_the_others_work_takes() {
     let script = "ranks 4\nrepeat 100 { rank 2 late 500us ; all_reduce 4MiB ; sleep 5ms ; sync }\n";
-    played(script, &[], |capture| {
-        let findings = report_on(capture).findings;
-        for finding in findings
-            .iter()
-            .filter(|finding| finding.kind == "late_rank")
-        {
-            // It is late by 0.05 s in all, on any machine, and the others sleep for 0.5 s beside that.
-            assert!(
-                finding.wall_us.is_some_and(|us| us < 150e3),
-                "{}",
-                finding.sentence
-            );
+    for finding in report(script).findings {
+        // It is late by 0.05 s in all, and the others sleep for 0.5 s beside that.
+        if finding.kind == "late_rank" {
+            let cost = finding.wall_us;
+            assert!(cost.is_some_and(|us| us < 55e3), "{}", finding.sentence);
         }
-    });
+    }
 }
 
 #[test]

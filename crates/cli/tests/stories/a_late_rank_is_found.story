@@ -1,6 +1,7 @@
 # One rank is late before every other call. The cost to the others and the saving are the script's, and the host's late launch is
 # why. What the run would save is the host's, whose sleeps a busy machine prolongs: so that sentence, if it is there, is left out.
 ranks 4
+virtual_time
 all_reduce 1MiB time=1ms
 repeat 20 {
   all_reduce 1MiB time=1ms

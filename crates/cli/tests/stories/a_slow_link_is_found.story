@@ -1,6 +1,7 @@
 # Two hosts, whose ring has two links: the one from rank 3 to rank 4 takes 40 ms longer than the other. Links that are as slow as
 # each other, and one that waits for its GPU, are no slow link.
 ranks 8
+virtual_time
 hosts 2
 rank 3 drag send_network 40ms
 repeat 40 {

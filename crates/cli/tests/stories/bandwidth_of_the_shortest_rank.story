@@ -1,6 +1,7 @@
 # Rank 3 is late at each call: busbw comes from its time, which is the shortest; call_bw has the others' waiting in it.
 # It is named as the one that the others wait for.
 ranks 4
+virtual_time
 all_reduce 1KiB
 sync
 rank 3 slow 500us

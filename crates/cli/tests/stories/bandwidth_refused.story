@@ -1,5 +1,6 @@
 # 1 GiB in a microsecond: no bandwidth is given, and the report says why.
 ranks 2
+virtual_time
 all_reduce 1KiB
 all_reduce 1GiB time=1us x3
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job

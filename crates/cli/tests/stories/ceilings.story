@@ -1,5 +1,6 @@
 # Is that good? Bandwidths as shares of ceilings that have a name: a rate, a benchmark of the same function, size and ranks, the best here.
 ranks 4
+virtual_time
 all_reduce 1KiB
 sync
 repeat 20 { all_reduce 64MiB time=300us ; all_reduce 1MiB time=20us ; all_gather 64MiB time=200us }

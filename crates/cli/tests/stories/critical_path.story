@@ -1,6 +1,7 @@
 # The critical path of a step over all ranks is the planted one: rank 2 is late to its pair by 5 ms, rank 3 comes late to the
 # other communicator for it, and rank 1 is late to the last call by itself.
 ranks 4
+virtual_time
 comm row split world every 2
 comm column split world stride 2
 all_reduce 4MiB

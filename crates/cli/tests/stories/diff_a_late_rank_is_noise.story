@@ -1,6 +1,7 @@
 # One rank that was late once makes the mean a quarter longer: no finding, because it is one moment of many, and too noisy for
 # a verdict. An equal run does not differ, and a short one can't be judged.
 ranks 2
+virtual_time
 repeat 100 { all_reduce 1MiB time=100us }
 --- NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=before fake-nccl play job
 announced 200, ABI v5

@@ -1,5 +1,6 @@
 # Runs of two programs with one command, in turns: their names say which are repeats. Without names they are one variant.
 ranks 2
+virtual_time
 all_reduce 1MiB x40
 --- : Two programs; cp job fast; sed 's/1MiB/64MiB/' job >slow; for i in 1 2 3; do for p in fast slow; do cp $p job; NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=$p-$i fake-nccl play job >/dev/null; done; done
 

@@ -1,5 +1,6 @@
 # In profile mode there are totals and no rows: means are compared, without intervals, so nothing is called slower.
 ranks 2
+virtual_time
 repeat 50 { all_reduce 1MiB time=100us }
 --- NCCLSCOPE_MODE=profile NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=before fake-nccl play job
 announced 100, ABI v5

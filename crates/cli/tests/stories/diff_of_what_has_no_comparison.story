@@ -1,5 +1,6 @@
 # A copy beside itself, a run that died, and another job: the first line says so before it says any time.
 ranks 2
+virtual_time
 all_reduce 1MiB x20
 --- fake-nccl play job
 announced 40, ABI v5

@@ -1,5 +1,6 @@
 # `-` is standard output, and a folder that is not there is named as that.
 ranks 2
+virtual_time
 all_reduce 1KiB x10
 --- fake-nccl play job
 announced 20, ABI v5

@@ -1,5 +1,6 @@
 # A captured graph is replayed ten times; with stamps NCCL shows each execution.
 ranks 2
+virtual_time
 graph step { all_reduce 1KiB x2 ; all_reduce 1MiB }
 replay step x10
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job

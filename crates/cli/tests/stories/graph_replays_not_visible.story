@@ -1,5 +1,6 @@
 # Without stamps and network NCCL shows no replay: said, and never zero.
 ranks 2
+virtual_time
 graph step { all_reduce 1KiB x2 }
 replay step x10
 all_reduce 1KiB

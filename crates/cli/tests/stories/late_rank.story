@@ -1,5 +1,6 @@
 # A rank that is late makes the others wait on the GPU: their time is longer by the lateness.
 ranks 2
+virtual_time
 all_reduce 1KiB x9
 rank 1 late 5ms
 all_reduce 1KiB

@@ -1,5 +1,6 @@
 # Rank 0 is late to its pair; its partner then comes late to the other communicator, and is not blamed for it.
 ranks 4
+virtual_time
 comm row split world every 2
 comm column split world stride 2
 all_reduce 1MiB comm=row time=1ms

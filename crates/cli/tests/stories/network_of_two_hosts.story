@@ -1,5 +1,6 @@
 # Two hosts: what the network moved for each function, and what its steps waited for.
 ranks 4
+virtual_time
 hosts 2
 all_reduce 8MiB x3
 sync

@@ -1,5 +1,6 @@
 # A job without a GPU has no kernel windows: the table of kernels is empty, and its export says why.
 ranks 2
+virtual_time
 all_reduce 1KiB x10
 --- fake-nccl play job
 announced 20, ABI v5

@@ -1,5 +1,6 @@
 # AlltoAll, Gather and Scatter reach a profiler as sends and receives: counted one by one, reported as what they are.
 ranks 4
+virtual_time
 all_to_all 4MiB x3
 gather 1MiB root=2 x2
 scatter 1MiB root=1

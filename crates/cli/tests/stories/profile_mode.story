@@ -1,5 +1,6 @@
 # Mode profile keeps totals and histograms only: every call counts, percentiles are within 1 %.
 ranks 2
+virtual_time
 repeat 200 { all_reduce 1MiB time=100us }
 repeat 20 { all_reduce 1MiB time=500us }
 --- NCCLSCOPE_MODE=profile NCCLSCOPE_TIMING=stamps fake-nccl play job

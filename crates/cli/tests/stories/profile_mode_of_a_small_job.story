@@ -1,5 +1,6 @@
 # Mode profile: why sends have no time, no more disk than trace, and an export without a call to write fails.
 ranks 2
+virtual_time
 all_reduce 1MiB x20
 rank 0 { send 4KiB to=1 x5 }
 rank 1 { recv 4KiB from=0 x5 }

@@ -1,5 +1,6 @@
 # Many small calls in a step that a bucket could join: the gain is the model's latency. A few calls, or large ones, are left alone. After a diff, it is done.
 ranks 2
+virtual_time
 all_reduce 1KiB
 sync
 repeat 20 {

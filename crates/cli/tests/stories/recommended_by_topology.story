@@ -1,5 +1,6 @@
 # A GPU whose network cards are all on the other socket, and buffers that NVLS could use without a copy: each has its evidence, and none is named where it does not matter.
 ranks 4
+virtual_time
 hosts 2
 all_reduce 1MiB x20
 --- card() { printf '<pci busid="0000:%s2:00.0"><nic><net name="mlx5_%s" dev="%s"/></nic></pci>' $1 $2 $2; }; gpu() { printf '<pci busid="0000:%s1:00.0"><gpu dev="%s"/></pci>' $1 $2; }; (echo '<system><cpu numaid="0">'; gpu 0 0; card 0 0; echo '</cpu><cpu numaid="1">'; gpu 8 1; echo '</cpu></system>') > far.xml; (echo '<system><cpu numaid="0">'; gpu 0 0; card 0 0; echo '</cpu><cpu numaid="1">'; gpu 8 1; card 8 1; echo '</cpu></system>') > near.xml

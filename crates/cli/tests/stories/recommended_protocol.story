@@ -1,5 +1,6 @@
 # LL at sizes at which it halves the bandwidth: the gain is measured where another protocol ran at such a size, else bounded. LL at small sizes is as it should be.
 ranks 4
+virtual_time
 all_reduce 1KiB
 sync
 repeat 20 { all_reduce 1GiB algo=RING proto=LL time=9ms ; all_reduce 1KiB algo=RING proto=LL time=10us }

@@ -1,5 +1,6 @@
 # NCCL's variables that cost time or do nothing here, with the evidence; values that are right, and jobs to which they do not apply, are left alone.
 ranks 4
+virtual_time
 all_reduce 1KiB algo=RING proto=LL
 sync
 repeat 20 { all_reduce 1MiB algo=RING proto=LL channels=8 time=20us }

@@ -1,5 +1,6 @@
 # NCCL_ALGO asked for TREE: what each function used instead, and why where that is certain.
 ranks 4
+virtual_time
 all_reduce 1MiB algo=TREE proto=SIMPLE x30
 all_reduce 1KiB algo=RING proto=LL x10
 all_gather 1MiB algo=RING proto=SIMPLE x5

@@ -1,5 +1,6 @@
 # One process drives four GPUs by one thread, another job by a thread each: a communicator with four ranks in one process.
 ranks 4
+virtual_time
 per_process 4
 one_thread
 all_reduce 1MiB x10

@@ -1,6 +1,7 @@
 # NCCL's phases are recorded without a line of it on the program's streams; the rank that loads kernels for
 # long is named. What the job sets itself stays.
 ranks 3
+virtual_time
 load_kernels 0,2 1.5s
 load_kernels 1 52.94s
 all_reduce 1MiB x20

@@ -1,5 +1,6 @@
 # A step is found through start-up and evaluation: its calls, how many, and for how long the GPU is in NCCL. Step times are the host's.
 ranks 2
+virtual_time
 all_gather 1KiB
 broadcast 4MiB root=0 x3
 repeat 4 {

@@ -1,5 +1,6 @@
 # torchrun starts the workers again: a sub-capture for each restart, one report.
 ranks 2
+virtual_time
 all_reduce 1KiB x10
 --- fake-nccl play job
 announced 20, ABI v5

@@ -1,6 +1,7 @@
 # Two hosts whose clocks are 3 s apart: operations bound by how much, an offset file is held against that, and an export is on one clock.
 # The scripted GPUs run 200 ms behind their hosts, so that no stamp is too early on a busy machine: bounds are as wide.
 ranks 4
+virtual_time
 hosts 2
 host_clock 1 3s
 lead 200ms

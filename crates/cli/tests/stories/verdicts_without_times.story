@@ -1,5 +1,6 @@
 # Without a GPU time nobody is judged, and the first line says why. A communicator of one rank makes no call.
 ranks 2
+virtual_time
 all_reduce 1KiB x10
 --- fake-nccl play job
 announced 20, ABI v5

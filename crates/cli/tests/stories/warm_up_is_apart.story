@@ -1,5 +1,6 @@
 # The first call on each communicator takes 20 ms: it counts as a call and is in no statistics.
 ranks 2
+virtual_time
 all_reduce 1KiB time=20ms
 repeat 150 { all_reduce 1KiB }
 comm again
