@@ -196,7 +196,7 @@ def accumulation(job):
 
 
 def experts(job):
-    """A layer sends its tokens to experts on all ranks, and has them back; gradients are reduced at the end."""
+    """A layer sends tokens to experts on all ranks and has them back. Gradients are reduced at the end."""
     import torch
     import torch.distributed as dist
 
