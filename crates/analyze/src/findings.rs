@@ -52,11 +52,12 @@ pub struct Finding {
     pub advice: String,
 }
 
-/// The ranks that are late more than chance gives, by as much as matters. `wall_us` is the length of the run.
-fn late(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
+/// The ranks that are late more than chance gives, by as much as matters. `wall_us` is the length of the run,
+/// and `level` the probability of a false alarm.
+pub(crate) fn late(arrivals: &Arrivals, wall_us: Option<f64>, level: f64) -> Vec<&RankArrivals> {
     let run_us = run_us(arrivals, wall_us);
     let p = |rank: &&RankArrivals| rank.saving_p.filter(|_| rank.saving_interval_us.is_some());
-    let mut late = beyond_chance(&arrivals.ranks, p, LEVEL);
+    let mut late = beyond_chance(&arrivals.ranks, p, level);
     late.retain(|rank| {
         rank.saving_interval_us.is_some_and(|(low, _)| low > 0.0)
             && rank.excess_wall_us >= LEAST_SHARE * run_us
@@ -84,7 +85,7 @@ pub fn hidden(arrivals: &Arrivals, streams: Option<&Streams>, wall_us: Option<f6
         return Vec::new();
     }
     let run_us = run_us(arrivals, wall_us);
-    let late = late(arrivals, wall_us).into_iter();
+    let late = late(arrivals, wall_us, LEVEL).into_iter();
     late.filter(|rank| rank.loss_wall_us.is_some() && loss(rank, run_us).is_none())
         .map(|rank| {
             let interval = rank.loss_interval_us.map_or(String::new(), |(low, high)| {
@@ -159,7 +160,7 @@ fn of_arrivals(arrivals: &Arrivals, measured: bool, wall_us: Option<f64>) -> Vec
     let late = if measured {
         Vec::new()
     } else {
-        late(arrivals, wall_us)
+        late(arrivals, wall_us, LEVEL)
     };
     let mut found: Vec<Finding> = late
         .into_iter()

@@ -8,7 +8,8 @@
 use crate::arrivals::{Arrivals, RankArrivals};
 use crate::completeness::NOT_COUNTED;
 use crate::efficiency::EfficiencyRow;
-use crate::findings::{Finding, LEAST_SHARE};
+use crate::findings::{late, Finding, LEAST_SHARE};
+use crate::interval::CONFIDENCE;
 use crate::operations::Operation;
 use crate::spelling::{percent, plural, size, three, time, word};
 use crate::statistics::Statistics;
@@ -180,17 +181,26 @@ fn nobody(report: &Report) -> String {
         .streams
         .as_ref()
         .filter(|streams| streams.tells_who());
-    match measured.and_then(suspect) {
-        Some(rank) => format!(
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    if let Some(rank) = measured.and_then(suspect) {
+        return format!(
             "No rank is proved to hold this job up, but {} arrives last in {} of {} operations in kernel \
              windows. ",
             named(rank.rank, Some(rank.device), &rank.host, rank.pid),
             rank.last,
             rank.operations
+        );
+    }
+    let late = measured.zip(report.arrivals.as_ref());
+    match late.and_then(|(streams, arrivals)| late_at_a_cost(streams, arrivals, wall_us)) {
+        Some((rank, most_us)) => format!(
+            "Others wait for {} more than by chance. That costs {} at most, and too few kernel windows show \
+             whether it costs anything: a longer recording tells. ",
+            named(rank.rank, Some(rank.device), &rank.host, rank.pid),
+            time(most_us),
         ),
         None => match (measured, &report.arrivals) {
             (None, Some(arrivals)) => {
-                let wall_us = report.ranks.wall_us.map(|wall| wall.max);
                 last_of_all(arrivals, wall_us).map_or(NOBODY.to_owned(), |rank| {
                     format!(
                         "No rank is proved to hold this job up, but {} arrived last in {} of {} operations. ",
@@ -230,6 +240,30 @@ fn suspect(streams: &Streams) -> Option<&WaitedFor> {
     ranks
         .filter(|rank| rank.loss.share >= LEAST_SHARE && 10 * rank.last >= 9 * rank.operations)
         .max_by(|a, b| a.loss.share.total_cmp(&b.loss.share))
+}
+
+/// A rank that CUDA events show to be late more than chance gives, over the whole run, with the upper end of
+/// what it costs in windows, µs. Windows show some steps only, so the lower end may be zero. They must show
+/// that somebody waits, though.
+fn late_at_a_cost<'a>(
+    streams: &'a Streams,
+    arrivals: &Arrivals,
+    wall_us: Option<f64>,
+) -> Option<(&'a WaitedFor, f64)> {
+    let late = late(arrivals, wall_us, 1.0 - CONFIDENCE);
+    let is_late = |rank: &WaitedFor| {
+        let of = (&rank.host, rank.pid, Some(rank.device));
+        late.iter()
+            .any(|late| (&late.host, late.pid, late.device) == of)
+    };
+    let ranks = streams.waited_for.iter();
+    let ranks = ranks.filter(|rank| rank.loss.share >= LEAST_SHARE && is_late(rank));
+    let mut waiting = streams.ranks.iter().map(|rank| rank.exposed_waiting.share);
+    if !waiting.any(|share| share >= LEAST_SHARE) {
+        return None;
+    }
+    let most = ranks.max_by(|a, b| a.loss.share.total_cmp(&b.loss.share))?;
+    most.loss_interval_us.map(|(_, high)| (most, high))
 }
 
 /// A rank, for the middle of a sentence.
@@ -275,10 +309,11 @@ pub fn range_of_shares(shares: impl Iterator<Item = f64>) -> Option<String> {
     })
 }
 
-/// What makes clear that [`range_of_shares`] gave the least and the most of the ranks; nothing for one share.
+/// Behind what [`range_of_shares`] gave: what makes clear that it is the least and the most of the ranks.
+/// Nothing for one share.
 fn over_ranks(range: &str) -> &'static str {
     match range.contains(" to ") {
-        true => " (range over ranks)",
+        true => " across ranks",
         false => "",
     }
 }
