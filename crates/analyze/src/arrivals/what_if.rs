@@ -18,6 +18,9 @@
 //! depend. The last operation that a rank's work depended on is its anchor, and lateness that its anchor had
 //! on another communicator is inherited.
 //!
+//! **Streams.** Where it was recorded for how long a stream stood still for an operation, its rank can't go on
+//! before that, however early the operation ends: it had own work to do until then.
+//!
 //! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its
 //! lateness grows until they do nothing else but wait. The few steps before that show how long their work
 //! takes, and the run can't become shorter than that ([`WhatIf::bound`]).
@@ -29,6 +32,7 @@
 //! applications", ICPP 2010.
 
 use super::operations::{Lane, Operations, PartIndex, OTHER};
+use crate::interval::without_chance;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 mod loss;
@@ -85,7 +89,17 @@ pub(super) struct WhatIf {
     /// By node: how long its rank's own work since `before` began takes, ns, where that shows; else
     /// [`i64::MIN`].
     alone: Vec<i64>,
+    /// By node: for how long a stream stood still for it, ns, if that was recorded.
+    exposed: Vec<Option<u32>>,
+    /// By node: its place in the pattern.
+    places: Vec<u32>,
 }
+
+/// By operation: for how long a rank was late by itself, ns.
+pub(super) type Lateness = Vec<i64>;
+
+/// How wide lateness is spread by chance alone.
+type ByChance = fn(&[f64]) -> f64;
 
 impl WhatIf {
     pub(super) fn new(of: &Operations) -> WhatIf {
@@ -96,6 +110,8 @@ impl WhatIf {
             lanes: vec![Vec::new(); of.lanes.len()],
             order: Vec::new(),
             alone: Vec::new(),
+            exposed: WhatIf::exposed(of),
+            places: Vec::new(),
         };
         let mut rows = Vec::new();
         for (operation, whole) in of.whole.iter().enumerate() {
@@ -126,8 +142,7 @@ impl WhatIf {
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
         what_if.follow(&of.lanes);
-        let exposed = what_if.exposed(of);
-        what_if.anchor(&rows, &exposed);
+        what_if.anchor(&rows);
         what_if.sort();
         what_if.infer();
         what_if
@@ -252,8 +267,29 @@ impl WhatIf {
         self.order.extend(left);
     }
 
-    /// For how long the rank of `node` was late by itself, against the median of the others of its operation.
-    fn own(&self, index: u32, others: &mut Vec<i64>) -> i64 {
+    /// For how long the rank of a lane was late by itself in each operation. `beside` is a lane that is late,
+    /// too, and no measure of others. `by_chance` says what of that is chance: it stays.
+    fn lateness(&self, lane: u32, beside: u32, by_chance: ByChance) -> Lateness {
+        let mut late = vec![0; self.operations.len()];
+        let mut others = Vec::new();
+        let mut places: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
+        for index in &self.lanes[lane as usize] {
+            let own = self.own(*index, beside, &mut others);
+            let of_place = places.entry(self.places[*index as usize]).or_default();
+            of_place.push((own, self.node(*index).operation));
+        }
+        for mut of_place in places.into_values() {
+            let own: Vec<f64> = of_place.iter().map(|(own, _)| *own as f64).collect();
+            without_chance(&mut of_place, by_chance(&own));
+            for (own, operation) in of_place {
+                late[operation as usize] = own.max(0);
+            }
+        }
+        late
+    }
+
+    /// For how long the rank of a node was later than the median of the others of its operation, by itself.
+    fn own(&self, index: u32, beside: u32, others: &mut Vec<i64>) -> i64 {
         let node = self.node(index);
         let (first, last) = self.operations[node.operation as usize];
         let communicator = self.communicator(index);
@@ -268,13 +304,14 @@ impl WhatIf {
         };
         others.clear();
         let other = (first..last).filter(|other| *other != index);
-        others.extend(other.filter_map(|other| late(self.node(other))));
+        let other = other.map(|other| self.node(other));
+        others.extend(other.filter(|other| other.lane != beside).filter_map(late));
         others.sort_unstable();
         let median = others.get(others.len() / 2);
         let own = median
             .zip(late(node))
             .map_or(0, |(median, late)| late.saturating_sub(*median));
-        own.min(self.of_host(index, others)).max(0)
+        own.min(self.of_host(index, others))
     }
 
     /// By how much a rank's host took longer than the others' since their anchors, if the host held the rank
@@ -314,17 +351,12 @@ impl WhatIf {
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
     }
 
-    /// By how much each operation would have ended earlier, ns by operation. Without `shorter`: if the rank
-    /// of `lane` had been as early as the median of the others. With it: if its transfer had been shorter by
-    /// that.
-    fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
-        self.without_in(lane, shorter, None)
-    }
-
-    /// The same, had that rank been as early in the operations of `only` alone.
-    fn without_in(&self, lane: u32, shorter: Option<&[i64]>, only: Option<&[bool]>) -> Vec<i64> {
+    /// By how much each operation would have ended earlier, ns by operation, if the ranks of these lanes had
+    /// not been late, and transfers had been shorter by so much.
+    fn without(&self, late: &[(u32, Lateness)], shorter: Option<&[i64]>) -> Vec<i64> {
         let mut earlier = vec![0i64; self.operations.len()];
-        let mut others = Vec::new();
+        // By node: by how much earlier its rank goes on with what depends on it.
+        let mut goes_on = vec![0i64; self.nodes.len()];
         for operation in &self.order {
             let (first, last) = self.operations[*operation as usize];
             let transfer = (first..last)
@@ -339,26 +371,38 @@ impl WhatIf {
                         .get(on as usize)
                         .map_or(0, |on| earlier[on.operation as usize])
                 };
+                let since = goes_on.get(node.anchor as usize).copied().unwrap_or(0);
                 let begin = node.end.saturating_sub(transfer);
-                let moves = only.is_none_or(|only| only[*operation as usize]);
-                let own = match node.lane == lane && shorter.is_none() && moves {
-                    true => self.own(index, &mut others),
-                    false => 0,
-                };
-                let ready = node.ready.saturating_sub(moved(node.anchor));
-                let mut could = ready.saturating_sub(own);
+                let late = late.iter().find(|(lane, _)| *lane == node.lane);
+                let own = late.map_or(0, |(_, late)| late[*operation as usize]);
+                let anchor = self.nodes.get(node.anchor as usize);
+                let anchor = anchor.map_or(i64::MIN, |anchor| anchor.end.saturating_sub(since));
+                let mut could = node.ready.saturating_sub(since).saturating_sub(own).max(anchor);
+                // Its stream had nothing else to do that much sooner.
+                goes_on[index as usize] = since.saturating_add(own);
                 let behind = if node.queued {
                     node.before
                 } else {
                     node.previous
                 };
-                if let Some(before) = self.nodes.get(behind as usize) {
+                // One that began before the other was over did not wait for it.
+                let waited = |before: &&Node| before.end <= node.start.saturating_add(QUEUED_NS);
+                if let Some(before) = self.nodes.get(behind as usize).filter(waited) {
                     could = could.max(before.end.saturating_sub(moved(behind)));
                 }
                 least = least.min(begin.saturating_sub(could));
             }
             let shorter = shorter.map_or(0, |shorter| shorter[*operation as usize]);
-            earlier[*operation as usize] = least.max(0).saturating_add(shorter);
+            let ends = least.max(0).saturating_add(shorter);
+            earlier[*operation as usize] = ends;
+            for index in first..last {
+                // A stream that stood still for it can't go on before its own work is done.
+                let most = match self.exposed[index as usize] {
+                    Some(ns) => i64::from(ns).saturating_add(goes_on[index as usize]),
+                    None => i64::MAX,
+                };
+                goes_on[index as usize] = ends.min(most);
+            }
         }
         earlier
     }
@@ -373,7 +417,7 @@ impl WhatIf {
         let mut others = Vec::new();
         for index in &self.lanes[lane as usize] {
             let node = self.node(*index);
-            let own = self.own(*index, &mut others);
+            let own = self.own(*index, NONE, &mut others).max(0);
             let before = self.nodes.get(node.previous as usize).filter(|previous| {
                 let (first, last) = self.operations[node.operation as usize];
                 let mut others = (first..last).filter(|o| o != index).map(|o| self.node(o));

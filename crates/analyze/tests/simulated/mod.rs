@@ -10,6 +10,9 @@
 
 #![allow(dead_code)]
 
+pub mod held_out;
+pub mod scripts;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use tables::communicators::{Local, Member};
 use tables::composites::Composite;
@@ -250,6 +253,8 @@ struct Rank {
     sent: HashMap<(usize, usize, usize), usize>,
     received: HashMap<(usize, usize, usize), usize>,
     joined: HashMap<usize, usize>,
+    /// By communicator: its last collective.
+    collectives: HashMap<usize, usize>,
     /// The computing stream waits for these calls, and was last busy with this node.
     waits: Vec<(usize, Option<usize>)>,
     /// When each step began on the host.
@@ -439,6 +444,12 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                     });
                     Kind::Pass(all.collect(), ns as i64)
                 };
+                // Kernels of a communicator follow each other, on whatever streams they are. Sends and receives
+                // between different ranks are thought to have communicators of their own.
+                if let Kind::Collective(..) = kind {
+                    let before = rank.collectives.insert(comm, rank.nodes.len());
+                    rank.tails[stream].extend(before);
+                }
                 let node = push(rank, kind, stream);
                 rank.calls.push(Called {
                     node,
