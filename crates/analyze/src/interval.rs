@@ -628,11 +628,18 @@ mod tests {
         assert_eq!(waits_by_chance(&by_turns, 1), 0.0);
         assert_eq!(waits_by_chance(&[1.0, 9.0], 1), 0.0);
         // A rank that is late by 5, and one that is late by 40 in a tenth of the steps.
-        for (more, whole) in [(|_| 5.0, 5.0), (|i| [0.0, 40.0][usize::from(i % 10 == 3)], 4.0)]
-            as [(fn(usize) -> f64, f64); 2]
+        for (more, whole) in [
+            (|_| 5.0, 5.0),
+            (|i| [0.0, 40.0][usize::from(i % 10 == 3)], 4.0),
+        ] as [(fn(usize) -> f64, f64); 2]
         {
             let late = |(i, x): (usize, &f64)| (1e3 * (x - 5.0 + more(i))) as i64;
-            let mut late: Vec<(i64, ())> = noise.iter().enumerate().map(late).map(|x| (x, ())).collect();
+            let mut late: Vec<(i64, ())> = noise
+                .iter()
+                .enumerate()
+                .map(late)
+                .map(|x| (x, ()))
+                .collect();
             without_chance(&mut late, 1e3);
             let mean = late.iter().map(|(x, ())| *x as f64).sum::<f64>() / 4e6;
             assert!((mean - whole).abs() < 0.05, "{mean}");

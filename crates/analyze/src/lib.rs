@@ -493,9 +493,7 @@ impl Analysis {
                 over.look(of);
             }
         };
-        let (mut arrivals, clocks) =
-            self.arrivals
-                .finish(capture, &self.matcher, given, look);
+        let (mut arrivals, clocks) = self.arrivals.finish(capture, &self.matcher, given, look);
         let functions = self.functions.finish(capture, &operations);
         let parts = self.functions.parts(capture);
         let callers = self.callers.finish(capture, &operations, &waits);

@@ -10,6 +10,7 @@ use simulated::{held_out, play, Job, Step};
 struct Told {
     truth: f64,
     sentence: String,
+    evidence: String,
     loss: f64,
     interval: (f64, f64),
     at_most: Option<f64>,
@@ -46,6 +47,7 @@ fn told(
         Told {
             truth: slowed.seconds - plain.seconds,
             sentence: f.sentence,
+            evidence: f.evidence,
             loss: f.wall_us.expect("a loss") / 1e6,
             interval: (low / 1e6, high / 1e6),
             at_most: f.wall_at_most_us.map(|us| us / 1e6),
@@ -142,6 +144,74 @@ fn operations_that_are_all_alike_show_by_stream_waits_what_work_depends_on() {
     is_close(
         &told(("ddp", ddp, 2, 200), false, 1, &sleeps),
         "its host launches",
+    );
+}
+
+#[test]
+fn a_busier_gpu_costs_what_it_costs_without_windows() {
+    for (shape, seed) in [
+        (("ddp", ddp as Script, 2, 200), 1),
+        (("ddp", ddp, 8, 200), 2),
+        (("accumulation", accumulation, 4, 200), 3),
+        (("zero3", zero3, 4, 200), 4),
+        (("tensor_data", tensor_data, 4, 150), 5),
+        (("experts", experts, 4, 150), 6),
+    ] {
+        let found = told(shape, false, seed, &busy);
+        is_close(&found, "its GPU is busy");
+        let (low, high) = found[0].interval;
+        let (truth, sentence) = (found[0].truth, &found[0].sentence);
+        assert!(
+            low <= truth && truth <= high,
+            "{sentence}: {low} to {high}, and it is {truth}"
+        );
+        assert!(high - low < 0.6 * truth, "{sentence}: {low} to {high}");
+    }
+}
+
+#[test]
+fn what_two_late_ranks_cost_together_is_said() {
+    let shape = ("ddp", ddp as Script, 4, 200);
+    let two = |step: &mut Step| {
+        if step.rank < 2 {
+            step.extra([3_000.0, 6_000.0][step.rank]);
+        }
+    };
+    for windows in [true, false] {
+        let found = told(shape, windows, 1, &two);
+        let [one] = &found[..] else {
+            panic!("{} findings", found.len());
+        };
+        // Half of that is what rank 1 costs while rank 0 stays as it is.
+        assert!(one.sentence.starts_with("Rank 1 "), "{}", one.sentence);
+        assert!(one.loss < 0.65 * one.truth, "{} of {}", one.loss, one.truth);
+        let says = one
+            .evidence
+            .split_once("This is with rank 0 as late as it is")
+            .expect(&one.evidence);
+        let words = says.1.split_once("about ").expect("a figure").1;
+        let (figure, unit) = words.split_once(' ').expect("a unit");
+        let seconds: f64 = figure.parse::<f64>().expect("a figure")
+            * if unit.starts_with("ms") { 1e-3 } else { 1.0 };
+        assert!(
+            (seconds / one.truth - 1.0).abs() < 0.15,
+            "{seconds} s, and it is {} s",
+            one.truth
+        );
+    }
+    let alone = told(shape, false, 1, &busy);
+    assert!(
+        !alone[0].evidence.contains("as late as it is"),
+        "{}",
+        alone[0].evidence
+    );
+}
+
+#[test]
+fn a_checkpoint_of_another_rank_hides_nobody() {
+    is_close(
+        &told(("checkpoint", checkpoint, 4, 300), true, 1, &busy),
+        "its GPU is busy",
     );
 }
 
@@ -410,7 +480,10 @@ fn recorded() {
         let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
         let mut capture = tables::Capture::open(&data.join(name)).expect("a recorded job");
         if std::env::var("WITHOUT").is_ok_and(|of| of == "all") {
-            capture.processes.iter_mut().for_each(|p| p.windows.list.clear());
+            capture
+                .processes
+                .iter_mut()
+                .for_each(|p| p.windows.list.clear());
         }
         let report = report(&capture);
         println!("{name}");

@@ -377,7 +377,11 @@ impl WhatIf {
                 let own = late.map_or(0, |(_, late)| late[*operation as usize]);
                 let anchor = self.nodes.get(node.anchor as usize);
                 let anchor = anchor.map_or(i64::MIN, |anchor| anchor.end.saturating_sub(since));
-                let mut could = node.ready.saturating_sub(since).saturating_sub(own).max(anchor);
+                let mut could = node
+                    .ready
+                    .saturating_sub(since)
+                    .saturating_sub(own)
+                    .max(anchor);
                 // Its stream had nothing else to do that much sooner.
                 goes_on[index as usize] = since.saturating_add(own);
                 let behind = if node.queued {

@@ -3,9 +3,7 @@
 //! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed
 //! waiting of the other ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
-use super::{
-    arrived_last, both, costs, costs_about, estimate, late_to, Finding, HOST_LATE_ADVICE,
-};
+use super::{arrived_last, both, costs, costs_about, estimate, late_to, Finding, HOST_LATE_ADVICE};
 use crate::arrivals::{Arrivals, RankArrivals};
 use crate::spelling::{time, times};
 use crate::streams::{Streams, WaitedFor};

@@ -1,10 +1,10 @@
 //! What a report says of streams: shares of the time, kernels, and who was waited for.
 
-use crate::findings::LEAST_SHARE;
 use super::bubbles::Bubble;
 use super::idle;
 use super::losses::Sample;
 use super::replays::Replay;
+use crate::findings::LEAST_SHARE;
 use crate::steps::{Steps, StepsRow};
 use serde::Serialize;
 use std::collections::BTreeMap;

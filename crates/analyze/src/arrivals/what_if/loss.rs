@@ -3,9 +3,7 @@
 //! Rule: no loss by a rank is more than its bound.
 
 use super::{ByChance, WhatIf, NONE};
-use crate::interval::{
-    by_chance, by_chance_at_most, waits_by_chance, Batches, LEAST_OPERATIONS,
-};
+use crate::interval::{by_chance, by_chance_at_most, waits_by_chance, Batches, LEAST_OPERATIONS};
 
 /// What the run loses by a rank, and the 95 % interval of that, ns.
 pub(in crate::arrivals) struct Loss {

@@ -101,8 +101,13 @@ impl WhatIf {
         let end =
             |nodes: &[Node], of: u32| nodes.get(of as usize).map_or(i64::MIN, |node| node.end);
         for lane in &self.lanes {
-            let waited = lane.iter().filter(|index| self.exposed[**index as usize].is_some());
-            let communicators: HashSet<u32> = waited.clone().map(|index| self.communicator(*index)).collect();
+            let waited = lane
+                .iter()
+                .filter(|index| self.exposed[**index as usize].is_some());
+            let communicators: HashSet<u32> = waited
+                .clone()
+                .map(|index| self.communicator(*index))
+                .collect();
             let waited: HashSet<(u32, u32)> = waited.map(|index| rows[*index as usize]).collect();
             let (mut inferred, mut awaited) = (NONE, NONE);
             // The anchors so far.
@@ -124,7 +129,8 @@ impl WhatIf {
                 // they stop it if that shows.
                 if place.depends() && !node.queued && node.before != NONE {
                     let is_known = waited.contains(&rows[node.before as usize])
-                        || communicators.contains(&self.communicator(node.before)) && !place.shows();
+                        || communicators.contains(&self.communicator(node.before))
+                            && !place.shows();
                     inferred = if is_known { inferred } else { node.before };
                 }
                 let later = |of: &u32| end(&self.nodes, *of);
@@ -133,10 +139,13 @@ impl WhatIf {
                     stops.push(anchor);
                 }
                 // What ended while it was queued, and was launched after it, it did not wait for.
-                let launched = |of: &&u32| self.nodes[**of as usize].launch < node.launch;
-                let before = stops.iter().rev().find(launched);
-                self.nodes[*index as usize].anchor = match before {
-                    Some(before) if node.queued && node.launch != i64::MIN => *before,
+                let launched = |of: &u32| self.nodes[*of as usize].launch < node.launch;
+                let mut before = stops.iter().rev().copied().filter(launched);
+                self.nodes[*index as usize].anchor = match node.launch {
+                    i64::MIN => anchor,
+                    _ if self.in_line(*index) => before.next().unwrap_or(anchor),
+                    // Kernels of different communicators do not queue: it waited for that one.
+                    _ if node.queued && launched(&node.before) => node.before,
                     _ => anchor,
                 };
                 if self.exposed[*index as usize].is_some_and(|ns| i64::from(ns) > QUEUED_NS) {
@@ -160,6 +169,12 @@ impl WhatIf {
         (beside && !of_host && !WhatIf::at_once(node, since)).then_some(since)
     }
 
+    /// Whether a node was queued behind the one before it on its communicator.
+    fn in_line(&self, index: u32) -> bool {
+        let node = self.node(index);
+        node.queued && self.communicator(node.before) == self.communicator(index)
+    }
+
     /// From when on a stream stood still for a node.
     fn stood_still(&self, index: u32) -> Option<i64> {
         let ns = self.exposed[index as usize].filter(|ns| *ns > 0)?;
@@ -174,21 +189,33 @@ impl WhatIf {
                 .filter_map(|index| self.work(self.node(index)))
                 .min();
             // How long a rank that was not queued computed on until its stream stood still for this.
-            let free = (first..last).filter(|index| !self.node(*index).queued);
-            let beside = free.filter_map(|index| Some((self.stood_still(index)? - self.node(index).start).max(0)));
+            let free = (first..last).filter(|index| !self.in_line(*index));
+            let beside = free.filter_map(|index| {
+                Some((self.stood_still(index)? - self.node(index).start).max(0))
+            });
             let beside = beside.min();
             for index in first..last {
                 let node = self.node(index);
-                if !node.queued {
+                if !self.in_line(index) {
                     continue;
                 }
                 let previous = self.nodes.get(node.previous as usize);
                 let previous = previous.filter(|p| p.anchor == node.anchor);
                 let worked = previous.zip(work).map(|(p, w)| p.ready.saturating_add(w));
                 let launched = (node.launch != i64::MIN).then_some(node.launch);
-                let stopped = self.stood_still(index).zip(beside).map(|(at, beside)| at - beside);
-                let anchor = self.nodes.get(node.anchor as usize).map(|anchor| anchor.end);
-                let ready = stopped.or(worked).max(launched).max(anchor).unwrap_or(node.start);
+                let stopped = self
+                    .stood_still(index)
+                    .zip(beside)
+                    .map(|(at, beside)| at - beside);
+                let anchor = self
+                    .nodes
+                    .get(node.anchor as usize)
+                    .map(|anchor| anchor.end);
+                let ready = stopped
+                    .or(worked)
+                    .max(launched)
+                    .max(anchor)
+                    .unwrap_or(node.start);
                 self.nodes[index as usize].ready = ready.min(node.start);
             }
         }

@@ -119,7 +119,8 @@ impl Waits {
             for window in of.all() {
                 for kernel in &window.seen.nccl {
                     let of = collective(window, kernel, members);
-                    let is_of_several = |(of, _): (u32, &str)| members.get(of as usize).is_some_and(|n| *n > 1);
+                    let is_of_several =
+                        |(of, _): (u32, &str)| members.get(of as usize).is_some_and(|n| *n > 1);
                     let receives = window.seen.peers_of(kernel).iter().any(|p| p.receives);
                     if let Some(found) = self.found_in(lane, (kernel.start, kernel.end)) {
                         found.collectives += u64::from(of.is_some_and(is_of_several));
