@@ -136,8 +136,8 @@ pub struct RankArrivals {
     /// How likely a rank that is late no more than the others is to have such a saving; null for too few
     /// operations.
     pub saving_p: Option<f64>,
-    /// What the run would take less had it been as early as the median of the others, µs of the wall. It is
-    /// the part of the saving that nothing else hides. An estimate; null where kernel windows measure it, and
+    /// What the run would take less had it been as early as the others, but for chance, µs of the wall. It is
+    /// the part of the saving that nothing else hides. An estimate; null where kernel windows prove it, and
     /// for ranks that are not late more than chance gives and than ends are spread.
     pub loss_wall_us: Option<f64>,
     /// 95 % interval of the loss; null for too few operations.

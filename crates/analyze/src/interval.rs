@@ -312,8 +312,8 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
 const REGULAR: (usize, usize) = (4, 16);
 
 /// For how long others wait by chance alone for a rank that is late no more than they are, if it is later
-/// than the latest of `others` by this much from step to step: E max(0, x) of an x as wide ([`by_chance`]), of
-/// ranks that are late by normal and independent amounts ([`last_by_chance`]).
+/// than the latest of `others` by this much from step to step: E max(0, x) of an x as wide ([`by_chance`]),
+/// of ranks that are late by normal and independent amounts ([`last_by_chance`]).
 pub(crate) fn waits_by_chance(late: &[f64], others: usize) -> f64 {
     by_chance(late) * last_by_chance(others)
 }
@@ -331,8 +331,8 @@ pub(crate) fn by_chance_at_most(values: &[f64]) -> f64 {
     (std::f64::consts::PI / 2.0).sqrt() * apart(values, mean)
 }
 
-/// How far values are apart from those so many steps later, where that is least; of independent ones it is that
-/// of one.
+/// How far values are apart from those so many steps later, where that is least; of independent ones it is
+/// that of one.
 fn apart(values: &[f64], of: fn(&[f64]) -> f64) -> f64 {
     let apart = |lag: usize| {
         let pairs = values.iter().zip(&values[lag..]);

@@ -3,14 +3,19 @@
 //! Held-up time, summed over operations, is more than the run loses. If five operations run beside a rank's
 //! computing, and the rank is late to the first, it is late to all five. And others that wait there have work
 //! in between anyway. So a [`WhatIf`] takes each operation's ranks as they became *ready*, moves the late
-//! rank's readiness forward to the median of the others', and lets the operations follow. An operation begins
-//! when its last rank is ready and the operation before it on its communicator is over. It takes as long as
-//! its transfer took. What of that arrives at the end of the run is the loss.
+//! rank's readiness forward to where the others' is, but for chance, and lets the operations follow. An
+//! operation begins when its last rank is ready and the operation before it on its communicator is over. It
+//! takes as long as its transfer took. What of that arrives at the end of the run is the loss.
+//!
+//! **Chance.** A rank that is not late is still last now and then. So at each place of the pattern, the late
+//! rank keeps the order of its steps, and is apart from the median of the others as a normal distribution of
+//! its spread by chance gives ([`WhatIf::lateness`]).
 //!
 //! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then.
-//! If it began as soon as the one before it was over, it had been queued. Then it is inferred when its rank
-//! was ready. That was not before the launch. Nor was it before the rank's usual work was done: as much as
-//! ranks did that were neither queued nor held up by their hosts.
+//! If it began as soon as the one before it on its communicator was over, it had been queued. Then it is
+//! inferred when its rank was ready. That was not before the launch, nor before the end of what its work
+//! depended on. Nor was it before the rank's usual work was done: as much as ranks did that were neither
+//! queued nor held up by their hosts, before this operation or until their streams stood still for it.
 //!
 //! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or
 //! run beside it. That shows over the steps at the same place of the pattern: most take the same time,
@@ -18,8 +23,8 @@
 //! depend. The last operation that a rank's work depended on is its anchor, and lateness that its anchor had
 //! on another communicator is inherited.
 //!
-//! **Streams.** Where it was recorded for how long a stream stood still for an operation, its rank can't go on
-//! before that, however early the operation ends: it had own work to do until then.
+//! **Streams.** Where it was recorded for how long a stream stood still for an operation, its rank can't go
+//! on before that, however early the operation ends: it had own work to do until then.
 //!
 //! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its
 //! lateness grows until they do nothing else but wait. The few steps before that show how long their work

@@ -1,11 +1,11 @@
 //! Who waited for whom in windows, and how much of that was exposed.
 //!
-//! **Collectives.** In an AllReduce, AllGather, ReduceScatter or AlltoAll nobody can end before the last rank has
-//! begun, and all end together, within some µs. So a rank waited for as long as its kernel ran longer than
-//! the shortest of the operation, and whoever had the shortest was waited for. Kernels of different ranks
-//! are one operation if they are of the same function and communicator and ran at the same time. The last
-//! rank is charged for the time since the one before it had come: with it in time, the operation would have
-//! begun then.
+//! **Collectives.** In an AllReduce, AllGather, ReduceScatter or AlltoAll nobody can end before the last rank
+//! has begun, and all end together, within some µs. So a rank waited for as long as its kernel ran longer
+//! than the shortest of the operation, and whoever had the shortest was waited for. Kernels of different
+//! ranks are one operation if they are of the same function and communicator and ran at the same time. The
+//! last rank is charged for the time since the one before it had come: with it in time, the operation would
+//! have begun then.
 //!
 //! **Sends and receives.** A kernel that sends or receives can't end before its peer's has begun. It waited
 //! from its own beginning to that of the latest of its peers. Two kernels belong together if one sends to

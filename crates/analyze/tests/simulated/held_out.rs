@@ -74,8 +74,8 @@ fn slow_link(step: &mut Step) {
     step.compute("optimizer", 800.0);
 }
 
-/// Two nodes of four ranks: parameters are gathered and gradients scattered within a node, and reduced between
-/// the two.
+/// Two nodes of four ranks: parameters are gathered and gradients scattered within a node, and reduced
+/// between the two.
 fn two_nodes(step: &mut Step) {
     step.straggler();
     let (node, pair) = (1 + step.rank / 4, 3 + step.rank % 4);

@@ -13,8 +13,8 @@ pub(in crate::arrivals) struct Loss {
 
 impl WhatIf {
     /// What the run loses by the rank of `lane`. Without its lateness it would still be last now and then, as
-    /// the others are. How often is only known from what it is late by now. So the interval reaches from where
-    /// all by which that differs is chance to where nothing is.
+    /// the others are. How often is only known from what it is late by now. So the interval reaches from
+    /// where all by which that differs is chance to where nothing is.
     pub(in crate::arrivals) fn loss(&self, lane: u32) -> Loss {
         let told = |by_chance: ByChance| {
             let late = self.lateness(lane, NONE, by_chance);

@@ -18,8 +18,8 @@ fn passes_on(rank: u32, peers: &[Peer]) -> bool {
 }
 
 /// Communicator and function of a kernel that is a part of a collective which nobody leaves before the last
-/// has come. One that sends to and receives from all other ranks is, too. In an exchange of two, the other may
-/// be the next stage of a pipeline, so that one counts as a send and a receive.
+/// has come. One that sends to and receives from all other ranks is, too. In an exchange of two, the other
+/// may be the next stage of a pipeline, so that one counts as a send and a receive.
 pub(super) fn collective<'w>(
     window: &'w LaneWindow,
     kernel: &NcclKernel,
