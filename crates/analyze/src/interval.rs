@@ -311,28 +311,33 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
 /// are nearer to each other are alike anyway.
 const REGULAR: (usize, usize) = (4, 16);
 
-/// For how long others wait by chance alone for a rank that is late no more than they are, if it is later
-/// than the latest of `others` by this much from step to step: E max(0, x) of an x as wide ([`by_chance`]),
-/// of ranks that are late by normal and independent amounts ([`last_by_chance`]).
+/// How long the others wait for a rank by chance alone, per step. `late` is by how much it is later than the
+/// latest of so many others in each step.
+///
+/// A rank whose lateness varies is last now and then, even if it is no later than the others on average. How
+/// often depends on how many they are ([`last_by_chance`]).
 pub(crate) fn waits_by_chance(late: &[f64], others: usize) -> f64 {
     by_chance(late) * last_by_chance(others)
 }
 
-/// How wide values are spread by chance: as the median difference between steps that are alike most, so that
-/// neither a pattern nor a few steps that are far off are chance (F. R. Hampel, "The influence curve and its
-/// role in robust estimation", Journal of the American Statistical Association 69, 1974).
+/// The standard deviation of values by chance, if they are normal.
+///
+/// It is estimated from the differences between steps a few apart. Their median is taken at the distance at
+/// which steps differ least. So neither a pattern that repeats nor a few very late steps count as chance. The
+/// median as a robust measure of spread: F. R. Hampel, "The influence curve and its role in robust
+/// estimation", Journal of the American Statistical Association 69, 1974.
 pub(crate) fn by_chance(values: &[f64]) -> f64 {
     1.4826 * apart(values, |apart| apart[apart.len() / 2])
 }
 
-/// How wide they are at most: as the mean difference, in which steps that are far off count (C. Gini's).
+/// What it is at most: from the mean of the differences, in which a few very late steps do count.
 pub(crate) fn by_chance_at_most(values: &[f64]) -> f64 {
     let mean = |apart: &[f64]| apart.iter().sum::<f64>() / apart.len() as f64;
     (std::f64::consts::PI / 2.0).sqrt() * apart(values, mean)
 }
 
-/// How far values are apart from those so many steps later, where that is least; of independent ones it is
-/// that of one.
+/// How far steps differ from those a few later, at the distance at which that is least; divided by √2, because
+/// both of two vary. `of` takes the differences, sorted.
 fn apart(values: &[f64], of: fn(&[f64]) -> f64) -> f64 {
     let apart = |lag: usize| {
         let pairs = values.iter().zip(&values[lag..]);

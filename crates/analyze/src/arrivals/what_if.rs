@@ -362,6 +362,9 @@ impl WhatIf {
         let mut earlier = vec![0i64; self.operations.len()];
         // By node: by how much earlier its rank goes on with what depends on it.
         let mut goes_on = vec![0i64; self.nodes.len()];
+        // By node: how much less its rank worked since its anchor. One that was queued does not show it, so it is
+        // as before.
+        let mut less = vec![0i64; self.nodes.len()];
         for operation in &self.order {
             let (first, last) = self.operations[*operation as usize];
             let transfer = (first..last)
@@ -387,8 +390,15 @@ impl WhatIf {
                     .saturating_sub(since)
                     .saturating_sub(own)
                     .max(anchor);
+                let same_work = [node.before, node.previous].into_iter().filter(|before| {
+                    let before = self.nodes.get(*before as usize);
+                    before.is_some_and(|before| before.anchor == node.anchor)
+                });
+                let before = same_work.map(|before| less[before as usize]).max();
+                let before = before.filter(|_| self.in_line(index));
+                less[index as usize] = own.max(before.unwrap_or(0));
                 // Its stream had nothing else to do that much sooner.
-                goes_on[index as usize] = since.saturating_add(own);
+                goes_on[index as usize] = since.saturating_add(less[index as usize]);
                 let behind = if node.queued {
                     node.before
                 } else {

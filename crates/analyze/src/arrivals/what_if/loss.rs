@@ -18,16 +18,17 @@ impl WhatIf {
     pub(in crate::arrivals) fn loss(&self, lane: u32) -> Loss {
         let told = |by_chance: ByChance| {
             let late = self.lateness(lane, NONE, by_chance);
-            self.told(lane, self.without(&[(lane, late)], None)).0
+            self.told(lane, self.without(&[(lane, late)], None))
         };
-        let loss = told(by_chance);
-        let (least, most) = (told(by_chance_at_most), told(|_| 0.0));
+        let (loss, least) = (told(by_chance).0, told(by_chance_at_most).0);
+        let (most, chance) = told(|_| 0.0);
         let bound = self.bound(lane);
         let ends = loss.interval.zip(least.interval).zip(most.interval);
         Loss {
             ns: loss.ns.min(bound),
             interval: ends.map(|((of, least), most)| {
-                (of.0.min(least.0).min(bound), of.1.max(most.1).min(bound))
+                let low = of.0.min(least.0).min(most.0 - chance);
+                (low.min(bound), of.1.max(most.1).min(bound))
             }),
         }
     }

@@ -170,7 +170,7 @@ impl WhatIf {
     }
 
     /// Whether a node was queued behind the one before it on its communicator.
-    fn in_line(&self, index: u32) -> bool {
+    pub(super) fn in_line(&self, index: u32) -> bool {
         let node = self.node(index);
         node.queued && self.communicator(node.before) == self.communicator(index)
     }
