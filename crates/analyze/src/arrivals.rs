@@ -136,8 +136,8 @@ pub struct RankArrivals {
     /// How likely a rank that is late no more than the others is to have such a saving; null for too few
     /// operations.
     pub saving_p: Option<f64>,
-    /// What the run would take less had it been as early as the median of the others, µs of the wall. It is
-    /// the part of the saving that nothing else hides. An estimate; null where kernel windows measure it, and
+    /// What the run would take less had it been as early as the others, but for chance, µs of the wall. It is
+    /// the part of the saving that nothing else hides. An estimate; null where kernel windows prove it, and
     /// for ranks that are not late more than chance gives and than ends are spread.
     pub loss_wall_us: Option<f64>,
     /// 95 % interval of the loss; null for too few operations.
@@ -145,6 +145,10 @@ pub struct RankArrivals {
     /// The loss is an estimate, and no more than this is possible, µs: what the rank that waited least waited
     /// in all.
     pub loss_at_most_us: Option<f64>,
+    /// Another rank that is late, too, and what the run loses by both together, µs of the wall; `None` if that
+    /// is no more. Each of two late ranks hides what the other costs.
+    #[serde(skip)]
+    pub with_other: Option<(Option<u32>, f64)>,
     /// The part of the saving in which its launch on the host was late as well. For a rank with a loss, the
     /// launch is that of the operation in which it became late. µs of the wall.
     pub launched_late_us: f64,

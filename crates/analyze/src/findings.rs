@@ -4,8 +4,8 @@
 //! loss's interval. It is late more than chance gives one of so many ranks (Holm's method, one job in a
 //! thousand). And that matters: 1 % of the run, half of its saving, 5 µs an operation. Ends of one operation
 //! differ by a few µs between ranks, so less than that proves nothing. A rank that is as late and costs the
-//! run nothing is [`hidden`], which is no finding. Where kernel windows of all ranks show exposed waiting,
-//! that decides what a late rank costs ([`waited_for`]). Over hosts the evidence says whether their clocks
+//! run nothing is [`hidden`], which is no finding. Where exposed waiting in kernel windows proves what a late
+//! rank costs, that decides ([`waited_for`]). Over hosts the evidence says whether their clocks
 //! prove who came last, or whether that assumes common ends.
 
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
@@ -115,11 +115,12 @@ pub fn findings(
     wall_us: Option<f64>,
 ) -> Vec<Finding> {
     let streams = streams.filter(|streams| streams.tells_who());
+    let proved = streams.is_some_and(Streams::proves_who);
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
-        of_arrivals(arrivals, streams.is_some(), wall_us)
+        of_arrivals(arrivals, proved, wall_us)
     });
     costly.extend(streams.map_or(Vec::new(), |streams| {
-        waited_for::waited_for(streams, wall_us)
+        waited_for::waited_for(streams, arrivals, wall_us)
     }));
     // A rank that is late as a habit is named once.
     let stalls = arrivals.map_or(Vec::new(), |arrivals| {
@@ -154,10 +155,10 @@ pub fn findings(
     found
 }
 
-/// `measured` says that windows show what late ranks cost.
-fn of_arrivals(arrivals: &Arrivals, measured: bool, wall_us: Option<f64>) -> Vec<Finding> {
+/// `proved` says that windows prove what late ranks cost.
+fn of_arrivals(arrivals: &Arrivals, proved: bool, wall_us: Option<f64>) -> Vec<Finding> {
     let run_us = run_us(arrivals, wall_us);
-    let late = if measured {
+    let late = if proved {
         Vec::new()
     } else {
         late(arrivals, wall_us, LEVEL)
@@ -381,6 +382,21 @@ fn costs_about(loss_us: f64, (low, high): (f64, f64), wall_us: Option<f64>) -> S
     format!("costs this job about {}{of}", time(loss_us))
 }
 
+/// What a rank costs together with another one that is late too. What one of them costs is what it is later
+/// than the other.
+fn both(rank: &RankArrivals, loss_us: f64, wall_us: Option<f64>) -> String {
+    let more = |both: &f64| both - loss_us >= LEAST_SHARE * wall_us.unwrap_or(f64::INFINITY);
+    let known = rank.with_other.filter(|(_, both)| more(both));
+    known.map_or(String::new(), |(other, both)| {
+        let other = other.map_or("another rank".to_owned(), |rank| format!("rank {rank}"));
+        format!(
+            " This is with {other} as late as it is: it is late, too. With both in time the job would take \
+             about {} less.",
+            time(both)
+        )
+    })
+}
+
 /// What bounds an estimate.
 fn estimate(most_us: Option<f64>) -> String {
     let most = most_us.map_or(String::new(), |us| format!(", and {} at most", time(us)));
@@ -432,13 +448,14 @@ fn late_rank(
         when_us: None,
         evidence: format!(
             "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, \
-             summed over ranks. {} 95 % interval: {}. Basis: {}.{inherited}",
+             summed over ranks. {} 95 % interval: {}. Basis: {}.{inherited}{}",
             arrived_last(rank.last, rank.operations),
             time(rank.saving_wall_us),
             time(own_cost),
             estimate(rank.loss_at_most_us),
             times(low, high),
-            basis(rank, arrivals)
+            basis(rank, arrivals),
+            both(rank, loss, wall_us)
         ),
         advice: advice.to_owned(),
     }

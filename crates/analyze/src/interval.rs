@@ -28,7 +28,7 @@
 //! Biometrics Bulletin 2(6), 1946; the block bootstrap that was not chosen, H. R. Künsch, "The jackknife and
 //! the bootstrap for general stationary observations", Annals of Statistics 17(3), 1989.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 
 /// Fewer operations than this have no interval.
 pub const LEAST_OPERATIONS: usize = 16;
@@ -311,31 +311,74 @@ pub fn ratio_of_runs(ratios: &[f64]) -> Option<OfRuns> {
 /// are nearer to each other are alike anyway.
 const REGULAR: (usize, usize) = (4, 16);
 
-/// How long the others wait for a rank by chance alone, per step. `late` is by how much the rank is late in
-/// each step.
+/// How long the others wait for a rank by chance alone, per step. `late` is by how much it is later than the
+/// latest of so many others in each step.
 ///
-/// A rank whose lateness varies is last now and then, even if it is no later than the others on average. If
-/// its lateness is normal with mean 0, the others wait for E max(0, x) = σ / √(2π).
+/// A rank whose lateness varies is last now and then, even if it is no later than the others on average. How
+/// often depends on how many they are ([`last_by_chance`]).
+pub(crate) fn waits_by_chance(late: &[f64], others: usize) -> f64 {
+    by_chance(late) * last_by_chance(others)
+}
+
+/// The standard deviation of values by chance, if they are normal.
 ///
-/// σ is estimated from the differences between steps a few apart. Their median is taken at the distance at
-/// which steps differ least. So neither a pattern that repeats nor a few very late steps count as chance.
-/// The median as a robust measure of spread: F. R. Hampel, "The influence curve and its role in robust
+/// It is estimated from the differences between steps a few apart. Their median is taken at the distance at
+/// which steps differ least. So neither a pattern that repeats nor a few very late steps count as chance. The
+/// median as a robust measure of spread: F. R. Hampel, "The influence curve and its role in robust
 /// estimation", Journal of the American Statistical Association 69, 1974.
-pub(crate) fn waits_by_chance(late: &[f64]) -> f64 {
+pub(crate) fn by_chance(values: &[f64]) -> f64 {
+    1.4826 * apart(values, |apart| apart[apart.len() / 2])
+}
+
+/// What it is at most: from the mean of the differences, in which a few very late steps do count.
+pub(crate) fn by_chance_at_most(values: &[f64]) -> f64 {
+    let mean = |apart: &[f64]| apart.iter().sum::<f64>() / apart.len() as f64;
+    (std::f64::consts::PI / 2.0).sqrt() * apart(values, mean)
+}
+
+/// How far steps differ from those a few later, at the distance at which that is least; divided by √2, because
+/// both of two vary. `of` takes the differences, sorted.
+fn apart(values: &[f64], of: fn(&[f64]) -> f64) -> f64 {
     let apart = |lag: usize| {
-        let pairs = late.iter().zip(&late[lag..]);
+        let pairs = values.iter().zip(&values[lag..]);
         let mut apart: Vec<f64> = pairs.map(|(a, b)| (a - b).abs()).collect();
         apart.sort_by(f64::total_cmp);
-        apart[apart.len() / 2]
+        of(&apart)
     };
-    let most = REGULAR.1.min(late.len() / 4);
+    let most = REGULAR.1.min(values.len() / 4);
     let lags = REGULAR.0.min(most)..=most;
-    let least = lags
-        .filter(|lag| *lag > 0)
-        .map(apart)
-        .reduce(f64::min)
-        .unwrap_or(0.0);
-    1.4826 * least / std::f64::consts::SQRT_2 / std::f64::consts::TAU.sqrt()
+    let least = lags.filter(|lag| *lag > 0).map(apart).reduce(f64::min);
+    least.unwrap_or(0.0) / std::f64::consts::SQRT_2
+}
+
+/// Sorts these, and takes from each what a value at its place in the order is off by chance: normal values of
+/// this spread. What is left is no chance.
+pub(crate) fn without_chance<T>(values: &mut [(i64, T)], spread: f64) {
+    let (normal, n) = (Normal::standard(), values.len() as f64);
+    values.sort_by_key(|(value, _)| *value);
+    for (place, (value, _)) in values.iter_mut().enumerate() {
+        let by_chance = spread * normal.inverse_cdf((place as f64 + 0.5) / n);
+        *value = value.saturating_sub(by_chance as i64);
+    }
+}
+
+/// E max(0, x), in standard deviations of x, where x is by how much a rank is later than the latest of so
+/// many others, and all are late by normal and independent amounts of one width: what the latest of all is
+/// later than that of the others. Two ranks: 0.4; of many, one more is hardly ever the last.
+fn last_by_chance(others: usize) -> f64 {
+    const STEP: f64 = 0.01;
+    let normal = Normal::standard();
+    // Mean and mean square of the latest of so many.
+    let latest = |of: usize| {
+        let points = (-800..=800).map(|n| STEP * f64::from(n));
+        points.fold((0.0, 0.0), |(mean, square), x| {
+            let density = of as f64 * normal.pdf(x) * normal.cdf(x).powi(of as i32 - 1) * STEP;
+            (mean + x * density, square + x * x * density)
+        })
+    };
+    let (others, all) = (latest(others.max(1)), latest(others.max(1) + 1));
+    let variance = others.1 - others.0 * others.0;
+    (all.0 - others.0) / (1.0 + variance).sqrt()
 }
 
 /// Half of a 95 % interval, in standard errors with so many degrees of freedom.
@@ -576,15 +619,37 @@ mod tests {
         let mut random = Random(23);
         let noise: Vec<f64> = (0..4000).map(|_| 5.0 + random.normal()).collect();
         // E max(0, x) of a normal x is 0.399 of its width.
-        let chance = waits_by_chance(&noise);
+        let chance = waits_by_chance(&noise, 1);
         assert!((0.35..0.42).contains(&chance), "{chance}");
+        // Of n normal values, the largest is 0, 0.564, 0.846, 1.029 of their width above their mean.
+        assert!((last_by_chance(1) - 0.564 / 2f64.sqrt()).abs() < 1e-3);
+        let of_four = (1.029 - 0.846) / (1.0 + 0.559f64).sqrt();
+        assert!((last_by_chance(3) - of_four).abs() < 2e-3);
         let now_and_then: Vec<f64> = (0..400)
             .map(|i| if i % 10 == 3 { 40.0 } else { 0.0 })
             .collect();
-        assert_eq!(waits_by_chance(&now_and_then), 0.0);
+        assert_eq!(waits_by_chance(&now_and_then, 1), 0.0);
         let by_turns: Vec<f64> = (0..40).map(|i| f64::from(i % 2) * 5.0).collect();
-        assert_eq!(waits_by_chance(&by_turns), 0.0);
-        assert_eq!(waits_by_chance(&[1.0, 9.0]), 0.0);
+        assert_eq!(waits_by_chance(&by_turns, 1), 0.0);
+        assert_eq!(waits_by_chance(&[1.0, 9.0], 1), 0.0);
+        // A rank that is late by 5, and one that is late by 40 in a tenth of the steps.
+        for (more, whole) in [
+            (|_| 5.0, 5.0),
+            (|i| [0.0, 40.0][usize::from(i % 10 == 3)], 4.0),
+        ] as [(fn(usize) -> f64, f64); 2]
+        {
+            let late = |(i, x): (usize, &f64)| (1e3 * (x - 5.0 + more(i))) as i64;
+            let mut late: Vec<(i64, ())> = noise
+                .iter()
+                .enumerate()
+                .map(late)
+                .map(|x| (x, ()))
+                .collect();
+            without_chance(&mut late, 1e3);
+            let mean = late.iter().map(|(x, ())| *x as f64).sum::<f64>() / 4e6;
+            assert!((mean - whole).abs() < 0.05, "{mean}");
+            assert!(late.iter().all(|(x, ())| *x < 42_000));
+        }
     }
 
     #[test]

@@ -478,7 +478,6 @@ impl Analysis {
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
         let quiet = self.streams.quiet();
         let mut streams = self.streams.finish(capture);
-        let measured = streams.as_ref().is_some_and(streams::Streams::tells_who);
         let steps = steps::finish(self.steps, capture.processes.len());
         let (mut over, mut critical_path) = (None, None);
         let mut waits = callers::Waits::new();
@@ -494,9 +493,7 @@ impl Analysis {
                 over.look(of);
             }
         };
-        let (mut arrivals, clocks) =
-            self.arrivals
-                .finish(capture, &self.matcher, given, measured, look);
+        let (mut arrivals, clocks) = self.arrivals.finish(capture, &self.matcher, given, look);
         let functions = self.functions.finish(capture, &operations);
         let parts = self.functions.parts(capture);
         let callers = self.callers.finish(capture, &operations, &waits);

@@ -3,8 +3,10 @@
 //! A loss that is found by a what-if replay ([`super::what_if`]) is an estimate. It is bounded by what was
 //! measured. A run can't be shorter by more than the rank that waited least waited in all. With a faster
 //! link, it can't be shorter by more than the link's transfers were longer than the others'. Where kernel
-//! windows show how much communication was exposed, it is no more than that either, on the rank where that is
-//! least.
+//! windows show how much communication was exposed, or how long a host waited for its GPU, it is no more than
+//! that either, on the rank where that is least.
+//!
+//! Where windows prove what late ranks cost, no estimate is kept.
 //!
 //! Windows that are too few to tell who was waited for still show how long the others waited and computed
 //! nothing. Where that is more than the estimate, the interval reaches so far.
@@ -18,6 +20,11 @@ use crate::streams::{RankStreams, Streams};
 
 /// Takes off what is not possible. `run_us` is the length of the run.
 pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<f64>) {
+    if streams.is_some_and(Streams::proves_who) {
+        for rank in &mut arrivals.ranks {
+            (rank.loss_wall_us, rank.loss_interval_us) = (None, None);
+        }
+    }
     let least = |but: Option<u32>, of: fn(&RankStreams) -> f64| {
         let ranks = streams?.ranks.iter();
         let others = ranks.filter(|rank| but.is_none() || rank.rank != but);
@@ -25,6 +32,8 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
         us.reduce(f64::min)
     };
     let exposed = |but: Option<u32>| least(but, |rank| rank.exposed.share);
+    let host = |rank: &RankStreams| rank.host_waited.map_or(f64::INFINITY, |host| host.share);
+    let faster_hosts = |but: Option<u32>| least(but, host);
     let waited_in_windows = |but: Option<u32>| {
         let known = run_us.is_some() && streams.is_some_and(|streams| streams.operations > 0);
         let waited = least(but, |rank| rank.exposed_waiting.share);
@@ -44,6 +53,7 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
         let most = waited
             .into_iter()
             .chain(exposed(rank.rank))
+            .chain(faster_hosts(rank.rank))
             .reduce(f64::min);
         if let (Some(loss), Some(most)) = (rank.loss_wall_us, most) {
             rank.loss_wall_us = Some(loss.min(most));

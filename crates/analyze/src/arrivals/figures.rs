@@ -59,14 +59,12 @@ impl Operations {
         own
     }
 
-    /// `unsampled` are calls by row; `measured` says that kernel windows show what late ranks cost; `what_if`
-    /// is the run to play again, if it was made before.
+    /// `unsampled` are calls by row; `what_if` is the run to play again, if it was made before.
     pub(super) fn figures(
         self,
         capture: &Capture,
         proof: &hosts::Proof,
         unsampled: &[u64],
-        measured: bool,
         mut what_if: Option<what_if::WhatIf>,
     ) -> Option<Arrivals> {
         let longest = self.whole.iter().map(|o| o.3 as usize).max()?;
@@ -185,9 +183,7 @@ impl Operations {
         }
         intervals(&mut ranks, batches);
         chains.finish(capture, &mut ranks);
-        if !measured {
-            self.losses(&mut ranks, &mut late, &mut what_if);
-        }
+        self.losses(&mut ranks, &mut late, &mut what_if);
         let last = late.iter().map(|late| Last {
             lane: late.lane,
             own: late.own,
@@ -250,6 +246,13 @@ impl Operations {
             let loss = what_if.loss(lane as u32);
             ranks[lane].loss_wall_us = Some(loss.ns / 1e3);
             ranks[lane].loss_interval_us = loss.interval.map(|(a, b)| (a / 1e3, b / 1e3));
+            // Of the others, the one that ranks waited most for beside it.
+            let own = |of: &RankArrivals| of.cost_rank_us - of.inherited_rank_us;
+            let others = (0..ranks.len()).filter(|other| *other != lane);
+            let next = others.max_by(|a, b| own(&ranks[*a]).total_cmp(&own(&ranks[*b])));
+            let both = next.map(|next| (next, what_if.loss_of_both((lane as u32, next as u32))));
+            let more = both.filter(|(_, both)| both.interval.is_some_and(|(low, _)| low > loss.ns));
+            ranks[lane].with_other = more.map(|(next, both)| (ranks[next].rank, both.ns / 1e3));
             let held = |operation: u32| last[operation as usize].own;
             for (operation, origin) in what_if.origins(lane as u32, held) {
                 let first = last[origin as usize];

@@ -188,7 +188,6 @@ impl Gatherer {
         capture: &Capture,
         matcher: &Matcher,
         given: Option<&Given>,
-        measured: bool,
         look: impl FnOnce(&OverTime, Option<&Clocks>),
     ) -> (Option<Arrivals>, Option<Clocks>) {
         let unsampled = std::mem::take(&mut self.unsampled);
@@ -199,8 +198,7 @@ impl Gatherer {
             what_if: &what_if,
         };
         look(&over, clocks.as_ref());
-        let arrivals =
-            operations.figures(capture, &proof, &unsampled, measured, what_if.into_inner());
+        let arrivals = operations.figures(capture, &proof, &unsampled, what_if.into_inner());
         (arrivals, clocks)
     }
 

@@ -331,7 +331,7 @@ mod tests {
                 ..Process::default()
             });
         }
-        let (found, _) = gatherer.finish(&capture, &matcher, None, false, |_, _| ());
+        let (found, _) = gatherer.finish(&capture, &matcher, None, |_, _| ());
         found.expect("operations").links
     }
 

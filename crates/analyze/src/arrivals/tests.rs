@@ -49,7 +49,7 @@ fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arriv
         };
         gather(&capture, &process, &mut matcher, &mut gatherer);
     }
-    let (found, _) = gatherer.finish(&capture, &matcher, None, false, |_, _| ());
+    let (found, _) = gatherer.finish(&capture, &matcher, None, |_, _| ());
     found.expect("operations")
 }
 

@@ -3,20 +3,28 @@
 //! Held-up time, summed over operations, is more than the run loses. If five operations run beside a rank's
 //! computing, and the rank is late to the first, it is late to all five. And others that wait there have work
 //! in between anyway. So a [`WhatIf`] takes each operation's ranks as they became *ready*, moves the late
-//! rank's readiness forward to the median of the others', and lets the operations follow. An operation begins
-//! when its last rank is ready and the operation before it on its communicator is over. It takes as long as
-//! its transfer took. What of that arrives at the end of the run is the loss.
+//! rank's readiness forward to where the others' is, but for chance, and lets the operations follow. An
+//! operation begins when its last rank is ready and the operation before it on its communicator is over. It
+//! takes as long as its transfer took. What of that arrives at the end of the run is the loss.
+//!
+//! **Chance.** A rank that is not late is still last now and then. So at each place of the pattern, the late
+//! rank keeps the order of its steps, and is apart from the median of the others as a normal distribution of
+//! its spread by chance gives ([`WhatIf::lateness`]).
 //!
 //! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then.
-//! If it began as soon as the one before it was over, it had been queued. Then it is inferred when its rank
-//! was ready. That was not before the launch. Nor was it before the rank's usual work was done: as much as
-//! ranks did that were neither queued nor held up by their hosts.
+//! If it began as soon as the one before it on its communicator was over, it had been queued. Then it is
+//! inferred when its rank was ready. That was not before the launch, nor before the end of what its work
+//! depended on. Nor was it before the rank's usual work was done: as much as ranks did that were neither
+//! queued nor held up by their hosts, before this operation or until their streams stood still for it.
 //!
 //! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or
 //! run beside it. That shows over the steps at the same place of the pattern: most take the same time,
 //! counted from that end, or else from where the wait for it began. Where waits tell nothing, it is taken to
 //! depend. The last operation that a rank's work depended on is its anchor, and lateness that its anchor had
 //! on another communicator is inherited.
+//!
+//! **Streams.** Where it was recorded for how long a stream stood still for an operation, its rank can't go
+//! on before that, however early the operation ends: it had own work to do until then.
 //!
 //! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its
 //! lateness grows until they do nothing else but wait. The few steps before that show how long their work
@@ -29,6 +37,7 @@
 //! applications", ICPP 2010.
 
 use super::operations::{Lane, Operations, PartIndex, OTHER};
+use crate::interval::without_chance;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 mod loss;
@@ -85,7 +94,17 @@ pub(super) struct WhatIf {
     /// By node: how long its rank's own work since `before` began takes, ns, where that shows; else
     /// [`i64::MIN`].
     alone: Vec<i64>,
+    /// By node: for how long a stream stood still for it, ns, if that was recorded.
+    exposed: Vec<Option<u32>>,
+    /// By node: its place in the pattern.
+    places: Vec<u32>,
 }
+
+/// By operation: for how long a rank was late by itself, ns.
+pub(super) type Lateness = Vec<i64>;
+
+/// How wide lateness is spread by chance alone.
+type ByChance = fn(&[f64]) -> f64;
 
 impl WhatIf {
     pub(super) fn new(of: &Operations) -> WhatIf {
@@ -96,6 +115,8 @@ impl WhatIf {
             lanes: vec![Vec::new(); of.lanes.len()],
             order: Vec::new(),
             alone: Vec::new(),
+            exposed: WhatIf::exposed(of),
+            places: Vec::new(),
         };
         let mut rows = Vec::new();
         for (operation, whole) in of.whole.iter().enumerate() {
@@ -126,8 +147,7 @@ impl WhatIf {
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
         what_if.follow(&of.lanes);
-        let exposed = what_if.exposed(of);
-        what_if.anchor(&rows, &exposed);
+        what_if.anchor(&rows);
         what_if.sort();
         what_if.infer();
         what_if
@@ -252,8 +272,29 @@ impl WhatIf {
         self.order.extend(left);
     }
 
-    /// For how long the rank of `node` was late by itself, against the median of the others of its operation.
-    fn own(&self, index: u32, others: &mut Vec<i64>) -> i64 {
+    /// For how long the rank of a lane was late by itself in each operation. `beside` is a lane that is late,
+    /// too, and no measure of others. `by_chance` says what of that is chance: it stays.
+    fn lateness(&self, lane: u32, beside: u32, by_chance: ByChance) -> Lateness {
+        let mut late = vec![0; self.operations.len()];
+        let mut others = Vec::new();
+        let mut places: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
+        for index in &self.lanes[lane as usize] {
+            let own = self.own(*index, beside, &mut others);
+            let of_place = places.entry(self.places[*index as usize]).or_default();
+            of_place.push((own, self.node(*index).operation));
+        }
+        for mut of_place in places.into_values() {
+            let own: Vec<f64> = of_place.iter().map(|(own, _)| *own as f64).collect();
+            without_chance(&mut of_place, by_chance(&own));
+            for (own, operation) in of_place {
+                late[operation as usize] = own.max(0);
+            }
+        }
+        late
+    }
+
+    /// For how long the rank of a node was later than the median of the others of its operation, by itself.
+    fn own(&self, index: u32, beside: u32, others: &mut Vec<i64>) -> i64 {
         let node = self.node(index);
         let (first, last) = self.operations[node.operation as usize];
         let communicator = self.communicator(index);
@@ -268,13 +309,14 @@ impl WhatIf {
         };
         others.clear();
         let other = (first..last).filter(|other| *other != index);
-        others.extend(other.filter_map(|other| late(self.node(other))));
+        let other = other.map(|other| self.node(other));
+        others.extend(other.filter(|other| other.lane != beside).filter_map(late));
         others.sort_unstable();
         let median = others.get(others.len() / 2);
         let own = median
             .zip(late(node))
             .map_or(0, |(median, late)| late.saturating_sub(*median));
-        own.min(self.of_host(index, others)).max(0)
+        own.min(self.of_host(index, others))
     }
 
     /// By how much a rank's host took longer than the others' since their anchors, if the host held the rank
@@ -314,17 +356,15 @@ impl WhatIf {
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
     }
 
-    /// By how much each operation would have ended earlier, ns by operation. Without `shorter`: if the rank
-    /// of `lane` had been as early as the median of the others. With it: if its transfer had been shorter by
-    /// that.
-    fn without(&self, lane: u32, shorter: Option<&[i64]>) -> Vec<i64> {
-        self.without_in(lane, shorter, None)
-    }
-
-    /// The same, had that rank been as early in the operations of `only` alone.
-    fn without_in(&self, lane: u32, shorter: Option<&[i64]>, only: Option<&[bool]>) -> Vec<i64> {
+    /// By how much each operation would have ended earlier, ns by operation, if the ranks of these lanes had
+    /// not been late, and transfers had been shorter by so much.
+    fn without(&self, late: &[(u32, Lateness)], shorter: Option<&[i64]>) -> Vec<i64> {
         let mut earlier = vec![0i64; self.operations.len()];
-        let mut others = Vec::new();
+        // By node: by how much earlier its rank goes on with what depends on it.
+        let mut goes_on = vec![0i64; self.nodes.len()];
+        // By node: how much less its rank worked since its anchor. One that was queued does not show it, so it is
+        // as before.
+        let mut less = vec![0i64; self.nodes.len()];
         for operation in &self.order {
             let (first, last) = self.operations[*operation as usize];
             let transfer = (first..last)
@@ -339,26 +379,49 @@ impl WhatIf {
                         .get(on as usize)
                         .map_or(0, |on| earlier[on.operation as usize])
                 };
+                let since = goes_on.get(node.anchor as usize).copied().unwrap_or(0);
                 let begin = node.end.saturating_sub(transfer);
-                let moves = only.is_none_or(|only| only[*operation as usize]);
-                let own = match node.lane == lane && shorter.is_none() && moves {
-                    true => self.own(index, &mut others),
-                    false => 0,
-                };
-                let ready = node.ready.saturating_sub(moved(node.anchor));
-                let mut could = ready.saturating_sub(own);
+                let late = late.iter().find(|(lane, _)| *lane == node.lane);
+                let own = late.map_or(0, |(_, late)| late[*operation as usize]);
+                let anchor = self.nodes.get(node.anchor as usize);
+                let anchor = anchor.map_or(i64::MIN, |anchor| anchor.end.saturating_sub(since));
+                let mut could = node
+                    .ready
+                    .saturating_sub(since)
+                    .saturating_sub(own)
+                    .max(anchor);
+                let same_work = [node.before, node.previous].into_iter().filter(|before| {
+                    let before = self.nodes.get(*before as usize);
+                    before.is_some_and(|before| before.anchor == node.anchor)
+                });
+                let before = same_work.map(|before| less[before as usize]).max();
+                let before = before.filter(|_| self.in_line(index));
+                less[index as usize] = own.max(before.unwrap_or(0));
+                // Its stream had nothing else to do that much sooner.
+                goes_on[index as usize] = since.saturating_add(less[index as usize]);
                 let behind = if node.queued {
                     node.before
                 } else {
                     node.previous
                 };
-                if let Some(before) = self.nodes.get(behind as usize) {
+                // One that began before the other was over did not wait for it.
+                let waited = |before: &&Node| before.end <= node.start.saturating_add(QUEUED_NS);
+                if let Some(before) = self.nodes.get(behind as usize).filter(waited) {
                     could = could.max(before.end.saturating_sub(moved(behind)));
                 }
                 least = least.min(begin.saturating_sub(could));
             }
             let shorter = shorter.map_or(0, |shorter| shorter[*operation as usize]);
-            earlier[*operation as usize] = least.max(0).saturating_add(shorter);
+            let ends = least.max(0).saturating_add(shorter);
+            earlier[*operation as usize] = ends;
+            for index in first..last {
+                // A stream that stood still for it can't go on before its own work is done.
+                let most = match self.exposed[index as usize] {
+                    Some(ns) => i64::from(ns).saturating_add(goes_on[index as usize]),
+                    None => i64::MAX,
+                };
+                goes_on[index as usize] = ends.min(most);
+            }
         }
         earlier
     }
@@ -373,7 +436,7 @@ impl WhatIf {
         let mut others = Vec::new();
         for index in &self.lanes[lane as usize] {
             let node = self.node(*index);
-            let own = self.own(*index, &mut others);
+            let own = self.own(*index, NONE, &mut others).max(0);
             let before = self.nodes.get(node.previous as usize).filter(|previous| {
                 let (first, last) = self.operations[node.operation as usize];
                 let mut others = (first..last).filter(|o| o != index).map(|o| self.node(o));

@@ -3,19 +3,29 @@
 //! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed
 //! waiting of the other ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
-use super::{
-    arrived_last, costs, costs_about, estimate, late_to, Finding, HOST_LATE_ADVICE, LEAST_SHARE,
-};
+use super::{arrived_last, both, costs, costs_about, estimate, late_to, Finding, HOST_LATE_ADVICE};
+use crate::arrivals::{Arrivals, RankArrivals};
 use crate::spelling::{time, times};
 use crate::streams::{Streams, WaitedFor};
 
 /// The ranks that cost the job something. `wall_us` is the length of the run.
-pub fn waited_for(streams: &Streams, wall_us: Option<f64>) -> Vec<Finding> {
-    let matters = |rank: &&WaitedFor| {
-        rank.loss.share >= LEAST_SHARE && rank.loss.interval.is_some_and(|(low, _)| low > 0.0)
-    };
-    let ranks = streams.waited_for.iter().filter(matters);
-    ranks.map(|rank| finding(rank, streams, wall_us)).collect()
+pub fn waited_for(
+    streams: &Streams,
+    arrivals: Option<&Arrivals>,
+    wall_us: Option<f64>,
+) -> Vec<Finding> {
+    let ranks = streams.waited_for.iter().filter(|rank| rank.is_proved());
+    ranks
+        .map(|rank| {
+            let mut found = finding(rank, streams, wall_us);
+            let same = |row: &&RankArrivals| {
+                (&row.host, row.pid, row.device) == (&rank.host, rank.pid, Some(rank.device))
+            };
+            let row = arrivals.and_then(|arrivals| arrivals.ranks.iter().find(same));
+            found.evidence += &row.map_or(String::new(), |row| both(row, rank.loss_us, wall_us));
+            found
+        })
+        .collect()
 }
 
 fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding {
@@ -117,7 +127,7 @@ mod tests {
         };
         let ranks = vec![rank(1, 0.2, 0.1), rank(2, 0.2, -0.1), rank(3, 0.005, 0.004)];
         let streams = Streams::of_waits(ranks);
-        let found = waited_for(&streams, Some(1e7));
+        let found = waited_for(&streams, None, Some(1e7));
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,

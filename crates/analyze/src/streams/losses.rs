@@ -59,9 +59,9 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Which part of the time the others would wait by chance if the late rank were as early as they are.
+    /// Which part of the time so many others would wait by chance if the late rank were as early as they are.
     /// Pieces have several cycles, which are this long, and are as apart as their number makes them.
-    fn by_chance(&self, cycle_ns: f64) -> f64 {
+    fn by_chance(&self, cycle_ns: f64, others: usize) -> f64 {
         let long = |span: &(i64, i64)| (span.1 - span.0) as f64;
         let length: f64 = self.pieces.iter().map(|(span, _)| long(span)).sum();
         let cycles = length / self.pieces.len().max(1) as f64 / cycle_ns;
@@ -71,7 +71,7 @@ impl Sample {
             .map(|(span, lost)| lost / long(span).max(1.0));
         let part: Vec<f64> = part.collect();
         match cycles.is_finite() {
-            true => waits_by_chance(&part) * cycles.max(1.0).sqrt(),
+            true => waits_by_chance(&part, others) * cycles.max(1.0).sqrt(),
             false => 0.0,
         }
     }
@@ -385,12 +385,14 @@ pub fn waited_for(
             _ => loss,
         };
         let ends = losses.ends(other, index);
-        let chance = of.sample.by_chance(lanes[other].cycle_ns());
+        // Ranks that are tied to each other count as one: there are two at least, and all of them at most.
+        let by_chance = |others: usize| of.sample.by_chance(lanes[other].cycle_ns(), others);
+        let (most, chance) = (by_chance(1), by_chance(lanes.len() - 1));
         let in_windows = Share {
+            share: (loss.share - chance).max(0.0),
             interval: loss
                 .interval
-                .map(|(low, high)| (low - ends - chance, high + ends)),
-            ..loss
+                .map(|(low, high)| (low - ends - most, high + ends)),
         };
         let loss = losses.bound(in_windows, other);
         found.push(WaitedFor {

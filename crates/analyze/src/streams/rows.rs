@@ -4,6 +4,7 @@ use super::bubbles::Bubble;
 use super::idle;
 use super::losses::Sample;
 use super::replays::Replay;
+use crate::findings::LEAST_SHARE;
 use crate::steps::{Steps, StepsRow};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -72,6 +73,11 @@ impl Streams {
         self.ranks.len() as u64 + self.timed > 1
             && self.operations >= LEAST_MATCHED
             && self.ranks.iter().all(enough)
+    }
+
+    /// Whether they prove that a rank costs the job something that matters.
+    pub(crate) fn proves_who(&self) -> bool {
+        self.tells_who() && self.waited_for.iter().any(WaitedFor::is_proved)
     }
 
     /// Takes in how long the steps of processes are.
@@ -253,4 +259,11 @@ pub struct WaitedFor {
     /// How long a cycle of the other one's windows is, ns; 0 if they show none.
     #[serde(skip)]
     pub(crate) cycle_ns: f64,
+}
+
+impl WaitedFor {
+    /// Whether its loss is above zero, also at the lower end, and matters.
+    pub(crate) fn is_proved(&self) -> bool {
+        self.loss.share >= LEAST_SHARE && self.loss.interval.is_some_and(|(low, _)| low > 0.0)
+    }
 }

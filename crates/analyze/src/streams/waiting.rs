@@ -1,11 +1,11 @@
 //! Who waited for whom in windows, and how much of that was exposed.
 //!
-//! **Collectives.** In an AllReduce, AllGather or ReduceScatter nobody can end before the last rank has
-//! begun, and all end together, within some µs. So a rank waited for as long as its kernel ran longer than
-//! the shortest of the operation, and whoever had the shortest was waited for. Kernels of different ranks
-//! are one operation if they are of the same function and communicator and ran at the same time. The last
-//! rank is charged for the time since the one before it had come: with it in time, the operation would have
-//! begun then.
+//! **Collectives.** In an AllReduce, AllGather, ReduceScatter or AlltoAll nobody can end before the last rank
+//! has begun, and all end together, within some µs. So a rank waited for as long as its kernel ran longer
+//! than the shortest of the operation, and whoever had the shortest was waited for. Kernels of different
+//! ranks are one operation if they are of the same function and communicator and ran at the same time. The
+//! last rank is charged for the time since the one before it had come: with it in time, the operation would
+//! have begun then.
 //!
 //! **Sends and receives.** A kernel that sends or receives can't end before its peer's has begun. It waited
 //! from its own beginning to that of the latest of its peers. Two kernels belong together if one sends to
@@ -38,12 +38,11 @@
 
 use super::causes::{Causes, Still};
 use super::intervals::{Span, Union};
-use super::kinds::function;
 use super::schedule::Meet;
 use super::Lane;
 use crate::interval::LEAST_STRETCHES;
 pub use charging::without;
-use matching::{beside, Aligned};
+use matching::{beside, collective, Aligned};
 use pieces::{own, pieces, without_cycles};
 use std::collections::HashMap;
 
@@ -134,6 +133,9 @@ pub struct Direct {
     pub since: Option<i64>,
     /// Since the one before the last had come.
     charged: Span,
+    /// For how long the rank of the operation with most to compute meanwhile waited and computed nothing, ns.
+    /// With the last one in time, the next step of all would wait for that rank.
+    least_exposed: i64,
     /// The kernel's end.
     end: i64,
     /// Of the kernel of the one that came last: its window, and when it ran.
@@ -168,14 +170,10 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     for (lane, of) in lanes.iter().enumerate() {
         for (window, seen) in of.all().enumerate() {
             for kernel in &seen.seen.nccl {
-                let name = function(seen.names.name(kernel.name));
-                let Some(communicator) = kernel.communicator else {
+                let Some(kind) = collective(seen, kernel, members) else {
                     continue;
                 };
-                if !ALL_TO_ALL.contains(&name) {
-                    continue;
-                }
-                let parts = kinds.entry((communicator, name));
+                let parts = kinds.entry(kind);
                 parts.or_insert_with(|| vec![Vec::new(); lanes.len()])[lane].push(WaitPart {
                     lane,
                     window,
@@ -255,7 +253,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     for (communicator, operation) in &operations {
         waits.add(operation, lanes, *communicator, &mut aligned);
     }
-    waits.add_sends(lanes);
+    waits.add_sends(lanes, members);
     waits.charge(lanes);
     waits
 }

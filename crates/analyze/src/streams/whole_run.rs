@@ -12,7 +12,7 @@
 
 use super::losses::smaller;
 use super::{Exposure, Quiet, Share, Streams, WaitedFor, LEAST_MATCHED};
-use crate::arrivals::over_time::{GpuKey, OverTime, PartOver};
+use crate::arrivals::over_time::{GpuKey, OverTime};
 use crate::interval::{student, LEAST_STRETCHES};
 use crate::ranks::{RankRow, Ranks};
 use crate::steps::{Steps, StepsRow};
@@ -21,7 +21,8 @@ use crate::steps::{Steps, StepsRow};
 /// step at most.
 const ALIKE: f64 = 0.25;
 
-/// How long a GPU waited for another, less how long that one waited for it, ns.
+/// How long a GPU waited for another, ns. What that one waited the other way round says nothing of it: it may
+/// have been for a checkpoint, or for what no window shows.
 #[derive(Clone, Default)]
 struct Waited {
     run: f64,
@@ -154,17 +155,16 @@ fn waited(
         ..Waited::default()
     };
     of.operations(|parts| {
-        let part = |gpu: usize| parts.iter().find(|part: &&PartOver| part.gpu == gpu);
-        let (Some(own), Some(others), Some(last)) = (part(waits), part(late), parts.last()) else {
+        let own = parts.iter().find(|part| part.gpu == waits);
+        let (Some(own), Some(last)) = (own, parts.last()) else {
             return;
         };
-        let longer = |part: &PartOver| part.ns as f64 - last.ns as f64;
-        let waited = if last.gpu == late {
-            longer(own)
-        } else if last.gpu == waits {
-            -longer(others)
-        } else {
-            0.0
+        if !parts.iter().any(|part| part.gpu == late) {
+            return;
+        }
+        let waited = match last.gpu == late {
+            true => own.ns as f64 - last.ns as f64,
+            false => 0.0,
         };
         sum.run += waited;
         let end = (own.start + own.ns) as i64;

@@ -2,8 +2,8 @@
 //!
 //! Rule: no loss by a rank is more than its bound.
 
-use super::{WhatIf, NONE};
-use crate::interval::{waits_by_chance, Batches, LEAST_OPERATIONS};
+use super::{ByChance, WhatIf, NONE};
+use crate::interval::{by_chance, by_chance_at_most, waits_by_chance, Batches, LEAST_OPERATIONS};
 
 /// What the run loses by a rank, and the 95 % interval of that, ns.
 pub(in crate::arrivals) struct Loss {
@@ -12,35 +12,49 @@ pub(in crate::arrivals) struct Loss {
 }
 
 impl WhatIf {
-    /// What the run loses by the rank of `lane`.
+    /// What the run loses by the rank of `lane`. Without its lateness it would still be last now and then, as
+    /// the others are. How often is only known from what it is late by now. So the interval reaches from
+    /// where all by which that differs is chance to where nothing is.
     pub(in crate::arrivals) fn loss(&self, lane: u32) -> Loss {
-        let loss = self.told(lane, self.without(lane, None));
+        let told = |by_chance: ByChance| {
+            let late = self.lateness(lane, NONE, by_chance);
+            self.told(lane, self.without(&[(lane, late)], None))
+        };
+        let (loss, least) = (told(by_chance).0, told(by_chance_at_most).0);
+        let (most, chance) = told(|_| 0.0);
         let bound = self.bound(lane);
+        let ends = loss.interval.zip(least.interval).zip(most.interval);
         Loss {
             ns: loss.ns.min(bound),
-            interval: loss
-                .interval
-                .map(|(low, high)| (low.min(bound), high.min(bound))),
+            interval: ends.map(|((of, least), most)| {
+                let low = of.0.min(least.0).min(most.0 - chance);
+                (low.min(bound), of.1.max(most.1).min(bound))
+            }),
         }
+    }
+
+    /// What it loses by the ranks of two lanes together.
+    pub(in crate::arrivals) fn loss_of_both(&self, lanes: (u32, u32)) -> Loss {
+        let of = |lane: u32, beside: u32| (lane, self.lateness(lane, beside, by_chance));
+        let late = [of(lanes.0, lanes.1), of(lanes.1, lanes.0)];
+        self.told(lanes.0, self.without(&late, None)).0
     }
 
     /// What the run loses by the rank of `lane`, ns: in the operations of `only`, and in the ones after them
     /// that are parts of the same work.
     pub(in crate::arrivals) fn loss_in(&self, lane: u32, only: &[bool]) -> f64 {
-        let mut with = only.to_vec();
+        let mut late = self.lateness(lane, NONE, by_chance);
         let mut since = None;
         for index in &self.lanes[lane as usize] {
             let node = self.node(*index);
-            let operation = node.operation as usize;
-            if only[operation] {
+            if only[node.operation as usize] {
                 since = Some(node.anchor);
-            } else if since == Some(node.anchor) {
-                with[operation] = true;
-            } else {
+            } else if since != Some(node.anchor) {
                 since = None;
+                late[node.operation as usize] = 0;
             }
         }
-        let earlier = self.without_in(lane, None, Some(&with));
+        let earlier = self.without(&[(lane, late)], None);
         let last = self.lanes[lane as usize].last();
         last.map_or(0.0, |last| {
             earlier[self.node(*last).operation as usize] as f64
@@ -78,11 +92,16 @@ impl WhatIf {
 
     /// What it loses by transfers that take so much longer, ns by operation, as the rank of `lane` sees it.
     pub(in crate::arrivals) fn loss_of(&self, lane: u32, longer: &[i64]) -> Loss {
-        self.told(lane, self.without(lane, Some(longer)))
+        let (loss, chance) = self.told(lane, self.without(&[], Some(longer)));
+        Loss {
+            // Another link would be the slowest now and then.
+            interval: loss.interval.map(|(low, high)| (low - chance, high)),
+            ..loss
+        }
     }
 
-    /// `earlier` is by how much operations end earlier.
-    fn told(&self, lane: u32, earlier: Vec<i64>) -> Loss {
+    /// `earlier` is by how much operations end earlier. And what of that one of two would lose by chance.
+    fn told(&self, lane: u32, earlier: Vec<i64>) -> (Loss, f64) {
         let nodes = &self.lanes[lane as usize];
         // At anchors all work of a step is behind; between them, lateness comes and goes.
         let mut marks: Vec<u32> = nodes.iter().map(|n| self.node(*n).anchor).collect();
@@ -94,10 +113,11 @@ impl WhatIf {
         }
         let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
         let (Some(first), Some(last)) = (marks.first(), marks.last()) else {
-            return Loss {
+            let nothing = Loss {
                 ns: 0.0,
                 interval: None,
             };
+            return (nothing, 0.0);
         };
         // The time up to the first is the start-up, which is no sample of the steps.
         let (start_up, steps) = (at(*first), marks.len() - 1);
@@ -105,7 +125,6 @@ impl WhatIf {
             .windows(2)
             .map(|pair| at(pair[1]) - at(pair[0]))
             .collect();
-        let chance = steps as f64 * waits_by_chance(&each);
         let batches = Batches::new(steps).map(|mut batches| {
             for (index, of_step) in each.iter().enumerate() {
                 batches.add(index, steps, *of_step, 1.0);
@@ -115,9 +134,10 @@ impl WhatIf {
         let mean = batches.and_then(|batches| batches.mean(0.0));
         let whole = |of_step: f64| start_up + steps as f64 * of_step;
         let interval = mean.and_then(|mean| mean.interval());
-        Loss {
+        let loss = Loss {
             ns: at(*last),
-            interval: interval.map(|(low, high)| (whole(low) - chance, whole(high))),
-        }
+            interval: interval.map(|(low, high)| (whole(low), whole(high))),
+        };
+        (loss, steps as f64 * waits_by_chance(&each, 1))
     }
 }

@@ -44,7 +44,6 @@ pub(crate) struct Piece {
 impl WhatIf {
     /// The path to the end of the last operation of `lane`, in order of time.
     pub(in crate::arrivals) fn path(&self, of: &Operations, lane: usize) -> Vec<Piece> {
-        let exposed = self.exposed(of);
         let mut others = Others::new(of);
         let mut pieces = Vec::new();
         let mut seen = vec![false; self.operations.len()];
@@ -60,7 +59,7 @@ impl WhatIf {
             here = node.lane;
             let before = match node.queued {
                 true => node.before,
-                false => self.depended_on(last, &exposed),
+                false => self.depended_on(last),
             };
             let ended = self.nodes.get(before as usize).map(|before| before.end);
             let piece = |from, to, what| Piece {
@@ -117,7 +116,7 @@ impl WhatIf {
     }
 
     /// By node: for how long a stream stood still for it, ns, if that was recorded.
-    pub(super) fn exposed(&self, of: &Operations) -> Vec<Option<u32>> {
+    pub(super) fn exposed(of: &Operations) -> Vec<Option<u32>> {
         let places = of.whole.iter().flat_map(|whole| of.of(whole));
         let exposed = |(lane, index): (u32, u32)| {
             let of_lane = &of.lanes[lane as usize].exposed;
@@ -128,11 +127,11 @@ impl WhatIf {
     }
 
     /// The node at whose end the work before `index` began.
-    fn depended_on(&self, index: u32, exposed: &[Option<u32>]) -> u32 {
+    fn depended_on(&self, index: u32) -> u32 {
         let node = self.node(index);
         let mut before = node.before;
         while let Some(earlier) = self.nodes.get(before as usize) {
-            match exposed[before as usize] {
+            match self.exposed[before as usize] {
                 Some(ns) if i64::from(ns) > QUEUED_NS => return before,
                 // The stream that needed it never stood still for it.
                 Some(_) => before = earlier.before,

@@ -21,7 +21,7 @@ const ALIKE_NS: f64 = 2_000.0;
 impl WhatIf {
     /// Finds where work depends on the end of the operation before, and so each node's anchor. `rows` says
     /// what each node is.
-    pub(super) fn anchor(&mut self, rows: &[(u32, u32)], exposed: &[Option<u32>]) {
+    pub(super) fn anchor(&mut self, rows: &[(u32, u32)]) {
         // Where in the pattern: what it is, and the two before it.
         let mut positions: HashMap<[(u32, u32); 3], u32> = HashMap::new();
         let mut position_of = vec![0u32; self.nodes.len()];
@@ -97,17 +97,21 @@ impl WhatIf {
                 }
             }
         }
-        self.alone = alone;
+        (self.alone, self.places) = (alone, position_of.clone());
         let end =
             |nodes: &[Node], of: u32| nodes.get(of as usize).map_or(i64::MIN, |node| node.end);
         for lane in &self.lanes {
-            let waited = |index: &&u32| exposed[**index as usize].is_some();
             let waited = lane
                 .iter()
-                .filter(waited)
-                .map(|index| self.communicator(*index));
-            let waited: HashSet<u32> = waited.collect();
+                .filter(|index| self.exposed[**index as usize].is_some());
+            let communicators: HashSet<u32> = waited
+                .clone()
+                .map(|index| self.communicator(*index))
+                .collect();
+            let waited: HashSet<(u32, u32)> = waited.map(|index| rows[*index as usize]).collect();
             let (mut inferred, mut awaited) = (NONE, NONE);
+            // The anchors so far.
+            let mut stops: Vec<u32> = Vec::new();
             // Operations for which a stream stood still, and that had not ended when the one before began.
             let mut open: Vec<u32> = Vec::new();
             for index in lane {
@@ -119,16 +123,32 @@ impl WhatIf {
                     }
                     ended > node.start
                 });
-                let depends = places[position_of[*index as usize] as usize].depends();
-                // Where streams wait for a communicator's operations, that is measured and not inferred.
-                if depends && !node.queued && node.before != NONE {
-                    let is_known = waited.contains(&self.communicator(node.before));
+                let place = &places[position_of[*index as usize] as usize];
+                // Where streams wait for such operations, that is measured and not inferred. Others of the
+                // same communicator may run on the stream that computes, where no stream need wait for them:
+                // they stop it if that shows.
+                if place.depends() && !node.queued && node.before != NONE {
+                    let is_known = waited.contains(&rows[node.before as usize])
+                        || communicators.contains(&self.communicator(node.before))
+                            && !place.shows();
                     inferred = if is_known { inferred } else { node.before };
                 }
                 let later = |of: &u32| end(&self.nodes, *of);
                 let anchor = std::cmp::max_by_key(inferred, awaited, later);
-                self.nodes[*index as usize].anchor = anchor;
-                if exposed[*index as usize].is_some_and(|ns| i64::from(ns) > QUEUED_NS) {
+                if stops.last() != Some(&anchor) && anchor != NONE {
+                    stops.push(anchor);
+                }
+                // What ended while it was queued, and was launched after it, it did not wait for.
+                let launched = |of: &u32| self.nodes[*of as usize].launch < node.launch;
+                let mut before = stops.iter().rev().copied().filter(launched);
+                self.nodes[*index as usize].anchor = match node.launch {
+                    i64::MIN => anchor,
+                    _ if self.in_line(*index) => before.next().unwrap_or(anchor),
+                    // Kernels of different communicators do not queue: it waited for that one.
+                    _ if node.queued && launched(&node.before) => node.before,
+                    _ => anchor,
+                };
+                if self.exposed[*index as usize].is_some_and(|ns| i64::from(ns) > QUEUED_NS) {
                     open.push(*index);
                 }
             }
@@ -149,6 +169,18 @@ impl WhatIf {
         (beside && !of_host && !WhatIf::at_once(node, since)).then_some(since)
     }
 
+    /// Whether a node was queued behind the one before it on its communicator.
+    pub(super) fn in_line(&self, index: u32) -> bool {
+        let node = self.node(index);
+        node.queued && self.communicator(node.before) == self.communicator(index)
+    }
+
+    /// From when on a stream stood still for a node.
+    fn stood_still(&self, index: u32) -> Option<i64> {
+        let ns = self.exposed[index as usize].filter(|ns| *ns > 0)?;
+        Some(self.node(index).end.saturating_sub(ns.into()))
+    }
+
     /// Infers when ranks were ready whose kernels were queued.
     pub(super) fn infer(&mut self) {
         for at in 0..self.order.len() {
@@ -156,16 +188,34 @@ impl WhatIf {
             let work = (first..last)
                 .filter_map(|index| self.work(self.node(index)))
                 .min();
+            // How long a rank that was not queued computed on until its stream stood still for this.
+            let free = (first..last).filter(|index| !self.in_line(*index));
+            let beside = free.filter_map(|index| {
+                Some((self.stood_still(index)? - self.node(index).start).max(0))
+            });
+            let beside = beside.min();
             for index in first..last {
                 let node = self.node(index);
-                if !node.queued {
+                if !self.in_line(index) {
                     continue;
                 }
                 let previous = self.nodes.get(node.previous as usize);
                 let previous = previous.filter(|p| p.anchor == node.anchor);
                 let worked = previous.zip(work).map(|(p, w)| p.ready.saturating_add(w));
                 let launched = (node.launch != i64::MIN).then_some(node.launch);
-                let ready = worked.max(launched).unwrap_or(node.start);
+                let stopped = self
+                    .stood_still(index)
+                    .zip(beside)
+                    .map(|(at, beside)| at - beside);
+                let anchor = self
+                    .nodes
+                    .get(node.anchor as usize)
+                    .map(|anchor| anchor.end);
+                let ready = stopped
+                    .or(worked)
+                    .max(launched)
+                    .max(anchor)
+                    .unwrap_or(node.start);
                 self.nodes[index as usize].ready = ready.min(node.start);
             }
         }
@@ -226,6 +276,12 @@ impl Position {
         self.after += n * apart(times.iter().map(|(after, _)| *after)).powi(2);
         self.with_wait += n * apart(times.iter().map(|(after, wait)| after + wait)).powi(2);
         self.judged += n;
+    }
+
+    /// Whether steps show that work here waits for the end of the operation before: they are more alike from
+    /// there than from where the wait began.
+    fn shows(&self) -> bool {
+        self.judged > 0.0 && self.after + self.judged * ALIKE_NS * ALIKE_NS < self.with_wait
     }
 
     /// Whether work here waits for the end of the operation before: then it takes its time from there,

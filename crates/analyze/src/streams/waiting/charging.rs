@@ -94,9 +94,12 @@ impl Waits {
         }
         for (index, wait) in direct.iter().enumerate() {
             let seen = lanes[wait.lane].at(wait.window);
+            let exposed = seen.without_computing(wait.charged).max(1);
+            let part = (wait.least_exposed as f64 / exposed as f64).min(1.0);
             let within = |span: Span| {
                 let exposed = seen.without_computing(span);
-                (exposed, span.1 - span.0 - exposed)
+                let hidden = span.1 - span.0 - exposed;
+                ((part * exposed as f64).round() as i64, hidden)
             };
             let pieces: Vec<(usize, Span)> = self.overlaps(wait.lane, wait.whole).collect();
             if !pieces.is_empty() {

@@ -1,10 +1,11 @@
 //! Which kernels of different GPUs are one operation, and who came last to it.
 
+use super::super::kinds::function;
 use super::super::losses::QUEUED_NS;
 use super::super::schedule::Meet;
-use super::super::window::Peer;
-use super::super::Lane;
-use super::{Direct, Late, WaitPart, Waits};
+use super::super::window::{NcclKernel, Peer};
+use super::super::{Lane, LaneWindow};
+use super::{Direct, Late, WaitPart, Waits, ALL_TO_ALL};
 use std::collections::HashMap;
 
 /// Whether a kernel of `rank` with these peers passes data on between neighbours: a stage has two at most. An
@@ -14,6 +15,28 @@ fn passes_on(rank: u32, peers: &[Peer]) -> bool {
     others.sort_unstable();
     others.dedup();
     others.len() <= 2 && !others.contains(&rank)
+}
+
+/// Communicator and function of a kernel that is a part of a collective which nobody leaves before the last
+/// has come. One that sends to and receives from all other ranks is, too. In an exchange of two, the other
+/// may be the next stage of a pipeline, so that one counts as a send and a receive.
+pub(super) fn collective<'w>(
+    window: &'w LaneWindow,
+    kernel: &NcclKernel,
+    members: &[usize],
+) -> Option<(u32, &'w str)> {
+    let communicator = kernel.communicator?;
+    let name = function(window.names.name(kernel.name));
+    if ALL_TO_ALL.contains(&name) {
+        return Some((communicator, name));
+    }
+    let ranks = members.get(communicator as usize).copied().unwrap_or(0);
+    let peers = window.seen.peers_of(kernel).iter();
+    let others = peers.filter(|peer| Some(peer.rank) != kernel.rank);
+    let mut others: Vec<(u32, bool)> = others.map(|peer| (peer.rank, peer.receives)).collect();
+    others.sort_unstable();
+    others.dedup();
+    (ranks > 2 && others.len() == 2 * (ranks - 1)).then_some((communicator, "AlltoAll"))
 }
 
 /// The kernel that ran beside `first` for the longest.
@@ -68,6 +91,12 @@ impl Waits {
             (lanes[part.lane].at(part.window).known.0 <= at.1).then_some(at)
         };
         let together = before(last);
+        let exposed = others.clone().filter_map(|part| {
+            let shown = lanes[part.lane].shows_computing(part.window);
+            let waited = (part.start, part.end - ns(last));
+            shown.then(|| lanes[part.lane].at(part.window).without_computing(waited))
+        });
+        let least_exposed = exposed.min().unwrap_or(i64::MAX);
         self.direct.extend(others.map(|part| {
             Direct {
                 lane: part.lane,
@@ -83,6 +112,7 @@ impl Waits {
                     part.start + ns(part) - second,
                     part.start + ns(part) - ns(last),
                 ),
+                least_exposed,
                 end: part.end,
                 other: (last.window, (last.start, last.end)),
                 queued: last.launched.map(|at| last.start - at),
@@ -103,14 +133,17 @@ impl Waits {
     }
 
     /// Adds the kernels that send and receive.
-    pub(super) fn add_sends(&mut self, lanes: &[Lane]) {
+    pub(super) fn add_sends(&mut self, lanes: &[Lane], members: &[usize]) {
         // By communicator, own rank and peer.
         let mut by_pair: HashMap<(u32, u32, Peer), Vec<WaitPart>> = HashMap::new();
         let mut all = Vec::new();
         for (lane, of) in lanes.iter().enumerate() {
             for (window, seen) in of.all().enumerate() {
                 let kernels = seen.seen.nccl.iter();
-                for kernel in kernels.filter(|kernel| kernel.peers.0 < kernel.peers.1) {
+                let passes_on = |kernel: &&NcclKernel| {
+                    kernel.peers.0 < kernel.peers.1 && collective(seen, kernel, members).is_none()
+                };
+                for kernel in kernels.filter(passes_on) {
                     let (Some(communicator), Some(rank)) = (kernel.communicator, kernel.rank)
                     else {
                         continue;
@@ -200,6 +233,7 @@ impl Waits {
                     whole: span,
                     since,
                     charged: span,
+                    least_exposed: i64::MAX,
                     end: part.end,
                     other: (last.window, (last.start, last.end)),
                     queued: last.launched.map(|at| last.start - at),

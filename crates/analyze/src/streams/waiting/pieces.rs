@@ -3,9 +3,9 @@
 //! Rule: a piece counts if it is known for most of its operations when the others came.
 
 use super::super::intervals::{Span, Union};
-use super::super::kinds::function;
 use super::super::Lane;
-use super::{Found, WaitPart, Waits, ALL_TO_ALL};
+use super::matching::collective;
+use super::{Found, WaitPart, Waits};
 
 /// A window is cut into so many pieces at most.
 const PIECES: usize = 8;
@@ -118,13 +118,13 @@ impl Waits {
         for (lane, of) in lanes.iter().enumerate() {
             for window in of.all() {
                 for kernel in &window.seen.nccl {
-                    let name = function(window.names.name(kernel.name));
-                    let members = kernel.communicator.and_then(|c| members.get(c as usize));
-                    let collective = ALL_TO_ALL.contains(&name) && members.is_some_and(|n| *n > 1);
+                    let of = collective(window, kernel, members);
+                    let is_of_several =
+                        |(of, _): (u32, &str)| members.get(of as usize).is_some_and(|n| *n > 1);
                     let receives = window.seen.peers_of(kernel).iter().any(|p| p.receives);
                     if let Some(found) = self.found_in(lane, (kernel.start, kernel.end)) {
-                        found.collectives += u64::from(collective);
-                        found.receives += u64::from(receives);
+                        found.collectives += u64::from(of.is_some_and(is_of_several));
+                        found.receives += u64::from(of.is_none() && receives);
                     }
                 }
             }

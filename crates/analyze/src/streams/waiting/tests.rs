@@ -153,3 +153,28 @@ fn without_whole_steps_nobody_is_charged() {
     let other = lane(1, &[], &[(10, 45, &[from(0)])]);
     assert_eq!(charged(&[late, other]), []);
 }
+
+#[test]
+fn an_exchange_with_all_is_a_collective() {
+    // Rank 2 comes at 40 and rank 1 at 30: rank 0 waits from 10 on, and is charged for what comes after 30.
+    let all = [to(0), from(0), to(1), from(1), to(2), from(2)];
+    let lanes = [(0, 10), (1, 30), (2, 40)]
+        .map(|(rank, came)| lane(rank, &[(0, came)], &[(came, 45, &all)]));
+    assert_eq!(charged(&lanes), [((0, 2), (10, 0)), ((1, 2), (10, 0))]);
+    let waits = waits(&lanes, &[3]);
+    assert!(waits.direct.iter().all(|wait| wait.late == Late::Rank));
+    assert_eq!((waits.operations, waits.passed_on), (1, 0));
+}
+
+#[test]
+fn nobody_is_charged_for_more_than_the_rank_with_most_to_compute_stood_still() {
+    // Rank 2 comes at 40. Rank 1 computes until 35, and rank 0 until 20.
+    let kernel = (10, 45);
+    let lanes = [
+        collective(0, &[(0, 20)], kernel),
+        collective(1, &[(0, 35)], kernel),
+        collective(2, &[(0, 40)], (40, 45)),
+    ];
+    // The transfer is as exposed as rank 2's own.
+    assert_eq!(charged(&lanes), [((0, 2), (5, 10)), ((1, 2), (5, 25))]);
+}
