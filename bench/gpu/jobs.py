@@ -196,7 +196,7 @@ def accumulation(job):
 
 
 def experts(job):
-    """A layer sends its tokens to experts on all ranks, and has them back; gradients are reduced at the end."""
+    """A layer sends its tokens to experts on all ranks and back. At the end, gradients are reduced."""
     import torch
     import torch.distributed as dist
 

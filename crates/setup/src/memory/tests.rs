@@ -40,8 +40,8 @@ fn every_kind_of_line_is_read() {
         ),
         // 2.30.7 says where.
         (
-            "transport/p2p.cc:255 (ncclP2pAllocateShareableBuffer) Allocated shareable buffer 0x48ea000000 size \
-             10485760 ipcDesc 0x7f2c1400add0",
+            "transport/p2p.cc:255 (ncclP2pAllocateShareableBuffer) Allocated shareable buffer 0x48ea000000 \
+             size 10485760 ipcDesc 0x7f2c1400add0",
             MemoryKind::Gpu,
             10 * MIB,
         ),
