@@ -145,8 +145,8 @@ pub struct RankArrivals {
     /// The loss is an estimate, and no more than this is possible, µs: what the rank that waited least waited
     /// in all.
     pub loss_at_most_us: Option<f64>,
-    /// Another rank that is late, too, and what the run loses by both together, µs of the wall; `None` if that
-    /// is no more. Each of two late ranks hides what the other costs.
+    /// Another rank that is late, too, and what the run loses by both together, µs of the wall; `None` if
+    /// that is no more. Each of two late ranks hides what the other costs.
     #[serde(skip)]
     pub with_other: Option<(Option<u32>, f64)>,
     /// The part of the saving in which its launch on the host was late as well. For a rank with a loss, the

@@ -336,8 +336,8 @@ pub(crate) fn by_chance_at_most(values: &[f64]) -> f64 {
     (std::f64::consts::PI / 2.0).sqrt() * apart(values, mean)
 }
 
-/// How far steps differ from those a few later, at the distance at which that is least; divided by √2, because
-/// both of two vary. `of` takes the differences, sorted.
+/// How far steps differ from those a few later, at the distance at which that is least; divided by √2,
+/// because both of two vary. `of` takes the differences, sorted.
 fn apart(values: &[f64], of: fn(&[f64]) -> f64) -> f64 {
     let apart = |lag: usize| {
         let pairs = values.iter().zip(&values[lag..]);

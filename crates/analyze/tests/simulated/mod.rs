@@ -442,8 +442,8 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                     });
                     Kind::Pass(all.collect(), ns as i64)
                 };
-                // Kernels of a communicator follow each other, on whatever streams they are. Sends and receives
-                // between different ranks are thought to have communicators of their own.
+                // Kernels of a communicator follow each other, on whatever streams they are. Sends and
+                // receives between different ranks are thought to have communicators of their own.
                 if let Kind::Collective(..) = kind {
                     let before = rank.collectives.insert(comm, rank.nodes.len());
                     rank.tails[stream].extend(before);
