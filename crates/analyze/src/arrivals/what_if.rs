@@ -362,8 +362,8 @@ impl WhatIf {
         let mut earlier = vec![0i64; self.operations.len()];
         // By node: by how much earlier its rank goes on with what depends on it.
         let mut goes_on = vec![0i64; self.nodes.len()];
-        // By node: how much less its rank worked since its anchor. One that was queued does not show
-        // it, so it is as before.
+        // By node: how much less its rank worked since its anchor. One that was queued does not show it, so
+        // it is as before.
         let mut less = vec![0i64; self.nodes.len()];
         for operation in &self.order {
             let (first, last) = self.operations[*operation as usize];
