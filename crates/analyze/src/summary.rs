@@ -194,8 +194,8 @@ fn nobody(report: &Report) -> String {
     let late = measured.zip(report.arrivals.as_ref());
     match late.and_then(|(streams, arrivals)| late_at_a_cost(streams, arrivals, wall_us)) {
         Some((rank, most_us)) => format!(
-            "Others wait for {} more than by chance. That costs {} at most, and too few kernel windows show \
-             whether it costs anything: a longer recording tells. ",
+            "Others wait for {} more than by chance. That costs from nothing to {}: kernel windows show \
+             too few steps to say. A longer recording tells. ",
             named(rank.rank, Some(rank.device), &rank.host, rank.pid),
             time(most_us),
         ),
