@@ -133,9 +133,9 @@ fn a_rank_that_is_stopped_is_named() {
             _ => None,
         }
     });
-    // Into the calls, which begin after the head of the table.
+    // Into the calls, which begin after the head of the table: on a loaded machine some time after.
     lines.find(|line| line.as_ref().is_ok_and(|l| l.contains("(elements)")));
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(2));
     let rank_1 = nix::unistd::Pid::from_raw(rank_1.expect("rank 1 in the table"));
     nix::sys::signal::kill(rank_1, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
     let output = child.wait_with_output().expect("ended");
