@@ -2,22 +2,28 @@
 
 use crate::job::Job;
 use crate::session::{attached, during, read, without_bpf};
-use attach::Options;
+use attach::{Options, Session};
+use tables::Capture;
 
-#[test]
-fn communicators_and_groups_are_as_the_program_made_them() {
-    let mut job = Job::start_with("libnccl.so.2.99.1", &[("RANK", "3"), ("WORLD_SIZE", "8")]);
-    job.tell("load");
-    let Some(mut session) = attached(job.options()) else {
-        return;
-    };
-    during(&mut session, &mut job, |job| {
+/// What is recorded of a communicator of 8 ranks, ten AllReduces on it and a group of four calls.
+fn of_one_communicator(mut session: Session, job: &mut Job) -> Capture {
+    during(&mut session, job, |job| {
         for line in ["init 8 3", "loop 1 10", "group 2", "end"] {
             job.tell(line);
         }
     });
     drop(session.finish());
-    let capture = read(&job.capture());
+    read(&job.capture())
+}
+
+#[test]
+fn communicators_and_groups_are_as_the_program_made_them() {
+    let mut job = Job::start_with("libnccl.so.2.99.1", &[("RANK", "3"), ("WORLD_SIZE", "8")]);
+    job.tell("load");
+    let Some(session) = attached(job.options()) else {
+        return;
+    };
+    let capture = of_one_communicator(session, &mut job);
     let process = &capture.processes[0];
     assert_eq!(process.rank, Some(3));
     let local = &process.communicators[0];
@@ -72,17 +78,11 @@ fn of_a_communicator_that_was_made_before_rank_and_size_are_read() {
 /// The communicators and calls of a job, as one way to set probes has them.
 fn as_seen(way: Option<attach::Way>) -> Option<Vec<String>> {
     let mut job = Job::loaded();
-    let mut session = attached(Options {
+    let session = attached(Options {
         way,
         ..job.options()
     })?;
-    during(&mut session, &mut job, |job| {
-        for line in ["init 8 3", "loop 1 10", "group 2", "end"] {
-            job.tell(line);
-        }
-    });
-    drop(session.finish());
-    let capture = read(&job.capture());
+    let capture = of_one_communicator(session, &mut job);
     let process = &capture.processes[0];
     let communicators = process.communicators.iter().map(|c| {
         let lives = (c.created_ns.is_some(), c.ended_ns > c.created_ns);

@@ -1,7 +1,7 @@
 //! Calls are counted one by one; what there was no room for is counted as lost.
 
 use crate::job::Job;
-use crate::session::{attached, calls, during, read, threads, without_bpf};
+use crate::session::{attached, calls, during, each, read, without_bpf};
 use attach::{Options, Targets, Way};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn calls_of_each_thread_are_counted_exactly_with_their_return_codes() {
         job.tell("loop 2 20000")
     });
     let summary = session.finish();
-    let expected: Vec<(u32, u64)> = threads(&ids).into_iter().map(|id| (id, 20_000)).collect();
+    let expected = each(&ids, 20_000);
     assert_eq!(calls(&summary, "ncclAllReduce"), expected);
     assert_eq!(summary.processes[0].counts.failed[&4], 40_000);
     let ns = summary.ns_per_call.expect("measured");
@@ -55,7 +55,7 @@ fn of_a_million_calls_none_is_lost_if_the_ring_has_room_for_all() {
     };
     let ids = during(&mut session, &mut job, |job| job.tell("loop 2 500000"));
     let summary = session.finish();
-    let expected: Vec<(u32, u64)> = threads(&ids).into_iter().map(|id| (id, 500_000)).collect();
+    let expected = each(&ids, 500_000);
     assert_eq!(calls(&summary, "ncclAllReduce"), expected);
     let seen = &summary.processes[0];
     assert_eq!((seen.losses.entries, seen.losses.returns), (0, 0));
@@ -99,7 +99,7 @@ fn perf_events_see_the_same_calls() {
     };
     let ids = during(&mut session, &mut job, |job| job.tell("loop 2 300"));
     let summary = session.finish();
-    let expected: Vec<(u32, u64)> = threads(&ids).into_iter().map(|id| (id, 300)).collect();
+    let expected = each(&ids, 300);
     assert_eq!(calls(&summary, "ncclAllReduce"), expected);
 }
 
@@ -115,7 +115,7 @@ fn without_bpf_calls_of_each_thread_are_counted_exactly_with_their_return_codes(
         job.tell("loop 2 20000")
     });
     let summary = session.finish();
-    let expected: Vec<(u32, u64)> = threads(&ids).into_iter().map(|id| (id, 20_000)).collect();
+    let expected = each(&ids, 20_000);
     assert_eq!(calls(&summary, "ncclAllReduce"), expected);
     assert_eq!(summary.processes[0].counts.failed[&4], 40_000);
     let counts = &summary.processes[0].counts;

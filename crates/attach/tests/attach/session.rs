@@ -50,6 +50,11 @@ pub fn calls(summary: &Summary, function: &str) -> Vec<(u32, u64)> {
         .collect()
 }
 
+/// That each of these threads made `n` AllReduces, as [`calls`] has it. The job answers with their ids.
+pub fn each(ids: &str, n: u64) -> Vec<(u32, u64)> {
+    threads(ids).into_iter().map(|id| (id, n)).collect()
+}
+
 pub fn threads(line: &str) -> Vec<u32> {
     let mut ids: Vec<u32> = line
         .split(' ')
