@@ -4,8 +4,11 @@
 use crate::arrivals::Gatherer;
 use crate::executions::Walk;
 use crate::matching::Matcher;
-use tables::communicators::Member;
-use tables::{Capture, Communicator, Process};
+use tables::{Capture, Process};
+
+#[path = "../tests/communicators/mod.rs"]
+mod communicators;
+pub(crate) use communicators::communicator;
 
 /// SplitMix64 (G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014).
@@ -24,25 +27,6 @@ impl Random {
     /// Below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         (self.uniform() * n as f64) as u64
-    }
-}
-
-/// The communicator of this number, whose ranks are these processes.
-pub(crate) fn communicator(index: usize, members: &[usize]) -> Communicator {
-    let member = |(own, rank): (usize, &usize)| Member {
-        process: *rank,
-        uid: index as u32,
-        rank: Some(own as u32),
-    };
-    Communicator {
-        id: index.to_string(),
-        hash: 1,
-        nranks: Some(members.len() as u32),
-        nnodes: None,
-        name: None,
-        members: members.iter().enumerate().map(member).collect(),
-        created_ns: None,
-        parent: None,
     }
 }
 

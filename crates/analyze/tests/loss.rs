@@ -4,10 +4,13 @@
 //! Scripts are fake-nccl's. Their times are taken from its schedule and not from a recording, so that the
 //! load of the machine that tests are run on is in no launch.
 
+mod communicators;
+
 use analyze::{report, Report};
+use communicators::communicator;
 use fake_nccl::schedule::{RankAction, Schedule};
 use fake_nccl::script::{Script, Statement};
-use tables::communicators::{Local, Member};
+use tables::communicators::Local;
 use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
 
 struct Played<'s> {
@@ -24,20 +27,10 @@ impl<'s> Played<'s> {
         let locals = |_| Local::default();
         for (index, comm) in script.comms.iter().enumerate() {
             let instance = &comm.instances[0];
-            let member = |(own, rank): (usize, &usize)| Member {
-                process: *rank,
-                uid: index as u32,
-                rank: Some(own as u32),
-            };
             capture.communicators.push(Communicator {
                 id: comm.name.clone(),
                 hash: instance.hash,
-                nranks: Some(instance.members.len() as u32),
-                nnodes: None,
-                name: None,
-                members: instance.members.iter().enumerate().map(member).collect(),
-                created_ns: None,
-                parent: None,
+                ..communicator(index, &instance.members)
             });
         }
         capture.processes = (0..script.ranks)

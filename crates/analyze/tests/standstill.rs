@@ -1,11 +1,14 @@
 //! Jobs that were ended while ranks waited for another one: all of their processes end at once, so nobody
 //! died first.
 
+mod communicators;
+
 use analyze::{report, Report};
 use capture::live::part;
 use capture::rows::Ticks;
+use communicators::communicator;
 use tables::clock::{Anchor, Clock};
-use tables::communicators::{Local, Member};
+use tables::communicators::Local;
 use tables::process::Counters;
 use tables::{Call, Capture, Communicator, Life, LiveSource, Process, Shape};
 
@@ -19,20 +22,10 @@ fn job(members: &[&[usize]], calls: &[&[(usize, i64)]], ended: i64) -> Capture {
     let function = capture.names.intern("AllReduce");
     let datatype = capture.names.intern("ncclInt8");
     for (index, members) in members.iter().enumerate() {
-        let member = |(own, rank): (usize, &usize)| Member {
-            process: *rank,
-            uid: index as u32,
-            rank: Some(own as u32),
-        };
         capture.communicators.push(Communicator {
             id: format!("c{index}"),
             hash: index as u64,
-            nranks: Some(members.len() as u32),
-            nnodes: None,
-            name: None,
-            members: members.iter().enumerate().map(member).collect(),
-            created_ns: None,
-            parent: None,
+            ..communicator(index, members)
         });
     }
     let anchor = |time: i64| Anchor {

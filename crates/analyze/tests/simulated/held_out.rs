@@ -1,6 +1,6 @@
 //! Jobs of shapes that no rule of the report was made with: they are looked at last.
 
-use super::scripts::Script;
+use super::scripts::{gathered, Script};
 use super::{Step, Way};
 
 /// ZeRO stage 1: nothing is communicated until all gradients are there. Then they are scattered, and the
@@ -80,14 +80,9 @@ fn two_nodes(step: &mut Step) {
     step.straggler();
     let (node, pair) = (1 + step.rank / 4, 3 + step.rank % 4);
     const LAYERS: usize = 6;
-    step.collective(node, "AllGather", 32 << 20, 200.0, 1);
-    for layer in 0..LAYERS {
-        step.wait(0, 1);
-        if layer + 1 < LAYERS {
-            step.collective(node, "AllGather", 32 << 20, 200.0, 1);
-        }
-        step.compute("forward", 900.0);
-    }
+    gathered(step, node, 200.0, LAYERS, |step| {
+        step.compute("forward", 900.0)
+    });
     for _ in 0..LAYERS {
         step.compute("backward", 1800.0);
         step.collective(node, "ReduceScatter", 32 << 20, 200.0, 1);

@@ -10,6 +10,8 @@
 
 #![allow(dead_code)]
 
+#[path = "../communicators/mod.rs"]
+mod communicators;
 pub mod held_out;
 mod recording;
 pub mod scripts;

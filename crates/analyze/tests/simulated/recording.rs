@@ -1,8 +1,9 @@
 //! A job that was played, as the recorder would have written it.
 
+use super::communicators::communicator;
 use super::{Kind, Played, Random, Rank, Way, FIRST_STREAM, MS, SINCE_1970};
 use std::collections::BTreeMap;
-use tables::communicators::{Local, Member};
+use tables::communicators::Local;
 use tables::composites::Composite;
 use tables::windows::{GpuActivity, Off, Window};
 use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
@@ -65,20 +66,10 @@ impl Played {
         .map(|name| (name, capture.names.intern(name)))
         .collect();
         for (index, members) in self.comms.iter().enumerate() {
-            let member = |(own, rank): (usize, &usize)| Member {
-                process: *rank,
-                uid: index as u32,
-                rank: Some(own as u32),
-            };
             capture.communicators.push(Communicator {
                 id: format!("comm-{index}"),
                 hash: index as u64 + 1,
-                nranks: Some(members.len() as u32),
-                nnodes: None,
-                name: None,
-                members: members.iter().enumerate().map(member).collect(),
-                created_ns: None,
-                parent: None,
+                ..communicator(index, members)
             });
         }
         let windows = self.windows();

@@ -40,29 +40,36 @@ pub fn accumulation(step: &mut Step) {
     step.compute("optimizer", 800.0);
 }
 
+/// Layers of which the parameters are gathered one layer ahead.
+pub fn gathered(
+    step: &mut Step,
+    comm: usize,
+    us: f64,
+    layers: usize,
+    mut layer: impl FnMut(&mut Step),
+) {
+    step.collective(comm, "AllGather", 32 << 20, us, 1);
+    for index in 0..layers {
+        step.wait(0, 1);
+        if index + 1 < layers {
+            step.collective(comm, "AllGather", 32 << 20, us, 1);
+        }
+        layer(step);
+    }
+}
+
 /// Parameters are gathered one layer ahead, and gradients scattered.
 pub fn zero3(step: &mut Step) {
     step.straggler();
-    const LAYERS: usize = 8;
-    step.collective(0, "AllGather", 32 << 20, 400.0, 1);
-    for layer in 0..LAYERS {
-        step.wait(0, 1);
-        if layer + 1 < LAYERS {
-            step.collective(0, "AllGather", 32 << 20, 400.0, 1);
-        }
+    gathered(step, 0, 400.0, 8, |step| {
         step.compute("forward", 700.0);
         step.compute("norm", 100.0);
-    }
-    step.collective(0, "AllGather", 32 << 20, 400.0, 1);
-    for layer in 0..LAYERS {
-        step.wait(0, 1);
-        if layer + 1 < LAYERS {
-            step.collective(0, "AllGather", 32 << 20, 400.0, 1);
-        }
+    });
+    gathered(step, 0, 400.0, 8, |step| {
         step.compute("backward", 1400.0);
         step.compute("norm_backward", 150.0);
         step.collective(0, "ReduceScatter", 32 << 20, 400.0, 2);
-    }
+    });
     step.wait(0, 2);
     step.compute("optimizer", 300.0);
 }

@@ -3,9 +3,13 @@
 //! A [`Job`] is told when each rank's kernels ran, and which call each of NCCL's kernels carried out.
 //! [`Job::report`] puts the kernels into windows and reads the whole as a capture.
 
+#[path = "../communicators/mod.rs"]
+mod communicators;
+
 use analyze::{report, Report};
+use communicators::communicator;
 use std::ops::Range;
-use tables::communicators::{Local, Member};
+use tables::communicators::Local;
 use tables::composites::Composite;
 use tables::windows::{GpuActivity, Window};
 use tables::{Call, Capture, Communicator, Process, Shape};
@@ -33,20 +37,10 @@ impl Job {
     /// Of so many ranks, with one communicator.
     pub fn new(ranks: u32) -> Job {
         let mut capture = Capture::default();
-        let member = |rank: u32| Member {
-            process: rank as usize,
-            uid: 0,
-            rank: Some(rank),
-        };
+        let members: Vec<usize> = (0..ranks as usize).collect();
         capture.communicators.push(Communicator {
             id: "world".to_owned(),
-            hash: 1,
-            nranks: Some(ranks),
-            nnodes: None,
-            name: None,
-            members: (0..ranks).map(member).collect(),
-            created_ns: None,
-            parent: None,
+            ..communicator(0, &members)
         });
         let process = |rank: u32| Process {
             rank: Some(rank),
