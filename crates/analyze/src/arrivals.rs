@@ -177,7 +177,7 @@ impl RankArrivals {
 
 /// Ranks taken for late raise a false alarm in so many jobs at most, all together.
 pub(crate) const LEVEL: f64 = 0.001;
-/// Upper limit on the ranks whose loss is computed, largest saving first: each one costs a what-if replay.
+/// Upper limit on the ranks whose loss is computed, largest saving first: each costs four what-if replays.
 const MOST_LATE: usize = 8;
 
 #[cfg(test)]

@@ -362,9 +362,11 @@ pub(crate) fn without_chance<T>(values: &mut [(i64, T)], spread: f64) {
     }
 }
 
-/// E max(0, x), in standard deviations of x, where x is by how much a rank is later than the latest of so
-/// many others, and all are late by normal and independent amounts of one width: what the latest of all is
-/// later than that of the others. Two ranks: 0.4; of many, one more is hardly ever the last.
+/// By how much a rank is later than the latest of so many others, on average, and 0 if it is not later.
+///
+/// All ranks are late by normal, independent amounts of one width. So this is how much later the latest of
+/// all is than the latest of the others. Its unit is the standard deviation of the difference between the
+/// rank and the latest other. For two ranks it is 0.4. Of many ranks, one more is hardly ever the last.
 fn last_by_chance(others: usize) -> f64 {
     const STEP: f64 = 0.01;
     let normal = Normal::standard();

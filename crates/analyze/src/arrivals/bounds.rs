@@ -1,10 +1,10 @@
 //! What an estimated loss can be at most.
 //!
 //! A loss that is found by a what-if replay ([`super::what_if`]) is an estimate. It is bounded by what was
-//! measured. A run can't be shorter by more than the rank that waited least waited in all. With a faster
-//! link, it can't be shorter by more than the link's transfers were longer than the others'. Where kernel
-//! windows show how much communication was exposed, or how long a host waited for its GPU, it is no more than
-//! that either, on the rank where that is least.
+//! measured. A run cannot be shorter by more than the rank that waited least waited in all. With a faster
+//! link, it can't be shorter by more than the link's transfers were longer than the others'. Kernel windows
+//! may show how much communication was exposed, and how long a host waited for its GPU. The loss is no more
+//! than these either, on the rank where they are least.
 //!
 //! Where windows prove what late ranks cost, no estimate is kept.
 //!

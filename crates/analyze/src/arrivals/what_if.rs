@@ -8,14 +8,15 @@
 //! takes as long as its transfer took. What of that arrives at the end of the run is the loss.
 //!
 //! **Chance.** A rank that is not late is still last now and then. So at each place of the pattern, the late
-//! rank keeps the order of its steps, and is apart from the median of the others as a normal distribution of
-//! its spread by chance gives ([`WhatIf::lateness`]).
+//! rank keeps the order of its steps. Its distances from the median of the others become those of a normal
+//! distribution, as wide as its spread by chance ([`WhatIf::avoidable`]).
 //!
 //! **Ready.** Where a kernel began some time after everything before it had ended, its rank was ready then.
 //! If it began as soon as the one before it on its communicator was over, it had been queued. Then it is
 //! inferred when its rank was ready. That was not before the launch, nor before the end of what its work
-//! depended on. Nor was it before the rank's usual work was done: as much as ranks did that were neither
-//! queued nor held up by their hosts, before this operation or until their streams stood still for it.
+//! depended on. Nor was it before the rank's usual work was done. That is as much as ranks did that were
+//! neither queued nor held up by their hosts. It counts until the operation, or until their streams stood
+//! still for it.
 //!
 //! **Anchor.** What a rank computes may depend on the end of an operation, and then moves forward with it, or
 //! run beside it. That shows over the steps at the same place of the pattern: most take the same time,
@@ -23,8 +24,8 @@
 //! depend. The last operation that a rank's work depended on is its anchor, and lateness that its anchor had
 //! on another communicator is inherited.
 //!
-//! **Streams.** Where it was recorded for how long a stream stood still for an operation, its rank can't go
-//! on before that, however early the operation ends: it had own work to do until then.
+//! **Streams.** It may be recorded for how long a stream stood still for an operation. Its rank had own work
+//! to do until then. So it can't go on before that, however early the operation ends.
 //!
 //! **Bound.** A rank that others wait for may hide that these have work of their own beside the wait: its
 //! lateness grows until they do nothing else but wait. The few steps before that show how long their work
@@ -100,8 +101,9 @@ pub(super) struct WhatIf {
     places: Vec<u32>,
 }
 
-/// By operation: for how long a rank was late by itself, ns.
-pub(super) type Lateness = Vec<i64>;
+/// By place in the pattern: by how much a rank was later than the others in each operation, ns, and which
+/// that is.
+type Lateness = BTreeMap<u32, Vec<(i64, u32)>>;
 
 /// How wide lateness is spread by chance alone.
 type ByChance = fn(&[f64]) -> f64;
@@ -272,19 +274,26 @@ impl WhatIf {
         self.order.extend(left);
     }
 
-    /// For how long the rank of a lane was late by itself in each operation. `beside` is a lane that is late,
-    /// too, and no measure of others. `by_chance` says what of that is chance: it stays.
-    fn lateness(&self, lane: u32, beside: u32, by_chance: ByChance) -> Lateness {
-        let mut late = vec![0; self.operations.len()];
+    /// By how much the rank of a lane was later than the others, by place in the pattern. `beside` is a lane
+    /// that is late, too, and no measure of others.
+    fn lateness(&self, lane: u32, beside: u32) -> Lateness {
         let mut others = Vec::new();
-        let mut places: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
+        let mut places = Lateness::new();
         for index in &self.lanes[lane as usize] {
             let own = self.own(*index, beside, &mut others);
             let of_place = places.entry(self.places[*index as usize]).or_default();
             of_place.push((own, self.node(*index).operation));
         }
-        for mut of_place in places.into_values() {
+        places
+    }
+
+    /// For how long the rank was late by itself in each operation, ns. `by_chance` says what of its lateness
+    /// is chance: that stays.
+    fn avoidable(&self, lateness: &Lateness, by_chance: ByChance) -> Vec<i64> {
+        let mut late = vec![0; self.operations.len()];
+        for of_place in lateness.values() {
             let own: Vec<f64> = of_place.iter().map(|(own, _)| *own as f64).collect();
+            let mut of_place = of_place.clone();
             without_chance(&mut of_place, by_chance(&own));
             for (own, operation) in of_place {
                 late[operation as usize] = own.max(0);
@@ -358,7 +367,7 @@ impl WhatIf {
 
     /// By how much each operation would have ended earlier, ns by operation, if the ranks of these lanes had
     /// not been late, and transfers had been shorter by so much.
-    fn without(&self, late: &[(u32, Lateness)], shorter: Option<&[i64]>) -> Vec<i64> {
+    fn without(&self, late: &[(u32, Vec<i64>)], shorter: Option<&[i64]>) -> Vec<i64> {
         let mut earlier = vec![0i64; self.operations.len()];
         // By node: by how much earlier its rank goes on with what depends on it.
         let mut goes_on = vec![0i64; self.nodes.len()];

@@ -12,8 +12,8 @@ const US: u64 = 1000;
 /// A step lasts so long.
 const STEP: u64 = 10_000 * US;
 
-/// A kernel of each step: communicator, begin from the begin of the step, and end; the launch before its
-/// begin; for how long a stream stood still for it, if that is known. µs.
+/// A kernel of each step: its communicator, and its begin and end after the begin of the step. Then how long
+/// before its begin it was launched, and for how long a stream stood still for it, if that is known. µs.
 type Kernel = (u32, u64, u64, u64, Option<i64>);
 
 /// Twelve steps of these kernels by rank, on GPUs with clocks of their own.

@@ -16,8 +16,9 @@ impl WhatIf {
     /// the others are. How often is only known from what it is late by now. So the interval reaches from
     /// where all by which that differs is chance to where nothing is.
     pub(in crate::arrivals) fn loss(&self, lane: u32) -> Loss {
+        let lateness = self.lateness(lane, NONE);
         let told = |by_chance: ByChance| {
-            let late = self.lateness(lane, NONE, by_chance);
+            let late = self.avoidable(&lateness, by_chance);
             self.told(lane, self.without(&[(lane, late)], None))
         };
         let (loss, least) = (told(by_chance).0, told(by_chance_at_most).0);
@@ -35,7 +36,10 @@ impl WhatIf {
 
     /// What it loses by the ranks of two lanes together.
     pub(in crate::arrivals) fn loss_of_both(&self, lanes: (u32, u32)) -> Loss {
-        let of = |lane: u32, beside: u32| (lane, self.lateness(lane, beside, by_chance));
+        let of = |lane: u32, beside: u32| {
+            let lateness = self.lateness(lane, beside);
+            (lane, self.avoidable(&lateness, by_chance))
+        };
         let late = [of(lanes.0, lanes.1), of(lanes.1, lanes.0)];
         self.told(lanes.0, self.without(&late, None)).0
     }
@@ -43,7 +47,7 @@ impl WhatIf {
     /// What the run loses by the rank of `lane`, ns: in the operations of `only`, and in the ones after them
     /// that are parts of the same work.
     pub(in crate::arrivals) fn loss_in(&self, lane: u32, only: &[bool]) -> f64 {
-        let mut late = self.lateness(lane, NONE, by_chance);
+        let mut late = self.avoidable(&self.lateness(lane, NONE), by_chance);
         let mut since = None;
         for index in &self.lanes[lane as usize] {
             let node = self.node(*index);
