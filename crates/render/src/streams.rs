@@ -3,6 +3,7 @@
 use crate::layout::{cut, plural, Page, Table, Unit};
 use crate::text::FEW_RANKS;
 use analyze::spelling::{self, three, time};
+use analyze::streams::kernels::{NO_CUPTI, NO_MEMORY, SHARED_GPU};
 use analyze::streams::{RankStreams, Share, Streams};
 use analyze::summary::range_of_shares;
 use analyze::Report;
@@ -65,19 +66,16 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     }
     for (cause, n) in &streams.without {
         let why = match *cause {
-            "no_cupti" => "CUPTI was not found; it comes with torch and with the CUDA toolkit",
+            "no_cupti" => NO_CUPTI,
             "another_tool" => "a tool was in the process that can't share CUPTI (Nsight, \
              compute-sanitizer, XLA's profiler)",
             "host_bound" => {
                 "CUPTI would have slowed the job by more than NCCLSCOPE_BUDGET, because the GPU waits for \
                  its host (NCCLSCOPE_WINDOWS=on records kernels all the same)"
             }
-            "shared_gpu" => {
-                "CUDA's MPS runs several processes on the GPU, which CUPTI may slow (NCCLSCOPE_WINDOWS=on \
-                 records kernels all the same)"
-            }
+            "shared_gpu" => SHARED_GPU,
             "cupti_error" => "CUPTI returned an error (doctor names it)",
-            "no_memory" => "there was no memory for records",
+            "no_memory" => NO_MEMORY,
             _ => "of a cause that is not known here",
         };
         let processes = plural(*n, "process has", "processes have");

@@ -171,6 +171,15 @@ fn joined(kernel: &NcclKernel) -> Option<Joined> {
     }
 }
 
+/// Why a process has no kernel windows: CUPTI is not on the machine.
+pub const NO_CUPTI: &str = "CUPTI was not found; it comes with torch and with the CUDA toolkit";
+/// The same: no memory.
+pub const NO_MEMORY: &str = "there was no memory for records";
+/// The same: CUDA's MPS.
+pub const SHARED_GPU: &str =
+    "CUDA's MPS runs several processes on the GPU, which CUPTI may slow (NCCLSCOPE_WINDOWS=on records \
+     all the same)";
+
 /// Why a capture has no kernels; `None` if it has some.
 pub fn why_none(capture: &Capture) -> Option<String> {
     let mut windows = capture.processes.iter().map(|process| &process.windows);
@@ -183,23 +192,19 @@ pub fn why_none(capture: &Capture) -> Option<String> {
             "kernel windows were off (NCCLSCOPE_WINDOWS=off, or mode profile)".to_owned()
         }
         Off::NoDriver => "no process has a CUDA driver".to_owned(),
-        Off::NoCupti => {
-            "CUPTI was not found; it comes with torch and with the CUDA toolkit".to_owned()
-        }
+        Off::NoCupti => NO_CUPTI.to_owned(),
         Off::ForeignTool => {
             "a tool was in the process that can't share CUPTI (Nsight, compute-sanitizer, XLA)"
                 .to_owned()
         }
         Off::Error(code) => format!("CUPTI returned error {code}"),
-        Off::NoMemory => "there was no memory for records".to_owned(),
+        Off::NoMemory => NO_MEMORY.to_owned(),
         Off::HostBound(share) => format!(
             "CUPTI would have slowed the job by up to {:.1} %, because its GPU waits for its host \
              (NCCLSCOPE_WINDOWS=on records kernels all the same)",
             f64::from(share) / 100.0
         ),
-        Off::SharedGpu => "CUDA's MPS runs several processes on the GPU, which CUPTI may slow \
-                           (NCCLSCOPE_WINDOWS=on records kernels all the same)"
-            .to_owned(),
+        Off::SharedGpu => SHARED_GPU.to_owned(),
         Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
     };
     let off = windows.clone().find_map(|windows| windows.off);
