@@ -182,41 +182,23 @@ fn nobody(report: &Report) -> String {
         .as_ref()
         .filter(|streams| streams.tells_who());
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    if let Some(rank) = measured.and_then(suspect) {
-        return format!(
-            "No rank is proved to hold this job up, but {} arrives last in {} of {} operations in kernel \
-             windows. ",
-            named(rank.rank, Some(rank.device), &rank.host, rank.pid),
-            rank.last,
-            rank.operations
-        );
-    }
-    let late = measured.zip(report.arrivals.as_ref());
-    match late.and_then(|(streams, arrivals)| late_at_a_cost(streams, arrivals, wall_us)) {
-        Some((rank, most_us)) => format!(
-            "Others wait for {} more than by chance. That costs from nothing to {}: kernel windows show \
-             too few steps to say. A longer recording tells. ",
-            named(rank.rank, Some(rank.device), &rank.host, rank.pid),
-            time(most_us),
-        ),
-        None => match (measured, &report.arrivals) {
-            (None, Some(arrivals)) => {
-                last_of_all(arrivals, wall_us).map_or(NOBODY.to_owned(), |rank| {
-                    format!(
-                        "No rank is proved to hold this job up, but {} arrived last in {} of {} operations. ",
-                        named(rank.rank, rank.device, &rank.host, rank.pid),
-                        rank.last,
-                        rank.operations
-                    )
-                })
-            }
-            (Some(_), _) => NOBODY.to_owned(),
-            (None, None) => String::new(),
-        },
-    }
+    let seeming = match (measured, &report.arrivals) {
+        (None, None) => return String::new(),
+        (None, Some(arrivals)) => last_of_all(arrivals, wall_us).map(|rank| {
+            format!(
+                "No rank is proved to hold this job up, but {} arrived last in {} of {} operations. ",
+                named(rank.rank, rank.device, &rank.host, rank.pid),
+                rank.last,
+                rank.operations
+            )
+        }),
+        (Some(streams), arrivals) => last_in_windows(streams).or_else(|| {
+            let arrivals = arrivals.as_ref()?;
+            late_at_a_cost(streams, arrivals, wall_us)
+        }),
+    };
+    seeming.unwrap_or_else(|| "No rank is proved to hold this job up. ".to_owned())
 }
-
-const NOBODY: &str = "No rank is proved to hold this job up. ";
 
 /// A rank that is nearly always the last, and would save enough to matter if it was not. But the interval of
 /// that begins at zero or below.
@@ -233,37 +215,43 @@ fn last_of_all(arrivals: &Arrivals, wall_us: Option<f64>) -> Option<&RankArrival
     ranks.max_by(|a, b| a.saving_wall_us.total_cmp(&b.saving_wall_us))
 }
 
-/// A rank that is nearly always the last, and for which the others wait long enough to matter. But the
+/// Of a rank that is nearly always the last, and for which the others wait long enough to matter. But the
 /// interval of its cost begins at zero, or is not known.
-fn suspect(streams: &Streams) -> Option<&WaitedFor> {
-    let ranks = streams.waited_for.iter();
-    ranks
-        .filter(|rank| rank.loss.share >= LEAST_SHARE && 10 * rank.last >= 9 * rank.operations)
-        .max_by(|a, b| a.loss.share.total_cmp(&b.loss.share))
+fn last_in_windows(streams: &Streams) -> Option<String> {
+    let rank = costliest(streams, |rank| 10 * rank.last >= 9 * rank.operations)?;
+    Some(format!(
+        "No rank is proved to hold this job up, but {} arrives last in {} of {} operations in kernel \
+         windows. ",
+        named(rank.rank, Some(rank.device), &rank.host, rank.pid),
+        rank.last,
+        rank.operations
+    ))
 }
 
-/// A rank that CUDA events show to be late more than chance gives, over the whole run, with the upper end of
-/// what it costs in windows, µs. Windows show some steps only, so the lower end may be zero. They must show
-/// that somebody waits, though.
-fn late_at_a_cost<'a>(
-    streams: &'a Streams,
-    arrivals: &Arrivals,
-    wall_us: Option<f64>,
-) -> Option<(&'a WaitedFor, f64)> {
-    let late = late(arrivals, wall_us, 1.0 - CONFIDENCE);
-    let is_late = |rank: &WaitedFor| {
-        let of = (&rank.host, rank.pid, Some(rank.device));
-        late.iter()
-            .any(|late| (&late.host, late.pid, late.device) == of)
-    };
-    let ranks = streams.waited_for.iter();
-    let ranks = ranks.filter(|rank| rank.loss.share >= LEAST_SHARE && is_late(rank));
+/// Of a rank that CUDA events show to be late more than chance gives, over the whole run. Windows show some
+/// steps only, so the lower end of what it costs may be zero. They must show that somebody waits, though.
+fn late_at_a_cost(streams: &Streams, arrivals: &Arrivals, wall_us: Option<f64>) -> Option<String> {
     let mut waiting = streams.ranks.iter().map(|rank| rank.exposed_waiting.share);
     if !waiting.any(|share| share >= LEAST_SHARE) {
         return None;
     }
-    let most = ranks.max_by(|a, b| a.loss.share.total_cmp(&b.loss.share))?;
-    most.loss_interval_us.map(|(_, high)| (most, high))
+    let late = late(arrivals, wall_us, 1.0 - CONFIDENCE);
+    let rank = costliest(streams, |rank| late.iter().any(|late| rank.is(late)))?;
+    let (_, most_us) = rank.loss_interval_us?;
+    Some(format!(
+        "Others wait for {} more than by chance. That costs from nothing to {}: kernel windows show too few \
+         steps to say. A longer recording tells. ",
+        named(rank.rank, Some(rank.device), &rank.host, rank.pid),
+        time(most_us),
+    ))
+}
+
+/// Of such ranks, the one that costs most by what windows show, if that matters.
+fn costliest(streams: &Streams, is_one: impl Fn(&WaitedFor) -> bool) -> Option<&WaitedFor> {
+    let ranks = streams.waited_for.iter();
+    ranks
+        .filter(|rank| rank.loss.share >= LEAST_SHARE && is_one(rank))
+        .max_by(|a, b| a.loss.share.total_cmp(&b.loss.share))
 }
 
 /// A rank, for the middle of a sentence.

@@ -4,7 +4,7 @@
 //! waiting of the other ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
 use super::{arrived_last, both, costs, costs_about, estimate, late_to, Finding, HOST_LATE_ADVICE};
-use crate::arrivals::{Arrivals, RankArrivals};
+use crate::arrivals::Arrivals;
 use crate::spelling::{time, times};
 use crate::streams::{Streams, WaitedFor};
 
@@ -18,10 +18,8 @@ pub fn waited_for(
     ranks
         .map(|rank| {
             let mut found = finding(rank, streams, wall_us);
-            let same = |row: &&RankArrivals| {
-                (&row.host, row.pid, row.device) == (&rank.host, rank.pid, Some(rank.device))
-            };
-            let row = arrivals.and_then(|arrivals| arrivals.ranks.iter().find(same));
+            let rows = arrivals.map_or(&[][..], |arrivals| &arrivals.ranks);
+            let row = rows.iter().find(|row| rank.is(row));
             found.evidence += &row.map_or(String::new(), |row| both(row, rank.loss_us, wall_us));
             found
         })

@@ -4,6 +4,7 @@ use super::bubbles::Bubble;
 use super::idle;
 use super::losses::Sample;
 use super::replays::Replay;
+use crate::arrivals::RankArrivals;
 use crate::findings::LEAST_SHARE;
 use crate::steps::{Steps, StepsRow};
 use serde::Serialize;
@@ -262,6 +263,11 @@ pub struct WaitedFor {
 }
 
 impl WaitedFor {
+    /// Whether this row is about the same GPU.
+    pub(crate) fn is(&self, row: &RankArrivals) -> bool {
+        (&self.host, self.pid, Some(self.device)) == (&row.host, row.pid, row.device)
+    }
+
     /// Whether its loss is above zero, also at the lower end, and matters.
     pub(crate) fn is_proved(&self) -> bool {
         self.loss.share >= LEAST_SHARE && self.loss.interval.is_some_and(|(low, _)| low > 0.0)
