@@ -52,22 +52,24 @@ const WINDOWS: [(&str, ExpectedLoss); 8] = [
     ),
 ];
 
-/// Jobs of 7 to 8 s, which have few windows: the late rank, what the steps (those of the warm-up, too) took
-/// longer than those of the same job beside it, s, and why.
-const SHORT: [(&str, u32, f64, &str); 4] = [
-    ("short_fsdp2_host", 0, 3.09, "its host launches"),
-    ("short_fsdp2_gpu", 1, 1.87, "its GPU is busy"),
-    ("short_pipe_stage", 1, 1.56, "its GPU is busy"),
-    ("short_decode_gpu", 1, 1.21, "its GPU is busy"),
+/// Jobs of 7 to 10 s, with few windows: the late rank and its GPU, what the steps (those of the warm-up,
+/// too) took longer than those of the same job beside it, s, and why.
+const SHORT: [(&str, (u32, u32), f64, &str); 5] = [
+    ("short_fsdp2_host", (0, 0), 3.09, "its host launches"),
+    ("short_fsdp2_gpu", (1, 1), 1.87, "its GPU is busy"),
+    ("short_pipe_stage", (1, 1), 1.56, "its GPU is busy"),
+    ("short_decode_gpu", (1, 1), 1.21, "its GPU is busy"),
+    // 23.58 ms a step in place of 20.62, 405 times.
+    ("shared_gpu_experts", (3, 0), 1.199, "its GPU is busy"),
 ];
 
 #[test]
 fn short_jobs_tell_what_a_late_rank_costs_and_why() {
-    for (name, rank, truth_s, why) in SHORT {
+    for (name, (rank, gpu), truth_s, why) in SHORT {
         let report = report_on(&recorded(name));
         assert_eq!(report.findings.len(), 1, "{name}: {:?}", report.findings);
         let found = &report.findings[0];
-        let begin = format!("Rank {rank} (GPU {rank} on vm) costs this job ");
+        let begin = format!("Rank {rank} (GPU {gpu} on vm) costs this job ");
         let is_it = found.sentence.starts_with(&begin) && found.sentence.contains(why);
         assert!(is_it, "{name}: {found:?}");
         let told_s = found.wall_us.expect("a loss") / 1e6;
@@ -134,21 +136,6 @@ fn a_rank_that_few_windows_show_is_named_with_what_it_costs_at_most() {
         "Others wait for rank 1 (GPU 0 on vm) more than by chance. That costs from nothing to \
                  1.65 s: kernel windows show too few steps to say. A longer recording tells. ";
     assert!(verdict.starts_with(named), "{verdict}");
-}
-
-#[test]
-fn a_late_rank_of_four_on_one_gpu_costs_what_it_costs() {
-    let report = report_on(&recorded("shared_gpu_experts"));
-    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
-    let found = &report.findings[0];
-    let begin = "Rank 3 (GPU 0 on vm) costs this job ";
-    assert!(found.sentence.starts_with(begin) && found.sentence.contains("its GPU is busy"));
-    // 23.58 ms a step in place of 20.62, in 405 steps with those of the warm-up.
-    let truth_us = 405.0 * (23_580.0 - 20_620.0);
-    let told_us = found.wall_us.expect("a loss");
-    assert!((told_us / truth_us - 1.0).abs() < 0.15, "{told_us}");
-    let (low, high) = found.wall_interval_us.expect("an interval");
-    assert!(low < truth_us && truth_us < high, "{low} {high}");
 }
 
 #[test]
