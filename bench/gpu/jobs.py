@@ -12,6 +12,7 @@ shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the sam
         pipeline (1F1B) grid (tensor × data parallel, small steps)
         accumulation (DDP that reduces every fourth backward pass) experts (two all-to-alls a layer)
         compiled (torch.compile in mode reduce-overhead) idle (no step)
+        zero3 (DeepSpeed) megatron (tensor × data parallel) megatron_pipeline (two stages, 1F1B)
         captures (a graph is captured in every step)
         launches (what calls of CUDA and NCCL take of the host's time)
 
@@ -137,16 +138,19 @@ class Job:
             self.slow = lambda step: work() if slow_at(step) else None
 
 
-def trained(job, model, data):
-    """One step of training as a function of its number."""
+def trained(job, model, data, passes=1):
+    """One step of training as a function of its number. Of several passes, DDP reduces beside the last."""
+    import contextlib
     import torch
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step(number):
         job.slow(number)
-        loss = model(data).float().square().mean()
-        loss.backward()
+        for left in reversed(range(passes)):
+            with model.no_sync() if left else contextlib.nullcontext():
+                loss = model(data).float().square().mean()
+                loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if job.args.sync_every and number % job.args.sync_every == 0:
@@ -162,37 +166,14 @@ def data_of(job, dtype=None):
     return torch.randn(a.batch, a.tokens, a.width, device=job.device, dtype=dtype)
 
 
-def ddp(job):
+def ddp(job, passes=1):
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
     model = DistributedDataParallel(
         language_model(job.args).to(job.device, torch.bfloat16), device_ids=[job.device.index]
     )
-    return trained(job, model, data_of(job, torch.bfloat16))
-
-
-def accumulation(job):
-    """Each step is four passes, and gradients are reduced beside the last."""
-    import contextlib
-    import torch
-    from torch.nn.parallel import DistributedDataParallel
-
-    model = DistributedDataParallel(
-        language_model(job.args).to(job.device, torch.bfloat16), device_ids=[job.device.index]
-    )
-    data = data_of(job, torch.bfloat16)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-
-    def step(number):
-        job.slow(number)
-        for part in range(4):
-            with contextlib.nullcontext() if part == 3 else model.no_sync():
-                model(data).float().square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return step
+    return trained(job, model, data_of(job, torch.bfloat16), passes)
 
 
 def experts(job):
@@ -536,9 +517,20 @@ def parts(times, n):
     return [times[i : i + size] for i in range(0, len(times) - size + 1, size)]
 
 
+def from_framework(name, **how):
+    """A shape of `frameworks.py`, whose packages only its own jobs need."""
+
+    def shape(job):
+        import frameworks
+
+        return getattr(frameworks, name)(job, **how)
+
+    return shape
+
+
 SHAPES = {
     "ddp": ddp,
-    "accumulation": accumulation,
+    "accumulation": lambda job: ddp(job, passes=4),
     "experts": experts,
     "fsdp2": fsdp2,
     "tensor": tensor,
@@ -548,6 +540,9 @@ SHAPES = {
     "pipeline": pipeline,
     "grid": grid,
     "launches": launches,
+    "zero3": from_framework("zero3"),
+    "megatron": from_framework("megatron", tensor=2, pieces=2),
+    "megatron_pipeline": from_framework("megatron", pipeline=2, pieces=8),
     "idle": lambda job: lambda number: time.sleep(0.001),
 }
 
