@@ -4,7 +4,8 @@
 //! function, size, peer, and whether it is in a group with the one before) and when. Groups count, because
 //! the last stage of a pipeline receives and sends in turn all the time. Only at the ends of a step are these
 //! two groups. The step is the least number of calls after which the same calls come again, in all of the
-//! newer half of what is kept. If layers are equal, a few calls repeat too, but not over a whole step. If no
+//! newer half of what is kept. If that half still has calls of the set-up, which are hundreds in DeepSpeed,
+//! the newest quarter counts. If layers are equal, a few calls repeat too, but not over a whole step. If no
 //! such number is found, because something else comes in between now and then, the last one that was found
 //! holds. Before there is one, it is the time from one call to the next of the rarest regular kind.
 //!
@@ -22,6 +23,8 @@ const KEPT: usize = 8192;
 const LEAST: usize = 48;
 /// So many steps must be alike.
 const ALIKE: usize = 3;
+/// The newer half of the calls must repeat, or the newest quarter.
+const PARTS: [usize; 2] = [2, 4];
 
 /// What is known of a call: communicator, function, elements, peer, and whether it is in a group with the
 /// call before it.
@@ -42,9 +45,8 @@ pub struct StepWatch {
     kinds: HashMap<CallKey, Seen>,
     /// The newest calls: number of the kind, and when, in ticks.
     calls: VecDeque<(u16, Ticks)>,
-    /// Calls since a step was last looked for, and how many are waited for until it is again.
+    /// Calls since a step was last looked for.
     since: usize,
-    patience: usize,
     /// Ticks of a step.
     step: Option<f64>,
 }
@@ -80,24 +82,20 @@ impl StepWatch {
 
     /// How long a step takes, as far as that is known.
     pub fn longest(&mut self, ns_per_tick: f64) -> Option<Duration> {
-        if self.since >= self.patience.max(LEAST) {
-            // Twice as many each time: what a step is, is known early or hardly changes.
-            (self.since, self.patience) = (0, (2 * self.patience).clamp(LEAST, KEPT));
+        // A fourth more each time: short jobs need it early, and in long ones it hardly changes.
+        if self.since >= (self.calls.len() / 4).max(LEAST) {
+            self.since = 0;
             self.step = self.repeated().or(self.step);
         }
         let step = self.step.or_else(|| self.rarest())? * ns_per_tick;
         (step > 0.0 && step < 1e12).then(|| Duration::from_nanos(step as u64))
     }
 
-    /// Ticks of the least number of calls after which the newer half of all repeats itself.
+    /// Ticks of the least number of calls after which the newer calls repeat themselves.
     fn repeated(&mut self) -> Option<f64> {
         let calls = &*self.calls.make_contiguous();
-        let newer = &calls[calls.len() / 2..];
-        let repeats = |n: &usize| (*n..newer.len()).all(|at| newer[at].0 == newer[at - n].0);
-        let n = (1..=newer.len() / (ALIKE + 1)).find(repeats)?;
-        let steps = (newer.len() - 1) / n;
-        let (last, first) = (newer[newer.len() - 1], newer[newer.len() - 1 - steps * n]);
-        (newer.len() >= LEAST / 2).then(|| last.1.since(first.1) as f64 / steps as f64)
+        let newer = |part| &calls[calls.len() - calls.len() / part..];
+        PARTS.into_iter().find_map(|part| every(newer(part)))
     }
 
     /// The longest time after which a kind of call comes again and again.
@@ -105,6 +103,15 @@ impl StepWatch {
         let regular = self.kinds.values().filter(|seen| seen.alike >= ALIKE);
         regular.map(|seen| seen.every).reduce(f64::max)
     }
+}
+
+/// Ticks of the least number of calls after which all of these repeat themselves.
+fn every(calls: &[(u16, Ticks)]) -> Option<f64> {
+    let repeats = |n: &usize| (*n..calls.len()).all(|at| calls[at].0 == calls[at - n].0);
+    let n = (1..=calls.len() / (ALIKE + 1)).find(repeats)?;
+    let steps = (calls.len() - 1) / n;
+    let (last, first) = (calls[calls.len() - 1], calls[calls.len() - 1 - steps * n]);
+    (calls.len() >= LEAST / 2).then(|| last.1.since(first.1) as f64 / steps as f64)
 }
 
 #[cfg(test)]
@@ -123,6 +130,30 @@ mod tests {
                 steps.call(kind, Ticks(begin + call * every));
             }
         }
+    }
+
+    /// As in DeepSpeed's third stage: calls of the set-up, each another one, and then ten calls a step.
+    #[test]
+    fn calls_of_the_set_up_hide_a_step_only_for_some_steps() {
+        let mut steps = StepWatch::default();
+        for call in 0..270 {
+            steps.call((1, 4, 1 + call % 90, 0, false), Ticks(1 + call * 50));
+        }
+        let mut found = Vec::new();
+        for step in 0..60 {
+            for call in 0..10 {
+                let kind = if call < 8 {
+                    (1, 2, 48, 0, false)
+                } else {
+                    (1, 3, 800, 0, false)
+                };
+                steps.call(kind, Ticks(20_000 + step * 1000 + call * 100));
+            }
+            found.push(steps.longest(2.0) == Some(Duration::from_nanos(2000)));
+        }
+        let known = found.iter().position(|is_right| *is_right);
+        assert!(known.is_some_and(|step| step < 20), "{known:?}");
+        assert!(found[20..].iter().all(|is_right| *is_right), "{found:?}");
     }
 
     #[test]
