@@ -8,7 +8,7 @@ import os
 
 def zero3(job):
     """DeepSpeed's ZeRO stage 3 of the language model of `jobs.py`, with its default overlap."""
-    os.environ.update(LOCAL_RANK=str(job.rank), DS_BUILD_OPS="0")
+    os.environ.update(LOCAL_RANK=str(job.device.index), DS_BUILD_OPS="0")
     import deepspeed
     import jobs
     import torch
