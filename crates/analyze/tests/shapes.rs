@@ -121,6 +121,22 @@ fn a_late_host_of_a_pipeline_without_windows_is_estimated_and_bounded() {
 }
 
 #[test]
+fn a_late_host_that_never_waits_delays_all_that_follows() {
+    let sleeps = |step: &mut Step| {
+        if step.rank == 1 {
+            step.sleeps(70_000.0);
+        }
+    };
+    for ranks in [2, 4] {
+        let shape = ("zero3_slow_hosts", zero3_slow_hosts as Script, ranks, 70);
+        let found = told(shape, false, 1, &sleeps);
+        is_close(&found, "its host launches");
+        let (low, high) = found[0].interval;
+        assert!(low <= found[0].truth && found[0].truth <= high);
+    }
+}
+
+#[test]
 fn what_a_pipelines_bubble_hides_costs_nothing() {
     // The last stage is done with a step before the first one is.
     for windows in [true, false] {

@@ -146,7 +146,8 @@ pub fn window(
             seen.nccl.iter().map(|k| k.end).max()?,
         );
         (seen.known, seen.span) = ((first, last), (first, last));
-        seen.computes = Union::of(vec![seen.known]).without(&stood_still(&timed));
+        let still = stood_still(&timed).or(&host_behind(&timed));
+        seen.computes = Union::of(vec![seen.known]).without(&still);
     }
     (!seen.nccl.is_empty()).then(|| LaneWindow {
         seen,
@@ -154,6 +155,18 @@ pub fn window(
         computed: Vec::new(),
         named: Vec::new(),
     })
+}
+
+/// When a device had no work for sure, or nothing is known of any: after all calls so far had ended, and
+/// until its host launched the next one. A host that is ahead launches before.
+fn host_behind(timed: &[Timed]) -> Union {
+    let mut ended = i64::MAX;
+    let spans = timed.iter().filter_map(|call| {
+        let idle = (ended, call.launched);
+        ended = call.span.1.max(if ended == i64::MAX { 0 } else { ended });
+        (idle.0 < idle.1).then_some(idle)
+    });
+    Union::of(spans.collect())
 }
 
 /// When streams of a device stood still for its calls. If none was seen to wait for any, calls run on the

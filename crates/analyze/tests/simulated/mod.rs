@@ -235,8 +235,9 @@ struct Called {
     api: i64,
     launch: i64,
     back: i64,
-    /// When the computing stream came to wait for it.
-    waited_by: Option<usize>,
+    /// The node that kept the computing stream busy until it waited for this, and when its host asked for
+    /// that.
+    waited_by: Option<(usize, i64)>,
 }
 
 #[derive(Default)]
@@ -471,7 +472,8 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                     let busy = rank.tails[0].first().copied();
                     if let Some(call) = rank.calls.iter().rposition(|c| Some(c.node) == on_call) {
                         if rank.calls[call].waited_by.is_none() {
-                            rank.calls[call].waited_by = Some(busy.unwrap_or(usize::MAX));
+                            let asked = (busy.unwrap_or(usize::MAX), rank.host as i64);
+                            rank.calls[call].waited_by = Some(asked);
                         }
                     }
                 }

@@ -108,7 +108,7 @@ impl Played {
             let node = &rank.nodes[called.node];
             let (start, end) = (node.start.expect("played"), node.end.expect("played"));
             let (mut waiter, mut waited) = (0, 0);
-            if let Some(busy) = called.waited_by {
+            if let Some((busy, asked)) = called.waited_by {
                 // The computing stream had nothing else to do from here on.
                 let from = match busy {
                     usize::MAX => start,
@@ -116,7 +116,7 @@ impl Played {
                 };
                 use capture::live::waiter as of;
                 waiter = of::word(FIRST_STREAM, of::TIMED);
-                waited = of::units(end - from);
+                waited = of::units((end - from.max(asked)).max(0));
             }
             let first = process.calls.len() as u32;
             let own = self.comms[called.comm].iter().position(|r| *r == number);

@@ -172,6 +172,36 @@ pub fn pipeline(step: &mut Step, pieces: usize) {
     step.sync(0);
 }
 
+/// Parameters are gathered ahead by hosts that are slower than their GPUs, and that wait for their GPU before
+/// the last layers. Before the first step, parameters are handed out one by one.
+pub fn zero3_slow_hosts(step: &mut Step) {
+    if step.number == 0 {
+        for call in 0..90 {
+            step.collective(0, "Broadcast", 1 << (10 + call % 9), 20.0, 1);
+        }
+        step.sync(1);
+    }
+    step.host(3000.0);
+    step.straggler();
+    const LAYERS: usize = 8;
+    for layer in 0..LAYERS {
+        step.collective(0, "AllGather", 96 << 20, 370.0, 1);
+        if layer == LAYERS / 2 {
+            step.sync(1);
+        }
+        step.host(1500.0);
+        step.wait(0, 1);
+        step.compute("forward", 900.0);
+    }
+    step.host(60_000.0);
+    step.compute("backward", 15_000.0);
+    step.collective(0, "ReduceScatter", 768 << 20, 3000.0, 0);
+    step.sync(0);
+    step.collective(0, "AllReduce", 4, 10.0, 0);
+    step.sync(0);
+    step.compute("optimizer", 5000.0);
+}
+
 /// A small step in which hosts limit all ranks.
 pub fn host_bound(step: &mut Step) {
     step.host(1500.0);

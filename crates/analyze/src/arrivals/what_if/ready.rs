@@ -98,6 +98,9 @@ impl WhatIf {
             }
         }
         (self.alone, self.places) = (alone, position_of.clone());
+        let last: HashSet<u32> = (0..self.operations.len())
+            .filter_map(|operation| self.waited_for(operation))
+            .collect();
         let end =
             |nodes: &[Node], of: u32| nodes.get(of as usize).map_or(i64::MIN, |node| node.end);
         for lane in &self.lanes {
@@ -112,7 +115,7 @@ impl WhatIf {
             let (mut inferred, mut awaited) = (NONE, NONE);
             // The anchors so far.
             let mut stops: Vec<u32> = Vec::new();
-            // Operations for which a stream stood still, and that had not ended when the one before began.
+            // Operations for which streams stood still, and that had not ended when the one before began.
             let mut open: Vec<u32> = Vec::new();
             for index in lane {
                 let node = self.nodes[*index as usize];
@@ -148,11 +151,27 @@ impl WhatIf {
                     _ if node.queued && launched(&node.before) => node.before,
                     _ => anchor,
                 };
-                if self.exposed[*index as usize].is_some_and(|ns| i64::from(ns) > QUEUED_NS) {
+                if self.stopped(*index) || last.contains(index) {
                     open.push(*index);
                 }
             }
         }
+    }
+
+    /// Whether a stream stood still for a node, as far as that is known.
+    fn stopped(&self, index: u32) -> bool {
+        self.exposed[index as usize].is_some_and(|ns| i64::from(ns) > QUEUED_NS)
+    }
+
+    /// The node that came last to an operation for which the streams of all others stood still: all its ranks
+    /// go on together. The last one may do so without standing still, because the operation was over when
+    /// its host asked to wait for it.
+    fn waited_for(&self, operation: usize) -> Option<u32> {
+        let (first, last) = self.operations[operation];
+        let late = (first..last).max_by_key(|index| (self.node(*index).start, *index))?;
+        let mut others = (first..last).filter(|index| *index != late);
+        let is_known = last - first > 1 && self.exposed[late as usize].is_some();
+        (is_known && others.all(|index| self.stopped(index))).then_some(late)
     }
 
     /// How long the work since the operation before took the rank of this node, where its host did not hold
