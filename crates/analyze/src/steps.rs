@@ -28,7 +28,7 @@
 //! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
 //! rank's own, on its own host's clock: no clocks are compared.
 
-mod pattern;
+pub(crate) mod pattern;
 #[cfg(test)]
 mod tests;
 

@@ -101,7 +101,27 @@ pub(crate) fn periods(symbols: &[u32]) -> Vec<usize> {
     candidates(symbols).1
 }
 
-/// The same with patterns of few calls, if the host pauses before them.
+/// Where the calls of the set-up end: at the first stretch that repeats itself and is at least half as long as
+/// the longest. 0 if nothing repeats.
+pub(crate) fn first_repeated(symbols: &[u32]) -> usize {
+    let Some(period) = periods(symbols).first().copied() else {
+        return 0;
+    };
+    let mut stretches: Vec<(usize, usize)> = Vec::new();
+    let mut begin = period;
+    for at in period..=symbols.len() {
+        if symbols.get(at) != Some(&symbols[at - period]) {
+            stretches.push((begin - period, at - begin));
+            begin = at + 1;
+        }
+    }
+    let longest = stretches.iter().map(|(_, length)| *length).max();
+    let longest = longest.filter(|length| *length >= period).unwrap_or(0);
+    let first = stretches.iter().find(|(_, length)| 2 * length >= longest);
+    first.map_or(0, |(begin, _)| *begin)
+}
+
+/// The periods, also of patterns of few calls if the host pauses before them.
 pub(super) fn paused_periods(items: &[Item], symbols: &[u32]) -> Vec<usize> {
     let (mut layered, others) = candidates(symbols);
     let of = |period: &usize| Period::new(items, symbols, *period);

@@ -234,3 +234,25 @@ fn the_search_finds_words_that_overlap_themselves_once() {
     assert_eq!(occurrences(&text, &[1, 1, 2, 1, 1]), [0, 7]);
     assert_eq!(occurrences(&text, &[1]).len(), 9);
 }
+
+#[test]
+fn the_set_up_ends_where_calls_begin_to_repeat() {
+    let step = |symbols: &mut Vec<u32>| symbols.extend([1, 1, 1, 2, 3, 4]);
+    let steps = |n: usize| {
+        let mut symbols = Vec::new();
+        (0..n).for_each(|_| step(&mut symbols));
+        symbols
+    };
+    assert_eq!(pattern::first_repeated(&steps(40)), 0);
+    // 100 calls of a set-up that repeats itself a little, then steps with an odd call between some.
+    let mut symbols: Vec<u32> = (0..100).map(|call| 100 + call % 25).collect();
+    for _ in 0..6 {
+        symbols.extend(steps(10));
+        symbols.push(9);
+    }
+    let first = pattern::first_repeated(&symbols);
+    assert!((100..106).contains(&first), "{first}");
+    let all_different: Vec<u32> = (0..300).collect();
+    assert_eq!(pattern::first_repeated(&all_different), 0);
+    assert_eq!(pattern::first_repeated(&[]), 0);
+}

@@ -4,6 +4,7 @@
 
 use super::{ByChance, WhatIf, NONE};
 use crate::interval::{by_chance, by_chance_at_most, waits_by_chance, Batches, LEAST_OPERATIONS};
+use crate::steps::pattern::first_repeated;
 
 /// What the run loses by a rank, and the 95 % interval of that, ns.
 pub(in crate::arrivals) struct Loss {
@@ -17,9 +18,10 @@ impl WhatIf {
     /// where all by which that differs is chance to where nothing is.
     pub(in crate::arrivals) fn loss(&self, lane: u32) -> Loss {
         let lateness = self.lateness(lane, NONE);
+        let marks = self.marks(lane);
         let told = |by_chance: ByChance| {
             let late = self.avoidable(&lateness, by_chance);
-            self.told(lane, self.without(&[(lane, late)], None))
+            self.told(&marks, self.without(&[(lane, late)], None))
         };
         let (loss, least) = (told(by_chance).0, told(by_chance_at_most).0);
         let (most, chance) = told(|_| 0.0);
@@ -41,7 +43,8 @@ impl WhatIf {
             (lane, self.avoidable(&lateness, by_chance))
         };
         let late = [of(lanes.0, lanes.1), of(lanes.1, lanes.0)];
-        self.told(lanes.0, self.without(&late, None)).0
+        let marks = self.marks(lanes.0);
+        self.told(&marks, self.without(&late, None)).0
     }
 
     /// What the run loses by the rank of `lane`, ns: in the operations of `only`, and in the ones after them
@@ -96,7 +99,8 @@ impl WhatIf {
 
     /// What it loses by transfers that take so much longer, ns by operation, as the rank of `lane` sees it.
     pub(in crate::arrivals) fn loss_of(&self, lane: u32, longer: &[i64]) -> Loss {
-        let (loss, chance) = self.told(lane, self.without(&[], Some(longer)));
+        let marks = self.marks(lane);
+        let (loss, chance) = self.told(&marks, self.without(&[], Some(longer)));
         Loss {
             // Another link would be the slowest now and then.
             interval: loss.interval.map(|(low, high)| (low - chance, high)),
@@ -104,17 +108,25 @@ impl WhatIf {
         }
     }
 
-    /// `earlier` is by how much operations end earlier. And what of that one of two would lose by chance.
-    fn told(&self, lane: u32, earlier: Vec<i64>) -> (Loss, f64) {
+    /// The nodes between which the loss is compared: the anchors of a lane, because at these all work of a
+    /// step is behind. Between them, lateness comes and goes. Those of the set-up are no sample of the steps,
+    /// so they are left out.
+    fn marks(&self, lane: u32) -> Vec<u32> {
         let nodes = &self.lanes[lane as usize];
-        // At anchors all work of a step is behind; between them, lateness comes and goes.
-        let mut marks: Vec<u32> = nodes.iter().map(|n| self.node(*n).anchor).collect();
+        let places: Vec<u32> = nodes.iter().map(|n| self.places[*n as usize]).collect();
+        let steps = &nodes[first_repeated(&places)..];
+        let mut marks: Vec<u32> = steps.iter().map(|n| self.node(*n).anchor).collect();
         marks.retain(|anchor| *anchor != NONE);
         marks.dedup();
         marks.extend(nodes.last());
         if marks.len() < LEAST_OPERATIONS {
             marks.clone_from(nodes);
         }
+        marks
+    }
+
+    /// `earlier` is by how much operations end earlier. And what of that one of two would lose by chance.
+    fn told(&self, marks: &[u32], earlier: Vec<i64>) -> (Loss, f64) {
         let at = |node: u32| earlier[self.node(node).operation as usize] as f64;
         let (Some(first), Some(last)) = (marks.first(), marks.last()) else {
             let nothing = Loss {
