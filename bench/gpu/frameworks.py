@@ -14,7 +14,8 @@ def zero3(job):
     import torch
 
     a = job.args
-    model = jobs.language_model(a).to(torch.bfloat16)
+    with job.device:
+        model = jobs.language_model(a).to(torch.bfloat16)
     settings = {
         "train_micro_batch_size_per_gpu": a.batch,
         "bf16": {"enabled": True},

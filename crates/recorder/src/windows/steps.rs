@@ -4,10 +4,13 @@
 //! function, size, peer, and whether it is in a group with the one before) and when. Groups count, because
 //! the last stage of a pipeline receives and sends in turn all the time. Only at the ends of a step are these
 //! two groups. The step is the least number of calls after which the same calls come again, in all of the
-//! newer half of what is kept. If that half still has calls of the set-up, which are hundreds in DeepSpeed,
-//! the newest quarter counts. If layers are equal, a few calls repeat too, but not over a whole step. If no
-//! such number is found, because something else comes in between now and then, the last one that was found
-//! holds. Before there is one, it is the time from one call to the next of the rarest regular kind.
+//! newer half of what is kept. If layers are equal, a few calls repeat too, but not over a whole step.
+//!
+//! That half may still have calls of the set-up, which are hundreds in DeepSpeed. Then a smaller part counts,
+//! unless another kind of call comes as regularly and less often: what repeats may then be the layers of a
+//! step. If no number is found, because something else comes in between now and then, the last one that was
+//! found holds, as long as most calls still repeat so. Before there is one, the step is the time from one
+//! call to the next of the rarest regular kind.
 //!
 //! Rule: this only chooses the length of windows. What a step is in a report is found from all calls.
 
@@ -23,8 +26,11 @@ const KEPT: usize = 8192;
 const LEAST: usize = 48;
 /// So many steps must be alike.
 const ALIKE: usize = 3;
-/// The newer half of the calls must repeat, or the newest quarter.
-const PARTS: [usize; 2] = [2, 4];
+/// The newer half of the calls must repeat, or a smaller part.
+const PARTS: [usize; 4] = [2, 4, 8, 16];
+
+/// Times that differ by this factor are those of the same regular call.
+const REGULAR: f64 = 1.3;
 
 /// What is known of a call: communicator, function, elements, peer, and whether it is in a group with the
 /// call before it.
@@ -39,6 +45,12 @@ struct Seen {
     alike: usize,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    calls: usize,
+    ticks: f64,
+}
+
 /// Watches the calls of a process.
 #[derive(Default)]
 pub struct StepWatch {
@@ -47,8 +59,7 @@ pub struct StepWatch {
     calls: VecDeque<(u16, Ticks)>,
     /// Calls since a step was last looked for.
     since: usize,
-    /// Ticks of a step.
-    step: Option<f64>,
+    step: Option<Step>,
 }
 
 impl StepWatch {
@@ -64,7 +75,7 @@ impl StepWatch {
         });
         let since = at.since(seen.last) as f64;
         if seen.last != Ticks(0) && since > 0.0 {
-            let regular = seen.every > 0.0 && (since / seen.every - 1.0).abs() < 0.3;
+            let regular = seen.every > 0.0 && (since / seen.every - 1.0).abs() < REGULAR - 1.0;
             seen.alike = if regular { seen.alike + 1 } else { 0 };
             seen.every = if regular {
                 seen.every + (since - seen.every) / 4.0
@@ -85,17 +96,31 @@ impl StepWatch {
         // A fourth more each time: short jobs need it early, and in long ones it hardly changes.
         if self.since >= (self.calls.len() / 4).max(LEAST) {
             self.since = 0;
-            self.step = self.repeated().or(self.step);
+            let before = self.step;
+            let found = self.repeated();
+            self.step = found.or(before.filter(|step| self.mostly_repeats(step.calls)));
         }
-        let step = self.step.or_else(|| self.rarest())? * ns_per_tick;
+        let step = self.step.map(|step| step.ticks);
+        let step = step.or_else(|| self.rarest())? * ns_per_tick;
         (step > 0.0 && step < 1e12).then(|| Duration::from_nanos(step as u64))
     }
 
-    /// Ticks of the least number of calls after which the newer calls repeat themselves.
-    fn repeated(&mut self) -> Option<f64> {
+    /// The least number of calls after which the newer calls repeat themselves.
+    fn repeated(&mut self) -> Option<Step> {
+        let rarest = self.rarest().unwrap_or(0.0);
         let calls = &*self.calls.make_contiguous();
-        let newer = |part| &calls[calls.len() - calls.len() / part..];
-        PARTS.into_iter().find_map(|part| every(newer(part)))
+        PARTS.into_iter().find_map(|part| {
+            let step = every(&calls[calls.len() - calls.len() / part..])?;
+            let is_whole = part == PARTS[0] || REGULAR * step.ticks >= rarest;
+            is_whole.then_some(step)
+        })
+    }
+
+    /// Whether most of the newest calls are those of so many calls before.
+    fn mostly_repeats(&self, after: usize) -> bool {
+        let newest = self.calls.len() - self.calls.len() / PARTS[1]..self.calls.len();
+        let same = |at: &usize| *at >= after && self.calls[*at].0 == self.calls[at - after].0;
+        2 * newest.clone().filter(same).count() > newest.len()
     }
 
     /// The longest time after which a kind of call comes again and again.
@@ -105,13 +130,16 @@ impl StepWatch {
     }
 }
 
-/// Ticks of the least number of calls after which all of these repeat themselves.
-fn every(calls: &[(u16, Ticks)]) -> Option<f64> {
+/// The least number of calls after which all of these repeat themselves.
+fn every(calls: &[(u16, Ticks)]) -> Option<Step> {
     let repeats = |n: &usize| (*n..calls.len()).all(|at| calls[at].0 == calls[at - n].0);
     let n = (1..=calls.len() / (ALIKE + 1)).find(repeats)?;
     let steps = (calls.len() - 1) / n;
     let (last, first) = (calls[calls.len() - 1], calls[calls.len() - 1 - steps * n]);
-    (calls.len() >= LEAST / 2).then(|| last.1.since(first.1) as f64 / steps as f64)
+    (calls.len() >= LEAST / 2).then(|| Step {
+        calls: n,
+        ticks: last.1.since(first.1) as f64 / steps as f64,
+    })
 }
 
 #[cfg(test)]
@@ -132,12 +160,15 @@ mod tests {
         }
     }
 
-    /// As in DeepSpeed's third stage: calls of the set-up, each another one, and then ten calls a step.
+    /// As in DeepSpeed's third stage: the set-up handles each layer's parameters by themselves, again and
+    /// again, and a step has ten calls.
     #[test]
     fn calls_of_the_set_up_hide_a_step_only_for_some_steps() {
         let mut steps = StepWatch::default();
-        for call in 0..270 {
-            steps.call((1, 4, 1 + call % 90, 0, false), Ticks(1 + call * 50));
+        for call in 0..240u64 {
+            let count = [1024, 2048, 8192, 8192, 6144, 512][call as usize % 6];
+            steps.call((1, 2, count, 0, false), Ticks(1 + call * 50));
+            steps.longest(2.0);
         }
         let mut found = Vec::new();
         for step in 0..60 {
@@ -148,12 +179,29 @@ mod tests {
                     (1, 3, 800, 0, false)
                 };
                 steps.call(kind, Ticks(20_000 + step * 1000 + call * 100));
+                found.push(steps.longest(2.0));
             }
-            found.push(steps.longest(2.0) == Some(Duration::from_nanos(2000)));
         }
-        let known = found.iter().position(|is_right| *is_right);
-        assert!(known.is_some_and(|step| step < 20), "{known:?}");
-        assert!(found[20..].iter().all(|is_right| *is_right), "{found:?}");
+        let right = Some(Duration::from_nanos(2000));
+        let last_wrong = found.iter().rposition(|step| *step != right);
+        assert!(last_wrong.is_some_and(|call| call < 100), "{last_wrong:?}");
+    }
+
+    /// A step of so many calls that even the newest half has no four of it: its layers are no steps.
+    #[test]
+    fn layers_of_a_long_step_are_no_steps() {
+        let mut steps = StepWatch::default();
+        for step in 0..12u64 {
+            for call in 0..2400 {
+                let at = 1 + (step * 2401 + call) * 10;
+                steps.call((1, (call % 4) as u8, 48, 0, false), Ticks(at));
+            }
+            steps.call((1, 5, 1, 0, false), Ticks(1 + (step * 2401 + 2400) * 10));
+            let found = steps.longest(1.0);
+            if step > 4 {
+                assert_eq!(found, Some(Duration::from_nanos(24_010)), "{step}");
+            }
+        }
     }
 
     #[test]
