@@ -95,6 +95,7 @@ runtime! {
     cudaHostAlloc = c"cuMemHostAlloc" (address: *mut u64, bytes: usize, flags: c_uint);
     cudaStreamSynchronize = c"cuStreamSynchronize" (stream: u64);
     cudaEventSynchronize = c"cuEventSynchronize" (event: u64);
+    cudaDeviceSynchronize = c"cuCtxSynchronize_v2" (context: u64);
     create_memory = c"cuMemCreate" (handle: *mut u64, bytes: usize, properties: *const u32, flags: u64);
     import_memory = c"cuMemImportFromShareableHandle"
         (handle: *mut u64, of_system: *mut c_void, kind: c_int);

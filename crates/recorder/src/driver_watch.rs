@@ -437,6 +437,7 @@ noted! {
     stream_end_ptsz "cuStreamSynchronize_ptsz" (stream: u64) => Synchronise(own(stream), 0) as StreamSync;
     event_end "cuEventSynchronize" (event: u64) => Synchronise(WHOLE_CONTEXT, event) as EventSync;
     context_end "cuCtxSynchronize" () => Synchronise(WHOLE_CONTEXT, 0) as ContextSync;
+    context_end_v2 "cuCtxSynchronize_v2" (context: u64) => Synchronise(WHOLE_CONTEXT, 0) as ContextSync;
 }
 
 interposed! { ORDER order_reals call;

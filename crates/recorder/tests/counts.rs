@@ -52,6 +52,7 @@ impl Caller<'_> {
             assert_eq!(self.call("import_memory", [place, 1, 1, 0]), 0);
             assert_eq!(self.call("cudaStreamSynchronize", [STREAM, 0, 0, 0]), 0);
             assert_eq!(self.call("cudaEventSynchronize", [7, 0, 0, 0]), 0);
+            assert_eq!(self.call("cudaDeviceSynchronize", [0, 0, 0, 0]), 0);
             assert_eq!(self.call("cudaMemcpyAsync", [1, 2, 3, STREAM]), 0);
             // A call that fails is not counted.
             assert_ne!(self.call("import_memory", [place, 0, 1, 0]), 0);
@@ -104,6 +105,7 @@ fn expected(prefix: &str, times: u64, launches: u64) -> Vec<(String, u64)> {
         ("ipc_opens", times),
         ("event_syncs", times),
         ("stream_syncs", times),
+        ("context_syncs", times),
     ];
     let named = |(name, count)| (format!("{prefix}{name}"), count);
     counts.into_iter().map(named).collect()
