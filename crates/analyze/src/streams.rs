@@ -29,6 +29,7 @@ mod rows;
 mod schedule;
 mod timed;
 mod waiting;
+mod what_if;
 pub(crate) mod whole_run;
 mod window;
 
@@ -134,6 +135,7 @@ impl Gatherer {
                     names: names.clone(),
                     computed,
                     named,
+                    ran: what_if::ran(ran, &names),
                 });
             }
         }

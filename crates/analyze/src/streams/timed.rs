@@ -153,6 +153,7 @@ pub fn window(
         names: Arc::new(Names::new(&functions, &[])),
         computed: Vec::new(),
         named: Vec::new(),
+        ran: Vec::new(),
     })
 }
 
