@@ -122,6 +122,7 @@ mod tests {
             active_ns: 1e10,
             of_both: 0,
             by_run: false,
+            again: false,
             steady: false,
             cycle_ns: 0.0,
         };

@@ -511,6 +511,7 @@ pub fn waited_for(
             of_both: waits.of_both(lanes, other, index),
             active_ns: lane.active as f64,
             by_run: false,
+            again: what_if.is_some(),
             steady: false,
             cycle_ns: lanes[other].cycle_ns(),
         });

@@ -260,6 +260,9 @@ pub struct WaitedFor {
     /// It was scaled to the run by CUDA events.
     #[serde(skip)]
     pub(crate) by_run: bool,
+    /// Windows were played again for it: it does not rise and fall with waiting.
+    #[serde(skip)]
+    pub(crate) again: bool,
     /// Of its share in windows and of how that goes with waiting, the share is the surer.
     #[serde(skip)]
     pub(crate) steady: bool,

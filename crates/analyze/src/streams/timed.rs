@@ -128,6 +128,7 @@ pub fn window(
                 functions.push(name);
                 functions.len() - 1
             }) as u32,
+            stream: 0,
             correlation: 0,
             graph: 0,
             communicator: shape.communicator,

@@ -32,7 +32,7 @@ use super::Lane;
 use crate::interval::LEAST_STRETCHES;
 use capture::windows::ActivityKind;
 use in_time::{Did, InTime};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tables::windows::GpuActivity;
 
@@ -141,7 +141,7 @@ type Needs = HashMap<Place, HashMap<u32, u32>>;
 /// One window of a lane while its nodes are put together.
 struct Laid {
     first: u32,
-    /// Places in the window, by launch: of all that is not NCCL's.
+    /// Places in the window, by launch: of what is on streams that compute, and of all that is not NCCL's.
     work: Vec<u32>,
     /// By node: how much of `work` was launched before it.
     launched: Vec<u32>,
@@ -227,9 +227,14 @@ impl WhatIf {
         let first = self.nodes.len() as u32;
         let mut on_stream: HashMap<u32, u32> = HashMap::new();
         let mut on_communicator: HashMap<u32, u32> = HashMap::new();
-        let mut work: Vec<u32> = (0..ran.len() as u32)
-            .filter(|at| ran[*at as usize].nccl.is_none())
-            .collect();
+        // NCCL's kernels on a stream that computes are a part of its work.
+        let computing = ran.iter().filter(|ran| ran.computes);
+        let computing: HashSet<u32> = computing.map(|ran| ran.stream).collect();
+        let is_work = |at: &u32| {
+            let ran = &ran[*at as usize];
+            ran.nccl.is_none() || computing.contains(&ran.stream)
+        };
+        let mut work: Vec<u32> = (0..ran.len() as u32).filter(is_work).collect();
         // Kernels of a graph have one launch, and are in the order in which they began.
         work.sort_by_key(|at| (ran[*at as usize].correlation, *at));
         let launched: Vec<u32> = (0..ran.len() as u32)

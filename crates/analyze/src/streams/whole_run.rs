@@ -79,7 +79,7 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
             let pieces = pieces.map(|((span, lost), waited)| (*span, *lost, *waited));
             let known = relative(&pieces.collect::<Vec<_>>());
             let surer = |known: f64| known * found.in_windows.share > found.sample.half;
-            found.steady = found.sample.half > 0.0 && known.is_none_or(surer);
+            found.steady = found.sample.half > 0.0 && known.map_or(found.again, surer);
             found.scale(times, known, false);
             found.by_run = true;
         }
@@ -256,6 +256,7 @@ mod tests {
             active_ns: 1e10,
             of_both: 0,
             by_run: false,
+            again: false,
             steady: false,
             cycle_ns: 1.02e8,
         }
