@@ -247,6 +247,12 @@ fn a_late_host_that_holds_up_another_node_costs_what_it_costs() {
 }
 
 #[test]
+fn hosts_that_are_hardly_faster_than_their_gpus_bound_what_a_busy_one_costs() {
+    let shape = ("host_bound", host_bound as Script, 4, 1000);
+    holds_in_windows(shape, &busy, "its GPU is busy");
+}
+
+#[test]
 fn a_checkpoint_of_another_rank_hides_nobody() {
     is_close(
         &told(("checkpoint", checkpoint, 4, 300), true, 1, &busy),
