@@ -29,6 +29,7 @@ mod rows;
 mod schedule;
 mod timed;
 mod waiting;
+mod what_if;
 pub(crate) mod whole_run;
 mod window;
 
@@ -121,7 +122,7 @@ impl Gatherer {
                 let lane = lane.or_insert_with(|| Lane::new(process, on.device, active));
                 lane.host_pieces.extend(&host_pieces);
                 lane.in_calls = calls.host.share();
-                lane.gpu_ran.extend(host::ran(ran, &names, &seen));
+                lane.gpu_ran.extend(host::ran(ran, &seen));
                 lane.idle
                     .add(idle::parts(capture, process, window, &seen, ran));
                 lane.replays.extend(replays::of_device(ran, &seen, &names));
@@ -134,6 +135,7 @@ impl Gatherer {
                     names: names.clone(),
                     computed,
                     named,
+                    ran: what_if::ran(ran, &names),
                 });
             }
         }

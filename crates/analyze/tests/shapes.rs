@@ -223,6 +223,51 @@ fn what_two_late_ranks_cost_together_is_said() {
     );
 }
 
+/// In each of these seeds the truth is in the interval, and what is told is within 15 % of it.
+fn holds_in_windows(shape: (&str, Script, usize, usize), late: &dyn Fn(&mut Step), why: &str) {
+    for seed in 1..=4 {
+        let found = told(shape, true, seed, late);
+        is_close(&found, why);
+        let ((low, high), truth) = (found[0].interval, found[0].truth);
+        assert!(
+            low <= truth && truth <= high,
+            "{}, {low} to {high} s, and it is {truth} s",
+            found[0].sentence
+        );
+    }
+}
+
+#[test]
+fn waiting_that_is_passed_on_over_three_kinds_of_communicators_costs_what_it_costs() {
+    let shape = ("three_ways", three_ways as Script, 8, 200);
+    holds_in_windows(shape, &busy, "its GPU is busy");
+    holds_in_windows(shape, &sleeps, "its host launches");
+}
+
+#[test]
+fn transfers_that_queue_behind_a_late_one_cost_what_they_cost() {
+    let scripts = held_out::scripts().into_iter();
+    for shape in scripts.filter(|(name, ..)| *name == "slow_link") {
+        holds_in_windows(shape, &busy, "its GPU is busy");
+        holds_in_windows(shape, &sleeps, "its host launches");
+    }
+}
+
+#[test]
+fn a_late_host_that_holds_up_another_node_costs_what_it_costs() {
+    let mut scripts = held_out::scripts().into_iter();
+    let shape = scripts
+        .find(|(name, ..)| *name == "two_nodes")
+        .expect("it is there");
+    holds_in_windows(shape, &sleeps, "its host launches");
+}
+
+#[test]
+fn hosts_that_are_hardly_faster_than_their_gpus_bound_what_a_busy_one_costs() {
+    let shape = ("host_bound", host_bound as Script, 4, 1000);
+    holds_in_windows(shape, &busy, "its GPU is busy");
+}
+
 #[test]
 fn a_checkpoint_of_another_rank_hides_nobody() {
     is_close(

@@ -120,7 +120,10 @@ mod tests {
             in_windows: Share::default(),
             sample: Default::default(),
             active_ns: 1e10,
+            of_both: 0,
             by_run: false,
+            again: false,
+            steady: false,
             cycle_ns: 0.0,
         };
         let ranks = vec![rank(1, 0.2, 0.1), rank(2, 0.2, -0.1), rank(3, 0.005, 0.004)];

@@ -114,8 +114,8 @@ fn is_own(ran: &tables::windows::GpuActivity, names: &Names) -> bool {
 }
 
 /// How far a GPU came in each cycle of a window, or in all of it if no cycles were found; `ran` is what ran
-/// on it.
-pub fn ran(ran: &[tables::windows::GpuActivity], names: &Names, seen: &Seen) -> Vec<GpuPace> {
+/// on it. The host launches NCCL's kernels as it does others.
+pub fn ran(ran: &[tables::windows::GpuActivity], seen: &Seen) -> Vec<GpuPace> {
     let ends = match seen.marks.len() {
         0 | 1 => vec![seen.span.0, seen.span.1],
         _ => seen.marks.clone(),
@@ -131,7 +131,8 @@ pub fn ran(ran: &[tables::windows::GpuActivity], names: &Names, seen: &Seen) -> 
         let before = |at: i64| graphs.partition_point(|start| *start < at);
         let first = ran.partition_point(|r| r.start < span.0);
         let inside = ran[first..].iter().take_while(|r| r.start < span.1);
-        let kernels = inside.filter(|r| is_own(r, names)).count();
+        let kernels = inside.filter(|r| r.kind == ActivityKind::Kernel && r.graph == 0);
+        let kernels = kernels.count();
         GpuPace {
             ran: [kernels as f64, (before(span.1) - before(span.0)) as f64],
             length: (span.1 - span.0) as f64,
@@ -152,9 +153,14 @@ pub fn pieces(window: &Window, names: &Names, in_calls: [f64; PIECES as usize]) 
         return Vec::new();
     }
     let waited = waited(window);
-    let length = (window.closing - window.open) / PIECES;
+    // Until its first call it may have waited in one from before the window.
+    let first = window.asked.iter().map(|asked| asked.at).min();
+    let open = first.map_or(window.open, |first| {
+        first.clamp(window.open, window.closing)
+    });
+    let length = (window.closing - open) / PIECES;
     let piece = |n: i64| {
-        let span = (window.open + n * length, window.open + (n + 1) * length);
+        let span = (open + n * length, open + (n + 1) * length);
         let of = |kind: DriverCallKind| {
             let inside = |a: &&DriverCall| a.kind == kind && (span.0..span.1).contains(&a.at);
             window.asked.iter().filter(inside).count() as f64

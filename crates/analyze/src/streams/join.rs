@@ -3,8 +3,9 @@
 //! CUPTI numbers kernels in the order of launches ([`NcclKernel::correlation`]), and a call's row says when
 //! its launch began. Both are complete within a window, so the first of one is the first of the other, except
 //! for what was under way when the window was opened. So there are a few ways to lay them over each other.
-//! The right one has the same functions in both, and every kernel began after its launch. In a graph, the
-//! kernels of a launch are the calls that were captured, in order.
+//! The right one has the same functions in both, and every kernel began after its launch. And calls that are
+//! alike have kernels that are: of one name, on one stream. In a graph, the kernels of a launch are the calls
+//! that were captured, in order.
 
 use super::kinds::{self, function};
 use super::window::{self, NcclKernel, Peer, Seen};
@@ -88,7 +89,7 @@ fn join(
             .iter()
             .skip(skip_kernels)
             .zip(units.iter().skip(skip_units));
-        let mut n = 0;
+        let mut alike: BTreeMap<u32, BTreeMap<(u32, u32), usize>> = BTreeMap::new();
         for (kernel, unit) in pairs {
             let kernel = &seen.nccl[*kernel];
             let of = function(kernels.name(kernel.name));
@@ -96,9 +97,11 @@ fn join(
             if kernel.start < unit.at || !same(of, names.get(shape.function)?) {
                 return None;
             }
-            n += 1;
+            let ways = alike.entry(unit.shape).or_default();
+            *ways.entry((kernel.name, kernel.stream)).or_default() += 1;
         }
-        Some(n)
+        let most = alike.values().filter_map(|ways| ways.values().max());
+        Some(most.sum())
     };
     let shifts = (0..APART).flat_map(|n| [(n, 0), (0, n)]);
     let best = shifts

@@ -4,6 +4,7 @@ use super::by_name::ByName;
 use super::interference::{alone, Alone, Computed};
 use super::intervals::{self, Union};
 use super::kinds::Names;
+use super::what_if::Ran;
 use super::window::Seen;
 use super::{host, idle, replays};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(crate) struct LaneWindow {
     pub(super) computed: Vec<Computed>,
     /// The same kernels, told apart by name and size only.
     pub(super) named: Vec<Computed>,
+    /// All that ran, to play it again.
+    pub(super) ran: Vec<Ran>,
 }
 
 impl Lane {
@@ -113,6 +116,7 @@ impl LaneWindow {
             names,
             computed: Vec::new(),
             named: Vec::new(),
+            ran: Vec::new(),
         }
     }
 

@@ -5,7 +5,9 @@
 
 use super::interference::{slowed, taken, Alone, Slowed};
 use super::intervals::{Span, Union};
+use super::schedule::Meet;
 use super::waiting::Waits;
+use super::what_if::{Pace, WhatIf};
 use super::window::NcclKernel;
 use super::{host_waited, schedule, share, Lane, Share, WaitedFor};
 use crate::interval::{waits_by_chance, LEAST_STRETCHES};
@@ -14,6 +16,9 @@ use crate::interval::{waits_by_chance, LEAST_STRETCHES};
 const ENDS_NS: f64 = 500.0;
 /// A kernel that begins so soon after another of NCCL was queued behind it, ns.
 pub(super) const QUEUED_NS: i64 = 10_000;
+
+/// Upper limit on the lanes that windows are played again without: each takes a pass over all kernels.
+const MOST_LATE: usize = 8;
 
 /// The smaller of two shares, and of the ends of their intervals.
 pub(super) fn smaller(a: Share, b: Share) -> Share {
@@ -81,6 +86,26 @@ impl Sample {
 struct SampledLoss {
     share: Share,
     sample: Sample,
+}
+
+/// What the others lose by a lane.
+struct Found {
+    /// Which of them it is told by.
+    other: usize,
+    of: SampledLoss,
+    /// How much faster hosts could be, if that is known.
+    host: Option<Share>,
+}
+
+/// No loss is more than hosts could be faster. How fast they are need not be known.
+fn bound(loss: Share, host: Option<Share>) -> Share {
+    match host {
+        Some(host) => smaller(loss, host),
+        None => Share {
+            interval: None,
+            ..loss
+        },
+    }
 }
 
 /// A lane, and something of each of its pieces.
@@ -250,15 +275,105 @@ impl Losses<'_> {
         Some(SampledLoss { share, sample })
     }
 
-    /// No loss is more than the other's host could be faster. How fast that is need not be known.
-    fn bound(&self, loss: Share, other: usize) -> Share {
-        match host_waited(&self.lanes[other]) {
-            Some(host) => smaller(loss, host),
-            None => Share {
-                interval: None,
-                ..loss
-            },
+    /// What the others lose by `late`, played again; and the one that waited most for it.
+    fn again(&self, what_if: &WhatIf, late: usize) -> Option<Found> {
+        let nothing = Union::default();
+        let slowed: Vec<Slowed> = (0..self.lanes.len())
+            .map(|lane| self.beside_waiting(lane, late))
+            .collect();
+        let waits = |lane: usize| self.waits.waiting.get(&lane).unwrap_or(&nothing);
+        let paces = slowed.iter().enumerate().map(|(lane, slowed)| {
+            let hidden = self.lanes[lane].windows.iter();
+            let hidden = hidden.flat_map(|w| w.computed.iter().map(|(_, span)| *span));
+            let hidden: i64 = hidden.map(|span| waits(lane).covers(span)).sum();
+            let length: i64 = self.waits.pieces.iter().map(|p| p.1 - p.0).sum();
+            let share = slowed.lost() * hidden as f64 / length.max(1) as f64;
+            Pace {
+                waits: waits(lane),
+                lost: slowed.lost(),
+                slower: self.cooler(lane, late, share),
+            }
+        });
+        let paces: Vec<Pace> = paces.collect();
+        let others = (0..self.lanes.len()).filter(|other| *other != late);
+        // All lose the same. The run's events tell most of one that waited for it itself.
+        let waited = |other: usize| self.waits.times.contains_key(&(other, late));
+        let other = others.max_by_key(|other| (waited(*other), what_if.shown(*other)))?;
+        let lost = what_if.loss(late, other, &paces)?;
+        let pieces = lost.by_cycle;
+        let long = |span: &Span| (span.1 - span.0) as f64;
+        let loss = share(pieces.iter().map(|(span, lost)| (*lost, long(span))));
+        let half = loss.interval.map_or(0.0, |(low, high)| (high - low) / 2.0);
+        // What kernels of NCCL take away is at most half of what runs beside them: where a kernel has too few
+        // multiprocessors left for one round, it takes two.
+        let unknown = slowed[other].unknown() / 2.0;
+        let more = share(
+            self.waits
+                .each(other, |at| unknown * self.waited(other, late, at).1 as f64),
+        );
+        // Whether the late rank has more to do is a sample, too. An interval is of a mean above zero.
+        let left = share(lost.left.iter().map(|(more, long)| (long + more, *long)));
+        let apart = left.interval.map_or(0.0, |(low, high)| (high - low) / 2.0);
+        let wider = half.hypot(apart) - half;
+        let interval = loss.interval;
+        let interval = interval.map(|(low, high)| (low - wider, high + wider + more.share));
+        let share = Share { interval, ..loss };
+        let others = (0..self.lanes.len()).filter(|other| *other != late);
+        let hosts = others.map(|other| host_waited(&self.lanes[other]));
+        let hosts = hosts.collect::<Option<Vec<Share>>>();
+        let host = hosts.and_then(|hosts| hosts.into_iter().reduce(smaller));
+        let of = SampledLoss {
+            share,
+            sample: Sample { half, pieces },
+        };
+        (share.share > 0.0).then_some(Found { other, of, host })
+    }
+
+    /// The same where windows do not show all lanes at the same time: what the rank lost that waited least.
+    fn least(
+        &self,
+        late: usize,
+        host_late: impl Fn(f64) -> bool + Copy,
+        meets: Option<&[Meet]>,
+    ) -> Option<Found> {
+        let others = (0..self.lanes.len()).filter(|other| *other != late);
+        let of = |other: usize| Some((other, self.of(other, late, host_late)?));
+        let by_other: Vec<(usize, SampledLoss)> = others.filter_map(of).collect();
+        // The rank that waited least would be waited for next.
+        let bounded =
+            |of: &(usize, SampledLoss)| bound(of.1.share, host_waited(&self.lanes[of.0])).share;
+        let by_other = by_other.into_iter();
+        let least = by_other.min_by(|a, b| bounded(a).total_cmp(&bounded(b)));
+        let (other, mut of) = least.filter(|least| bounded(least) > 0.0)?;
+        let whole = Union::of(self.waits.pieces.clone());
+        let loss = of.share;
+        let of_schedule =
+            |windows: &[Span]| schedule::shorter(self.lanes, self.waits, meets?, windows, late);
+        if let Some(most) = of_schedule(whole.spans()).filter(|most| *most < loss.share) {
+            let part = most / loss.share;
+            let long = |window: &Span| (window.1 - window.0) as f64;
+            let each = |window: &Span| {
+                let most = of_schedule(std::slice::from_ref(window)).unwrap_or(0.0);
+                (most * long(window), long(window))
+            };
+            // What comes back differs from window to window, too.
+            let windows = match whole.spans().len() >= LEAST_STRETCHES {
+                true => whole.spans(),
+                false => &self.waits.pieces[..],
+            };
+            let sample = share(windows.iter().map(each)).interval;
+            let apart = sample.map_or(most, |(low, high)| (high - low) / 2.0);
+            let interval = loss.interval.map(|(low, high)| {
+                let (low, high) = (part * low, part * high);
+                (low.min(most - apart), high.max(most + apart))
+            });
+            of.share = Share {
+                share: most,
+                interval,
+            };
         }
+        let host = host_waited(&self.lanes[other]);
+        Some(Found { other, of, host })
     }
 
     /// By how much ends of operations that are apart widen an interval.
@@ -336,65 +451,41 @@ pub fn waited_for(
         all,
     };
     let meets = schedule::meets(lanes, waits).filter(|meets| !meets.is_empty());
-    let whole = Union::of(waits.pieces.clone());
+    let what_if = WhatIf::new(lanes, waits);
+    let looked_at = match &what_if {
+        Some(what_if) => what_if.with_most_to_do(MOST_LATE),
+        None => (0..lanes.len()).collect(),
+    };
     let mut found = Vec::new();
-    for (index, lane) in lanes.iter().enumerate() {
+    for index in looked_at {
+        let lane = &lanes[index];
         let host_late = |loss: f64| match idle[index] {
             Some(idle) => idle - others_idle(index) >= loss / 2.0,
             None => losses.launched_late(index),
         };
-        let others = (0..lanes.len()).filter(|other| *other != index);
-        let of = |other: usize| Some((other, losses.of(other, index, host_late)?));
-        let by_other: Vec<(usize, SampledLoss)> = others.filter_map(of).collect();
-        // The rank that waited least would be waited for next.
-        let bounded = |of: &(usize, SampledLoss)| losses.bound(of.1.share, of.0).share;
-        let by_other = by_other.into_iter();
-        let least = by_other.min_by(|a, b| bounded(a).total_cmp(&bounded(b)));
-        let Some((other, of)) = least.filter(|least| bounded(least) > 0.0) else {
+        let loss = match &what_if {
+            Some(what_if) => losses.again(what_if, index),
+            None => losses.least(index, host_late, meets.as_deref()),
+        };
+        let Some(Found { other, of, host }) = loss else {
             continue;
         };
         let loss = of.share;
-        let of_schedule = |windows: &[Span]| {
-            let meets = meets.as_ref()?;
-            schedule::shorter(lanes, waits, meets, windows, index)
-        };
-        let loss = match of_schedule(whole.spans()) {
-            Some(most) if most < loss.share => {
-                let part = most / loss.share;
-                let long = |window: &Span| (window.1 - window.0) as f64;
-                let each = |window: &Span| {
-                    let most = of_schedule(std::slice::from_ref(window)).unwrap_or(0.0);
-                    (most * long(window), long(window))
-                };
-                // What comes back differs from window to window, too.
-                let windows = match whole.spans().len() >= LEAST_STRETCHES {
-                    true => whole.spans(),
-                    false => &waits.pieces[..],
-                };
-                let sample = share(windows.iter().map(each)).interval;
-                let apart = sample.map_or(most, |(low, high)| (high - low) / 2.0);
-                let interval = loss.interval.map(|(low, high)| {
-                    let (low, high) = (part * low, part * high);
-                    (low.min(most - apart), high.max(most + apart))
-                });
-                Share {
-                    share: most,
-                    interval,
-                }
-            }
-            _ => loss,
-        };
         let ends = losses.ends(other, index);
         // Ranks that are tied to each other count as one: there are two at least, and all of them at most.
         let by_chance = |others: usize| of.sample.by_chance(lanes[other].cycle_ns(), others);
-        let (most, chance) = (by_chance(1), by_chance(lanes.len() - 1));
+        let (most, chance) = match what_if {
+            // What is chance stayed as it is.
+            Some(_) => (0.0, 0.0),
+            None => (by_chance(1), by_chance(lanes.len() - 1)),
+        };
         let in_windows = Share {
             share: (loss.share - chance).max(0.0),
             interval: loss
                 .interval
                 .map(|(low, high)| (low - ends - most, high + ends)),
         };
-        let loss = losses.bound(in_windows, other);
+        let loss = bound(in_windows, host);
         found.push(WaitedFor {
             rank: lane.rank,
             host: lane.host.clone(),
@@ -414,11 +505,14 @@ pub fn waited_for(
                 let other = &lanes[other];
                 (other.host.clone(), other.pid, other.device)
             },
-            host_most: host_waited(&lanes[other]),
+            host_most: host,
             in_windows,
             sample: of.sample,
+            of_both: waits.of_both(lanes, other, index),
             active_ns: lane.active as f64,
             by_run: false,
+            again: what_if.is_some(),
+            steady: false,
             cycle_ns: lanes[other].cycle_ns(),
         });
     }

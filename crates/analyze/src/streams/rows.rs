@@ -251,12 +251,21 @@ pub struct WaitedFor {
     /// What that rests on.
     #[serde(skip)]
     pub(crate) sample: Sample,
+    /// Operations in windows that both are in.
+    #[serde(skip)]
+    pub(crate) of_both: u64,
     /// From its process's first call to the last, ns.
     #[serde(skip)]
     pub(crate) active_ns: f64,
     /// It was scaled to the run by CUDA events.
     #[serde(skip)]
     pub(crate) by_run: bool,
+    /// Windows were played again for it: it does not rise and fall with waiting.
+    #[serde(skip)]
+    pub(crate) again: bool,
+    /// Of its share in windows and of how that goes with waiting, the share is the surer.
+    #[serde(skip)]
+    pub(crate) steady: bool,
     /// How long a cycle of the other one's windows is, ns; 0 if they show none.
     #[serde(skip)]
     pub(crate) cycle_ns: f64,

@@ -128,6 +128,7 @@ pub fn window(
                 functions.push(name);
                 functions.len() - 1
             }) as u32,
+            stream: 0,
             correlation: 0,
             graph: 0,
             communicator: shape.communicator,
@@ -154,6 +155,7 @@ pub fn window(
         names: Arc::new(Names::new(&functions, &[])),
         computed: Vec::new(),
         named: Vec::new(),
+        ran: Vec::new(),
     })
 }
 

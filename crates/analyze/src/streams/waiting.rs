@@ -54,14 +54,23 @@ mod pieces;
 const ALL_TO_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
 
 /// One kernel of an operation.
-#[derive(Clone, Copy)]
-struct WaitPart {
+#[derive(Clone, Copy, Debug)]
+pub struct WaitPart {
     lane: usize,
     window: usize,
+    /// Its number among NCCL's kernels of the window.
+    kernel: usize,
     start: i64,
     end: i64,
     /// As in [`super::window::NcclKernel`].
     launched: Option<i64>,
+}
+
+impl WaitPart {
+    /// Lane, window and number: which kernel it is.
+    pub fn key(&self) -> (usize, usize, usize) {
+        (self.lane, self.window, self.kernel)
+    }
 }
 
 /// Waiting of GPUs, by piece of the common time, ns.
@@ -100,6 +109,10 @@ pub struct Waits {
     pub meets: Vec<Meet>,
     /// By wait in `direct`: who it is charged to; `None` if that is by when they stood still.
     pub causes: Vec<Option<Causes>>,
+    /// Collectives that were found on all their ranks.
+    pub together: Vec<Vec<WaitPart>>,
+    /// Kernels that send or receive, each with those of its peers.
+    pub sent: Vec<(WaitPart, Vec<WaitPart>)>,
     /// Kernels that pass data on between neighbours, as stages of a pipeline do, and were matched.
     pub passed_on: u64,
 }
@@ -164,12 +177,34 @@ impl Direct {
     }
 }
 
+impl Waits {
+    /// Operations that `other` and `late` have in common, of those that end in whole cycles of windows of
+    /// the first.
+    pub fn of_both(&self, lanes: &[Lane], other: usize, late: usize) -> u64 {
+        let shown = |part: &WaitPart| {
+            let of = &lanes[other];
+            let is_inside = |span: Span| span.0 <= part.end && part.end <= span.1;
+            part.lane == other
+                && of.shows_computing(part.window)
+                && is_inside(of.at(part.window).span)
+        };
+        let is_of_both =
+            |of: &&Vec<WaitPart>| of.iter().any(shown) && of.iter().any(|part| part.lane == late);
+        let sent = self.sent.iter();
+        let is_with_late = |(own, others): &&(WaitPart, Vec<WaitPart>)| {
+            shown(own) && others.iter().any(|part| part.lane == late)
+        };
+        let together = self.together.iter().filter(is_of_both).count();
+        (together + sent.filter(is_with_late).count()) as u64
+    }
+}
+
 /// The waits in all windows. `members` is how many GPUs a communicator has, by its index.
 pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     let mut kinds: HashMap<(u32, &str), Vec<Vec<WaitPart>>> = HashMap::new();
     for (lane, of) in lanes.iter().enumerate() {
         for (window, seen) in of.all().enumerate() {
-            for kernel in &seen.seen.nccl {
+            for (number, kernel) in seen.seen.nccl.iter().enumerate() {
                 let Some(kind) = collective(seen, kernel, members) else {
                     continue;
                 };
@@ -177,6 +212,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
                 parts.or_insert_with(|| vec![Vec::new(); lanes.len()])[lane].push(WaitPart {
                     lane,
                     window,
+                    kernel: number,
                     start: kernel.start,
                     end: kernel.end,
                     launched: kernel.launched,
@@ -253,6 +289,7 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     for (communicator, operation) in &operations {
         waits.add(operation, lanes, *communicator, &mut aligned);
     }
+    waits.together = operations.into_iter().map(|(_, parts)| parts).collect();
     waits.add_sends(lanes, members);
     waits.charge(lanes);
     waits

@@ -46,7 +46,6 @@ impl Waited {
 /// events.
 pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure], quiet: &[Quiet]) {
     let gpus: Vec<GpuKey> = of.gpus().collect();
-    let matched = streams.operations;
     for found in &mut streams.waited_for {
         let late = (&found.host[..], found.pid, found.device);
         let other = found.other.clone();
@@ -65,7 +64,7 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
         let pieces: Vec<(i64, i64)> = found.sample.pieces.iter().map(|(span, _)| *span).collect();
         let waited = waited(of, &windows, &pieces, waits, late);
         let shown: i64 = windows.iter().map(|(from, to)| to - from).sum();
-        if waited.operations < LEAST_MATCHED || 2 * waited.operations < matched {
+        if waited.operations < LEAST_MATCHED || 2 * waited.operations < found.of_both {
             continue;
         }
         // Quiet spells begin at the same call on all ranks.
@@ -79,6 +78,8 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
             let pieces = found.sample.pieces.iter().zip(&waited.pieces);
             let pieces = pieces.map(|((span, lost), waited)| (*span, *lost, *waited));
             let known = relative(&pieces.collect::<Vec<_>>());
+            let surer = |known: f64| known * found.in_windows.share > found.sample.half;
+            found.steady = found.sample.half > 0.0 && known.map_or(found.again, surer);
             found.scale(times, known, false);
             found.by_run = true;
         }
@@ -94,7 +95,8 @@ pub(crate) fn scale(streams: &mut Streams, of: &OverTime, exposures: &[Exposure]
 /// as many steps as a GPU's calls make, each of the usual length. The pattern of calls need not be the job's
 /// step: in a pipeline it may be a micro-batch. Then windows show longer cycles, and nothing is left out.
 pub(crate) fn in_steps(streams: &mut Streams, steps: &Steps, ranks: &Ranks) {
-    for found in streams.waited_for.iter_mut().filter(|of| !of.by_run) {
+    let by_steps = |of: &&mut WaitedFor| !of.by_run || of.steady;
+    for found in streams.waited_for.iter_mut().filter(by_steps) {
         let (host, pid, _) = &found.other;
         let is = |row: &&StepsRow| (&row.host, &row.pid) == (host, pid);
         let row = steps.rows.iter().find(is);
@@ -107,7 +109,8 @@ pub(crate) fn in_steps(streams: &mut Streams, steps: &Steps, ranks: &Ranks) {
         let all = calls as f64 / row.calls.max(1) as f64;
         let is_step = (1e3 * step_us / found.cycle_ns - 1.0).abs() < ALIKE;
         if is_step && found.active_ns > 0.0 {
-            let inside = all * 1e3 * step_us / found.active_ns;
+            // How long steps are on the GPU: a host may be ahead, and so quicker at first.
+            let inside = all * found.cycle_ns / found.active_ns;
             found.scale(inside.clamp(0.0, 1.0), None, true);
         }
     }
@@ -251,7 +254,10 @@ mod tests {
             },
             sample: Sample::default(),
             active_ns: 1e10,
+            of_both: 0,
             by_run: false,
+            again: false,
+            steady: false,
             cycle_ns: 1.02e8,
         }
     }
@@ -386,6 +392,6 @@ mod tests {
         });
         in_steps(&mut streams, &steps, &ranks);
         let losses = streams.waited_for.iter().map(|of| of.loss_us.round());
-        assert_eq!(losses.collect::<Vec<_>>(), [1.7e6, 2e6, 2e6]);
+        assert_eq!(losses.collect::<Vec<_>>(), [1.734e6, 2e6, 2e6]);
     }
 }

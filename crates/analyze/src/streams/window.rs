@@ -37,6 +37,8 @@ pub struct NcclKernel {
     pub end: i64,
     /// Index of its name.
     pub name: u32,
+    /// CUDA's id of its stream; 0 not known.
+    pub stream: u32,
     /// Numbers in the order of launches.
     pub correlation: u32,
     /// CUDA's id of the executable graph; 0 none.
@@ -214,6 +216,7 @@ pub fn seen(ran: &[GpuActivity], names: &Names) -> Option<Seen> {
                     start: r.start,
                     end: r.end,
                     name: r.name,
+                    stream: r.stream,
                     correlation: r.correlation,
                     graph: r.graph,
                     communicator: None,

@@ -139,11 +139,11 @@ impl Waits {
         let mut all = Vec::new();
         for (lane, of) in lanes.iter().enumerate() {
             for (window, seen) in of.all().enumerate() {
-                let kernels = seen.seen.nccl.iter();
-                let passes_on = |kernel: &&NcclKernel| {
+                let kernels = seen.seen.nccl.iter().enumerate();
+                let passes_on = |(_, kernel): &(usize, &NcclKernel)| {
                     kernel.peers.0 < kernel.peers.1 && collective(seen, kernel, members).is_none()
                 };
-                for kernel in kernels.filter(passes_on) {
+                for (number, kernel) in kernels.filter(passes_on) {
                     let (Some(communicator), Some(rank)) = (kernel.communicator, kernel.rank)
                     else {
                         continue;
@@ -151,6 +151,7 @@ impl Waits {
                     let part = WaitPart {
                         lane,
                         window,
+                        kernel: number,
                         start: kernel.start,
                         end: kernel.end,
                         launched: kernel.launched,
@@ -186,6 +187,8 @@ impl Waits {
                 Some((other, peer.receives))
             });
             let others: Vec<(WaitPart, bool)> = others.collect();
+            let peers_parts = others.iter().map(|(other, _)| *other).collect();
+            self.sent.push((part, peers_parts));
             if others.iter().any(|(_, receives)| *receives) {
                 if let Some(found) = self.found_in(part.lane, (part.start, part.end)) {
                     found.sent += 1;

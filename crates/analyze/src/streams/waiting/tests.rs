@@ -49,6 +49,7 @@ fn named(name: &str, rank: u32, computes: &[Span], kernels: &[(i64, i64, &[Peer]
             start: *start,
             end: *end,
             name: 1,
+            stream: 0,
             correlation: 0,
             graph: 0,
             communicator: Some(0),
