@@ -11,6 +11,10 @@ X86 := x86_64-unknown-linux-gnu
 ARM := aarch64-unknown-linux-gnu
 # HolisticTraceAnalysis asks for a whole JupyterLab, which its reader does not use.
 PYTESTS := .tools/python
+# Nothing is compiled again in CI, so nothing need be kept for that.
+ifdef CI
+export CARGO_INCREMENTAL := 0
+endif
 # One process of Python per core, four at most. The tests of a file stay together, because they share what
 # they opened.
 SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadscope
@@ -24,8 +28,9 @@ portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built portable cross portable-plugins wheel demo test test-python golden \
-	screenshot bench-report bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
+.PHONY: all build debug tests-built test-tools portable cross portable-plugins wheel demo test test-aarch64 \
+	test-python test-python-built golden screenshot bench-report bench-viewer locked fuzz damage sanitize \
+	soak msrv miri deny clean
 
 all: build
 
@@ -81,14 +86,24 @@ tests-built:
 	cargo build --workspace --lib --bins --examples --tests
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
-# One after the other: some tests play jobs at their real pace, and their hosts must keep up.
-test: locked tests-built portable-plugins $(PYTESTS)/.installed ## Everything that is tested without a GPU
+# What can be downloaded is downloaded while cargo compiles. Tests in Rust have the machine to themselves: some
+# play jobs at their real pace, and their hosts must keep up.
+test: locked ## Everything that is tested without a GPU
 	cargo fmt --all --check
+	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins test-tools
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace --lib --bins --tests
+	$(MAKE) --jobs=2 --output-sync=target test-aarch64 test-python-built
+
+test-tools: $(PYTESTS)/.installed
+	scripts/test-tools.sh
+
+test-aarch64: $(TOOLS)/.installed
 	scripts/test-aarch64.sh
+
+test-python-built: $(PYTESTS)/.installed
 	scripts/test-python.sh $(TARGET)/debug "" $(SIDE_BY_SIDE)
 
 $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
@@ -97,8 +112,7 @@ $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 	$(PYTESTS)/bin/pip install --quiet --no-deps HolisticTraceAnalysis==0.5.0
 	touch $@
 
-test-python: debug $(PYTESTS)/.installed ## The Python package, and exports in the programs they are for
-	scripts/test-python.sh $(TARGET)/debug "" $(SIDE_BY_SIDE)
+test-python: debug test-python-built ## The Python package, and exports in the programs they are for
 
 golden: debug ## Rewrites expected outputs and the README's picture; read the diff like code
 	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \

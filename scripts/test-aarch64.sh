@@ -5,10 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # musl: the programs are then static, and need no aarch64 libc here.
 target=aarch64-unknown-linux-musl
-if ! command -v qemu-aarch64-static >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    (apt-get update -qq && apt-get install -y -qq --no-install-recommends qemu-user-static) >/dev/null 2>&1 ||
-        true
-fi
+scripts/test-tools.sh
 if ! command -v qemu-aarch64-static >/dev/null; then
     echo "aarch64: built, not run: there is no qemu-aarch64-static (Debian's package qemu-user-static)"
     exit 0

@@ -10,10 +10,7 @@ if [ -z "$package" ]; then
     scripts/stage-python.sh "$built" "$package"
 fi
 # The Perfetto UI is opened in a real browser, where there is one or one can be had.
-if ! command -v chromium chromium-browser google-chrome >/dev/null && [ "$(id -u)" = 0 ] &&
-    command -v apt-get >/dev/null; then
-    (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium) >/dev/null 2>&1 || true
-fi
+scripts/test-tools.sh
 env -u NCCL_PROFILER_PLUGIN -u NCCLSCOPE_PLUGIN NCCLSCOPE_BIN="$built" PYTHONPATH="$package" \
     PYTHONDONTWRITEBYTECODE=1 \
     .tools/python/bin/python -m pytest -q "${@:3}"

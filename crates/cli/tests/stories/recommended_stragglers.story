@@ -6,19 +6,19 @@ all_reduce 1KiB
 repeat 40 {
   all_reduce 1MiB time=500us
   join
-  rank 1 { compute 6ms }
+  rank 1 { compute 15ms }
   compute 2ms
 }
 sleep 300ms
 sync
 --- NCCLSCOPE_WINDOWS=off fake-nccl play job
 announced 164, ABI v5
---- ncclscope report capture --json | jq -c '.recommendations[] | select(.rule == "late_rank") | (.subject | .[:6]), (.action | .[:33]), .gain_source, (.gain_us | . > 150e3 and . < 250e3)'
+--- ncclscope report capture --json | jq -c '.recommendations[] | select(.rule == "late_rank") | (.subject | .[:6]), (.action | .[:33]), .gain_source, (.gain_us | . > 450e3 and . < 650e3)'
 "Rank 1"
 "Compare its GPU with another's: e"
 "what_if"
 true
---- rm -r capture; sed 's/rank 1 { compute 6ms }/compute 6ms/' job | NCCLSCOPE_WINDOWS=off fake-nccl play -
+--- rm -r capture; sed 's/rank 1 { compute 15ms }/compute 15ms/' job | NCCLSCOPE_WINDOWS=off fake-nccl play -
 announced 164, ABI v5
 --- ncclscope report capture --json | jq -c '[.recommendations[] | .rule | select(. == "late_rank")]'
 []
