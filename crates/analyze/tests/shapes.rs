@@ -247,6 +247,16 @@ fn a_late_host_that_holds_up_another_node_costs_what_it_costs() {
 }
 
 #[test]
+fn a_late_rank_of_a_ring_costs_what_it_costs() {
+    let mut scripts = held_out::scripts().into_iter();
+    let shape = scripts
+        .find(|(name, ..)| *name == "ring")
+        .expect("it is there");
+    holds_in_windows(shape, &busy, "its GPU is busy");
+    holds_in_windows(shape, &sleeps, "its host launches");
+}
+
+#[test]
 fn hosts_that_are_hardly_faster_than_their_gpus_bound_what_a_busy_one_costs() {
     let shape = ("host_bound", host_bound as Script, 4, 1000);
     holds_in_windows(shape, &busy, "its GPU is busy");
