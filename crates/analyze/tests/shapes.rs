@@ -259,6 +259,18 @@ fn a_late_host_that_holds_up_another_node_costs_what_it_costs() {
     let shape = scripts
         .find(|(name, ..)| *name == "two_nodes")
         .expect("it is there");
+    for seed in 1..=4 {
+        is_close(&told(shape, true, seed, &sleeps), "its host launches");
+    }
+}
+
+#[test]
+fn a_late_rank_of_a_ring_costs_what_it_costs() {
+    let mut scripts = held_out::scripts().into_iter();
+    let shape = scripts
+        .find(|(name, ..)| *name == "ring")
+        .expect("it is there");
+    holds_in_windows(shape, &busy, "its GPU is busy");
     holds_in_windows(shape, &sleeps, "its host launches");
 }
 

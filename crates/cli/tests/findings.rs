@@ -136,7 +136,7 @@ fn a_rank_that_few_windows_show_is_named_with_what_it_costs_at_most() {
     let verdict = analyze::summary::verdict(&report_on(&recorded("shared_gpu_fsdp2")));
     let named =
         "Others wait for rank 1 (GPU 0 on vm) more than by chance. That costs from nothing to \
-                 1.65 s: kernel windows show too few steps to say. A longer recording tells. ";
+                 2.07 s: kernel windows show too few steps to say. A longer recording tells. ";
     assert!(verdict.starts_with(named), "{verdict}");
 }
 

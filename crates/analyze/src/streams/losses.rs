@@ -1,7 +1,11 @@
 //! What the job loses by each GPU that others wait for.
 //!
-//! Rule: a loss is no more than the others' communication is more exposed than the late rank's own, and no
-//! more than the others' hosts could be faster.
+//! If windows show all GPUs at the same time, they are played again with the late one in time
+//! ([`super::what_if`]). Else the loss is what the rank that lost least waited, wait by wait
+//! ([`Losses::least`]).
+//!
+//! Rule: a loss is no more than the others' hosts could be faster. One that is summed up wait by wait is no
+//! more than the others' communication is more exposed than the late rank's own.
 
 use super::interference::{slowed, taken, Alone, Slowed};
 use super::intervals::{Span, Union};

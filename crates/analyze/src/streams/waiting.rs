@@ -43,7 +43,7 @@ use super::Lane;
 use crate::interval::LEAST_STRETCHES;
 pub use charging::without;
 use matching::{beside, collective, Aligned};
-use pieces::{own, pieces, without_cycles};
+use pieces::{own, pieces, shown_by_all, without_cycles};
 use std::collections::HashMap;
 
 mod charging;
@@ -234,7 +234,8 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
         .map(|of| length(of))
         .min();
     // Where windows show most of their time together, what lanes lost is compared at the same time.
-    let most = least.is_none_or(|least| enough(&pieces) && 2 * length(&pieces) > least);
+    let by_all = shown_by_all(lanes).map_or(0, |all| all.length());
+    let most = least.is_none_or(|least| enough(&pieces) && 2 * by_all > least);
     let shared = most && lanes.iter().all(|lane| !lane.windows.is_empty());
     let of_all = match shared {
         true => pieces.clone(),

@@ -19,8 +19,7 @@
 //! and its peers have begun.
 //!
 //! **In time** means: the lane computes no longer than the median of the others, and is idle for no longer.
-//! What it computes longer is taken off where it differs from the others, by the names of kernels. What
-//! differs from step to step stays as it is.
+//! Where that is taken off is in [`in_time`]. What differs from step to step stays as it is.
 //!
 //! Rule: with nobody in time, every kernel runs when it did.
 
@@ -351,12 +350,12 @@ impl WhatIf {
         }
     }
 
-    fn of(&self, list: &'static str, node: &Node) -> &[u32] {
-        let (all, (from, to)) = match list {
-            "behind" => (&self.behind, node.behind),
-            _ => (&self.beside, node.beside),
-        };
-        &all[from as usize..to as usize]
+    fn behind(&self, node: &Node) -> &[u32] {
+        &self.behind[node.behind.0 as usize..node.behind.1 as usize]
+    }
+
+    fn beside(&self, node: &Node) -> &[u32] {
+        &self.beside[node.beside.0 as usize..node.beside.1 as usize]
     }
 
     /// By node: by how much it begins earlier, if kernels are shorter by `shorter` and begin as much sooner
@@ -370,12 +369,12 @@ impl WhatIf {
             let node = &self.nodes[at];
             let (start, end) = (node.span.0 as f64, node.span.1 as f64);
             if *event == Event::Begins {
-                let behind = self.of("behind", node).iter();
+                let behind = self.behind(node).iter();
                 let over = behind.map(|of| ends[*of as usize]).reduce(f64::max);
                 begins[at] = over.map_or(start, |over| over + node.lag as f64 - sooner[at]);
                 continue;
             }
-            let others = self.of("beside", node).iter();
+            let others = self.beside(node).iter();
             let others = others.filter(|other| self.nodes[**other as usize].span.0 < node.span.1);
             let (mut came, mut comes) = (start, begins[at]);
             for other in others {
@@ -395,7 +394,7 @@ impl WhatIf {
     fn did(&self, cuts: &[f64]) -> Vec<Did> {
         let mut did: Vec<Did> = self.busy.iter().map(|_| Did::default()).collect();
         let counts = Union::of(self.pieces.clone());
-        for (node, cut) in self.nodes.iter().zip(cuts).filter(|(n, _)| !n.nccl) {
+        for (node, cut) in self.nodes.iter().zip(cuts) {
             let of = &mut did[node.lane as usize];
             let long = (node.span.1 - node.span.0) as f64;
             let inside = counts.covers(node.span) as f64 / long;
@@ -568,7 +567,8 @@ fn median(mut all: Vec<f64>) -> f64 {
     }
 }
 
-/// How far back in the order of launches the work is looked for that an operation waits for.
+/// How far back in the order of launches the work is looked for that an operation waits for. What was over
+/// last was launched last, but for streams that compute beside each other.
 const BACK: usize = 64;
 
 impl Laid {

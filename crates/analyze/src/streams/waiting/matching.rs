@@ -50,6 +50,34 @@ pub(super) fn beside(parts: &[WaitPart], first: &WaitPart) -> Option<WaitPart> {
         .copied()
 }
 
+/// By communicator, own rank and peer: the kernels that send to it, or receive from it, by start.
+type ByPair = HashMap<(u32, u32, Peer), Vec<WaitPart>>;
+
+/// By kernel and peer: the peer's kernel that belongs to it.
+///
+/// Between two ranks, what is sent first is received first. So of what the one sends and the other receives,
+/// the first two that ran at the same time belong together, and what comes before them belongs to what is not
+/// shown, or was over before.
+fn meet(by_pair: &ByPair) -> HashMap<((usize, usize, usize), Peer), WaitPart> {
+    let mut met = HashMap::new();
+    for ((communicator, rank, peer), received) in by_pair.iter().filter(|(of, _)| of.2.receives) {
+        let this = Peer {
+            rank: *rank,
+            receives: false,
+        };
+        let sent = by_pair.get(&(*communicator, peer.rank, this));
+        let mut sent = sent.map_or(&[][..], |sent| sent).iter().peekable();
+        for receive in received {
+            while sent.next_if(|send| send.end <= receive.start).is_some() {}
+            if let Some(send) = sent.next_if(|send| send.start < receive.end) {
+                met.insert((receive.key(), *peer), *send);
+                met.insert((send.key(), this), *receive);
+            }
+        }
+    }
+    met
+}
+
 /// Whether a kernel that began then was queued behind one of these, which are by start.
 fn is_queued(parts: &[WaitPart], start: i64) -> bool {
     let before = parts.partition_point(|part| part.start < start);
@@ -135,7 +163,7 @@ impl Waits {
     /// Adds the kernels that send and receive.
     pub(super) fn add_sends(&mut self, lanes: &[Lane], members: &[usize]) {
         // By communicator, own rank and peer.
-        let mut by_pair: HashMap<(u32, u32, Peer), Vec<WaitPart>> = HashMap::new();
+        let mut by_pair = ByPair::new();
         let mut all = Vec::new();
         for (lane, of) in lanes.iter().enumerate() {
             for (window, seen) in of.all().enumerate() {
@@ -170,6 +198,7 @@ impl Waits {
         for parts in by_pair.values_mut() {
             parts.sort_by_key(|part| part.start);
         }
+        let met = meet(&by_pair);
         // By lane, window, other lane and direction: when data was passed on last.
         let mut before: HashMap<(usize, usize, usize, bool), i64> = HashMap::new();
         all.sort_by_key(|(.., part)| (part.lane, part.window, part.start));
@@ -178,7 +207,7 @@ impl Waits {
             let others = peers.iter().filter(|peer| peer.rank != rank);
             let others = others.filter_map(|peer| {
                 let this = |receives: bool| (communicator, peer.rank, Peer { rank, receives });
-                let other = beside(by_pair.get(&this(!peer.receives))?, &part)?;
+                let other = *met.get(&(part.key(), *peer))?;
                 let queued = [true, false].into_iter().any(|receives| {
                     let parts = by_pair.get(&this(receives)).map_or(&[][..], |parts| parts);
                     is_queued(parts, other.start)

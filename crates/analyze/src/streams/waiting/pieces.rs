@@ -19,11 +19,16 @@ fn cut(marks: &[i64]) -> (impl Iterator<Item = Span>, u64) {
     (pairs.into_iter(), steps)
 }
 
-/// The time that windows of all GPUs show: whole cycles of the first, some of them to a piece. And how many
-/// cycles.
-pub(super) fn pieces(lanes: &[Lane]) -> (Vec<Span>, u64) {
+/// The time that windows of all GPUs show.
+pub(super) fn shown_by_all(lanes: &[Lane]) -> Option<Union> {
     let known = |lane: &Lane| Union::of(lane.windows.iter().map(|w| w.seen.known).collect());
-    let all = lanes.iter().map(known).reduce(|a, b| a.and(&b));
+    lanes.iter().map(known).reduce(|a, b| a.and(&b))
+}
+
+/// The whole cycles of the first GPU in the time that windows of all show, some of them to a piece. And how
+/// many cycles.
+pub(super) fn pieces(lanes: &[Lane]) -> (Vec<Span>, u64) {
+    let all = shown_by_all(lanes);
     let (Some(all), Some(first)) = (all, lanes.first()) else {
         return (Vec::new(), 0);
     };

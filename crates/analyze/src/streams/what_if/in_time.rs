@@ -26,6 +26,8 @@ pub(super) struct Did {
     places: HashMap<(u64, u64), f64>,
     /// By the place of what began then: for how long nothing ran, ns.
     idle_before: HashMap<u64, f64>,
+    /// The same before kernels of NCCL. Others may have begun at the same time.
+    idle_before_nccl: HashMap<u64, f64>,
     /// In all, ns.
     pub computed: f64,
     /// Nothing ran, ns.
@@ -43,9 +45,16 @@ impl Did {
 
     /// Adds the time before a kernel in which nothing ran.
     pub fn was_idle(&mut self, node: &Node) {
-        *self.idle_before.entry(node.place).or_default() += node.idle as f64;
+        let before = match node.nccl {
+            true => &mut self.idle_before_nccl,
+            false => &mut self.idle_before,
+        };
+        *before.entry(node.place).or_default() += node.idle as f64;
     }
 }
+
+/// Idle times of a lane, by place.
+type Before = fn(&Did) -> &HashMap<u64, f64>;
 
 /// What is to be taken off from a late lane, by part of what it does.
 pub(super) struct InTime {
@@ -122,11 +131,18 @@ impl InTime {
                 false => extra,
             };
         }
-        let idle_at = |did: &Did, at: &u64| did.idle_before.get(at).copied().unwrap_or(0.0);
-        let more_idle = |at: &u64| idle_at(own, at) - usual(&|did| idle_at(did, at));
-        let idle_known: f64 = own.idle_before.keys().map(more_idle).sum();
-        let idle_before = own.idle_before.iter();
-        let idle_before = idle_before.map(|(at, ns)| (*at, more_idle(at) / ns.max(1.0)));
+        let idle_at = |of: &HashMap<u64, f64>, at: &u64| of.get(at).copied().unwrap_or(0.0);
+        let more_idle = |of: Before, at: &u64| {
+            idle_at(of(own), at) - median(others.iter().map(|did| idle_at(of(did), at)).collect())
+        };
+        let work: Before = |did| &did.idle_before;
+        let nccl: Before = |did| &did.idle_before_nccl;
+        let idle_known: f64 = own.idle_before.keys().map(|at| more_idle(work, at)).sum();
+        let of_work = own.idle_before.iter();
+        let of_work = of_work.map(|(at, ns)| (*at, more_idle(work, at) / ns.max(1.0)));
+        let of_nccl = own.idle_before_nccl.iter();
+        let of_nccl = of_nccl.map(|(at, ns)| (*at, more_idle(nccl, at) / ns.max(1.0)));
+        let idle_before = of_work.chain(of_nccl);
         Some(InTime {
             kinds,
             places,
