@@ -56,11 +56,14 @@ impl WhatIf {
                 let place = &mut places[position as usize];
                 place.all += 1;
                 *counts.entry(position).or_default() += 1;
+                let times = times.entry(position).or_default();
                 if node.queued {
                     place.queued += 1;
+                    times
+                        .queued
+                        .push(before.end.saturating_sub(before.start) as f64);
                     continue;
                 }
-                let times = times.entry(position).or_default();
                 let pair = |after: i64, wait: i64| {
                     (
                         after.saturating_sub(before.end) as f64,
@@ -74,7 +77,9 @@ impl WhatIf {
                 }
             }
             for (position, times) in &times {
-                places[*position as usize].add(times.alike());
+                let place = &mut places[*position as usize];
+                place.add(times.alike());
+                place.add_long_waits(times);
             }
             counts.retain(|position, all| {
                 let times = times.get(position).map_or(&[][..], |times| &times.by_start);
@@ -107,11 +112,8 @@ impl WhatIf {
             let waited = lane
                 .iter()
                 .filter(|index| self.exposed[**index as usize].is_some());
-            let communicators: HashSet<u32> = waited
-                .clone()
-                .map(|index| self.communicator(*index))
-                .collect();
-            let waited: HashSet<(u32, u32)> = waited.map(|index| rows[*index as usize]).collect();
+            let communicators: HashSet<u32> =
+                waited.map(|index| self.communicator(*index)).collect();
             let (mut inferred, mut awaited) = (NONE, NONE);
             // The anchors so far.
             let mut stops: Vec<u32> = Vec::new();
@@ -131,7 +133,7 @@ impl WhatIf {
                 // same communicator may run on the stream that computes, where no stream need wait for them:
                 // they stop it if that shows.
                 if place.depends() && !node.queued && node.before != NONE {
-                    let is_known = waited.contains(&rows[node.before as usize])
+                    let is_known = self.exposed[node.before as usize].is_some()
                         || communicators.contains(&self.communicator(node.before))
                             && !place.shows();
                     inferred = if is_known { inferred } else { node.before };
@@ -247,6 +249,8 @@ struct Times {
     by_start: Vec<(f64, f64)>,
     /// Where a kernel began when its host let it.
     by_launch: Vec<(f64, f64)>,
+    /// The waits after which a kernel began at once.
+    queued: Vec<f64>,
 }
 
 impl Times {
@@ -283,6 +287,10 @@ struct Position {
     after: f64,
     with_wait: f64,
     judged: f64,
+    /// Waits that were longer than the work after them: those after which it was still to be done, and those
+    /// after which it was done.
+    before_work: u64,
+    beside_work: u64,
 }
 
 impl Position {
@@ -297,10 +305,29 @@ impl Position {
         self.judged += n;
     }
 
+    /// Adds what long waits of one rank show. Work beside a wait that is longer than the work is done when the
+    /// wait ends. Of operations that are alike, only the first of a step may have such a wait.
+    fn add_long_waits(&mut self, times: &Times) {
+        let mut after: Vec<f64> = times.by_start.iter().map(|(after, _)| *after).collect();
+        after.sort_unstable_by(f64::total_cmp);
+        let Some(usual) = after.get(after.len() / 2) else {
+            return;
+        };
+        let is_long = |wait: &f64| *wait > 2.0 * usual;
+        let long = times.by_start.iter().filter(|(_, wait)| is_long(wait));
+        let to_do = |(after, _): &&(f64, f64)| 2.0 * after > *usual;
+        let (all, before) = (long.clone().count(), long.filter(to_do).count());
+        self.before_work += before as u64;
+        let queued = times.queued.iter().filter(|wait| is_long(wait));
+        self.beside_work += (all - before + queued.count()) as u64;
+    }
+
     /// Whether steps show that work here waits for the end of the operation before: they are more alike from
-    /// there than from where the wait began.
+    /// there than from where the wait began, or it is still to be done after waits that are longer than it.
     fn shows(&self) -> bool {
-        self.judged > 0.0 && self.after + self.judged * ALIKE_NS * ALIKE_NS < self.with_wait
+        let long = self.before_work >= LEAST_STEPS as u64;
+        long && self.before_work > LEAST_FREE as u64 * self.beside_work
+            || self.judged > 0.0 && self.after + self.judged * ALIKE_NS * ALIKE_NS < self.with_wait
     }
 
     /// Whether work here waits for the end of the operation before: then it takes its time from there,
