@@ -9,6 +9,10 @@
 //! stops that stream for as long as it runs. `unwaited_us` is the GPU time of these calls. The upper end is
 //! the sum of exposed time and this.
 //!
+//! A stream may have waited for long before the call began: behind another call, or because the launch was
+//! late. That counts for the stream of a GPU that waits most often. Others may have been idle anyway, as one
+//! that waits once a step for the norm of gradients. For these, only the time of the call counts.
+//!
 //! Rule: a call counts once, by the first stream that waited. Calls of one launch have one wait, which is the
 //! first one's.
 
@@ -250,6 +254,8 @@ pub struct ProcessWaits {
     kinds: Vec<WaitedOperation>,
     /// The newest launch of several calls: it has one wait.
     launch: GpuTimes,
+    /// How often which stream of which GPU waited so far. There are few.
+    waiting: Vec<(Option<u32>, u32, u64)>,
 }
 
 /// The calls of an operation that a process makes on one GPU.
@@ -292,7 +298,25 @@ impl ProcessWaits {
             kind_of: walk.places().iter().map(kind).collect(),
             kinds,
             launch: GpuTimes::None,
+            waiting: Vec::new(),
         }
+    }
+
+    /// Whether no stream of the GPU waited more often so far than this one, which waits once more.
+    fn waits_most(&mut self, device: Option<u32>, stream: u32) -> bool {
+        let is_it = |of: &&mut (Option<u32>, u32, u64)| (of.0, of.1) == (device, stream);
+        let times = match self.waiting.iter_mut().find(is_it) {
+            Some(of) => {
+                of.2 += 1;
+                of.2
+            }
+            None => {
+                self.waiting.push((device, stream, 1));
+                1
+            }
+        };
+        let of_device = self.waiting.iter().filter(|of| of.0 == device);
+        of_device.map(|of| of.2).max() == Some(times)
     }
 
     /// Adds an execution; returns for how long a stream stood still for it, ns, if that is known.
@@ -341,7 +365,13 @@ impl ProcessWaits {
         let length = kernel.length()?;
         let again = execution.gpu == Err(Untimed::Fused) && self.launch == kernel;
         self.launch = kernel;
-        let exposed = call.exposed_ns().filter(|_| !again);
+        let mut exposed = call.exposed_ns().filter(|_| !again);
+        if let (Some(ns), Some(stream)) = (&mut exposed, call.waiting_stream()) {
+            let device = self.kinds[self.kind_of[execution.place]].device;
+            if !self.waits_most(device, stream) {
+                *ns = length.min(*ns);
+            }
+        }
         let ns = exposed.unwrap_or(0);
         Some(Wait::Known {
             waited: exposed.is_some(),
@@ -552,6 +582,26 @@ mod tests {
         let waits = waits(&[&calls]).expect("streams waited");
         let exposed = waits.ranks[0].exposed;
         assert!(close(exposed.sum_us, 70_000.0) && close(exposed.before_us, 30_000.0));
+    }
+
+    #[test]
+    fn a_side_stream_that_was_idle_is_not_exposed_before_the_call_began() {
+        // Every tenth call, of 4 ms, is waited for by a stream that had nothing to do for 30 ms.
+        let of = |call| (Some(if call % 10 == 9 { 30 * MS } else { MS }), true);
+        let calls: Vec<_> = (0..101).map(of).collect();
+        let mut capture = Capture::default();
+        let mut process = process(&mut capture, 0, &calls);
+        for call in process.calls.iter_mut().skip(9).step_by(10) {
+            call.waiter = waiter::word(8, waiter::TIMED);
+        }
+        capture.processes.push(process);
+        let waits = crate::report(&capture).stream_waits;
+        let exposed = waits.expect("streams waited").ranks[0].exposed;
+        assert!(
+            close(exposed.sum_us, 1000.0 * (90.0 + 10.0 * 4.0)),
+            "{exposed:?}"
+        );
+        assert_eq!(exposed.before_us, 0.0);
     }
 
     #[test]
