@@ -86,8 +86,8 @@ tests-built:
 	cargo build --workspace --lib --bins --examples --tests
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
-# What can be downloaded is downloaded while cargo compiles. Tests in Rust have the machine to themselves: some
-# play jobs at their real pace, and their hosts must keep up.
+# What can be downloaded is downloaded while cargo compiles. Tests in Rust have the machine to themselves:
+# some play jobs at their real pace, and their hosts must keep up.
 test: locked ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins test-tools

@@ -101,8 +101,8 @@ pub(crate) fn periods(symbols: &[u32]) -> Vec<usize> {
     candidates(symbols).1
 }
 
-/// Where the calls of the set-up end: at the first stretch that repeats itself and is at least half as long as
-/// the longest. 0 if nothing repeats.
+/// Where the calls of the set-up end: at the first stretch that repeats itself and is at least half as long
+/// as the longest. 0 if nothing repeats.
 pub(crate) fn first_repeated(symbols: &[u32]) -> usize {
     let Some(period) = periods(symbols).first().copied() else {
         return 0;

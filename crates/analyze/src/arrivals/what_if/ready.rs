@@ -305,8 +305,8 @@ impl Position {
         self.judged += n;
     }
 
-    /// Adds what long waits of one rank show. Work beside a wait that is longer than the work is done when the
-    /// wait ends. Of operations that are alike, only the first of a step may have such a wait.
+    /// Adds what long waits of one rank show. Work beside a wait that is longer than the work is done when
+    /// the wait ends. Of operations that are alike, only the first of a step may have such a wait.
     fn add_long_waits(&mut self, times: &Times) {
         let mut after: Vec<f64> = times.by_start.iter().map(|(after, _)| *after).collect();
         after.sort_unstable_by(f64::total_cmp);
