@@ -162,13 +162,13 @@ pub fn window(
 /// When a device had no work for sure, or nothing is known of any: after all calls so far had ended, and
 /// until its host launched the next one. A host that is ahead launches before.
 fn host_behind(timed: &[Timed]) -> Union {
-    let mut ended = i64::MAX;
+    let mut ended: Option<i64> = None;
     let spans = timed.iter().filter_map(|call| {
-        let idle = (ended, call.launched);
-        ended = call.span.1.max(if ended == i64::MAX { 0 } else { ended });
-        (idle.0 < idle.1).then_some(idle)
+        let since = ended;
+        ended = ended.max(Some(call.span.1));
+        Some((since?, call.launched))
     });
-    Union::of(spans.collect())
+    Union::of(spans.filter(|(from, to)| from < to).collect())
 }
 
 /// When streams of a device stood still for its calls. If none was seen to wait for any, calls run on the

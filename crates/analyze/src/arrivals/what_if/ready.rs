@@ -15,6 +15,9 @@ const LEAST_STEPS: usize = 8;
 /// So many times ranks must have done something after the end of an operation to show how long their own work
 /// takes.
 const LEAST_FREE: usize = 3;
+/// Work waits for the operation before it, if it was still to be done after so many times more long waits
+/// than those after which it was done.
+const MOSTLY_BEFORE: u64 = 3;
 /// Waits that differ by less than this tell nothing, ns.
 const ALIKE_NS: f64 = 2_000.0;
 
@@ -322,11 +325,12 @@ impl Position {
         self.beside_work += (all - before + queued.count()) as u64;
     }
 
-    /// Whether steps show that work here waits for the end of the operation before: they are more alike from
-    /// there than from where the wait began, or it is still to be done after waits that are longer than it.
+    /// Whether steps show that work here waits for the end of the operation before. Either they are more
+    /// alike from that end than from where the wait began. Or the work is still to be done after waits that
+    /// are longer than the work.
     fn shows(&self) -> bool {
         let long = self.before_work >= LEAST_STEPS as u64;
-        long && self.before_work > LEAST_FREE as u64 * self.beside_work
+        long && self.before_work > MOSTLY_BEFORE * self.beside_work
             || self.judged > 0.0 && self.after + self.judged * ALIKE_NS * ALIKE_NS < self.with_wait
     }
 
