@@ -87,7 +87,8 @@ tests-built:
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
 # What can be downloaded is downloaded while cargo compiles. Tests in Rust have the machine to themselves:
-# some play jobs at their real pace, and their hosts must keep up.
+# some play jobs at their real pace, and their hosts must keep up. All tests of a crate are one program
+# (`tests/all`), because linking 100 of them took a third of the build.
 test: locked ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins test-tools
@@ -115,8 +116,8 @@ $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 test-python: debug test-python-built ## The Python package, and exports in the programs they are for
 
 golden: debug ## Rewrites expected outputs and the README's picture; read the diff like code
-	NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	cargo test -p ncclscope --test stories --test docs
+	export NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))"; \
+	cargo test -p ncclscope --test stories && cargo test -p ncclscope --test all docs::
 	scripts/screenshot.py $(TARGET)/debug/ncclscope
 
 screenshot: debug $(PYTESTS)/.installed ## Rewrites the pictures of README and docs, from recorded jobs
@@ -155,11 +156,11 @@ fuzz: $(FUZZ) ## With the address sanitizer: random callbacks, then damaged file
 
 damage: ## CASES damaged captures through every reader, from SEED on
 	$(FAST) NCCLSCOPE_DAMAGE_CASES=$(or $(CASES),10000) NCCLSCOPE_DAMAGE_SEED=$(or $(SEED),1) \
-	cargo test --target-dir $(TARGET)/fast -p ncclscope-render --test damage -- --nocapture damage_of_any_kind
+	cargo test --target-dir $(TARGET)/fast -p ncclscope-render --test all damage_of_any_kind -- --nocapture
 
 soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
-	cargo test --target-dir $(TARGET)/fast -p ncclscope-recorder --test ends -- --nocapture a_long_job
+	cargo test --target-dir $(TARGET)/fast -p ncclscope-recorder --test all ends::a_long_job -- --nocapture
 
 sanitize: ## The recorder and its tests under the address and thread sanitizers
 	rustup toolchain install nightly --profile minimal --component rust-src

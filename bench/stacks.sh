@@ -13,7 +13,7 @@ plugin=$PWD/${CARGO_TARGET_DIR:-target}/release/libnccl_profiler_ncclscope.so
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cc -shared -fPIC -O2 -Wl,-soname,libnccl.so.2 -o "$folder/libnccl.so.2" \
-    crates/recorder/tests/stacks/nccl.c -lpthread -ldl
+    crates/recorder/tests/all/stacks/nccl.c -lpthread -ldl
 
 printf '%-34s %-6s %8s %8s %8s %8s\n' 'python, thread, busy threads' stacks 'hot p50' p99 'cold p50' p99
 for python in "${pythons[@]}"; do

@@ -23,13 +23,13 @@ find "$pack/thread" "$pack/address" -type f -exec strip --strip-all {} +
 
 # The damaged captures, the kills and the soak: optimized, with the checks of a debug build, as `make damage`
 # does.
-test_of() { # PACKAGE TEST: builds it, and says where it is
+tests_of() { # CRATE: builds its tests, and says where they are
     CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1 CARGO_INCREMENTAL=0 cargo test --no-run \
-        --message-format=json --target-dir "$target/fast" -p "$1" --test "$2" |
-        sed -n "s/.*\"executable\":\"\([^\"]*\/deps\/$2-[^\"]*\)\".*/\1/p"
+        --message-format=json --target-dir "$target/fast" -p "ncclscope-$1" --test all |
+        sed -n "s/.*\"executable\":\"\([^\"]*\/deps\/all-[^\"]*\)\".*/\1/p"
 }
-for test in ncclscope-render:damage ncclscope-recorder:ends; do
-    strip --strip-all -o "$pack/fast/${test#*:}" "$(test_of "${test%:*}" "${test#*:}")"
+for crate in render recorder; do
+    strip --strip-all -o "$pack/fast/$crate" "$(tests_of "$crate")"
 done
 
 # What users get, for the rate.

@@ -15,8 +15,9 @@ out=$(realpath "$out")
 # A library that only says that it is MPI: its functions take the time that they are asked to.
 export MPI_STUB=$out/mpi
 mkdir -p "$MPI_STUB"
-cc -shared -fPIC -O1 -Wl,-soname,libmpi.so.12 crates/recorder/tests/mpi/library.c -o "$MPI_STUB/libmpi.so.12"
-cc -shared -fPIC -O1 crates/recorder/tests/mpi/program.c "$MPI_STUB/libmpi.so.12" "-Wl,-rpath,$MPI_STUB" \
+cc -shared -fPIC -O1 -Wl,-soname,libmpi.so.12 crates/recorder/tests/all/mpi/library.c \
+    -o "$MPI_STUB/libmpi.so.12"
+cc -shared -fPIC -O1 crates/recorder/tests/all/mpi/program.c "$MPI_STUB/libmpi.so.12" "-Wl,-rpath,$MPI_STUB" \
     -o "$MPI_STUB/libprogram.so"
 for cause in ${CAUSES:-none busy sleep hog mpi}; do
     rm -rf "$out/idle-$cause"

@@ -86,11 +86,12 @@ next_of() { # FILE: raises the number in it, and prints what it was
     ) 9> "$1.lock"
 }
 
-ends() { # NAME ENV...: a test of `ends`, and its last words
+ends() { # NAME ENV...: a test of the recorder's `ends`, and its last words
     local name=$1
     shift
     env TMPDIR="$work" NCCLSCOPE_PLUGIN="$bin/release/libnccl_profiler_ncclscope.so" "$@" \
-        timeout $((deadline - SECONDS)) "$bin/fast/ends" --exact "$name" --nocapture > "$work/$name" 2>&1 ||
+        timeout $((deadline - SECONDS)) "$bin/fast/recorder" --exact "ends::$name" --nocapture \
+        > "$work/$name" 2>&1 ||
         { echo "FAILED $name"; tail -n 30 "$work/$name" >> "$out/failures.txt"; return; }
     grep -oE '[0-9]+ (kills,|calls in) .*' "$work/$name" || grep -o 'test result: ok' "$work/$name"
 }
@@ -129,8 +130,8 @@ damage() {
         if [ $((turn % 2)) = 0 ]; then
             seed=$((${DAMAGE_SEED:-20000000} + 300 * $(next_of "$work/seeds")))
             { time TMPDIR=$quick/$worker NCCLSCOPE_DAMAGE_SEED=$seed NCCLSCOPE_DAMAGE_CASES=${CHUNK:-300} \
-                timeout $((left + 14)) "$bin/fast/damage" --exact \
-                damage_of_any_kind_is_read_in_bounded_time_without_a_panic \
+                timeout $((left + 14)) "$bin/fast/render" --exact \
+                damage::damage_of_any_kind_is_read_in_bounded_time_without_a_panic \
                 --nocapture > "$run" 2>&1 || status=$?; } 2> "$run.time"
             inputs=$(grep -oE '[0-9]+ damaged captures' "$run" | cut -d ' ' -f 1 || true)
             echo "random ${inputs:-0} $(cat "$run.time") $status" >> "$work/damage.$worker"

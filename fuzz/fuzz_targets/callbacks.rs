@@ -1,10 +1,10 @@
-//! Random callback programs (`crates/recorder/tests/program`) in one process. A panic ends it, before the
+//! Random callback programs (`crates/recorder/tests/all/program`) in one process. A panic ends it, before the
 //! guard sees it.
 #![no_main]
 
-#[path = "../../crates/recorder/tests/job/mod.rs"]
+#[path = "../../crates/recorder/tests/all/job/mod.rs"]
 mod job;
-#[path = "../../crates/recorder/tests/program/mod.rs"]
+#[path = "../../crates/recorder/tests/all/program/mod.rs"]
 mod program;
 
 use libfuzzer_sys::fuzz_target;

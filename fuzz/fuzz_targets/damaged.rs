@@ -1,7 +1,7 @@
 //! Trace files and a live part with any content, through every reader.
 #![no_main]
 
-#[path = "../../crates/render/tests/readers/mod.rs"]
+#[path = "../../crates/render/tests/all/readers/mod.rs"]
 mod readers;
 
 use libfuzzer_sys::fuzz_target;

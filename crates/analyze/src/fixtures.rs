@@ -6,7 +6,7 @@ use crate::executions::Walk;
 use crate::matching::Matcher;
 use tables::{Capture, Process};
 
-#[path = "../tests/communicators/mod.rs"]
+#[path = "../tests/all/communicators/mod.rs"]
 mod communicators;
 pub(crate) use communicators::communicator;
 

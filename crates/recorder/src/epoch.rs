@@ -18,8 +18,8 @@
 //! The two barriers meet: either the callback sees that the row is retired, or the recorder's thread sees the
 //! callback's seat. [`crate::seats`] has the seats, and the barriers.
 //!
-//! Rule: one thread retires, advances and gives back. The model check in `tests/model.rs` runs this file's
-//! code on loom's atomics.
+//! Rule: one thread retires, advances and gives back. The model check in `tests/all/model.rs` runs this
+//! file's code on loom's atomics.
 
 use crate::word::AtomicWord;
 use std::collections::VecDeque;

@@ -9,7 +9,7 @@
 //! cell of any ticket that it has not yet dealt with.
 //!
 //! Rule: a slot is owned by one taker, or by the giver, or is in the ring; never two of these. The model
-//! check in `tests/model.rs` runs this file's code on loom's atomics.
+//! check in `tests/all/model.rs` runs this file's code on loom's atomics.
 
 use crate::round::Round;
 use crate::word::AtomicWord;

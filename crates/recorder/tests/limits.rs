@@ -7,6 +7,7 @@
 //!
 //! Rule: the jobs assert nothing of what was recorded; the parent reads the capture that they left.
 
+#[path = "all/job/mod.rs"]
 mod job;
 
 use job::{flushed, mounts_are_permitted, until, Driver, Job};
@@ -218,7 +219,7 @@ fn job_in_need() {
 }
 
 fn in_need(env: &[(&str, &str)]) -> Job {
-    let job = Job::new("job_in_need").env("NCCLSCOPE_FLUSH", "0.05");
+    let job = Job::new(module_path!(), "job_in_need").env("NCCLSCOPE_FLUSH", "0.05");
     env.iter()
         .fold(job, |job, (name, value)| job.env(name, value))
 }
@@ -272,7 +273,7 @@ fn writes_that_take_a_part_only_are_completed() {
 #[test]
 fn a_disk_that_fails_at_the_end_leaves_the_live_part_where_it_is() {
     for (errno, ms) in [(libc::ENOSPC, 0), (0, 2500)] {
-        let mut job = Job::new("job_whose_disk_fails_at_the_end")
+        let mut job = Job::new(module_path!(), "job_whose_disk_fails_at_the_end")
             .env("NCCLSCOPE_FLUSH", "0.05")
             .env("WRITE_ERRNO", &errno.to_string())
             .env("WRITE_MS", &ms.to_string());
@@ -329,7 +330,8 @@ fn a_process_near_its_memory_limit_is_never_ended_by_the_recorder() {
 
 #[test]
 fn a_clock_that_is_set_back_bends_no_time() {
-    let mut job = Job::new("job_whose_clock_is_set_back").env("NCCLSCOPE_FLUSH", "0.05");
+    let mut job =
+        Job::new(module_path!(), "job_whose_clock_is_set_back").env("NCCLSCOPE_FLUSH", "0.05");
     assert!(job.run().success());
     accounted(&job, 400, &[]);
     let capture = job.capture();
@@ -436,7 +438,7 @@ fn a_folder_that_is_full_for_a_while_is_written_to_when_there_is_room() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let mut job = Job::new("job_with_a_full_folder")
+    let mut job = Job::new(module_path!(), "job_with_a_full_folder")
         .env("NCCLSCOPE_FLUSH", "0.05")
         .env(
             "NCCLSCOPE_OUT",
@@ -505,7 +507,7 @@ fn a_small_or_full_shared_memory_is_left_to_nccl() {
         ("size=64m", "20", local.path().to_str().expect("text")),
         ("size=64m", "64", local.path().to_str().expect("text")),
     ] {
-        let mut job = Job::new("job_in_small_shared_memory")
+        let mut job = Job::new(module_path!(), "job_in_small_shared_memory")
             .env("FILLED", filled)
             .env("PLACE", place)
             .env("TMPDIR", local.path().to_str().expect("text"))
@@ -577,7 +579,7 @@ fn job_of_50_communicators_in_need() {
 
 #[test]
 fn what_is_wrong_is_said_once_however_many_communicators_there_are() {
-    let mut job = Job::new("job_of_50_communicators_in_need")
+    let mut job = Job::new(module_path!(), "job_of_50_communicators_in_need")
         .env("TMPDIR", "/proc/nowhere")
         .env("NCCLSCOPE_FLUSH", "soon");
     let (status, said) = job.run_saying();
@@ -609,7 +611,8 @@ fn a_stderr_without_a_reader_neither_ends_nor_stops_the_job() {
             // SAFETY: ours.
             unsafe { libc::close(reader) };
         }
-        let mut job = Job::new("job_that_dies_of_sigpipe").env("NCCLSCOPE_MODE", "no such mode");
+        let mut job = Job::new(module_path!(), "job_that_dies_of_sigpipe")
+            .env("NCCLSCOPE_MODE", "no such mode");
         job.command().env_remove("NCCLSCOPE_QUIET").stderr(writer);
         let began = Instant::now();
         let status = job.run();
@@ -647,7 +650,8 @@ fn waits() -> (i64, i64) {
 
 #[test]
 fn a_neighbour_that_writes_to_the_disk_makes_no_callback_wait() {
-    let mut job = Job::new("job_beside_a_disk_writer").env("NCCLSCOPE_FLUSH", "0.05");
+    let mut job =
+        Job::new(module_path!(), "job_beside_a_disk_writer").env("NCCLSCOPE_FLUSH", "0.05");
     let (status, said) = job.run_saying();
     assert!(status.success(), "{status}: {said}");
     eprint!("{said}");
@@ -698,7 +702,7 @@ fn job_beside_a_disk_writer() {
 
 #[test]
 fn on_a_network_file_system_calls_of_5_s_ago_are_in_the_folder() {
-    let mut job = Job::new("job_on_a_network_file_system");
+    let mut job = Job::new(module_path!(), "job_on_a_network_file_system");
     let mut child = job.spawn();
     std::thread::sleep(Duration::from_millis(12_300));
     child.kill().expect("killed");
@@ -849,7 +853,7 @@ fn a_job_killed_for_want_of_memory_keeps_every_completed_call() {
         eprintln!("skipped: no memory cgroup can be made here");
         return;
     };
-    let mut job = Job::new("job_that_takes_all_memory").quietly();
+    let mut job = Job::new(module_path!(), "job_that_takes_all_memory").quietly();
     let file = std::ffi::CString::new(group.0.join("cgroup.procs").to_str().expect("text"))
         .expect("no NUL");
     // SAFETY: system calls on memory that was made before the fork.

@@ -1,7 +1,7 @@
 //! What `ncclscope explain` knows: the words of `analyze`, and the heads of the columns of HTML pages.
 //!
 //! Rule: whatever heads a column, names a cause or is the kind of a finding is explained
-//! (`tests/explain.rs`).
+//! (`tests/all/explain.rs`).
 
 use crate::html::columns::{Column, ALL};
 use crate::layout::{Look, Page, Style};

@@ -1,6 +1,6 @@
 //! NCCL's profiler events and their states, as `explain` tells of them.
 //!
-//! Rule: each name of `nccl-abi` is here (`crates/render/tests/explain.rs`).
+//! Rule: each name of `nccl-abi` is here (`crates/render/tests/all/explain.rs`).
 
 use super::{word, Word};
 

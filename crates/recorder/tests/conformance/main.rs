@@ -7,7 +7,7 @@
 //!
 //! Rule: every number that is compared was counted on the calling side ([`comm`]).
 
-#[path = "../job/mod.rs"]
+#[path = "../all/job/mod.rs"]
 mod job;
 
 /// A job: the ignored test `$test` of the same module plays it, in a process of its own.
@@ -15,10 +15,7 @@ macro_rules! job {
     ($test:ident) => {{
         // A job that no test plays would do nothing, with success.
         let _: fn() = $test;
-        let path = concat!(module_path!(), "::", stringify!($test));
-        // The path begins with the binary's name, and the test's name is what follows.
-        let (_, name) = path.split_once("::").expect("a crate");
-        crate::job::Job::new(name)
+        crate::job::Job::new(module_path!(), stringify!($test))
     }};
 }
 
@@ -49,9 +46,9 @@ fn every_line_of_the_page_names_tests_that_are_there() {
         "recorder/tests/conformance/callbacks.rs",
         "recorder/tests/conformance/times.rs",
         "recorder/tests/conformance/operations.rs",
-        "recorder/tests/ends.rs",
-        "recorder/tests/model.rs",
-        "recorder/tests/pins.rs",
+        "recorder/tests/all/ends.rs",
+        "recorder/tests/all/model.rs",
+        "recorder/tests/all/pins.rs",
         "recorder/src/lock.rs",
         "tables/src/trust.rs",
     ];

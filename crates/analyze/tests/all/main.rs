@@ -1,0 +1,17 @@
+//! The crate as its users call it: recorded, simulated and made-up jobs, and what is said of them.
+
+mod clocks;
+mod communicators;
+mod deaths;
+mod figures;
+mod first_lines;
+mod loss;
+mod one_sided;
+mod parts;
+mod pipelines;
+mod recorded;
+mod shapes;
+mod simulated;
+mod standstill;
+mod timeline;
+mod windowed;

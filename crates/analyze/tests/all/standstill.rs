@@ -1,0 +1,143 @@
+//! Jobs that were ended while ranks waited for another one: all of their processes end at once, so nobody
+//! died first.
+
+use crate::communicators::communicator;
+use analyze::{report, Report};
+use capture::live::part;
+use capture::rows::Ticks;
+use tables::clock::{Anchor, Clock};
+use tables::communicators::Local;
+use tables::process::Counters;
+use tables::{Call, Capture, Communicator, Life, LiveSource, Process, Shape};
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_700_000_000 * SECOND;
+
+/// A job of these communicators, by their ranks. `calls` has, by rank, the communicator of each AllReduce and
+/// when it was made, in s. All recordings end at once, after `ended` s.
+fn job(members: &[&[usize]], calls: &[&[(usize, i64)]], ended: i64) -> Capture {
+    let mut capture = Capture::default();
+    let function = capture.names.intern("AllReduce");
+    let datatype = capture.names.intern("ncclInt8");
+    for (index, members) in members.iter().enumerate() {
+        capture.communicators.push(Communicator {
+            id: format!("c{index}"),
+            hash: index as u64,
+            ..communicator(index, members)
+        });
+    }
+    let anchor = |time: i64| Anchor {
+        ticks: Ticks((time - START + SECOND) as u64),
+        realtime: time as u64,
+        monotonic: 0,
+    };
+    for (rank, calls) in calls.iter().enumerate() {
+        let mut process = Process {
+            rank: Some(rank as u32),
+            pid: 100 + rank as u32,
+            host: "node-0".to_owned(),
+            live: LiveSource::Adopted,
+            life: Life::Gone,
+            counters: Some(Counters {
+                announced: calls.len() as u64,
+                ..Counters::default()
+            }),
+            clock: Clock::new([anchor(START), anchor(START + ended * SECOND)], true),
+            ..Process::default()
+        };
+        for (index, members) in members.iter().enumerate() {
+            if let Some(own) = members.iter().position(|member| *member == rank) {
+                process.communicators.push(Local {
+                    uid: index as u32,
+                    rank: Some(own as u32),
+                    nranks: members.len() as u32,
+                    ..Local::default()
+                });
+                process.shapes.push(Shape {
+                    uid: index as u32,
+                    communicator: Some(index as u32),
+                    function,
+                    datatype,
+                    count: 1 << 20,
+                    parts: part::ENQUEUED,
+                    ..Shape::default()
+                });
+            }
+        }
+        for (ticket, (communicator, at)) in (0..).zip(calls.iter()) {
+            let shapes = process.shapes.iter();
+            let shape = shapes
+                .map(|shape| shape.communicator)
+                .position(|of| of == Some(*communicator as u32));
+            process.calls.push(Call {
+                ticket,
+                shape: shape.expect("a member") as u32,
+                api_ns: START + at * SECOND,
+                return_ns: START + at * SECOND + 1,
+                ..Call::default()
+            });
+        }
+        capture.processes.push(process);
+    }
+    capture
+}
+
+fn of(members: &[&[usize]], calls: &[&[(usize, i64)]], ended: i64) -> Report {
+    report(&job(members, calls, ended))
+}
+
+#[test]
+fn a_job_that_was_ended_while_it_hung_says_so_first() {
+    let all: &[(usize, i64)] = &[(0, 1), (0, 2), (0, 3)];
+    let found = of(&[&[0, 1, 2]], &[all, &[(0, 1), (0, 2)], all], 40);
+    assert_eq!(
+        found.verdict,
+        "In the last 37.0 s of the recording, ranks 0,2 waited for rank 1 (pid 101 on node-0), which has not \
+         made call 3 (AllReduce of 1 MiB) on communicator c0."
+    );
+    assert_eq!(found.findings[0].kind, "standstill");
+    assert!(found.recommendations[0]
+        .action
+        .contains("pid 101 on node-0"));
+    assert_eq!(found.next.split(' ').nth(1), Some("hang"));
+}
+
+#[test]
+fn a_job_that_was_ended_in_a_step_did_not_stand_still() {
+    let all: &[(usize, i64)] = &[(0, 1), (0, 2), (0, 36)];
+    // A wait of 4 s, and one that is shorter than a pause that the job came back from.
+    for (calls, ended) in [(&[(0, 1), (0, 2)][..], 40), (&[(0, 1), (0, 2)][..], 60)] {
+        let found = of(&[&[0, 1]], &[all, calls], ended);
+        assert_eq!(found.standstill, None, "{ended}");
+    }
+    // All made all.
+    assert_eq!(of(&[&[0, 1]], &[all, all], 400).standstill, None);
+}
+
+#[test]
+fn the_rank_that_waits_for_nobody_is_named() {
+    // Rank 0 waits for rank 1, which waits for rank 2.
+    let communicators: &[&[usize]] = &[&[0, 1], &[1, 2]];
+    let found = of(communicators, &[&[(0, 1)], &[(1, 2)], &[]], 60);
+    let standstill = found.standstill.expect("it stood still");
+    assert_eq!((standstill.missing, standstill.waiting), (vec![2], vec![1]));
+    // Two that wait for each other: who is the cause is not known.
+    let found = of(&[&[0, 1], &[0, 1]], &[&[(0, 1)], &[(1, 2)]], 60);
+    assert_eq!(found.standstill, None);
+}
+
+#[test]
+fn what_lacks_calls_proves_nothing() {
+    let all: &[(usize, i64)] = &[(0, 1), (0, 2), (0, 3)];
+    let mut capture = job(&[&[0, 1]], &[all, &[(0, 1), (0, 2)]], 60);
+    // It made one more, which is not here.
+    capture.processes[1].counters = Some(Counters {
+        announced: 3,
+        ..Counters::default()
+    });
+    assert_eq!(report(&capture).standstill, None);
+    // A member is not here at all.
+    let mut capture = job(&[&[0, 1]], &[all, &[(0, 1), (0, 2)]], 60);
+    capture.communicators[0].nranks = Some(3);
+    assert_eq!(report(&capture).standstill, None);
+}

@@ -1,0 +1,657 @@
+//! `ncclscope hang` on jobs that fake-nccl plays, while they run and after their end: two dozen plays at
+//! once, each with what the first sentence must say.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A play: script, lines that the answer after the end must begin with, and the exit status.
+struct Play {
+    name: &'static str,
+    script: &'static str,
+    says: &'static str,
+    status: i32,
+}
+
+/// Each with `linger 2s`, so that a wait lasts longer than the limit of 1 s.
+const PLAYS: &[Play] = &[
+    Play {
+        name: "outside",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
+        status: 1,
+    },
+    Play {
+        name: "two_outside",
+        script: "all_reduce 1MiB x10\nsync\nrank 1,2 hang\nall_gather 4MiB\nsync",
+        says: "Ranks 1-2 have not made AllGather of 4 MiB, call 11 on communicator *, which ranks 0,3 wait \
+            in for",
+        status: 1,
+    },
+    Play {
+        name: "inside",
+        script: "all_reduce 1MiB x10\nrank 3 hang_inside\nall_reduce 4MiB\nsync",
+        says: "Rank 3 is inside AllReduce of 4 MiB, call 11 on communicator *, and has not launched it; \
+            ranks 0-2 wait for",
+        status: 1,
+    },
+    Play {
+        name: "killed",
+        script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
+        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks \
+            0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "killed_and_the_launcher_ended_the_others",
+        script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
+        says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks \
+            0,2-3 wait in for * ms",
+        status: 1,
+    },
+    Play {
+        name: "aborted",
+        script: "all_reduce 1MiB x10\nrank 0 abort\nreduce_scatter 4MiB\nsync",
+        says: "Rank 0 is dead and has not made ReduceScatter of 4 MiB, call 11 on communicator *, which \
+            ranks 1-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "exited",
+        script: "all_reduce 1MiB x10\nrank 1 exit\nall_reduce 4MiB\nsync",
+        says: "Rank 1 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks \
+            0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "ranks_that_ended",
+        script: "all_reduce 1MiB x10\nrank 1,3 exit\nall_reduce 4MiB\nsync",
+        says: "Ranks 1,3 have ended, and have not made AllReduce of 4 MiB, call 11 on communicator *, which \
+            ranks 0,2 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "alltoall_skipped",
+        script: "all_reduce 1MiB x10\nrank 0..1,3 { all_to_all 1MiB }\nall_reduce 4MiB\nsync",
+        says: "Rank 2 left out AlltoAll of 1 MiB *",
+        status: 1,
+    },
+    Play {
+        name: "two_hosts_alltoall_skipped",
+        script: "all_reduce 1MiB x10\nrank 2 skip\nall_to_all 1MiB\nall_reduce 4MiB\nsync",
+        says: "Rank 2 left out AlltoAll of 1 MiB *",
+        status: 1,
+    },
+    Play {
+        name: "skipped",
+        script: "all_reduce 1MiB x10\nrank 2 skip\nall_reduce 4MiB\nall_gather 2MiB\nsync",
+        says: "Rank 2 left out AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 made, and \
+            went on with AllGather of 2 MiB.",
+        status: 1,
+    },
+    Play {
+        name: "skipped_last",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 skip\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has ended, and has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks \
+            0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "other_size",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { all_reduce 2MiB }\nsync",
+        says: "Rank 2 made AllReduce of 2 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \
+            communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_function",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { broadcast 4MiB }\nsync",
+        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \
+            communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_datatype",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB bf16 }\nrank 2 { all_reduce 4MiB f16 \
+            }\nsync",
+        says: "Rank 2 made AllReduce of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \
+            communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_root",
+        script: "broadcast 1MiB x10\nrank 0,1,3 { broadcast 4MiB root=0 }\nrank 2 { broadcast 4MiB root=2 \
+            }\nsync",
+        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made Broadcast of 4 MiB, call 11 on \
+            communicator *.",
+        status: 1,
+    },
+    Play {
+        name: "other_order",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB ; all_gather 2MiB }\nrank 2 { all_gather \
+            2MiB ; all_reduce 4MiB }\nsync",
+        says: "Rank 2 made AllGather of 2 MiB before AllReduce of 4 MiB, call 11 on communicator *, which \
+            ranks 0-1,3 made first.",
+        status: 1,
+    },
+    Play {
+        name: "other_order_of_two_communicators",
+        script: "comm a ranks 0..3\ncomm b ranks 0..3\nrepeat 5 { all_reduce 4MiB comm=a ; all_gather 2MiB \
+            comm=b }\nsync\nrank 0,1,3 { all_reduce 4MiB comm=a }\nrank 2 { all_gather 2MiB comm=b }\nsync",
+        says: "Rank 2 went on to AllGather of 2 MiB, call 6 on communicator * without AllReduce of 4 MiB, \
+            call 6 on communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "cycle",
+        script: "comm a ranks 0..3\ncomm b ranks 0,1\nrank 0,2,3 { all_reduce 4MiB comm=a }\nrank 1 { \
+            all_gather 2MiB comm=b }\nsync",
+        says: "A cycle: rank 0 is in AllReduce of 4 MiB, call 1 on communicator * and waits for rank 1; rank \
+            1 is in AllGather of 2 MiB, call 1 on communicator * and waits for rank 0, for",
+        status: 1,
+    },
+    Play {
+        name: "chain",
+        script: "comm pair split world every 2\nrepeat 5 { all_reduce 1MiB comm=pair ; all_reduce 4MiB \
+            }\nsync\nrank 3 hang\nrank 0,1,2 { all_reduce 1MiB comm=pair }\nrank 0,1 { all_reduce 4MiB \
+            }\nsync",
+        says: "Rank 3 has not made AllReduce of 1 MiB, call 6 on communicator *, which rank 2 waits in for",
+        status: 1,
+    },
+    Play {
+        name: "receive_without_send",
+        script: "all_reduce 1MiB x10\nrank 0 hang\nrank 0 { send 1MiB to=1 }\nrank 1 { recv 1MiB from=0 \
+            }\nall_reduce 4MiB\nsync",
+        says: "Rank 0 has not made *",
+        status: 1,
+    },
+    Play {
+        name: "alltoall",
+        script: "all_reduce 1MiB x10\nrank 1 hang\nall_to_all 1MiB\nsync",
+        says: "Rank 1 has not made AlltoAll of 1 MiB on communicator *, which ranks 0,2-3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "two_hosts",
+        script: "all_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
+        status: 1,
+    },
+    Play {
+        name: "net_link",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network step=5 channel=1\nrank 2 stuck \
+            recv_network step=5 channel=1\nall_reduce 64MiB channels=2\nall_reduce 1MiB x3\nsync",
+        says: "Rank 2's receive from rank 1 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 1's send waits for the \
+            network (SendWait), 5 done: look at the path between the two (NIC, link, NCCL_IB_*, \
+            NCCL_SOCKET_*).",
+        status: 1,
+    },
+    Play {
+        name: "net_unseen_receive",
+        script: "all_reduce 1MiB x10\nsync\nrank 3 stuck send_peer step=5\nrank 0 stuck recv_network \
+            step=5\nall_reduce 64MiB channels=2\nsync",
+        says: "Rank 0's receive from rank 3 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has waited for the network (RecvWait) for *; rank 3's send waits for its peer to be ready \
+            (SendPeerWait), 5 done: look at the path",
+        status: 1,
+    },
+    Play {
+        name: "net_receiver",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_queued\nall_reduce \
+            64MiB channels=2\nsync",
+        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has not been begun for *; rank 1's send waits for its peer to be ready (SendPeerWait), 0 done: \
+            look at the network proxy of rank 2 on ",
+        status: 1,
+    },
+    Play {
+        name: "net_gpu",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_gpu step=5\nrank 3 stuck send_gpu step=5\nrank \
+            0 stuck recv_network step=5\nall_reduce 64MiB channels=2\nsync",
+        says: "A GPU of ranks 2-3 on * holds up AllReduce of 64 MiB, call 11 on communicator *, not the \
+            network: rank * on channel 0 has waited for its GPU",
+        status: 1,
+    },
+    Play {
+        name: "net_flush",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 stuck recv_flush step=5\nall_reduce 64MiB \
+            channels=2\nsync",
+        says: "Rank 2's receive from rank 1 on channel 0 of AllReduce of 64 MiB, call 11 on communicator *, \
+            has waited for the flush to its GPU (RecvFlushWait) for *: the data is there, look at PCIe and \
+            GPUDirect RDMA on *",
+        status: 1,
+    },
+    Play {
+        name: "net_send",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_network\nrank 2 stuck recv_network\nrank 1 { \
+            send 64MiB to=2 }\nrank 2 { recv 64MiB from=1 }\nsync",
+        says: "Rank 2's receive from rank 1 on channel 6 of Recv of 64 MiB on communicator *, has waited for \
+            the network (RecvWait) for *; rank 1's send waits for the network (SendWait), 0 done: look at \
+            the path",
+        status: 1,
+    },
+    Play {
+        name: "net_abi_3",
+        script: "all_reduce 1MiB x10\nsync\nrank 1 stuck send_peer\nrank 2 stuck recv_network\nall_reduce \
+            64MiB channels=2\nsync",
+        says: "All 4 ranks are in AllReduce of 64 MiB, call 11 on communicator *, and it has not ended for",
+        status: 1,
+    },
+    Play {
+        name: "abi_4",
+        script: "all_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
+        status: 1,
+    },
+    Play {
+        name: "stamps",
+        script: "all_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\nsync",
+        says: "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait in \
+            for",
+        status: 1,
+    },
+    Play {
+        name: "healthy",
+        script: "all_reduce 1MiB x10\ngroup { send 1MiB to=+1 ; recv 1MiB from=-1 }\nall_to_all 1MiB",
+        says: "No hang: all communicators that are in the capture have ended.",
+        status: 0,
+    },
+    Play {
+        name: "healthy_with_long_computing",
+        script: "all_reduce 1MiB x10\nsleep 3s\nall_reduce 1MiB",
+        says: "No hang: all communicators that are in the capture have ended.",
+        status: 0,
+    },
+    Play {
+        name: "healthy_and_not_destroyed",
+        script: "all_reduce 1MiB x10\nall_gather 4MiB\nno_destroy",
+        says: "No hang: ",
+        status: 0,
+    },
+];
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn capture(&self) -> PathBuf {
+        self.0.path().join("capture")
+    }
+}
+
+impl Drop for Folder {
+    /// Killed ranks leave their live parts in memory, for `ncclscope collect`.
+    fn drop(&mut self) {
+        for live in live_parts(&self.capture()) {
+            let _ = std::fs::remove_file(live);
+        }
+    }
+}
+
+/// The live parts that a capture's trace files name.
+fn live_parts(capture: &Path) -> Vec<PathBuf> {
+    let files = walk(capture).into_iter();
+    let traces = files.filter(|file| file.extension().is_some_and(|e| e == "trace"));
+    let live = |trace: PathBuf| {
+        let bytes = std::fs::read(trace).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let line = text.split("live=").nth(1)?.lines().next()?;
+        Some(PathBuf::from(line))
+    };
+    traces.filter_map(live).collect()
+}
+
+/// Starts fake-nccl with this script.
+fn play(script: &str, timing: &str) -> (Folder, Child) {
+    let folder = Folder(tempfile::tempdir().expect("a folder"));
+    let job = folder.0.path().join("job");
+    std::fs::write(&job, script).expect("written");
+    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
+    let built = built.parent().expect("target/PROFILE");
+    let places = ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
+    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map(PathBuf::from);
+    let plugin = plugin.or_else(|| places.into_iter().find(|p| p.is_file()));
+    let child = Command::new(built.join("fake-nccl"))
+        .args(["play", "--timeout", "60"])
+        .arg(&job)
+        .env(
+            "NCCL_PROFILER_PLUGIN",
+            plugin.expect("`make debug` builds it"),
+        )
+        .env("NCCLSCOPE_OUT", folder.capture())
+        .env("NCCLSCOPE_TIMING", timing)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("fake-nccl, which `make debug` builds");
+    (folder, child)
+}
+
+fn ask(capture: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .arg("hang")
+        .arg(capture)
+        .args(arguments)
+        .output()
+        .expect("ncclscope runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code().unwrap_or(-1), text)
+}
+
+fn json(capture: &Path, arguments: &[&str]) -> (i32, Value) {
+    let all: Vec<&str> = arguments.iter().chain(&["--json"]).copied().collect();
+    let (status, text) = ask(capture, &all);
+    (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+}
+
+/// Whether `text` begins with `pattern`, where `*` stands for anything.
+fn begins(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or("")) else {
+        return false;
+    };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Starts fake-nccl with the script of a play.
+fn start(p: &Play) -> (Folder, Child) {
+    let first = match p.name {
+        name if name.starts_with("two_hosts") => "ranks 4\nhosts 2\nlinger 2s\n",
+        "killed_and_the_launcher_ended_the_others" => "ranks 4\nlinger 400ms\n",
+        "net_abi_3" => "nccl 2.26.6\nranks 4\nhosts 2\nlinger 2s\n",
+        name if name.starts_with("net_") => "ranks 4\nhosts 2\nlinger 2s\n",
+        "abi_4" => "nccl 2.27.7\nranks 4\nlinger 2s\n",
+        _ => "ranks 4\nlinger 2s\n",
+    };
+    let timing = if p.name == "stamps" { "stamps" } else { "host" };
+    play(&format!("{first}{}\n", p.script), timing)
+}
+
+/// What was said of a play that has ended, where that is not what it should be.
+fn wrong(p: &Play, (folder, mut child): (Folder, Child)) -> Option<String> {
+    child.wait().expect("played");
+    let (status, answer) = json(&folder.capture(), &["--after", "1s"]);
+    let sentence = answer["sentence"].as_str().unwrap_or("nothing");
+    let right = begins(sentence, p.says) && status == p.status;
+    (!right).then(|| format!("{}: [{status}] {sentence}", p.name))
+}
+
+#[test]
+fn plays_after_their_end() {
+    let mut failed = Vec::new();
+    // A few at a time, so that a small machine does not make processes late by more than they tell.
+    for plays in PLAYS.chunks(8) {
+        let playing: Vec<_> = plays.iter().map(|p| (p, start(p))).collect();
+        let wrong = |(p, played)| wrong(p, played).map(|said| (p, said));
+        failed.extend(playing.into_iter().filter_map(wrong));
+    }
+    // Where others keep the machine busy, a process may die before it has written a word. Alone it has the
+    // time.
+    for (p, said) in failed {
+        let alone = (0..2).map(|_| wrong(p, start(p)));
+        let alone: Vec<String> = alone.take_while(Option::is_some).flatten().collect();
+        assert!(alone.len() < 2, "{said}, then {alone:?}");
+    }
+}
+
+/// Asks until the answer is as wanted, at most 20 s.
+fn until(folder: &Folder, arguments: &[&str], wanted: impl Fn(i32, &Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let (status, answer) = json(&folder.capture(), arguments);
+        if wanted(status, &answer) {
+            return answer;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "[{status}] {answer:#}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_running_job_is_looked_at_while_it_hangs() {
+    let script = "ranks 4\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    let answer = until(&folder, &["--after", "1s"], |status, _| status == 1);
+    let wanted = "Rank 2 has not made AllReduce of 4 MiB, call 11 on communicator *, which ranks 0-1,3 wait \
+        in for";
+    assert!(
+        begins(answer["sentence"].as_str().unwrap_or(""), wanted),
+        "{answer:#}"
+    );
+    assert_eq!(answer["verdict"], "missing");
+    assert_eq!(answer["certain"], true);
+    assert_eq!(answer["blamed"][0]["global_rank"], 2);
+    assert_eq!(answer["blamed"][0]["state"], "running");
+    // The same wait is no hang by the usual limit, and the rank is named all the same.
+    let (status, patient) = json(&folder.capture(), &[]);
+    assert_ne!(status, 1, "{patient:#}");
+    assert_eq!(patient["blamed"][0]["global_rank"], 2);
+    // A rank that is stopped holds the job up like one that does not come.
+    let pid = answer["blamed"][0]["pid"].as_u64().expect("a pid") as i32;
+    let pid = nix::unistd::Pid::from_raw(pid);
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGSTOP).expect("stopped");
+    let stopped = until(&folder, &["--after", "1s"], |_, a| {
+        a["verdict"] == "stopped"
+    });
+    assert_eq!(stopped["hang"], true);
+    // Long computing is no explanation, so it is never "No hang".
+    let (status, early) = json(&folder.capture(), &["--after", "500s"]);
+    assert_eq!((status, &early["hang"]), (2, &Value::Null), "{early:#}");
+    let wanted = "Rank 2 is stopped by a signal or a debugger, and has not made AllReduce";
+    assert!(
+        begins(stopped["sentence"].as_str().unwrap_or(""), wanted),
+        "{stopped:#}"
+    );
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGCONT).expect("let go");
+    until(&folder, &["--after", "1s"], |_, a| {
+        a["verdict"] == "missing"
+    });
+    // Dead, it is a hang at once.
+    nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL).expect("killed");
+    let dead = until(&folder, &[], |_, a| a["verdict"] == "dead");
+    assert_eq!(dead["hang"], true);
+    child.kill().expect("ended");
+    child.wait().expect("ended");
+    for process in answer["communicators"][0]["ranks"]
+        .as_array()
+        .expect("ranks")
+    {
+        let pid = nix::unistd::Pid::from_raw(process["pid"].as_u64().expect("a pid") as i32);
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+    }
+}
+
+/// The processes of a job, by rank.
+fn pids(answer: &Value) -> Vec<nix::unistd::Pid> {
+    let ranks = answer["communicators"][0]["ranks"].as_array();
+    let pid = |rank: &Value| rank["pid"].as_u64().expect("a pid") as i32;
+    let ranks = ranks.expect("ranks").iter();
+    ranks.map(|r| nix::unistd::Pid::from_raw(pid(r))).collect()
+}
+
+#[test]
+fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
+    use nix::sys::signal::{kill, Signal};
+    let script = "ranks 4\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    let capture = folder.capture();
+    let hangs = until(&folder, &["--after", "1s"], |status, _| status == 1);
+    assert_eq!(hangs["sightings"], serde_json::json!([]));
+    let pids = pids(&hangs);
+    kill(pids[2], Signal::SIGSTOP).expect("stopped");
+    let said = until(&folder, &["--after", "1s"], |_, a| {
+        a["verdict"] == "stopped"
+    });
+    // A launcher needs longer than a recorder may be silent, before it ends all.
+    std::thread::sleep(Duration::from_millis(2500));
+    for pid in pids {
+        kill(pid, Signal::SIGKILL).expect("killed");
+    }
+    child.wait().expect("ended");
+    let dead = until(&folder, &["--after", "1s"], |_, a| {
+        a["sightings"] != serde_json::json!([])
+    });
+    let wanted = "Rank 2 was stopped by a signal or a debugger when `ncclscope hang` looked at 20*, and has \
+        not made AllReduce";
+    let sentence = dead["sentence"].as_str().unwrap_or("");
+    assert!(begins(sentence, wanted), "{dead:#}");
+    assert_eq!(
+        (&dead["verdict"], &dead["hang"]),
+        (&said["verdict"], &said["hang"])
+    );
+    let kept = &dead["sightings"][0];
+    assert_eq!(
+        (&kept["sentence"], &kept["verdict"]),
+        (&said["sentence"], &said["verdict"])
+    );
+    assert_eq!(kept["calls_since"], false);
+    assert_eq!(dead["blamed"][0]["state"], "dead");
+    // A report does not say that it died first.
+    let report = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["report", "--json"])
+        .arg(&capture)
+        .output()
+        .expect("ncclscope runs");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["deaths"], serde_json::json!([]));
+    let verdict = report["verdict"].as_str().unwrap_or("");
+    let wanted =
+        "`ncclscope hang` looked at 20* on *, while the job was there, and said: Rank 2 is stopped";
+    assert!(begins(verdict, wanted), "{verdict}");
+}
+
+/// A link that stops, of two hosts.
+const LINK: &str =
+    "ranks 2\nhosts 2\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 0 stuck send_network \
+    step=5 channel=1\nrank 1 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\n";
+
+#[test]
+fn what_network_operations_wait_for_is_known_while_they_hang_after_sigkill_and_from_snapshots() {
+    let (folder, mut child) = play(LINK, "host");
+    let says = "Rank 1's receive from rank 0 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, \
+        has waited for the network (RecvWait) for *, 5 of 64 steps done; rank 0's send waits for the network \
+        (SendWait), 5 done: look at the path";
+    let right = |status: i32, answer: &Value| {
+        let stuck = &answer["net_ops"][0];
+        status == 1
+            && begins(answer["sentence"].as_str().unwrap_or(""), says)
+            && answer["verdict"] == "no_progress"
+            && answer["cause"] == "network"
+            && answer["certain"] == true
+            && answer["blamed"].as_array().map_or(0, Vec::len) == 2
+            && stuck["global_rank"] == 1
+            && stuck["direction"] == "receive"
+            && stuck["peer"] == 0
+            && stuck["channel"] == 1
+            && stuck["state"] == "recv_network"
+            && (stuck["steps_done"].as_u64(), stuck["steps"].as_u64()) == (Some(5), Some(64))
+            && answer["net_ops"].as_array().map_or(0, Vec::len) == 4
+    };
+    let hangs = until(&folder, &["--after", "1s"], right);
+    // Snapshots of both, taken since it hangs.
+    std::thread::sleep(Duration::from_millis(4000));
+    for rank in hangs["communicators"][0]["ranks"]
+        .as_array()
+        .expect("ranks")
+    {
+        let pid = nix::unistd::Pid::from_raw(rank["pid"].as_u64().expect("a pid") as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL).expect("killed");
+    }
+    child.wait().expect("ended");
+    let (status, dead) = json(&folder.capture(), &["--after", "1s"]);
+    assert!(right(status, &dead), "[{status}] {dead:#}");
+    // As on another host: without the live parts.
+    let live = live_parts(&folder.capture());
+    assert_eq!(live.len(), 2);
+    for live in live {
+        std::fs::remove_file(live).expect("removed");
+    }
+    let (status, far) = json(&folder.capture(), &["--after", "1s"]);
+    assert!(right(status, &far), "[{status}] {far:#}");
+}
+
+/// The files below a folder.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => walk(&path),
+            false => vec![path],
+        })
+        .collect()
+}
+
+#[test]
+fn the_answer_keeps_to_its_schema() {
+    keeps_to_its_schema("ranks 2\nlinger 1s\nall_reduce 1MiB x10\nrank 1 hang\nall_reduce 4MiB\n");
+    keeps_to_its_schema(&LINK.replace("30s", "1s"));
+}
+
+fn keeps_to_its_schema(script: &str) {
+    let (folder, mut child) = play(script, "stamps");
+    child.wait().expect("played");
+    let (_, answer) = json(&folder.capture(), &["--after", "500ms"]);
+    crate::schema::keeps_to(render::hang::SCHEMA, &answer);
+    let (_, text) = ask(&folder.capture(), &["--after", "500ms"]);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 120),
+        "{text}"
+    );
+}
+
+#[test]
+fn ranks_whose_calls_have_all_ended_wait_for_nobody() {
+    let script = "ranks 4\nall_reduce 1MiB x10\nsync\nsleep 25s\nall_reduce 1MiB\nsync\n";
+    let (folder, mut child) = play(script, "stamps");
+    // Long enough not to be active any more.
+    let answer = until(&folder, &[], |_, answer| {
+        let sentence = answer["sentence"].as_str().unwrap_or("");
+        sentence.contains("ranks have made the same calls")
+    });
+    child.kill().expect("ended");
+    child.wait().expect("ended");
+    let sentence = answer["sentence"].as_str().unwrap_or("");
+    let wanted =
+        "No hang: nobody waits in NCCL. All 4 ranks have made the same calls, the newest *";
+    assert!(begins(sentence, wanted), "{answer:#}");
+    assert_eq!(answer["hang"], false);
+}
+
+#[test]
+fn a_rank_without_a_file_is_missed_where_nccl_tells_no_size() {
+    let script = "nccl 2.26.6\nranks 4\nlinger 2s\nall_reduce 1MiB x10\nrank 2 hang\nall_reduce 4MiB\nsync\n";
+    let (folder, mut child) = play(script, "host");
+    child.wait().expect("ended");
+    for file in walk(&folder.capture()) {
+        let name = file
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if name.starts_with("r2-") {
+            std::fs::remove_file(file).expect("removed");
+        }
+    }
+    let (status, answer) = json(&folder.capture(), &["--after", "1s"]);
+    let sentence = answer["sentence"].as_str().unwrap_or("");
+    assert_eq!(
+        (status, &answer["certain"]),
+        (2, &Value::Bool(false)),
+        "{answer:#}"
+    );
+    assert!(sentence.contains("1 absent rank"), "{answer:#}");
+}

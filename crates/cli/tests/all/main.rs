@@ -1,0 +1,15 @@
+//! The program as a user meets it.
+
+mod attach;
+mod bench;
+mod docs;
+mod findings;
+mod hang;
+mod hostbench;
+mod licences;
+mod looks;
+mod models;
+mod run;
+mod running;
+mod schema;
+mod tune;

@@ -1,0 +1,212 @@
+//! The folder of a capture, and other tools and launchers: what is refused, shared, or passed on.
+
+use crate::run::place::{stderr, stdout, RunFolder};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn a_folder_with_a_capture_is_refused() {
+    let place = RunFolder::new();
+    fs::create_dir(place.path().join("c")).expect("made");
+    // As if the recorder had been there.
+    let script = "mkdir c/host0; : > c/host0/r0-p1-00000000.trace";
+    assert!(
+        place.run(&["-o", "c", "sh", "-c", script]).status.success(),
+        "an empty folder will do"
+    );
+    let again = place.run(&["-o", "c", "echo", "ran"]);
+    assert_eq!(
+        (again.status.code(), stdout(&again).as_str()),
+        (Some(2), "")
+    );
+    assert!(
+        stderr(&again).contains("`c` holds another capture (`c/capture.json`)")
+            && stderr(&again).contains("hint: ")
+    );
+    let above = place.run(&["-o", ".", "echo", "ran"]);
+    assert_eq!(above.status.code(), Some(2), "a capture lies beneath");
+    fs::create_dir_all(place.path().join("d/host")).expect("made");
+    fs::write(place.path().join("d/host/r0-p1-00000000.trace"), "").expect("written");
+    assert!(stderr(&place.run(&["-o", "d", "true"])).contains("d/host/r0-p1-00000000.trace"));
+    assert!(!place.path().join("d/capture.json").exists());
+}
+
+#[test]
+fn a_pattern_needs_a_folder_of_its_own() {
+    let done = RunFolder::new().run(&["-o", "x-%p", "true"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(
+        stderr(&done).contains("hint: ") && stderr(&done).contains("captures/x-%p"),
+        "{}",
+        stderr(&done)
+    );
+}
+
+#[test]
+fn ranks_that_a_launcher_started_share_a_folder() {
+    let place = RunFolder::new();
+    let rank = |rank: &str, step: &str, output: &[&str]| {
+        let mut run = place
+            .ncclscope(&[&["run"], output, &["--", "sh", "-c", "echo $NCCLSCOPE_OUT"]].concat());
+        run.envs([
+            ("SLURM_JOB_ID", "9"),
+            ("SLURM_STEP_ID", step),
+            ("SLURM_PROCID", rank),
+        ]);
+        run.output().expect("started")
+    };
+    for r in ["0", "1"] {
+        assert_eq!(rank(r, "0", &["-o", "c"]).status.code(), Some(0));
+    }
+    assert_eq!(place.mark()["job"], "slurm-9.0");
+    let again = rank("1", "0", &["-o", "c"]);
+    assert!(
+        stderr(&again).contains("earlier capture of this job and rank"),
+        "{}",
+        stderr(&again)
+    );
+    assert!(stderr(&rank("0", "1", &["-o", "c"])).contains("holds another capture"));
+    // Without -o all ranks come to the same names, one for each program they run.
+    let here = place.path().display();
+    for (r, suffix) in [("0", ""), ("1", ""), ("1", "-2"), ("0", "-2")] {
+        assert_eq!(
+            stdout(&rank(r, "0", &[])),
+            format!("{here}/ncclscope-slurm-9.0{suffix}\n")
+        );
+    }
+    assert_eq!(
+        stdout(&rank("5", "0", &["-o", "each/%j/%r"])),
+        format!("{here}/each/9/5\n")
+    );
+}
+
+#[test]
+fn another_plugin_is_refused_unless_it_is_to_be_replaced() {
+    let place = RunFolder::new();
+    let run = |args: &[&str]| {
+        place
+            .ncclscope(args)
+            .env("NCCL_PROFILER_PLUGIN", "inspector")
+            .output()
+            .expect("started")
+    };
+    let refused = run(&["run", "echo", "ran"]);
+    assert_eq!(
+        (refused.status.code(), stdout(&refused).as_str()),
+        (Some(2), "")
+    );
+    assert!(
+        stderr(&refused).contains("`inspector`") && stderr(&refused).contains("--replace-plugin")
+    );
+    let replaced = run(&[
+        "run",
+        "--replace-plugin",
+        "sh",
+        "-c",
+        "echo $NCCL_PROFILER_PLUGIN",
+    ]);
+    assert_eq!(
+        stdout(&replaced),
+        format!("{}/plugin.so\n", place.path().display())
+    );
+    assert!(stderr(&replaced).contains("`inspector` is replaced"));
+}
+
+#[test]
+fn a_run_within_a_run_is_refused() {
+    let place = RunFolder::new();
+    let done = place.run(&["--", env!("CARGO_BIN_EXE_ncclscope"), "run", "true"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(stderr(&done).contains("already under an `ncclscope run`"));
+}
+
+/// A launcher of that name that prints its arguments, one a line.
+fn fake_launcher(place: &RunFolder, name: &str, version: &str) -> String {
+    let path = place.path().join(name);
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo '{version}' && exit\nprintf '%s\\n' \"$@\"\n"
+    );
+    fs::write(&path, script).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set");
+    format!("./{name}")
+}
+
+#[test]
+fn mpirun_is_told_to_pass_the_variables() {
+    let place = RunFolder::new();
+    let open = fake_launcher(&place, "mpirun", "mpirun (Open MPI) 4.1.6");
+    let mut run = place.ncclscope(&[
+        "run", "--mode", "trace", "-o", "c", "--", &open, "-np", "2", "train",
+    ]);
+    let out = stdout(&run.env("NCCLSCOPE_FLUSH", "2").output().expect("started"));
+    let words: Vec<&str> = out.lines().collect();
+    for name in [
+        "NCCL_PROFILER_PLUGIN",
+        "NCCLSCOPE_OUT",
+        "NCCLSCOPE_MODE",
+        "NCCLSCOPE_RUN",
+        "NCCLSCOPE_FLUSH",
+    ] {
+        assert!(
+            words.windows(2).any(|w| w == ["-x", name]),
+            "{name}: {words:?}"
+        );
+    }
+    assert_eq!(words[words.len() - 3..], ["-np", "2", "train"]);
+    let hydra = fake_launcher(&place, "mpiexec", "HYDRA build details:");
+    let out = stdout(&place.run(&["-o", "d", "--", &hydra, "train"]));
+    let value = format!("{}/d", place.path().display());
+    let words: Vec<&str> = out.lines().collect();
+    assert!(
+        words
+            .windows(3)
+            .any(|w| w == ["-genv", "NCCLSCOPE_OUT", &value]),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn srun_export_lists_are_extended() {
+    let place = RunFolder::new();
+    let srun = fake_launcher(&place, "srun", "slurm 24.05");
+    let done = place.run(&[
+        "-o",
+        "c",
+        "--",
+        &srun,
+        "--export=PATH",
+        "train",
+        "--export=x",
+    ]);
+    let out = stdout(&done);
+    assert!(
+        out.starts_with("--export=PATH,NCCL_PROFILER_PLUGIN,NCCLSCOPE_OUT,"),
+        "{out}"
+    );
+    assert!(out.ends_with("\ntrain\n--export=x\n"), "{out}");
+    assert!(stderr(&done).starts_with("ncclscope: note: srun --export was extended"));
+}
+
+#[test]
+fn plugin_path_prints_an_absolute_path() {
+    let place = RunFolder::new();
+    let done = place
+        .ncclscope(&["plugin-path"])
+        .env("NCCLSCOPE_PLUGIN", "plugin.so")
+        .output()
+        .expect("started");
+    assert_eq!(
+        stdout(&done),
+        format!("{}/plugin.so\n", place.path().display())
+    );
+    let missing = place
+        .ncclscope(&["plugin-path"])
+        .env("NCCLSCOPE_PLUGIN", "gone.so")
+        .output()
+        .expect("started");
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(
+        stderr(&missing).contains("gone.so` which is not a file")
+            || stderr(&missing).contains("gone.so`, which")
+    );
+}

@@ -1,0 +1,8 @@
+//! Scripts and recorded jobs, played through plugins.
+
+mod common;
+mod every_event;
+mod play;
+mod program;
+mod recorded_jobs;
+mod replay;

@@ -1,0 +1,158 @@
+//! How often the driver is called, by NCCL and by the program, with a driver of our own (`fake-cuda`). NCCL
+//! is a library that keeps the driver's addresses as libnccl does, and has its name.
+
+use crate::job::cuda::{built, Cuda, STREAM};
+use crate::job::{Driver, Job};
+use std::collections::BTreeMap;
+use std::ffi::c_char;
+use std::path::Path;
+use tables::Process;
+
+/// The newest counts of what the ignored test `name` did.
+fn counted(name: &str, settings: &[(&str, &str)]) -> Option<BTreeMap<String, u64>> {
+    let mut job = Job::new(module_path!(), name).env("NCCLSCOPE_TIMING", "host");
+    for (name, value) in settings {
+        job = job.env(name, value);
+    }
+    assert!(job.run().success());
+    let capture = job.capture();
+    assert!(capture.problems.is_empty(), "{:?}", capture.problems);
+    let [process]: [Process; 1] = capture.processes.try_into().expect("one process");
+    process.setup.counts.last().map(|newest| newest.of.clone())
+}
+
+/// Calls of one library.
+struct Caller<'a>(&'a libloading::Library);
+
+impl Caller<'_> {
+    fn call(&self, name: &str, arguments: [u64; 4]) -> i32 {
+        // SAFETY: fake_cudart has these functions, and none takes more.
+        unsafe {
+            let function: libloading::Symbol<unsafe extern "C" fn(u64, u64, u64, u64) -> i32> =
+                self.0.get(name.as_bytes()).expect("is there");
+            function(arguments[0], arguments[1], arguments[2], arguments[3])
+        }
+    }
+
+    /// Allocates, opens and waits: each so many times.
+    fn work(&self, times: u64) {
+        let mut handle = 0u64;
+        let place = &raw mut handle as u64;
+        // In place 3: on the host. In place 1: on a GPU.
+        let [on_host, on_gpu]: [[u32; 4]; 2] = [[1, 0, 3, 0], [1, 0, 1, 0]];
+        for _ in 0..times {
+            assert_eq!(self.call("cudaMalloc", [place, 100, 0, 0]), 0);
+            assert_eq!(self.call("cudaHostAlloc", [place, 10, 0, 0]), 0);
+            let on_gpu = on_gpu.as_ptr() as u64;
+            assert_eq!(self.call("create_memory", [place, 1000, on_gpu, 0]), 0);
+            let on_host = on_host.as_ptr() as u64;
+            assert_eq!(self.call("create_memory", [place, 1, on_host, 0]), 0);
+            assert_eq!(self.call("import_memory", [place, 1, 1, 0]), 0);
+            assert_eq!(self.call("cudaStreamSynchronize", [STREAM, 0, 0, 0]), 0);
+            assert_eq!(self.call("cudaEventSynchronize", [7, 0, 0, 0]), 0);
+            assert_eq!(self.call("cudaDeviceSynchronize", [0, 0, 0, 0]), 0);
+            assert_eq!(self.call("cudaMemcpyAsync", [1, 2, 3, STREAM]), 0);
+            // A call that fails is not counted.
+            assert_ne!(self.call("import_memory", [place, 0, 1, 0]), 0);
+        }
+    }
+}
+
+/// Calls the driver from the program and from NCCL.
+fn play(nccl: &str) {
+    let cuda = Cuda::runtime();
+    let folder = tempfile::tempdir().expect("made");
+    let copy = folder.path().join(nccl);
+    std::fs::copy(built(&["examples/libfake_cudart.so"]), &copy).expect("copied");
+    let nccl = Cuda::with_runtime(Path::new(&copy));
+    let mut comm = Driver::new(1);
+    Caller(&cuda.caller).work(3);
+    Caller(&nccl.caller).work(5);
+    let kernel: (u64, *const c_char) = (1000, c"k".as_ptr());
+    for (caller, launches) in [(&cuda, 4), (&nccl, 2)] {
+        for _ in 0..launches {
+            let none = std::ptr::null_mut();
+            caller.launch_kernel(&kernel, 1, 1, 1, 1, 1, 1, 0, STREAM, none, none);
+        }
+    }
+    comm.all_reduce(64);
+    comm.finalize();
+}
+
+#[test]
+#[ignore = "played by a test below"]
+fn job_both() {
+    play("libnccl.so.2");
+}
+
+#[test]
+#[ignore = "played by a test below"]
+fn job_linked_in() {
+    play("libtorch_and_nccl.so");
+}
+
+/// So many of each.
+fn expected(prefix: &str, times: u64, launches: u64) -> Vec<(String, u64)> {
+    let counts = [
+        ("kernel_launches", launches),
+        ("copies", times),
+        ("gpu_allocations", 2 * times),
+        ("gpu_bytes", 1100 * times),
+        ("host_allocations", 2 * times),
+        ("host_bytes", 11 * times),
+        ("ipc_opens", times),
+        ("event_syncs", times),
+        ("stream_syncs", times),
+        ("context_syncs", times),
+    ];
+    let named = |(name, count)| (format!("{prefix}{name}"), count);
+    counts.into_iter().map(named).collect()
+}
+
+#[test]
+fn nccl_s_calls_are_told_from_the_program_s() {
+    let found = counted("job_both", &[]).expect("counted");
+    let mut truth: BTreeMap<String, u64> = expected("", 3, 4).into_iter().collect();
+    truth.extend(expected("nccl.", 5, 2));
+    truth.insert("told_apart".to_owned(), 1);
+    assert_eq!(found, truth);
+}
+
+#[test]
+fn without_a_library_of_nccl_s_own_all_calls_are_the_program_s() {
+    let found = counted("job_linked_in", &[]).expect("counted");
+    let mut truth: BTreeMap<String, u64> = expected("", 8, 6).into_iter().collect();
+    truth.insert("told_apart".to_owned(), 0);
+    assert_eq!(found, truth);
+}
+
+#[test]
+fn nothing_is_counted_if_the_driver_is_not_to_be_watched() {
+    assert_eq!(counted("job_both", &[("NCCLSCOPE_GRAPHS", "off")]), None);
+    let windows = [("NCCLSCOPE_WINDOWS", "off")];
+    let found = counted("job_both", &windows).expect("counted");
+    assert_eq!(found["nccl.kernel_launches"], 2);
+}
+
+/// `cargo test --release -p ncclscope-recorder --test all -- --ignored counts::job_cost --exact --nocapture`
+#[test]
+#[ignore = "prints ns per call: bench/README.md"]
+fn job_cost() {
+    let cuda = Cuda::runtime();
+    let caller = Caller(&cuda.caller);
+    let best = |what: &str| {
+        let once = || {
+            let begin = std::time::Instant::now();
+            (0..20_000).for_each(|_| {
+                caller.call("cudaEventSynchronize", [7, 0, 0, 0]);
+            });
+            begin.elapsed().as_nanos() as f64 / 20_000.0
+        };
+        let best = (0..50).map(|_| once()).reduce(f64::min).expect("some");
+        println!("{what}: {best:.1} ns");
+    };
+    best("without the recorder");
+    let comm = Driver::new(1);
+    best("counted");
+    comm.finalize();
+}

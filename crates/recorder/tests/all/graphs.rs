@@ -1,0 +1,282 @@
+//! CUDA graphs: launches are counted whichever way the program calls the driver, with a driver of our own
+//! (`fake-cuda`) that counts the same.
+
+use crate::job::cuda::{capture, Cuda, OTHER, STREAM};
+use crate::job::{Driver, Job};
+use std::path::{Path, PathBuf};
+use tables::graphs::Unseen;
+use tables::{Graphs, Process};
+
+/// Runs the ignored test `name` and reads what it left.
+fn played(name: &str) -> (Process, u64) {
+    let mut job = Job::new(module_path!(), name).env("NCCLSCOPE_TIMING", "host");
+    assert!(job.run().success());
+    let truth = std::fs::read_to_string(truth_file(&job.folder)).expect("the job wrote it");
+    let _ = std::fs::remove_file(truth_file(&job.folder));
+    let mut capture = job.capture();
+    assert!(capture.problems.is_empty(), "{:?}", capture.problems);
+    (
+        capture.processes.remove(0),
+        truth.parse().expect("a number"),
+    )
+}
+
+fn truth_file(folder: &Path) -> PathBuf {
+    folder.with_extension("truth")
+}
+
+/// What the driver executed, for the parent.
+fn tell(cuda: &Cuda) {
+    let executed = cuda.number("executed");
+    std::fs::write(truth_file(&crate::job::out()), executed.to_string()).expect("written");
+}
+
+/// Calls that ran in graphs, by their number of elements.
+fn by_count(process: &Process) -> Vec<(u64, u64)> {
+    let executions = process.graphs.executions();
+    let mut by_count: Vec<(u64, u64)> = executions
+        .into_iter()
+        .map(|(shape, calls)| (process.shapes[shape as usize].count, calls))
+        .collect();
+    by_count.sort_unstable();
+    by_count
+}
+
+fn all(graphs: &Graphs) -> u64 {
+    graphs.executions().values().sum()
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_decode() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let graph = cuda.graph(|| capture(&cuda, &mut comm, 32_768, 80));
+    let exec = cuda.instantiated(graph);
+    cuda.destroy(graph);
+    cuda.launch(exec, 1000);
+    tell(&cuda);
+}
+
+#[test]
+fn each_replay_of_a_captured_call_counts() {
+    let (process, executed) = played("job_decode");
+    let graphs = &process.graphs;
+    assert_eq!(
+        (by_count(&process), executed),
+        (vec![(32_768, 80_000)], 80_000)
+    );
+    assert_eq!(graphs.unseen, []);
+    let [graph] = &graphs.executables[..] else {
+        panic!("{graphs:?}");
+    };
+    assert_eq!(
+        (graph.number, graph.launches, graph.stream),
+        (1, 1000, STREAM)
+    );
+    assert!(!graph.launching && graph.destroyed.is_none());
+    assert_eq!(graphs.contents[0].runs, [(0, 80)]);
+    assert_eq!(graphs.launches.len() as u64 + graphs.untimed, 1000);
+    assert!(graphs
+        .launches
+        .windows(2)
+        .all(|pair| pair[0].at <= pair[1].at));
+    // The captured calls themselves have rows, and are no replays.
+    assert_eq!(process.calls.len(), 80);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_all_kinds() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    // Updated: the same executable graph has other contents, then the first ones again.
+    let first = cuda.graph(|| capture(&cuda, &mut comm, 1, 2));
+    let second = cuda.graph(|| capture(&cuda, &mut comm, 2, 3));
+    let exec = cuda.instantiated(first);
+    cuda.launch(exec, 10);
+    cuda.update(exec, second, std::ptr::null_mut());
+    cuda.launch(exec, 10);
+    cuda.update(exec, first, std::ptr::null_mut());
+    cuda.update(exec, first, std::ptr::null_mut());
+    cuda.launch(exec, 1);
+    // Instantiated again, and destroyed.
+    let again = cuda.instantiated(first);
+    cuda.launch(again, 5);
+    cuda.destroy_exec(again);
+    // Nested: twice as a child, once by a launch into a capture.
+    let (mut parent, mut node) = (0, 0);
+    cuda.create(&mut parent, 0);
+    let inner = cuda.graph(|| capture(&cuda, &mut comm, 100, 1));
+    cuda.add_child(&mut node, parent, std::ptr::null(), 0, inner);
+    let mut parameters = [0; 32];
+    (parameters[0], parameters[2]) = (4, inner);
+    cuda.add_node(&mut node, parent, std::ptr::null(), 0, &mut parameters);
+    let nested = cuda.instantiated(parent);
+    cuda.launch(nested, 7);
+    let outer = cuda.graph(|| cuda.launch(nested, 1));
+    let outer = cuda.instantiated(outer);
+    cuda.launch(outer, 3);
+    // Copied, on another stream, by another thread.
+    let original = cuda.graph(|| capture(&cuda, &mut comm, 1000, 4));
+    let mut copy = 0;
+    cuda.copy(&mut copy, original);
+    cuda.destroy(original);
+    let copied = cuda.instantiated(copy);
+    std::thread::scope(|scope| {
+        for stream in [STREAM, OTHER] {
+            let cuda = &cuda;
+            scope.spawn(move || (0..500).for_each(|_| cuda.launch_on(copied, stream)));
+        }
+    });
+    // Captured and thrown away.
+    cuda.destroy(cuda.graph(|| capture(&cuda, &mut comm, 5, 1)));
+    tell(&cuda);
+}
+
+#[test]
+fn graphs_that_are_updated_made_again_nested_and_copied_are_counted() {
+    let (process, executed) = played("job_all_kinds");
+    let expected = [
+        (1, 2 * (10 + 1 + 5)),
+        (2, 3 * 10),
+        (100, 2 * 7 + 2 * 3),
+        (1000, 4 * 1000),
+    ];
+    assert_eq!(by_count(&process), expected);
+    assert_eq!(all(&process.graphs), executed);
+    assert_eq!(process.graphs.unseen, []);
+    let streams: std::collections::BTreeSet<u64> =
+        process.graphs.launches.iter().map(|l| l.stream).collect();
+    assert!(process.graphs.untimed > 0 || streams.contains(&OTHER));
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_a_graph_for_each_step() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    for step in 0..5000 {
+        let graph = cuda.graph(|| capture(&cuda, &mut comm, 64, 2));
+        let exec = cuda.instantiated(graph);
+        cuda.destroy(graph);
+        cuda.launch(exec, 1);
+        cuda.destroy_exec(exec);
+        if step % 1000 == 999 {
+            std::thread::sleep(std::time::Duration::from_millis(1200));
+        }
+    }
+    tell(&cuda);
+}
+
+#[test]
+fn a_program_that_makes_graphs_all_the_time_is_counted() {
+    let (process, executed) = played("job_a_graph_for_each_step");
+    assert_eq!((by_count(&process), executed), (vec![(64, 10_000)], 10_000));
+    assert_eq!(process.graphs.unseen, []);
+    assert_eq!(process.graphs.contents.len(), 1);
+    assert!(
+        process.graphs.executables.len() <= 4000,
+        "the old ones are folded"
+    );
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_conditional() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let (mut graph, mut node) = (0, 0);
+    cuda.create(&mut graph, 0);
+    let mut parameters = [0; 32];
+    (parameters[0], parameters[3]) = (13, 1 << 32);
+    cuda.add_node(&mut node, graph, std::ptr::null(), 0, &mut parameters);
+    // SAFETY: the driver stored where the graphs of the node's bodies are.
+    let body = unsafe { *(parameters[4] as *const u64) };
+    let inner = cuda.graph(|| capture(&cuda, &mut comm, 9, 3));
+    cuda.add_child(&mut node, body, std::ptr::null(), 0, inner);
+    let exec = cuda.instantiated(graph);
+    cuda.launch(exec, 20);
+    tell(&cuda);
+}
+
+#[test]
+fn what_the_gpu_decides_is_said_and_not_counted() {
+    let (process, _) = played("job_conditional");
+    assert_eq!(all(&process.graphs), 0);
+    assert_eq!(process.graphs.unseen, [Unseen::Uncountable(20)]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_killed() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let graph = cuda.graph(|| capture(&cuda, &mut comm, 8, 10));
+    let exec = cuda.instantiated(graph);
+    cuda.launch(exec, 100);
+    // What it executes must be in a block; the counts are in the live part at once.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    cuda.launch(exec, 900);
+    tell(&cuda);
+    // SAFETY: ends this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+#[test]
+fn a_killed_process_leaves_every_launch() {
+    let mut job = Job::new(module_path!(), "job_killed").env("NCCLSCOPE_TIMING", "host");
+    assert!(!job.run().success());
+    let _ = std::fs::remove_file(truth_file(&job.folder));
+    let capture = job.capture();
+    let process = &capture.processes[0];
+    assert_eq!(by_count(process), [(8, 10_000)]);
+    assert_eq!(process.graphs.unseen, []);
+}
+
+#[test]
+#[ignore = "played by the tests below"]
+fn job_pointers_out_of_sight() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    // The program has an address where nobody looks: on its heap.
+    let get = |name: &[u8]| {
+        // SAFETY: fake-cuda has these functions.
+        let symbol = unsafe { cuda.driver.get::<*mut std::ffi::c_void>(name) };
+        Box::new(*symbol.expect("is there"))
+    };
+    let graph = cuda.graph(|| capture(&cuda, &mut comm, 8, 10));
+    type Make = unsafe extern "C" fn(*mut u64, u64, u64) -> i32;
+    type Launch = unsafe extern "C" fn(u64, u64) -> i32;
+    // SAFETY: fake-cuda's signatures.
+    unsafe {
+        let make: Make = std::mem::transmute(*get(b"cuGraphInstantiateWithFlags"));
+        let launch: Launch = std::mem::transmute(*get(b"cuGraphLaunch"));
+        let mut exec = 0;
+        assert_eq!(make(&mut exec, graph, 0), 0);
+        for _ in 0..50 {
+            assert_eq!(launch(exec, STREAM), 0);
+        }
+    }
+    tell(&cuda);
+}
+
+#[test]
+fn launches_out_of_sight_are_said_to_be_unseen() {
+    let (process, executed) = played("job_pointers_out_of_sight");
+    assert_eq!(executed, 500);
+    assert_eq!(all(&process.graphs), 0);
+    assert_eq!(process.graphs.unseen, [Unseen::Unplaced(1)]);
+}
+
+#[test]
+fn graphs_that_are_not_to_be_counted_are_said_to_be_unseen() {
+    let mut job = Job::new(module_path!(), "job_decode")
+        .env("NCCLSCOPE_TIMING", "host")
+        .env("NCCLSCOPE_GRAPHS", "off");
+    assert!(job.run().success());
+    let _ = std::fs::remove_file(truth_file(&job.folder));
+    let capture = job.capture();
+    let unseen = &capture.processes[0].graphs.unseen;
+    assert_eq!(unseen[..], [Unseen::NotWatched, Unseen::Unplaced(1)]);
+}

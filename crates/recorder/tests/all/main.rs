@@ -1,0 +1,25 @@
+//! The plugin in a process, played through its own tables.
+
+mod comm_memory;
+mod communicators;
+mod counts;
+mod crowds;
+mod ends;
+mod forks;
+mod gpu_events;
+mod graphs;
+mod hostile;
+mod job;
+mod late;
+mod model;
+mod mpi;
+mod own_thread;
+mod pins;
+mod program;
+mod returns;
+mod rotation;
+mod spec;
+mod stacks;
+mod stream_waits;
+mod taken_away;
+mod windows;

@@ -1,0 +1,14 @@
+//! Pages, exports and tables of jobs, as they are printed.
+
+mod clocks;
+mod damage;
+mod diff;
+mod events;
+mod explain;
+mod export;
+mod hang;
+mod html;
+mod kernels;
+mod readers;
+mod report;
+mod ring;
