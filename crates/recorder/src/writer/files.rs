@@ -149,10 +149,12 @@ impl Writer {
         for (to, from) in room.iter().zip(&self.buffer) {
             to.store(*from, Relaxed);
         }
-        header.block_number.fetch_add(1, Relaxed);
+        // Counted when it is there: if the process is killed in between, readers find one block more than was
+        // counted. One less would be a block that is missing.
         header
             .staged_len
             .store((at + self.buffer.len()) as u64, Release);
+        header.block_number.fetch_add(1, Release);
         true
     }
 

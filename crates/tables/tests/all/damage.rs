@@ -326,6 +326,30 @@ fn a_damaged_block_is_named_and_the_rest_is_read() {
 }
 
 #[test]
+fn a_block_that_was_staged_when_the_process_was_killed_and_not_counted_yet_is_read() {
+    let (trace, last) = trace_file();
+    let image = live_part(7);
+    let view = image.view().expect("a live part");
+    for (to, from) in view.staging().iter().zip(&trace[last..]) {
+        to.store(*from, Relaxed);
+    }
+    let header = view.header();
+    header.staged_base.store(last as u64, Relaxed);
+    header
+        .staged_len
+        .store((trace.len() - last) as u64, Relaxed);
+    header.block_number.store(3, Relaxed);
+    let live = bytes_of(&image, layout().bytes());
+    let read = |trace: &[u8]| Folder::new(&[("h/a.trace", trace), ("h/a.live", &live)]).open();
+    let whole = read(&trace);
+    let staged = read(&trace[..last]);
+    assert_eq!((&whole.problems, &staged.problems), (&vec![], &vec![]));
+    let calls = |capture: &Capture| capture.processes[0].calls.len();
+    assert!(calls(&staged) > 4);
+    assert_eq!(calls(&staged), calls(&whole));
+}
+
+#[test]
 fn a_trace_file_cut_between_two_blocks_is_damaged() {
     let (trace, last) = trace_file();
     let image = live_part(7);
