@@ -1,19 +1,10 @@
 //! `explain` knows what outputs print: every column's head, cause and kind of finding.
 
+use crate::recorded::JOBS;
 use analyze::diff::{diff, side_by_side, Run};
 use render::layout::headings;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tables::Capture;
-
-fn recorded() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
-    let entries = std::fs::read_dir(folder).expect("data");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut jobs: Vec<PathBuf> = paths.filter(|path| path.is_dir()).collect();
-    jobs.sort();
-    jobs
-}
 
 fn unexplained(words: impl IntoIterator<Item = String>) -> Vec<String> {
     let words: BTreeSet<String> = words.into_iter().collect();
@@ -25,17 +16,16 @@ fn unexplained(words: impl IntoIterator<Item = String>) -> Vec<String> {
 fn every_head_of_a_column_is_explained() {
     let mut runs = Vec::new();
     let mut pages = String::new();
-    for job in recorded() {
-        let capture = Capture::open(&job).expect("a capture");
-        let report = analyze::report(&capture);
+    for job in JOBS.iter() {
+        let (capture, report, job) = (&job.capture, &job.report, &job.path);
         let mut options = render::text::Options {
             all: true,
             kernels: true,
             ..Default::default()
         };
         options.explain = true;
-        render::text::write(&report, options, &mut Vec::new()).expect("printed");
-        let hang = analyze::hang::hang(&capture, &analyze::hang::Conditions::default());
+        render::text::write(report, options, &mut Vec::new()).expect("printed");
+        let hang = analyze::hang::hang(capture, &analyze::hang::Conditions::default());
         render::hang::text(&hang, true, Default::default(), &mut Vec::new()).expect("printed");
         let measured = analyze::models::of_operations(&report.operations, &report.communicators);
         let models = analyze::models::fit(&measured);
@@ -51,10 +41,10 @@ fn every_head_of_a_column_is_explained() {
         };
         render::model::text(&answer, true, Default::default(), &mut Vec::new()).expect("printed");
         let mut page = Vec::new();
-        render::html::write(&report, &mut page).expect("written");
+        render::html::write(report, &mut page).expect("written");
         pages += &String::from_utf8(page).expect("UTF-8");
         if job.ends_with("slow_plain") || job.ends_with("slow_host") || job.ends_with("slow_gpu") {
-            runs.push(Run::of(&capture));
+            runs.push(Run::of(capture));
         }
     }
     let compared = diff(&runs[0], &runs[1], &[]);

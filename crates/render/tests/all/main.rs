@@ -10,5 +10,6 @@ mod hang;
 mod html;
 mod kernels;
 mod readers;
+mod recorded;
 mod report;
 mod ring;

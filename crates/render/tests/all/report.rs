@@ -1,6 +1,7 @@
 //! A small job from capture to report: what is printed, that JSON keeps to its schema, and that damage does
 //! not panic.
 
+use crate::recorded::JOBS;
 use capture::block::{self, BlockKind};
 use capture::callback::{record_bytes, Callback, EntryPoint};
 use capture::live::{self, flag, part, verdict, Image, Layout, View};
@@ -581,20 +582,9 @@ fn a_job_of_1024_ranks_fits_on_a_page() {
     assert_eq!(named, [(Some(517), "nccl_us")]);
 }
 
-/// The recorded jobs.
-fn recorded() -> Vec<std::path::PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
-    let entries = std::fs::read_dir(folder).expect("data");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut jobs: Vec<_> = paths.filter(|path| path.is_dir()).collect();
-    jobs.sort();
-    jobs
-}
-
 #[test]
 fn pages_are_no_wider_than_the_terminal() {
-    for job in recorded() {
-        let report = analyze::report(&Capture::open(&job).expect("a capture"));
+    for job in JOBS.iter() {
         for (width, all) in [(60, false), (60, true), (80, false), (97, true)] {
             let mut options = Options {
                 all,
@@ -602,7 +592,7 @@ fn pages_are_no_wider_than_the_terminal() {
             };
             options.look.width = width;
             let mut out = Vec::new();
-            text::write(&report, options, &mut out).expect("printed");
+            text::write(&job.report, options, &mut out).expect("printed");
             let page = String::from_utf8(out).expect("UTF-8");
             let wide = |line: &&str| line.chars().count() > width;
             // Paths can't be broken, and commands must not be.
@@ -610,49 +600,48 @@ fn pages_are_no_wider_than_the_terminal() {
                 !line.starts_with("Next: ") && line.split_whitespace().all(|w| w.len() < 30)
             };
             let wide: Vec<&str> = page.lines().filter(wide).filter(broken).collect();
-            assert_eq!(wide, [""; 0], "{} at {width}", job.display());
+            assert_eq!(wide, [""; 0], "{} at {width}", job.path.display());
         }
     }
 }
 
 #[test]
 fn the_verdict_is_the_first_line_and_the_next_command_the_last() {
-    for job in recorded() {
-        let report = analyze::report(&Capture::open(&job).expect("a capture"));
+    for job in JOBS.iter() {
         let mut options = Options::default();
         options.look.width = 1000;
         let mut out = Vec::new();
-        text::write(&report, options, &mut out).expect("printed");
+        text::write(&job.report, options, &mut out).expect("printed");
         let page = String::from_utf8(out).expect("UTF-8");
-        assert_eq!(page.lines().next(), Some(report.verdict.as_str()));
-        let last = format!("Next: {}", report.next);
+        assert_eq!(page.lines().next(), Some(job.report.verdict.as_str()));
+        let last = format!("Next: {}", job.report.next);
         assert_eq!(page.lines().last(), Some(last.as_str()));
         let shown = page.lines().count();
-        assert!(shown <= 64, "{}: {shown} lines", job.display());
+        assert!(shown <= 64, "{}: {shown} lines", job.path.display());
         // What is wrong, what proves it and what to do come before anything else.
         let section = |title: &str| page.find(&format!("\n{title}"));
-        if report
+        if job
+            .report
             .findings
             .first()
-            .is_some_and(|f| f.sentence == report.verdict)
+            .is_some_and(|f| f.sentence == job.report.verdict)
         {
             assert!(section("Evidence") < section("What to do"));
             assert!(section("What to do") < section("Job "));
         }
-        let busiest = report.operations.iter().find(|o| o.calls > o.warmup);
+        let busiest = job.report.operations.iter().find(|o| o.calls > o.warmup);
         assert!(busiest.is_none() || section("Operations").is_some());
     }
 }
 
 #[test]
 fn colours_are_on_their_own_and_change_no_text() {
-    let job = &recorded()[0];
-    let report = analyze::report(&Capture::open(job).expect("a capture"));
+    let report = &JOBS[0].report;
     let page = |colour: bool| {
         let mut options = Options::default();
         options.look.colour = colour;
         let mut out = Vec::new();
-        text::write(&report, options, &mut out).expect("printed");
+        text::write(report, options, &mut out).expect("printed");
         String::from_utf8(out).expect("UTF-8")
     };
     let (plain, coloured) = (page(false), page(true));
