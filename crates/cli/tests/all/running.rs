@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tables::{Capture, LiveSource};
+use tables::{Capture, LiveSource, Process};
 
 /// A job that makes calls as fast as it may, and goes on for a minute.
 struct Job {
@@ -91,9 +91,9 @@ fn every_report_adds_up(settings: &[(&str, &str)]) {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };
-        if capture.processes.len() < 2
-            || capture.processes.iter().any(|p| p.live != LiveSource::Here)
-        {
+        // A rank that has no communicator yet is missed by the others' communicator.
+        let is_up = |p: &Process| p.live == LiveSource::Here && !p.communicators.is_empty();
+        if capture.processes.len() < 2 || !capture.processes.iter().all(is_up) {
             continue;
         }
         let report = analyze::report(&capture);
