@@ -265,7 +265,7 @@ fn an_interval_covers_the_truth_in_95_of_100_jobs() {
         ),
         ("graphs", DECODING, 0.1),
     ];
-    for (name, job, widest) in jobs {
+    let check = |(name, job, widest): (&str, Job, f64)| {
         let n = 120;
         let (covered, error, width) = coverage(job, n);
         println!(
@@ -280,7 +280,12 @@ fn an_interval_covers_the_truth_in_95_of_100_jobs() {
             "{name}: {error}"
         );
         assert!(100.0 * width < widest, "{name}: {width}");
-    }
+    };
+    std::thread::scope(|scope| {
+        for job in jobs {
+            scope.spawn(move || check(job));
+        }
+    });
 }
 
 #[test]
