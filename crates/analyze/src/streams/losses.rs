@@ -12,7 +12,6 @@ use super::intervals::{Span, Union};
 use super::schedule::Meet;
 use super::waiting::Waits;
 use super::what_if::{Pace, WhatIf};
-use super::window::NcclKernel;
 use super::{host_waited, schedule, share, Lane, Share, WaitedFor};
 use crate::interval::{waits_by_chance, LEAST_STRETCHES};
 
@@ -233,6 +232,11 @@ impl Losses<'_> {
             half: half(&loss),
             pieces: pieces.collect(),
         };
+        if !self.waits.shows_cycles(late) {
+            // Waits of several streams overlap, and the other stood still once.
+            let exposed = |at: usize| self.exposed(other, at) + hidden(at);
+            loss = smaller(loss, share(self.waits.each_whole(other, exposed)));
+        }
         if self.waits.shows_cycles(late) {
             let more = |of: &dyn Fn(usize, usize) -> f64| {
                 let of_other = |at: usize| of(other, at) + hidden(at);
@@ -389,14 +393,9 @@ impl Losses<'_> {
     }
 
     /// Whether a lane without windows was late because its host was. Until the kernel that others waited for
-    /// was launched, they waited for the host, and from then on for the GPU. If the GPU fell further behind
-    /// the host since the kernel before, they waited for the GPU all the time. A kernel that was queued
-    /// behind another one does not say since when its rank was ready, so it is not asked.
+    /// was launched, they waited for the host, and from then on for the GPU. A kernel that was queued behind
+    /// another one does not say since when its rank was ready, so it is not asked.
     fn launched_late(&self, late: usize) -> bool {
-        let kernels = self.lanes[late].all().flat_map(|window| &window.seen.nccl);
-        let mut kernels: Vec<&NcclKernel> = kernels.filter(|k| k.launched.is_some()).collect();
-        kernels.sort_by_key(|kernel| kernel.start);
-        let queued = |kernel: &NcclKernel| Some(kernel.start - kernel.launched?);
         let ends = |lane: &Lane| {
             let kernels = lane.all().flat_map(|window| &window.seen.nccl);
             let mut ends: Vec<i64> = kernels.map(|kernel| kernel.end).collect();
@@ -418,11 +417,8 @@ impl Losses<'_> {
                 Some(_) => own.map(|(_, part)| part).sum(),
                 None => 1.0,
             };
-            let at = kernels.partition_point(|kernel| kernel.start < wait.came());
-            let before = at.checked_sub(1).and_then(|at| queued(kernels[at]));
-            if let Some((now, before)) = wait.queued.zip(before) {
-                let behind = now > before;
-                let of_gpu = if behind { waited } else { now.clamp(0, waited) };
+            if let Some(queued) = wait.queued {
+                let of_gpu = queued.clamp(0, waited);
                 by_gpu += part * of_gpu as f64;
                 by_host += part * (waited - of_gpu) as f64;
             }

@@ -170,13 +170,6 @@ struct Found {
     sent: u64,
 }
 
-impl Direct {
-    /// When the one that came last came.
-    pub fn came(&self) -> i64 {
-        self.other.1 .0
-    }
-}
-
 impl Waits {
     /// Operations that `other` and `late` have in common, of those that end in whole cycles of windows of
     /// the first.

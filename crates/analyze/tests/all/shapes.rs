@@ -16,8 +16,18 @@ struct Told {
 
 /// Plays a job with and without the straggler; `windows` says whether ranks have kernel windows.
 fn told(
-    (name, script, ranks, steps): (&str, Script, usize, usize),
+    shape: (&str, Script, usize, usize),
     windows: bool,
+    seed: u64,
+    late: &dyn Fn(&mut Step),
+) -> Vec<Told> {
+    told_with(shape, &|_| windows, seed, late)
+}
+
+/// The same if `windows` says it of each rank.
+fn told_with(
+    (name, script, ranks, steps): (&str, Script, usize, usize),
+    windows: &dyn Fn(usize) -> bool,
     seed: u64,
     late: &dyn Fn(&mut Step),
 ) -> Vec<Told> {
@@ -31,14 +41,14 @@ fn told(
         per_launch: 20.0,
     };
     let plain = play(&job, seed, None);
-    let found = report(&plain.capture(&|_| windows)).findings;
+    let found = report(&plain.capture(windows)).findings;
     let late_ranks = |found: &[analyze::findings::Finding]| -> Vec<String> {
         let late = found.iter().filter(|f| f.kind == "late_rank");
         late.map(|f| f.sentence.clone()).collect()
     };
     assert_eq!(late_ranks(&found), Vec::<String>::new(), "{name}, unslowed");
     let slowed = play(&job, seed, Some(late));
-    let found = report(&slowed.capture(&|_| windows)).findings;
+    let found = report(&slowed.capture(windows)).findings;
     let late = found.into_iter().filter(|f| f.kind == "late_rank");
     late.map(|f| {
         let (low, high) = f.wall_interval_us.expect("an interval");
@@ -240,6 +250,34 @@ fn waiting_that_is_passed_on_over_three_kinds_of_communicators_costs_what_it_cos
     let shape = ("three_ways", three_ways as Script, 8, 200);
     holds_in_windows(shape, &busy, "its GPU is busy");
     holds_in_windows(shape, &sleeps, "its host launches");
+}
+
+/// As where another profiler has rank 1 to itself.
+fn but_rank_1(rank: usize) -> bool {
+    rank != 1
+}
+
+#[test]
+fn a_late_host_of_a_pipeline_is_known_though_its_rank_alone_has_no_windows() {
+    for shape in [PIPELINES[0], PIPELINES[1]] {
+        for seed in 1..=2 {
+            let found = told_with(shape, &but_rank_1, seed, &sleeps);
+            let [one] = &found[..] else {
+                panic!("{} findings", found.len());
+            };
+            let says = one.sentence.starts_with("Rank 1 ");
+            let says = says && one.sentence.contains("its host launches");
+            assert!(says, "{}", one.sentence);
+            // What of its waiting the other would have had anyway is not known.
+            let off = one.loss / one.truth - 1.0;
+            assert!(
+                off.abs() < 0.25,
+                "{}, and it is {} s",
+                one.sentence,
+                one.truth
+            );
+        }
+    }
 }
 
 /// The jobs of this name among those that no rule was made with.
