@@ -30,9 +30,9 @@ portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built test-tools portable cross portable-plugins wheel demo test test-aarch64 \
-	test-python test-python-built golden screenshot bench-report bench-viewer locked fuzz damage sanitize \
-	soak msrv miri deny clean
+.PHONY: all build debug tests-built test-tools portable cross portable-plugins wheel demo test lint \
+	test-rust-built test-meanwhile test-aarch64 test-python test-python-built golden screenshot bench-report \
+	bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
 
@@ -88,17 +88,24 @@ tests-built:
 	cargo build --workspace --lib --bins --examples --tests
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
-# What can be downloaded is downloaded while cargo compiles. Tests in Rust have the machine to themselves:
-# some play jobs at their real pace, and their hosts must keep up. All tests of a crate are one program
-# (`tests/all`), because linking 100 of them took a third of the build.
+# What can be downloaded is downloaded while cargo compiles. All tests of a crate are one program
+# (`tests/all`), because linking 100 of them took a third of the build. Many tests in Rust sleep, so the rest
+# runs meanwhile, with what time they leave: some play jobs at their real pace, and their hosts must keep up.
 test: locked ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins test-tools
+	$(MAKE) --jobs=2 --output-sync=target test-rust-built test-meanwhile
+
+test-meanwhile:
+	nice -n 10 $(MAKE) lint test-python-built test-aarch64
+
+lint:
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+test-rust-built:
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace --lib --bins --tests -- --test-threads=$(TEST_THREADS)
-	$(MAKE) --jobs=2 --output-sync=target test-aarch64 test-python-built
 
 test-tools: $(PYTESTS)/.installed
 	scripts/test-tools.sh
