@@ -18,8 +18,6 @@ endif
 # One process of Python per core, four at most. The tests of a file stay together, because they share what
 # they opened.
 SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadscope
-# Many tests play jobs that sleep, so there are more of them at a time than cores.
-TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 # What users get: the plugin and the command, and what `ncclscope judge` measures with.
 SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload \
 	-p ncclscope-tuner
@@ -105,7 +103,7 @@ lint:
 test-rust-built:
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	cargo test --workspace --lib --bins --tests -- --test-threads=$(TEST_THREADS)
+	cargo test --workspace --lib --bins --tests
 
 test-tools: $(PYTESTS)/.installed
 	scripts/test-tools.sh
