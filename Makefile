@@ -29,7 +29,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
 .PHONY: all build debug tests-built test-tools portable cross portable-plugins wheel demo test lint \
-	test-rust-built test-meanwhile test-aarch64 test-python test-python-built golden screenshot bench-report \
+	test-rust-built test-aarch64 test-python test-python-built golden screenshot bench-report \
 	bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
@@ -87,15 +87,13 @@ tests-built:
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
 # What can be downloaded is downloaded while cargo compiles. All tests of a crate are one program
-# (`tests/all`), because linking 100 of them took a third of the build. Many tests in Rust sleep, so the rest
-# runs meanwhile, with what time they leave: some play jobs at their real pace, and their hosts must keep up.
+# (`tests/all`), because linking 100 of them took a third of the build. Tests in Rust have the machine to
+# themselves: some play jobs at their real pace, and their hosts must keep up.
 test: locked ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins test-tools
-	$(MAKE) --jobs=2 --output-sync=target test-rust-built test-meanwhile
-
-test-meanwhile:
-	nice -n 10 $(MAKE) lint test-python-built test-aarch64
+	$(MAKE) lint test-rust-built
+	$(MAKE) --jobs=2 --output-sync=target test-aarch64 test-python-built
 
 lint:
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
