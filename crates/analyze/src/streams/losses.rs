@@ -232,11 +232,6 @@ impl Losses<'_> {
             half: half(&loss),
             pieces: pieces.collect(),
         };
-        if !self.waits.shows_cycles(late) {
-            // Waits of several streams overlap, and the other stood still once.
-            let exposed = |at: usize| self.exposed(other, at) + hidden(at);
-            loss = smaller(loss, share(self.waits.each_whole(other, exposed)));
-        }
         if self.waits.shows_cycles(late) {
             let more = |of: &dyn Fn(usize, usize) -> f64| {
                 let of_other = |at: usize| of(other, at) + hidden(at);
@@ -255,6 +250,10 @@ impl Losses<'_> {
                         .map(|(a, b)| (b.0, a.1)),
                 };
             }
+        } else {
+            // Waits of several streams overlap, and the other stood still once.
+            let exposed = |at: usize| self.exposed(other, at) + hidden(at);
+            loss = smaller(loss, share(self.waits.each_whole(other, exposed)));
         }
         if self.waits.shows_cycles(late) && !host_late(loss.share) {
             let slower = self.cooler(other, late, share(self.waits.each(other, hidden)).share);
