@@ -12,7 +12,5 @@ if ! command -v qemu-aarch64-static >/dev/null; then
 fi
 rustup target add "$target"
 export PATH="$PWD/.tools/venv/bin:$PATH"
-# Emulated code is some ten times slower, and the machine's own tests try more cases.
-export PROPTEST_CASES=${PROPTEST_CASES:-32}
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static
 cargo-zigbuild test --quiet -p ncclscope-capture -p ncclscope-nccl-abi --target "$target"

@@ -3,42 +3,11 @@
 use crate::job::Job;
 use attach::{Options, Session, Summary};
 use std::path::Path;
-use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tables::{Capture, ReadProgress, Source};
 
-/// Tests with a session at a time. Some wait for what a session does within seconds, or measure it.
-const AT_A_TIME: usize = 2;
-
-/// How many tests have a turn.
-static TURNS: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
-
-/// A test's turn, which ends with the test's thread.
-struct Turn;
-
-thread_local! {
-    static TURN: Turn = Turn::wait();
-}
-
-impl Turn {
-    fn wait() -> Turn {
-        let taken = TURNS.0.lock().expect("no test fails here");
-        let free = TURNS.1.wait_while(taken, |taken| *taken == AT_A_TIME);
-        *free.expect("no test fails here") += 1;
-        Turn
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *TURNS.0.lock().expect("no test fails here") -= 1;
-        TURNS.1.notify_one();
-    }
-}
-
-/// `None` if probes can't be had here, with the reason on standard error. The test waits for its turn.
+/// `None` if probes can't be had here, with the reason on standard error.
 pub fn attached(options: Options) -> Option<Session> {
-    TURN.with(|_| {});
     match Session::start(options) {
         Ok(session) => Some(session),
         Err(refusal) => {

@@ -21,7 +21,7 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
         .args([
             "tune",
             "--try",
-            "NAP=0.8,0.01",
+            "NAP=0.4,0.01",
             "--rounds",
             "4",
             "--json",
@@ -29,7 +29,7 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
             "t",
             "--",
         ])
-        .args(["sh", "-c", "sleep ${NAP:-0.4}"])
+        .args(["sh", "-c", "sleep ${NAP:-0.2}"])
         .current_dir(&folder)
         .env_remove("NCCLSCOPE_RUN")
         .env(
@@ -47,7 +47,7 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
         .iter()
         .map(|setting| setting["name"].as_str().unwrap_or_default())
         .collect();
-    assert_eq!(order, ["NAP=0.01", "default", "NAP=0.8"]);
+    assert_eq!(order, ["NAP=0.01", "default", "NAP=0.4"]);
 }
 
 /// The folder of the built programs.

@@ -285,8 +285,7 @@ fn line_22_six_threads_on_one_communicator_lose_and_mix_nothing() {
         assert_eq!(call.gpu.length(), Some(count));
         timed += 1;
     }
-    // How many found a row depends on how soon the recorder's thread runs.
-    assert!(timed > 1_000, "{timed}");
+    assert!(timed > 10_000, "{timed}");
     checked("threads");
 }
 

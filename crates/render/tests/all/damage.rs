@@ -72,7 +72,7 @@ fn processor_time() -> Duration {
 fn damage_of_any_kind_is_read_in_bounded_time_without_a_panic() {
     let (jobs, newest) = (Jobs::read(&JOBS), Jobs::read(&NEWEST));
     let first = number("NCCLSCOPE_DAMAGE_SEED").unwrap_or(1);
-    let cases = number("NCCLSCOPE_DAMAGE_CASES").unwrap_or(20);
+    let cases = number("NCCLSCOPE_DAMAGE_CASES").unwrap_or(40);
     let mut slowest = (Duration::ZERO, 0);
     for seed in FOUND.into_iter().chain(first..first + cases) {
         let took = jobs.damaged(seed).max(newest.damaged(seed));

@@ -92,7 +92,7 @@ fn kernels_in_graphs_have_the_call_that_was_captured() {
 
 #[test]
 fn parquet_and_arrow_read_back_as_the_table() {
-    let capture = job("short_pipe_stage");
+    let capture = job("ddp_slow_host");
     let folder = tempfile::tempdir().expect("a folder");
     let written = render::kernels::parquet(&capture, folder.path()).expect("written");
     assert_eq!(written as usize, ran(&capture));
@@ -154,7 +154,7 @@ struct Trace {
 
 #[test]
 fn time_lines_have_a_lane_for_each_stream_and_all_that_ran_on_it() {
-    let capture = job("short_pipe_stage");
+    let capture = job("ddp_slow_host");
     let timeline = Timeline::new(&capture, None);
     let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
     for process in 0..capture.processes.len() {
