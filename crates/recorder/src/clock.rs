@@ -113,6 +113,18 @@ pub struct HostAnchor {
     pub realtime: u64,
 }
 
+impl HostAnchor {
+    /// Nanoseconds in a tick, from an earlier anchor to this one; `None` within the first millisecond.
+    ///
+    /// Both clocks of an anchor are read together. Of two clocks that are read one after the other, a thread
+    /// that loses its CPU in between gets a wrong rate, and the GPU's clock then seems to step.
+    pub fn ns_per_tick(self, since: &LiveAnchor) -> Option<f64> {
+        let ns = self.monotonic.saturating_sub(since.monotonic.load(Relaxed));
+        let ticks = self.ticks.since(since.ticks.load(Relaxed));
+        (ns > 1_000_000 && ticks > 0).then(|| ns as f64 / ticks as f64)
+    }
+}
+
 /// Stores an anchor; `version` is odd meanwhile.
 pub fn store(anchor: &LiveAnchor, version: &AtomicU64, now: HostAnchor) {
     let before = version.load(Relaxed);

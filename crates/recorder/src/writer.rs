@@ -24,7 +24,7 @@ use crate::windows::{off, Windows};
 use crate::{clock, cpus};
 use capture::left::{self, Here, Mounts};
 use capture::live::Row;
-use capture::rows::{Encoder, Record, Ticks};
+use capture::rows::{Encoder, Record};
 use std::fs::File;
 use std::sync::atomic::{
     AtomicBool,
@@ -93,7 +93,6 @@ struct Writer {
     /// Flushes since the newest snapshot at which nothing had changed.
     snapshots_spared: u32,
     ns_per_tick: f64,
-    started: (Instant, Ticks),
     gpu: GpuThread,
     graphs: graphs::GraphState,
     steps: StepWatch,
@@ -199,7 +198,6 @@ impl Writer {
             snapshot_state: NOTHING,
             snapshots_spared: 0,
             ns_per_tick: 1.0,
-            started: (Instant::now(), recorder.clock.ticks()),
             gpu: GpuThread::new(recorder, Windows::new(settings.windows, settings.budget)),
             graphs: graphs::GraphState::default(),
             steps: StepWatch::default(),
@@ -247,6 +245,9 @@ impl Writer {
             let header = self.recorder.header();
             let anchor = self.recorder.clock.anchor();
             clock::store(&header.last, &header.anchor_version, anchor);
+            if let Some(rate) = anchor.ns_per_tick(&header.first) {
+                self.ns_per_tick = rate;
+            }
             let began = self.drained;
             self.take_ended();
             self.collect();

@@ -6,7 +6,6 @@ use crate::clock::Clock;
 use capture::live::Header;
 use capture::rows::Ticks;
 use capture::windows::GpuActivity;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The clock was set if it is ahead by so much more or less, ns. NTP moves both clocks alike.
 pub(super) const CLOCK_SET: u64 = 50_000;
@@ -111,15 +110,8 @@ impl ToTicks {
 
 /// Ticks in a nanosecond, from the first anchor to now.
 pub(super) fn ticks_per_ns(header: &Header, clock: Clock) -> f64 {
-    let now = clock.anchor();
-    let first = &header.first;
-    let ticks = now.ticks.since(first.ticks.load(Relaxed));
-    let ns = now.monotonic.saturating_sub(first.monotonic.load(Relaxed));
-    if ns > 0 {
-        ticks as f64 / ns as f64
-    } else {
-        1.0
-    }
+    let known = clock.anchor().ns_per_tick(&header.first);
+    known.map_or(1.0, |ns_per_tick| 1.0 / ns_per_tick)
 }
 
 /// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, ns: it changes only if the clock is set.

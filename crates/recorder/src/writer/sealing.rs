@@ -159,19 +159,9 @@ impl Writer {
         }
     }
 
-    pub(super) fn learn_rate(&mut self) {
-        let now = self.recorder.clock.ticks();
-        let elapsed = self.started.0.elapsed().as_nanos() as f64;
-        let ticks = now.since(self.started.1) as f64;
-        if ticks > 0.0 && elapsed > 1e6 {
-            self.ns_per_tick = elapsed / ticks;
-        }
-    }
-
     /// Seals what can be sealed. With `all`, that includes calls with parts that have not come and may never.
     pub(super) fn seal(&mut self, all: bool) {
         let now = self.recorder.clock.ticks();
-        self.learn_rate();
         let rows = self.rows().len() as u64;
         // Under pressure the recorder waits only for what is certain to come.
         let pressed = self.waiting > rows * 3 / 4;

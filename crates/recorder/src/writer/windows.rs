@@ -69,7 +69,6 @@ impl Writer {
     /// Has the driver asked for the times of launches, and for what the newest window had; stages the latter.
     /// Returns how many launches have no times yet.
     pub(super) fn ask_gpu(&mut self, at_once: bool, last: bool) -> usize {
-        self.learn_rate();
         let step = self.steps.longest(self.ns_per_tick);
         if let Some(windows) = self.gpu.windows() {
             if let Some(step) = step {

@@ -4,6 +4,7 @@ use crate::job::{flushed, out, recorded, Driver, Job};
 use capture::live::part;
 use nccl_abi::{event, state};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tables::{Call, Capture, GpuTimes, Process, Untimed};
 
@@ -184,6 +185,39 @@ fn every_launch_of_a_calm_job_is_timed_and_its_time_is_on_the_hosts_clock() {
         let (_, before) = p.calls[i.saturating_sub(1)].gpu.on_host().expect("timed");
         let known = i == 0 || before <= start + 2 * error;
         assert!(known, "call {i}");
+    }
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_on_a_busy_host() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    paced(100, Duration::from_millis(2), |_| {
+        all_reduce(&cuda, &mut comm, 256, 30_000);
+    });
+    std::thread::sleep(Duration::from_millis(5));
+    comm.finalize();
+}
+
+#[test]
+fn a_recorder_that_loses_its_cpu_does_not_take_it_for_a_step_of_the_gpus_clock() {
+    let folder = tempfile::tempdir().expect("made");
+    let library = folder.path().join("libinterrupted.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/gpu_events/interrupted.c");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
+        .args([&library, &source])
+        .status();
+    assert!(built.expect("there is a cc").success());
+    let mut job = Job::new(module_path!(), "job_on_a_busy_host")
+        .env("LD_PRELOAD", library.to_str().expect("text"));
+    assert!(job.run().success());
+    let capture = job.capture();
+    let p = process(&capture);
+    assert_eq!(p.calls.len(), 100);
+    for (i, call) in p.calls.iter().enumerate() {
+        time(p, call).unwrap_or_else(|why| panic!("call {i}: {why:?}"));
     }
 }
 
