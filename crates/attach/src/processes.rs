@@ -15,13 +15,17 @@ pub fn sees_all() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|meta| meta.ino() == MACHINE)
 }
 
-/// Parent and start of a process, fields 4 and 22 of `/proc/PID/stat`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Fields 2, 4, 22 and 23 of `/proc/PID/stat`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
+    /// Its short name. That of another program takes its place with `exec`.
+    pub name: String,
     /// Its parent.
     pub parent: u32,
     /// When it started, in clock ticks since boot.
     pub start: u64,
+    /// Its address space, bytes: a library that is loaded makes it larger.
+    pub bytes: u64,
     /// It has ended, and its parent has not asked for its status yet.
     pub ended: bool,
 }
@@ -30,11 +34,14 @@ pub struct Stat {
 pub fn stat(process: u32) -> Option<Stat> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The command name may hold blanks; fields are counted from the parenthesis that closes it.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let (head, fields) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     Some(Stat {
+        name: head.split_once('(')?.1.to_owned(),
         ended: matches!(*fields.first()?, "Z" | "X"),
         parent: fields.get(1)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
+        bytes: fields.get(20)?.parse().ok()?,
     })
 }
 
@@ -154,6 +161,7 @@ mod tests {
         let me = std::process::id();
         let stat = stat(me).expect("this process");
         assert!(!stat.ended && stat.start > 0 && stat.parent > 0);
+        assert!(stat.bytes > 1 << 20 && !stat.name.is_empty(), "{stat:?}");
         let (lines, pid) = facts(me, stat.start);
         assert_eq!(pid, me);
         assert!(lines.contains(&format!("pid={me}\n")) && lines.contains("command="));

@@ -28,7 +28,7 @@ use crate::rdma::Adapters;
 use crate::samples::Samples;
 use crate::writer::now;
 use crate::Way;
-use finding::Look;
+use finding::Asked;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -103,7 +103,7 @@ pub struct Session {
     /// Ended ones stay, as `None` with what was seen in `done`.
     watched: Vec<Option<Watched>>,
     by_pid: HashMap<u32, usize>,
-    looks: HashMap<u32, Look>,
+    asked: HashMap<u32, Asked>,
     /// Libraries with probes for all processes.
     shared: Vec<(Rc<Library>, Links)>,
     libraries: Vec<Probed>,
@@ -160,7 +160,7 @@ impl Session {
             catalog,
             watched: Vec::new(),
             by_pid: HashMap::new(),
-            looks: HashMap::new(),
+            asked: HashMap::new(),
             shared: Vec::new(),
             libraries: Vec::new(),
             done: Vec::new(),

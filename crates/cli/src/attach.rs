@@ -134,7 +134,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     for pid in &args.pids {
         let stat = ::attach::processes::stat(*pid);
-        if stat.is_some_and(|stat| stat.ended) {
+        if stat.as_ref().is_some_and(|stat| stat.ended) {
             bail!("process {pid} has ended, and only its parent has not noticed yet (a zombie)");
         }
         if stat.is_none() {

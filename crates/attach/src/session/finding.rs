@@ -1,7 +1,7 @@
 //! Finds processes that came or ended, and sets probes in them.
 
 use super::watched::{Plan, Watched};
-use super::{Probed, Seen, Session, Targets, ANY, LOOK};
+use super::{Probed, Seen, Session, Targets, ANY};
 use crate::library::{self, Library};
 use crate::probes::{has_capability, kernel, Refusal, Which, SYS_PTRACE};
 use crate::processes;
@@ -11,14 +11,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A process without NCCL is asked again after twice as long each time, up to this.
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
+/// A process is asked again after so long even if nothing tells of a new library.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
-/// A process that was looked at.
-pub(super) struct Look {
-    pub(super) start: u64,
-    pub(super) next: Instant,
-    pub(super) wait: Duration,
+/// A process that was asked for its libraries.
+pub(super) struct Asked {
+    start: u64,
+    name: String,
+    /// Its address space at that time.
+    bytes: u64,
+    /// It had grown since the time before. A library may have been half loaded, so it is asked again.
+    had_grown: bool,
+    at: Instant,
 }
 
 fn random() -> io::Result<u64> {
@@ -57,30 +61,29 @@ impl Session {
             Targets::All => all.keys().copied().collect(),
             Targets::Trees(roots) => processes::below(&all, roots),
         };
-        self.looks.retain(|pid, _| all.contains_key(pid));
+        self.asked.retain(|pid, _| all.contains_key(pid));
         let me = std::process::id();
         for pid in candidates.into_iter().filter(|pid| *pid != me) {
             let Some(stat) = processes::stat(pid).filter(|stat| !stat.ended) else {
                 continue;
             };
             let now = Instant::now();
-            let look = self.looks.entry(pid).or_insert(Look {
-                start: stat.start,
-                next: now,
-                wait: LOOK,
-            });
-            if look.start != stat.start {
-                *look = Look {
-                    start: stat.start,
-                    next: now,
-                    wait: LOOK,
-                };
-            }
-            if now < look.next {
+            let before = self.asked.get(&pid);
+            let before = before.filter(|b| (b.start, &b.name) == (stat.start, &stat.name));
+            let has_grown = before.is_none_or(|b| stat.bytes > b.bytes);
+            // To ask takes a look at each file that it has loaded. A library that is loaded makes it larger
+            // than it was, unless as much was freed.
+            if before.is_some_and(|b| !has_grown && !b.had_grown && now < b.at + ASK_AGAIN) {
                 continue;
             }
-            look.next = now + look.wait;
-            look.wait = (look.wait * 2).min(LONGEST_LOOK);
+            let asked = Asked {
+                start: stat.start,
+                name: stat.name,
+                bytes: stat.bytes,
+                had_grown: has_grown,
+                at: now,
+            };
+            self.asked.insert(pid, asked);
             self.ask(pid, stat.start);
         }
     }

@@ -32,6 +32,28 @@ fn a_library_that_is_loaded_later_and_a_child_join_in() {
 }
 
 #[test]
+fn a_library_is_found_at_once_though_its_process_ran_for_long_without() {
+    let mut job = Job::start();
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| {
+        std::thread::sleep(Duration::from_secs(4));
+        job.tell("load");
+        // Processes are looked at each 0.2 s, and asked again for no reason after 5 s.
+        std::thread::sleep(Duration::from_secs(2));
+        job.tell("loop 1 9");
+    });
+    let made: u64 = session
+        .finish()
+        .processes
+        .iter()
+        .map(|p| p.counts.all())
+        .sum();
+    assert_eq!(made, 9);
+}
+
+#[test]
 fn with_all_a_process_that_starts_later_is_seen_from_its_first_call() {
     if !attach::processes::sees_all() {
         return eprintln!("skipped: a container has process numbers of its own");
@@ -126,7 +148,6 @@ fn a_program_that_takes_the_place_of_another_is_recorded() {
     during(&mut session, &mut job, |job| {
         job.tell("go");
         job.tell("load");
-        // A young process is looked at again after 0.2 s, then 0.4 s and so on.
         std::thread::sleep(Duration::from_secs(3));
         job.tell("loop 1 30");
     });
