@@ -74,7 +74,7 @@ pub struct StreamWaits {
     /// The newest call on each stream.
     streams: CallsByHandle<6, 4>,
     /// The call that each event is behind.
-    events: CallsByHandle<9, 2>,
+    events: CallsByHandle<10, 4>,
 }
 
 impl StreamWaits {
@@ -168,8 +168,8 @@ impl StreamWaits {
 ///
 /// A word is `tag << 39 | (ring + 1) << 32 | pair`; 0 is a free one. A handle times an odd constant gives
 /// the number of its set and the tag, which are its highest bits. With the golden ratio as that constant,
-/// handles that lie closer together than 0.8 GiB (streams) or 7 GiB (events) are never confused. Of others,
-/// one pair in 2^31 is.
+/// handles that lie closer together than 0.8 GiB (streams) or 14 GiB (events) are never confused. Of others,
+/// one pair in 2^31 is. A full set loses its oldest call.
 struct CallsByHandle<const BITS: u32, const WAYS: usize>(Box<[[AtomicU64; WAYS]]>);
 
 const TAG: u32 = 39;
@@ -195,13 +195,18 @@ impl<const BITS: u32, const WAYS: usize> CallsByHandle<BITS, WAYS> {
     }
 
     #[inline]
+    fn ring(word: u64) -> u8 {
+        (word >> 32 & 0x7f).wrapping_sub(1) as u8
+    }
+
+    #[inline]
     fn find(&self, handle: u64) -> Option<TimedCall> {
         let (set, tag) = self.set_of(handle);
         // Meets the Release in `set`: what the pair has is then seen.
         let mut words = set.iter().map(|word| word.load(Acquire));
         let word = words.find(|word| Self::is(*word, tag))?;
         Some(TimedCall {
-            ring: ((word >> 32 & 0x7f) - 1) as u8,
+            ring: Self::ring(word),
             pair: word as u32,
         })
     }
@@ -210,8 +215,18 @@ impl<const BITS: u32, const WAYS: usize> CallsByHandle<BITS, WAYS> {
         let (set, tag) = self.set_of(handle);
         let own = |word: &&AtomicU64| Self::is(word.load(Relaxed), tag);
         let free = |word: &&AtomicU64| word.load(Relaxed) == 0;
+        // Programs wait for new calls, and never for many of the events that they record.
+        let age = |word: &&AtomicU64| {
+            let word = word.load(Relaxed);
+            match Self::ring(word) == call.ring {
+                true => call.pair.wrapping_sub(word as u32),
+                false => call.pair % 2,
+            }
+        };
         let place = set.iter().find(own).or_else(|| set.iter().find(free));
-        let place = place.unwrap_or(&set[call.pair as usize % WAYS]);
+        let Some(place) = place.or_else(|| set.iter().max_by_key(age)) else {
+            return;
+        };
         let word = tag | u64::from(call.ring + 1) << 32 | u64::from(call.pair);
         place.store(word, Release);
     }
@@ -267,6 +282,40 @@ mod tests {
         }
         let kept = handles.iter().filter(|h| table.find(**h).is_some());
         assert!(kept.count() > 900);
+    }
+
+    #[test]
+    fn events_of_calls_under_way_are_found() {
+        // As PyTorch: each call has an event that is used again and that nobody waits for, and a new one that
+        // is waited for when 100 calls more were made. Their handles lie anywhere.
+        let waits = StreamWaits::new(true);
+        let mut state = 1u64;
+        let mut handle = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            0x7f00_0000_0000 + (state >> 28 << 4)
+        };
+        let pool: Vec<u64> = (0..128).map(|_| handle()).collect();
+        let mut under_way = std::collections::VecDeque::new();
+        let calls = (0..20_000).map(|pair| TimedCall { ring: 3, pair });
+        let lost = calls.filter(|call| {
+            waits
+                .events
+                .set(pool[call.pair as usize % pool.len()], *call);
+            let event = handle();
+            waits.events.set(event, *call);
+            under_way.push_back((event, *call));
+            let (event, call) = under_way[0];
+            if under_way.len() <= 100 {
+                return false;
+            }
+            under_way.pop_front();
+            let found = waits.events.find(event);
+            waits.events.clear(event);
+            found != Some(call)
+        });
+        assert_eq!(lost.count(), 0);
     }
 
     proptest! {
