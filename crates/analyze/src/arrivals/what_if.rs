@@ -149,6 +149,7 @@ impl WhatIf {
                 .push(of.communicators[of.parts[whole.0].0 as usize]);
         }
         what_if.follow(&of.lanes);
+        what_if.infer_waits();
         what_if.anchor(&rows);
         what_if.sort();
         what_if.infer();
@@ -203,6 +204,23 @@ impl WhatIf {
             }
         }
         self.lanes = lanes;
+    }
+
+    /// If nothing is known of the wait for an operation, and a stream came to wait for the next one just as it
+    /// ended, that stream had waited for it, too: at most since the operation began.
+    fn infer_waits(&mut self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let known = self.exposed[index].filter(|ns| *ns > 0);
+            let (Some(ns), Some(before)) = (known, self.nodes.get(node.previous as usize)) else {
+                continue;
+            };
+            let came = node.end.saturating_sub(i64::from(ns));
+            let exposed = &mut self.exposed[node.previous as usize];
+            if exposed.is_none() && (0..AT_ONCE_NS).contains(&came.saturating_sub(before.end)) {
+                let most = before.end.saturating_sub(before.start);
+                *exposed = Some(u32::try_from(most).unwrap_or(u32::MAX));
+            }
+        }
     }
 
     /// By lane and window: the GPU's clock less its host's, at most. A kernel that began as it was launched
@@ -329,7 +347,8 @@ impl WhatIf {
     }
 
     /// By how much a rank's host took longer than the others' since their anchors, if the host held the rank
-    /// up. Being on time can't gain more than that, because then all wait for the hosts.
+    /// up. Being on time can't gain more than that, because then all wait for the hosts. Where anchors
+    /// differ, it is since the later one, if both ranks were in that operation.
     fn of_host(&self, index: u32, others: &mut Vec<i64>) -> i64 {
         let (node, known) = (self.node(index), |node: &Node| node.launch != i64::MIN);
         let anchor = |node: &Node| self.nodes.get(node.anchor as usize);
@@ -346,11 +365,22 @@ impl WhatIf {
             true => node.start,
             false => node.launch,
         };
+        let in_operation = |operation: u32, lane: u32| {
+            let (first, last) = self.operations[operation as usize];
+            (first..last)
+                .map(|of| self.node(of))
+                .find(|of| of.lane == lane)
+        };
+        let since = |mine: &Node, theirs: &Node| {
+            let later = std::cmp::max_by_key(mine, theirs, |anchor| anchor.end).operation;
+            in_operation(later, mine.lane).zip(in_operation(later, theirs.lane))
+        };
         let (first, last) = self.operations[node.operation as usize];
         others.clear();
         others.extend((first..last).filter_map(|other| {
             let other = self.node(other);
             let theirs = anchor(other).filter(|a| other.lane != node.lane && known(a))?;
+            let (mine, theirs) = since(mine, theirs).unwrap_or((mine, theirs));
             // A host that launches before the anchor's end does not wait for it.
             let waited = launch(other) >= theirs.end.saturating_sub(AT_ONCE_NS);
             let from = |anchor: &Node| match waited {
@@ -358,8 +388,8 @@ impl WhatIf {
                 false => launch(anchor),
             };
             let took = |node: &Node, anchor: &Node| launch(node).saturating_sub(from(anchor));
-            let both = known(other) && known(mine);
-            both.then(|| took(node, mine).saturating_sub(took(other, theirs)))
+            let all = known(other) && known(mine) && known(theirs);
+            all.then(|| took(node, mine).saturating_sub(took(other, theirs)))
         }));
         others.sort_unstable();
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
