@@ -6,7 +6,8 @@
 //! lies in between (start-up, checkpoints, evaluation) explains nothing and breaks nothing. Loops nest:
 //! layers repeat in a step, steps between two evaluations. Several periods may explain nearly as much as the
 //! best. The shortest with at least three different calls is taken, because the calls of one layer seldom
-//! differ. If there is none, the one with the most different calls is taken. If more time lies between its
+//! differ. If there is none, the one with the most different calls is taken, unless the host pauses in a
+//! shorter one as before a step, and for as long wherever that is in the longer one. If more time lies between its
 //! occurrences than in them, a longer one is looked for.
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.
@@ -14,7 +15,10 @@
 //! Calls at random repeat patterns, too. But then a pattern follows itself at once as often as its calls come
 //! by chance. Steps do so in [three of five cases](pattern::AT_ONCE) or more, and beyond chance.
 //!
-//! Some steps are the same call several times, or calls that are never of one size. Their calls alone have no
+//! The calls of experts with a router are never of one size. So if there is no period by calls with their
+//! sizes, sizes are left out.
+//!
+//! Some steps are the same call several times, or calls of one kind in many sizes. Their calls alone have no
 //! period. Then the pauses are looked at: if the calls come in bursts of one length, each burst is a step. A
 //! burst has the same communicators, functions and datatypes as the others, and the pauses between bursts are
 //! ten times as long as those within. Pauses that come by chance make bursts of all lengths: at most a
@@ -235,7 +239,24 @@ impl Gatherer {
 
     /// The steps by these calls.
     fn find(&self, process: &Process) -> Option<StepsRow> {
-        let symbols: Vec<u32> = self.items.iter().map(|item| item.symbol).collect();
+        let with_sizes = self.items.iter().map(|item| item.symbol).collect();
+        let without = || {
+            self.items
+                .iter()
+                .map(|item| item.kind)
+                .collect::<Vec<u32>>()
+        };
+        let of_several = |kinds: &Vec<u32>| kinds.windows(2).any(|pair| pair[0] != pair[1]);
+        self.by_periods(with_sizes, process)
+            .or_else(|| {
+                let kinds = Some(without()).filter(of_several)?;
+                self.by_periods(kinds, process)
+            })
+            .or_else(|| self.of_bursts(process))
+    }
+
+    /// The steps, if calls repeat: those with the same symbol are the same.
+    fn by_periods(&self, symbols: Vec<u32>, process: &Process) -> Option<StepsRow> {
         let periods = paused_periods(&self.items, &symbols).into_iter();
         let found: Vec<(StepsRow, bool)> = periods
             .filter_map(|period| self.of_period(&symbols, period, process))
@@ -246,9 +267,7 @@ impl Gatherer {
         let mut whole = found
             .into_iter()
             .filter(|(row, _)| calls(row) >= WHOLE * most);
-        let Some((first, is_most)) = whole.next() else {
-            return self.of_bursts(process);
-        };
+        let (first, is_most) = whole.next()?;
         if is_most {
             return Some(first);
         }

@@ -2,6 +2,7 @@
 
 use super::{Item, LEAST_COVERED, LEAST_SINGLE};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Periods are looked for in so many calls, from the middle.
 const WINDOW: usize = 1 << 16;
@@ -27,6 +28,11 @@ const PAUSES: usize = 256;
 const DISTINCT_PAUSE: i64 = 10;
 /// Or it is as long as this part of the longest pause in longer patterns.
 const SIMILAR_PAUSE: i64 = 2;
+/// Repetitions are layers if they take so many times as long at some places of a longer pattern as at others:
+/// a layer takes about twice as long back as forward. A step takes as long whatever comes some steps later.
+const BY_PLACE: f64 = 1.2;
+/// A normal deviate is larger with a probability of 1 in 10 000.
+const NORMAL_BEYOND_CHANCE: f64 = 3.72;
 
 /// Whether `pattern`, which begins at these places, follows itself at once more often than by chance. Chance
 /// is that of calls in any order, each as frequent as it is.
@@ -127,10 +133,74 @@ pub(super) fn paused_periods(items: &[Item], symbols: &[u32]) -> Vec<usize> {
     let of = |period: &usize| Period::new(items, symbols, *period);
     let longest = others.iter().filter_map(|period| Some(of(period)?.pause));
     let longest = longest.max().unwrap_or(0);
-    layered.retain(|period| of(period).is_some_and(|p| p.is_paused_for(longest)));
+    let longer = others.first().copied();
+    let is_step = |p: Period| {
+        let are_layers = longer.is_some_and(|longer| {
+            differ_by_place(&times_by_place(items, symbols, &p.pattern, longer))
+        });
+        p.is_paused_for(longest) && !are_layers
+    };
+    layered.retain(|period| of(period).is_some_and(is_step));
     let mut all = [layered, others].concat();
     all.sort_unstable();
     all
+}
+
+/// How long the repetitions of `pattern` take that follow each other at once, by where they are in a longer
+/// pattern of so many calls.
+fn times_by_place(
+    items: &[Item],
+    symbols: &[u32],
+    pattern: &[u32],
+    longer: usize,
+) -> Vec<(usize, i64)> {
+    let Some(run) = longest_run(symbols, longer) else {
+        return Vec::new();
+    };
+    let run = run.start..run.end.min(run.start + PAUSES * longer);
+    let begins = occurrences(&symbols[run.clone()], pattern);
+    let at_once = begins
+        .windows(2)
+        .filter(|pair| pair[1] - pair[0] == pattern.len());
+    let timed = at_once.map(|pair| {
+        let [from, to] = [pair[0], pair[1]].map(|at| items[run.start + at].time);
+        (pair[0] % longer, from, to)
+    });
+    let timed = timed.filter(|(_, from, to)| *from != 0 && *to != 0);
+    timed.map(|(place, from, to)| (place, to - from)).collect()
+}
+
+/// Whether these times differ by their places: those of the slower half of places are longer by
+/// [`BY_PLACE`], and not by chance (Kruskal and Wallis, "Use of ranks in one-criterion variance analysis",
+/// 1952).
+fn differ_by_place(times: &[(usize, i64)]) -> bool {
+    let mut ranked = times.to_vec();
+    ranked.sort_by_key(|(_, time)| *time);
+    let n = ranked.len() as f64;
+    let mut places: HashMap<usize, (f64, Vec<i64>)> = HashMap::new();
+    for (at, (place, time)) in ranked.iter().enumerate() {
+        let (sum, times) = places.entry(*place).or_default();
+        // From the middle of all ranks.
+        *sum += at as f64 - (n - 1.0) / 2.0;
+        times.push(*time);
+    }
+    let between: f64 = places
+        .values()
+        .map(|(s, times)| s * s / times.len() as f64)
+        .sum();
+    let free = places.len() as f64 - 1.0;
+    // By chance it has the distribution of chi squared, which is nearly normal for many places.
+    let h = 12.0 * between / (n * (n + 1.0));
+    let mut medians: Vec<i64> = places
+        .values()
+        .map(|(_, times)| times[times.len() / 2])
+        .collect();
+    medians.sort_unstable();
+    let quarter = |quarters: usize| medians.get(medians.len() * quarters / 4).copied();
+    let (Some(fast), Some(slow)) = (quarter(1), quarter(3)) else {
+        return false;
+    };
+    h - free > NORMAL_BEYOND_CHANCE * (2.0 * free).sqrt() && slow as f64 > BY_PLACE * fast as f64
 }
 
 /// After how many calls the same calls come again, by length: patterns in which few calls differ, as in those
@@ -218,6 +288,16 @@ pub(super) fn covered(symbols: &[u32], period: usize) -> (usize, usize) {
     (all.min(symbols.len()), longest.1)
 }
 
+/// The longest stretch of calls that repeats itself after `period`; from the first of these repetitions on.
+fn longest_run(symbols: &[u32], period: usize) -> Option<Range<usize>> {
+    let (_, end) = covered(symbols, period);
+    let mut begin = end;
+    while begin >= period && symbols[begin] == symbols[begin - period] {
+        begin -= 1;
+    }
+    Some((begin + 1).checked_sub(period)?..end + 1)
+}
+
 /// What repeats after so many calls.
 pub(super) struct Period {
     /// Its calls, from the first after the longest pause.
@@ -229,14 +309,10 @@ pub(super) struct Period {
 
 impl Period {
     pub(super) fn new(items: &[Item], symbols: &[u32], period: usize) -> Option<Period> {
-        let (_, end) = covered(symbols, period);
-        let mut begin = end;
-        while begin >= period && symbols[begin] == symbols[begin - period] {
-            begin -= 1;
-        }
-        let begin = (begin + 1).checked_sub(period)?;
+        let run = longest_run(symbols, period)?;
+        let begin = run.start;
         let mut pauses: Vec<Vec<i64>> = vec![Vec::new(); period];
-        for at in (begin + 1..=end).take(PAUSES * period) {
+        for at in (begin + 1..run.end).take(PAUSES * period) {
             let (before, now) = (items[at - 1].time, items[at].time);
             if before != 0 && now != 0 {
                 pauses[(at - begin) % period].push(now.saturating_sub(before));

@@ -71,6 +71,55 @@ fn steps_of_few_calls_between_evaluations_are_steps() {
 }
 
 #[test]
+fn layers_are_told_from_steps_by_where_they_are_slow() {
+    // 25 calls, of which the last is another. The host takes so many µs before each, and up to a fifth more.
+    let found = |before: &dyn Fn(usize) -> i64| {
+        let mut noise = 1u32;
+        let calls = (0..60 * 25).map(|n| {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let us = before(n % 25);
+            let symbol = if n % 25 == 24 { 2 } else { 1 };
+            (symbol, us + us * i64::from(noise >> 24) / 1280)
+        });
+        of_one_kind(calls).map(|r| (r.steps, r.calls))
+    };
+    // Ring attention: twelve layers forward and back, then a sum over all gradients.
+    let layers = |place| match place {
+        0 => 3200,
+        12 => 2500,
+        1..=11 => 1300,
+        _ => 1600,
+    };
+    assert_eq!(found(&layers), Some((60, 25)));
+    // Steps of one call. After 24 of them metrics are summed, and the next step takes longer.
+    let steps = |place| match place {
+        0 => 2000,
+        24 => 100,
+        _ => 1500,
+    };
+    assert_eq!(found(&steps), Some((60 * 24, 1)));
+}
+
+#[test]
+fn calls_whose_sizes_differ_each_time_have_the_steps_of_their_kinds() {
+    // Experts with a router: four layers tell how many tokens go where, send as many, and have them back.
+    let layer = ["n", "t", "t"].concat().repeat(4);
+    let text = format!("|{layer}{}g", "t".repeat(8)).repeat(30);
+    let (mut items, _) = calls(&text, 5_000_000);
+    let mut size = 1000;
+    for item in items.iter_mut().filter(|item| item.kind == 't' as u32) {
+        size += 1;
+        item.symbol = size;
+    }
+    let gatherer = Gatherer {
+        items,
+        ..Gatherer::default()
+    };
+    let found = gatherer.finish(&Process::default());
+    assert_eq!(found.map(|r| (r.steps, r.calls)), Some((30, 21)));
+}
+
+#[test]
 fn a_pattern_within_a_step_is_no_step() {
     // Buckets of DDP with equal layers: `bcd` comes three times in a step, and most of the time is
     // elsewhere.
