@@ -14,6 +14,9 @@ shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the sam
         compiled (torch.compile in mode reduce-overhead) idle (no step)
         zero3 (DeepSpeed) megatron (tensor × data parallel) megatron_pipeline (two stages, 1F1B)
         captures (a graph is captured in every step)
+        fsdp1 interleaved (1F1B, two stages a rank) ring (ring attention) routed (experts with a router)
+        checkpoints (DDP, rank 0 writes one every 25 steps) loader (DDP that waits for data)
+        serve (graphs of several batch sizes, prompts in between)
         launches (what calls of CUDA and NCCL take of the host's time)
 
 `gpu_ms` are the 10th percentile and the median of the steps, by CUDA events.
@@ -23,6 +26,7 @@ With `--wrong` the job hangs: one rank goes wrong in a step and says so on stder
 
 import argparse
 import gc
+import importlib
 import json
 import os
 import shlex
@@ -517,13 +521,11 @@ def parts(times, n):
     return [times[i : i + size] for i in range(0, len(times) - size + 1, size)]
 
 
-def from_framework(name, **how):
-    """A shape of `frameworks.py`, whose packages only its own jobs need."""
+def of(module, name, **how):
+    """A shape of another file here. What it needs, only its own jobs need."""
 
     def shape(job):
-        import frameworks
-
-        return getattr(frameworks, name)(job, **how)
+        return getattr(importlib.import_module(module), name)(job, **how)
 
     return shape
 
@@ -540,9 +542,13 @@ SHAPES = {
     "pipeline": pipeline,
     "grid": grid,
     "launches": launches,
-    "zero3": from_framework("zero3"),
-    "megatron": from_framework("megatron", tensor=2, pieces=2),
-    "megatron_pipeline": from_framework("megatron", pipeline=2, pieces=8),
+    "zero3": of("frameworks", "zero3"),
+    "megatron": of("frameworks", "megatron", tensor=2, pieces=2),
+    "megatron_pipeline": of("frameworks", "megatron", pipeline=2, pieces=8),
+    **{
+        name: of("patterns", name)
+        for name in ("fsdp1", "ring", "interleaved", "checkpoints", "loader", "routed", "serve")
+    },
     "idle": lambda job: lambda number: time.sleep(0.001),
 }
 
