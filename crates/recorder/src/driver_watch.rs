@@ -219,11 +219,12 @@ fn destroy_exec(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64) ->
     call()
 }
 
-/// An event is recorded on a stream.
+/// An event is recorded on a stream. NCCL's own (`nccl`) order its own streams, and say nothing of the
+/// program's.
 #[inline(always)]
-fn record(event: u64, stream: Stream, call: impl FnOnce() -> c_int) -> c_int {
+fn record(nccl: bool, event: u64, stream: Stream, call: impl FnOnce() -> c_int) -> c_int {
     let result = noted(DriverCallKind::Record, stream.handle, event, call);
-    if let (Some(recorder), OK) = (get(), result) {
+    if let (Some(recorder), OK, false) = (get(), result, nccl) {
         guard((), || {
             recorder.waits.recorded(event, stream, || recorder.driver());
         });
@@ -231,10 +232,10 @@ fn record(event: u64, stream: Stream, call: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// A stream is made to wait for an event.
+/// A stream is made to wait for an event. `nccl` is as in [`record`].
 #[inline(always)]
-fn wait(stream: Stream, event: u64, call: impl FnOnce() -> c_int) -> c_int {
-    let awaited = get().and_then(|recorder| {
+fn wait(nccl: bool, stream: Stream, event: u64, call: impl FnOnce() -> c_int) -> c_int {
+    let awaited = get().filter(|_| !nccl).and_then(|recorder| {
         guard(None, || {
             let (rings, switch) = (&recorder.rings, &recorder.switch);
             recorder.waits.awaited(stream, event, rings, switch)
@@ -442,22 +443,22 @@ noted! {
 
 interposed! { ORDER order_reals call;
     record_legacy "cuEventRecord" (event: u64, stream: u64) -> c_int {
-        record(event, Stream::legacy(stream), call)
+        record(NCCL, event, Stream::legacy(stream), call)
     }
     record_ptsz "cuEventRecord_ptsz" (event: u64, stream: u64) -> c_int {
-        record(event, Stream::per_thread(stream), call)
+        record(NCCL, event, Stream::per_thread(stream), call)
     }
     record_flags "cuEventRecordWithFlags" (event: u64, stream: u64, flags: u32) -> c_int {
-        record(event, Stream::legacy(stream), call)
+        record(NCCL, event, Stream::legacy(stream), call)
     }
     record_flags_ptsz "cuEventRecordWithFlags_ptsz" (event: u64, stream: u64, flags: u32) -> c_int {
-        record(event, Stream::per_thread(stream), call)
+        record(NCCL, event, Stream::per_thread(stream), call)
     }
     wait_legacy "cuStreamWaitEvent" (stream: u64, event: u64, flags: u32) -> c_int {
-        wait(Stream::legacy(stream), event, call)
+        wait(NCCL, Stream::legacy(stream), event, call)
     }
     wait_ptsz "cuStreamWaitEvent_ptsz" (stream: u64, event: u64, flags: u32) -> c_int {
-        wait(Stream::per_thread(stream), event, call)
+        wait(NCCL, Stream::per_thread(stream), event, call)
     }
     destroy_v1 "cuEventDestroy" (event: u64) -> c_int {
         destroy_event(event, call)

@@ -15,7 +15,10 @@
 //! long S stood still for the call: its *exposed* time.
 //!
 //! NCCL itself makes streams of its own wait for a launch, before the call returns. These waits are left
-//! out, because the launch's stream is entered only when the call has returned.
+//! out, because the launch's stream is entered only when the call has returned. A group of several calls on a
+//! non-blocking communicator launches after it has returned. Its stream is entered behind the launch, and
+//! then waits are left out if NCCL asks for them. If NCCL is linked into another library, that can't be told,
+//! and waits for such a group are not seen.
 //!
 //! Rule: an event or a stream that is not in the tables costs one failed look-up. The tables have a fixed
 //! size and take no lock. An entry that another one replaces is a wait that is not seen.

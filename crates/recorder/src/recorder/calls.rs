@@ -37,6 +37,7 @@ impl Recorder {
         if let Some(ring) = comm.ring() {
             ring.called_by(thread());
             comm.launched.store(0, Relaxed);
+            comm.has_returned.store(false, Relaxed);
         }
         let ticket = self.header().groups_seen.fetch_add(1, Relaxed);
         let group = &self.groups[ticket as usize % GROUPS];

@@ -18,7 +18,7 @@ use crate::lock::INIT;
 use capture::live::{Cause, Comm, Odd, Section};
 use capture::rows::{AtomicGpuTime, AtomicTicks, GpuTime, Ticks};
 use std::sync::atomic::{
-    AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -47,6 +47,8 @@ pub struct CommState {
     pub(super) launching_timed: AtomicU64,
     /// The number + 1 of the events of the newest launch, until its call returns; 0 none.
     pub(super) launched: AtomicU64,
+    /// The newest group has returned.
+    pub(super) has_returned: AtomicBool,
     /// Launches put into `launches` so far, by the launching thread.
     pub(super) pushed: AtomicU32,
     /// Launches taken out again, at the stop of their plan. Those between `popped` and `pushed` wait.
@@ -110,6 +112,7 @@ impl Recorder {
         }
         state.launching_timed.store(0, Relaxed);
         state.launched.store(0, Relaxed);
+        state.has_returned.store(false, Relaxed);
         let ring = self.ring(init.abi);
         state.ring.store(ring, Release);
         let turn = state.generation.load(Relaxed).wrapping_add(1);

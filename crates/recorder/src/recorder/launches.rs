@@ -9,6 +9,7 @@
 
 use super::communicators::{CommState, PendingLaunch, LAUNCHES};
 use super::Recorder;
+use crate::counts::nccl_is_told_apart;
 use crate::gpu_events::{Ring, Timed};
 use crate::handle::{Handle, HandleKind};
 use crate::seats::{thread, Inside};
@@ -96,8 +97,12 @@ impl Recorder {
 
     /// The calls of a group have returned: from now on, streams that wait for what is on their stream wait
     /// for its newest launch.
+    ///
+    /// A group of several calls on a non-blocking communicator launches only after it has "returned", though
+    /// on the same thread. Then this comes with the end of the launch ([`Self::stop_launch`]).
     #[inline]
     pub(super) fn launches_returned(&self, comm: &CommState, ring: &Ring) {
+        comm.has_returned.store(true, Relaxed);
         let launched = comm.launched.load(Relaxed);
         if launched != 0 {
             comm.launched.store(0, Relaxed);
@@ -112,7 +117,15 @@ impl Recorder {
         let now = self.clock.ticks();
         let comm = self.comms.at(handle.comm());
         // First of all, so that the GPU isn't kept waiting for it.
-        let timed = comm.ring().map_or(0, |ring| self.end_timing(comm, ring));
+        let timed = comm.ring().map_or(0, |ring| {
+            let timed = self.end_timing(comm, ring);
+            // NCCL lets streams of its own wait behind the launch. These are no longer left out by the
+            // group's return, but by who calls.
+            if comm.has_returned.load(Relaxed) && nccl_is_told_apart() {
+                self.launches_returned(comm, ring);
+            }
+            timed
+        });
         let since = comm.launching_since.load(Relaxed);
         let Some((word, group)) = self.group_at(handle) else {
             return;

@@ -4,7 +4,7 @@
 //! A job is a [`Play`] of stories. Each story makes some calls and says what is to be known of the streams
 //! that wait for them ([`Expect`]). The parent compares that with the job's capture.
 
-use crate::job::cuda::{Cuda, OTHER, STREAM};
+use crate::job::cuda::{built, Cuda, OTHER, STREAM};
 use crate::job::{out, recorded, Driver, Job};
 use nccl_abi::{event, state};
 use serde_json::{json, Value};
@@ -58,7 +58,10 @@ struct Play {
 
 impl Play {
     fn new() -> Play {
-        let cuda = Cuda::runtime();
+        Play::with(Cuda::runtime())
+    }
+
+    fn with(cuda: Cuda) -> Play {
         let comm = Driver::new(1);
         let own = event_of(&cuda);
         Play {
@@ -91,6 +94,28 @@ impl Play {
 
     fn all_reduce(&mut self, ns: u64) {
         self.all_reduce_on(STREAM, ns);
+    }
+
+    /// Two AllReduces in a group of a non-blocking communicator: NCCL (2.30) launches when the group has
+    /// returned. It calls the driver from its own library.
+    fn late_group(&mut self, nccl: &Cuda, ns: u64) {
+        let comm = &mut self.comm;
+        let group = comm.group(false);
+        let apis = [0, 1].map(|_| comm.coll_api_on(group, 4096, false, STREAM));
+        comm.state(group, state::GROUP_END_API_START, None);
+        comm.stop(group);
+        let launch = comm.start(event::KERNEL_LAUNCH, group, |u| {
+            u.kernel_launch.stream = STREAM as *mut _;
+        });
+        self.cuda.tell("kernel", STREAM, ns);
+        comm.stop(launch);
+        nccl.record(self.own, STREAM);
+        nccl.wait(NCCLS_OWN, self.own, 0);
+        let plan = comm.start(event::GROUP, std::ptr::null_mut(), |_| {});
+        apis.into_iter().for_each(|api| {
+            comm.coll(api, 4096, 2);
+        });
+        comm.stop(plan);
     }
 
     /// A kernel of the program's own.
@@ -601,6 +626,36 @@ fn job_with_contexts_that_go() {
 #[test]
 fn a_context_that_is_gone_takes_its_waits_with_it() {
     play("job_with_contexts_that_go");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_late_groups() {
+    let cuda = Cuda::runtime();
+    let folder = tempfile::tempdir().expect("made");
+    let library = folder.path().join("libnccl.so.2");
+    std::fs::copy(built(&["examples/libfake_cudart.so"]), &library).expect("copied");
+    let nccl = Cuda::with_runtime(&library);
+    let mut play = Play::with(cuda);
+    for waits in [true, false, true] {
+        play.story(|p| {
+            p.late_group(&nccl, 3 * MS);
+            let expected = if waits {
+                let end = p.mark(STREAM);
+                p.wait(COMPUTE, end);
+                For(3 * MS as i64, COMPUTE)
+            } else {
+                Nobody
+            };
+            vec![expected; 2]
+        });
+    }
+    play.end();
+}
+
+#[test]
+fn a_group_that_launches_when_it_has_returned_is_waited_for() {
+    play("job_of_late_groups");
 }
 
 #[test]
