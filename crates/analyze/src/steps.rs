@@ -24,13 +24,14 @@
 //! ten times as long as those within. Pauses that come by chance make bursts of all lengths: at most a
 //! quarter of them have any one length from two on, so nine in ten is beyond chance.
 //!
-//! If calls are captured into CUDA graphs, NCCL announces no call of a step. So if there are no steps by
-//! calls alone, each launch of a graph with calls counts as a call. First each graph counts as a call of its
-//! own. If that gives no steps, all graphs count as the same call, because a server has a graph for each
-//! batch size.
+//! If calls are captured into CUDA graphs, NCCL announces no call of a step. So if there are more launches of
+//! graphs with calls than steps by calls alone, each launch counts as a call. First each graph counts as a
+//! call of its own. If that gives no steps, all graphs count as the same call, because a server has a graph
+//! for each batch size. Steps that leave out most launches are none: a server's prompts are calls, and its
+//! tokens are launches.
 //!
 //! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
-//! rank's own, on its own host's clock: no clocks are compared.
+//! rank's own, on its own host's clock, or on its own GPU's if its host runs ahead: no clocks are compared.
 
 pub(crate) mod pattern;
 #[cfg(test)]
@@ -58,6 +59,8 @@ const LEAST_STEPS: usize = 4;
 const LEAST_SINGLE: usize = 16;
 /// Steps are not shorter than this, µs: calls that are made in a loop and nothing else are a benchmark's.
 const LEAST_US: f64 = 1e3;
+/// The median step on the GPU counts if it differs from that on the host by this part of it.
+const UNLIKE: f64 = 0.25;
 /// Pauses that part bursts are looked for from this length on, ns, and up to the longest. Shorter ones are
 /// between the calls of a loop.
 const SHORTEST_PAUSE: i64 = 50_000;
@@ -69,7 +72,8 @@ const PAUSE_FACTOR: i64 = 2;
 pub struct Steps {
     /// Rank whose steps `step_us` is of: that with the most steps, of equals the first.
     pub rank: Option<u32>,
-    /// From a step's first call to the next step's, on that rank; null where no two follow each other.
+    /// From a step's first call to the next step's, on that rank's host; null where no two follow each other.
+    /// If the host makes many steps at once, from end to end of a step's last call on the GPU.
     pub step_us: Option<Statistics>,
     /// Steps of a rank.
     pub steps: Option<Spread>,
@@ -203,11 +207,30 @@ impl Gatherer {
 
     /// The steps of `process`; `None` where nothing repeats.
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
-        let with_launches = |by_graph| self.with_launches(process, by_graph)?.find(process);
+        let launches = &process.graphs.launches;
         let found = self.find(process);
-        found
-            .or_else(|| with_launches(true))
-            .or_else(|| with_launches(false))
+        let of_calls = found.as_ref().map_or(0, |row| row.steps);
+        let (Some(by_graph), Some(alike), true) = (
+            self.with_launches(process, true),
+            self.with_launches(process, false),
+            launches.len() as u64 > of_calls,
+        ) else {
+            return found;
+        };
+        let mut at: Vec<i64> = launches.iter().map(|launch| launch.at).collect();
+        at.sort_unstable();
+        let has_most = |row: &StepsRow| {
+            let spans = row.each.iter().filter_map(|step| {
+                let start = step.start_ns?;
+                Some((start, start.saturating_add_unsigned(step.time_ns?)))
+            });
+            let count = |(from, to): (i64, i64)| {
+                at.partition_point(|t| *t < to) - at.partition_point(|t| *t < from)
+            };
+            2 * spans.map(count).sum::<usize>() >= at.len()
+        };
+        let steps = |of: Gatherer| of.find(process).filter(has_most);
+        steps(by_graph).or_else(|| steps(alike))
     }
 
     /// The same calls with launches of graphs among them, if there are some and all times are known.
@@ -337,6 +360,7 @@ impl Gatherer {
             return None;
         }
         let (mut times, mut communication) = (Sample::default(), Sample::default());
+        let mut on_gpu = Sample::default();
         let mut apart = Vec::new();
         let since = |from: usize, to: usize| {
             let (from, to) = (items[from].time, items[to].time);
@@ -348,7 +372,13 @@ impl Gatherer {
                 continue;
             };
             match pair[1] - pair[0] == period {
-                true => times.push(ns),
+                true => {
+                    times.push(ns);
+                    let [step, next] = [0, 1].map(|n| &items[pair[n]..pair[n] + period]);
+                    steps_apart(step, next)
+                        .into_iter()
+                        .for_each(|ns| on_gpu.push(ns));
+                }
                 false => apart.push(ns),
             }
         }
@@ -369,7 +399,7 @@ impl Gatherer {
                 end_ns: end.filter(|_| busy.is_some()),
             });
         }
-        let step_us = times.statistics();
+        let step_us = of_steps(times, on_gpu);
         let p50 = step_us.and_then(|s| s.p50);
         p50.filter(|p50| *p50 >= LEAST_US)?;
         // Between two steps that do not follow each other is one more step. The sum of nothing is -0
@@ -417,6 +447,27 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
         without: (processes - rows.len().min(processes)) as u64,
         rows,
     })
+}
+
+/// How long after a step the next one was on the GPU, ns: by the ends of the last kernels at the same place
+/// of which both are known.
+fn steps_apart(step: &[Item], next: &[Item]) -> Option<u64> {
+    let known = |item: &&Item| item.kernel != (0, 0);
+    let both = step.iter().zip(next).rev();
+    let (a, b) = both.filter(|(a, b)| known(a) && known(b)).next()?;
+    b.kernel.1.checked_sub(a.kernel.1)
+}
+
+/// The times of steps. A host that runs ahead of its GPU makes many steps at once, and then waits for all of
+/// them. Where the median on the GPU is another, it is the one that counts.
+fn of_steps(on_host: Sample, on_gpu: Sample) -> Option<Statistics> {
+    let enough = 2 * on_gpu.count() >= on_host.count();
+    let (host, gpu) = (on_host.statistics(), on_gpu.statistics());
+    let median = |of: &Option<Statistics>| of.as_ref()?.p50;
+    match (median(&host), median(&gpu).filter(|_| enough)) {
+        (Some(on_host), Some(on_gpu)) if (on_host - on_gpu).abs() > UNLIKE * on_gpu => gpu,
+        _ => host,
+    }
 }
 
 /// For how long the GPU was in these kernels, ns; `None` where that is not known of all.

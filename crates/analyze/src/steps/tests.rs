@@ -128,6 +128,30 @@ fn a_pattern_within_a_step_is_no_step() {
 }
 
 #[test]
+fn a_host_that_runs_ahead_does_not_make_steps_shorter() {
+    // A host asks for ten steps within 1 ms, and then waits until the GPU is done with them after 40 ms.
+    let (mut items, _) = calls(&"abc".repeat(200), 0);
+    for (at, item) in items.iter_mut().enumerate() {
+        let (step, place) = (at as i64 / 3, at as i64 % 3);
+        item.time = 1_000_000_000 + step / 10 * 40_000_000 + step % 10 * 100_000 + place * 10_000;
+        let begin = (1_000_000_000 + step * 4_000_000 + place * 1_000_000) as u64;
+        item.kernel = (begin, begin + 500_000);
+    }
+    // Some are not timed.
+    for item in items.iter_mut().step_by(5) {
+        item.kernel = (0, 0);
+    }
+    let gatherer = Gatherer {
+        items,
+        ..Gatherer::default()
+    };
+    let found = gatherer.finish(&Process::default()).expect("steps");
+    assert_eq!((found.steps, found.calls), (200, 3));
+    let p50 = found.step_us.and_then(|times| times.p50);
+    assert_eq!(p50, Some(4000.0));
+}
+
+#[test]
 fn a_step_begins_after_its_longest_pause() {
     let text = format!("bc{}|a", "|abc".repeat(20));
     let (items, symbols) = calls(&text, 5_000_000);
@@ -275,6 +299,39 @@ fn launches_of_graphs_are_steps_if_calls_are_none() {
     assert_eq!(launches(|n| 1 + n % 4, 4), steps(50, 4));
     assert_eq!(launches(|_| 1, 4).map(|(_, calls, _)| calls), Some(4));
     assert_eq!(launches(|n| n / 300, 200), None);
+}
+
+#[test]
+fn prompts_of_a_server_are_no_steps() {
+    // A token is a launch of a graph of one of five batch sizes. Now and then a prompt makes 24 calls.
+    let (mut items, mut process) = (Vec::new(), Process::default());
+    let mut chance = 1u32;
+    for n in 0..2000 {
+        let at = 1_000_000_000 + n * 2_000_000;
+        chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let drawn = chance >> 16;
+        if drawn % 10 == 0 {
+            items.extend((0..24).map(|call| Item {
+                symbol: 1,
+                kind: 1,
+                time: at + call * 20_000,
+                kernel: (0, 0),
+            }));
+        } else {
+            process.graphs.launches.push(tables::graphs::Launch {
+                graph: drawn / 10 % 5,
+                at,
+                took: 10_000,
+                stream: 0,
+            });
+        }
+    }
+    let gatherer = Gatherer {
+        items,
+        ..Gatherer::default()
+    };
+    let found = gatherer.finish(&process).map(|row| (row.steps, row.calls));
+    assert_eq!(found, None);
 }
 
 #[test]
