@@ -104,7 +104,9 @@ pub fn hidden(arrivals: &Arrivals, streams: Option<&Streams>, wall_us: Option<f6
 }
 
 /// The findings: deaths and what stood still at the end, then what costs wall time, largest first.
-/// `differing` is of [`crate::mismatch`], `wall_us` the length of the run.
+/// `differing` is of [`crate::mismatch`], `wall_us` the length of the run. `in_graphs` are calls in CUDA
+/// graphs that no time is known of, if that is most calls.
+#[allow(clippy::too_many_arguments)]
 pub fn findings(
     deaths: &[Death],
     standstill: Option<&Standstill>,
@@ -113,11 +115,12 @@ pub fn findings(
     clocks: Option<&Clocks>,
     differing: &[(String, u64)],
     wall_us: Option<f64>,
+    in_graphs: Option<u64>,
 ) -> Vec<Finding> {
     let streams = streams.filter(|streams| streams.tells_who());
     let proved = streams.is_some_and(Streams::proves_who);
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
-        of_arrivals(arrivals, proved, wall_us)
+        of_arrivals(arrivals, proved, wall_us, in_graphs)
     });
     costly.extend(streams.map_or(Vec::new(), |streams| {
         waited_for::waited_for(streams, arrivals, wall_us)
@@ -156,7 +159,12 @@ pub fn findings(
 }
 
 /// `proved` says that windows prove what late ranks cost.
-fn of_arrivals(arrivals: &Arrivals, proved: bool, wall_us: Option<f64>) -> Vec<Finding> {
+fn of_arrivals(
+    arrivals: &Arrivals,
+    proved: bool,
+    wall_us: Option<f64>,
+    in_graphs: Option<u64>,
+) -> Vec<Finding> {
     let run_us = run_us(arrivals, wall_us);
     let late = if proved {
         Vec::new()
@@ -165,7 +173,10 @@ fn of_arrivals(arrivals: &Arrivals, proved: bool, wall_us: Option<f64>) -> Vec<F
     };
     let mut found: Vec<Finding> = late
         .into_iter()
-        .filter_map(|rank| Some(late_rank(rank, loss(rank, run_us)?, arrivals, wall_us)))
+        .filter_map(|rank| {
+            let loss = loss(rank, run_us)?;
+            Some(late_rank(rank, loss, arrivals, wall_us, in_graphs))
+        })
         .collect();
     found.extend(slow_network::slow_network(arrivals, run_us));
     found.sort_by(|a, b| {
@@ -382,6 +393,12 @@ fn costs_about(loss_us: f64, (low, high): (f64, f64), wall_us: Option<f64>) -> S
     format!("costs this job about {}{of}", time(loss_us))
 }
 
+/// The same of calls that have times, where others have none.
+fn costs_more(loss_us: f64, wall_us: Option<f64>) -> String {
+    let of = wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)));
+    format!("costs this job {} or more{of}", time(loss_us))
+}
+
 /// What a rank costs together with another one that is late too. What one of them costs is what it is later
 /// than the other.
 fn both(rank: &RankArrivals, loss_us: f64, wall_us: Option<f64>) -> String {
@@ -418,6 +435,7 @@ fn late_rank(
     (loss, (low, high)): (f64, (f64, f64)),
     arrivals: &Arrivals,
     wall_us: Option<f64>,
+    in_graphs: Option<u64>,
 ) -> Finding {
     let inherited = rank.mostly_inherited().map_or(String::new(), |from| {
         format!(" Beside that it was late because of other operations: {from}.")
@@ -439,20 +457,31 @@ fn late_rank(
              temperature (nvidia-smi -q -d PERFORMANCE).",
         )
     };
+    let (costs, more) = match in_graphs {
+        None => (costs_about(loss, (low, high), wall_us), String::new()),
+        Some(calls) => (
+            costs_more(loss, wall_us),
+            format!(
+                " That is of calls with times: {calls} calls in CUDA graphs have none, and what it costs \
+                 there comes on top."
+            ),
+        ),
+    };
+    let most_us = rank.loss_at_most_us.filter(|_| in_graphs.is_none());
     Finding {
         kind: "late_rank",
-        sentence: format!("{} {}: {reason}.", who(rank), costs_about(loss, (low, high), wall_us)),
+        sentence: format!("{} {costs}: {reason}.", who(rank)),
         wall_us: Some(loss),
-        wall_interval_us: Some((low, high)),
-        wall_at_most_us: rank.loss_at_most_us,
+        wall_interval_us: Some((low, high)).filter(|_| in_graphs.is_none()),
+        wall_at_most_us: most_us,
         when_us: None,
         evidence: format!(
             "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, \
-             summed over ranks. {} 95 % interval: {}. Basis: {}.{inherited}{}",
+             summed over ranks. {} 95 % interval: {}. Basis: {}.{more}{inherited}{}",
             arrived_last(rank.last, rank.operations),
             time(rank.saving_wall_us),
             time(own_cost),
-            estimate(rank.loss_at_most_us),
+            estimate(most_us),
             times(low, high),
             basis(rank, arrivals),
             both(rank, loss, wall_us)
@@ -506,7 +535,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(&[], None, Some(&all), None, None, &[], Some(1e6));
+        let found = findings(&[], None, Some(&all), None, None, &[], Some(1e6), None);
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].sentence,
@@ -515,15 +544,24 @@ mod tests {
         assert!(found[0]
             .evidence
             .starts_with("It arrived last in 80 of 100 operations"));
+        // Most calls are in graphs, and have no times.
+        let some = findings(&[], None, Some(&all), None, None, &[], Some(1e6), Some(900));
+        assert!(some[0]
+            .sentence
+            .contains(" costs this job 25.0 ms or more of 1.00 s: "));
+        assert!(some[0]
+            .evidence
+            .contains("900 calls in CUDA graphs have none"));
+        assert_eq!(some[0].wall_interval_us, None);
         // An interval that reaches zero proves nothing.
         let wide = RankArrivals {
             loss_interval_us: Some((-1.0, 1e5)),
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(&[], None, Some(&wide), None, None, &[], Some(1e6)).is_empty());
+        assert!(findings(&[], None, Some(&wide), None, None, &[], Some(1e6), None).is_empty());
         assert_eq!(hidden(&wide, None, Some(1e6)).len(), 1);
         assert!(hidden(&all, None, Some(1e6)).is_empty());
-        assert!(findings(&[], None, None, None, None, &[], None).is_empty());
+        assert!(findings(&[], None, None, None, None, &[], None, None).is_empty());
     }
 }

@@ -600,6 +600,7 @@ impl Analysis {
             report.clocks.as_ref(),
             &differing,
             wall_us,
+            summary::mostly_in_graphs(&report).then_some(report.completeness.in_graphs),
         );
         let links = topology::findings(&report.topologies, capture);
         report.findings.extend(links);

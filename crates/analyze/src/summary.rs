@@ -376,7 +376,7 @@ pub fn figures(report: &Report) -> Vec<String> {
 }
 
 /// Whether most calls ran in CUDA graphs, where no event of theirs has a time.
-fn mostly_in_graphs(report: &Report) -> bool {
+pub(crate) fn mostly_in_graphs(report: &Report) -> bool {
     report.completeness.in_graphs > report.completeness.recorded
 }
 
