@@ -7,8 +7,8 @@
 //! layers repeat in a step, steps between two evaluations. Several periods may explain nearly as much as the
 //! best. The shortest with at least three different calls is taken, because the calls of one layer seldom
 //! differ. If there is none, the one with the most different calls is taken, unless the host pauses in a
-//! shorter one as before a step, and for as long wherever that is in the longer one. If more time lies between its
-//! occurrences than in them, a longer one is looked for.
+//! shorter one as before a step, and for as long wherever that is in the longer one. If more time lies
+//! between its occurrences than in them, a longer one is looked for.
 //!
 //! A step begins after the longest pause of the pattern, where the host waits or computes.
 //!
@@ -453,8 +453,8 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
 /// of which both are known.
 fn steps_apart(step: &[Item], next: &[Item]) -> Option<u64> {
     let known = |item: &&Item| item.kernel != (0, 0);
-    let both = step.iter().zip(next).rev();
-    let (a, b) = both.filter(|(a, b)| known(a) && known(b)).next()?;
+    let mut both = step.iter().zip(next).rev();
+    let (a, b) = both.find(|(a, b)| known(a) && known(b))?;
     b.kernel.1.checked_sub(a.kernel.1)
 }
 

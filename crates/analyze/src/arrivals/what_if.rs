@@ -206,8 +206,8 @@ impl WhatIf {
         self.lanes = lanes;
     }
 
-    /// If nothing is known of the wait for an operation, and a stream came to wait for the next one just as it
-    /// ended, that stream had waited for it, too: at most since the operation began.
+    /// If nothing is known of the wait for an operation, and a stream came to wait for the next one just as
+    /// it ended, that stream had waited for it, too: at most since the operation began.
     fn infer_waits(&mut self) {
         for (index, node) in self.nodes.iter().enumerate() {
             let known = self.exposed[index].filter(|ns| *ns > 0);

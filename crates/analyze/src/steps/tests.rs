@@ -310,7 +310,7 @@ fn prompts_of_a_server_are_no_steps() {
         let at = 1_000_000_000 + n * 2_000_000;
         chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let drawn = chance >> 16;
-        if drawn % 10 == 0 {
+        if drawn.is_multiple_of(10) {
             items.extend((0..24).map(|call| Item {
                 symbol: 1,
                 kind: 1,
