@@ -23,5 +23,5 @@ AllReduce 1 MiB float32 a37d 40
 --- ncclscope report capture --json | jq -c '.stream_waits.ranks[] | [.rank, .calls, .waited, (.sum_us, .before_us, .unwaited_us | . / 100 | round)]'
 [0,40,40,800,0,0]
 [1,40,40,800,0,0]
---- ncclscope report capture | sed -n 's/^exposed communication .* stream waits .*/exposed communication, by stream waits/p'
-exposed communication, by stream waits
+--- ncclscope report capture | sed -n 's/^step \([0-9]*\)\.[0-9]* ms · exposed communication .* stream waits .*/step \1 ms, exposed communication by stream waits/p'
+step 16 ms, exposed communication by stream waits
