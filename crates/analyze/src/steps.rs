@@ -207,30 +207,26 @@ impl Gatherer {
 
     /// The steps of `process`; `None` where nothing repeats.
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
+        // By time.
         let launches = &process.graphs.launches;
         let found = self.find(process);
         let of_calls = found.as_ref().map_or(0, |row| row.steps);
-        let (Some(by_graph), Some(alike), true) = (
-            self.with_launches(process, true),
-            self.with_launches(process, false),
-            launches.len() as u64 > of_calls,
-        ) else {
+        if launches.len() as u64 <= of_calls {
+            return found;
+        }
+        let Some(by_graph) = self.with_launches(process, true) else {
             return found;
         };
-        let mut at: Vec<i64> = launches.iter().map(|launch| launch.at).collect();
-        at.sort_unstable();
+        let until = |time: i64| launches.partition_point(|launch| launch.at < time);
         let has_most = |row: &StepsRow| {
-            let spans = row.each.iter().filter_map(|step| {
+            let within = row.each.iter().filter_map(|step| {
                 let start = step.start_ns?;
-                Some((start, start.saturating_add_unsigned(step.time_ns?)))
+                Some(until(start.saturating_add_unsigned(step.time_ns?)) - until(start))
             });
-            let count = |(from, to): (i64, i64)| {
-                at.partition_point(|t| *t < to) - at.partition_point(|t| *t < from)
-            };
-            2 * spans.map(count).sum::<usize>() >= at.len()
+            2 * within.sum::<usize>() >= launches.len()
         };
         let steps = |of: Gatherer| of.find(process).filter(has_most);
-        steps(by_graph).or_else(|| steps(alike))
+        steps(by_graph).or_else(|| steps(self.with_launches(process, false)?))
     }
 
     /// The same calls with launches of graphs among them, if there are some and all times are known.
@@ -262,19 +258,14 @@ impl Gatherer {
 
     /// The steps by these calls.
     fn find(&self, process: &Process) -> Option<StepsRow> {
-        let with_sizes = self.items.iter().map(|item| item.symbol).collect();
-        let without = || {
-            self.items
-                .iter()
-                .map(|item| item.kind)
-                .collect::<Vec<u32>>()
+        let all = |of: fn(&Item) -> u32| -> Vec<u32> { self.items.iter().map(of).collect() };
+        let without_sizes = || {
+            let kinds = all(|item| item.kind);
+            let several = kinds.windows(2).any(|pair| pair[0] != pair[1]);
+            several.then(|| self.by_periods(kinds, process)).flatten()
         };
-        let of_several = |kinds: &Vec<u32>| kinds.windows(2).any(|pair| pair[0] != pair[1]);
-        self.by_periods(with_sizes, process)
-            .or_else(|| {
-                let kinds = Some(without()).filter(of_several)?;
-                self.by_periods(kinds, process)
-            })
+        self.by_periods(all(|item| item.symbol), process)
+            .or_else(without_sizes)
             .or_else(|| self.of_bursts(process))
     }
 
@@ -449,8 +440,8 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
     })
 }
 
-/// How long after a step the next one was on the GPU, ns: by the ends of the last kernels at the same place
-/// of which both are known.
+/// How long after a step the next one ended on the GPU, ns. It is told by the last place in them at which
+/// both kernels have a time.
 fn steps_apart(step: &[Item], next: &[Item]) -> Option<u64> {
     let known = |item: &&Item| item.kernel != (0, 0);
     let mut both = step.iter().zip(next).rev();

@@ -206,8 +206,8 @@ impl WhatIf {
         self.lanes = lanes;
     }
 
-    /// If nothing is known of the wait for an operation, and a stream came to wait for the next one just as
-    /// it ended, that stream had waited for it, too: at most since the operation began.
+    /// Fills in waits of which nothing is known. If a stream came to wait for an operation just as the one
+    /// before it ended, it had waited for that one, too: at most since that one began.
     fn infer_waits(&mut self) {
         for (index, node) in self.nodes.iter().enumerate() {
             let known = self.exposed[index].filter(|ns| *ns > 0);
@@ -365,22 +365,26 @@ impl WhatIf {
             true => node.start,
             false => node.launch,
         };
-        let in_operation = |operation: u32, lane: u32| {
-            let (first, last) = self.operations[operation as usize];
-            (first..last)
-                .map(|of| self.node(of))
-                .find(|of| of.lane == lane)
+        // The nodes of an operation are by lane.
+        let in_operation = |of: &Node, lane: u32| {
+            let (first, last) = self.operations[of.operation as usize];
+            let nodes = &self.nodes[first as usize..last as usize];
+            let at = nodes.binary_search_by_key(&lane, |node| node.lane);
+            at.ok().map(|at| &nodes[at])
         };
-        let since = |mine: &Node, theirs: &Node| {
-            let later = std::cmp::max_by_key(mine, theirs, |anchor| anchor.end).operation;
-            in_operation(later, mine.lane).zip(in_operation(later, theirs.lane))
+        let since = |mine: &Node, theirs: &Node| match mine.end >= theirs.end {
+            true => in_operation(mine, theirs.lane).map(|theirs| (*mine, *theirs)),
+            false => in_operation(theirs, mine.lane).map(|mine| (*mine, *theirs)),
         };
         let (first, last) = self.operations[node.operation as usize];
         others.clear();
         others.extend((first..last).filter_map(|other| {
             let other = self.node(other);
             let theirs = anchor(other).filter(|a| other.lane != node.lane && known(a))?;
-            let (mine, theirs) = since(mine, theirs).unwrap_or((mine, theirs));
+            let (mine, theirs) = match mine.operation == theirs.operation {
+                true => (*mine, *theirs),
+                false => since(mine, theirs).unwrap_or((*mine, *theirs)),
+            };
             // A host that launches before the anchor's end does not wait for it.
             let waited = launch(other) >= theirs.end.saturating_sub(AT_ONCE_NS);
             let from = |anchor: &Node| match waited {
@@ -388,8 +392,8 @@ impl WhatIf {
                 false => launch(anchor),
             };
             let took = |node: &Node, anchor: &Node| launch(node).saturating_sub(from(anchor));
-            let all = known(other) && known(mine) && known(theirs);
-            all.then(|| took(node, mine).saturating_sub(took(other, theirs)))
+            let all = known(other) && known(&mine) && known(&theirs);
+            all.then(|| took(node, &mine).saturating_sub(took(other, &theirs)))
         }));
         others.sort_unstable();
         others.get(others.len() / 2).copied().unwrap_or(i64::MAX)
