@@ -377,16 +377,21 @@ fn arrived_last(last: u64, of: u64) -> String {
     }
 }
 
+/// The length of the run, behind what of it is lost.
+fn of_run(wall_us: Option<f64>) -> String {
+    wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)))
+}
+
 /// What a rank costs the job, of how much.
 fn costs(loss_us: f64, wall_us: Option<f64>) -> String {
-    let of = wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)));
+    let of = of_run(wall_us);
     format!("costs this job {}{of}", time(loss_us))
 }
 
 /// The same of a loss that is estimated. One that may be more than twice as much is no figure: both ends are
 /// said.
 fn costs_about(loss_us: f64, (low, high): (f64, f64), wall_us: Option<f64>) -> String {
-    let of = wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)));
+    let of = of_run(wall_us);
     if high > 2.0 * loss_us {
         return format!("costs this job {}{of}", times(low, high));
     }
@@ -395,7 +400,7 @@ fn costs_about(loss_us: f64, (low, high): (f64, f64), wall_us: Option<f64>) -> S
 
 /// The same of calls that have times, where others have none.
 fn costs_more(loss_us: f64, wall_us: Option<f64>) -> String {
-    let of = wall_us.map_or(String::new(), |wall| format!(" of {}", time(wall)));
+    let of = of_run(wall_us);
     format!("costs this job {} or more{of}", time(loss_us))
 }
 
