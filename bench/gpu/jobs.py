@@ -353,7 +353,12 @@ def pipeline(job):
     schedule = Schedule1F1B(stage, pieces, loss_fn=lambda out, target: out.float().square().mean())
     whole = torch.randn(a.batch * pieces, a.tokens, a.width, device=job.device, dtype=torch.bfloat16)
     optimizer = torch.optim.AdamW(stage_module.parameters(), lr=1e-4, fused=True)
-    original = stage_module.forward
+    return in_stages(job, stage_module, schedule, whole, optimizer)
+
+
+def in_stages(job, module, schedule, whole, optimizer):
+    """One step of a pipeline; the late rank is late in the first micro-batches of this module."""
+    original = module.forward
     state = {"step": 0, "left": 0}
 
     def forward(*inputs):
@@ -362,10 +367,10 @@ def pipeline(job):
             job.slow(state["step"])
         return original(*inputs)
 
-    stage_module.forward = forward
+    module.forward = forward
 
     def step(number):
-        state.update(step=number, left=a.slow_pieces)
+        state.update(step=number, left=job.args.slow_pieces)
         if job.rank == 0:
             schedule.step(whole)
         elif job.rank == job.world - 1:

@@ -119,29 +119,7 @@ def interleaved(job):
     )
     whole = torch.randn(a.batch * pieces, a.tokens, a.width, device=job.device, dtype=torch.bfloat16)
     optimizer = torch.optim.SGD([p for m in modules for p in m.parameters()], lr=1e-5)
-    original = modules[0].forward
-    state = {"step": 0, "left": 0}
-
-    def forward(*inputs):
-        if state["left"]:
-            state["left"] -= 1
-            job.slow(state["step"])
-        return original(*inputs)
-
-    modules[0].forward = forward
-
-    def step(number):
-        state.update(step=number, left=a.slow_pieces)
-        if job.rank == 0:
-            schedule.step(whole)
-        elif job.rank == n - 1:
-            schedule.step(target=whole)
-        else:
-            schedule.step()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return step
+    return jobs.in_stages(job, modules[0], schedule, whole, optimizer)
 
 
 def checkpoints(job):
