@@ -29,7 +29,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
 .PHONY: all build debug tests-built test-tools portable cross portable-plugins wheel demo test lint \
-	test-rust-built test-aarch64 test-python test-python-built golden screenshot bench-report \
+	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
 	bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
 
 all: build
@@ -93,7 +93,7 @@ test: locked ## Everything that is tested without a GPU
 	cargo fmt --all --check
 	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins test-tools
 	$(MAKE) lint test-rust-built
-	$(MAKE) --jobs=2 --output-sync=target test-aarch64 test-python-built
+	$(MAKE) --jobs=2 --output-sync=target test-aarch64 test-install test-python-built
 
 lint:
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
@@ -105,6 +105,9 @@ test-rust-built:
 
 test-tools: $(PYTESTS)/.installed
 	scripts/test-tools.sh
+
+test-install: ## `pip install .` in a fresh checkout, with what is built already
+	scripts/test-install.sh $(TARGET)/debug
 
 test-aarch64: $(TOOLS)/.installed
 	scripts/test-aarch64.sh

@@ -25,6 +25,8 @@ SHIPPED = (
     "ncclscope-preload",
     "ncclscope-tuner",
 )
+# maturin's `data` of pyproject.toml.
+SCRIPTS = ROOT / "python/wheel.data/scripts"
 CARGO = os.environ.get("CARGO", "cargo")
 
 
@@ -36,6 +38,8 @@ def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: dict[str, Any] | None = None
 ) -> str:
     """Answers what pip asks first. Without this, pip builds the whole wheel to answer it."""
+    # maturin expects its folder of data also where it only answers.
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
     return str(maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings))
 
 
@@ -68,11 +72,11 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = N
 
 def place(built: Path) -> None:
     """Puts the plugin and the command of ``built`` where maturin takes them from."""
-    library, scripts = ROOT / "python/ncclscope/lib", ROOT / "python/wheel.data/scripts"
-    for folder in (library, scripts):
+    library = ROOT / "python/ncclscope/lib"
+    for folder in (library, SCRIPTS):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     shutil.copy2(built / "libnccl_profiler_ncclscope.so", library / PLUGIN)
     for name in ("libnccl_profiler_empty.so", "libncclscope_counter.so", "libnccl_tuner_ncclscope.so"):
         shutil.copy2(built / name, library / name)
-    shutil.copy2(built / "ncclscope", scripts / "ncclscope")
+    shutil.copy2(built / "ncclscope", SCRIPTS / "ncclscope")

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Installs a fresh checkout into an empty environment, as `pip install .` of README does, and tries what that
+# brings. Compiles nothing: pip, python/build_backend.py and maturin run as for a user, and ask a `cargo` that
+# answers with what is built already.
+# usage: test-install.sh FOLDER_WITH_THE_BUILT_PROGRAMS
+set -euo pipefail
+cd "$(dirname "$0")/.."
+built=$(realpath "${1:?folder of the built programs}")
+if ! git rev-parse --git-dir >/dev/null 2>&1; then
+    echo "skipped: the installation of a fresh checkout (this is no git repository)"
+    exit
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/checkout" "$work/bin" "$work/target"
+# What git knows of this checkout, changes included, and no file more.
+tree=$(git stash create)
+git archive "${tree:-HEAD}" | tar -x -C "$work/checkout"
+ln -s "$built" "$work/target/release"
+cat >"$work/bin/cargo" <<'END'
+#!/usr/bin/env bash
+set -euo pipefail
+case $1 in
+build) ;;
+rustc)
+    package=$("$REAL_CARGO" pkgid --offline --manifest-path crates/python/Cargo.toml)
+    target='"kind": ["cdylib"], "crate_types": ["cdylib"], "name": "_native", "edition": "2021"'
+    profile='"opt_level": "0", "debug_assertions": true, "overflow_checks": true, "test": false'
+    printf '%s' '{"reason": "compiler-artifact", "package_id": "'"$package"'", "manifest_path": ' \
+        "\"$PWD/crates/python/Cargo.toml\", \"filenames\": [\"$CARGO_TARGET_DIR/lib_native.so\"]," \
+        "\"target\": {$target, \"src_path\": \"$PWD/crates/python/src/lib.rs\"}, \"profile\": {$profile}," \
+        '"features": [], "executable": null, "fresh": true}'
+    printf '\n{"reason": "build-finished", "success": true}\n'
+    ;;
+*) exec "$REAL_CARGO" "$@" ;;
+esac
+END
+chmod +x "$work/bin/cargo"
+# A copy, because maturin may change it.
+cp "$built/lib_native.so" "$work/target/"
+python3 -m venv "$work/venv"
+if ! REAL_CARGO=$(command -v cargo) CARGO_TARGET_DIR="$work/target" PATH="$work/bin:$PATH" \
+    "$work/venv/bin/pip" install --no-deps "$work/checkout" >"$work/log" 2>&1; then
+    cat "$work/log"
+    echo "error: pip can't install a fresh checkout"
+    exit 1
+fi
+# By its path alone, without an activated environment, from elsewhere.
+cd "$work"
+run() { env -i HOME="$work" NCCLSCOPE_QUIET=1 "$@"; }
+version=$(run venv/bin/ncclscope --version)
+[ "ncclscope $(run venv/bin/python -c 'import ncclscope; print(ncclscope.__version__)')" = "$version" ]
+[ "$(run venv/bin/ncclscope plugin-path)" -ef \
+    "$(run venv/bin/python -c 'import ncclscope; print(ncclscope.plugin_path())')" ]
+echo "a fresh checkout was installed: $version"
