@@ -34,6 +34,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FLOAT32, SUM = 7, 0  # ncclFloat32, ncclSum
 IN_PROGRESS = 7  # ncclInProgress
 CAPTURE_THREAD_LOCAL = 1
+SYMMETRIC = 1  # NCCL_WIN_COLL_SYMMETRIC
 NON_BLOCKING_STREAM = 1
 
 
@@ -519,7 +520,7 @@ class Graph:
 
 
 MIX_PARTS = ("fused", "multi", "ring", "alltoall", "gather", "scatter", "after", "graph", "comms")
-MIX_EXTRA = ("broadcast", "native", "nonblocking", "shared")
+MIX_EXTRA = ("broadcast", "native", "nonblocking", "shared", "engines")
 
 
 def case_mix(rank, opts):
@@ -592,6 +593,8 @@ def case_mix(rank, opts):
             mix_nonblocking(rank)
         elif part == "shared":
             mix_shared(rank)
+        elif part == "engines":
+            mix_engines(rank)
 
 
 def mix_graph(rank):
@@ -668,6 +671,33 @@ def mix_shared(rank):
             call()
             rank.sync(comm)
     rank.meet("shared")
+
+
+def mix_engines(rank):
+    """Collectives by the GPUs' copy engines: NCCL 2.29 or later, `NCCL_CTA_POLICY=2`, buffers in symmetric
+    windows.
+    """
+    comm, size = rank.init("engines"), 8 * MIB
+    buffers = (c_void_p(), c_void_p())
+    for buffer in buffers:
+        rank.nccl.call("ncclMemAlloc", byref(buffer), c_size_t(size))
+        window = c_void_p()
+        rank.tally.phase("ncclCommWindowRegister")
+        rank.nccl.call(
+            "ncclCommWindowRegister", comm.handle, buffer, c_size_t(size), byref(window), c_int(SYMMETRIC)
+        )
+    plain = rank.send, rank.recv, rank.room
+    rank.send, rank.recv, rank.room = buffers[0].value, buffers[1].value, size
+    rank.tally.phase("mix engines")
+    for func in ("AllGather", "AlltoAll", "Gather", "Scatter"):
+        if rank.nccl.has("nccl" + func):
+            for times, bytes in ((3, 64 * KIB), (2, 4 * MIB)):
+                call = rank.prepare(comm, func, bytes)
+                for _ in range(times):
+                    call()
+                rank.sync(comm)
+    rank.send, rank.recv, rank.room = plain
+    rank.meet("engines")
 
 
 def mix_nonblocking(rank):
