@@ -1,8 +1,8 @@
 //! Who called NCCL: the stack of the calling thread, as a small number for each call.
 //!
 //! [`Stacks::id`] runs inside the API callback. It walks the Python frames of the thread ([`python`]) and
-//! hashes what it meets. A stack that was met before is found in a [`StackTable`] by this hash. A new one is
-//! described there once: files, functions and lines ([`lines`]). The recorder's thread writes new entries to
+//! hashes their identities. A stack that was met before is found in a [`StackTable`] by this hash. A new one
+//! is described there: files, functions and lines ([`lines`]). The recorder's thread writes new entries to
 //! the capture (`writer/stacks.rs`). Threads without Python frames are described by their return addresses
 //! ([`native`]) and their names.
 //!

@@ -32,6 +32,9 @@ const BYTES: usize = 32;
 /// Bits of a pointer to code that are no address (3.14 and later tag them). Objects are aligned to 16.
 const TAG: usize = 7;
 
+/// Bytes of a text that are compared: more than [`LONGEST`] characters take.
+const COMPARED: usize = 4 * LONGEST;
+
 /// What a walk met: enough to know the frame again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
@@ -39,17 +42,17 @@ pub struct Hop {
     /// As the frame has it: an index or a pointer.
     position: usize,
     first_line: i32,
-    function: usize,
+    /// What tells the code from any other that was at its address before: [`Python::identity`].
+    identity: u64,
 }
 
-/// The hash of one frame.
+/// The identity of one frame.
 #[inline(always)]
 pub fn hash_of(hop: &Hop) -> u64 {
     // Of independent products, so that only the last one waits for the frame before.
     let first = (hop.code as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let second = (hop.position as u64).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    let third =
-        (hop.function as u64 ^ (hop.first_line as u64) << 40).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let third = (hop.identity ^ (hop.first_line as u64) << 40).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mix(
         first ^ second.rotate_left(17) ^ third.rotate_left(41),
         0x5eed,
@@ -255,7 +258,7 @@ impl Python {
                 first_line: memory
                     .value(code.wrapping_add(layout.first_line))
                     .ok_or(Why::Unreadable)?,
-                function: word(memory, code.wrapping_add(layout.function))?,
+                identity: self.identity(memory, code).ok_or(Why::Unreadable)?,
             };
             hash = mix(hash, hash_of(&hop));
             hops[n].write(hop);
@@ -270,6 +273,47 @@ impl Python {
             deeper,
             hash: mix(hash, u64::from(deeper) + 1),
         })
+    }
+
+    /// What tells code from any other that was at its address: the number that the interpreter gave it, or
+    /// else a hash of what is read of it.
+    ///
+    /// Programs free code and make other code in its place: cells of a notebook, a module that is reloaded,
+    /// `exec`. All objects of the new code, such as its name, may then be where the old ones were.
+    #[inline(always)]
+    fn identity<M: ReadMemory>(&self, memory: &mut M, code: usize) -> Option<u64> {
+        if let Some(at) = self.layout.version {
+            // 0 once all 2^32 numbers were given.
+            match memory.value::<u32>(code.wrapping_add(at))? {
+                0 => {}
+                version => return Some(version.into()),
+            }
+        }
+        self.content(memory, code)
+    }
+
+    /// A hash of a code's file, function and table of lines.
+    #[inline(never)]
+    fn content<M: ReadMemory>(&self, memory: &mut M, code: usize) -> Option<u64> {
+        let layout = &self.layout;
+        let mut hash = 0;
+        for at in [layout.file, layout.function] {
+            let object = memory.value::<usize>(code.wrapping_add(at))?;
+            hash = match self.text_at(memory, object) {
+                Some((begin, length, kind)) => {
+                    // The end, as `text` reads it, from a whole word on.
+                    let left_out = (length * kind).saturating_sub(COMPARED) & !7;
+                    let length = length * kind - left_out;
+                    hash_of_bytes(memory, begin.wrapping_add(left_out), length, hash)?
+                }
+                None => mix(hash, object as u64),
+            };
+        }
+        let object = memory.value::<usize>(code.wrapping_add(layout.line_table))?;
+        match self.bytes_at(memory, object) {
+            Some((begin, length)) => hash_of_bytes(memory, begin, length, hash),
+            None => Some(mix(hash, object as u64)),
+        }
     }
 
     /// File, function and line of a frame. `text` makes numbers of texts. What can't be read is left out.
@@ -289,6 +333,34 @@ impl Python {
         Frame::Python(self.line(memory, hop).unwrap_or(0), file, function)
     }
 
+    /// Where the characters of a text object begin, how many there are, and the bytes of each.
+    fn text_at<M: ReadMemory>(
+        &self,
+        memory: &mut M,
+        object: usize,
+    ) -> Option<(usize, usize, usize)> {
+        if memory.value::<usize>(object.wrapping_add(TYPE))? != self.text_type {
+            return None;
+        }
+        let length = memory.value::<usize>(object.wrapping_add(TEXT_LENGTH))?;
+        let state = memory.value::<u32>(object.wrapping_add(TEXT_STATE))?;
+        let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 != 0, state >> 6 & 1 != 0);
+        if !compact || !matches!(kind, 1 | 2 | 4) {
+            return None;
+        }
+        let begin = object.wrapping_add(self.layout.text[usize::from(!ascii)]);
+        Some((begin, length.min(1 << 20), kind as usize))
+    }
+
+    /// Where the bytes of a `bytes` object begin, and how many of them are looked at.
+    fn bytes_at<M: ReadMemory>(&self, memory: &mut M, object: usize) -> Option<(usize, usize)> {
+        if memory.value::<usize>(object.wrapping_add(TYPE))? != self.bytes_type {
+            return None;
+        }
+        let length = memory.value::<usize>(object.wrapping_add(BYTES_LENGTH))?;
+        Some((object.wrapping_add(BYTES), length.min(lines::MOST)))
+    }
+
     /// The bytes of a text object in UTF-8, or the last of them.
     fn text<'a, M: ReadMemory>(
         &self,
@@ -296,24 +368,13 @@ impl Python {
         object: usize,
         into: &'a mut [u8; LONGEST],
     ) -> Option<&'a [u8]> {
-        if memory.value::<usize>(object.wrapping_add(TYPE))? != self.text_type {
-            return None;
-        }
-        let length = memory
-            .value::<usize>(object.wrapping_add(TEXT_LENGTH))?
-            .min(1 << 20);
-        let state = memory.value::<u32>(object.wrapping_add(TEXT_STATE))?;
-        let (kind, compact, ascii) = (state >> 2 & 7, state >> 5 & 1 != 0, state >> 6 & 1 != 0);
-        if !compact || !matches!(kind, 1 | 2 | 4) {
-            return None;
-        }
-        let begin = object.wrapping_add(self.layout.text[usize::from(!ascii)]);
+        let (begin, length, kind) = self.text_at(memory, object)?;
         // From the end on, because it says more.
         let mut at = into.len();
         for i in (0..length).rev() {
-            let place = begin.wrapping_add(i * kind as usize);
+            let place = begin.wrapping_add(i * kind);
             let mut bytes = [0; 4];
-            if !memory.copy(place, &mut bytes[..kind as usize]) {
+            if !memory.copy(place, &mut bytes[..kind]) {
                 return None;
             }
             let c = char::from_u32(u32::from_le_bytes(bytes)).unwrap_or('\u{fffd}');
@@ -335,14 +396,11 @@ impl Python {
             Position::Pointer { first, .. } => hop.position.saturating_sub(hop.code + first),
         };
         let table = memory.value::<usize>(hop.code + self.layout.line_table)?;
-        if memory.value::<usize>(table.wrapping_add(TYPE))? != self.bytes_type {
-            return None;
-        }
-        let length = memory.value::<usize>(table.wrapping_add(BYTES_LENGTH))?;
+        let (begin, length) = self.bytes_at(memory, table)?;
         let bytes = Bytes {
             memory,
-            at: table.wrapping_add(BYTES),
-            left: length.min(lines::MOST),
+            at: begin,
+            left: length,
             buffer: [0; 128],
             used: 0,
             filled: 0,
@@ -351,6 +409,34 @@ impl Python {
             .lines
             .line(hop.first_line, u32::try_from(at).ok()?, bytes)
     }
+}
+
+/// Adds bytes to a hash, by words. `None` if they can't be read. They begin at a whole word, and an object
+/// has all of its last word.
+#[inline(always)]
+fn hash_of_bytes<M: ReadMemory>(
+    memory: &mut M,
+    at: usize,
+    length: usize,
+    hash: u64,
+) -> Option<u64> {
+    let mut word = |done: usize| Some(memory.value::<usize>(at.wrapping_add(done))? as u64);
+    // Four sums, so that a multiplication does not wait for the one before.
+    let mut sums = [hash, 1, 2, 3];
+    let mut done = 0;
+    while length - done >= 32 {
+        for sum in &mut sums {
+            *sum = mix(*sum, word(done)?);
+            done += 8;
+        }
+    }
+    while done < length {
+        // What follows the last byte is not of the object's value.
+        let unused = 8 - (length - done).min(8);
+        sums[0] = mix(sums[0], word(done)? << (8 * unused));
+        done += 8;
+    }
+    Some(sums.into_iter().fold(length as u64, mix))
 }
 
 /// Bytes of a table, read a piece at a time.

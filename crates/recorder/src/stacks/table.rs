@@ -4,8 +4,12 @@
 //! for each other: a thread takes the next number, fills the entry in, and then offers it to the [`Index`].
 //! If another thread has offered the same in the meantime, its entry counts, and this one stays unused.
 //!
-//! Rule: an entry is complete before its number is in the index (Release), so whoever finds a number may read
-//! the entry (Acquire).
+//! The index knows entries by what they say. A [`Cache`] knows them by the identity of what was walked, so
+//! that a stack that was met a moment ago need not be described again. A program that makes the same code
+//! over and over has a new identity each time, and one entry.
+//!
+//! Rule: an entry is complete before its number is in the index or the cache (Release), so whoever finds a
+//! number may read the entry (Acquire).
 
 use crate::array;
 use capture::stacks::{Why, DEPTH};
@@ -99,6 +103,48 @@ impl Index {
     }
 }
 
+/// Places of a cache that an identity may have: a cache line.
+const WAYS: usize = 8;
+
+/// Numbers by identity, as far as there is room: what is newest takes a place from what is older.
+struct Cache {
+    /// As in [`Index::places`]. A power of two of them.
+    places: &'static [AtomicU64],
+}
+
+impl Cache {
+    fn new(room: usize) -> Option<Cache> {
+        // SAFETY: zeros are values of atomic integers.
+        let places = unsafe { array::zeros((2 * room).next_power_of_two()) }?;
+        Some(Cache { places })
+    }
+
+    #[inline(always)]
+    fn ways(&self, identity: u64) -> &[AtomicU64] {
+        // At most 2^16 places, and these bits are in the 48.
+        let first = (identity >> 40) as usize & (self.places.len() - 1) & !(WAYS - 1);
+        &self.places[first..first + WAYS]
+    }
+
+    #[inline(always)]
+    fn find(&self, identity: u64) -> Option<u32> {
+        self.ways(identity).iter().find_map(|place| {
+            // Meets the Release in `enter`.
+            let entry = place.load(Acquire);
+            let is_it = entry & !0xffff == identity & !0xffff && entry != 0;
+            is_it.then_some((entry & 0xffff) as u32)
+        })
+    }
+
+    fn enter(&self, identity: u64, number: u32) {
+        let ways = self.ways(identity);
+        let free = ways.iter().position(|place| place.load(Relaxed) == 0);
+        // Any of them, by bits that did not choose the line.
+        let way = free.unwrap_or((identity >> 20) as usize & (WAYS - 1));
+        ways[way].store(identity & !0xffff | u64::from(number), Release);
+    }
+}
+
 /// A frame as the table has it. Texts are numbers of [`StackTable::text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
@@ -143,6 +189,8 @@ struct StackEntry {
 
 /// See the module.
 pub struct StackTable {
+    recent_stacks: Cache,
+    recent_frames: Cache,
     stacks: Index,
     stack_entries: &'static [StackEntry],
     next_stack: AtomicU32,
@@ -167,6 +215,8 @@ impl StackTable {
         // SAFETY: zeros are values of atomic integers, and of structs of these.
         let table = unsafe {
             StackTable {
+                recent_stacks: Cache::new(STACKS)?,
+                recent_frames: Cache::new(FRAMES)?,
                 stacks: Index::new(STACKS)?,
                 stack_entries: array::zeros(STACKS)?,
                 next_stack: AtomicU32::new(1),
@@ -182,14 +232,14 @@ impl StackTable {
                 next_listed: AtomicU32::new(0),
             }
         };
-        table.stack(hash_of(b"full"), Why::Full, 0, b"", &[]);
+        table.enter_stack(hash_of(b"full"), Why::Full, 0, 0, &[]);
         Some(table)
     }
 
-    /// The stack with this hash, if it was met before.
+    /// The stack of this identity, if it was met lately.
     #[inline(always)]
-    pub fn find(&self, hash: u64) -> Option<u32> {
-        self.stacks.find(hash)
+    pub fn find(&self, identity: u64) -> Option<u32> {
+        self.recent_stacks.find(identity)
     }
 
     /// The number of a text; 0 for an empty one, or if there is no room.
@@ -232,16 +282,32 @@ impl StackTable {
         bytes.iter().map(|byte| byte.load(Relaxed)).collect()
     }
 
-    /// The number of the frame with this hash; a new one is described. `None` if there is no room.
+    /// The number of the frame of this identity; a new one is described. `None` if there is no room.
     pub fn frame(
         &self,
-        hash: u64,
+        identity: u64,
         describe: impl FnOnce(&StackTable) -> Option<Frame>,
     ) -> Option<u32> {
-        if let Some(number) = self.frames.find(hash) {
+        if let Some(number) = self.recent_frames.find(identity) {
             return Some(number);
         }
         let frame = describe(self)?;
+        let number = self.enter_frame(frame)?;
+        self.recent_frames.enter(identity, number);
+        Some(number)
+    }
+
+    /// The number of a frame, which is entered if it is new.
+    fn enter_frame(&self, frame: Frame) -> Option<u32> {
+        let hash = match frame {
+            Frame::Python(line, file, function) => [1, line, file, function]
+                .into_iter()
+                .fold(0, |hash, part| mix(hash, part.into())),
+            Frame::Native(address) => mix(2, address),
+        };
+        if let Some(number) = self.frames.find(hash) {
+            return Some(number);
+        }
         let number = take(&self.next_frame, 1, FRAMES)?;
         let entry = &self.frame_entries[number];
         match frame {
@@ -260,9 +326,22 @@ impl StackTable {
         }
     }
 
-    /// The id of a stack, which is entered.
-    pub fn stack(&self, hash: u64, why: Why, flags: u64, thread: &[u8], frames: &[u32]) -> u32 {
+    /// The id of a stack of this identity, which is entered if it is new. Its frames are numbers that
+    /// [`StackTable::frame`] gave.
+    pub fn stack(&self, identity: u64, why: Why, flags: u64, thread: &[u8], frames: &[u32]) -> u32 {
         let frames = &frames[..frames.len().min(DEPTH)];
+        let thread = self.text(thread);
+        let hash = [why as u32, flags as u32, thread]
+            .iter()
+            .chain(frames)
+            .fold(0x57ac, |hash, part| mix(hash, u64::from(*part) + 1));
+        let found = self.stacks.find(hash);
+        let id = found.unwrap_or_else(|| self.enter_stack(hash, why, flags, thread, frames));
+        self.recent_stacks.enter(identity, id);
+        id
+    }
+
+    fn enter_stack(&self, hash: u64, why: Why, flags: u64, thread: u32, frames: &[u32]) -> u32 {
         let Some(first) = take(&self.next_listed, frames.len(), LISTED) else {
             return StackTable::FULL;
         };
@@ -277,7 +356,7 @@ impl StackTable {
         entry.flags.store(flags as u8, Relaxed);
         entry.len.store(frames.len() as u8, Relaxed);
         entry.first.store(first as u32, Relaxed);
-        entry.thread.store(self.text(thread), Relaxed);
+        entry.thread.store(thread, Relaxed);
         // Meets the Acquire in `stack_of`.
         entry.ready.store(1, Release);
         match self.stacks.enter(hash, id as u32) {
@@ -384,10 +463,29 @@ mod tests {
     }
 
     #[test]
+    fn code_that_is_made_again_and_again_takes_no_room() {
+        let table = StackTable::new().expect("memory");
+        let mut met = std::collections::BTreeSet::new();
+        for n in 0..1_000_000u64 {
+            let frame = table.frame(mix(1, n), |table| {
+                Some(Frame::Python(7, table.text(b"made.py"), 0))
+            });
+            let frames = [frame.expect("room")];
+            met.insert(table.stack(mix(2, n), Why::HasFrames, 0, b"", &frames));
+            // The newest is always there.
+            assert_eq!(table.find(mix(2, n)).as_ref(), met.first());
+        }
+        assert_eq!(
+            (met.len(), table.stacks_end(), table.frames_end()),
+            (1, 3, 2)
+        );
+    }
+
+    #[test]
     fn a_full_table_says_so_and_the_end_of_a_path_counts() {
         let table = StackTable::new().expect("memory");
         for n in 0..20_000u64 {
-            let id = table.stack(mix(1, n), Why::NoFrames, 0, b"x", &[]);
+            let id = table.stack(mix(1, n), Why::NoFrames, 0, b"x", &[n as u32]);
             assert_eq!(id == StackTable::FULL, n >= STACKS as u64 - 2, "{n}");
         }
         let full = table.stack_of(StackTable::FULL).expect("always there");

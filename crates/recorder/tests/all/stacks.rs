@@ -48,6 +48,7 @@ fn folder() -> tempfile::TempDir {
         ("daemon.py", "daemon.py"),
         ("forks.py", "forks.py"),
         ("several.py", "several.py"),
+        ("remade.py", "remade.py"),
         ("program.c", "program.c"),
     ] {
         std::fs::copy(sources().join(from), path(to)).expect("copied");
@@ -57,6 +58,11 @@ fn folder() -> tempfile::TempDir {
 
 /// Runs a program of the folder with stacks on, and reads what it left.
 fn record(folder: &Path, program: &str, arguments: &[&str]) -> Capture {
+    record_with_output(folder, program, arguments).0
+}
+
+/// The same, with what the program printed.
+fn record_with_output(folder: &Path, program: &str, arguments: &[&str]) -> (Capture, String) {
     let out = folder.join("out");
     let _ = std::fs::remove_dir_all(&out);
     let ran = Command::new(program)
@@ -73,7 +79,8 @@ fn record(folder: &Path, program: &str, arguments: &[&str]) -> Capture {
         .expect("ran");
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{program}: {} {said}", ran.status);
-    Capture::open(&out).expect("a capture")
+    let printed = String::from_utf8(ran.stdout).expect("text");
+    (Capture::open(&out).expect("a capture"), printed)
 }
 
 fn python(folder: &Path, python: &str, script: &str) -> Capture {
@@ -241,6 +248,38 @@ fn every_call_of_a_python_program_has_its_line() {
             .sum();
         let of_functions = report.functions[0].host_sum_over_ranks_us.expect("known");
         assert!((host - of_functions).abs() < 1e-6 * of_functions);
+    }
+}
+
+#[test]
+fn code_that_is_made_again_has_its_own_file_line_and_name() {
+    let folder = folder();
+    for (name, _) in known() {
+        let (capture, printed) =
+            record_with_output(folder.path(), &name, &["remade.py", "site-packages"]);
+        let callers = callers(&capture);
+        let here = format!("{}/", folder.path().display());
+        let mut wrong = Vec::new();
+        for line in printed.lines() {
+            let parts: Vec<&str> = line.split('|').collect();
+            let [count, file, number, function] = parts[..] else {
+                panic!("{line}");
+            };
+            let truth = format!("{}:{number} {function}", file.replace(&here, ""));
+            let found = of_count(&callers, count.parse().expect("a count"));
+            if found != [(truth.as_str(), 1)] {
+                wrong.push(format!("{truth}: {found:?}"));
+            }
+        }
+        let calls = printed.lines().count();
+        assert_eq!(calls, 160, "{name}");
+        assert!(
+            wrong.is_empty(),
+            "{name}: {} of {calls} wrong: {wrong:#?}",
+            wrong.len()
+        );
+        let again = of_count(&callers, 80);
+        assert_eq!(again, [("again.py:1 <module>", 9000)], "{name}");
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Layout {
     pub(super) function: usize,
     pub(super) line_table: usize,
     pub(super) first_line: usize,
+    /// In code, from 3.12 on: a number that no other code of the process has, or 0.
+    pub(super) version: Option<usize>,
     /// The size of a text's header, if it is ASCII and if it is not.
     pub(super) text: [usize; 2],
     pub(super) lines: Lines,
@@ -50,6 +52,7 @@ pub(super) fn written_down(minor: u32) -> Option<Layout> {
         function: 112,
         line_table: 120,
         first_line: 40,
+        version: None,
         text: [48, 72],
         lines: Lines::Lnotab,
     };
@@ -64,6 +67,7 @@ pub(super) fn written_down(minor: u32) -> Option<Layout> {
         function: 128,
         line_table: 136,
         first_line: 72,
+        version: None,
         text: [48, 72],
         lines: Lines::Locations,
     };
@@ -82,6 +86,7 @@ pub(super) fn written_down(minor: u32) -> Option<Layout> {
             position: Position::Pointer { at: 56, first: 192 },
             owner: Some(70),
             first_line: 68,
+            version: Some(92),
             text: [40, 56],
             ..newer
         },
@@ -179,6 +184,12 @@ pub(super) fn self_described(version: u32, bytes: &[u8; DESCRIPTION]) -> Result<
         function: offset(places.code + 16)?,
         line_table: offset(places.code + 24)?,
         first_line: offset(places.code + 32)?,
+        // It is right before the names of variables, and the description does not have it.
+        version: Some(
+            offset(places.code + 48)?
+                .checked_sub(4)
+                .ok_or(Why::Layout)?,
+        ),
         text: [ascii, ascii + 16],
         lines: Lines::Locations,
     })

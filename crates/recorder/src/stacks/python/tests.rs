@@ -78,8 +78,8 @@ fn both_ways_to_read_find_the_same_frames() {
     let found = walked(&mut Guarded::new(), state).expect("sound");
     assert_eq!((found.0, found.1), (5, false));
     assert_eq!(walked(&mut Plain, state), Ok(found));
-    // Another instruction, first line or name is another stack.
-    for word in [64 + 16 * 2 + 7, 1000 + 8, 1000 + 16] {
+    // Another instruction, first line or version (at byte 92) is another stack.
+    for word in [64 + 16 * 2 + 7, 1000 + 8, 1000 + 11] {
         heap.put(word, heap.0[word] + (2 << 32) + 2);
         assert_ne!(
             walked(&mut Plain, state).expect("sound").2,
@@ -87,6 +87,46 @@ fn both_ways_to_read_find_the_same_frames() {
             "{word}"
         );
     }
+}
+
+#[test]
+fn code_without_a_number_is_known_by_its_texts_and_its_lines() {
+    let mut heap = Heap::new();
+    let state = heap.state(1, 0);
+    let (file, name, table) = (2000, 2100, 2200);
+    for (field, text) in [(14, file), (16, name)] {
+        heap.put(1000 + field, heap.at(text));
+        heap.put(text + 1, 0x2000);
+        heap.put(text + 2, 300);
+        // ASCII, a byte each, from word 5 on.
+        heap.put(text + 4, 1 << 2 | 1 << 5 | 1 << 6);
+    }
+    heap.put(1000 + 17, heap.at(table));
+    heap.put(table + 1, 0x3000);
+    heap.put(table + 2, 1000);
+    let found = walked(&mut Plain, state).expect("sound").2;
+    assert_eq!(walked(&mut Guarded::new(), state).expect("sound").2, found);
+    let mut met = std::collections::BTreeSet::from([found]);
+    // The first and the last characters, the length, and bytes of the table.
+    for (word, add) in [
+        (file + 5, 1),
+        (file + 5 + 37, 1),
+        (name + 5 + 20, 1 << 56),
+        (name + 2, 1),
+        (table + 4, 1),
+        (table + 4 + 64, 1 << 40),
+        (table + 2, 1),
+    ] {
+        heap.put(word, heap.0[word] + add);
+        let plain = walked(&mut Plain, state).expect("sound").2;
+        assert_eq!(walked(&mut Guarded::new(), state).expect("sound").2, plain);
+        assert!(met.insert(plain), "{word}");
+    }
+    // A number says enough.
+    heap.put(1000 + 11, 7 << 32);
+    let numbered = walked(&mut Plain, state).expect("sound").2;
+    heap.put(file + 5, 0);
+    assert_eq!(walked(&mut Plain, state).expect("sound").2, numbered);
 }
 
 #[test]
@@ -155,7 +195,7 @@ fn what_can_not_be_read_of_a_frame_is_left_out() {
         code,
         position: code + 192,
         first_line: 1,
-        function: 0,
+        identity: 0,
     };
     let python = python();
     let describe = |text: &dyn Fn(&[u8]) -> u32| python.describe(&mut Guarded::new(), &hop, text);
@@ -204,6 +244,7 @@ fn description(release: u32) -> [u64; DESCRIPTION / 8] {
         (296, 128),
         (304, 136),
         (312, 68),
+        (328, 96),
         (344, 200),
         (360, 8),
         (520, 16),
