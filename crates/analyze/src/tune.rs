@@ -17,16 +17,18 @@
 //! Statistical Association 56, 1961). All of them together are right with 95 %, in whatever order they come.
 //! Where no arm differs, one in twenty experiments at most names a winner. A test plays this.
 //!
-//! Rule: an arm is faster only if its whole interval lies below 1. An arm that NCCL did not obey, or that is
-//! what NCCL does by itself, is no arm to judge.
+//! Rule: an arm is faster only if its whole interval lies below 1. An arm that NCCL did not obey, that is
+//! what NCCL does by itself, or that did other work than the default, is no arm to judge.
 
 pub mod blocks;
+mod work;
 
 use crate::interval::{of_runs_at, trimmed_at, OfRuns, CONFIDENCE};
 use crate::Report;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
+pub use work::Work;
 
 /// The arm that everything is held against.
 pub const DEFAULT: usize = 0;
@@ -282,6 +284,8 @@ pub struct RunSeen {
     pub step_calls: Option<u64>,
     /// From the first communicator to the last call, on the longest rank.
     pub wall_us: Option<f64>,
+    /// What it did; null if there is no capture.
+    pub work: Option<Work>,
     /// What became of the variables that were asked for.
     pub asked: Vec<AskedSetting>,
     /// Function, bytes, algorithm and protocol of what was called.
@@ -336,6 +340,7 @@ impl RunSeen {
             step_us: reference.and_then(|row| row.step_us?.p50),
             step_calls: reference.map(|row| row.calls),
             wall_us: report.ranks.wall_us.map(|wall| wall.max),
+            work: Some(Work::of(report)),
             asked: asked.collect(),
             used: used.collect(),
         }

@@ -4,8 +4,8 @@
 //! in a random order, each time by `ncclscope run`. What the captures say, `analyze::tune` ranks. With
 //! `--within` the program runs once, and [`within`] has the tuner plugin try the settings in blocks of calls.
 //!
-//! Rule: a setting that NCCL did not use is never named the winner, and neither is one that the noise could
-//! have made.
+//! Rule: a setting that NCCL did not use, or under which the program did other work, is never named the
+//! winner, and neither is one that the noise could have made.
 
 mod arms;
 mod process;
@@ -204,6 +204,14 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
     }
     let capture = open(&capture)?;
     let report = analyze::report(&capture);
+    if let Some(death) = report.deaths.first() {
+        bail!(
+            "the job broke, though the program ended with status 0 (`{}`): {}\n  hint: see that it runs by \
+             itself, and then which setting breaks it, without --within",
+            log.display(),
+            death.sentence()
+        );
+    }
     let steps = report.steps.as_ref().and_then(|steps| steps.reference());
     let Some(steps) = steps else {
         bail!(no_steps(&report));
@@ -364,8 +372,52 @@ fn folder(output: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// A time that runs have, with its name.
-type Measure = (&'static str, fn(&Run) -> Option<f64>);
+/// Which time of runs is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Measure {
+    /// The median of steps that have so many calls.
+    Step { calls: Option<u64> },
+    /// From the first communicator to the last call.
+    Wall,
+    /// From the start of the command to its end.
+    Process,
+}
+
+impl Measure {
+    fn name(self) -> &'static str {
+        match self {
+            Measure::Step { .. } => "step",
+            Measure::Wall => "wall",
+            Measure::Process => "process",
+        }
+    }
+
+    /// This time of a run, µs.
+    fn of(self, run: &Run) -> Option<f64> {
+        match self {
+            Measure::Step { calls } => run.step_of(calls),
+            Measure::Wall => run.seen.wall_us,
+            Measure::Process => Some(run.process_us),
+        }
+    }
+
+    /// Why a run does not have it.
+    fn lacks(self, run: &Run) -> Option<String> {
+        if self.of(run).is_some() {
+            return None;
+        }
+        let (own, default) = match self {
+            Measure::Step { calls } => (run.seen.step_calls, calls),
+            _ => return Some("There is no time from a first communicator on.".to_owned()),
+        };
+        let steps = |calls: Option<u64>| match calls {
+            Some(calls) => format!("steps of {calls} calls"),
+            None => "no steps".to_owned(),
+        };
+        let (own, default) = (steps(own), steps(default));
+        Some(format!("It has {own}, and the default {default}."))
+    }
+}
 
 /// Runs of one program under several settings.
 struct Experiment {
@@ -384,6 +436,8 @@ struct Run {
     round: u64,
     arm: usize,
     capture: Option<PathBuf>,
+    /// What the program printed.
+    log: PathBuf,
     failed: Option<String>,
     process_us: f64,
     seen: RunSeen,
@@ -435,6 +489,7 @@ impl Experiment {
             round,
             arm,
             capture: Some(capture).filter(|capture| capture.is_dir()),
+            log,
             failed: ran.failed,
             process_us: ran.wall.as_secs_f64() * 1e6,
             seen,
@@ -442,30 +497,37 @@ impl Experiment {
         Ok(())
     }
 
-    /// The measure that all runs have. Steps of different patterns can't be compared.
-    fn measure(&self) -> Option<Measure> {
-        let sound = || self.runs.iter().filter(|run| run.failed.is_none());
-        let first = sound().next()?;
-        let steps =
-            |run: &Run| run.seen.step_us.is_some() && run.seen.step_calls == first.seen.step_calls;
-        if sound().all(steps) {
-            return Some(("step", |run| run.seen.step_us));
-        }
-        if sound().all(|run| run.seen.wall_us.is_some()) {
-            return Some(("wall", |run| run.seen.wall_us));
-        }
-        Some(("process", |run| Some(run.process_us)))
+    /// Runs of an arm that did not fail.
+    fn sound(&self, arm: usize) -> impl Iterator<Item = &Run> {
+        let of = move |run: &&Run| run.arm == arm && run.failed.is_none();
+        self.runs.iter().filter(of)
+    }
+
+    /// The measure that all runs of the default have. Steps of different patterns can't be compared.
+    fn measure(&self) -> Measure {
+        let default: Vec<&Run> = self.sound(DEFAULT).collect();
+        let Some(first) = default.first() else {
+            return Measure::Process;
+        };
+        let steps = Measure::Step {
+            calls: first.seen.step_calls,
+        };
+        let all_have = |measure: &Measure| default.iter().all(|run| measure.of(run).is_some());
+        let found = [steps, Measure::Wall].into_iter().find(all_have);
+        found.unwrap_or(Measure::Process)
     }
 
     fn answer(self, rounds: u64) -> Answer {
         let measure = self.measure();
-        let trials = self.runs.iter().filter(|run| run.failed.is_none());
-        let trials = trials.filter_map(|run| {
-            let time_us = measure.and_then(|(_, of)| of(run))?;
+        let is_fit: Vec<bool> = (0..self.arms.len())
+            .map(|arm| self.unfit(arm).is_none())
+            .collect();
+        let fit = self.runs.iter().filter(|run| is_fit[run.arm]);
+        let trials = fit.filter_map(|run| {
             Some(Trial {
                 round: run.round,
                 arm: run.arm,
-                time_us,
+                time_us: measure.of(run)?,
             })
         });
         let trials: Vec<Trial> = trials.collect();
@@ -495,7 +557,7 @@ impl Experiment {
             notes: Vec::new(),
             csv: None,
             summary: String::new(),
-            measure: measure.map(|(name, _)| name),
+            measure: (!self.runs.is_empty()).then_some(measure.name()),
             rounds,
             seed: self.seed,
             winner: None,
@@ -509,13 +571,35 @@ impl Experiment {
         answer
     }
 
-    /// Why an arm is not judged.
-    fn left_out(&self, arm: usize) -> Option<String> {
+    /// Why the times of an arm's runs say nothing.
+    fn unfit(&self, arm: usize) -> Option<String> {
         if arm == DEFAULT {
             return None;
         }
         if let Some(why) = &self.failed[arm] {
             return Some(why.clone());
+        }
+        let default = self.sound(DEFAULT).filter_map(|run| run.seen.work);
+        let default: Vec<analyze::tune::Work> = default.collect();
+        let differs = |run: &Run| match run.seen.work {
+            Some(work) => work.differs(&default),
+            None if default.is_empty() => None,
+            None => Some("Nothing was recorded, and there are captures of the default.".to_owned()),
+        };
+        let measure = self.measure();
+        self.sound(arm).find_map(|run| {
+            let why = differs(run).or_else(|| measure.lacks(run))?;
+            Some(format!("{why} Look at `{}`.", run.log.display()))
+        })
+    }
+
+    /// Why an arm is not judged.
+    fn left_out(&self, arm: usize) -> Option<String> {
+        if arm == DEFAULT {
+            return None;
+        }
+        if let Some(why) = self.unfit(arm) {
+            return Some(why);
         }
         if self.asked(arm).iter().any(|asked| asked.used == Used::No) {
             return Some("Asked but not used.".to_owned());
@@ -553,6 +637,11 @@ impl Experiment {
 }
 
 impl Run {
+    /// The median of its steps, if they have so many calls.
+    fn step_of(&self, calls: Option<u64>) -> Option<f64> {
+        self.seen.step_us.filter(|_| self.seen.step_calls == calls)
+    }
+
     fn row(&self) -> RunRow {
         RunRow {
             round: self.round + 1,
@@ -562,6 +651,8 @@ impl Run {
             step_us: self.seen.step_us,
             wall_us: self.seen.wall_us,
             process_us: self.process_us,
+            calls: self.seen.work.map(|work| work.calls),
+            bytes: self.seen.work.and_then(|work| work.bytes),
         }
     }
 }

@@ -83,6 +83,10 @@ pub struct RunRow {
     pub wall_us: Option<f64>,
     /// From the start of the command to its end.
     pub process_us: f64,
+    /// NCCL calls of all ranks; null if nothing was recorded.
+    pub calls: Option<u64>,
+    /// Their bytes; null if that is not known of all of them.
+    pub bytes: Option<u64>,
 }
 
 impl Answer {

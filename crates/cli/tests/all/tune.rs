@@ -1,6 +1,7 @@
 //! What `ncclscope tune --json` prints, held to its schema.
 
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -56,24 +57,40 @@ fn built() -> &'static Path {
     program.parent().expect("target/PROFILE")
 }
 
+/// The plugin that the jobs load.
+fn plugin() -> OsString {
+    let given = std::env::var_os("NCCLSCOPE_PLUGIN");
+    given.unwrap_or_else(|| built().join("libnccl_profiler_ncclscope.so").into())
+}
+
 /// What `ncclscope tune` says of a script that fake-nccl plays. Run n of an experiment has the seed
 /// `play * 1000 + n`.
 fn tuned(script: &str, options: &[&str], play: u64) -> (Option<i32>, Value) {
+    tuned_by("exec \"$0\" play job", &[("job", script)], options, play)
+}
+
+/// The same with several scripts, one of which the shell's `command` has `$0` play.
+fn tuned_by(
+    command: &str,
+    scripts: &[(&str, &str)],
+    options: &[&str],
+    play: u64,
+) -> (Option<i32>, Value) {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("job"), script).expect("written");
+    for (name, script) in scripts {
+        std::fs::write(folder.path().join(name), script).expect("written");
+    }
     std::fs::write(folder.path().join("runs"), "0").expect("written");
-    let run = "n=$(cat runs); echo $((n + 1)) >runs; export FAKE_NCCL_SEED=$((PLAY * 1000 + n)); \
-               exec \"$0\" play job";
-    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN");
-    let plugin = plugin.unwrap_or_else(|| built().join("libnccl_profiler_ncclscope.so").into());
+    let count = "n=$(cat runs); echo $((n + 1)) >runs; export FAKE_NCCL_SEED=$((PLAY * 1000 + n))";
+    let run = format!("{count}; {command}");
     let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
         .arg("tune")
         .args(options)
-        .args(["--seed", "3", "--json", "-o", "t", "--", "sh", "-c", run])
+        .args(["--seed", "3", "--json", "-o", "t", "--", "sh", "-c", &run])
         .arg(built().join("fake-nccl"))
         .current_dir(&folder)
         .env_remove("NCCLSCOPE_RUN")
-        .env("NCCLSCOPE_PLUGIN", plugin)
+        .env("NCCLSCOPE_PLUGIN", plugin())
         .env("PLAY", play.to_string())
         .output()
         .expect("started");
@@ -120,6 +137,107 @@ fn plays_with_differences_are_ranked_right_and_those_without_have_no_winner() {
             );
         }
     }
+}
+
+#[test]
+fn a_setting_that_breaks_the_job_is_not_judged_and_hides_no_other() {
+    let whole = job(24, "1.2", "0.8");
+    let of = |repeat: &str, end: &str| {
+        let (head, _) = whole.split_once("repeat").expect("a script of steps");
+        format!("{head}repeat {repeat}{end}")
+    };
+    let step = "{ sleep 1ms ; all_reduce 4MiB time=3ms ; all_reduce 1KiB time=10us ; sync }";
+    let killed = of(&format!("10 {step}"), "\nrank 1 kill\nall_reduce 1KiB");
+    let small = of(
+        &format!("24 {step}").replace("4MiB time=3ms", "4KiB time=1ms"),
+        "",
+    );
+    let two = "{ sleep 2ms ; repeat 2 { all_reduce 4MiB } ; repeat 2 { all_reduce 1KiB } ; sync }";
+    let (half, twice) = (of(&format!("12 {step}"), ""), of(&format!("12 {two}"), ""));
+    let scripts = [
+        ("job", &whole),
+        ("half", &half),
+        ("killed", &killed),
+        ("small", &small),
+        ("twice", &twice),
+    ];
+    let scripts = scripts.map(|(name, script)| (name, script.as_str()));
+    // All of them end with status 0, as behind a pipe.
+    let command = "case \"$HOW\" in
+        fails) exit 0 ;;
+        '') exec \"$0\" play job ;;
+        *) \"$0\" play \"$HOW\"; exit 0 ;;
+        esac";
+    let how = ["fails", "half", "killed", "small", "twice"].map(|how| format!("HOW={how}"));
+    let mut options = vec!["--rounds", "4", "--setting", "NCCL_ALGO=Tree"];
+    options.extend(how.iter().flat_map(|how| ["--setting", how.as_str()]));
+    let (status, answer) = tuned_by(command, &scripts, &options, 1);
+    assert_eq!(
+        (status, &answer["measure"]),
+        (Some(0), &"step".into()),
+        "{answer}"
+    );
+    assert_eq!(answer["exports"][0], "export NCCL_ALGO=Tree", "{answer}");
+    let left_out = |how: &str| {
+        let setting = settings(&answer).iter().find(|of| of["name"] == how);
+        let setting = setting.expect("tried");
+        assert_eq!(setting["standing"], "not_judged", "{setting}");
+        setting["left_out"].as_str().expect("a reason").to_owned()
+    };
+    for (how, why) in [
+        (
+            "HOW=fails",
+            "Nothing was recorded, and there are captures of the default.",
+        ),
+        (
+            "HOW=half",
+            "It did other work: 48 NCCL calls, and the default 96. Look at `t/03-",
+        ),
+        ("HOW=killed", "It did other work: 4"),
+        ("HOW=small", "It did other work: calls of 24"),
+        (
+            "HOW=twice",
+            "It has steps of 4 calls, and the default steps of 2 calls.",
+        ),
+    ] {
+        let said = left_out(how);
+        assert!(said.starts_with(why), "{how}: {said}");
+    }
+    // One run shows it.
+    let runs = answer["runs"].as_array().expect("runs").iter();
+    assert!(runs.filter(|run| run["arm"] == 3).count() <= 2, "{answer}");
+}
+
+#[test]
+fn within_one_run_a_rank_that_dies_is_no_result() {
+    let script = "ranks 2\nvirtual_time\nchoice RING SIMPLE x1 ; choice TREE SIMPLE x0.5\n\
+        repeat 100 { sleep 1ms ; all_reduce 1MiB time=12ms ; sync }\n\
+        rank 1 kill\nrepeat 50 { sleep 10ms ; all_reduce 1MiB time=12ms }";
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("job"), script).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args([
+            "tune",
+            "--within",
+            "--block",
+            "10",
+            "--try",
+            "NCCL_ALGO=Tree",
+        ])
+        .args(["-o", "t", "--", "sh", "-c", "\"$0\" play job; true"])
+        .arg(built().join("fake-nccl"))
+        .current_dir(&folder)
+        .env_remove("NCCLSCOPE_RUN")
+        .env("NCCLSCOPE_PLUGIN", plugin())
+        .output()
+        .expect("started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("the job broke, though the program ended with status 0"),
+        "{said}"
+    );
+    assert!(said.contains("Rank 1 (pid "), "{said}");
 }
 
 #[test]
@@ -173,8 +291,6 @@ fn a_variable_of_the_user_s_beats_the_tuner() {
         env!("CARGO_BIN_EXE_ncclscope")
     );
     std::fs::write(folder.path().join("job"), job(400, "1.2", "0.5")).expect("written");
-    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN");
-    let plugin = plugin.unwrap_or_else(|| built().join("libnccl_profiler_ncclscope.so").into());
     let output = Command::new("sh")
         .args([
             "-c", &forced, "sh", "--within", "--block", "20", "--json", "-o", "t",
@@ -184,7 +300,7 @@ fn a_variable_of_the_user_s_beats_the_tuner() {
         .args(["play", "job"])
         .current_dir(&folder)
         .env_remove("NCCLSCOPE_RUN")
-        .env("NCCLSCOPE_PLUGIN", plugin)
+        .env("NCCLSCOPE_PLUGIN", plugin())
         .output()
         .expect("started");
     let answer = valid(&output.stdout);

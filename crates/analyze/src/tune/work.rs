@@ -1,0 +1,114 @@
+//! Whether a run did what the runs of the default did: a run that did less is no faster one.
+//!
+//! A program may fail and still end with status 0: behind a pipe, or under a launcher that does not pass the
+//! status on. What it did is in its capture.
+//!
+//! Rule: what the default's runs differ in, a run may differ in by as much again. Most programs do the same
+//! work in every run, so their runs must be equal.
+
+use crate::spelling::sizes_apart;
+use crate::Report;
+use serde::Serialize;
+
+/// What a run did, on all ranks together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// Calls that NCCL announced, and those in launches of CUDA graphs.
+    pub calls: u64,
+    /// Their bytes; null if not all calls were recorded, or if the size of some is not known.
+    pub bytes: Option<u64>,
+}
+
+impl Work {
+    /// What a run did, by its report.
+    pub fn of(report: &Report) -> Work {
+        let of = &report.completeness;
+        let is_whole = of.lost.is_empty() && of.unseen.is_empty();
+        let rows = report.operations.iter();
+        let bytes = rows.map(|row| Some(row.bytes?.saturating_mul(row.calls)));
+        let sum: Option<u64> = bytes.sum();
+        Work {
+            calls: of.announced.saturating_add(of.in_graphs),
+            bytes: sum.filter(|_| is_whole),
+        }
+    }
+
+    /// How this differs from what the default's runs did, as a sentence; `None` if it does not, or if nothing
+    /// is known of them.
+    pub fn differs(&self, default: &[Work]) -> Option<String> {
+        let calls = default.iter().map(|work| work.calls);
+        let (calls, most) = (calls.clone().min()?, calls.max()?);
+        let known: Option<Vec<u64>> = default.iter().map(|work| work.bytes).collect();
+        let known = known.unwrap_or_default();
+        let bytes = known.iter().min().zip(known.iter().max()).zip(self.bytes);
+        let other_bytes = bytes.filter(|((least, most), own)| !alike(**least, **most, *own));
+        if self.calls == 0 && calls > 0 {
+            return Some(format!("It made no NCCL call, and the default {calls}."));
+        }
+        if !alike(calls, most, self.calls) {
+            let own = self.calls;
+            return Some(format!(
+                "It did other work: {own} NCCL calls, and the default {calls}."
+            ));
+        }
+        let ((least, _), own) = other_bytes?;
+        let (own, least) = sizes_apart(own, *least);
+        Some(format!(
+            "It did other work: calls of {own} in all, and the default of {least}."
+        ))
+    }
+}
+
+/// Whether a value is among some, or as close to them as they are to each other.
+fn alike(least: u64, most: u64, value: u64) -> bool {
+    let spread = most - least;
+    (least.saturating_sub(spread)..=most.saturating_add(spread)).contains(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(calls: u64, bytes: u64) -> Work {
+        Work {
+            calls,
+            bytes: Some(bytes),
+        }
+    }
+
+    #[test]
+    fn a_run_that_did_less_is_told() {
+        let default = [work(48, 96 << 20), work(48, 96 << 20)];
+        let said = |of: Work| of.differs(&default).unwrap_or_default();
+        assert_eq!(said(work(48, 96 << 20)), "");
+        assert_eq!(
+            said(work(0, 0)),
+            "It made no NCCL call, and the default 48."
+        );
+        assert_eq!(
+            said(work(24, 48 << 20)),
+            "It did other work: 24 NCCL calls, and the default 48."
+        );
+        assert_eq!(
+            said(work(48, 48 << 20)),
+            "It did other work: calls of 48.0 MiB in all, and the default of 96.0 MiB."
+        );
+        // Lost calls say nothing of bytes.
+        let lost = Work {
+            calls: 48,
+            bytes: None,
+        };
+        assert_eq!(lost.differs(&default), None);
+        assert_eq!(work(48, 1).differs(&[lost]), None);
+        assert_eq!(work(48, 1).differs(&[]), None);
+    }
+
+    #[test]
+    fn runs_may_differ_as_much_as_those_of_the_default_do() {
+        let default = [work(100, 1000), work(104, 1040), work(102, 1020)];
+        assert_eq!(work(96, 960).differs(&default), None);
+        assert_eq!(work(108, 1080).differs(&default), None);
+        assert!(work(95, 960).differs(&default).is_some());
+        assert!(work(100, 1100).differs(&default).is_some());
+    }
+}
