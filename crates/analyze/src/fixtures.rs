@@ -6,9 +6,7 @@ use crate::executions::Walk;
 use crate::matching::Matcher;
 use tables::{Capture, Process};
 
-#[path = "../tests/all/communicators/mod.rs"]
-mod communicators;
-pub(crate) use communicators::communicator;
+pub(crate) use simulate::communicator;
 
 /// SplitMix64 (G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA
 /// 2014).

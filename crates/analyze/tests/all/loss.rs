@@ -4,10 +4,10 @@
 //! Scripts are fake-nccl's. Their times are taken from its schedule and not from a recording, so that the
 //! load of the machine that tests are run on is in no launch.
 
-use crate::communicators::communicator;
 use analyze::{report, Report};
 use fake_nccl::schedule::{RankAction, Schedule};
 use fake_nccl::script::{Script, Statement};
+use simulate::communicator;
 use tables::communicators::Local;
 use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
 

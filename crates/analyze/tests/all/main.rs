@@ -1,7 +1,6 @@
 //! The crate as its users call it: recorded, simulated and made-up jobs, and what is said of them.
 
 mod clocks;
-mod communicators;
 mod deaths;
 mod figures;
 mod first_lines;
@@ -11,7 +10,6 @@ mod parts;
 mod pipelines;
 mod recorded;
 mod shapes;
-mod simulated;
 mod standstill;
 mod timeline;
 mod windowed;

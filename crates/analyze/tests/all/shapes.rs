@@ -1,8 +1,8 @@
 //! What a straggler costs jobs of many shapes, beside the truth: the same job without it.
 
-use crate::simulated::scripts::*;
-use crate::simulated::{held_out, play, Job, Step};
 use analyze::report;
+use simulate::scripts::*;
+use simulate::{held_out, play, Job, Step};
 
 /// What a job of this shape told in this many plays: the late rank's findings, and the truth, s.
 struct Told {
@@ -32,13 +32,9 @@ fn told_with(
     late: &dyn Fn(&mut Step),
 ) -> Vec<Told> {
     let job = Job {
-        comms: comms(name, ranks),
-        ranks,
-        steps,
         noise: 0.1,
         of_steps: 0.03,
-        script: &script,
-        per_launch: 20.0,
+        ..Job::new(comms(name, ranks), steps, &script)
     };
     let plain = play(&job, seed, None);
     let found = report(&plain.capture(windows)).findings;
@@ -369,13 +365,9 @@ fn noise_blames_one_rank_in_a_hundred_jobs_at_most() {
     for number in 0..100 {
         let (name, script, ranks, steps) = shapes[number % shapes.len()];
         let job = Job {
-            comms: comms(name, ranks),
-            ranks,
-            steps,
             noise: 0.1,
             of_steps: 0.1,
-            script: &script,
-            per_launch: 20.0,
+            ..Job::new(comms(name, ranks), steps, &script)
         };
         let played = play(&job, number as u64 + 1000, None);
         let report = report(&played.capture(&|_| number % 2 == 0));
@@ -484,13 +476,9 @@ fn table() {
             continue;
         }
         let job = Job {
-            comms: comms(shape, ranks),
-            ranks,
-            steps,
             noise,
             of_steps,
-            script: &script,
-            per_launch: 20.0,
+            ..Job::new(comms(shape, ranks), steps, &script)
         };
         let with = |rank: usize| !all_without && !without.contains(&rank);
         let mut plain = Vec::new();

@@ -1,10 +1,10 @@
 //! Jobs that were ended while ranks waited for another one: all of their processes end at once, so nobody
 //! died first.
 
-use crate::communicators::communicator;
 use analyze::{report, Report};
 use capture::live::part;
 use capture::rows::Ticks;
+use simulate::communicator;
 use tables::clock::{Anchor, Clock};
 use tables::communicators::Local;
 use tables::process::Counters;

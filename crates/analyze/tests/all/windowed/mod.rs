@@ -3,8 +3,8 @@
 //! A [`Job`] is told when each rank's kernels ran, and which call each of NCCL's kernels carried out.
 //! [`Job::report`] puts the kernels into windows and reads the whole as a capture.
 
-use crate::communicators::communicator;
 use analyze::{report, Report};
+use simulate::communicator;
 use std::ops::Range;
 use tables::communicators::Local;
 use tables::composites::Composite;

@@ -1,63 +1,41 @@
-//! Jobs of which all is known: ranks with a host, streams and communicators, played in memory.
+//! The engine: what hosts, streams and communicators do, and when.
 //!
 //! A script says what the hosts do in a step: they work, launch kernels and call NCCL. [`play`] works out
 //! when each kernel runs. A kernel begins when it is launched, when the one before it on its stream is over,
 //! and when what its stream waits for is over. An operation of NCCL ends when its last rank has come and its
-//! transfer is done. [`Played::capture`] reads the whole as a capture, with CUDA events of all calls and
-//! with kernel windows as the recorder opens them.
+//! transfer is done.
 //!
-//! Truth: the same script with the same noise without the straggler ([`Played::seconds`]).
+//! Rule: random numbers belong to a step of a rank. A fault draws none, so the same seed without the fault is
+//! the same job.
 
-#![allow(dead_code)]
-
-pub mod held_out;
-mod recording;
-pub mod scripts;
-
+use crate::random::Random;
 use std::collections::{HashMap, VecDeque};
 use tables::windows::DriverCall;
 
-pub const US: i64 = 1_000;
+/// Ns in a millisecond.
 pub const MS: i64 = 1_000_000;
-const SINCE_1970: i64 = 1_700_000_000_000_000_000;
+pub(crate) const SINCE_1970: i64 = 1_700_000_000_000_000_000;
 /// A kernel begins so long after its launch, ns.
-const LAUNCHED: i64 = 4 * US;
+const LAUNCHED: i64 = 4_000;
 /// A launch takes its host so long, and NCCL a call, ns.
 const LAUNCH: f64 = 4e3;
 const CALL: f64 = 15e3;
 /// Launches that a GPU may be behind its host.
 const QUEUE: usize = 1000;
 /// CUDA's ids of streams.
-const FIRST_STREAM: u32 = 7;
+pub(crate) const FIRST_STREAM: u32 = 7;
 
 /// A send or a receive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Way {
+    /// Sends to this rank.
     To(usize),
+    /// Receives from this rank.
     From(usize),
 }
 
-/// SplitMix64.
-#[derive(Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    pub fn normal(&mut self) -> f64 {
-        let (a, b) = (self.uniform(), self.uniform());
-        (-2.0 * (1.0 - a).ln()).sqrt() * (b * std::f64::consts::TAU).cos()
-    }
-}
-
 #[derive(Clone, Debug)]
-enum Do {
+pub(crate) enum Do {
     Host(f64),
     Compute {
         name: &'static str,
@@ -80,17 +58,25 @@ enum Do {
 
 /// One step of one rank, as the script writes it. Times are µs.
 pub struct Step<'s> {
+    /// The rank.
     pub rank: usize,
+    /// Ranks of the job.
     pub ranks: usize,
+    /// The step, from 0.
     pub number: usize,
-    random: Random,
+    /// Steps of the job.
+    pub steps: usize,
+    /// What the script draws from.
+    pub random: Random,
     noise: f64,
-    /// How slow the host and the GPU are in this step.
-    host: f64,
-    gpu: f64,
+    tails: Tails,
+    /// How slow the host is in this step; 1 is its usual speed.
+    pub slow_host: f64,
+    /// The same of the GPU.
+    pub slow_gpu: f64,
     /// The host's own work before each launch, µs.
     pub per_launch: f64,
-    late: Option<&'s dyn Fn(&mut Step)>,
+    fault: Fault<'s>,
     does: Vec<Do>,
 }
 
@@ -99,9 +85,17 @@ impl Step<'_> {
         (1.0 + self.noise * self.random.normal()).max(0.2)
     }
 
+    /// Now and then something takes much longer, ns.
+    fn tail(&mut self, often: f64) -> f64 {
+        if often == 0.0 || self.random.uniform() >= often {
+            return 0.0;
+        }
+        1e3 * self.tails.least_us * self.random.heavy().min(self.tails.most)
+    }
+
     /// The host works.
     pub fn host(&mut self, us: f64) {
-        let ns = 1e3 * us * self.host * self.differs();
+        let ns = 1e3 * us * self.slow_host * self.differs() + self.tail(self.tails.host);
         self.does.push(Do::Host(ns));
     }
 
@@ -110,9 +104,10 @@ impl Step<'_> {
         self.compute_on(name, us, 0);
     }
 
+    /// A kernel on another stream.
     pub fn compute_on(&mut self, name: &'static str, us: f64, stream: usize) {
         self.host(self.per_launch);
-        let ns = 1e3 * us * self.gpu * self.differs();
+        let ns = 1e3 * us * self.slow_gpu * self.differs() + self.tail(self.tails.gpu);
         self.does.push(Do::Compute { name, ns, stream });
     }
 
@@ -168,8 +163,8 @@ impl Step<'_> {
 
     /// Here the straggler does what it does.
     pub fn straggler(&mut self) {
-        if let Some(late) = self.late {
-            late(self);
+        if let Some(within) = self.fault.within {
+            within(self);
         }
     }
 
@@ -189,34 +184,92 @@ impl Step<'_> {
     }
 }
 
+/// Work that takes much longer now and then: how long is drawn from a Pareto distribution.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tails {
+    /// How often a host's work does, of all its work; 0 never.
+    pub host: f64,
+    /// The same of kernels.
+    pub gpu: f64,
+    /// It takes so much longer at least, µs.
+    pub least_us: f64,
+    /// And so many times that at most.
+    pub most: f64,
+}
+
+/// How many times as long a transfer between these ranks takes in a step.
+pub type SlowLink<'s> = dyn Fn(&[usize], usize) -> f64 + 's;
+
+/// What is wrong with a job.
+#[derive(Clone, Copy, Default)]
+pub struct Fault<'s> {
+    /// What a rank does more in a step, at the place that the script says ([`Step::straggler`]).
+    pub within: Option<&'s dyn Fn(&mut Step)>,
+    /// What is different about a step of a rank as a whole.
+    pub before: Option<&'s dyn Fn(&mut Step)>,
+    /// Transfers that take longer.
+    pub link: Option<&'s SlowLink<'s>>,
+}
+
 /// A job.
 pub struct Job<'s> {
-    /// Members of communicators.
+    /// Members of communicators; the first has all ranks.
     pub comms: Vec<Vec<usize>>,
+    /// How many ranks.
     pub ranks: usize,
+    /// Of so many hosts; their ranks are neighbours.
+    pub hosts: usize,
+    /// How many steps.
     pub steps: usize,
     /// Standard deviation of what each launch of a host and each kernel takes, as a part of it.
     pub noise: f64,
     /// The same of whole steps of a rank.
     pub of_steps: f64,
+    /// What takes much longer now and then.
+    pub tails: Tails,
+    /// What each rank does in a step.
     pub script: &'s dyn Fn(&mut Step),
     /// The host's own work before each launch, µs.
     pub per_launch: f64,
+    /// How many times as long a transfer takes between hosts.
+    pub across: f64,
+}
+
+impl<'s> Job<'s> {
+    /// A job on one host without noise, with 20 µs of the host's work for each launch.
+    pub fn new(comms: Vec<Vec<usize>>, steps: usize, script: &'s dyn Fn(&mut Step)) -> Job<'s> {
+        Job {
+            ranks: comms.first().map_or(0, Vec::len),
+            comms,
+            hosts: 1,
+            steps,
+            noise: 0.0,
+            of_steps: 0.0,
+            tails: Tails::default(),
+            script,
+            per_launch: 20.0,
+            across: 1.0,
+        }
+    }
+
+    /// The host of a rank.
+    pub fn host(&self, rank: usize) -> usize {
+        rank * self.hosts / self.ranks
+    }
 }
 
 #[derive(Clone, Debug)]
-struct Node {
-    does: Kind,
-    stream: usize,
-    launch: i64,
-    behind: Vec<usize>,
-    start: Option<i64>,
-    end: Option<i64>,
-    step: usize,
+pub(crate) struct Node {
+    pub(crate) does: Kind,
+    pub(crate) stream: usize,
+    pub(crate) launch: i64,
+    pub(crate) behind: Vec<usize>,
+    pub(crate) start: Option<i64>,
+    pub(crate) end: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     Compute(&'static str, i64),
     Collective(usize, usize),
     /// Communicator, message of each way, and how long it takes.
@@ -224,60 +277,68 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Called {
-    node: usize,
-    comm: usize,
-    function: &'static str,
-    bytes: u64,
-    ways: Vec<Way>,
-    api: i64,
-    launch: i64,
-    back: i64,
+pub(crate) struct Called {
+    pub(crate) node: usize,
+    pub(crate) comm: usize,
+    pub(crate) function: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) ways: Vec<Way>,
+    pub(crate) api: i64,
+    pub(crate) launch: i64,
+    pub(crate) back: i64,
     /// The node that kept the computing stream busy until it waited for this, and when its host asked for
     /// that.
-    waited_by: Option<(usize, i64)>,
+    pub(crate) waited_by: Option<(usize, i64)>,
 }
 
 #[derive(Default)]
-struct Rank {
-    host: f64,
-    nodes: Vec<Node>,
-    tails: Vec<Vec<usize>>,
+pub(crate) struct Rank {
+    pub(crate) host: f64,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) tails: Vec<Vec<usize>>,
     /// Not resolved, by stream.
-    pending: Vec<VecDeque<usize>>,
-    does: VecDeque<Do>,
-    asked: Vec<DriverCall>,
-    calls: Vec<Called>,
-    step: usize,
-    sent: HashMap<(usize, usize, usize), usize>,
-    received: HashMap<(usize, usize, usize), usize>,
-    joined: HashMap<usize, usize>,
+    pub(crate) pending: Vec<VecDeque<usize>>,
+    pub(crate) does: VecDeque<Do>,
+    pub(crate) asked: Vec<DriverCall>,
+    pub(crate) calls: Vec<Called>,
+    pub(crate) step: usize,
+    pub(crate) sent: HashMap<(usize, usize, usize), usize>,
+    pub(crate) received: HashMap<(usize, usize, usize), usize>,
+    pub(crate) joined: HashMap<usize, usize>,
     /// By communicator: its last collective.
-    collectives: HashMap<usize, usize>,
-    /// The computing stream waits for these calls, and was last busy with this node.
-    waits: Vec<(usize, Option<usize>)>,
+    pub(crate) collectives: HashMap<usize, usize>,
     /// When each step began on the host.
-    begun: Vec<i64>,
+    pub(crate) begun: Vec<i64>,
 }
 
 struct Operation {
     came: Vec<Option<i64>>,
     ns: i64,
-    end: Option<i64>,
 }
 
 /// A job that was played.
 pub struct Played {
-    comms: Vec<Vec<usize>>,
-    ranks: Vec<Rank>,
+    pub(crate) comms: Vec<Vec<usize>>,
+    pub(crate) ranks: Vec<Rank>,
+    /// By rank.
+    pub(crate) hosts: Vec<usize>,
     /// How long it took, s.
     pub seconds: f64,
-    seed: u64,
-    steps: usize,
+    pub(crate) seed: u64,
+    pub(crate) steps: usize,
 }
 
 /// Plays a job; `late` is what the straggler does.
 pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) -> Played {
+    let fault = Fault {
+        within: late,
+        ..Fault::default()
+    };
+    play_with(job, seed, fault)
+}
+
+/// Plays a job that has this fault.
+pub fn play_with<'s>(job: &'s Job, seed: u64, fault: Fault<'s>) -> Played {
     let mut ranks: Vec<Rank> = (0..job.ranks)
         .map(|rank| {
             let mut seeds = Random(seed.wrapping_mul(1000) + rank as u64);
@@ -313,14 +374,19 @@ pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) ->
                         rank,
                         ranks: job.ranks,
                         number,
+                        steps: job.steps,
                         noise: job.noise,
-                        host: of(slow[rank][0]),
-                        gpu: of(slow[rank][1]),
+                        tails: job.tails,
+                        slow_host: of(slow[rank][0]),
+                        slow_gpu: of(slow[rank][1]),
                         random,
                         per_launch: job.per_launch,
-                        late,
+                        fault,
                         does: Vec::new(),
                     };
+                    if let Some(before) = fault.before {
+                        before(&mut step);
+                    }
                     (job.script)(&mut step);
                     let rank = &mut ranks[rank];
                     rank.begun.push(rank.host as i64);
@@ -329,7 +395,7 @@ pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) ->
                     moved = true;
                 }
                 let before = ranks[rank].does.len();
-                host(&mut ranks[rank], rank, &job.comms, &mut operations);
+                host(&mut ranks[rank], rank, job, fault, &mut operations);
                 if ranks[rank].does.len() == before {
                     break;
                 }
@@ -364,6 +430,7 @@ pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) ->
         .max();
     Played {
         comms: job.comms.clone(),
+        hosts: (0..job.ranks).map(|rank| job.host(rank)).collect(),
         ranks,
         seconds: end.expect("kernels") as f64 / 1e9,
         seed,
@@ -372,7 +439,14 @@ pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) ->
 }
 
 /// The host goes on until it waits.
-fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [Vec<Operation>]) {
+fn host(
+    rank: &mut Rank,
+    number: usize,
+    job: &Job,
+    fault: Fault,
+    operations: &mut [Vec<Operation>],
+) {
+    let comms = &job.comms;
     while let Some(next) = rank.does.front().cloned() {
         let launches = matches!(next, Do::Compute { .. } | Do::Call { .. });
         // The queue of the driver.
@@ -410,6 +484,7 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                 ways,
             } => {
                 let api = rank.host as i64;
+                let ns = ns * between(job, fault, (rank.step - 1, number), comm, &ways);
                 // NCCL is as slow as its host.
                 rank.host += CALL;
                 let launch = rank.host as i64;
@@ -422,7 +497,6 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
                         operations[comm].push(Operation {
                             came: vec![None; comms[comm].len()],
                             ns: ns as i64,
-                            end: None,
                         });
                     }
                     Kind::Collective(comm, index)
@@ -496,6 +570,28 @@ fn host(rank: &mut Rank, number: usize, comms: &[Vec<usize>], operations: &mut [
     }
 }
 
+/// How many times as long a transfer takes: between hosts, and over a slow link.
+fn between(
+    job: &Job,
+    fault: Fault,
+    (step, rank): (usize, usize),
+    comm: usize,
+    ways: &[Way],
+) -> f64 {
+    let peers = ways.iter().map(|way| match way {
+        Way::To(peer) | Way::From(peer) => *peer,
+    });
+    let mut all: Vec<usize> = match ways.is_empty() {
+        true => job.comms[comm].clone(),
+        false => peers.chain([rank]).collect(),
+    };
+    all.sort_unstable();
+    all.dedup();
+    let far = all.iter().any(|r| job.host(*r) != job.host(all[0]));
+    let across = if far { job.across } else { 1.0 };
+    across * fault.link.map_or(1.0, |link| link(&all, step))
+}
+
 fn push(rank: &mut Rank, does: Kind, stream: usize) -> usize {
     let node = rank.nodes.len();
     rank.nodes.push(Node {
@@ -505,7 +601,6 @@ fn push(rank: &mut Rank, does: Kind, stream: usize) -> usize {
         behind: std::mem::take(&mut rank.tails[stream]),
         start: None,
         end: None,
-        step: rank.step,
     });
     rank.tails[stream].push(node);
     rank.pending[stream].push_back(node);

@@ -1,7 +1,9 @@
 //! Jobs of many shapes, and what stragglers do in them.
 
-use super::{held_out, Step, Way};
+use crate::held_out;
+use crate::play::{Step, Way};
 
+/// What each rank does in a step.
 pub type Script = fn(&mut Step);
 
 /// Data parallel: gradients are reduced beside the backward pass.
@@ -95,6 +97,7 @@ pub fn tensor_data(step: &mut Step) {
     step.compute("optimizer", 400.0);
 }
 
+/// Its communicators.
 pub fn tensor_data_comms(ranks: usize) -> Vec<Vec<usize>> {
     let mut comms = vec![(0..ranks).collect()];
     comms.extend((0..ranks / 2).map(|pair| vec![2 * pair, 2 * pair + 1]));
@@ -130,6 +133,7 @@ pub fn one_f_one_b(step: &mut Step) {
     pipeline(step, 8)
 }
 
+/// The same with so many micro-batches.
 pub fn pipeline(step: &mut Step, pieces: usize) {
     step.straggler();
     let (stage, stages) = (step.rank, step.ranks);
@@ -350,6 +354,7 @@ pub fn three_ways(step: &mut Step) {
     step.sync(0);
 }
 
+/// Its communicators.
 pub fn three_ways_comms() -> Vec<Vec<usize>> {
     let mut comms = vec![(0..8).collect()];
     comms.extend((0..4).map(|n| vec![2 * n, 2 * n + 1]));
@@ -360,6 +365,7 @@ pub fn three_ways_comms() -> Vec<Vec<usize>> {
     comms
 }
 
+/// The communicators of a job of this name.
 pub fn comms(script: &str, ranks: usize) -> Vec<Vec<usize>> {
     match script {
         "tensor_data" => tensor_data_comms(ranks),
@@ -368,6 +374,7 @@ pub fn comms(script: &str, ranks: usize) -> Vec<Vec<usize>> {
     }
 }
 
+/// Name, script, ranks and steps.
 pub fn scripts() -> Vec<(&'static str, Script, usize, usize)> {
     vec![
         ("ddp", ddp, 2, 300),
@@ -391,15 +398,19 @@ pub fn scripts() -> Vec<(&'static str, Script, usize, usize)> {
 
 /// What a straggler does, and who is to be blamed.
 pub struct Straggler {
+    /// Its name.
     pub name: &'static str,
+    /// Who is to be blamed; `None` if nobody is.
     pub rank: Option<u32>,
     /// Its host is late, and not its GPU.
     pub host: bool,
+    /// What it does.
     pub late: fn(&mut Step),
     /// What stays if that rank alone is no longer late.
     pub stays: fn(&mut Step),
 }
 
+/// Stragglers of all kinds.
 pub fn stragglers() -> Vec<Straggler> {
     let of = |name, rank, host, late| Straggler {
         name,

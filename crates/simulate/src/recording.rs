@@ -1,8 +1,10 @@
 //! A job that was played, as the recorder would have written it.
 
-use super::{Kind, Played, Random, Rank, Way, FIRST_STREAM, MS, SINCE_1970};
 use crate::communicators::communicator;
-use std::collections::BTreeMap;
+use crate::play::{Kind, Played, Rank, Way, FIRST_STREAM, MS, SINCE_1970};
+use crate::random::Random;
+use capture::live::{part, verdict};
+use std::collections::{BTreeMap, HashMap};
 use tables::communicators::Local;
 use tables::composites::Composite;
 use tables::windows::{GpuActivity, Off, Window};
@@ -10,6 +12,76 @@ use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
 
 /// Which ranks have kernel windows.
 pub type Windows<'a> = &'a dyn Fn(usize) -> bool;
+
+/// Which ranks something is true of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// Of all.
+    All,
+    /// Of none.
+    None,
+    /// Of this one alone.
+    Only(usize),
+    /// Of all but this one.
+    But(usize),
+}
+
+impl Ranks {
+    /// Whether it is true of this rank.
+    pub fn has(self, rank: usize) -> bool {
+        match self {
+            Ranks::All => true,
+            Ranks::None => false,
+            Ranks::Only(one) => rank == one,
+            Ranks::But(one) => rank != one,
+        }
+    }
+}
+
+/// What of a job gets into its capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Who has kernel windows.
+    pub windows: Ranks,
+    /// Whether launches have GPU times at all; else there are host times only.
+    pub events: bool,
+    /// By rank: one in `1 << level` launches is timed. Ranks after the last have its level.
+    pub levels: Vec<u32>,
+    /// Whether it was recorded how long streams waited for calls.
+    pub stream_waits: bool,
+    /// Sends and receives of one launch are as NCCL announces them: sends have the time of the launch, and
+    /// receives have none. Otherwise each has it.
+    pub sends_as_announced: bool,
+}
+
+impl Default for Evidence {
+    fn default() -> Evidence {
+        Evidence {
+            windows: Ranks::All,
+            events: true,
+            levels: vec![0],
+            stream_waits: true,
+            sends_as_announced: false,
+        }
+    }
+}
+
+impl Evidence {
+    fn level(&self, rank: usize) -> u32 {
+        let level = self.levels.get(rank).or(self.levels.last());
+        level.copied().unwrap_or(0)
+    }
+}
+
+/// Whether the `index`-th launch of its kind is timed, as the recorder decides it.
+fn sampled(index: u32, level: u32) -> bool {
+    /// The first of each kind are timed whatever the level.
+    const FIRST: u32 = 8;
+    let mut mixed = index.wrapping_add(0x9e37_79b9);
+    mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);
+    mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
+    index < FIRST || (mixed ^ mixed >> 16).trailing_zeros() >= level
+}
 
 impl Played {
     /// When windows are open, by rank, ns of its host.
@@ -49,8 +121,17 @@ impl Played {
         of
     }
 
-    /// What the recorder would have written.
+    /// What the recorder would have written, with a time of every launch.
     pub fn capture(&self, with_windows: Windows) -> Capture {
+        self.read(&Evidence::default(), with_windows)
+    }
+
+    /// What the recorder would have written if it saw this much.
+    pub fn capture_of(&self, evidence: &Evidence) -> Capture {
+        self.read(evidence, &|rank| evidence.windows.has(rank))
+    }
+
+    fn read(&self, evidence: &Evidence, with_windows: Windows) -> Capture {
         let mut capture = Capture::default();
         let names: BTreeMap<&str, tables::Name> = [
             "AllReduce",
@@ -74,8 +155,12 @@ impl Played {
         }
         let windows = self.windows();
         for (number, rank) in self.ranks.iter().enumerate() {
-            let process =
-                self.process(number, rank, &names, with_windows(number), &windows[number]);
+            let mut process = self.process(number, rank, &names, evidence);
+            if with_windows(number) {
+                self.add_windows(&mut process, rank, &windows[number]);
+            } else {
+                process.windows.off = Some(Off::HostBound(300));
+            }
             capture.processes.push(process);
         }
         capture
@@ -86,29 +171,39 @@ impl Played {
         number: usize,
         rank: &Rank,
         names: &BTreeMap<&str, tables::Name>,
-        with_windows: bool,
-        windows: &[(u64, i64, i64)],
+        evidence: &Evidence,
     ) -> Process {
+        let device = self.device(number);
         let locals = self.comms.iter().enumerate().map(|(index, members)| Local {
             uid: index as u32,
             nranks: members.len() as u32,
             rank: members.iter().position(|r| *r == number).map(|r| r as u32),
-            device: Some(number as u32),
+            device: Some(device),
             ..Local::default()
         });
         let mut process = Process {
             rank: Some(number as u32),
-            host: "host".to_owned(),
+            host: match self.hosts.iter().all(|host| *host == 0) {
+                true => "host".to_owned(),
+                false => format!("host-{}", self.hosts[number]),
+            },
             pid: 100 + number as u32,
             communicators: locals.filter(|l| l.rank.is_some()).collect(),
             ..Process::default()
         };
-        process.facts.insert("timing".into(), "auto".into());
+        let timing = if evidence.events { "auto" } else { "host" };
+        process.facts.insert("timing".into(), timing.into());
+        let mut launches: HashMap<(usize, &str, u64), u32> = HashMap::new();
         for called in &rank.calls {
+            let kind = (called.comm, called.function, called.bytes);
+            let index = launches.entry(kind).or_default();
+            let timed = evidence.events && sampled(*index, evidence.level(number));
+            *index += 1;
             let node = &rank.nodes[called.node];
             let (start, end) = (node.start.expect("played"), node.end.expect("played"));
             let (mut waiter, mut waited) = (0, 0);
-            if let Some((busy, asked)) = called.waited_by {
+            if let (true, Some((busy, asked))) = (timed && evidence.stream_waits, called.waited_by)
+            {
                 // The computing stream had nothing else to do from here on.
                 let from = match busy {
                     usize::MAX => start,
@@ -135,15 +230,22 @@ impl Played {
                 }
             };
             let several = ways.len() > 1;
+            let all = called.ways.len() == 2 * self.comms[called.comm].len();
+            let fused = several && !all && evidence.sends_as_announced;
             for (function, peer) in &ways {
+                let launched = !fused || *function == "Send";
                 let shape = Shape {
                     uid: called.comm as u32,
                     communicator: Some(called.comm as u32),
-                    device: Some(number as u32),
+                    device: Some(device),
                     rank: own.map(|r| r as u32),
                     nranks: Some(self.comms[called.comm].len() as u32),
                     function: names[function],
-                    parts: capture::live::part::EVENTS,
+                    parts: match (launched && evidence.events, timed) {
+                        (false, _) => 0,
+                        (true, true) => part::EVENTS,
+                        (true, false) => part::UNSAMPLED,
+                    },
                     flags: if peer.is_some() {
                         capture::live::flag::P2P
                     } else {
@@ -162,24 +264,43 @@ impl Played {
                     ticket: process.calls.len() as u64,
                     shape: index as u32,
                     api_ns: SINCE_1970 + called.api,
-                    launch_start_ns: SINCE_1970 + called.launch,
-                    launch_end_ns: SINCE_1970 + called.launch + 2000,
-                    return_ns: SINCE_1970 + called.back,
-                    gpu: GpuTimes::OnHost {
-                        start: SINCE_1970 + start,
-                        stop: SINCE_1970 + end,
-                        error: 500,
+                    launch_start_ns: if launched {
+                        SINCE_1970 + called.launch
+                    } else {
+                        0
                     },
-                    gpu_seen_ns: SINCE_1970 + end + 1000,
-                    composite: u32::from(several) * (process.composites.len() as u32 + 1),
-                    waiter,
+                    launch_end_ns: if launched {
+                        SINCE_1970 + called.launch + 2000
+                    } else {
+                        0
+                    },
+                    return_ns: SINCE_1970 + called.back,
+                    gpu: match launched && timed {
+                        true => GpuTimes::OnHost {
+                            start: SINCE_1970 + start,
+                            stop: SINCE_1970 + end,
+                            error: 500,
+                        },
+                        false => GpuTimes::None,
+                    },
+                    gpu_seen_ns: if launched && timed {
+                        SINCE_1970 + end + 1000
+                    } else {
+                        0
+                    },
+                    verdict: if fused && launched && timed {
+                        verdict::FUSED
+                    } else {
+                        0
+                    },
+                    composite: u32::from(several && !fused) * (process.composites.len() as u32 + 1),
+                    waiter: if launched { waiter } else { 0 },
                     waited,
                     sealed: true,
                     ..Call::default()
                 });
             }
-            if several {
-                let all = called.ways.len() == 2 * self.comms[called.comm].len();
+            if several && !fused {
                 process.composites.push(Composite {
                     function: names[if all { "AlltoAll" } else { "SendRecv" }],
                     calls: (first..first + ways.len() as u32).collect(),
@@ -187,10 +308,16 @@ impl Played {
                 });
             }
         }
-        if !with_windows {
-            process.windows.off = Some(Off::HostBound(300));
-            return process;
-        }
+        process
+    }
+
+    /// CUDA's number of a rank's GPU.
+    fn device(&self, rank: usize) -> u32 {
+        let before = self.hosts[..rank].iter();
+        before.filter(|host| **host == self.hosts[rank]).count() as u32
+    }
+
+    fn add_windows(&self, process: &mut Process, rank: &Rank, windows: &[(u64, i64, i64)]) {
         let mut kernels: Vec<String> = vec![String::new()];
         let mut of_kernel: Vec<usize> = Vec::new();
         for node in &rank.nodes {
@@ -221,7 +348,11 @@ impl Played {
             for (index, node) in rank.nodes.iter().enumerate() {
                 if inside(node.launch) {
                     ran.push(GpuActivity {
-                        device: number as u32,
+                        device: process
+                            .communicators
+                            .first()
+                            .and_then(|c| c.device)
+                            .unwrap_or(0),
                         start: SINCE_1970 + node.start.expect("played"),
                         end: SINCE_1970 + node.end.expect("played"),
                         name: of_kernel[index] as u32,
@@ -248,6 +379,5 @@ impl Played {
                 ..Window::default()
             });
         }
-        process
     }
 }

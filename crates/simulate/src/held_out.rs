@@ -1,7 +1,7 @@
 //! Jobs of shapes that no rule of the report was made with: they are looked at last.
 
-use super::scripts::{gathered, Script};
-use super::{Step, Way};
+use crate::play::{Step, Way};
+use crate::scripts::{gathered, Script};
 
 /// ZeRO stage 1: nothing is communicated until all gradients are there. Then they are scattered, and the
 /// parameters gathered behind the optimizer.
@@ -127,6 +127,7 @@ fn serving(step: &mut Step) {
     step.sync(0);
 }
 
+/// The communicators of such a job; `None` if it has one.
 pub fn comms(script: &str, ranks: usize) -> Option<Vec<Vec<usize>>> {
     (script == "two_nodes").then(|| {
         let mut comms = vec![(0..ranks).collect(), vec![0, 1, 2, 3], vec![4, 5, 6, 7]];
@@ -135,6 +136,7 @@ pub fn comms(script: &str, ranks: usize) -> Option<Vec<Vec<usize>>> {
     })
 }
 
+/// Name, script, ranks and steps.
 pub fn scripts() -> Vec<(&'static str, Script, usize, usize)> {
     vec![
         ("zero1", zero1, 4, 300),

@@ -1,0 +1,4 @@
+//! Random jobs of which all is known, and what the report says of them.
+
+mod judge;
+mod random_jobs;
