@@ -30,7 +30,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 .PHONY: all build debug tests-built test-tools portable cross portable-plugins wheel demo test lint \
 	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
-	bench-viewer locked fuzz damage sanitize soak msrv miri deny clean
+	bench-viewer locked fuzz damage attacks sanitize soak msrv miri deny clean
 
 all: build
 
@@ -165,6 +165,9 @@ fuzz: $(FUZZ) ## With the address sanitizer: random callbacks, then damaged file
 damage: ## CASES damaged captures through every reader, from SEED on
 	$(FAST) NCCLSCOPE_DAMAGE_CASES=$(or $(CASES),10000) NCCLSCOPE_DAMAGE_SEED=$(or $(SEED),1) \
 	cargo test --target-dir $(TARGET)/fast -p ncclscope-render --test all damage_of_any_kind -- --nocapture
+
+attacks: debug ## Plays all scripts in scripts/attacks, ROUNDS times each, one after the other
+	NCCLSCOPE_ATTACKS=$(or $(ROUNDS),1) cargo test -p ncclscope --test attacks -- --nocapture --test-threads=1
 
 soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
