@@ -5,9 +5,11 @@
 //!
 //! Rule: the function begins with the instruction that NCCL's begin with. On x86-64 the kernel emulates it.
 
+use crate::event::BpfEvent;
 use crate::functions::{cookie, Common};
 use crate::probes::Probes;
 use crate::sys::ProbePoint;
+use std::collections::HashSet;
 use std::io;
 use std::time::Instant;
 
@@ -108,10 +110,13 @@ pub fn measure(probes: &mut Probes) -> io::Result<Option<f64>> {
     let one = if probes.by_process { me } else { 0 };
     let links = probes.link(&path, &[place], one)?;
     let with = round();
-    let events = probes.drain(|_| ());
     drop(links);
-    // SAFETY: a plain call.
-    probes.forget_thread(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
+    // Also threads of another session, in this process or of this program, that measured at the same time.
+    let mut threads = HashSet::new();
+    let events = probes.drain(|bytes| threads.extend(BpfEvent::read(bytes).map(|of| of.thread)));
+    threads
+        .iter()
+        .for_each(|thread| probes.forget_thread(*thread));
     probes.restart();
     Ok((events > 0).then_some((with - without).max(0.0)))
 }

@@ -11,6 +11,9 @@
 //!
 //! Rule: bytes that are no event are none, and are never an error.
 
+use crate::functions::FUNCTIONS;
+use crate::inner::{self, INNER};
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'a> {
@@ -65,6 +68,14 @@ pub struct BpfEvent<'a> {
 }
 
 impl BpfEvent<'_> {
+    /// Whether a function of NCCL was called or has returned: not what the scheduler did, and not what
+    /// [`cost::measure`](crate::cost::measure) calls.
+    pub fn is_of_nccl(&self) -> bool {
+        let is_function = self.function < FUNCTIONS.len()
+            || self.function.wrapping_sub(inner::FIRST) < INNER.len();
+        is_function && matches!(self.what, What::Entered { .. } | What::Returned { .. })
+    }
+
     /// Reads one.
     pub fn read(bytes: &[u8]) -> Option<BpfEvent<'_>> {
         let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));

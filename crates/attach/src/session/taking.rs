@@ -54,8 +54,12 @@ impl Session {
         taken
     }
 
-    /// An event of a process that was not looked at yet.
+    /// An event of a process that was not looked at yet. If it is of no function of NCCL, it is nobody's: a
+    /// session beside this one measured what a call costs.
     pub(super) fn stranger(&mut self, pid: u32, bytes: &[u8]) {
+        if !BpfEvent::read(bytes).is_some_and(|event| event.is_of_nccl()) {
+            return;
+        }
         let known = self.by_pid.contains_key(&pid);
         if let Some(stat) = processes::stat(pid).filter(|_| !known) {
             self.ask(pid, stat.start);

@@ -69,6 +69,31 @@ fn what_a_thread_did_in_a_long_call_is_known() {
 }
 
 #[test]
+fn a_session_does_not_record_another_one_that_measures_what_a_call_costs() {
+    let sessions = || {
+        for _ in 0..5 {
+            let mut job = Job::loaded();
+            let options = Options {
+                sched: true,
+                ..job.options()
+            };
+            let Some(mut session) = attached(options) else {
+                return;
+            };
+            during(&mut session, &mut job, |job| job.tell("loop 1 10"));
+            let summary = session.finish();
+            let pids: Vec<u32> = summary.processes.iter().map(|seen| seen.pid).collect();
+            assert_eq!(pids, [job.pid()]);
+            assert_eq!(summary.unseen, 0);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(sessions);
+        scope.spawn(sessions);
+    });
+}
+
+#[test]
 fn steps_inside_an_init_are_recorded_on_request() {
     for init in [true, false] {
         let mut job = Job::loaded();
