@@ -362,19 +362,20 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>>
     }
 }
 
-/// A file mapped for reading.
+/// A file mapped for reading. The mapping is shared, though nobody writes to it: the kernel puts probes into
+/// every private one that might be run, and the code in it would be another tool's probes.
 struct Bytes(*mut libc::c_void, usize);
 
 impl Bytes {
     fn of(file: &File) -> Option<Bytes> {
         let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
-        // SAFETY: a new private mapping, which replaces none.
+        // SAFETY: a new mapping, which replaces none.
         let mapped = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 len,
                 libc::PROT_READ,
-                libc::MAP_PRIVATE,
+                libc::MAP_SHARED,
                 file.as_raw_fd(),
                 0,
             )

@@ -1,12 +1,11 @@
 //! Where NCCL is: in a library, in several, or in the program itself.
 
 use crate::job::{examples, start_within, stripped, Job};
-use crate::session::{attached, during, read};
-use attach::Options;
+use crate::session::{attached, during, during_with, read};
+use attach::{Options, Targets};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 #[test]
 fn each_of_several_copies_of_the_library_is_recorded() {
@@ -18,10 +17,10 @@ fn each_of_several_copies_of_the_library_is_recorded() {
     let Some(mut session) = attached(job.options()) else {
         return;
     };
-    during(&mut session, &mut job, |job| {
+    during_with(&mut session, &mut job, |job, probed| {
         job.tell("loop 1 100");
         job.tell(&format!("also {}", other.display()));
-        std::thread::sleep(Duration::from_secs(3));
+        probed(1, 2);
         job.tell("loop 1 50");
     });
     let summary = session.finish();
@@ -36,6 +35,26 @@ fn each_of_several_copies_of_the_library_is_recorded() {
     let capture = read(&job.capture());
     let build = capture.processes[0].fact("nccl_build_id");
     assert_eq!(build, Some(libraries[0].build_id.as_str()));
+}
+
+#[test]
+fn a_library_is_read_without_the_probes_of_another_session() {
+    if !attach::processes::sees_all() {
+        return eprintln!("skipped: a container has process numbers of its own");
+    }
+    let mut job = Job::loaded();
+    let all = Options {
+        targets: Targets::All,
+        folder: job.folder.path().join("all"),
+        ..job.options()
+    };
+    let Some(_other) = attached(all) else {
+        return;
+    };
+    let mut session = attached(job.options()).expect("as the other one");
+    assert_eq!(session.libraries()[0].slow, [""; 0]);
+    during(&mut session, &mut job, |job| job.tell("loop 1 10"));
+    assert_eq!(session.finish().processes[0].counts.all(), 10);
 }
 
 #[test]
