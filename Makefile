@@ -28,7 +28,7 @@ portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built test-tools portable cross portable-plugins wheel demo test lint \
+.PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel demo test lint \
 	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
 	bench-viewer locked fuzz damage attacks sanitize soak msrv miri deny clean
 
@@ -102,6 +102,10 @@ test-rust-built:
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace --lib --bins --tests
+
+busy: tests-built ## The tests in Rust, RUNS times on a machine with LOAD other busy processes
+	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
+	scripts/busy.sh $(or $(RUNS),5) $(or $(LOAD),4) $(TESTS)
 
 test-tools: $(PYTESTS)/.installed
 	scripts/test-tools.sh

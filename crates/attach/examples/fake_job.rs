@@ -18,7 +18,7 @@
 //! pid             prints the process's own number
 //! hang            an AllReduce that does not return, on a thread of its own
 //! end             ends the newest communicator
-//! fork            a child process that makes 5 AllReduces
+//! fork            a child process that makes 5 AllReduces after SIGUSR1; prints its number
 //! ```
 //!
 //! After each line it prints one: `done`, and for `loop` and `long` the threads.
@@ -225,9 +225,12 @@ fn main() {
             }
             // SAFETY: the child calls nothing but the fake and exit.
             "fork" => unsafe {
+                let mut signal: libc::sigset_t = std::mem::zeroed();
+                libc::sigaddset(&mut signal, libc::SIGUSR1);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &signal, std::ptr::null_mut());
                 match libc::fork() {
                     0 => {
-                        std::thread::sleep(std::time::Duration::from_millis(1500));
+                        libc::sigwait(&signal, &mut 0);
                         (0..5).for_each(|_| {
                             lib.reduce(1024, communicator);
                         });

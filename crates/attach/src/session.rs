@@ -74,6 +74,8 @@ pub struct Options {
     pub init: bool,
     /// Files with symbols of programs that have none.
     pub symbols: Vec<PathBuf>,
+    /// A process is asked for its libraries again after so long even if nothing tells of a new one.
+    pub ask_again: Duration,
     /// How probes are set, if that is not to be chosen.
     pub way: Option<Way>,
 }
@@ -90,6 +92,7 @@ impl Options {
             net: false,
             init: false,
             symbols: Vec::new(),
+            ask_again: Duration::from_secs(5),
             way: None,
         }
     }

@@ -89,7 +89,7 @@ const sampled = (field, name, text) => {
   const { mean, min, max } = values;
   return { name, text, line: mean, low: min, high: max, none: "not sampled", over: "GPUs or nodes" };
 };
-const with_unit = (unit) => (value) => `${compact(value)} ${unit}`;
+const with_unit = (unit) => (value) => `${three(value)} ${unit}`;
 
 const PRESETS = [
   {

@@ -9,10 +9,7 @@ use std::fmt::Write;
 use std::io::{self, Read};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
-
-/// A process is asked again after so long even if nothing tells of a new library.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 /// A process that was asked for its libraries.
 pub(super) struct Asked {
@@ -62,7 +59,7 @@ impl Session {
             Targets::Trees(roots) => processes::below(&all, roots),
         };
         self.asked.retain(|pid, _| all.contains_key(pid));
-        let me = std::process::id();
+        let (me, ask_again) = (std::process::id(), self.options.ask_again);
         for pid in candidates.into_iter().filter(|pid| *pid != me) {
             let Some(stat) = processes::stat(pid).filter(|stat| !stat.ended) else {
                 continue;
@@ -73,7 +70,7 @@ impl Session {
             let has_grown = before.is_none_or(|b| stat.bytes > b.bytes);
             // To ask takes a look at each file that it has loaded. A library that is loaded makes it larger
             // than it was, unless as much was freed.
-            if before.is_some_and(|b| !has_grown && !b.had_grown && now < b.at + ASK_AGAIN) {
+            if before.is_some_and(|b| !has_grown && !b.had_grown && now < b.at + ask_again) {
                 continue;
             }
             let asked = Asked {

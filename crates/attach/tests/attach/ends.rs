@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tables::{ReadProgress, Source};
 
 #[test]
 fn nothing_is_left_in_the_job_s_memory() {
@@ -136,6 +137,15 @@ impl Drop for Tracefs {
     }
 }
 
+/// Calls of the first process in a capture that may not be there yet.
+fn calls_of_first(folder: &Path) -> usize {
+    let source = Source::open(folder, &ReadProgress::default()).ok();
+    let capture = source.map(|source| source.load(&ReadProgress::default()));
+    capture.map_or(0, |capture| {
+        capture.processes.first().map_or(0, |p| p.calls.len())
+    })
+}
+
 fn killed(without_bpf: bool) {
     let mut job = Job::loaded();
     let at = address(job.pid(), &job.folder.path().join("libnccl.so.2"));
@@ -158,7 +168,7 @@ fn killed(without_bpf: bool) {
     job.tell("loop 1 100");
     job.tell("hang");
     assert_ne!(memory(job.pid(), at), before, "a probe is there");
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for(|| calls_of_first(&job.capture()) == 101);
     session.kill().expect("killed");
     session.wait().expect("ended");
     // The kernel takes links away a moment after the process.
@@ -196,7 +206,9 @@ fn a_full_disk_ends_neither_the_session_nor_the_job() {
         if let Some(mut session) = session {
             during(&mut session, &mut job, |job| {
                 job.tell("loop 1 10");
-                std::thread::sleep(Duration::from_millis(300));
+                if any {
+                    wait_for(|| calls_of_first(disk.path()) == 10);
+                }
                 let _ = std::fs::write(&filler, vec![0; 8 << 20]);
                 job.tell("loop 1 40000")
             });

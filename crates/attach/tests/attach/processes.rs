@@ -1,11 +1,18 @@
 //! Which processes are recorded: those that are named, their children, or all.
 
 use crate::job::{examples, start_within, Job};
-use crate::session::{attached, during, read, without_bpf};
+use crate::session::{attached, during, during_with, read, without_bpf};
 use attach::{Options, Targets};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+/// Has a child of `fork` make its calls.
+fn go_on(child: &str) {
+    let child = child.parse().expect("a pid");
+    // SAFETY: a process of this test.
+    unsafe { libc::kill(child, libc::SIGUSR1) };
+}
 
 #[test]
 fn a_library_that_is_loaded_later_and_a_child_join_in() {
@@ -13,11 +20,13 @@ fn a_library_that_is_loaded_later_and_a_child_join_in() {
     let Some(mut session) = attached(job.options()) else {
         return;
     };
-    let child = during(&mut session, &mut job, |job| {
+    let child = during_with(&mut session, &mut job, |job, probed| {
         job.tell("load");
-        std::thread::sleep(Duration::from_secs(2));
+        probed(1, 1);
         job.tell("loop 1 7");
         let child = job.tell("fork");
+        probed(2, 1);
+        go_on(&child);
         job.tell("loop 1 1");
         child
     });
@@ -34,14 +43,19 @@ fn a_library_that_is_loaded_later_and_a_child_join_in() {
 #[test]
 fn a_library_is_found_at_once_though_its_process_ran_for_long_without() {
     let mut job = Job::start();
-    let Some(mut session) = attached(job.options()) else {
+    let options = Options {
+        // Never without a reason.
+        ask_again: Duration::from_secs(3600),
+        ..job.options()
+    };
+    let Some(mut session) = attached(options) else {
         return;
     };
-    during(&mut session, &mut job, |job| {
-        std::thread::sleep(Duration::from_secs(4));
+    during_with(&mut session, &mut job, |job, probed| {
+        // Processes are looked at each 0.2 s.
+        std::thread::sleep(Duration::from_secs(1));
         job.tell("load");
-        // Processes are looked at each 0.2 s, and asked again for no reason after 5 s.
-        std::thread::sleep(Duration::from_secs(2));
+        probed(1, 1);
         job.tell("loop 1 9");
     });
     let made: u64 = session
@@ -98,10 +112,12 @@ fn without_bpf_a_process_that_is_not_asked_for_is_left_out_and_a_child_joins_in(
     let Some(mut session) = without_bpf(one.options()) else {
         return;
     };
-    let child = during(&mut session, &mut one, |one| {
+    let child = during_with(&mut session, &mut one, |one, probed| {
         two.tell("loop 2 500");
         one.tell("loop 1 20");
         let child = one.tell("fork");
+        probed(2, 1);
+        go_on(&child);
         // It waits for the child first.
         one.tell("loop 1 1");
         child
@@ -145,10 +161,10 @@ fn a_program_that_takes_the_place_of_another_is_recorded() {
     let Some(mut session) = attached(job.options()) else {
         return;
     };
-    during(&mut session, &mut job, |job| {
+    during_with(&mut session, &mut job, |job, probed| {
         job.tell("go");
         job.tell("load");
-        std::thread::sleep(Duration::from_secs(3));
+        probed(1, 1);
         job.tell("loop 1 30");
     });
     let summary = session.finish();

@@ -3,6 +3,7 @@
 use crate::job::Job;
 use attach::{Options, Session, Summary};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tables::{Capture, ReadProgress, Source};
 
@@ -34,6 +35,30 @@ pub fn during<T: Send>(
     std::thread::scope(|scope| {
         let acting = scope.spawn(|| act(job));
         session.run(|_| acting.is_finished());
+        acting.join().expect("acted")
+    })
+}
+
+/// The same. `act` can wait until so many processes are watched, and until so many libraries have probes.
+pub fn during_with<T: Send>(
+    session: &mut Session,
+    job: &mut Job,
+    act: impl FnOnce(&mut Job, &dyn Fn(usize, usize)) -> T + Send,
+) -> T {
+    let (watched, probed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let acting = scope.spawn(|| {
+            act(job, &|processes, libraries| {
+                wait_for(|| {
+                    watched.load(Relaxed) >= processes && probed.load(Relaxed) >= libraries
+                });
+            })
+        });
+        session.run(|session| {
+            watched.store(session.watched().count(), Relaxed);
+            probed.store(session.libraries().len(), Relaxed);
+            acting.is_finished()
+        });
         acting.join().expect("acted")
     })
 }
@@ -75,7 +100,7 @@ pub fn memory(pid: u32, at: u64) -> u8 {
 
 /// Waits until something holds. The test of `--all` may have probes in this job, too, for a while.
 pub fn wait_for(holds: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < until, "it never comes to hold");
         std::thread::sleep(Duration::from_millis(20));

@@ -51,9 +51,13 @@ fn text(bytes: &[u8]) -> String {
 
 /// `attach` with these options while `act` has the jobs do something; `None` if it can't work here.
 fn attached(arguments: &[&str], act: impl FnOnce()) -> Option<Output> {
-    let mut attach = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
-        .arg("attach")
-        .args(arguments)
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
+    attached_by(command.arg("attach").args(arguments), act)
+}
+
+/// The same, with a command that starts it.
+fn attached_by(command: &mut Command, act: impl FnOnce()) -> Option<Output> {
+    let mut attach = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -238,13 +242,12 @@ fn two_capabilities_are_enough() {
         ("+bpf,+perfmon,+sys_ptrace,+dac_read_search", true),
     ] {
         let pid = job.pid().to_string();
-        let arguments = [program, "attach", &pid, "--for", "3s", "--sched", "--json"];
-        let mut attach = become_nobody(capabilities, &arguments);
-        let attach = attach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let attach = attach.expect("started");
-        std::thread::sleep(Duration::from_secs(2));
-        job.tell("loop 2 100");
-        let output = attach.wait_with_output().expect("ended");
+        let mut attach = become_nobody(
+            capabilities,
+            &[program, "attach", &pid, "--sched", "--json"],
+        );
+        let run = attached_by(&mut attach, || drop(job.tell("loop 2 100")));
+        let Some(output) = run else { continue };
         let said = text(&output.stderr);
         // Kernels before 6.6, and those where these two don't make mappings readable, say what helps.
         if output.status.code() == Some(2) || said.contains("CAP_SYS_PTRACE helps") {
