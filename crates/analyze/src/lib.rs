@@ -11,6 +11,7 @@
 //! nothing up and allocates nothing per call.
 
 pub mod absent;
+pub mod account;
 pub mod arrivals;
 pub mod bandwidth;
 pub mod callers;
@@ -150,6 +151,9 @@ pub struct Report {
     pub stream_waits: Option<stream_waits::StreamWaits>,
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
     pub arrivals: Option<arrivals::Arrivals>,
+    /// Where the wall time of the steps goes; null without steps.
+    #[serde(skip)]
+    pub account: Option<account::Account>,
     /// How the hosts' clocks stand to each other; null for one host.
     pub clocks: Option<clocks::Clocks>,
     /// What the figures mean and what NCCL can't show.
@@ -242,6 +246,7 @@ pub struct Analysis {
     streams: streams::Gatherer,
     cost: cost::Gatherer,
     stream_waits: stream_waits::Gatherer,
+    account: account::Gatherer,
     timeline: timeline::Gatherer,
     steps: Vec<steps::StepsRow>,
     evidence: evidence::Gatherer,
@@ -272,6 +277,7 @@ struct UnderWay {
     in_windows: streams::WindowCalls,
     cost: cost::ProcessSpells,
     waits: stream_waits::ProcessWaits,
+    launches: account::launches::ProcessLaunches,
     timeline: timeline::ProcessBins,
     jitter: nodes::jitter::ProcessCalls,
 }
@@ -294,6 +300,7 @@ impl Default for Analysis {
             streams: streams::Gatherer::default(),
             cost: cost::Gatherer::default(),
             stream_waits: stream_waits::Gatherer::default(),
+            account: account::Gatherer::default(),
             timeline: timeline::Gatherer::default(),
             steps: Vec::new(),
             evidence: evidence::Gatherer::default(),
@@ -349,6 +356,7 @@ impl Analysis {
                 in_windows: streams::WindowCalls::new(capture, process),
                 cost: cost::ProcessSpells::new(process),
                 waits: stream_waits::ProcessWaits::new(capture, process, &walk),
+                launches: self.account.plan(capture, process, &walk),
                 timeline: timeline::ProcessBins::new(capture, process, &walk, &rows),
                 jitter: nodes::jitter::ProcessCalls::default(),
             });
@@ -364,6 +372,7 @@ impl Analysis {
             now.jitter.add(capture, threads[place], execution);
             now.cost.add(process, execution);
             let exposed = now.waits.add(execution);
+            now.launches.add(execution);
             now.timeline.add(process, execution, exposed.unwrap_or(0));
             self.callers.add(sites[place], execution, exposed);
             self.operations.add(rows[place], execution);
@@ -427,6 +436,7 @@ impl Analysis {
         }
         self.cost.add(process, now.cost);
         self.stream_waits.add(process, now.waits);
+        self.account.add(now.launches);
         self.evidence.end(now.evidence, process);
         let timeline = &mut now.timeline;
         let ranks = now.ranks.finish(process, |device, ns, intervals| {
@@ -459,6 +469,7 @@ impl Analysis {
         self.streams.merge(later.streams);
         self.cost.merge(later.cost);
         self.stream_waits.merge(later.stream_waits);
+        self.account.merge(later.account);
         self.timeline.merge(later.timeline, &rows);
         self.steps.extend(later.steps);
         self.evidence.merge(later.evidence);
@@ -514,6 +525,7 @@ impl Analysis {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
+        let account = self.account.finish();
         let newest_ns = self.progress.newest_ns();
         let deaths = self.progress.deaths(capture);
         let standstill = self.progress.standstill(capture);
@@ -570,6 +582,7 @@ impl Analysis {
             stream_waits,
             streams,
             arrivals,
+            account,
             clocks,
             problems: job::problems(capture),
             summary: summary::summary(&operations, &warmup),

@@ -1,0 +1,59 @@
+//! Why a lane is late: its host launched late, or its GPU had other work.
+//!
+//! Rule: it is the host if over half of what the others waited had passed when the lane's host launched.
+
+use super::places::Places;
+use serde::Serialize;
+
+/// A difference between GPU times that is no wait, ns.
+const LEAST_WAIT: f64 = 20e3;
+
+/// Why a lane is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Its host launched late.
+    Host,
+    /// Its GPU was busy.
+    Gpu,
+}
+
+/// What is known of a lane's lateness.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Late {
+    /// Why; `None` if no wait shows it.
+    pub cause: Option<Cause>,
+    /// Operations in which it came last, and operations that were timed on it and another lane.
+    pub last: (u64, u64),
+}
+
+/// Of a lane.
+pub fn of(places: &Places, lane: usize) -> Late {
+    let (mut waited, mut by_host) = (0.0, 0.0);
+    let mut late = Late::default();
+    for operation in places.operations() {
+        let Some(own) = operation.iter().find(|cell| cell.lane as usize == lane) else {
+            continue;
+        };
+        let others = operation
+            .iter()
+            .filter(|cell| cell.lane as usize != lane && cell.launch.start != 0);
+        let longest = others.max_by_key(|cell| cell.launch.ns);
+        let (Some(other), Some(own_ns)) = (longest, own.launch.length()) else {
+            continue;
+        };
+        let Some(wait) = other.launch.length().map(|ns| ns - own_ns) else {
+            continue;
+        };
+        late.last = (late.last.0 + u64::from(wait > 0.0), late.last.1 + 1);
+        if wait > LEAST_WAIT {
+            waited += wait;
+            by_host += ((own.launched() - other.launch.start) as f64).clamp(0.0, wait);
+        }
+    }
+    late.cause = (waited > 0.0).then_some(match 2.0 * by_host > waited {
+        true => Cause::Host,
+        false => Cause::Gpu,
+    });
+    late
+}

@@ -1,0 +1,89 @@
+//! The wall of the steps of each rank, divided without a rest: work, waits, transfer and unknown.
+//!
+//! A wait is what a lane stood still for an operation before its last rank had come: its GPU time above that
+//! of the rank with the shortest one. The rest of what it stood still is transfer.
+//!
+//! Rule: the lines sum to the wall. They are whole ns, and `unknown` takes what no evidence covers.
+
+use super::frame::Frame;
+use super::launches::Lane;
+use super::places::{Cell, Places};
+use serde::Serialize;
+
+/// One rank's account. All lines are µs of the wall of the steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RankAccount {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: Option<u32>,
+    /// It computed, or its host had launched nothing: without kernel windows, these can't be told apart.
+    pub work_us: f64,
+    /// It stood still for ranks that had not come.
+    pub wait_us: f64,
+    /// It stood still while bytes moved.
+    pub transfer_us: f64,
+    /// It was in operations, and if it stood still is not known.
+    pub unknown_us: f64,
+    /// The part of its launches whose exposed time is known, 0 to 1.
+    pub known: f64,
+}
+
+/// Divides.
+pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount> {
+    let all = vec![true; frame.wall.len()];
+    let total = frame.total().round() as i64;
+    // The shortest GPU time of each operation, where two lanes or more have one.
+    let mut shortest = std::collections::HashMap::new();
+    for operation in places.operations() {
+        let times = operation.iter().filter_map(|cell| cell.launch.length());
+        let (n, least) = times.fold((0, f64::INFINITY), |(n, least), ns| (n + 1, ns.min(least)));
+        if n > 1 {
+            shortest.insert((operation[0].place, operation[0].step), least);
+        }
+    }
+    let wait = |cell: &Cell| {
+        let least = shortest.get(&(cell.place, cell.step))?;
+        let still = cell.still()?;
+        Some((cell.launch.length()? - least).max(0.0).min(still))
+    };
+    let hidden = |cell: &Cell| match cell.still() {
+        Some(_) => Some(0.0),
+        None => cell.launch.length(),
+    };
+    let still = places.scaled(&all, Cell::still);
+    let waits = places.scaled(&all, wait);
+    let unknown = places.scaled(&all, hidden);
+    let known = places.scaled(&all, |cell| cell.still().map(|_| 1.0));
+    let row = |(index, lane): (usize, &Lane)| {
+        let mut left = total;
+        let mut take = |ns: f64| {
+            let ns = (ns.round() as i64).clamp(0, left);
+            left -= ns;
+            ns as f64 / 1e3
+        };
+        let wait_us = take(waits[index].sum.min(still[index].sum));
+        let transfer_us = take(still[index].sum - waits[index].sum);
+        // At places with no exposed time at all, GPU times bound it.
+        let unknown_us = take(match still[index].covered == still[index].operations {
+            true => 0.0,
+            false => unknown[index].sum,
+        });
+        RankAccount {
+            rank: lane.rank,
+            host: lane.host.clone(),
+            pid: lane.pid,
+            device: lane.device,
+            work_us: left as f64 / 1e3,
+            wait_us,
+            transfer_us,
+            unknown_us,
+            known: known[index].known as f64 / known[index].operations.max(1) as f64,
+        }
+    };
+    lanes.iter().enumerate().map(row).collect()
+}

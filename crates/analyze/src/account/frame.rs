@@ -1,0 +1,210 @@
+//! The frame of the account: the steps, and the wall time of each.
+//!
+//! The boundary is the rarest kind of launch that all lanes make all the time. If there are several of it in
+//! a step, the pattern of their distances says how many.
+//!
+//! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
+
+use super::launches::{Kind, Lane};
+use std::collections::HashMap;
+
+/// A kind of launch that comes less often is no boundary.
+const LEAST: usize = 16;
+
+/// A step that is this much longer than the median is a stall.
+pub const LONG: f64 = 1.5;
+
+/// The steps.
+#[derive(Debug)]
+pub struct Frame {
+    /// By lane: when its host began each step, and ended the last one, ns.
+    pub begins: Vec<Vec<i64>>,
+    /// How long each step took, ns: the mean over lanes.
+    pub wall: Vec<f64>,
+    /// Steps of the start-up, before these.
+    pub skipped: usize,
+}
+
+impl Frame {
+    /// All steps together, ns.
+    pub fn total(&self) -> f64 {
+        self.wall.iter().sum()
+    }
+
+    /// The median step, ns.
+    pub fn median(&self) -> f64 {
+        median(self.wall.clone())
+    }
+
+    /// The step in which a lane's host was at this moment; `None` before the first and behind the last.
+    pub fn step(&self, lane: usize, at: i64) -> Option<usize> {
+        let begins = &self.begins[lane];
+        let step = begins
+            .partition_point(|begin| *begin <= at)
+            .checked_sub(1)?;
+        (step < self.wall.len()).then_some(step)
+    }
+
+    /// The steps of these lanes; `None` if no kind of launch marks them.
+    pub fn find(lanes: &[Lane]) -> Option<Frame> {
+        let kind = boundary(lanes)?;
+        // Where it is called, and ends on the GPU if that is known.
+        let of = |lane: &Lane| -> Vec<(i64, i64)> {
+            let own = lane.kinds.iter().position(|k| *k == kind);
+            let is = |k: u32| own == Some(k as usize);
+            lane.launches
+                .iter()
+                .filter(|l| is(l.kind))
+                .map(|l| (l.api, l.stop))
+                .collect()
+        };
+        let mut marks: Vec<Vec<(i64, i64)>> = lanes.iter().map(of).collect();
+        let n = marks.iter().map(Vec::len).min()?;
+        marks.iter_mut().for_each(|m| m.truncate(n));
+        let period = period(&marks);
+        if period > 1 {
+            // From the end, so that odd calls of the start-up don't shift the phase.
+            for marks in &mut marks {
+                let mut kept: Vec<(i64, i64)> =
+                    marks.iter().rev().step_by(period).copied().collect();
+                kept.reverse();
+                *marks = kept;
+            }
+        }
+        let ends: Vec<Vec<f64>> = marks.iter().map(|m| on_gpu(m)).collect();
+        let steps = marks[0].len().checked_sub(1).filter(|steps| *steps > 0)?;
+        let wall = |i: usize| {
+            let sum: f64 = ends.iter().map(|ends| ends[i + 1] - ends[i]).sum();
+            sum / ends.len() as f64
+        };
+        let wall: Vec<f64> = (0..steps).map(wall).collect();
+        let skipped = start_up(&wall);
+        let begins = marks
+            .iter()
+            .map(|m| m[skipped..].iter().map(|(api, _)| *api).collect());
+        Some(Frame {
+            begins: begins.collect(),
+            wall: wall[skipped..].to_vec(),
+            skipped,
+        })
+    }
+}
+
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match n {
+        0 => f64::NAN,
+        _ if n % 2 == 1 => values[n / 2],
+        _ => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+    }
+}
+
+/// The rarest kind of launch that comes often enough on all lanes, for most of their common time.
+fn boundary(lanes: &[Lane]) -> Option<Kind> {
+    let mut kinds: HashMap<Kind, (usize, usize, i64, i64)> = HashMap::new();
+    let (mut first, mut last) = (i64::MAX, i64::MIN);
+    for lane in lanes {
+        let mut own = vec![(0usize, i64::MAX, i64::MIN); lane.kinds.len()];
+        for launch in &lane.launches {
+            let of = &mut own[launch.kind as usize];
+            *of = (of.0 + 1, of.1.min(launch.api), of.2.max(launch.api));
+        }
+        for (kind, (n, from, to)) in lane.kinds.iter().zip(own).filter(|(_, of)| of.0 > 0) {
+            let of = kinds
+                .entry(*kind)
+                .or_insert((0, usize::MAX, i64::MIN, i64::MAX));
+            *of = (of.0 + 1, of.1.min(n), of.2.max(from), of.3.min(to));
+            (first, last) = (first.min(from), last.max(to));
+        }
+    }
+    let span = (last - first) as f64;
+    [0.6, 0.3, 0.0].iter().find_map(|part| {
+        let fits = |(_, of): &(&Kind, &(usize, usize, i64, i64))| {
+            of.0 == lanes.len() && of.1 >= LEAST && (of.3 - of.2) as f64 > part * span
+        };
+        let found = kinds
+            .iter()
+            .filter(fits)
+            .min_by_key(|(kind, of)| (of.1, **kind));
+        found.map(|(kind, _)| *kind)
+    })
+}
+
+/// How many boundaries make a step: the smallest distance at which the gaps between them repeat; 1 without a
+/// pattern.
+fn period(marks: &[Vec<(i64, i64)>]) -> usize {
+    let n = marks[0].len().saturating_sub(1);
+    let gap = |i: usize| {
+        let log = |m: &Vec<(i64, i64)>| ((m[i + 1].0 - m[i].0) as f64).max(1e3).ln();
+        marks.iter().map(log).sum::<f64>() / marks.len() as f64
+    };
+    let gaps: Vec<f64> = (n / 5..n).map(gap).collect();
+    let n = gaps.len();
+    if n < 48 {
+        return 1;
+    }
+    let mut sorted = gaps.clone();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted[n / 200], sorted[n - 1 - n / 200]);
+    let gaps: Vec<f64> = gaps.iter().map(|gap| gap.clamp(low, high)).collect();
+    let mean = gaps.iter().sum::<f64>() / n as f64;
+    let gaps: Vec<f64> = gaps.iter().map(|gap| gap - mean).collect();
+    let variance = gaps.iter().map(|gap| gap * gap).sum::<f64>() / n as f64;
+    if variance < 1e-4 {
+        return 1;
+    }
+    let most = (n / 6).min(512);
+    let at = |lag: usize| {
+        let sum: f64 = gaps[lag..].iter().zip(&gaps).map(|(a, b)| a * b).sum();
+        sum / (n - lag) as f64 / variance
+    };
+    let by_lag: Vec<f64> = (0..most).map(at).collect();
+    let best = by_lag.iter().skip(2).copied().fold(0.0, f64::max);
+    if best < 0.3 {
+        return 1;
+    }
+    let first = (2..most)
+        .find(|lag| by_lag[*lag] >= 0.85 * best)
+        .unwrap_or(1);
+    match by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
+        true => first,
+        false => 1,
+    }
+}
+
+/// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end
+/// around it. All by the host if few were timed.
+fn on_gpu(marks: &[(i64, i64)]) -> Vec<f64> {
+    let known: Vec<(f64, f64)> = marks
+        .iter()
+        .filter(|(_, stop)| *stop != 0)
+        .map(|(api, stop)| (*api as f64, (stop - api) as f64))
+        .collect();
+    if known.len() < 8.max(marks.len() / 10) {
+        return marks.iter().map(|(api, _)| *api as f64).collect();
+    }
+    let lead = |api: f64| {
+        let after = known.partition_point(|(at, _)| *at < api);
+        match (after.checked_sub(1).map(|i| known[i]), known.get(after)) {
+            (None, Some((_, lead))) => *lead,
+            (Some((_, lead)), None) => lead,
+            (Some((a, from)), Some((b, to))) => from + (to - from) * (api - a) / (b - a).max(1.0),
+            (None, None) => 0.0,
+        }
+    };
+    marks
+        .iter()
+        .map(|(api, _)| *api as f64 + lead(*api as f64))
+        .collect()
+}
+
+/// Steps before the first four in a row that are no longer than usual.
+fn start_up(wall: &[f64]) -> usize {
+    let usual = LONG * median(wall.to_vec());
+    let n = wall.len();
+    let most = n.saturating_sub(4).min((n / 2).max(5));
+    let first = (0..most).find(|i| wall[*i..i + 4].iter().all(|ns| *ns <= usual));
+    let least = if n >= 20 { 2 } else { 1 };
+    first.unwrap_or(0).max(least).min(n - 1)
+}

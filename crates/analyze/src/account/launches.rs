@@ -1,0 +1,267 @@
+//! What is kept of each launch while a capture is read.
+//!
+//! All sends and receives of one launch are one operation: NCCL runs them as one kernel. Other calls are one
+//! operation each, also if they share a launch.
+
+use crate::executions::{Execution, Walk};
+use capture::live::flag;
+use std::collections::{BTreeMap, HashMap};
+use tables::calls::Untimed;
+use tables::{Capture, Name, Process};
+
+/// Upper limit on launches: at 64 bytes each they take 2 GiB. Beyond it, there is no account.
+const MOST: u64 = 1 << 25;
+
+/// One launch of one GPU. Times are ns since 1970 on the host's clock; 0 is not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Launch {
+    /// Index in [`Lane::kinds`].
+    pub kind: u32,
+    /// When the program called.
+    pub api: i64,
+    /// When the launch was over.
+    pub launched: i64,
+    /// When it began on the GPU.
+    pub start: i64,
+    /// When it ended there.
+    pub stop: i64,
+    /// Time on the GPU on whichever clock, ns; `u32::MAX` is not known.
+    pub ns: u32,
+    /// The first stream that waited for it; 0 is not known.
+    pub stream: u32,
+    /// From when that stream had nothing else to do; 0 is not known.
+    pub from: i64,
+    /// It had ended when the stream came to wait.
+    pub ended: bool,
+    /// It ran on the default stream, so nothing computed behind it until it ended.
+    pub on_default: bool,
+    /// For how long the computing stream stood still until its end, ns; NaN is not known. [`super::exposed`]
+    /// sets it.
+    pub still: f64,
+}
+
+/// What launches have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Kind {
+    /// Index of the communicator in the capture; `u32::MAX` if that is not known.
+    pub communicator: u32,
+    /// Function; none for sends and receives.
+    pub function: Name,
+    /// Bytes; of all sends and receives of a launch.
+    pub bytes: u64,
+}
+
+/// One GPU of a process.
+#[derive(Default)]
+pub struct Lane {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: Option<u32>,
+    /// What its launches are.
+    pub kinds: Vec<Kind>,
+    /// By time of the call.
+    pub launches: Vec<Launch>,
+}
+
+/// What is gathered.
+#[derive(Default)]
+pub struct Gatherer {
+    lanes: Vec<Lane>,
+    seen: u64,
+}
+
+/// Where the executions of a process go, and its launches of sends and receives that may go on.
+pub struct ProcessLaunches {
+    ways: Vec<Way>,
+    lanes: Vec<Lane>,
+    known: Vec<HashMap<Kind, u32>>,
+    /// By communicator of the process: lane and index of the last launch of sends and receives, its group,
+    /// and its bytes.
+    open: Vec<Option<Open>>,
+}
+
+#[derive(Clone, Copy)]
+struct Way {
+    lane: u32,
+    local: u32,
+    kind: Kind,
+    exchange: bool,
+    left_out: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    at: usize,
+    group: u64,
+    kind: Kind,
+}
+
+impl Gatherer {
+    /// Prepares for a process.
+    pub fn plan(&self, capture: &Capture, process: &Process, walk: &Walk) -> ProcessLaunches {
+        let mut by_device: BTreeMap<Option<u32>, u32> = BTreeMap::new();
+        let mut lanes: Vec<Lane> = Vec::new();
+        let ways = walk.places().iter().map(|place| {
+            let device = process.communicator(place.shape.uid).and_then(|l| l.device);
+            let lane = *by_device.entry(device).or_insert_with(|| {
+                lanes.push(Lane {
+                    rank: process.rank,
+                    host: process.host.clone(),
+                    pid: process.pid,
+                    device,
+                    ..Lane::default()
+                });
+                lanes.len() as u32 - 1
+            });
+            let is = |name: Name| matches!(capture.names.get(name), Some("Send" | "Recv"));
+            let exchange = is(place.shape.function);
+            Way {
+                lane,
+                local: place.local,
+                kind: Kind {
+                    communicator: place.shape.communicator.unwrap_or(u32::MAX),
+                    function: if exchange { Name::NONE } else { place.function },
+                    bytes: capture.bytes_as(place.shape, place.function).unwrap_or(0),
+                },
+                exchange,
+                left_out: place.shape.is(flag::REPLAY) || place.shape.is(flag::CAPTURED),
+            }
+        });
+        let ways: Vec<Way> = ways.collect();
+        ProcessLaunches {
+            ways,
+            known: lanes.iter().map(|_| HashMap::new()).collect(),
+            lanes,
+            open: vec![None; walk.locals()],
+        }
+    }
+
+    /// Takes in a process that was walked through.
+    pub fn add(&mut self, process: ProcessLaunches) {
+        self.seen += process
+            .lanes
+            .iter()
+            .map(|l| l.launches.len() as u64)
+            .sum::<u64>();
+        self.lanes.extend(process.lanes);
+        if self.seen > MOST {
+            self.lanes.clear();
+        }
+    }
+
+    /// Takes in what was gathered from the processes that follow.
+    pub fn merge(&mut self, later: Gatherer) {
+        self.seen += later.seen;
+        self.lanes.extend(later.lanes);
+        if self.seen > MOST {
+            self.lanes.clear();
+        }
+    }
+
+    /// The lanes that launched, each by time; `None` for fewer than two.
+    pub(super) fn lanes(self) -> Option<Vec<Lane>> {
+        let mut lanes = self.lanes;
+        lanes.retain(|lane| !lane.launches.is_empty());
+        for lane in &mut lanes {
+            lane.launches.sort_by_key(|launch| launch.api);
+        }
+        (lanes.len() > 1).then_some(lanes)
+    }
+}
+
+impl ProcessLaunches {
+    /// Adds an execution. Those of CUDA graphs and those without a host time are left out.
+    pub fn add(&mut self, execution: &Execution) {
+        let way = self.ways[execution.place];
+        let call = execution.call;
+        if way.left_out || execution.captured || call.api_ns == 0 {
+            return;
+        }
+        let last = execution.last;
+        let times = match execution.gpu {
+            Ok(_) | Err(Untimed::Fused) => execution.kernel,
+            Err(_) => tables::GpuTimes::None,
+        };
+        let (start, stop) = times.on_host().unwrap_or((0, 0));
+        let waited = last.waited();
+        let timed = stop != 0;
+        let launch = Launch {
+            kind: 0,
+            api: call.api_ns,
+            launched: last.launch_end_ns,
+            start,
+            stop,
+            ns: times
+                .length()
+                .map_or(u32::MAX, |ns| u32::try_from(ns).unwrap_or(u32::MAX)),
+            stream: last.waiting_stream().unwrap_or(0),
+            from: last.waited_from().filter(|_| timed).unwrap_or(0),
+            ended: timed && waited == Some(tables::calls::Waited::Ended),
+            on_default: timed && execution.shape.has_events() && execution.shape.stream == 0,
+            still: f64::NAN,
+        };
+        let at = way.lane as usize;
+        let lane = &mut self.lanes[at];
+        if way.exchange {
+            let open = &mut self.open[way.local as usize];
+            if let Some(open) = open {
+                let before = &mut lane.launches[open.at];
+                let same = match (before.launched, launch.launched) {
+                    (0, _) | (_, 0) => open.group == call.group && call.group != 0,
+                    (a, b) => a == b,
+                };
+                if same {
+                    open.kind.bytes = open.kind.bytes.saturating_add(way.kind.bytes);
+                    before.join(&launch);
+                    before.kind = kind(&mut lane.kinds, &mut self.known[at], open.kind);
+                    return;
+                }
+            }
+            *open = Some(Open {
+                at: lane.launches.len(),
+                group: call.group,
+                kind: way.kind,
+            });
+        }
+        let kind = kind(&mut lane.kinds, &mut self.known[at], way.kind);
+        lane.launches.push(Launch { kind, ..launch });
+    }
+}
+
+fn kind(kinds: &mut Vec<Kind>, known: &mut HashMap<Kind, u32>, kind: Kind) -> u32 {
+    *known.entry(kind).or_insert_with(|| {
+        kinds.push(kind);
+        kinds.len() as u32 - 1
+    })
+}
+
+impl Launch {
+    /// Takes in another call of the same launch.
+    fn join(&mut self, other: &Launch) {
+        let first = |a: i64, b: i64| if a == 0 || (b != 0 && b < a) { b } else { a };
+        self.launched = self.launched.max(other.launched);
+        self.start = first(self.start, other.start);
+        self.stop = self.stop.max(other.stop);
+        self.ns = match (self.ns, other.ns) {
+            (u32::MAX, ns) | (ns, u32::MAX) => ns,
+            (a, b) => a.max(b),
+        };
+        if self.start != 0 && self.stop != 0 {
+            self.ns = u32::try_from(self.stop - self.start).unwrap_or(u32::MAX);
+        }
+        self.stream = self.stream.max(other.stream);
+        self.from = self.from.max(other.from);
+        self.ended |= other.ended;
+        self.on_default &= other.on_default;
+    }
+
+    /// Time on the GPU, ns.
+    pub fn length(&self) -> Option<f64> {
+        (self.ns != u32::MAX).then_some(f64::from(self.ns))
+    }
+}

@@ -1,0 +1,127 @@
+//! Steps that took much longer than usual, and which lane made them so.
+//!
+//! Rule: a stall is priced by the wall of its step. It and its neighbours are left out of the habit, because
+//! a host that runs ahead stalls in one step and its GPU waits in another.
+
+use super::frame::{median, Frame, LONG};
+use super::places::Places;
+
+/// A lane is blamed for a stall if what is known of it explains this part.
+const EXPLAINS: f64 = 0.4;
+
+/// With fewer regular steps, stalls are a part of the habit.
+const LEAST_REGULAR: usize = 5;
+
+/// Stalls by lane.
+#[derive(Debug)]
+pub struct Stalls {
+    /// What they cost, ns of the wall.
+    pub ns: Vec<f64>,
+    /// How many.
+    pub count: Vec<u64>,
+    /// Which steps.
+    long: Vec<usize>,
+}
+
+impl Stalls {
+    /// Which steps are no stalls and no neighbours of one.
+    pub fn regular(&self, frame: &Frame) -> Vec<bool> {
+        let mut regular = vec![true; frame.wall.len()];
+        for step in &self.long {
+            let to = (step + 2).min(regular.len());
+            regular[step.saturating_sub(1)..to].fill(false);
+        }
+        regular
+    }
+}
+
+/// The stalls that a lane made.
+pub fn find(places: &Places, frame: &Frame) -> Stalls {
+    let usual = frame.median();
+    let steps = frame.wall.len();
+    let mut stalls = Stalls {
+        ns: vec![0.0; places.lanes],
+        count: vec![0; places.lanes],
+        long: (0..steps)
+            .filter(|step| frame.wall[*step] > LONG * usual)
+            .collect(),
+    };
+    if stalls.long.is_empty() {
+        return stalls;
+    }
+    // By step and lane: for how long it stood still, as far as that is known; and how late it launched most.
+    let mut still = vec![0.0; steps * places.lanes];
+    let mut late = vec![0.0f64; steps * places.lanes];
+    let mut of_place: Vec<(usize, usize, f64)> = Vec::new();
+    let mut close = |of_place: &mut Vec<(usize, usize, f64)>| {
+        for lane in 0..places.lanes {
+            let own = of_place.iter().filter(|of| of.1 == lane);
+            let usual = median(own.clone().map(|of| of.2).collect());
+            for (step, _, by) in own {
+                let late = &mut late[step * places.lanes + lane];
+                let by = by - usual;
+                *late = if by.abs() > late.abs() { by } else { *late };
+            }
+        }
+        of_place.clear();
+    };
+    let mut place = 0;
+    for operation in places.operations() {
+        if operation[0].place != place {
+            close(&mut of_place);
+            place = operation[0].place;
+        }
+        let step = operation[0].step as usize;
+        for cell in operation {
+            still[step * places.lanes + cell.lane as usize] += cell.still().unwrap_or(0.0);
+        }
+        if operation.len() > 1 {
+            let sum: f64 = operation
+                .iter()
+                .map(|cell| cell.launched() as f64 - operation[0].launched() as f64)
+                .sum();
+            for cell in operation {
+                let own = cell.launched() as f64 - operation[0].launched() as f64;
+                let others = (sum - own) / (operation.len() - 1) as f64;
+                of_place.push((step, cell.lane as usize, own - others));
+            }
+        }
+    }
+    close(&mut of_place);
+    let mean_others = |values: &[f64], lane: usize| {
+        let sum: f64 = values.iter().sum();
+        (sum - values[lane]) / (values.len() - 1) as f64
+    };
+    let mut before: Option<(usize, usize)> = None;
+    for step in stalls.long.clone() {
+        let excess = frame.wall[step] - usual;
+        let around = |lane: usize| -> f64 {
+            let steps = step.saturating_sub(1)..(step + 2).min(steps);
+            steps.map(|s| still[s * places.lanes + lane]).sum()
+        };
+        let stood: Vec<f64> = (0..places.lanes).map(around).collect();
+        let less = |lane: usize| mean_others(&stood, lane) - stood[lane];
+        let by_host = |lane: usize| {
+            let at = |s: usize| late[s * places.lanes + lane];
+            let next = (step + 1).min(steps - 1);
+            at(step).max(at(next))
+        };
+        let most = |value: &dyn Fn(usize) -> f64| {
+            let lanes = 0..places.lanes;
+            let lane = lanes.max_by(|a, b| value(*a).total_cmp(&value(*b)).then(b.cmp(a)));
+            lane.filter(|lane| value(*lane) >= EXPLAINS * excess)
+        };
+        if let Some(lane) = most(&less).or_else(|| most(&by_host)) {
+            stalls.ns[lane] += excess;
+            // Hosts and GPUs see a stall in neighbouring steps.
+            let goes_on = before == Some((lane, step.wrapping_sub(1)));
+            stalls.count[lane] += u64::from(!goes_on);
+            before = Some((lane, step));
+        }
+    }
+    let regular = stalls.regular(frame).iter().filter(|is| **is).count();
+    if stalls.ns.iter().all(|ns| *ns == 0.0) || regular < LEAST_REGULAR {
+        stalls.long.clear();
+    }
+    stalls
+}
