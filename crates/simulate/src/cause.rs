@@ -1,8 +1,8 @@
 //! What is wrong with a random job, and who is to be blamed for it.
 
-use crate::play::Step;
 use crate::random::Random;
 use crate::shape::{Kind, Shape};
+use crate::step::Step;
 
 /// What costs time, as a report names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +67,7 @@ fn mixed(number: usize) -> usize {
 impl Cause {
     /// A cause for a job of this shape, with steps of this length without it, µs.
     pub fn draw(shape: &Shape, ranks: usize, step_us: f64, random: &mut Random) -> Cause {
-        let part = random.between(0.05, 0.8);
+        let part = random.between(0.08, 0.9);
         let us = part * step_us;
         let grouped = shape.group < ranks || shape.kind == Kind::Pipeline;
         // A host that is ahead of its GPU can sleep for a step and cost nothing.

@@ -5,16 +5,19 @@
 //! job with all other causes.
 
 use crate::cause::{Cause, Does, When, Why};
-use crate::play::{play_with, Fault, Job, Played, Step, Tails};
+use crate::play::{play_with, Played};
 use crate::random::Random;
 use crate::recording::{Evidence, Ranks};
 use crate::shape::{Kind, Shape, KINDS};
+use crate::step::{Fault, Job, Step, Tails};
 use std::fmt;
 
 /// Kernels and calls of a job, roughly: those of many ranks have fewer steps.
 const MOST_NODES: usize = 60_000;
 const FEWEST_STEPS: usize = 40;
 const MOST_STEPS: usize = 300;
+/// What a launch takes the host beside its own work, µs.
+const LAUNCH_US: f64 = 6.0;
 
 /// What a job has been drawn to be.
 #[derive(Clone, Debug)]
@@ -39,6 +42,8 @@ pub struct Drawn {
     pub per_launch: f64,
     /// How many times as long a transfer between hosts takes.
     pub across: f64,
+    /// How many times as long a kernel takes beside one of NCCL's.
+    pub beside: f64,
     /// How many causes.
     pub causes: usize,
     /// What is recorded.
@@ -75,7 +80,7 @@ impl Drawn {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0xc0ff_ee00);
         let kind = random.one(&KINDS);
         let ranks = match kind {
-            Kind::Ring | Kind::Experts => random.one(&[2, 2, 3, 4, 4, 8]),
+            Kind::Ring | Kind::Experts | Kind::Decode => random.one(&[2, 2, 3, 4, 4, 8]),
             _ => random.one(&[2, 2, 2, 3, 4, 4, 4, 6, 8, 8, 16, 32, 64]),
         };
         let fit = |hosts: &usize| *hosts == 1 || ranks >= 2 * hosts && ranks % hosts == 0;
@@ -119,14 +124,19 @@ impl Drawn {
             noise: random.between(0.02, 0.15),
             of_steps: random.between(0.005, 0.06),
             tails,
-            per_launch: random.between(4.0, 40.0),
+            per_launch: 0.0,
             across: random.between(1.5, 4.0),
+            beside: 1.0 + random.one(&[0.0, 1.0]) * random.between(0.05, 0.5),
             causes: random.one(&[0, 1, 1, 1, 1, 1, 2]),
             evidence,
             random,
         };
-        let nodes = drawn.nodes();
-        drawn.steps = (MOST_NODES / nodes).clamp(FEWEST_STEPS, MOST_STEPS);
+        let (nodes, step_us) = drawn.of_a_step();
+        drawn.steps = (MOST_NODES / nodes.max(1)).clamp(FEWEST_STEPS, MOST_STEPS);
+        // Hosts that are nearly as slow as their GPUs, or slower, are the next limit.
+        let launches = nodes as f64 / ranks as f64;
+        let of_host = drawn.random.between(0.05, 1.2);
+        drawn.per_launch = (of_host * step_us / launches - LAUNCH_US).max(1.0);
         drawn
     }
 
@@ -142,22 +152,22 @@ impl Drawn {
             tails: self.tails,
             per_launch: self.per_launch,
             across: self.across,
+            beside: self.beside,
+            waits_for_each: true,
             ..Job::new(self.shape.comms(self.ranks), steps, script)
         }
     }
 
-    /// Kernels and calls of all ranks in a step.
-    fn nodes(&self) -> usize {
+    /// Kernels and calls of all ranks in a step, and how long it takes if hosts take no time, µs.
+    fn of_a_step(&self) -> (usize, f64) {
         let script = self.script();
-        let count = |steps| {
+        let play = |steps| {
             let played = play_with(&self.job(&script, steps), self.seed, Fault::default());
-            played
-                .ranks
-                .iter()
-                .map(|rank| rank.nodes.len())
-                .sum::<usize>()
+            let nodes = played.ranks.iter().map(|rank| rank.nodes.len());
+            (nodes.sum::<usize>(), played.seconds)
         };
-        (count(2) - count(1)).max(1)
+        let (one, three) = (play(1), play(3));
+        ((three.0 - one.0) / 2, 1e6 * (three.1 - one.1) / 2.0)
     }
 
     fn play_by(&self, causes: &[Cause]) -> Played {

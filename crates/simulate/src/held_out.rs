@@ -1,7 +1,7 @@
 //! Jobs of shapes that no rule of the report was made with: they are looked at last.
 
-use crate::play::{Step, Way};
 use crate::scripts::{gathered, Script};
+use crate::step::{Step, Way};
 
 /// ZeRO stage 1: nothing is communicated until all gradients are there. Then they are scattered, and the
 /// parameters gathered behind the optimizer.

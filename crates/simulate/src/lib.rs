@@ -19,12 +19,14 @@ mod recording;
 mod score;
 pub mod scripts;
 mod shape;
+mod step;
 
 pub use cause::{Cause, Does, When, Why};
 pub use communicators::communicator;
 pub use drawn::{Culprit, Drawn, Outcome};
-pub use play::{play, play_with, Fault, Job, Step, Way};
+pub use play::{play, play_with};
 pub use random::Random;
 pub use recording::{Evidence, Ranks};
 pub use score::{score, Matrix, Scored, Told, Verdict, MATTERS};
 pub use shape::{Kind, Shape, KINDS};
+pub use step::{Fault, Job, SlowLink, Step, Tails, Way};

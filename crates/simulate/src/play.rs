@@ -1,15 +1,14 @@
-//! The engine: what hosts, streams and communicators do, and when.
+//! The engine: when everything runs that a script asks for.
 //!
-//! A script says what the hosts do in a step: they work, launch kernels and call NCCL. [`play`] works out
-//! when each kernel runs. A kernel begins when it is launched, when the one before it on its stream is over,
-//! and when what its stream waits for is over. An operation of NCCL ends when its last rank has come and its
-//! transfer is done.
-//!
-//! Rule: random numbers belong to a step of a rank. A fault draws none, so the same seed without the fault is
-//! the same job.
+//! It plays a job event by event, in the order of time. A kernel begins when it is launched, when the one
+//! before it on its stream is over, and when what its stream waits for is over. An operation of NCCL ends when
+//! its last rank has come and its transfer is done. While a kernel of NCCL is on a GPU, the others on it take
+//! [`Job::beside`] times as long. A host goes on until its driver's queue is full or it waits for its GPU.
 
 use crate::random::Random;
-use std::collections::{HashMap, VecDeque};
+use crate::step::{Do, Fault, Job, Step, Way};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use tables::windows::DriverCall;
 
 /// Ns in a millisecond.
@@ -20,261 +19,50 @@ const LAUNCHED: i64 = 4_000;
 /// A launch takes its host so long, and NCCL a call, ns.
 const LAUNCH: f64 = 4e3;
 const CALL: f64 = 15e3;
+/// A launch of a graph, and for each node in it, ns.
+const GRAPH: f64 = 8e3;
+const GRAPH_NODE: f64 = 150.0;
+/// From the end of a kernel to the beginning of the next on its stream, ns.
+const AFTER: i64 = 1_000;
 /// Launches that a GPU may be behind its host.
 const QUEUE: usize = 1000;
 /// CUDA's ids of streams.
 pub(crate) const FIRST_STREAM: u32 = 7;
-
-/// A send or a receive.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Way {
-    /// Sends to this rank.
-    To(usize),
-    /// Receives from this rank.
-    From(usize),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Do {
-    Host(f64),
-    Compute {
-        name: &'static str,
-        ns: f64,
-        stream: usize,
-    },
-    Call {
-        comm: usize,
-        function: &'static str,
-        bytes: u64,
-        ns: f64,
-        stream: usize,
-        ways: Vec<Way>,
-    },
-    /// A stream waits for what is on another so far.
-    Wait(usize, usize),
-    /// The host waits for a stream.
-    Sync(usize),
-}
-
-/// One step of one rank, as the script writes it. Times are µs.
-pub struct Step<'s> {
-    /// The rank.
-    pub rank: usize,
-    /// Ranks of the job.
-    pub ranks: usize,
-    /// The step, from 0.
-    pub number: usize,
-    /// Steps of the job.
-    pub steps: usize,
-    /// What the script draws from.
-    pub random: Random,
-    noise: f64,
-    tails: Tails,
-    /// How slow the host is in this step; 1 is its usual speed.
-    pub slow_host: f64,
-    /// The same of the GPU.
-    pub slow_gpu: f64,
-    /// The host's own work before each launch, µs.
-    pub per_launch: f64,
-    fault: Fault<'s>,
-    does: Vec<Do>,
-}
-
-impl Step<'_> {
-    fn differs(&mut self) -> f64 {
-        (1.0 + self.noise * self.random.normal()).max(0.2)
-    }
-
-    /// Now and then something takes much longer, ns.
-    fn tail(&mut self, often: f64) -> f64 {
-        if often == 0.0 || self.random.uniform() >= often {
-            return 0.0;
-        }
-        1e3 * self.tails.least_us * self.random.heavy().min(self.tails.most)
-    }
-
-    /// The host works.
-    pub fn host(&mut self, us: f64) {
-        let ns = 1e3 * us * self.slow_host * self.differs() + self.tail(self.tails.host);
-        self.does.push(Do::Host(ns));
-    }
-
-    /// A kernel on the computing stream.
-    pub fn compute(&mut self, name: &'static str, us: f64) {
-        self.compute_on(name, us, 0);
-    }
-
-    /// A kernel on another stream.
-    pub fn compute_on(&mut self, name: &'static str, us: f64, stream: usize) {
-        self.host(self.per_launch);
-        let ns = 1e3 * us * self.slow_gpu * self.differs() + self.tail(self.tails.gpu);
-        self.does.push(Do::Compute { name, ns, stream });
-    }
-
-    /// A collective on a stream of its own, which waits for the computing stream.
-    pub fn collective(
-        &mut self,
-        comm: usize,
-        function: &'static str,
-        bytes: u64,
-        us: f64,
-        stream: usize,
-    ) {
-        self.host(self.per_launch);
-        if stream != 0 {
-            self.wait(stream, 0);
-        }
-        let ns = 1e3 * us;
-        self.does.push(Do::Call {
-            comm,
-            function,
-            bytes,
-            ns,
-            stream,
-            ways: Vec::new(),
-        });
-    }
-
-    /// Sends and receives in one launch.
-    pub fn pass(&mut self, comm: usize, ways: &[Way], bytes: u64, us: f64, stream: usize) {
-        self.host(self.per_launch);
-        if stream != 0 {
-            self.wait(stream, 0);
-        }
-        self.does.push(Do::Call {
-            comm,
-            function: "SendRecv",
-            bytes,
-            ns: 1e3 * us,
-            stream,
-            ways: ways.to_vec(),
-        });
-    }
-
-    /// A stream waits for what is on another so far.
-    pub fn wait(&mut self, stream: usize, on: usize) {
-        self.does.push(Do::Wait(stream, on));
-    }
-
-    /// The host waits for a stream.
-    pub fn sync(&mut self, stream: usize) {
-        self.does.push(Do::Sync(stream));
-    }
-
-    /// Here the straggler does what it does.
-    pub fn straggler(&mut self) {
-        if let Some(within) = self.fault.within {
-            within(self);
-        }
-    }
-
-    /// A straggler's host works so much longer.
-    pub fn sleeps(&mut self, us: f64) {
-        self.does.push(Do::Host(1e3 * us));
-    }
-
-    /// A straggler's GPU has so much more to do.
-    pub fn extra(&mut self, us: f64) {
-        self.does.push(Do::Host(5e3));
-        self.does.push(Do::Compute {
-            name: "extra",
-            ns: 1e3 * us,
-            stream: 0,
-        });
-    }
-}
-
-/// Work that takes much longer now and then: how long is drawn from a Pareto distribution.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Tails {
-    /// How often a host's work does, of all its work; 0 never.
-    pub host: f64,
-    /// The same of kernels.
-    pub gpu: f64,
-    /// It takes so much longer at least, µs.
-    pub least_us: f64,
-    /// And so many times that at most.
-    pub most: f64,
-}
-
-/// How many times as long a transfer between these ranks takes in a step.
-pub type SlowLink<'s> = dyn Fn(&[usize], usize) -> f64 + 's;
-
-/// What is wrong with a job.
-#[derive(Clone, Copy, Default)]
-pub struct Fault<'s> {
-    /// What a rank does more in a step, at the place that the script says ([`Step::straggler`]).
-    pub within: Option<&'s dyn Fn(&mut Step)>,
-    /// What is different about a step of a rank as a whole.
-    pub before: Option<&'s dyn Fn(&mut Step)>,
-    /// Transfers that take longer.
-    pub link: Option<&'s SlowLink<'s>>,
-}
-
-/// A job.
-pub struct Job<'s> {
-    /// Members of communicators; the first has all ranks.
-    pub comms: Vec<Vec<usize>>,
-    /// How many ranks.
-    pub ranks: usize,
-    /// Of so many hosts; their ranks are neighbours.
-    pub hosts: usize,
-    /// How many steps.
-    pub steps: usize,
-    /// Standard deviation of what each launch of a host and each kernel takes, as a part of it.
-    pub noise: f64,
-    /// The same of whole steps of a rank.
-    pub of_steps: f64,
-    /// What takes much longer now and then.
-    pub tails: Tails,
-    /// What each rank does in a step.
-    pub script: &'s dyn Fn(&mut Step),
-    /// The host's own work before each launch, µs.
-    pub per_launch: f64,
-    /// How many times as long a transfer takes between hosts.
-    pub across: f64,
-}
-
-impl<'s> Job<'s> {
-    /// A job on one host without noise, with 20 µs of the host's work for each launch.
-    pub fn new(comms: Vec<Vec<usize>>, steps: usize, script: &'s dyn Fn(&mut Step)) -> Job<'s> {
-        Job {
-            ranks: comms.first().map_or(0, Vec::len),
-            comms,
-            hosts: 1,
-            steps,
-            noise: 0.0,
-            of_steps: 0.0,
-            tails: Tails::default(),
-            script,
-            per_launch: 20.0,
-            across: 1.0,
-        }
-    }
-
-    /// The host of a rank.
-    pub fn host(&self, rank: usize) -> usize {
-        rank * self.hosts / self.ranks
-    }
-}
+/// Streams of a rank.
+const STREAMS: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) does: Kind,
     pub(crate) stream: usize,
     pub(crate) launch: i64,
-    pub(crate) behind: Vec<usize>,
+    /// The first node of the graph launch that it belongs to.
+    pub(crate) graph: Option<usize>,
+    /// What the one that keeps it waiting last ended at.
+    ready: i64,
+    /// Nodes before it that have not ended, or messages whose other side has not come.
+    missing: usize,
+    /// Nodes behind it.
+    next: Vec<usize>,
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
+    /// Of what computes: what is left of it, ns, as of when, and how often that changed.
+    left: f64,
+    since: i64,
+    version: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Compute(&'static str, i64),
+    /// Communicator and number on it.
     Collective(usize, usize),
-    /// Communicator, message of each way, and how long it takes.
-    Pass(Vec<(usize, usize, usize, bool, usize)>, i64),
+    /// Message of each way, and how long it takes.
+    Pass(Vec<Message>, i64),
 }
+
+/// Communicator, from, to and number.
+type Message = (usize, usize, usize, usize);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
@@ -286,33 +74,52 @@ pub(crate) struct Called {
     pub(crate) api: i64,
     pub(crate) launch: i64,
     pub(crate) back: i64,
-    /// The node that kept the computing stream busy until it waited for this, and when its host asked for
-    /// that.
-    pub(crate) waited_by: Option<(usize, i64)>,
+    /// How the computing stream came to wait for it.
+    pub(crate) waited_by: Option<Waited>,
+}
+
+/// How a stream came to wait for a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waited {
+    /// What was on it before.
+    pub(crate) busy: Option<usize>,
+    /// What it waited for just before.
+    pub(crate) before: Option<usize>,
+    /// When the host asked for it.
+    pub(crate) asked: i64,
 }
 
 #[derive(Default)]
 pub(crate) struct Rank {
     pub(crate) host: f64,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) tails: Vec<Vec<usize>>,
-    /// Not resolved, by stream.
-    pub(crate) pending: Vec<VecDeque<usize>>,
-    pub(crate) does: VecDeque<Do>,
+    tails: Vec<Vec<usize>>,
+    does: VecDeque<Do>,
     pub(crate) asked: Vec<DriverCall>,
     pub(crate) calls: Vec<Called>,
-    pub(crate) step: usize,
-    pub(crate) sent: HashMap<(usize, usize, usize), usize>,
-    pub(crate) received: HashMap<(usize, usize, usize), usize>,
-    pub(crate) joined: HashMap<usize, usize>,
+    step: usize,
+    sent: HashMap<(usize, usize, usize), usize>,
+    received: HashMap<(usize, usize, usize), usize>,
+    joined: HashMap<usize, usize>,
     /// By communicator: its last collective.
-    pub(crate) collectives: HashMap<usize, usize>,
+    collectives: HashMap<usize, usize>,
+    /// The last node of each launch.
+    launches: Vec<usize>,
+    /// The node that its host waits for.
+    blocked: Option<usize>,
+    /// Kernels of NCCL that are on the GPU, and others.
+    resident: usize,
+    running: Vec<usize>,
+    /// How slow the host and the GPU are, which changes slowly.
+    slow: [f64; 2],
     /// When each step began on the host.
     pub(crate) begun: Vec<i64>,
+    /// Launches of graphs: their first node, when, and for how long, ns.
+    pub(crate) graphs: Vec<(usize, i64, u64)>,
 }
 
 struct Operation {
-    came: Vec<Option<i64>>,
+    came: Vec<(usize, usize)>,
     ns: i64,
 }
 
@@ -339,141 +146,323 @@ pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) ->
 
 /// Plays a job that has this fault.
 pub fn play_with<'s>(job: &'s Job, seed: u64, fault: Fault<'s>) -> Played {
-    let mut ranks: Vec<Rank> = (0..job.ranks)
-        .map(|rank| {
-            let mut seeds = Random(seed.wrapping_mul(1000) + rank as u64);
-            Rank {
-                host: 1e6 + 2e5 * seeds.uniform(),
-                tails: vec![Vec::new(); 8],
-                pending: vec![VecDeque::new(); 8],
-                ..Rank::default()
-            }
-        })
-        .collect();
-    // By rank: how slow the host and the GPU are, which changes slowly.
-    let mut slow = vec![[0.0f64; 2]; job.ranks];
-    let mut operations: Vec<Vec<Operation>> = job.comms.iter().map(|_| Vec::new()).collect();
-    let mut messages: HashMap<(usize, usize, usize, usize), [Option<i64>; 2]> = HashMap::new();
-    loop {
-        let mut moved = false;
-        for rank in 0..job.ranks {
-            loop {
-                if ranks[rank].does.is_empty() {
-                    if ranks[rank].step == job.steps {
-                        break;
-                    }
-                    let number = ranks[rank].step;
-                    let key = (seed.wrapping_mul(31) + rank as u64).wrapping_mul(1_000_003);
-                    let mut random = Random(key.wrapping_add(number as u64 * 7919));
-                    // Half of the noise stays from step to step.
-                    for of in &mut slow[rank] {
-                        *of = 0.5 * *of + 0.75f64.sqrt() * random.normal();
-                    }
-                    let of = |z: f64| (1.0 + job.of_steps * z).max(0.3);
-                    let mut step = Step {
-                        rank,
-                        ranks: job.ranks,
-                        number,
-                        steps: job.steps,
-                        noise: job.noise,
-                        tails: job.tails,
-                        slow_host: of(slow[rank][0]),
-                        slow_gpu: of(slow[rank][1]),
-                        random,
-                        per_launch: job.per_launch,
-                        fault,
-                        does: Vec::new(),
-                    };
-                    if let Some(before) = fault.before {
-                        before(&mut step);
-                    }
-                    (job.script)(&mut step);
-                    let rank = &mut ranks[rank];
-                    rank.begun.push(rank.host as i64);
-                    rank.does = step.does.into();
-                    rank.step += 1;
-                    moved = true;
-                }
-                let before = ranks[rank].does.len();
-                host(&mut ranks[rank], rank, job, fault, &mut operations);
-                if ranks[rank].does.len() == before {
-                    break;
-                }
-                moved = true;
-            }
-            moved |= resolve(
-                &mut ranks[rank],
-                rank,
-                &job.comms,
-                &mut operations,
-                &mut messages,
-            );
+    let ranks = (0..job.ranks).map(|rank| {
+        let mut seeds = Random(seed.wrapping_mul(1000) + rank as u64);
+        Rank {
+            host: 1e6 + 2e5 * seeds.uniform(),
+            tails: vec![Vec::new(); STREAMS],
+            ..Rank::default()
         }
-        if !moved {
-            break;
-        }
-    }
+    });
+    let mut play = Play {
+        job,
+        fault,
+        seed,
+        ranks: ranks.collect(),
+        operations: job.comms.iter().map(|_| Vec::new()).collect(),
+        messages: HashMap::new(),
+        heap: BinaryHeap::new(),
+        events: 0,
+    };
+    play.run();
+    let ranks = play.ranks;
     for (number, rank) in ranks.iter().enumerate() {
-        assert!(
-            rank.does.is_empty(),
-            "rank {number} hangs in step {}",
-            rank.step
-        );
-        assert!(
-            rank.nodes.iter().all(|n| n.end.is_some()),
-            "rank {number} hangs"
-        );
+        let over = rank.does.is_empty() && rank.nodes.iter().all(|n| n.end.is_some());
+        assert!(over, "rank {number} hangs in step {}", rank.step);
     }
-    let end = ranks
+    let ends = ranks
         .iter()
-        .flat_map(|r| r.nodes.iter().filter_map(|n| n.end))
-        .max();
+        .flat_map(|r| r.nodes.iter().filter_map(|n| n.end));
     Played {
         comms: job.comms.clone(),
         hosts: (0..job.ranks).map(|rank| job.host(rank)).collect(),
+        seconds: ends.max().unwrap_or(0) as f64 / 1e9,
         ranks,
-        seconds: end.expect("kernels") as f64 / 1e9,
         seed,
         steps: job.steps,
     }
 }
 
-/// The host goes on until it waits.
-fn host(
-    rank: &mut Rank,
-    number: usize,
-    job: &Job,
-    fault: Fault,
-    operations: &mut [Vec<Operation>],
-) {
-    let comms = &job.comms;
-    while let Some(next) = rank.does.front().cloned() {
-        let launches = matches!(next, Do::Compute { .. } | Do::Call { .. });
-        // The queue of the driver.
-        let mut waited = 0.0;
-        if launches && rank.nodes.len() >= QUEUE {
-            match rank.nodes[rank.nodes.len() - QUEUE].end {
-                None => return,
-                Some(end) => waited = (end as f64 - rank.host).max(0.0),
+/// What happens to a node of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Starts,
+    /// Ends, if its version is still this.
+    Ends(u32),
+}
+
+/// Time, number of the event, rank, node, and what happens.
+type Timed = (i64, u64, usize, usize, Event);
+
+struct Play<'s> {
+    job: &'s Job<'s>,
+    fault: Fault<'s>,
+    seed: u64,
+    ranks: Vec<Rank>,
+    operations: Vec<Vec<Operation>>,
+    /// The rank and the node that have come to one side of a message.
+    messages: HashMap<Message, (usize, usize)>,
+    heap: BinaryHeap<Reverse<Timed>>,
+    events: u64,
+}
+
+impl Play<'_> {
+    fn run(&mut self) {
+        for rank in 0..self.ranks.len() {
+            self.host(rank);
+        }
+        while let Some(Reverse((at, _, rank, node, event))) = self.heap.pop() {
+            match event {
+                Event::Starts => self.starts(rank, node, at),
+                Event::Ends(version) if version == self.ranks[rank].nodes[node].version => {
+                    self.ends(rank, node, at);
+                }
+                Event::Ends(_) => {}
             }
         }
-        let asked = |rank: &mut Rank, kind, took: f64| {
-            rank.asked.push(DriverCall {
-                at: SINCE_1970 + rank.host as i64,
-                took: took as u64,
-                kind,
-                thread: 100,
-                stream: FIRST_STREAM,
-                object: 0,
-            });
-            rank.host += took;
+    }
+
+    fn at(&mut self, at: i64, rank: usize, node: usize, event: Event) {
+        self.events += 1;
+        self.heap
+            .push(Reverse((at, self.events, rank, node, event)));
+    }
+
+    /// A node ends then. Ends are apart by some 0.3 us.
+    fn ends_at(&mut self, at: i64, rank: usize, node: usize) {
+        let apart = (node as i64 * 7919 + rank as i64 * 104_729).rem_euclid(300);
+        let version = self.ranks[rank].nodes[node].version;
+        self.at(at + apart, rank, node, Event::Ends(version));
+    }
+
+    fn starts(&mut self, rank: usize, index: usize, at: i64) {
+        let node = &mut self.ranks[rank].nodes[index];
+        node.start = Some(at);
+        match node.does.clone() {
+            Kind::Compute(_, ns) => {
+                (node.left, node.since) = (ns as f64, at);
+                self.ranks[rank].running.push(index);
+                self.goes_on(rank, index, at);
+            }
+            Kind::Collective(comm, number) => {
+                self.changes(rank, at, 1);
+                let operation = &mut self.operations[comm][number];
+                operation.came.push((rank, index));
+                if operation.came.len() == self.job.comms[comm].len() {
+                    let end = at + operation.ns;
+                    for (rank, index) in std::mem::take(&mut operation.came) {
+                        self.ends_at(end, rank, index);
+                    }
+                }
+            }
+            Kind::Pass(messages, ns) => {
+                self.changes(rank, at, 1);
+                let mut missing = 0;
+                for key in messages.iter().filter(|(_, from, to, _)| from != to) {
+                    match self.messages.remove(key) {
+                        None => {
+                            self.messages.insert(*key, (rank, index));
+                            missing += 1;
+                        }
+                        Some((other, of)) => {
+                            let node = &mut self.ranks[other].nodes[of];
+                            node.missing -= 1;
+                            if let (0, Kind::Pass(_, ns)) = (node.missing, &node.does) {
+                                let end = at + *ns;
+                                self.ends_at(end, other, of);
+                            }
+                        }
+                    }
+                }
+                self.ranks[rank].nodes[index].missing = missing;
+                if missing == 0 {
+                    self.ends_at(at + ns, rank, index);
+                }
+            }
+        }
+    }
+
+    /// How many times as long kernels take on a rank now.
+    fn pace(&self, rank: usize) -> f64 {
+        match self.ranks[rank].resident {
+            0 => 1.0,
+            _ => self.job.beside,
+        }
+    }
+
+    /// A kernel that computes goes on at today's pace.
+    fn goes_on(&mut self, rank: usize, index: usize, at: i64) {
+        let pace = self.pace(rank);
+        let node = &mut self.ranks[rank].nodes[index];
+        node.version += 1;
+        let end = at + (node.left * pace).round() as i64;
+        self.ends_at(end, rank, index);
+    }
+
+    /// A kernel of NCCL comes to the GPU or leaves it.
+    fn changes(&mut self, rank: usize, at: i64, by: isize) {
+        let before = self.pace(rank);
+        let resident = &mut self.ranks[rank].resident;
+        *resident = resident.saturating_add_signed(by);
+        if self.pace(rank) == before {
+            return;
+        }
+        for index in self.ranks[rank].running.clone() {
+            let node = &mut self.ranks[rank].nodes[index];
+            node.left = (node.left - (at - node.since) as f64 / before).max(0.0);
+            node.since = at;
+            self.goes_on(rank, index, at);
+        }
+    }
+
+    fn ends(&mut self, rank: usize, index: usize, at: i64) {
+        let of = &mut self.ranks[rank];
+        of.nodes[index].end = Some(at);
+        let next = std::mem::take(&mut of.nodes[index].next);
+        match of.nodes[index].does {
+            Kind::Compute(..) => of.running.retain(|other| *other != index),
+            _ => self.changes(rank, at, -1),
+        }
+        for behind in next {
+            let node = &mut self.ranks[rank].nodes[behind];
+            node.ready = node.ready.max(at + AFTER);
+            node.missing -= 1;
+            if node.missing == 0 {
+                let ready = node.ready;
+                self.at(ready, rank, behind, Event::Starts);
+            }
+        }
+        if self.ranks[rank].blocked == Some(index) {
+            self.ranks[rank].blocked = None;
+            self.host(rank);
+        }
+    }
+
+    /// The next step of a rank; false if there is none.
+    fn next_step(&mut self, number: usize) -> bool {
+        let (job, fault) = (self.job, self.fault);
+        let rank = &mut self.ranks[number];
+        if rank.step == job.steps {
+            return false;
+        }
+        let key = (self.seed.wrapping_mul(31) + number as u64).wrapping_mul(1_000_003);
+        let mut random = Random(key.wrapping_add(rank.step as u64 * 7919));
+        // Half of the noise stays from step to step.
+        for of in &mut rank.slow {
+            *of = 0.5 * *of + 0.75f64.sqrt() * random.normal();
+        }
+        let of = |z: f64| (1.0 + job.of_steps * z).max(0.3);
+        let mut step = Step {
+            rank: number,
+            ranks: job.ranks,
+            number: rank.step,
+            steps: job.steps,
+            noise: job.noise,
+            tails: job.tails,
+            slow_host: of(rank.slow[0]),
+            slow_gpu: of(rank.slow[1]),
+            random,
+            per_launch: job.per_launch,
+            fault,
+            does: Vec::new(),
         };
+        if let Some(before) = fault.before {
+            before(&mut step);
+        }
+        (job.script)(&mut step);
+        rank.begun.push(rank.host as i64);
+        rank.does = step.does.into();
+        rank.step += 1;
+        true
+    }
+
+    /// The host goes on until it waits.
+    fn host(&mut self, number: usize) {
         use capture::windows::DriverCallKind;
-        match next {
-            Do::Host(ns) => rank.host += ns,
+        loop {
+            let rank = &mut self.ranks[number];
+            let Some(next) = rank.does.front() else {
+                if self.next_step(number) {
+                    continue;
+                }
+                return;
+            };
+            let launches = matches!(next, Do::Compute { .. } | Do::Call { .. } | Do::Graph(_));
+            // The queue of the driver.
+            let mut waited = 0.0;
+            if launches && rank.launches.len() >= QUEUE {
+                let before = rank.launches[rank.launches.len() - QUEUE];
+                match rank.nodes[before].end {
+                    None => {
+                        rank.blocked = Some(before);
+                        return;
+                    }
+                    Some(end) => waited = (end as f64 - rank.host).max(0.0),
+                }
+            }
+            if let Do::Sync(stream) = next {
+                let tails = &rank.tails[*stream];
+                if let Some(open) = tails.iter().find(|n| rank.nodes[**n].end.is_none()) {
+                    rank.blocked = Some(*open);
+                    return;
+                }
+            }
+            let Some(next) = rank.does.pop_front() else {
+                return;
+            };
+            match next {
+                Do::Host(ns) => rank.host += ns,
+                Do::Compute { .. } => {
+                    rank.asks(DriverCallKind::Launch, LAUNCH + waited);
+                    self.queue(number, next, None);
+                }
+                Do::Call { .. } => {
+                    let api = rank.host as i64;
+                    // NCCL is as slow as its host.
+                    rank.host += CALL;
+                    let launch = rank.host as i64;
+                    rank.asks(DriverCallKind::Launch, LAUNCH + waited);
+                    self.queue(number, next, None);
+                    let rank = &mut self.ranks[number];
+                    let back = rank.host as i64 + 1000;
+                    if let Some(called) = rank.calls.last_mut() {
+                        (called.api, called.launch, called.back) = (api, launch, back);
+                    }
+                }
+                Do::Graph(all) => {
+                    let (at, first) = (rank.host as i64, rank.nodes.len());
+                    let took = GRAPH + GRAPH_NODE * all.len() as f64 + waited;
+                    rank.asks(DriverCallKind::LaunchGraph, took);
+                    rank.graphs.push((first, at, took as u64));
+                    for one in all {
+                        self.queue(number, one, Some(first));
+                    }
+                }
+                Do::Wait(stream, on) => {
+                    rank.asks(DriverCallKind::Record, 1e3);
+                    rank.asks(DriverCallKind::Wait, 1e3);
+                    rank.waits(stream, on, self.job.waits_for_each);
+                }
+                Do::Sync(stream) => {
+                    let ends = rank.tails[stream].iter().filter_map(|n| rank.nodes[*n].end);
+                    let end = ends.max().unwrap_or(0) as f64;
+                    let took = 2e3 + (end - rank.host).max(0.0);
+                    rank.asks(DriverCallKind::Synchronise, took);
+                }
+            }
+            let rank = &mut self.ranks[number];
+            if launches && !rank.nodes.is_empty() {
+                rank.launches.push(rank.nodes.len() - 1);
+            }
+        }
+    }
+
+    /// Puts a kernel or a call of NCCL on its stream.
+    fn queue(&mut self, number: usize, what: Do, graph: Option<usize>) {
+        let job = self.job;
+        match what {
             Do::Compute { name, ns, stream } => {
-                asked(rank, DriverCallKind::Launch, LAUNCH + waited);
-                push(rank, Kind::Compute(name, ns as i64), stream);
+                self.push(number, Kind::Compute(name, ns as i64), stream, graph);
             }
             Do::Call {
                 comm,
@@ -483,90 +472,142 @@ fn host(
                 stream,
                 ways,
             } => {
-                let api = rank.host as i64;
-                let ns = ns * between(job, fault, (rank.step - 1, number), comm, &ways);
-                // NCCL is as slow as its host.
-                rank.host += CALL;
-                let launch = rank.host as i64;
-                asked(rank, DriverCallKind::Launch, LAUNCH + waited);
+                let step = self.ranks[number].step - 1;
+                let ns = (ns * between(job, self.fault, (step, number), comm, &ways)) as i64;
+                let rank = &mut self.ranks[number];
                 let kind = if ways.is_empty() {
                     let at = rank.joined.entry(comm).or_default();
                     let index = *at;
                     *at += 1;
-                    if operations[comm].len() == index {
-                        operations[comm].push(Operation {
-                            came: vec![None; comms[comm].len()],
-                            ns: ns as i64,
-                        });
+                    if self.operations[comm].len() == index {
+                        let came = Vec::new();
+                        self.operations[comm].push(Operation { came, ns });
                     }
-                    Kind::Collective(comm, index)
-                } else {
-                    let all = ways.iter().map(|way| {
-                        let (from, to, sends) = match way {
-                            Way::To(peer) => (number, *peer, true),
-                            Way::From(peer) => (*peer, number, false),
-                        };
-                        let counts = if sends {
-                            &mut rank.sent
-                        } else {
-                            &mut rank.received
-                        };
-                        let at = counts.entry((comm, from, to)).or_default();
-                        *at += 1;
-                        (comm, from, to, sends, *at - 1)
-                    });
-                    Kind::Pass(all.collect(), ns as i64)
-                };
-                // Kernels of a communicator follow each other, on whatever streams they are. Sends and
-                // receives between different ranks are thought to have communicators of their own.
-                if let Kind::Collective(..) = kind {
+                    // Kernels of a communicator follow each other, on whatever streams they are. Sends and
+                    // receives between different ranks are thought to have communicators of their own.
                     let before = rank.collectives.insert(comm, rank.nodes.len());
                     rank.tails[stream].extend(before);
-                }
-                let node = push(rank, kind, stream);
+                    Kind::Collective(comm, index)
+                } else {
+                    Kind::Pass(
+                        ways.iter()
+                            .map(|way| rank.message(number, comm, *way))
+                            .collect(),
+                        ns,
+                    )
+                };
+                let node = self.push(number, kind, stream, graph);
+                let rank = &mut self.ranks[number];
                 rank.calls.push(Called {
                     node,
                     comm,
                     function,
                     bytes,
                     ways,
-                    api,
-                    launch,
-                    back: rank.host as i64 + 1000,
+                    api: rank.host as i64,
+                    launch: rank.host as i64,
+                    back: rank.host as i64,
                     waited_by: None,
                 });
             }
-            Do::Wait(stream, on) => {
-                asked(rank, DriverCallKind::Record, 1e3);
-                asked(rank, DriverCallKind::Wait, 1e3);
-                let on_call = rank.tails[on].last().copied();
-                if stream == 0 {
-                    let busy = rank.tails[0].first().copied();
-                    if let Some(call) = rank.calls.iter().rposition(|c| Some(c.node) == on_call) {
-                        if rank.calls[call].waited_by.is_none() {
-                            let asked = (busy.unwrap_or(usize::MAX), rank.host as i64);
-                            rank.calls[call].waited_by = Some(asked);
-                        }
-                    }
+            Do::Wait(stream, on) => self.ranks[number].waits(stream, on, job.waits_for_each),
+            Do::Host(_) | Do::Sync(_) | Do::Graph(_) => {}
+        }
+    }
+
+    fn push(&mut self, number: usize, does: Kind, stream: usize, graph: Option<usize>) -> usize {
+        let rank = &mut self.ranks[number];
+        let node = rank.nodes.len();
+        let launch = rank.host as i64;
+        let mut ready = launch + LAUNCHED;
+        let mut missing = 0;
+        let mut behind = std::mem::replace(&mut rank.tails[stream], vec![node]);
+        behind.sort_unstable();
+        behind.dedup();
+        for before in behind {
+            match rank.nodes[before].end {
+                Some(end) => ready = ready.max(end + AFTER),
+                None => {
+                    rank.nodes[before].next.push(node);
+                    missing += 1;
                 }
-                let more = rank.tails[on].clone();
-                rank.tails[stream].extend(more);
-            }
-            Do::Sync(stream) => {
-                let ends: Option<Vec<i64>> = rank.tails[stream]
-                    .iter()
-                    .map(|n| rank.nodes[*n].end)
-                    .collect();
-                let Some(ends) = ends else { return };
-                let end = ends.into_iter().max().unwrap_or(0) as f64;
-                asked(
-                    rank,
-                    DriverCallKind::Synchronise,
-                    2e3 + (end - rank.host).max(0.0),
-                );
             }
         }
-        rank.does.pop_front();
+        rank.nodes.push(Node {
+            does,
+            stream,
+            launch,
+            graph,
+            ready,
+            missing,
+            next: Vec::new(),
+            start: None,
+            end: None,
+            left: 0.0,
+            since: 0,
+            version: 0,
+        });
+        if missing == 0 {
+            self.at(ready, number, node, Event::Starts);
+        }
+        node
+    }
+}
+
+impl Rank {
+    /// The host calls the driver.
+    fn asks(&mut self, kind: capture::windows::DriverCallKind, took: f64) {
+        self.asked.push(DriverCall {
+            at: SINCE_1970 + self.host as i64,
+            took: took as u64,
+            kind,
+            thread: 100,
+            stream: FIRST_STREAM,
+            object: 0,
+        });
+        self.host += took;
+    }
+
+    /// A stream waits for what is on another so far: for each call since the last wait, or for the last call
+    /// alone.
+    fn waits(&mut self, stream: usize, on: usize, for_each: bool) {
+        let busy = self.tails[0].first().copied();
+        if stream == 0 {
+            let (asked, nodes) = (self.host as i64, &self.nodes);
+            let calls = self.calls.iter_mut().rev();
+            let there = calls.filter(|call| nodes[call.node].stream == on);
+            let fresh = there.take_while(|call| call.waited_by.is_none());
+            let mut fresh: Vec<&mut Called> =
+                fresh.take(if for_each { usize::MAX } else { 1 }).collect();
+            fresh.reverse();
+            let mut before = None;
+            for call in fresh {
+                call.waited_by = Some(Waited {
+                    busy,
+                    before,
+                    asked,
+                });
+                before = Some(call.node);
+            }
+        }
+        let more = self.tails[on].clone();
+        self.tails[stream].extend(more);
+    }
+
+    /// The next message that way.
+    fn message(&mut self, number: usize, comm: usize, way: Way) -> Message {
+        let (from, to, sends) = match way {
+            Way::To(peer) => (number, peer, true),
+            Way::From(peer) => (peer, number, false),
+        };
+        let counts = if sends {
+            &mut self.sent
+        } else {
+            &mut self.received
+        };
+        let at = counts.entry((comm, from, to)).or_default();
+        *at += 1;
+        (comm, from, to, *at - 1)
     }
 }
 
@@ -590,83 +631,4 @@ fn between(
     let far = all.iter().any(|r| job.host(*r) != job.host(all[0]));
     let across = if far { job.across } else { 1.0 };
     across * fault.link.map_or(1.0, |link| link(&all, step))
-}
-
-fn push(rank: &mut Rank, does: Kind, stream: usize) -> usize {
-    let node = rank.nodes.len();
-    rank.nodes.push(Node {
-        does,
-        stream,
-        launch: rank.host as i64,
-        behind: std::mem::take(&mut rank.tails[stream]),
-        start: None,
-        end: None,
-    });
-    rank.tails[stream].push(node);
-    rank.pending[stream].push_back(node);
-    node
-}
-
-fn resolve(
-    rank: &mut Rank,
-    number: usize,
-    comms: &[Vec<usize>],
-    operations: &mut [Vec<Operation>],
-    messages: &mut HashMap<(usize, usize, usize, usize), [Option<i64>; 2]>,
-) -> bool {
-    let mut moved = false;
-    loop {
-        let mut again = false;
-        for stream in 0..rank.pending.len() {
-            while let Some(index) = rank.pending[stream].front().copied() {
-                let node = &rank.nodes[index];
-                let start = match node.start {
-                    Some(start) => start,
-                    None => {
-                        let ends: Option<Vec<i64>> =
-                            node.behind.iter().map(|n| rank.nodes[*n].end).collect();
-                        let Some(ends) = ends else { break };
-                        let behind = ends.into_iter().max().map_or(0, |end| end + 1000);
-                        let start = behind.max(node.launch + LAUNCHED);
-                        rank.nodes[index].start = Some(start);
-                        again = true;
-                        start
-                    }
-                };
-                let end = match &rank.nodes[index].does {
-                    Kind::Compute(_, ns) => Some(start + ns),
-                    Kind::Collective(comm, at) => {
-                        let own = comms[*comm].iter().position(|r| *r == number);
-                        let operation = &mut operations[*comm][*at];
-                        operation.came[own.expect("a member")] = Some(start);
-                        let came: Option<Vec<i64>> = operation.came.iter().copied().collect();
-                        came.map(|came| came.into_iter().max().expect("ranks") + operation.ns)
-                    }
-                    Kind::Pass(ways, ns) => {
-                        let mut last = Some(start);
-                        for (comm, from, to, sends, at) in ways {
-                            let both = messages.entry((*comm, *from, *to, *at)).or_default();
-                            both[usize::from(!sends)] = Some(start);
-                            let other = match from == to {
-                                true => Some(start),
-                                false => both[usize::from(*sends)],
-                            };
-                            last = last.zip(other).map(|(a, b)| a.max(b));
-                        }
-                        last.map(|last| last + ns)
-                    }
-                };
-                let Some(end) = end else { break };
-                // Ends are apart by some 0.3 µs.
-                let apart = (index as i64 * 7919 + number as i64 * 104_729).rem_euclid(300);
-                rank.nodes[index].end = Some(end + apart);
-                rank.pending[stream].pop_front();
-                again = true;
-            }
-        }
-        moved |= again;
-        if !again {
-            return moved;
-        }
-    }
 }

@@ -1,14 +1,19 @@
 //! A job that was played, as the recorder would have written it.
 
 use crate::communicators::communicator;
-use crate::play::{Kind, Played, Rank, Way, FIRST_STREAM, MS, SINCE_1970};
+use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, SINCE_1970};
 use crate::random::Random;
-use capture::live::{part, verdict};
+use crate::step::Way;
+use capture::live::{flag, part, verdict};
 use std::collections::{BTreeMap, HashMap};
 use tables::communicators::Local;
 use tables::composites::Composite;
+use tables::graphs::{Content, Graph, Graphs, Launch};
 use tables::windows::{GpuActivity, Off, Window};
 use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
+
+/// CUDA's id of a graph in windows.
+const CUDA_GRAPH: u32 = 3;
 
 /// Which ranks have kernel windows.
 pub type Windows<'a> = &'a dyn Fn(usize) -> bool;
@@ -194,21 +199,26 @@ impl Played {
         let timing = if evidence.events { "auto" } else { "host" };
         process.facts.insert("timing".into(), timing.into());
         let mut launches: HashMap<(usize, &str, u64), u32> = HashMap::new();
+        let captured = rank.graphs.first().map(|(first, ..)| *first);
         for called in &rank.calls {
+            let graph = rank.nodes[called.node].graph;
+            if graph.is_some() && graph != captured {
+                continue;
+            }
+            let in_graph = graph.is_some();
             let kind = (called.comm, called.function, called.bytes);
             let index = launches.entry(kind).or_default();
-            let timed = evidence.events && sampled(*index, evidence.level(number));
+            let timed = !in_graph && evidence.events && sampled(*index, evidence.level(number));
             *index += 1;
             let node = &rank.nodes[called.node];
             let (start, end) = (node.start.expect("played"), node.end.expect("played"));
             let (mut waiter, mut waited) = (0, 0);
-            if let (true, Some((busy, asked))) = (timed && evidence.stream_waits, called.waited_by)
-            {
+            if let (true, Some(wait)) = (timed && evidence.stream_waits, called.waited_by) {
                 // The computing stream had nothing else to do from here on.
-                let from = match busy {
-                    usize::MAX => start,
-                    busy => rank.nodes[busy].end.expect("played"),
-                };
+                let end_of = |node: Option<usize>| node.map(|n| rank.nodes[n].end.expect("played"));
+                let begun = end_of(wait.busy).or(Some(start)).max(end_of(wait.before));
+                let from = begun.unwrap_or(start);
+                let asked = wait.asked;
                 use capture::live::waiter as of;
                 waiter = of::word(FIRST_STREAM, of::TIMED);
                 waited = of::units((end - from.max(asked)).max(0));
@@ -233,7 +243,7 @@ impl Played {
             let all = called.ways.len() == 2 * self.comms[called.comm].len();
             let fused = several && !all && evidence.sends_as_announced;
             for (function, peer) in &ways {
-                let launched = !fused || *function == "Send";
+                let launched = !in_graph && (!fused || *function == "Send");
                 let shape = Shape {
                     uid: called.comm as u32,
                     communicator: Some(called.comm as u32),
@@ -246,10 +256,10 @@ impl Played {
                         (true, true) => part::EVENTS,
                         (true, false) => part::UNSAMPLED,
                     },
-                    flags: if peer.is_some() {
-                        capture::live::flag::P2P
-                    } else {
-                        0
+                    flags: match (peer.is_some(), in_graph) {
+                        (true, _) => flag::P2P,
+                        (false, true) => flag::CAPTURED,
+                        (false, false) => 0,
                     },
                     count: called.bytes,
                     peer: *peer,
@@ -308,6 +318,7 @@ impl Played {
                 });
             }
         }
+        process.graphs = graphs(&process, rank);
         process
     }
 
@@ -357,9 +368,9 @@ impl Played {
                         end: SINCE_1970 + node.end.expect("played"),
                         name: of_kernel[index] as u32,
                         stream: FIRST_STREAM + node.stream as u32,
-                        correlation: index as u32 + 1,
-                        graph: 0,
-                        node: 0,
+                        correlation: node.graph.unwrap_or(index) as u32 + 1,
+                        graph: if node.graph.is_some() { CUDA_GRAPH } else { 0 },
+                        node: node.graph.map_or(0, |first| (index - first) as u64 + 1),
                         kind: capture::windows::ActivityKind::Kernel,
                         size: 1,
                     });
@@ -379,5 +390,53 @@ impl Played {
                 ..Window::default()
             });
         }
+    }
+}
+
+/// The graph that a rank launches, of the calls that were captured into it.
+fn graphs(process: &Process, rank: &Rank) -> Graphs {
+    if rank.graphs.is_empty() {
+        return Graphs::default();
+    }
+    let captured = process.calls.iter().map(|call| call.shape);
+    let captured = captured.filter(|shape| process.shapes[*shape as usize].is(flag::CAPTURED));
+    let mut shapes: Vec<u32> = Vec::new();
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for shape in captured {
+        let known = shapes.iter().position(|s| *s == shape);
+        let number = known.unwrap_or_else(|| {
+            shapes.push(shape);
+            shapes.len() - 1
+        }) as u32;
+        match runs.last_mut() {
+            Some(last) if last.0 == number => last.1 += 1,
+            _ => runs.push((number, 1)),
+        }
+    }
+    let launches = rank.graphs.iter().map(|(_, at, took)| Launch {
+        graph: 1,
+        at: SINCE_1970 + at,
+        took: *took,
+        stream: 0,
+    });
+    Graphs {
+        shapes,
+        contents: vec![Content {
+            runs,
+            countable: true,
+        }],
+        executables: vec![Graph {
+            number: 1,
+            content: Some(0),
+            before: None,
+            instantiated: rank.graphs.first().map(|(_, at, _)| SINCE_1970 + at - MS),
+            destroyed: None,
+            launches: rank.graphs.len() as u64,
+            newest: rank.graphs.last().map(|(_, at, _)| SINCE_1970 + at),
+            launching: false,
+            stream: 0,
+        }],
+        launches: launches.collect(),
+        ..Graphs::default()
     }
 }

@@ -85,8 +85,6 @@ pub fn score(drawn: &Drawn, outcome: &Outcome, told: Option<&Told>) -> Scored {
         (Some(_), Some(_)) if outcome.culprits.iter().filter(matters).count() > 1 => "two causes",
         (_, Some(culprit)) => culprit.cause.name(),
     };
-    // A price below this says that there is no problem.
-    let told = told.filter(|told| told.loss.is_none_or(|loss| loss >= MATTERS * run));
     let names = |culprit: &&Culprit| match culprit.why {
         Why::InTurns => told.is_some_and(|told| told.why == Some(Why::InTurns)),
         _ => told.is_some_and(|told| told.ranks.iter().any(|rank| culprit.ranks.contains(rank))),
@@ -96,6 +94,9 @@ pub fn score(drawn: &Drawn, outcome: &Outcome, told: Option<&Told>) -> Scored {
     let named = real()
         .find(|c| names(c) && agrees(c))
         .or_else(|| real().find(names));
+    // A price below this says that there is no problem.
+    let told =
+        told.filter(|told| named.is_some() || told.loss.is_none_or(|loss| loss >= MATTERS * run));
     let verdict = match (first.filter(matters), told, named) {
         (None, None, _) => Verdict::Right,
         // What costs a little less than what matters may be told all the same.

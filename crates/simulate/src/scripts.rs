@@ -1,7 +1,7 @@
 //! Jobs of many shapes, and what stragglers do in them.
 
 use crate::held_out;
-use crate::play::{Step, Way};
+use crate::step::{Step, Way};
 
 /// What each rank does in a step.
 pub type Script = fn(&mut Step);

@@ -4,8 +4,8 @@
 //! transfers take. [`Shape::draw`] takes them from a seed, [`Shape::comms`] makes the communicators, and
 //! [`Shape::step`] is what a rank does in a step.
 
-use crate::play::{Step, Way};
 use crate::random::Random;
+use crate::step::{Step, Way};
 
 /// Largest number of ranks in a tensor-parallel group.
 const MOST_TENSOR: usize = 8;
@@ -28,10 +28,12 @@ pub enum Kind {
     Ring,
     /// Experts: tokens go to all ranks and back.
     Experts,
+    /// Tensor-parallel inference: a CUDA graph for each token.
+    Decode,
 }
 
 /// All of them.
-pub const KINDS: [Kind; 7] = [
+pub const KINDS: [Kind; 8] = [
     Kind::Ddp,
     Kind::Fsdp,
     Kind::Zero1,
@@ -39,6 +41,7 @@ pub const KINDS: [Kind; 7] = [
     Kind::Pipeline,
     Kind::Ring,
     Kind::Experts,
+    Kind::Decode,
 ];
 
 impl Kind {
@@ -52,6 +55,7 @@ impl Kind {
             Kind::Pipeline => "pipeline",
             Kind::Ring => "ring",
             Kind::Experts => "experts",
+            Kind::Decode => "decode",
         }
     }
 }
@@ -95,7 +99,10 @@ impl Shape {
             }
             _ => ranks,
         };
-        let forward_us = random.between(300.0, 8000.0);
+        let forward_us = match kind {
+            Kind::Decode => random.between(20.0, 300.0),
+            _ => random.between(300.0, 8000.0),
+        };
         Shape {
             kind,
             layers: 2 + random.below(if kind == Kind::Pipeline { 3 } else { 9 }),
@@ -109,7 +116,7 @@ impl Shape {
             forward_us,
             transfer_us: forward_us * random.between(0.05, 1.0),
             host_us: random.between(50.0, 5000.0),
-            syncs: random.chance(0.4),
+            syncs: random.chance(0.4) || kind == Kind::Decode,
         }
     }
 
@@ -149,6 +156,7 @@ impl Shape {
             Kind::Pipeline => self.pipeline(step),
             Kind::Ring => self.ring(step),
             Kind::Experts => self.experts(step),
+            Kind::Decode => self.decode(step),
         }
         step.compute("optimizer", 0.5 * self.forward_us);
         if self.syncs {
@@ -386,5 +394,21 @@ impl Shape {
         }
         self.reduce(step, self.layers);
         step.wait(0, 1);
+    }
+
+    /// A token: all layers are one launch of a graph. Then it is sampled, which the host waits for.
+    fn decode(&self, step: &mut Step) {
+        step.straggler();
+        step.graph(|step| {
+            for _ in 0..self.layers {
+                step.compute("attention", 0.5 * self.forward_us);
+                step.collective(0, "AllReduce", 64 << 10, 0.3 * self.transfer_us, 0);
+                step.compute("mlp", 0.5 * self.forward_us);
+                step.collective(0, "AllReduce", 64 << 10, 0.3 * self.transfer_us, 0);
+            }
+        });
+        step.compute("sample", 0.2 * self.forward_us);
+        // What was sampled on one rank is told to all.
+        step.collective(0, "Broadcast", 4 << 10, 8.0, 0);
     }
 }
