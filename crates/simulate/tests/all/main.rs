@@ -2,3 +2,4 @@
 
 mod judge;
 mod random_jobs;
+mod real_jobs;
