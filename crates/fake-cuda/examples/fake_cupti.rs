@@ -396,6 +396,19 @@ cupti! {
         Ok(())
     }
 
+    fn cuptiActivitySetAttribute(attribute: u32, size: *mut usize, value: *mut c_void) {
+        // The only attribute that a test sets: whether threads have buffers of their own. Undefined once
+        // something is recorded.
+        // SAFETY: by the caller, as for CUPTI's function.
+        let (size, value) = unsafe { (*size, *value.cast::<u8>()) };
+        let begun = state().calls.contains_key("cuptiActivityRegisterCallbacks");
+        ((attribute, size, value, begun) == (9, 1, 0, false))
+            .then_some(())
+            .ok_or(INVALID_PARAMETER)?;
+        *state().calls.entry("shared buffers").or_insert(0) += 1;
+        Ok(())
+    }
+
     fn cuptiActivityEnable(kind: u32) {
         enable(kind);
         Ok(())

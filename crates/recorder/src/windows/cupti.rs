@@ -9,6 +9,11 @@
 //! hands out only what has run. Times are CLOCK_REALTIME, in ns. `cuptiFinalize` is never called: it makes
 //! the next replay of a CUDA graph fail.
 //!
+//! CUPTI 13 has buffers for each thread that launches unless it is told otherwise. Its worker thread then
+//! crashed jobs whose windows open and close while several threads launch: a rank of ring attention in 6 of
+//! some 10 runs with a window each second (2 H100, CUPTI 13.0.85). The core has only CUPTI's frames. So all
+//! threads share their buffers, as they did before CUPTI 13.
+//!
 //! Rule: one libcupti in a process. The one that is loaded is used, else one that lies beside CUDA's runtime
 //! is loaded.
 
@@ -20,6 +25,7 @@ use std::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use std::sync::Once;
 
 /// Kinds of activity.
 pub const COPY: u32 = 1;
@@ -27,6 +33,10 @@ pub const FILL: u32 = 2;
 pub const KERNEL: u32 = 10;
 /// What is switched on in a window.
 pub const KINDS: [u32; 3] = [KERNEL, COPY, FILL];
+
+/// Whether each thread that launches has buffers of its own: `CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER`.
+const BUFFERS_OF_THREADS: u32 = 9;
+static SHARED_BUFFERS: Once = Once::new();
 
 /// There are no more records in a buffer.
 const MAX_LIMIT_REACHED: u32 = 12;
@@ -94,8 +104,9 @@ impl Cupti {
         })
     }
 
-    /// Switches records on.
+    /// Switches records on. Nobody else may use CUPTI then.
     pub fn begin(&self) -> Result<(), u32> {
+        SHARED_BUFFERS.call_once(share_buffers);
         // SAFETY: the callbacks live as long as the process.
         check(unsafe { (self.register)(buffer_requested, buffer_completed) })?;
         for kind in KINDS {
@@ -142,6 +153,21 @@ impl Cupti {
             }
             dropped
         }
+    }
+}
+
+/// Has all threads share their buffers. A CUPTI that lacks the function or the attribute does so anyway.
+/// Must come before the buffers' callbacks, and not while something is recorded.
+fn share_buffers() {
+    type SetAttribute = unsafe extern "C" fn(u32, *mut usize, *mut c_void) -> u32;
+    let Some(set) = function(c"cuptiActivitySetAttribute") else {
+        return;
+    };
+    let (mut size, mut value) = (1, 0u8);
+    // SAFETY: CUPTI's documented signature; the value is a byte, which it reads.
+    unsafe {
+        let set = std::mem::transmute::<*mut c_void, SetAttribute>(set);
+        set(BUFFERS_OF_THREADS, &mut size, (&raw mut value).cast());
     }
 }
 
