@@ -28,10 +28,10 @@ fn main() {
         }
         for f in &report.findings {
             println!(
-                "    OLD {} {:?} {}",
-                f.kind,
-                f.wall_us.map(|w| w / 1e6),
-                f.sentence
+                "    OLD {} {:?} {:?}",
+                f.kind(),
+                f.wall_us().map(|w| w / 1e6),
+                f.subject
             );
         }
     }

@@ -14,6 +14,7 @@
 //! no interval is never called faster or slower.
 
 use crate::environment::{self, Change, Facts};
+use crate::findings::Finding;
 use crate::interval::{holm, Comparison, Mean, CONFIDENCE, LEAST_OPERATIONS};
 use crate::recommendations::{self, Recommendation};
 use crate::roles::{align, Pair, Role};
@@ -26,7 +27,8 @@ mod verdict;
 
 use gathering::{Gathered, KindKey, SOURCES};
 pub use runs::{
-    side_by_side, FigureRow, Figures, RunFinding, Variant, Variants, FIGURES, LEAST_CHANGE,
+    side_by_side, Changed, FigureRow, Figures, TimeChange, Variant, Variants, What, Which, Why,
+    FIGURES, LEAST_CHANGE,
 };
 use verdict::judge;
 pub use verdict::{Criterion, Judgement, Status, Verdict};
@@ -37,7 +39,7 @@ pub const SCHEMA: &str = "ncclscope.diff/1";
 pub const DEFINITION: &str =
     "ratio = B / A of the mean time per call; percent = (ratio − 1) × 100; negative is faster";
 /// What is said of a capture beside itself, or beside its copy.
-const SAME_RECORDING: &str = "A and B are the same recording";
+pub const SAME_RECORDING: &str = "A and B are the same recording";
 /// NCCL's stamps count in steps of this, ns.
 const STAMP_STEP: f64 = 32.0;
 
@@ -89,7 +91,8 @@ pub struct RunRow {
     /// What it is as a whole.
     pub figures: Figures,
     /// What its report found.
-    pub findings: Vec<RunFinding>,
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
 }
 
 /// One kind, or all of them, in one run. Times in µs.
@@ -230,7 +233,7 @@ pub struct RoleRow {
 }
 
 /// Two runs side by side.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Diff {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -247,13 +250,13 @@ pub struct Diff {
     /// The runs as a whole.
     pub run: Vec<FigureRow>,
     /// Findings that B has and A has not.
-    pub new_findings: Vec<RunFinding>,
+    pub new_findings: Vec<Finding>,
     /// Findings that A has and B has not.
-    pub gone_findings: Vec<RunFinding>,
+    pub gone_findings: Vec<Finding>,
     /// What the report on A recommends, and what became of it in B: `done`, `better` or `unchanged`.
     pub recommendations: Vec<Recommendation>,
-    /// What changed and why, in one sentence.
-    pub summary: String,
+    /// What changed and why.
+    pub changed: Changed,
     /// What changed around it.
     pub environment: Vec<Change>,
     /// What communicators were paired.
@@ -285,7 +288,7 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
         environment: &environment,
         common,
     };
-    let summary = runs::changed(&compared);
+    let changed = runs::changed(&compared);
     let criteria: Vec<Judgement> = criteria
         .iter()
         .map(|criterion| {
@@ -322,7 +325,7 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
         new_findings,
         gone_findings,
         recommendations: recommendations::compare(&a.recommendations, &b.recommendations),
-        summary,
+        changed,
         environment,
         communicators: role_rows(a, b, &pairs),
         totals,

@@ -10,9 +10,9 @@
 //! are not compared.
 
 use crate::executions::{Execution, Walk};
+use crate::findings::RankId;
 use crate::matching::is_collective;
 use crate::pages::Pages;
-use crate::spelling::{datatype, size, sizes_apart};
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process};
@@ -24,6 +24,47 @@ struct Signature {
     datatype: Name,
     bytes: Option<u64>,
     root: Option<u32>,
+}
+
+/// A call that a rank made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Function.
+    pub function: Option<String>,
+    /// Datatype.
+    pub datatype: Option<String>,
+    /// Bytes.
+    pub bytes: Option<u64>,
+    /// Root.
+    pub root: Option<u32>,
+}
+
+/// Where on a communicator a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallPlace {
+    /// The number of the call on the communicator, from 1.
+    Call(u64),
+    /// NCCL's sequence number of the function.
+    SequenceNumber(u64),
+}
+
+/// The first place of a communicator at which ranks made different calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Differing {
+    /// The communicator's id.
+    pub communicator: String,
+    /// Where.
+    pub place: CallPlace,
+    /// The rank that made another call than `against`; `None` if its process is not known.
+    pub rank: Option<RankId>,
+    /// What it made.
+    pub made: Made,
+    /// The rank that it is compared with; `None` if its process is not known.
+    pub against: Option<RankId>,
+    /// What that one made.
+    pub against_made: Made,
+    /// Places of the communicator at which ranks differ.
+    pub places: u64,
 }
 
 /// Calls at one kind of place on a communicator: in order, or of a function by NCCL's number.
@@ -87,6 +128,9 @@ impl Places {
         }
     }
 }
+
+/// The first place of a line: its function, number, and the line's places.
+type Found<'a> = (Option<Name>, u64, &'a Places);
 
 /// What is gathered.
 #[derive(Default)]
@@ -225,62 +269,48 @@ impl Gatherer {
         }
     }
 
-    /// Of each communicator on which ranks differ, where they do first: a sentence, and in how many places.
-    pub fn finish(&self, capture: &Capture) -> Vec<(String, u64)> {
+    /// Of each communicator on which ranks differ, where they do first.
+    pub fn finish(&self, capture: &Capture) -> Vec<Differing> {
         let mut signatures: Vec<(&Signature, &u32)> = self.known.iter().collect();
         signatures.sort_unstable_by_key(|(_, id)| **id);
         // The order tells all that differs, where it is known, so it comes before functions by number.
-        let mut found: BTreeMap<u32, (Option<Name>, u64, &Places)> = BTreeMap::new();
+        let mut found: BTreeMap<u32, Found> = BTreeMap::new();
         for ((communicator, function), places) in &self.lines {
             let places = &self.places[*places as usize];
             let Some((number, ..)) = places.first else {
                 continue;
             };
             let this = (*function, number, places);
-            let rank = |(function, number, _): &(Option<Name>, u64, &Places)| {
-                (function.is_some(), *number, *function)
-            };
+            let rank = |(function, number, _): &Found| (function.is_some(), *number, *function);
             let best = found.entry(*communicator).or_insert(this);
             if rank(&this) < rank(best) {
                 *best = this;
             }
         }
-        let say =
-            |(communicator, (function, number, places)): (u32, (Option<Name>, u64, &Places))| {
-                let (_, a, b) = places.first?;
-                let (ours, theirs) = (
-                    signatures[a.signature as usize].0,
-                    signatures[b.signature as usize].0,
-                );
-                let place = match function {
-                    None => format!("call {}", number + 1),
-                    Some(_) => format!("sequence number {number}"),
-                };
-                let communicator = capture.communicators.get(communicator as usize)?;
-                let name = communicator.name.as_ref();
-                let name = name.map_or(String::new(), |name| format!(" ({name})"));
-                let sentence = format!(
-                "{} made {} where {} made {}: {place} on communicator {}{name}. They differ in {}.",
-                who(capture.processes.get(b.process as usize)),
-                theirs.say(capture),
-                match a.process == b.process {
-                    true => "another GPU of it".to_owned(),
-                    false =>
-                        who(capture.processes.get(a.process as usize)).replacen("Rank", "rank", 1),
+        let first = |(communicator, (function, number, places)): (u32, Found)| {
+            let (_, a, b) = places.first?;
+            let made = |seen: Seen| signatures[seen.signature as usize].0.made(capture);
+            let communicator = capture.communicators.get(communicator as usize)?;
+            Some(Differing {
+                communicator: communicator.id.clone(),
+                place: match function {
+                    None => CallPlace::Call(number + 1),
+                    Some(_) => CallPlace::SequenceNumber(number),
                 },
-                ours.say(capture),
-                communicator.id,
-                theirs.against(ours, capture),
-            );
-                Some((sentence, places.differing))
-            };
+                rank: who(capture.processes.get(b.process as usize)),
+                made: made(b),
+                against: who(capture.processes.get(a.process as usize)),
+                against_made: made(a),
+                places: places.differing,
+            })
+        };
         // Which of two communicators was made first is chance: the larger one, then by id.
         let mut found: Vec<_> = found.into_iter().collect();
         found.sort_by_key(|(communicator, _)| {
             let of = capture.communicators.get(*communicator as usize);
             of.map(|c| (std::cmp::Reverse(c.nranks), c.id.as_str()))
         });
-        found.into_iter().filter_map(say).collect()
+        found.into_iter().filter_map(first).collect()
     }
 }
 
@@ -294,56 +324,24 @@ fn signature(capture: &Capture, place: &crate::executions::Place) -> Signature {
 }
 
 impl Signature {
-    fn say(&self, capture: &Capture) -> String {
-        let function = capture.names.get(self.function).unwrap_or("a call");
-        let bytes = self
-            .bytes
-            .map_or(String::new(), |b| format!(" of {}", size(b)));
-        format!("{function}{bytes}")
-    }
-
-    /// What differs.
-    fn against(&self, other: &Signature, capture: &Capture) -> String {
-        let name = |name: Name| capture.names.get(name).unwrap_or("none").to_owned();
-        let bytes = |b: Option<u64>| b.map_or("unknown".to_owned(), size);
-        let sizes = match (self.bytes, other.bytes) {
-            (Some(a), Some(b)) => sizes_apart(a, b),
-            (a, b) => (bytes(a), bytes(b)),
-        };
-        let root = |r: Option<u32>| r.map_or("none".to_owned(), |r| r.to_string());
-        let mut differ = Vec::new();
-        let mut add = |what: &str, differs: bool, a: String, b: String| {
-            if differs {
-                differ.push(format!("{what} {a} and {b}"));
-            }
-        };
-        let (a, b) = (self, other);
-        add(
-            "function",
-            a.function != b.function,
-            name(a.function),
-            name(b.function),
-        );
-        add("size", a.bytes != b.bytes, sizes.0, sizes.1);
-        add(
-            "datatype",
-            a.datatype != b.datatype,
-            datatype(&name(a.datatype)),
-            datatype(&name(b.datatype)),
-        );
-        add("root", a.root != b.root, root(a.root), root(b.root));
-        differ.join(", ")
+    fn made(&self, capture: &Capture) -> Made {
+        let name = |name: Name| capture.names.get(name).map(str::to_owned);
+        Made {
+            function: name(self.function),
+            datatype: name(self.datatype),
+            bytes: self.bytes,
+            root: self.root,
+        }
     }
 }
 
-fn who(process: Option<&Process>) -> String {
-    match process {
-        Some(Process {
-            rank: Some(rank), ..
-        }) => format!("Rank {rank}"),
-        Some(process) => format!("Pid {} on {}", process.pid, process.host),
-        None => "A rank".to_owned(),
-    }
+fn who(process: Option<&Process>) -> Option<RankId> {
+    process.map(|process| RankId {
+        rank: process.rank,
+        host: process.host.clone(),
+        pid: process.pid,
+        ..RankId::default()
+    })
 }
 
 #[cfg(test)]
@@ -353,9 +351,9 @@ mod tests {
     use tables::{Call, Shape};
 
     /// Function, elements, root; `None` for a row that is lost.
-    type Made = Option<(&'static str, u64, Option<u32>)>;
+    type MadeOne = Option<(&'static str, u64, Option<u32>)>;
 
-    fn capture(ranks: &[Vec<Made>]) -> Capture {
+    fn capture(ranks: &[Vec<MadeOne>]) -> Capture {
         let mut capture = Capture::default();
         let members: Vec<usize> = (0..ranks.len()).collect();
         capture.communicators.push(communicator(0, &members));
@@ -395,7 +393,7 @@ mod tests {
         capture
     }
 
-    fn found(capture: &Capture) -> Vec<(String, u64)> {
+    fn found(capture: &Capture) -> Vec<Differing> {
         let gathered = |processes: &[Process]| {
             let mut gatherer = Gatherer::default();
             for process in processes {
@@ -414,7 +412,12 @@ mod tests {
         whole
     }
 
-    fn same(n: usize) -> Vec<Made> {
+    fn ranks_of(differ: &Differing) -> (Option<u32>, Option<u32>) {
+        let rank = |of: &Option<RankId>| of.as_ref().and_then(|of| of.rank);
+        (rank(&differ.rank), rank(&differ.against))
+    }
+
+    fn same(n: usize) -> Vec<MadeOne> {
         vec![Some(("AllReduce", 1024, None)); n]
     }
 
@@ -428,26 +431,22 @@ mod tests {
         }
         ranks[2][280] = broadcast(1);
         ranks[3][290] = Some(("AllReduce", 2048, None));
-        assert_eq!(
-            found(&capture(&ranks)),
-            [(
-                "Rank 2 made Broadcast of 1 KiB where rank 0 made Broadcast of 1 KiB: call 281 on \
-                 communicator 0. They differ in root 1 and 0."
-                    .to_owned(),
-                2
-            )]
-        );
+        let differ = &found(&capture(&ranks))[0];
+        assert_eq!((differ.place, differ.places), (CallPlace::Call(281), 2));
+        assert_eq!(ranks_of(differ), (Some(2), Some(0)));
+        let roots = (differ.made.root, differ.against_made.root);
+        assert_eq!(roots, (Some(1), Some(0)));
+        assert_eq!(differ.made.function.as_deref(), Some("Broadcast"));
         // Rank 1 makes two calls the other way round than all others.
         for rank in &mut ranks {
             rank[100] = Some(("AllGather", 64, None));
         }
         ranks[1].swap(100, 101);
-        let found = found(&capture(&ranks));
-        assert_eq!(found[0].1, 4);
-        let sentence = "Rank 1 made AllReduce of 4 KiB where rank 0 made AllGather of 1 KiB: call 101 on \
-                        communicator 0. They differ in function AllReduce and AllGather, size 4 KiB and 1 \
-                        KiB.";
-        assert_eq!(found[0].0, sentence);
+        let differ = &found(&capture(&ranks))[0];
+        assert_eq!((differ.place, differ.places), (CallPlace::Call(101), 4));
+        assert_eq!(ranks_of(differ), (Some(1), Some(0)));
+        let functions = [&differ.made, &differ.against_made].map(|made| made.function.as_deref());
+        assert_eq!(functions, [Some("AllReduce"), Some("AllGather")]);
     }
 
     #[test]
@@ -459,14 +458,13 @@ mod tests {
         ranks[1][20] = Some(("AllReduce", 2048, None));
         let found = found(&capture(&ranks));
         assert_eq!(found.len(), 1);
+        let differ = &found[0];
         assert_eq!(
-            found[0],
-            (
-                "Rank 1 made AllReduce of 8 KiB where rank 0 made AllReduce of 4 KiB: sequence number 20 on \
-                 communicator 0. They differ in size 8 KiB and 4 KiB."
-                    .to_owned(),
-                1
-            )
+            (differ.place, differ.places),
+            (CallPlace::SequenceNumber(20), 1)
         );
+        assert_eq!(ranks_of(differ), (Some(1), Some(0)));
+        let bytes = (differ.made.bytes, differ.against_made.bytes);
+        assert_eq!(bytes, (Some(8192), Some(4096)));
     }
 }

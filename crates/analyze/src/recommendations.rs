@@ -8,7 +8,7 @@
 //! cost `model`. A rule without such a number has no gain, and stands behind those that have one. Every rule
 //! has its evidence in the capture, and a story in which it stays silent.
 
-use crate::findings::Finding;
+use crate::findings::{Finding, Gain, Kind};
 use crate::Report;
 use serde::Serialize;
 use tables::costs::Cost;
@@ -41,31 +41,112 @@ impl Level {
     }
 }
 
+/// Which rule a recommendation is of.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rule {
+    /// A finding, which has evidence and advice.
+    Finding(Box<Finding>),
+    /// A rule of its own.
+    Own {
+        /// Its name.
+        name: &'static str,
+        /// What it is about, the same in two runs: a variable, a function.
+        subject: String,
+        /// What to change, in words.
+        action: String,
+        /// What it rests on, in words.
+        evidence: String,
+    },
+}
+
+impl Rule {
+    /// Its name: a kind of finding, or a name of its own.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Rule::Finding(finding) => finding.kind().name(),
+            Rule::Own { name, .. } => name,
+        }
+    }
+
+    /// Whether the other one, of another run or not, is about the same thing.
+    fn is_same(&self, other: &Rule) -> bool {
+        match (self, other) {
+            (Rule::Finding(a), Rule::Finding(b)) => a.is_same(b),
+            (
+                Rule::Own { name, subject, .. },
+                Rule::Own {
+                    name: n,
+                    subject: s,
+                    ..
+                },
+            ) => (name, subject) == (n, s),
+            _ => false,
+        }
+    }
+
+    /// Whether both have one way out.
+    fn has_same_action(&self, other: &Rule) -> bool {
+        match (self, other) {
+            (Rule::Finding(a), Rule::Finding(b)) => {
+                let same = (a.kind(), a.advice) == (b.kind(), b.advice);
+                same && (!a.advice.names_process() || a.subject.ranks == b.subject.ranks)
+            }
+            (
+                Rule::Own { name, action, .. },
+                Rule::Own {
+                    name: n, action: a, ..
+                },
+            ) => (name, action) == (n, a),
+            _ => false,
+        }
+    }
+
+    /// Results are doubtful because of it.
+    fn is_doubtful(&self) -> bool {
+        matches!(self, Rule::Finding(finding) if finding.kind().is_doubtful())
+    }
+}
+
+/// What became of a recommendation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It stands.
+    #[default]
+    Open,
+    /// The later run does not have it.
+    Done,
+    /// Its gain is smaller in the later run, beyond the interval.
+    Better,
+    /// It is as it was.
+    Unchanged,
+}
+
+impl Status {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Open => "open",
+            Status::Done => "done",
+            Status::Better => "better",
+            Status::Unchanged => "unchanged",
+        }
+    }
+}
+
 /// Something to do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Recommendation {
-    /// Which rule it is: a kind of finding, or a name of its own.
-    pub rule: &'static str,
-    /// What it is about, the same in two runs: a rank, a variable, a function.
-    pub subject: String,
-    /// What to change.
-    pub action: String,
-    /// What it rests on.
-    pub evidence: String,
-    /// What the run would take less, µs; null where that is not known.
-    pub gain_us: Option<f64>,
-    /// 95 % interval of that.
-    pub gain_interval_us: Option<(f64, f64)>,
-    /// No more than this can be gained, µs.
-    pub gain_at_most_us: Option<f64>,
-    /// Where the gain comes from: `measured`, `what_if` or `model`; null without one.
-    pub gain_source: Option<&'static str>,
+    /// Which rule it is, and what it is about.
+    pub rule: Rule,
+    /// What the run would take less.
+    pub gain: Gain,
     /// How much work it is.
     pub effort: Level,
     /// How likely it makes something else worse.
     pub risk: Level,
-    /// `open`; in a comparison `done`, `better` or `unchanged`.
-    pub status: &'static str,
+    /// In a comparison: what became of it.
+    pub status: Status,
 }
 
 /// All of a report, first what makes results doubtful, then the largest gain first. `costs` are NCCL's own
@@ -77,77 +158,52 @@ pub fn recommendations(report: &Report, capture: &Capture, costs: &[Cost]) -> Ve
     all.extend(settings::recommendations(report, capture));
     all.extend(calls::unregistered(costs));
     // Several findings may have one way out.
-    let mut known: Vec<(&str, String)> = Vec::new();
-    all.retain(|of| {
-        let same = (of.rule, of.action.clone());
-        let again = of.gain_us.is_none() && known.contains(&same);
-        known.push(same);
-        !again
-    });
+    let mut kept: Vec<Recommendation> = Vec::new();
+    for of in all {
+        let again = kept.iter().any(|k| k.rule.has_same_action(&of.rule));
+        if of.gain.us.is_some() || !again {
+            kept.push(of);
+        }
+    }
     // Stable: what has no gain stays in the order of the rules.
-    all.sort_by(|a, b| {
-        let doubtful = |r: &Recommendation| {
-            !matches!(r.rule, "dead_rank" | "standstill" | "differing_operations")
-        };
-        let gain = |r: &Recommendation| r.gain_us.unwrap_or(0.0);
-        let most = |r: &Recommendation| r.gain_at_most_us.unwrap_or(0.0);
-        doubtful(a)
-            .cmp(&doubtful(b))
+    kept.sort_by(|a, b| {
+        let gain = |r: &Recommendation| r.gain.us.unwrap_or(0.0);
+        let most = |r: &Recommendation| r.gain.at_most_us.unwrap_or(0.0);
+        (b.rule.is_doubtful().cmp(&a.rule.is_doubtful()))
             .then(gain(b).total_cmp(&gain(a)))
             .then(most(b).total_cmp(&most(a)))
     });
-    all
+    kept
 }
 
 /// Something to change that costs and risks little, of which the gain is not known.
-fn advice(rule: &'static str, subject: &str, action: String, evidence: String) -> Recommendation {
+fn advice(name: &'static str, subject: &str, action: String, evidence: String) -> Recommendation {
     Recommendation {
-        rule,
-        subject: subject.to_owned(),
-        action,
-        evidence,
-        gain_us: None,
-        gain_interval_us: None,
-        gain_at_most_us: None,
-        gain_source: None,
+        rule: Rule::Own {
+            name,
+            subject: subject.to_owned(),
+            action,
+            evidence,
+        },
+        gain: Gain::default(),
         effort: Level::Low,
         risk: Level::Low,
-        status: "open",
+        status: Status::Open,
     }
 }
 
 fn of_finding(finding: &Finding) -> Recommendation {
-    let sentence = finding.sentence.trim_end_matches('.');
-    let subject = sentence
-        .split_once(" costs this job ")
-        .map_or(sentence, |(who, _)| who);
-    // What kernel windows measure has no other bound.
-    let source = match (finding.kind, finding.wall_at_most_us) {
-        ("late_rank", None) => "measured",
-        _ => "what_if",
-    };
-    let (effort, risk) = match finding.kind {
-        "slow_network" => (Level::High, Level::Low),
-        "clock_step" => (Level::Low, Level::Low),
-        _ => (Level::Medium, Level::Low),
-    };
-    // Other sentences have figures of one run.
-    let subject = match finding.kind {
-        "late_rank" | "stall" | "slow_network" => subject,
-        kind => kind,
+    let effort = match finding.kind() {
+        Kind::SlowNetwork => Level::High,
+        Kind::ClockStep => Level::Low,
+        _ => Level::Medium,
     };
     Recommendation {
-        rule: finding.kind,
-        subject: subject.to_owned(),
-        action: finding.advice.clone(),
-        evidence: finding.evidence.clone(),
-        gain_us: finding.wall_us,
-        gain_interval_us: finding.wall_interval_us,
-        gain_at_most_us: finding.wall_at_most_us,
-        gain_source: finding.wall_us.map(|_| source),
+        rule: Rule::Finding(Box::new(finding.clone())),
+        gain: finding.gain(),
         effort,
-        risk,
-        status: "open",
+        risk: Level::Low,
+        status: Status::Open,
     }
 }
 
@@ -155,13 +211,12 @@ fn of_finding(finding: &Finding) -> Recommendation {
 /// of B's gain lies below that of A's, it is `better`, and else `unchanged`.
 pub fn compare(a: &[Recommendation], b: &[Recommendation]) -> Vec<Recommendation> {
     let status = |of: &Recommendation| {
-        let same = |other: &&Recommendation| (other.rule, &other.subject) == (of.rule, &of.subject);
-        let Some(later) = b.iter().find(same) else {
-            return "done";
+        let Some(later) = b.iter().find(|other| other.rule.is_same(&of.rule)) else {
+            return Status::Done;
         };
-        match of.gain_interval_us.zip(later.gain_interval_us) {
-            Some(((low, _), (_, high))) if high < low => "better",
-            _ => "unchanged",
+        match of.gain.interval_us.zip(later.gain.interval_us) {
+            Some(((low, _), (_, high))) if high < low => Status::Better,
+            _ => Status::Unchanged,
         }
     };
     let with = |of: &Recommendation| Recommendation {
@@ -174,20 +229,17 @@ pub fn compare(a: &[Recommendation], b: &[Recommendation]) -> Vec<Recommendation
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::GainSource;
 
     fn of(subject: &str, gain: Option<(f64, f64)>) -> Recommendation {
         Recommendation {
-            rule: "late_rank",
-            subject: subject.to_owned(),
-            action: String::new(),
-            evidence: String::new(),
-            gain_us: gain.map(|(low, high)| low.midpoint(high)),
-            gain_interval_us: gain,
-            gain_at_most_us: None,
-            gain_source: gain.map(|_| "measured"),
-            effort: Level::Low,
-            risk: Level::Low,
-            status: "open",
+            gain: Gain {
+                us: gain.map(|(low, high)| low.midpoint(high)),
+                interval_us: gain,
+                at_most_us: None,
+                source: gain.map(|_| GainSource::Measured),
+            },
+            ..advice("transport_off", subject, String::new(), String::new())
         }
     }
 
@@ -205,7 +257,7 @@ mod tests {
             of("Rank 2", Some((1e6, 2.5e6))),
         ];
         let found = compare(&a, &b);
-        let statuses: Vec<&str> = found.iter().map(|of| of.status).collect();
+        let statuses: Vec<&str> = found.iter().map(|of| of.status.name()).collect();
         assert_eq!(statuses, ["done", "unchanged", "better", "unchanged"]);
     }
 }

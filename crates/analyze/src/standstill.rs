@@ -9,8 +9,8 @@
 //! may be put together by guess. The wait must be longer than any pause between two calls that a rank of this
 //! job came back from, and than 5 s: a job that is ended in the middle of a step has unfinished calls, too.
 
+use crate::findings::RankId;
 use crate::progress::{Gatherer, Progress};
-use crate::spelling::{ranges, size, time};
 use std::collections::BTreeSet;
 use tables::{Capture, Communicator};
 
@@ -26,55 +26,16 @@ pub struct Standstill {
     pub for_ns: i64,
     /// Id of the communicator.
     pub communicator: String,
-    /// The launcher's ranks that have not made the call, and wait for nobody; pids of those that have none.
-    pub missing: Vec<u32>,
-    /// The launcher's ranks that are in it.
-    pub waiting: Vec<u32>,
-    /// Process and host, if one alone is missing.
-    pub process: Option<(u32, String)>,
+    /// The ranks that have not made the call, and wait for nobody.
+    pub missing: Vec<RankId>,
+    /// The ranks that are in it.
+    pub waiting: Vec<RankId>,
     /// Ranks have numbers of the launcher.
     pub numbered: bool,
     /// The number of the call on the communicator, from 1.
     pub call: u64,
     /// Its function and bytes; `None` if those that are in it have made later calls, too.
     pub function: Option<(String, Option<u64>)>,
-}
-
-impl Standstill {
-    /// Who waited for whom, and for how long.
-    pub fn sentence(&self) -> String {
-        let (one, many) = match self.numbered {
-            true => ("rank", "ranks"),
-            false => ("pid", "pids"),
-        };
-        let named = |of: &[u32]| match of {
-            [only] => format!("{one} {only}"),
-            all => format!("{many} {}", ranges(all.iter().copied())),
-        };
-        let waiting = named(&self.waiting);
-        let missing = named(&self.missing);
-        let process = self.process.as_ref().filter(|_| self.numbered);
-        let process = process.map_or(String::new(), |(pid, host)| {
-            format!(" (pid {pid} on {host})")
-        });
-        let has = if self.missing.len() == 1 {
-            "has"
-        } else {
-            "have"
-        };
-        let function = match &self.function {
-            Some((function, Some(bytes))) => format!(" ({function} of {})", size(*bytes)),
-            Some((function, None)) => format!(" ({function})"),
-            None => String::new(),
-        };
-        format!(
-            "In the last {} of the recording, {waiting} waited for {missing}{process}, which {has} not made \
-             call {}{function} on communicator {}.",
-            time(self.for_ns as f64 / 1e3),
-            self.call,
-            self.communicator
-        )
-    }
 }
 
 /// The members of a communicator of which some have made fewer calls.
@@ -177,24 +138,28 @@ fn standstill(
 ) -> Standstill {
     let mut all = causes.iter().chain(&waits);
     let numbered = all.all(|index| capture.processes[*index].rank.is_some());
-    let name = |index: &usize| {
-        let process = &capture.processes[*index];
-        process.rank.filter(|_| numbered).unwrap_or(process.pid)
+    let ids = |of: &[usize]| -> Vec<RankId> {
+        let id = |index: &usize| {
+            let process = &capture.processes[*index];
+            RankId {
+                rank: process.rank.filter(|_| numbered),
+                host: process.host.clone(),
+                pid: process.pid,
+                ..RankId::default()
+            }
+        };
+        let mut ids: Vec<RankId> = of.iter().map(id).collect();
+        ids.sort_by_key(|id| (id.rank, id.pid));
+        ids.dedup();
+        ids
     };
-    let names = |of: &[usize]| -> Vec<u32> {
-        let names: BTreeSet<u32> = of.iter().map(name).collect();
-        names.into_iter().collect()
-    };
-    let missing = names(&causes);
-    let process = &capture.processes[causes[0]];
     let next = of.made.iter().find(|made| made.calls == of.least + 1);
     let newest = of.made.iter().all(|made| made.calls <= of.least + 1);
     Standstill {
         for_ns,
         communicator: of.communicator.id.clone(),
-        waiting: names(&waits),
-        process: (missing.len() == 1).then(|| (process.pid, process.host.clone())),
-        missing,
+        waiting: ids(&waits),
+        missing: ids(&causes),
         numbered,
         call: of.least + 1,
         function: next.filter(|_| newest).and_then(|made| made.last.clone()),

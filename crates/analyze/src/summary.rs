@@ -8,7 +8,7 @@
 use crate::arrivals::{Arrivals, RankArrivals};
 use crate::completeness::NOT_COUNTED;
 use crate::efficiency::EfficiencyRow;
-use crate::findings::{late, Finding, LEAST_SHARE};
+use crate::findings::{late, Finding, Kind, LEAST_SHARE};
 use crate::interval::CONFIDENCE;
 use crate::operations::Operation;
 use crate::spelling::{percent, plural, size, three, time, word};
@@ -64,73 +64,114 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     )
 }
 
-/// That most of the communication is not NCCL's, if it is so in windows.
-fn beside_nccl(streams: &Streams) -> Option<String> {
+/// That most of the communication is not NCCL's, in windows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BesideNccl {
+    /// Kernels of others.
+    pub kernels: u64,
+    /// Kernels of NCCL.
+    pub nccl: u64,
+    /// The library with most of them.
+    pub library: String,
+    /// There are other libraries, too.
+    pub more: bool,
+}
+
+fn beside_nccl(streams: &Streams) -> Option<BesideNccl> {
     let others = &streams.other_communication;
     let kernels: u64 = others.iter().map(|other| other.kernels).sum();
     let nccl: u64 = streams.communication.iter().map(|of| of.kernels).sum();
-    if kernels <= nccl {
-        return None;
-    }
     let most = others.iter().max_by_key(|other| other.kernels)?;
-    let more = if others.len() > 1 { " and others" } else { "" };
-    Some(format!(
-        "Most of this job's communication is not NCCL's: {kernels} kernels in windows are of {}{more}, and \
-         {nccl} are NCCL's.",
-        most.library
-    ))
+    (kernels > nccl).then(|| BesideNccl {
+        kernels,
+        nccl,
+        library: most.library.to_owned(),
+        more: others.len() > 1,
+    })
 }
 
-/// The verdict: what matters most about this job, in one sentence or two.
-pub fn verdict(report: &Report) -> String {
+/// What matters most about a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// What matters most about its calls of NCCL.
+    pub lead: Lead,
+    /// Most of its communication is not NCCL's.
+    pub beside: Option<BesideNccl>,
+    /// The job died or hangs: that comes before `beside`.
+    pub ended: bool,
+}
+
+/// What matters most about the calls of NCCL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lead {
+    /// The first finding.
+    Finding,
+    /// Something else, in words.
+    Words(String),
+}
+
+impl Default for Lead {
+    fn default() -> Lead {
+        Lead::Words(String::new())
+    }
+}
+
+impl Verdict {
+    /// Whether it says nothing but the finding at this place of the report.
+    pub fn is_finding(&self, index: usize) -> bool {
+        (index, &self.lead, &self.beside) == (0, &Lead::Finding, &None)
+    }
+}
+
+/// The verdict: what matters most about this job.
+pub fn verdict(report: &Report) -> Verdict {
     let jobs = report.job.jobs.len();
     if jobs > 1 {
-        return format!(
-            "This folder holds {jobs} jobs, and all figures mix them: report each from a folder of its own."
-        );
+        return Verdict {
+            lead: Lead::Words(format!(
+                "This folder holds {jobs} jobs, and all figures mix them: report each from a folder of its \
+                 own."
+            )),
+            ..Verdict::default()
+        };
     }
-    let of_nccl = of_nccl(report);
-    let ended = !report.deaths.is_empty() || report.sightings.iter().any(|s| s.still_holds());
-    match report.streams.as_ref().and_then(beside_nccl) {
-        Some(beside) if ended => format!("{of_nccl} {beside}"),
-        Some(beside) => format!("{beside} {of_nccl}"),
-        None => of_nccl,
+    Verdict {
+        lead: of_nccl(report),
+        beside: report.streams.as_ref().and_then(beside_nccl),
+        ended: !report.deaths.is_empty() || report.sightings.iter().any(|s| s.still_holds()),
     }
 }
 
 /// The verdict on what NCCL did.
-fn of_nccl(report: &Report) -> String {
-    if let Some(death) = report.deaths.first() {
-        return death.sentence();
+fn of_nccl(report: &Report) -> Lead {
+    // Deaths are the first findings.
+    if !report.deaths.is_empty() {
+        return Lead::Finding;
     }
-    if let Some(seen) = report
-        .sightings
-        .iter()
-        .rev()
-        .find(|seen| seen.still_holds())
-    {
-        return seen.sentence();
+    let mut seen = report.sightings.iter().rev();
+    if let Some(seen) = seen.find(|seen| seen.still_holds()) {
+        return Lead::Words(seen.sentence());
     }
-    if let (Some(_), Some(finding)) = (&report.standstill, report.findings.first()) {
-        return finding.sentence.clone();
+    if report.standstill.is_some() && !report.findings.is_empty() {
+        return Lead::Finding;
     }
     let c = &report.completeness;
     if let Some(missing) = c.missing().into_iter().next() {
-        return format!("Not all of this job is here. {missing}");
+        return Lead::Words(format!("Not all of this job is here. {missing}"));
     }
     if let Some(lost) = c.not_here() {
-        return format!("Not all of this job is here. {lost}");
+        return Lead::Words(format!("Not all of this job is here. {lost}"));
     }
     if !c.unseen.is_empty() {
-        return NOT_COUNTED.to_owned();
+        return Lead::Words(NOT_COUNTED.to_owned());
     }
-    if let Some(finding) = report.findings.first() {
-        return finding.sentence.clone();
+    if !report.findings.is_empty() {
+        return Lead::Finding;
     }
     let judged =
         report.streams.as_ref().is_some_and(Streams::tells_who) || report.arrivals.is_some();
     let nobody = nobody(report);
-    match exposed(report) {
+    Lead::Words(match exposed(report) {
         Some((exposed, from)) => {
             let from = from.map_or(String::new(), |from| format!(", by {from}"));
             let over = over_ranks(&exposed);
@@ -140,7 +181,7 @@ fn of_nccl(report: &Report) -> String {
             "{nobody}How long communication stops computing is not known: compute kernels were not recorded."
         ),
         None => not_judged(report),
-    }
+    })
 }
 
 /// Why nobody can be blamed and no cost be told.
@@ -409,7 +450,7 @@ pub fn waiting_share(report: &Report) -> Option<f64> {
 /// Whether ranks died, waited to the end, or made calls that do not fit: `ncclscope hang` shows how far each
 /// one came.
 fn stopped_early(report: &Report) -> bool {
-    let differ = |finding: &Finding| finding.kind == "differing_operations";
+    let differ = |finding: &Finding| finding.kind() == Kind::DifferingOperations;
     !report.deaths.is_empty()
         || report.standstill.is_some()
         || report.findings.first().is_some_and(differ)

@@ -1,12 +1,12 @@
 //! The links of the job's hosts, and what about them costs bandwidth.
 //!
 //! [`topologies`] puts together what NVML, /sys and NCCL say of each host ([`setup::topology`]), and on which
-//! CPUs the job's processes may run. [`findings`] makes sentences of what stands out.
+//! CPUs the job's processes may run. [`findings`] are what stands out.
 //!
 //! Rule: a network card is a finding only if the job uses a network. CPUs are one only if a process may run
 //! on none that is beside its GPU.
 
-use crate::findings::Finding;
+use crate::findings::{Advice, Evidence, Finding, Kind, Subject};
 use serde::Serialize;
 use setup::topology::{
     far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK,
@@ -151,51 +151,37 @@ pub fn findings(hosts: &[Host], capture: &Capture) -> Vec<Finding> {
         .communicators
         .iter()
         .any(|communicator| communicator.nnodes.is_some_and(|n| n > 1));
-    let finding = |kind: &'static str| {
-        let all: Vec<(&Host, &Remark)> = hosts
-            .iter()
-            .flat_map(|host| host.remarks.iter().map(move |remark| (host, remark)))
-            .filter(|(_, remark)| remark.kind == kind)
-            .collect();
-        let (host, first) = all.first()?;
-        let more = match all.len() {
-            1 => String::new(),
-            n => format!(" So it is in {} more cases.", n - 1),
-        };
+    let finding = |(name, kind, advice): (&str, Kind, Advice)| {
+        let mut all = hosts.iter().flat_map(|host| {
+            let remarks = host.remarks.iter().filter(|remark| remark.kind == name);
+            remarks.map(move |remark| (host, remark))
+        });
+        let (host, first) = all.next()?;
         Some(Finding {
-            kind,
-            sentence: format!("On {}: {}{more}", host.host, first.sentence),
-            wall_us: None,
-            wall_interval_us: None,
-            wall_at_most_us: None,
+            subject: Subject {
+                hosts: vec![host.host.clone()],
+                ..Subject::default()
+            },
+            loss: None,
             when_us: None,
-            evidence: "NVML, the kernel's /sys, or NCCL's own files say so (`ncclscope topo`)."
-                .to_owned(),
-            advice: advice(kind).to_owned(),
+            cause: None,
+            evidence: Evidence::Topology {
+                kind,
+                remark: first.sentence.clone(),
+                more: all.count(),
+            },
+            advice,
         })
     };
-    [MISSING_NVLINK, FAR_NETWORK_CARD, FAR_CPUS]
-        .into_iter()
-        .filter(|kind| *kind != FAR_NETWORK_CARD || uses_network)
-        .filter_map(finding)
-        .collect()
-}
-
-fn advice(kind: &str) -> &'static str {
-    match kind {
-        MISSING_NVLINK => {
-            "Ask for the state of the links (`nvidia-smi nvlink -s`, `dmesg` for Xid 74), and take the node \
-             out until they are up."
-        }
-        FAR_NETWORK_CARD => {
-            "Give the job the cards that are beside its GPUs (NCCL_IB_HCA, or the devices of the container), \
-             and see that a virtual machine shows the real PCI tree."
-        }
-        _ => {
-            "Bind each rank to the CPUs beside its GPU: `srun --cpu-bind`, `mpirun --bind-to numa`, \
-             `numactl`, or `torchrun --numa-binding=node`."
-        }
-    }
+    [
+        (MISSING_NVLINK, Kind::MissingNvlink, Advice::CheckNvlink),
+        (FAR_NETWORK_CARD, Kind::FarNetworkCard, Advice::UseNearCards),
+        (FAR_CPUS, Kind::FarCpus, Advice::BindCpus),
+    ]
+    .into_iter()
+    .filter(|(_, kind, _)| *kind != Kind::FarNetworkCard || uses_network)
+    .filter_map(finding)
+    .collect()
 }
 
 #[cfg(test)]
@@ -254,7 +240,10 @@ mod tests {
 
     fn kinds(capture: &Capture) -> Vec<&'static str> {
         let found = findings(&topologies(capture), capture);
-        found.into_iter().map(|finding| finding.kind).collect()
+        found
+            .into_iter()
+            .map(|finding| finding.kind().name())
+            .collect()
     }
 
     #[test]

@@ -84,11 +84,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Some(file) => {
             let mut page = Vec::new();
             render::diff_html::write(&diff, &mut page)?;
-            to_file(file, &page, &diff.summary)?;
+            to_file(file, &page, &render::findings::changed(&diff.changed))?;
         }
         None => {
             print(|out| match args.json {
-                true => render::diff_text::write_json(&diff, out),
+                true => render::diff_json::write(&diff, out),
                 false => render::diff_text::write(&diff, args.all, args.look.of_stdout(), out),
             })?;
         }
@@ -126,7 +126,7 @@ fn several(args: &Args, run: impl Fn(&Named) -> anyhow::Result<Run>) -> anyhow::
         return Ok(ExitCode::SUCCESS);
     }
     print(|out| match args.json {
-        true => render::diff_text::write_variants_json(&variants, out),
+        true => render::diff_json::write_variants(&variants, out),
         false => render::diff_text::write_variants(&variants, args.all, args.look.of_stdout(), out),
     })
 }

@@ -82,7 +82,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         write_html(&mut page)?;
         replace(file, &page)?;
         tell!("The report is in {}", file.display());
-        return print(|out| writeln!(out, "{}", report.verdict));
+        return print(|out| writeln!(out, "{}", render::findings::verdict(&report)));
     }
     let options = Options {
         all: args.all,

@@ -233,7 +233,7 @@ impl Capture {
             analyze::diff::diff(&run(self), &run(other), &criteria)
         });
         Answer::of(py, |all, out| match all {
-            None => render::diff_text::write_json(&diff, out),
+            None => render::diff_json::write(&diff, out),
             Some(all) => render::diff_text::write(&diff, all, Look::default(), out),
         })
     }

@@ -17,7 +17,8 @@ use analyze::steps::{Step, StepsRow};
 use analyze::streams::kernels;
 use analyze::Report;
 use arrow_array::builder::{
-    Int64Builder, MapBuilder, MapFieldNames, StringBuilder, StringDictionaryBuilder,
+    ArrayBuilder, Float64Builder, Int64Builder, MapBuilder, MapFieldNames, StringBuilder,
+    StringDictionaryBuilder,
 };
 use arrow_array::types::Int32Type;
 use arrow_array::{
@@ -234,7 +235,7 @@ pub fn ranks(report: &Report) -> Result<RecordBatch, ArrowError> {
 /// # Errors
 /// As [`operations`].
 pub fn findings(report: &Report) -> Result<RecordBatch, ArrowError> {
-    of_report("findings", &report.findings)
+    of_report("findings", &crate::findings::rows(&report.findings))
 }
 
 /// The steps of each process, one by one.
@@ -541,7 +542,15 @@ fn flatten(
     }
     let column = column_of(name);
     let array: ArrayRef = if has_type(declared, "object") {
-        counts(values)
+        let of_numbers = has_type(&declared["additionalProperties"], "number");
+        match of_numbers {
+            true => by_name(values, Float64Builder::new(), |builder, value| {
+                builder.append_option(value.as_f64());
+            }),
+            false => by_name(values, Int64Builder::new(), |builder, value| {
+                builder.append_option(value.as_i64());
+            }),
+        }
     } else if has_type(declared, "integer") {
         Arc::new(values.iter().map(|v| v.as_i64()).collect::<Int64Array>())
     } else if has_type(declared, "number") && name.split('_').any(|part| part == "us") {
@@ -577,18 +586,22 @@ fn has_type(declared: &Json, name: &str) -> bool {
     }
 }
 
-/// Objects with counts under any names.
-fn counts(values: &[&Json]) -> ArrayRef {
+/// Objects with numbers under any names.
+fn by_name<B: ArrayBuilder>(
+    values: &[&Json],
+    numbers: B,
+    append: impl Fn(&mut B, &Json),
+) -> ArrayRef {
     let names = MapFieldNames {
         entry: "entries".into(),
         key: "key".into(),
         value: "value".into(),
     };
-    let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), Int64Builder::new());
+    let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), numbers);
     for value in values {
-        for (key, count) in value.as_object().into_iter().flatten() {
+        for (key, number) in value.as_object().into_iter().flatten() {
             builder.keys().append_value(key);
-            builder.values().append_option(count.as_i64());
+            append(builder.values(), number);
         }
         // Fails only where keys and values differ in number.
         let _ = builder.append(value.is_object());

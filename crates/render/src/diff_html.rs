@@ -8,8 +8,9 @@ use crate::diff_text::{
 };
 use crate::layout::Unit;
 use crate::page::{finish, head, list, table};
-use analyze::diff::{Diff, RunFinding, Side, Variants};
+use analyze::diff::{Diff, Side, Variants};
 use analyze::environment::Change;
+use analyze::findings::Finding;
 use std::io::{Result, Write};
 
 /// The page of two runs.
@@ -18,7 +19,11 @@ use std::io::{Result, Write};
 /// Those of `out`.
 pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     let mut html = String::new();
-    head(&mut html, "Two runs beside each other", &diff.summary);
+    head(
+        &mut html,
+        "Two runs beside each other",
+        &crate::findings::changed(&diff.changed),
+    );
     let runs = [("A", &diff.a), ("B", &diff.b)].map(|(name, run)| {
         let command = run.command.as_deref().unwrap_or("command not known");
         vec![name.to_owned(), run.capture.clone(), command.to_owned()]
@@ -52,12 +57,8 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     findings(&mut html, "Gone since A", &diff.gone_findings);
     let recommended = diff.recommendations.iter().map(|of| {
         let gain = crate::recommendations::gain(of);
-        vec![
-            of.status.to_owned(),
-            of.subject.clone(),
-            of.action.clone(),
-            gain,
-        ]
+        let row = crate::findings::RecommendationRow::of(of);
+        vec![of.status.name().to_owned(), row.subject, row.action, gain]
     });
     let recommended: Vec<Vec<String>> = recommended.collect();
     if !recommended.is_empty() {
@@ -162,10 +163,6 @@ fn environment(html: &mut String, name: &str, changes: &[Change]) {
     list(html, name, changes.iter().map(changed));
 }
 
-fn findings(html: &mut String, name: &str, findings: &[RunFinding]) {
-    list(
-        html,
-        name,
-        findings.iter().map(|finding| finding.sentence.clone()),
-    );
+fn findings(html: &mut String, name: &str, findings: &[Finding]) {
+    list(html, name, findings.iter().map(crate::findings::sentence));
 }

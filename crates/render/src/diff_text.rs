@@ -1,5 +1,6 @@
-//! A diff as plain text, and as JSON in the format of `schema/diff-1.json`.
+//! A diff as plain text.
 
+use crate::findings::{self, sentence, RecommendationRow};
 use crate::layout::{plural, Look, Page, Style, Table, Unit};
 use analyze::diff::{
     Diff, DiffFinding, FigureRow, KindOfOperation, RunRow, Side, Status, Total, Variants,
@@ -9,31 +10,10 @@ use analyze::environment::Change;
 use analyze::spelling::{datatype, percent, size, three, time, word};
 use std::io::{Result, Write};
 
-/// The JSON Schema of a diff.
-pub const SCHEMA: &str = include_str!("../schema/diff-1.json");
-
-/// The JSON Schema of [`write_variants_json`].
-pub const VARIANTS_SCHEMA: &str = include_str!("../schema/variants-1.json");
 /// Rows of a table unless all are asked for.
 const ROWS: usize = 16;
 /// Rows of the kinds of operations.
 const FEW: usize = 8;
-
-/// Writes variants as JSON, indented, with a newline at its end.
-///
-/// # Errors
-/// Those of `out`.
-pub fn write_variants_json(variants: &Variants, out: &mut impl Write) -> Result<()> {
-    crate::json::pretty(variants, out)
-}
-
-/// Writes `diff` as JSON, indented, with a newline at its end.
-///
-/// # Errors
-/// Those of `out`.
-pub fn write_json(diff: &Diff, out: &mut impl Write) -> Result<()> {
-    crate::json::pretty(diff, out)
-}
 
 /// Writes `diff` as text; with `all`, every row of every table.
 ///
@@ -46,7 +26,7 @@ pub fn write(diff: &Diff, all: bool, look: Look, out: &mut impl Write) -> Result
 }
 
 fn body(diff: &Diff, page: &mut Page) -> Result<()> {
-    page.styled(verdict_style(diff), &diff.summary);
+    page.styled(verdict_style(diff), &findings::changed(&diff.changed));
     page.gap();
     run("A", &diff.a, page);
     run("B", &diff.b, page);
@@ -67,7 +47,7 @@ fn body(diff: &Diff, page: &mut Page) -> Result<()> {
         page.line(note);
     }
     page.gap();
-    page.styled(Style::Title, &diff.summary);
+    page.styled(Style::Title, &findings::changed(&diff.changed));
     page.next(&format!("ncclscope report {}", word(&diff.b.capture)));
     Ok(())
 }
@@ -75,8 +55,8 @@ fn body(diff: &Diff, page: &mut Page) -> Result<()> {
 /// How the verdict looks: whether a run did not come to its end, or a step, or the run, takes longer.
 fn verdict_style(diff: &Diff) -> Style {
     let stopped = |of: &RunRow| {
-        let mut kinds = of.findings.iter().map(|finding| finding.kind);
-        kinds.any(|kind| matches!(kind, "dead_rank" | "standstill"))
+        let mut findings = of.findings.iter();
+        findings.any(|finding| finding.kind().is_broken())
     };
     if stopped(&diff.a) || stopped(&diff.b) {
         return Style::Bad;
@@ -170,7 +150,7 @@ fn findings(diff: &Diff, page: &mut Page) {
     for (list, title) in all.into_iter().filter(|(list, _)| !list.is_empty()) {
         page.title(title);
         for finding in list {
-            page.line(&finding.sentence);
+            page.line(&sentence(finding));
         }
     }
 }
@@ -183,9 +163,12 @@ fn recommendations(diff: &Diff, page: &mut Page) {
     page.title("What the report on A recommends, and what became of it in B");
     for of in &diff.recommendations {
         let gain = crate::recommendations::gain(of);
+        let row = RecommendationRow::of(of);
         page.line(&format!(
             "{}: {} ({}) {gain}",
-            of.status, of.action, of.subject
+            of.status.name(),
+            row.action,
+            row.subject
         ));
     }
 }
@@ -553,7 +536,7 @@ pub fn write_variants(
         if !variant.findings.is_empty() {
             page.title(&format!("Findings of {}", letter(index)));
             for finding in &variant.findings {
-                page.line(&finding.sentence);
+                page.line(&sentence(finding));
             }
         }
     }

@@ -83,7 +83,7 @@ pub fn write_with(
 
 /// The page with tables of so many rows at most, and a place for lanes.
 fn tables_page(report: &Report, has_lanes: bool, rows: usize) -> std::io::Result<String> {
-    let mut data = serde_json::to_value(report)?;
+    let mut data = crate::json::value(report)?;
     let mut cut = BTreeMap::new();
     shorten(&mut data, "", rows, &mut cut);
     let data = data;

@@ -1,5 +1,6 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
+use crate::findings;
 use analyze::Report;
 use serde::Serialize;
 use std::io::Write;
@@ -7,12 +8,45 @@ use std::io::Write;
 /// The JSON Schema of a report.
 pub const SCHEMA: &str = include_str!("../schema/report-1.json");
 
+/// A report with the words of its findings, as JSON has it.
+#[derive(Serialize)]
+struct Whole<'a> {
+    schema: &'static str,
+    verdict: String,
+    #[serde(flatten)]
+    report: &'a Report,
+    findings: Vec<findings::Row>,
+    recommendations: Vec<findings::RecommendationRow>,
+    summary: &'a str,
+    next: &'a str,
+}
+
+fn whole(report: &Report) -> Whole<'_> {
+    Whole {
+        schema: report.schema,
+        verdict: findings::verdict(report),
+        report,
+        findings: findings::rows(&report.findings),
+        recommendations: findings::recommendations(report),
+        summary: &report.summary,
+        next: &report.next,
+    }
+}
+
 /// Writes `report`, indented, with a newline at its end.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
-    pretty(report, out)
+    pretty(&whole(report), out)
+}
+
+/// The same as a value.
+///
+/// # Errors
+/// Never, as long as the names of all objects are texts.
+pub fn value(report: &Report) -> serde_json::Result<serde_json::Value> {
+    serde_json::to_value(whole(report))
 }
 
 /// Writes `value`, indented, with a newline at its end, and numbers of an array on one line. What a terminal

@@ -12,6 +12,7 @@
 //! Rule: packets are written one by one; no more than one is in memory.
 
 use crate::timeline::{Placed, Slice, Span, Timeline, GPU_CLOCK, KERNEL_CLOCK};
+use analyze::findings::{Finding, Kind};
 use analyze::streams::kernels;
 use analyze::Report;
 use prost::Message;
@@ -328,16 +329,14 @@ fn named(kind: i32, track: u64, name: &str, names: &mut Interner) -> (TrackEvent
 pub(crate) fn moments(report: &Report, of: &analyze::timeline::Timeline) -> Vec<(f64, String)> {
     let deaths = of.marks.iter().map(|mark| (mark.at_us, mark.text.clone()));
     let late = of.late.iter().filter_map(|late| {
-        let rank = format!("Rank {} ", late.rank?);
-        let is_of = |f: &&analyze::findings::Finding| {
-            f.kind == "late_rank" && f.sentence.starts_with(&rank)
-        };
+        let rank = Some(late.rank?);
+        let is_of = |f: &&Finding| f.kind() == Kind::LateRank && f.rank() == rank;
         let finding = report.findings.iter().find(is_of)?;
         let most = late.held_up_us.iter().copied().fold(0.0, f64::max);
         let bucket = late.held_up_us.iter().position(|us| *us == most)?;
         Some((
             (bucket as f64 + 0.5) * of.bucket_us,
-            finding.sentence.clone(),
+            crate::findings::sentence(finding),
         ))
     });
     deaths.chain(late).collect()

@@ -1,7 +1,8 @@
 //! What to do: the ranked list, as text.
 
 use crate::layout::Page;
-use analyze::recommendations::Recommendation;
+use analyze::findings::GainSource;
+use analyze::recommendations::{Recommendation, Rule};
 use analyze::spelling::{time, times};
 use analyze::Report;
 
@@ -10,13 +11,13 @@ const SHOWN: usize = 3;
 
 /// The gain, where it comes from, effort and risk.
 pub(crate) fn gain(of: &Recommendation) -> String {
-    let from = match of.gain_source {
-        Some("measured") => ", measured",
-        Some("what_if") => ", by what-if replay",
-        Some("model") => ", by a model",
-        _ => "",
+    let from = match of.gain.source {
+        Some(GainSource::Measured) => ", measured",
+        Some(GainSource::WhatIf) => ", by what-if replay",
+        Some(GainSource::Model) => ", by a model",
+        None => "",
     };
-    let gain = match (of.gain_us, of.gain_interval_us, of.gain_at_most_us) {
+    let gain = match (of.gain.us, of.gain.interval_us, of.gain.at_most_us) {
         (Some(gain), Some((low, high)), _) => {
             format!("Gain {} [{}]{from}", time(gain), times(low, high))
         }
@@ -33,17 +34,18 @@ pub(crate) fn gain(of: &Recommendation) -> String {
     )
 }
 
-/// What to do, why, and the gain. The evidence of a finding stands with the finding.
-pub(crate) fn sentence(report: &Report, of: &Recommendation) -> String {
-    // What was asked for and done stands under Settings.
-    let found = of.rule == "setting_overridden"
-        || report
-            .findings
-            .iter()
-            .any(|finding| finding.kind == of.rule);
-    match found {
-        true => format!("{} {}", of.action, gain(of)),
-        false => format!("{} {} {}", of.action, of.evidence, gain(of)),
+/// What to do, why, and the gain. The evidence of a finding stands with the finding, and what was asked for
+/// and done stands under Settings.
+pub(crate) fn sentence(of: &Recommendation) -> String {
+    let gain = gain(of);
+    match &of.rule {
+        Rule::Finding(finding) => format!("{} {gain}", crate::findings::advice(finding)),
+        Rule::Own { name, action, .. } if *name == "setting_overridden" => {
+            format!("{action} {gain}")
+        }
+        Rule::Own {
+            action, evidence, ..
+        } => format!("{action} {evidence} {gain}"),
     }
 }
 
@@ -64,7 +66,7 @@ pub(crate) fn what_to_do(report: &Report, page: &mut Page) {
             "  ".to_owned()
         };
         let rest = if ranked { "     " } else { "    " };
-        page.wrap(&first, rest, &sentence(report, of));
+        page.wrap(&first, rest, &sentence(of));
     }
     let more = all.len().saturating_sub(shown);
     if more > 0 {

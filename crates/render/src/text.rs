@@ -7,6 +7,7 @@
 //! Rule: line 1 is the verdict and the last line the next command. What is left out is said to be, with the
 //! number of rows.
 
+use crate::findings;
 use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table};
 use analyze::ranks::{Outlier, RankRow, Ranks};
 use analyze::spelling::{size, three, time};
@@ -117,26 +118,27 @@ fn answer(report: &Report, page: &mut Page) {
         true => Style::Good,
         false => Style::Bad,
     };
-    page.styled(style, &report.verdict);
+    page.styled(style, &findings::verdict(report));
     let figures = analyze::summary::figures(report);
     if !figures.is_empty() {
         page.wrap("", "", &figures.join(" · "));
     }
     let shown = if page.all { usize::MAX } else { FINDINGS };
-    for finding in report.findings.iter().take(shown) {
-        if finding.sentence == report.verdict {
+    for (index, finding) in report.findings.iter().enumerate().take(shown) {
+        let evidence = findings::evidence(finding);
+        if report.verdict.is_finding(index) {
             page.title("Evidence");
-            page.line(&finding.evidence);
+            page.line(&evidence);
         } else {
             page.gap();
-            page.wrap("", "", &format!("Also: {}", finding.sentence));
-            page.line(&format!("Evidence: {}", finding.evidence));
+            page.wrap("", "", &format!("Also: {}", findings::sentence(finding)));
+            page.line(&format!("Evidence: {evidence}"));
         }
     }
     let more = report.findings.len().saturating_sub(shown);
     if more > 0 {
-        let findings = plural(more as u64, "finding", "findings");
-        page.line(&format!("… {findings} more (--all)"));
+        let number = plural(more as u64, "finding", "findings");
+        page.line(&format!("… {number} more (--all)"));
     }
     crate::recommendations::what_to_do(report, page);
 }

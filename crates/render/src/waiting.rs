@@ -58,13 +58,8 @@ pub(crate) fn lines(report: &Report, all: bool) -> Vec<String> {
             ),
         }
     }));
-    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    lines.extend(analyze::findings::hidden(
-        arrivals,
-        report.streams.as_ref(),
-        wall_us,
-    ));
-    let inherited = analyze::arrivals::inherited(arrivals);
+    lines.extend(crate::findings::hidden(report));
+    let inherited = crate::findings::inherited(arrivals);
     let shown = if all { inherited.len() } else { INHERITED };
     let more = inherited.len().saturating_sub(shown);
     lines.extend(inherited.into_iter().take(shown));
@@ -151,7 +146,10 @@ pub(crate) fn waiting(report: &Report, page: &mut Page) {
 /// Writes, where a link is to blame or all is asked for, what ranks have on the network.
 pub(crate) fn links(report: &Report, page: &mut Page) {
     let links = report.arrivals.as_ref().map_or(&[][..], |a| &a.links);
-    let blamed = report.findings.iter().any(|f| f.kind == "slow_network");
+    let blamed = report
+        .findings
+        .iter()
+        .any(|f| f.kind() == analyze::findings::Kind::SlowNetwork);
     if links.is_empty() || !blamed && !page.all {
         return;
     }

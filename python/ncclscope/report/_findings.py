@@ -27,10 +27,46 @@ class Finding(Record):
         "far_cpus",
     ]
     sentence: str
+    rank: int | None
+    host: str | None
+    pid: int | None
+    device: int | None
+    gpu: str | None
+    ranks: list[int]
+    communicator: str | None
+    communicator_name: str | None
+    peer: int | None
+    peer_host: str | None
+    link: Literal["send_network", "recv_flush"] | None
+    stage: int | None
+    group: str | None
     wall_us: float | None
     wall_interval_us: list[float] | None
     wall_at_most_us: float | None
+    method: Literal["kernel_windows", "stream_waits", "what_if"] | None
+    coverage: float | None
+    when_us: list[float] | None
+    cause: Literal["host", "gpu", "unknown"] | None
     evidence: str
+    figures: dict[str, float]
+    action: Literal[
+        "see_how_it_ended",
+        "see_what_it_did",
+        "profile_host",
+        "profile_rank",
+        "compare_gpu",
+        "see_stall_on_host",
+        "see_stall_on_gpu",
+        "check_network",
+        "check_gpu_path",
+        "same_settings",
+        "same_order",
+        "check_clocks",
+        "share_buffers",
+        "check_nvlink",
+        "use_near_cards",
+        "bind_cpus",
+    ]
     advice: str
 
 

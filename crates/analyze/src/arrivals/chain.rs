@@ -11,7 +11,6 @@
 
 use super::operations::{Operations, PartIndex, RankPart};
 use super::{Arrivals, RankArrivals};
-use crate::spelling::time;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::Capture;
@@ -33,76 +32,23 @@ pub struct InheritedFrom {
     pub waited_for: Option<u32>,
 }
 
-impl InheritedFrom {
-    /// The communicator as users know it.
-    fn label(&self) -> String {
-        match (&self.communicator, &self.name) {
-            (Some(id), Some(name)) => format!("communicator {id} ({name})"),
-            (Some(id), None) => format!("communicator {id}"),
-            (None, _) => "a communicator that is not known".to_owned(),
-        }
-    }
-
-    /// From where, and how much of it was waiting for whom.
-    fn say(&self) -> String {
-        let of_it = 100.0 * self.waiting_rank_us / self.cost_rank_us;
-        let there = match self.waited_for {
-            Some(rank) => format!("where it waited for rank {rank}"),
-            None => "where it waited for others".to_owned(),
-        };
-        let doing = match self.waiting_rank_us >= 0.5 * self.cost_rank_us {
-            true => format!("{there} ({of_it:.0} % of that)"),
-            false => match self.network_rank_us {
-                Some(us) if us >= 0.5 * self.cost_rank_us => format!(
-                    "where it moved bytes ({:.0} % of that in the network's hands)",
-                    100.0 * us / self.cost_rank_us
-                ),
-                _ => "where it moved bytes".to_owned(),
-            },
-        };
-        format!("{} from {}, {doing}", time(self.cost_rank_us), self.label())
-    }
-}
-
 /// Least part of all waiting that is worth a sentence.
 const LEAST_SHARE: f64 = 0.01;
-/// Communicators that are named of a rank.
-const MOST_NAMED: usize = 2;
 
 impl RankArrivals {
-    /// Where its lateness came from, if most of what it is charged with was inherited.
-    pub(crate) fn mostly_inherited(&self) -> Option<String> {
-        if self.inherited_rank_us <= 0.5 * self.cost_rank_us {
-            return None;
-        }
-        let named = self.inherited_from.iter().take(MOST_NAMED);
-        let named: Vec<String> = named.map(InheritedFrom::say).collect();
-        let more = self.inherited_from.len() - named.len();
-        let more = match more {
-            0 => String::new(),
-            _ => format!("; the rest from {more} more"),
-        };
-        Some(named.join("; ") + &more)
+    /// Whether most of what it is charged with was inherited.
+    pub fn is_mostly_inherited(&self) -> bool {
+        self.inherited_rank_us > 0.5 * self.cost_rank_us
     }
 }
 
-/// Ranks whose lateness is mostly another's, where that matters, the largest first: sentences.
-pub fn inherited(arrivals: &Arrivals) -> Vec<String> {
+/// Ranks whose lateness is mostly another's, where that matters, the largest first.
+pub fn inherited(arrivals: &Arrivals) -> Vec<&RankArrivals> {
     let least = LEAST_SHARE * arrivals.wait_rank_us;
-    let ranks = arrivals.ranks.iter();
-    let mut ranks: Vec<&RankArrivals> = ranks
-        .filter(|rank| rank.inherited_rank_us > least)
-        .collect();
+    let mut ranks: Vec<&RankArrivals> = arrivals.ranks.iter().collect();
+    ranks.retain(|rank| rank.inherited_rank_us > least && rank.is_mostly_inherited());
     ranks.sort_by(|a, b| b.inherited_rank_us.total_cmp(&a.inherited_rank_us));
-    let say = |rank: &RankArrivals| {
-        let from = rank.mostly_inherited()?;
-        Some(format!(
-            "{} was late mostly because of other operations: of {} of waiting for it, {from}.",
-            crate::findings::who(rank),
-            time(rank.cost_rank_us),
-        ))
-    };
-    ranks.into_iter().filter_map(say).collect()
+    ranks
 }
 
 /// When a GPU was in NCCL kernels, on its own clock.

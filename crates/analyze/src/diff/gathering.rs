@@ -1,6 +1,6 @@
 //! What a comparison needs of one run: how long each kind of operation took, in order.
 
-use super::runs::{Figures, RunFinding};
+use super::runs::Figures;
 use super::{Run, RunRow, Side, STAMP_STEP};
 use crate::absent::AbsentRow;
 use crate::completeness::Completeness;
@@ -99,7 +99,7 @@ impl Run {
                 missing_at_least: report.completeness.missing_at_least,
                 incomplete: incomplete(&report.completeness),
                 figures: Figures::of(&report),
-                findings: report.findings.iter().map(RunFinding::of).collect(),
+                findings: report.findings.clone(),
             },
             variant: None,
             facts: environment::facts(capture),

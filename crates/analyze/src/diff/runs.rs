@@ -7,11 +7,11 @@
 //! Rule: the best of several is only named if its interval lies apart from every other's, and one run has
 //! none.
 
-use super::{Run, SAME_RECORDING};
+use super::Run;
 use crate::environment::{self, Change, FactKind};
 use crate::findings::Finding;
 use crate::interval::of_runs;
-use crate::spelling::{percent, time};
+use crate::spelling::time;
 use crate::summary::{exposed_shares, waiting_share};
 use crate::Report;
 use serde::Serialize;
@@ -37,20 +37,6 @@ pub struct Figures {
     pub energy_j: Option<f64>,
     /// Mean energy of a step on all of them, joules.
     pub step_energy_j: Option<f64>,
-}
-
-/// A finding of a run, as far as a comparison needs it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RunFinding {
-    /// As in a report.
-    pub kind: &'static str,
-    /// As in a report.
-    pub sentence: String,
-    /// What is wrong, to follow "because".
-    pub cause: String,
-    /// What makes it the same finding in another run.
-    #[serde(skip)]
-    pub(super) key: String,
 }
 
 /// One figure in two runs.
@@ -109,34 +95,6 @@ impl Figures {
     }
 }
 
-impl RunFinding {
-    pub(super) fn of(finding: &Finding) -> RunFinding {
-        let sentence = finding.sentence.trim_end_matches('.');
-        let (who, rest) = sentence
-            .split_once(" costs this job ")
-            .unwrap_or((sentence, ""));
-        let why = rest
-            .split_once(": ")
-            .map_or(String::new(), |(_, why)| format!(": {why}"));
-        let mut name = who.to_owned();
-        if let Some(first) = name.get_mut(..1) {
-            first.make_ascii_lowercase();
-        }
-        let is = match finding.kind {
-            "late_rank" => " is late",
-            "stall" => " stalls",
-            "slow_network" => " is slow",
-            _ => "",
-        };
-        RunFinding {
-            kind: finding.kind,
-            sentence: finding.sentence.clone(),
-            cause: format!("{name}{is}{why}"),
-            key: format!("{} {who}", finding.kind),
-        }
-    }
-}
-
 /// The figures of both, in the order of a page, without those that neither has.
 pub(super) fn rows(a: &Figures, b: &Figures) -> Vec<FigureRow> {
     let row = |figure| FigureRow {
@@ -149,8 +107,8 @@ pub(super) fn rows(a: &Figures, b: &Figures) -> Vec<FigureRow> {
 }
 
 /// Those of `of` that `than` has not.
-pub(super) fn only(of: &[RunFinding], than: &[RunFinding]) -> Vec<RunFinding> {
-    let known = |one: &&RunFinding| than.iter().any(|other| other.key == one.key);
+pub(super) fn only(of: &[Finding], than: &[Finding]) -> Vec<Finding> {
+    let known = |one: &&Finding| than.iter().any(|other| other.is_same(one));
     of.iter().filter(|one| !known(one)).cloned().collect()
 }
 
@@ -162,77 +120,119 @@ pub(super) struct Compared<'a> {
     /// A and B.
     pub runs: [&'a Run; 2],
     /// Findings that only B has.
-    pub new: &'a [RunFinding],
+    pub new: &'a [Finding],
     /// Findings that only A has.
-    pub gone: &'a [RunFinding],
+    pub gone: &'a [Finding],
     /// What changed around them.
     pub environment: &'a [Change],
     /// Some kind of operation is in both.
     pub common: bool,
 }
 
-/// What changed from A to B and why. A run that did not come to its end comes before all else, because its
-/// times are of a part of the job.
-pub(super) fn changed(of: &Compared) -> String {
-    let broken = |name: &str, run: &Run| {
-        let stopped = |f: &&RunFinding| matches!(f.kind, "dead_rank" | "standstill");
-        let finding = run.row.findings.iter().find(stopped)?;
-        Some(format!(
-            "{name} did not come to its end. {}",
-            finding.sentence
-        ))
-    };
+/// Which of two runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The first.
+    A,
+    /// The second.
+    B,
+}
+
+/// What changed from A to B, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    /// What changed.
+    pub what: What,
+    /// What one of the runs lacks, if it is not complete and if that matters.
+    pub incomplete: Vec<(Which, String)>,
+}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// A run did not come to its end. That comes before all else, because its times are of a part of the job.
+    Broken(Which, Box<Finding>),
+    /// Both are the same recording.
+    SameRecording,
+    /// How long a step or the run took is not known of both.
+    Unknown,
+    /// The time of a step or of the run.
+    Time(TimeChange),
+}
+
+/// How a time changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeChange {
+    /// It is the time of a step, not of the run.
+    pub of_step: bool,
+    /// In A and in B, µs.
+    pub us: (f64, f64),
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a time changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// It changed by less than [`LEAST_CHANGE`].
+    Same,
+    /// The runs have no kind of operation in common.
+    NothingInCommon,
+    /// The run got slower with this finding, which only B has.
+    New(Box<Finding>),
+    /// The run got faster without this finding, which only A has.
+    Gone(Box<Finding>),
+    /// No finding says why, but this changed.
+    Environment(Change),
+    /// No finding says why, and nothing changed.
+    Nothing,
+}
+
+impl TimeChange {
+    /// B / A − 1.
+    pub fn share(&self) -> f64 {
+        self.us.1 / self.us.0 - 1.0
+    }
+}
+
+/// What changed from A to B, and why.
+pub(super) fn changed(of: &Compared) -> Changed {
     let [a, b] = of.runs;
+    let both = [(Which::B, b), (Which::A, a)];
     let same = a.is_same_recording(b);
-    let broken = broken("B", b).or_else(|| broken("A", a));
-    if let Some(broken) = broken.filter(|_| !same) {
-        return broken;
+    let broken = both.into_iter().find_map(|(which, run)| {
+        let mut findings = run.row.findings.iter();
+        let stopped = findings.find(|finding| finding.kind().is_broken())?;
+        Some(What::Broken(which, Box::new(stopped.clone())))
+    });
+    if let Some(what) = broken.filter(|_| !same) {
+        return Changed {
+            what,
+            incomplete: Vec::new(),
+        };
     }
-    let mut said = match same {
-        true => format!("{SAME_RECORDING}: there is nothing to compare."),
-        false => times(of),
-    };
-    for (name, run) in [("A", a), ("B", b)] {
-        if let Some(lacks) = run.row.incomplete.first() {
-            said += &format!(" {name} is not complete: {lacks}.");
-        }
+    let lacks = |(which, run): (Which, &Run)| Some((which, run.row.incomplete.first()?.clone()));
+    Changed {
+        what: match same {
+            true => What::SameRecording,
+            false => time_change(of).map_or(What::Unknown, What::Time),
+        },
+        incomplete: both.into_iter().rev().filter_map(lacks).collect(),
     }
-    said
 }
 
 /// How the time of a step or of the run changed, and why.
-fn times(of: &Compared) -> String {
+fn time_change(of: &Compared) -> Option<TimeChange> {
     let [a, b] = of.runs.map(|run| &run.row.figures);
-    let steps = a.step_us.zip(b.step_us).map(|both| ("The step", both));
-    let walls = a.wall_us.zip(b.wall_us).map(|both| ("The run", both));
-    let Some((what, (from, to))) = steps.or(walls).filter(|(_, (from, _))| *from > 0.0) else {
-        return "How long a step or the run took is not known of both.".to_owned();
+    let steps = a.step_us.zip(b.step_us).map(|both| (true, both));
+    let walls = a.wall_us.zip(b.wall_us).map(|both| (false, both));
+    let (of_step, us) = steps.or(walls).filter(|(_, (from, _))| *from > 0.0)?;
+    let mut change = TimeChange {
+        of_step,
+        us,
+        why: Why::Nothing,
     };
-    let change = to / from - 1.0;
-    let went = format!(
-        "{what} went from {} to {} ({})",
-        time(from),
-        time(to),
-        signed(change)
-    );
-    if !of.common {
-        return format!("A and B have no kind of operation in common. {went}.");
-    }
-    if change.abs() < LEAST_CHANGE {
-        let took = time(to);
-        return format!(
-            "{what} took as long in both: {} and {took} ({}).",
-            time(from),
-            signed(change)
-        );
-    }
-    let causes = if change > 0.0 { of.new } else { of.gone };
-    if let Some(first) = causes.first() {
-        return match change > 0.0 {
-            true => format!("{went} because {}.", first.cause),
-            false => format!("{went}. Gone is: {}.", first.cause),
-        };
-    }
+    let share = change.share();
     // A fact that one recording lacks need not have changed.
     let known = |change: &Change| change.a.is_some() && change.b.is_some();
     let counts = |change: &&Change| match change.kind {
@@ -240,29 +240,24 @@ fn times(of: &Compared) -> String {
         FactKind::Variable => true,
         _ => known(change),
     };
-    match of.environment.iter().find(counts) {
-        Some(first) => {
-            let value =
-                |v: &Option<String>| v.clone().unwrap_or_else(|| first.missing().to_owned());
-            format!(
-                "{went}. No finding says why; {} changed from {} to {}.",
-                first.key,
-                value(&first.a),
-                value(&first.b)
-            )
-        }
-        None => format!("{went}. No finding says why, and nothing changed in the environment."),
-    }
-}
-
-/// `+46.1 %`.
-fn signed(change: f64) -> String {
-    let sign = if change >= 0.0 { "+" } else { "" };
-    format!("{sign}{}", percent(change))
+    let first = |of: &[Finding]| of.first().map(|first| Box::new(first.clone()));
+    change.why = if !of.common {
+        Why::NothingInCommon
+    } else if share.abs() < LEAST_CHANGE {
+        Why::Same
+    } else if let Some(new) = first(of.new).filter(|_| share > 0.0) {
+        Why::New(new)
+    } else if let Some(gone) = first(of.gone).filter(|_| share <= 0.0) {
+        Why::Gone(gone)
+    } else {
+        let environment = of.environment.iter().find(counts);
+        environment.map_or(Why::Nothing, |change| Why::Environment(change.clone()))
+    };
+    Some(change)
 }
 
 /// Runs that differ in nothing but when they ran.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
     /// How it is called: its name if it was given one, else the folder of its first run.
     pub name: String,
@@ -277,11 +272,11 @@ pub struct Variant {
     /// Upper ends.
     pub high: Figures,
     /// Findings of all its runs, each once.
-    pub findings: Vec<RunFinding>,
+    pub findings: Vec<Finding>,
 }
 
 /// Any number of runs side by side.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Variants {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -289,18 +284,9 @@ pub struct Variants {
     pub variants: Vec<Variant>,
     /// For each figure, the number of the variant that is better than every other beyond its interval; null
     /// where intervals overlap or there are none.
-    #[serde(serialize_with = "as_object")]
     pub best: Vec<(&'static str, Option<usize>)>,
     /// What it says, in one sentence.
     pub summary: String,
-}
-
-/// Pairs of a name and a value as an object, in their order.
-fn as_object<S: serde::Serializer>(
-    pairs: &[(&'static str, Option<usize>)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(pairs.iter().copied())
 }
 
 /// Sets `runs` side by side; repeats of one variant are one column, in whatever order they come.
@@ -363,7 +349,7 @@ fn variant(runs: &[&Run], first: &Run) -> Variant {
             into.set(figure, value);
         }
     }
-    let mut findings: Vec<RunFinding> = Vec::new();
+    let mut findings: Vec<Finding> = Vec::new();
     for run in runs {
         findings.extend(only(&run.row.findings, &findings));
     }

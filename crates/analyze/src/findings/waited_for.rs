@@ -3,9 +3,8 @@
 //! Rule: it is only told where the lower end of the loss's interval is above zero. The loss is exposed
 //! waiting of the other ranks and what their waiting kernels slow, so it is never more than these ranks lost.
 
-use super::{arrived_last, both, costs, costs_about, estimate, late_to, Finding, HOST_LATE_ADVICE};
+use super::{with_other, Advice, Cause, Evidence, Finding, Late, Loss, Method, Subject};
 use crate::arrivals::Arrivals;
-use crate::spelling::{time, times};
 use crate::streams::{Streams, WaitedFor};
 
 /// The ranks that cost the job something. `wall_us` is the length of the run.
@@ -15,81 +14,57 @@ pub fn waited_for(
     wall_us: Option<f64>,
 ) -> Vec<Finding> {
     let ranks = streams.waited_for.iter().filter(|rank| rank.is_proved());
+    let rows = arrivals.map_or(&[][..], |arrivals| &arrivals.ranks);
     ranks
         .map(|rank| {
-            let mut found = finding(rank, streams, wall_us);
-            let rows = arrivals.map_or(&[][..], |arrivals| &arrivals.ranks);
             let row = rows.iter().find(|row| rank.is(row));
-            found.evidence += &row.map_or(String::new(), |row| both(row, rank.loss_us, wall_us));
-            found
+            let both = row.and_then(|row| with_other(row, rank.loss_us, wall_us));
+            finding(rank, streams, both, wall_us)
         })
         .collect()
 }
 
-fn finding(rank: &WaitedFor, streams: &Streams, wall_us: Option<f64>) -> Finding {
-    let who = match rank.rank {
-        Some(number) => format!("Rank {number} (GPU {} on {})", rank.device, rank.host),
-        None => format!("Pid {} on {}", rank.pid, rank.host),
-    };
-    let to = late_to(rank.last, rank.operations);
+fn finding(
+    rank: &WaitedFor,
+    streams: &Streams,
+    with_other: Option<(Option<u32>, f64)>,
+    wall_us: Option<f64>,
+) -> Finding {
     let measured = streams.windows > 0;
-    let (why, advice) = if rank.host_late {
-        let idle = if measured {
-            ", and its GPU stands idle"
-        } else {
-            ""
-        };
-        (
-            format!("its host launches {to} late{idle}"),
-            HOST_LATE_ADVICE,
-        )
-    } else {
-        (
-            format!("its GPU is busy with other work before {to}"),
-            "Compare its GPU with another's: extra kernels (report --kernels), clocks, temperature \
-             (nvidia-smi -q -d PERFORMANCE).",
-        )
+    let most = rank.host_most.filter(|_| !measured);
+    let seen_us = measured.then_some(streams.common_us);
+    let (cause, advice) = match rank.host_late {
+        true => (Cause::Host, Advice::ProfileHost),
+        false => (Cause::Gpu, Advice::CompareGpu),
     };
-    let (low, high) = rank.loss_interval_us.unwrap_or_default();
-    let by = match rank.by_events {
-        true => " Its process has no kernel windows: CUDA events say when it came.",
-        false => "",
-    };
-    if !measured {
-        let most_us = rank.host_most.map(|most| most.share * rank.active_ns / 1e3);
-        let cost = costs_about(rank.loss_us, (low, high), wall_us);
-        return Finding {
-            kind: "late_rank",
-            sentence: format!("{who} {cost}: {why}."),
-            wall_us: Some(rank.loss_us),
-            wall_interval_us: rank.loss_interval_us,
-            wall_at_most_us: most_us,
-            when_us: None,
-            evidence: format!(
-                "It {}. CUDA events say how long streams of the others stood still for it. {} 95 % interval: \
-                 {}.",
-                arrived_last(rank.last, streams.operations),
-                estimate(most_us),
-                times(low, high),
-            ),
-            advice: advice.to_owned(),
-        };
-    }
     Finding {
-        kind: "late_rank",
-        sentence: format!("{who} {}: {why}.", costs(rank.loss_us, wall_us)),
-        wall_us: Some(rank.loss_us),
-        wall_interval_us: rank.loss_interval_us,
-        wall_at_most_us: None,
+        subject: Subject::of(rank.id()),
+        loss: Some(Loss {
+            wall_us: rank.loss_us,
+            interval_us: rank.loss_interval_us,
+            at_most_us: most.map(|most| most.share * rank.active_ns / 1e3),
+            method: match measured {
+                true => Method::KernelWindows,
+                false => Method::StreamWaits,
+            },
+            coverage: seen_us
+                .zip(wall_us.filter(|wall| *wall > 0.0))
+                .map(|(seen, wall)| (seen / wall).min(1.0)),
+            untimed_in_graphs: None,
+            run_us: wall_us,
+        }),
         when_us: None,
-        evidence: format!(
-            "It {} in {} of kernel windows. Measured there: the time in which the others' GPUs waited and \
-             computed nothing, and what waiting slowed beside it.{by} 95 % interval of the cost: {}.",
-            arrived_last(rank.last, streams.operations),
-            time(streams.common_us),
-            times(low, high),
-        ),
-        advice: advice.to_owned(),
+        cause: Some(cause),
+        evidence: Evidence::Late(Late {
+            last: rank.last,
+            operations: rank.operations,
+            of_all: streams.operations,
+            with_other,
+            seen_us,
+            by_events: measured && rank.by_events,
+            arrivals: None,
+        }),
+        advice,
     }
 }
 
@@ -130,13 +105,10 @@ mod tests {
         let streams = Streams::of_waits(ranks);
         let found = waited_for(&streams, None, Some(1e7));
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            found[0].sentence,
-            "Rank 1 (GPU 0 on a) costs this job 2.00 s of 10.0 s: its host launches most collectives late, \
-             and its GPU stands idle."
-        );
-        assert!(found[0]
-            .evidence
-            .contains("95 % interval of the cost: 1.00 to 4.00 s."));
+        assert_eq!(found[0].rank(), Some(1));
+        assert_eq!(found[0].cause, Some(Cause::Host));
+        let loss = found[0].loss.as_ref().expect("a loss");
+        assert_eq!(loss.interval_us, Some((1e6, 4e6)));
+        assert_eq!(loss.method, Method::KernelWindows);
     }
 }

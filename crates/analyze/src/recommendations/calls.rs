@@ -2,6 +2,7 @@
 
 use super::{advice, Level, Recommendation};
 use crate::arrivals::RankArrivals;
+use crate::findings::{Gain, GainSource};
 use crate::models::{fit, of_operations, CostModel};
 use crate::operations::Operation;
 use crate::spelling::{percent, size, three, time};
@@ -78,30 +79,23 @@ fn slow_protocol(report: &Report) -> Vec<Recommendation> {
             )
         });
         Some(Recommendation {
-            rule: "slow_protocol",
-            subject: format!("{function} of {}", size(bytes)),
-            action: format!(
+        gain: Gain { us: gain_us, interval_us: None, at_most_us: taken.map(|us| us / 2.0).filter(|_| gain_us.is_none()), source: match (gain_us, taken) {
+                (Some(_), _) => Some(GainSource::Measured),
+                (None, Some(_)) => Some(GainSource::Model),
+                _ => None,
+            } },
+        effort: Level::Low,
+        risk: Level::Low,
+        ..advice("slow_protocol", &format!("{function} of {}", size(bytes)), format!(
                 "Let NCCL choose the protocol of {function} at {}: take LL out of NCCL_PROTO, or out of the \
                  tuner's file.",
                 size(bytes)
-            ),
-            evidence: format!(
+            ), format!(
                 "{} calls of {} used LL, which sends a flag with every four bytes of data: at most half of \
                  the bandwidth.{than}",
                 of.calls,
                 size(bytes)
-            ),
-            gain_us,
-            gain_interval_us: None,
-            gain_at_most_us: taken.map(|us| us / 2.0).filter(|_| gain_us.is_none()),
-            gain_source: match (gain_us, taken) {
-                (Some(_), _) => Some("measured"),
-                (None, Some(_)) => Some("model"),
-                _ => None,
-            },
-            effort: Level::Low,
-            risk: Level::Low,
-            status: "open",
+            ))
         })
     };
     large.filter_map(one).collect()
@@ -158,14 +152,14 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
         let gain_us = saved * model.latency_us;
         let (low, high) = model.latency_interval_us?;
         (in_step >= many && gain_us >= LEAST_SHARE * wall_us && low > 0.0).then(|| Recommendation {
-            rule: "many_small_calls",
-            subject: format!("{function} over {} ranks", model.of.nranks),
-            action: format!(
+        gain: Gain { us: Some(gain_us), interval_us: Some((saved * low, saved * high)), at_most_us: None, source: Some(GainSource::Model) },
+        effort: Level::Medium,
+        risk: Level::Medium,
+        ..advice("many_small_calls", &format!("{function} over {} ranks", model.of.nranks), format!(
                 "Join small {function} calls into buckets of up to 25 MB: a larger DDP bucket, FSDP \
                  units of more layers, or one flat buffer. Only calls that do not wait for each other \
                  can be joined."
-            ),
-            evidence: format!(
+            ), format!(
                 "{} {function} calls of {} on average in {}. By the model of these calls, {} of each is \
                  latency (median residual {}).",
                 three(in_step),
@@ -173,14 +167,7 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
                 if steps > 1.0 { "each step" } else { "the run" },
                 time(model.latency_us),
                 percent(model.residual_p50_share)
-            ),
-            gain_us: Some(gain_us),
-            gain_interval_us: Some((saved * low, saved * high)),
-            gain_at_most_us: None,
-            gain_source: Some("model"),
-            effort: Level::Medium,
-            risk: Level::Medium,
-            status: "open",
+            ))
         })
     };
     small.into_iter().filter_map(one).collect()
@@ -209,23 +196,16 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
         false => "",
     };
     Some(Recommendation {
-        rule: "exposed_communication",
-        subject: "exposed communication".to_owned(),
-        action: "Overlap communication with computing: start it earlier (smaller DDP buckets, FSDP \
-                 prefetch), on a stream of its own, and wait for it later. Of a decode step, which has \
-                 nothing to overlap with, make it shorter instead."
-            .to_owned(),
-        evidence: format!(
-            "{seen} for {} of the time or more{beside}, waiting for late ranks left out.",
-            percent(least)
-        ),
-        gain_us: None,
-        gain_interval_us: None,
-        gain_at_most_us: Some(least * wall_us),
-        gain_source: Some("measured"),
+        gain: Gain { us: None, interval_us: None, at_most_us: Some(least * wall_us), source: Some(GainSource::Measured) },
         effort: Level::High,
         risk: Level::Medium,
-        status: "open",
+        ..advice("exposed_communication", "exposed communication", "Overlap communication with computing: start it earlier (smaller DDP buckets, FSDP \
+                 prefetch), on a stream of its own, and wait for it later. Of a decode step, which has \
+                 nothing to overlap with, make it shorter instead."
+            .to_owned(), format!(
+            "{seen} for {} of the time or more{beside}, waiting for late ranks left out.",
+            percent(least)
+        ))
     })
 }
 

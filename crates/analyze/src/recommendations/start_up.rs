@@ -1,6 +1,7 @@
 //! A phase of NCCL's init that takes long.
 
-use super::{Level, Recommendation};
+use super::{advice, Level, Recommendation};
+use crate::findings::{Gain, GainSource};
 use crate::spelling::time;
 use crate::Report;
 
@@ -23,26 +24,19 @@ pub(super) fn recommendation(report: &Report) -> Option<Recommendation> {
         .max(LEAST_SHARE * (run_s + all_s));
     let us = longest.time_s * 1e6;
     (longest.time_s >= least_s).then(|| Recommendation {
-        rule: "slow_start_up",
-        subject: longest.phase.to_owned(),
-        action: format!(
+        gain: Gain { us: None, interval_us: None, at_most_us: Some(us), source: Some(GainSource::Measured) },
+        effort: Level::Medium,
+        risk: Level::Low,
+        ..advice("slow_start_up", longest.phase, format!(
             "Make the phase `{}` of NCCL's init shorter: `ncclscope startup` says what helps, and has each \
              rank.",
             longest.phase
-        ),
-        evidence: format!(
+        ), format!(
             "It took {} on rank {}, on the critical path of the init of {} ranks, which took {}.",
             time(us),
             longest.rank,
             slowest.nranks,
             time(all_s * 1e6),
-        ),
-        gain_us: None,
-        gain_interval_us: None,
-        gain_at_most_us: Some(us),
-        gain_source: Some("measured"),
-        effort: Level::Medium,
-        risk: Level::Low,
-        status: "open",
+        ))
     })
 }

@@ -37,7 +37,7 @@ fn the_killed_rank_is_the_first_finding() {
     assert_eq!(left, &[0, 2, 3]);
     assert_eq!(last_function.as_deref(), Some("AllReduce"));
     assert_eq!(*last_bytes, Some(1024));
-    assert_eq!(report.findings[0].kind, "dead_rank");
+    assert_eq!(report.findings[0].kind(), analyze::findings::Kind::DeadRank);
     assert_eq!(report.next.split(' ').nth(1), Some("hang"));
 }
 

@@ -4,6 +4,7 @@
 //! Scripts are fake-nccl's. Their times are taken from its schedule and not from a recording, so that the
 //! load of the machine that tests are run on is in no launch.
 
+use analyze::findings::{Cause, Evidence, Finding, Kind, Stalls};
 use analyze::{report, Report};
 use fake_nccl::schedule::{RankAction, Schedule};
 use fake_nccl::script::{Script, Statement};
@@ -155,23 +156,23 @@ fn training(late: &str, host: u64, gpu: u64) -> String {
 }
 
 /// Asserts that `rank` is blamed for a loss within 10 % of the truth, and nobody without the lateness. Gives
-/// the finding's sentence.
-fn within_a_tenth(slowed: &str, plain: &str, rank: u32) -> String {
+/// the finding's cause.
+fn within_a_tenth(slowed: &str, plain: &str, rank: u32) -> Option<Cause> {
     let ((found, long), (healthy, short)) = (played(slowed), played(plain));
     assert!(healthy.findings.is_empty(), "{:?}", healthy.findings);
     let truth = long - short;
     assert_eq!(found.findings.len(), 1, "{slowed}: {:?}", found.findings);
     let finding = &found.findings[0];
-    let loss = finding.wall_us.expect("a loss");
-    let who = format!("Rank {rank} costs this job ");
-    assert!(finding.sentence.starts_with(&who), "{}", finding.sentence);
+    let found = finding.loss.as_ref().expect("a loss");
+    let loss = found.wall_us;
+    assert_eq!(finding.rank(), Some(rank), "{finding:?}");
     assert!(
         (loss - truth).abs() <= 0.1 * truth,
         "{slowed}: {loss} µs, and it is {truth} µs: {finding:?}"
     );
-    let (low, high) = finding.wall_interval_us.expect("an interval");
+    let (low, high) = found.interval_us.expect("an interval");
     assert!(low > 0.0 && low <= loss && loss <= high);
-    finding.sentence.clone()
+    finding.cause
 }
 
 #[test]
@@ -184,12 +185,12 @@ fn the_loss_is_what_the_run_takes_less_without_the_lateness() {
     ];
     for (late, host, gpu, rank) in cases {
         let plain = training("", host, gpu);
-        let sentence = within_a_tenth(&training(late, host, gpu), &plain, rank);
+        let cause = within_a_tenth(&training(late, host, gpu), &plain, rank);
         let why = match late.contains("compute") {
-            true => "its GPU is busy",
-            false => "its host launches",
+            true => Cause::Gpu,
+            false => Cause::Host,
         };
-        assert!(sentence.contains(why), "{late}: {sentence}");
+        assert_eq!(cause, Some(why), "{late}");
     }
 }
 
@@ -200,7 +201,7 @@ fn errors_of_clocks_hide_nobody() {
     let queued = |late: &str| training(late, 100, 2_000);
     for (slowed, plain) in [(synced(late), synced("")), (queued(late), queued(""))] {
         let ((found, long), (_, short)) = (with_errors(&slowed, 200_000), played(&plain));
-        let loss = found.findings.first().and_then(|finding| finding.wall_us);
+        let loss = found.findings.first().and_then(Finding::wall_us);
         let (loss, truth) = (loss.expect("rank 1 is named"), long - short);
         assert!(
             (loss - truth).abs() <= 0.1 * truth,
@@ -253,6 +254,13 @@ fn steps(number: usize, before: impl Fn(usize) -> String) -> String {
     steps_of(calls, number, before)
 }
 
+fn stalls(finding: &Finding) -> &Stalls {
+    match &finding.evidence {
+        Evidence::Stalls(stalls) => stalls,
+        _ => panic!("{finding:?}"),
+    }
+}
+
 #[test]
 fn a_single_stall_is_found_with_when() {
     let stalled = |at: usize| match at {
@@ -263,14 +271,13 @@ fn a_single_stall_is_found_with_when() {
     let [finding] = &found.findings[..] else {
         panic!("{:?}", found.findings);
     };
-    assert_eq!(finding.kind, "stall");
-    let begins = "Rank 2 costs this job 500 ms of ";
-    assert!(finding.sentence.starts_with(begins), "{finding:?}");
-    let why = "by one stall, 1";
-    assert!(finding.sentence.contains(why), "{finding:?}");
-    let says = "after its first kernel: its host launched late.";
-    assert!(finding.sentence.ends_with(says), "{finding:?}");
-    assert_eq!(found.verdict, finding.sentence);
+    assert_eq!((finding.kind(), finding.rank()), (Kind::Stall, Some(2)));
+    let loss = finding.wall_us().expect("a loss");
+    assert!((499_500.0..500_500.0).contains(&loss), "{finding:?}");
+    let stalls = stalls(finding);
+    assert_eq!((stalls.times, stalls.operations), (1, 1), "{finding:?}");
+    assert_eq!(finding.cause, Some(Cause::Host));
+    assert!(found.verdict.is_finding(0));
     let (from, until) = finding.when_us.expect("when");
     // 30 steps of 3.5 ms, less what comes before the first kernel.
     assert!((from - 30.0 * 3.5e3).abs() < 5e3, "{from} of {long}");
@@ -287,10 +294,12 @@ fn a_start_that_one_rank_is_late_to_is_found() {
     let [finding] = &found.findings[..] else {
         panic!("{:?}", found.findings);
     };
-    let begins = "Rank 1 costs this job 210 ms of ";
-    assert!(finding.sentence.starts_with(begins), "{finding:?}");
-    let start = "at the start, in its first 7 operations: its host launched late.";
-    assert!(finding.sentence.contains(start), "{finding:?}");
+    assert_eq!((finding.kind(), finding.rank()), (Kind::Stall, Some(1)));
+    let loss = finding.wall_us().expect("a loss");
+    assert!((209_500.0..210_500.0).contains(&loss), "{finding:?}");
+    let stalls = stalls(finding);
+    assert_eq!((stalls.at_start, stalls.operations), (true, 7));
+    assert_eq!(finding.cause, Some(Cause::Host));
     let from = finding.when_us.map(|(from, _)| from < 50e3);
     assert_eq!(from, Some(true), "{finding:?}");
 }
@@ -305,15 +314,13 @@ fn stalls_that_come_again_are_counted_and_a_habit_is_none() {
     let [finding] = &found.findings[..] else {
         panic!("{:?}", found.findings);
     };
-    let sentence = &finding.sentence;
-    assert!(
-        sentence.contains("by 4 stalls, the longest of 80"),
-        "{sentence}"
-    );
+    let stalls = stalls(finding);
+    assert_eq!(stalls.times, 4);
+    assert!((79.5e3..81e3).contains(&stalls.longest_us), "{stalls:?}");
     let always = |_| "rank 3 { sleep 8ms }".to_owned();
     let (found, _) = played(&steps(100, always));
-    let kinds: Vec<&str> = found.findings.iter().map(|f| f.kind).collect();
-    assert_eq!(kinds, ["late_rank"], "{:?}", found.findings);
+    let kinds: Vec<Kind> = found.findings.iter().map(Finding::kind).collect();
+    assert_eq!(kinds, [Kind::LateRank], "{:?}", found.findings);
 }
 
 #[test]
@@ -346,7 +353,7 @@ fn noise_is_no_finding() {
         let calls = ["all_reduce 4MiB time=1ms\n", "all_reduce 4MiB time=100us\n"][job % 4 / 2];
         let calls = calls.repeat([1, 2, 10][job % 5 % 3]);
         let (report, _) = played(&steps_of(&calls, number, |at| noise[at].clone()));
-        found.extend(report.findings.into_iter().map(|f| f.sentence));
+        found.extend(report.findings);
     }
     assert!(found.len() <= 1, "{found:?}");
 }

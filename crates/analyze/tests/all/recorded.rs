@@ -33,7 +33,7 @@ fn a_job_that_mostly_communicates_without_nccl_is_told_so_first() {
     let capture = folder.path().join("job");
     copied(&recorded("decode_plain"), &capture);
     let before = report_on(&capture);
-    assert!(!before.verdict.contains("NCCL's"), "{}", before.verdict);
+    assert_eq!(before.verdict.beside, None);
     // The job's matrix products stand for a library that the report does not know.
     std::fs::write(
         capture.join(tables::communication::FILE),
@@ -41,8 +41,9 @@ fn a_job_that_mostly_communicates_without_nccl_is_told_so_first() {
     )
     .expect("written");
     let after = report_on(&capture);
-    let begins = "Most of this job's communication is not NCCL's: ";
-    assert!(after.verdict.starts_with(begins), "{}", after.verdict);
+    let beside = after.verdict.beside.as_ref().expect("other communication");
+    assert!(beside.kernels > beside.nccl && !after.verdict.ended);
+    assert_eq!(beside.library, "our collectives");
     let of = |report: Report| report.streams.expect("windows");
     let (before, after) = (of(before), of(after));
     assert_eq!(before.other_communication.len(), 0);

@@ -1,5 +1,6 @@
 //! What a straggler costs jobs of many shapes, beside the truth: the same job without it.
 
+use analyze::findings::{Cause, Evidence, Finding, Kind, Late};
 use analyze::report;
 use simulate::scripts::*;
 use simulate::{held_out, play, Job, Step};
@@ -7,8 +8,7 @@ use simulate::{held_out, play, Job, Step};
 /// What a job of this shape told in this many plays: the late rank's findings, and the truth, s.
 struct Told {
     truth: f64,
-    sentence: String,
-    evidence: String,
+    finding: Finding,
     loss: f64,
     interval: (f64, f64),
     at_most: Option<f64>,
@@ -38,26 +38,27 @@ fn told_with(
     };
     let plain = play(&job, seed, None);
     let found = report(&plain.capture(windows)).findings;
-    let late_ranks = |found: &[analyze::findings::Finding]| -> Vec<String> {
-        let late = found.iter().filter(|f| f.kind == "late_rank");
-        late.map(|f| f.sentence.clone()).collect()
-    };
-    assert_eq!(late_ranks(&found), Vec::<String>::new(), "{name}, unslowed");
+    let false_ones: Vec<&Finding> = found.iter().filter(is_late).collect();
+    assert_eq!(false_ones, [] as [&Finding; 0], "{name}, unslowed");
     let slowed = play(&job, seed, Some(late));
     let found = report(&slowed.capture(windows)).findings;
-    let late = found.into_iter().filter(|f| f.kind == "late_rank");
+    let late = found.into_iter().filter(|f| is_late(&f));
     late.map(|f| {
-        let (low, high) = f.wall_interval_us.expect("an interval");
+        let loss = f.loss.as_ref().expect("a loss");
+        let (low, high) = loss.interval_us.expect("an interval");
         Told {
             truth: slowed.seconds - plain.seconds,
-            sentence: f.sentence,
-            evidence: f.evidence,
-            loss: f.wall_us.expect("a loss") / 1e6,
+            loss: loss.wall_us / 1e6,
             interval: (low / 1e6, high / 1e6),
-            at_most: f.wall_at_most_us.map(|us| us / 1e6),
+            at_most: loss.at_most_us.map(|us| us / 1e6),
+            finding: f,
         }
     })
     .collect()
+}
+
+fn is_late(finding: &&Finding) -> bool {
+    finding.kind() == Kind::LateRank
 }
 
 fn sleeps(step: &mut Step) {
@@ -73,25 +74,22 @@ fn busy(step: &mut Step) {
 }
 
 /// Rank 1 is blamed for this reason, within 15 % of the truth.
-fn is_close(found: &[Told], why: &str) {
+fn is_close(found: &[Told], why: Cause) {
     is_within(found, why, 0.15);
 }
 
 /// The same, of a loss that is off by less than this part.
-fn is_within(found: &[Told], why: &str, most: f64) {
+fn is_within(found: &[Told], why: Cause, most: f64) {
     let [one] = found else {
-        panic!(
-            "{:?}",
-            found.iter().map(|f| &f.sentence).collect::<Vec<_>>()
-        );
+        panic!("{:?}", found.iter().map(|f| &f.finding).collect::<Vec<_>>());
     };
-    let says = one.sentence.starts_with("Rank 1 ") && one.sentence.contains(why);
-    assert!(says, "{}", one.sentence);
+    let says = (one.finding.rank(), one.finding.cause);
+    assert_eq!(says, (Some(1), Some(why)), "{:?}", one.finding);
     let off = one.loss / one.truth - 1.0;
     assert!(
         off.abs() < most,
-        "{}, and it is {} s",
-        one.sentence,
+        "{:?}, and it is {} s",
+        one.finding,
         one.truth
     );
 }
@@ -106,7 +104,7 @@ const PIPELINES: [(&str, Script, usize, usize); 3] = [
 fn a_late_host_of_a_pipeline_costs_what_it_costs_in_windows() {
     for shape in PIPELINES {
         let found = told(shape, true, 1, &sleeps);
-        is_close(&found, "its host launches");
+        is_close(&found, Cause::Host);
         let (low, high) = found[0].interval;
         assert!(low <= found[0].truth && found[0].truth <= high);
     }
@@ -116,12 +114,9 @@ fn a_late_host_of_a_pipeline_costs_what_it_costs_in_windows() {
 fn a_late_host_of_a_pipeline_without_windows_is_estimated_and_bounded() {
     for shape in PIPELINES {
         let found = told(shape, false, 1, &sleeps);
-        is_close(&found, "its host launches");
-        assert!(
-            found[0].sentence.contains(" about "),
-            "{}",
-            found[0].sentence
-        );
+        is_close(&found, Cause::Host);
+        let loss = found[0].finding.loss.as_ref().expect("a loss");
+        assert!(!loss.method.is_measured(), "{loss:?}");
         let most = found[0].at_most.expect("a bound");
         assert!(found[0].truth <= most, "{most} {}", found[0].truth);
         let (low, high) = found[0].interval;
@@ -139,7 +134,7 @@ fn a_late_host_that_never_waits_delays_all_that_follows() {
     for ranks in [2, 4] {
         let shape = ("zero3_slow_hosts", zero3_slow_hosts as Script, ranks, 70);
         let found = told(shape, false, 1, &sleeps);
-        is_close(&found, "its host launches");
+        is_close(&found, Cause::Host);
         let (low, high) = found[0].interval;
         assert!(low <= found[0].truth && found[0].truth <= high);
     }
@@ -151,7 +146,7 @@ fn what_a_pipelines_bubble_hides_costs_nothing() {
     for windows in [true, false] {
         for seed in 1..=3 {
             let found = told(PIPELINES[0], windows, seed, &busy);
-            assert!(found.is_empty(), "{}", found[0].sentence);
+            assert!(found.is_empty(), "{:?}", found[0].finding);
         }
     }
 }
@@ -164,12 +159,9 @@ fn operations_that_are_all_alike_show_by_stream_waits_what_work_depends_on() {
         ("ddp", ddp, 8, 200),
         ("accumulation", accumulation, 4, 200),
     ] {
-        is_close(&told(shape, false, 1, &busy), "its GPU is busy");
+        is_close(&told(shape, false, 1, &busy), Cause::Gpu);
     }
-    is_close(
-        &told(("ddp", ddp, 2, 200), false, 1, &sleeps),
-        "its host launches",
-    );
+    is_close(&told(("ddp", ddp, 2, 200), false, 1, &sleeps), Cause::Host);
 }
 
 #[test]
@@ -183,14 +175,14 @@ fn a_busier_gpu_costs_what_it_costs_without_windows() {
         (("experts", experts, 4, 150), 6),
     ] {
         let found = told(shape, false, seed, &busy);
-        is_close(&found, "its GPU is busy");
+        is_close(&found, Cause::Gpu);
         let (low, high) = found[0].interval;
-        let (truth, sentence) = (found[0].truth, &found[0].sentence);
+        let (truth, finding) = (found[0].truth, &found[0].finding);
         assert!(
             low <= truth && truth <= high,
-            "{sentence}: {low} to {high}, and it is {truth}"
+            "{finding:?}: {low} to {high}, and it is {truth}"
         );
-        assert!(high - low < 0.6 * truth, "{sentence}: {low} to {high}");
+        assert!(high - low < 0.6 * truth, "{finding:?}: {low} to {high}");
     }
 }
 
@@ -208,16 +200,14 @@ fn what_two_late_ranks_cost_together_is_said() {
             panic!("{} findings", found.len());
         };
         // Half of that is what rank 1 costs while rank 0 stays as it is.
-        assert!(one.sentence.starts_with("Rank 1 "), "{}", one.sentence);
+        assert_eq!(one.finding.rank(), Some(1), "{:?}", one.finding);
         assert!(one.loss < 0.65 * one.truth, "{} of {}", one.loss, one.truth);
-        let says = one
-            .evidence
-            .split_once("This is with rank 0 as late as it is")
-            .expect(&one.evidence);
-        let words = says.1.split_once("about ").expect("a figure").1;
-        let (figure, unit) = words.split_once(' ').expect("a unit");
-        let seconds: f64 = figure.parse::<f64>().expect("a figure")
-            * if unit.starts_with("ms") { 1e-3 } else { 1.0 };
+        let Evidence::Late(late) = &one.finding.evidence else {
+            panic!("{:?}", one.finding);
+        };
+        let (other, both_us) = late.with_other.expect("rank 0 is late, too");
+        assert_eq!(other, Some(0));
+        let seconds = both_us / 1e6;
         assert!(
             (seconds / one.truth - 1.0).abs() < 0.15,
             "{seconds} s, and it is {} s",
@@ -225,23 +215,20 @@ fn what_two_late_ranks_cost_together_is_said() {
         );
     }
     let alone = told(shape, false, 1, &busy);
-    assert!(
-        !alone[0].evidence.contains("as late as it is"),
-        "{}",
-        alone[0].evidence
-    );
+    let is_alone = |late: &Late| late.with_other.is_none();
+    assert!(matches!(&alone[0].finding.evidence, Evidence::Late(late) if is_alone(late)));
 }
 
 /// In each of these seeds the truth is in the interval, and what is told is within 15 % of it.
-fn holds_in_windows(shape: (&str, Script, usize, usize), late: &dyn Fn(&mut Step), why: &str) {
+fn holds_in_windows(shape: (&str, Script, usize, usize), late: &dyn Fn(&mut Step), why: Cause) {
     for seed in 1..=4 {
         let found = told(shape, true, seed, late);
         is_close(&found, why);
         let ((low, high), truth) = (found[0].interval, found[0].truth);
         assert!(
             low <= truth && truth <= high,
-            "{}, {low} to {high} s, and it is {truth} s",
-            found[0].sentence
+            "{:?}, {low} to {high} s, and it is {truth} s",
+            found[0].finding
         );
     }
 }
@@ -249,8 +236,8 @@ fn holds_in_windows(shape: (&str, Script, usize, usize), late: &dyn Fn(&mut Step
 #[test]
 fn waiting_that_is_passed_on_over_three_kinds_of_communicators_costs_what_it_costs() {
     let shape = ("three_ways", three_ways as Script, 8, 200);
-    holds_in_windows(shape, &busy, "its GPU is busy");
-    holds_in_windows(shape, &sleeps, "its host launches");
+    holds_in_windows(shape, &busy, Cause::Gpu);
+    holds_in_windows(shape, &sleeps, Cause::Host);
 }
 
 /// As where another profiler has rank 1 to itself.
@@ -264,7 +251,7 @@ fn a_late_host_of_a_pipeline_is_known_though_its_rank_alone_has_no_windows() {
         for seed in 1..=2 {
             let found = told_with(shape, &but_rank_1, seed, &sleeps);
             // What of its waiting the other would have had anyway is not known.
-            is_within(&found, "its host launches", 0.25);
+            is_within(&found, Cause::Host, 0.25);
         }
     }
 }
@@ -280,8 +267,8 @@ fn held_out_of(name: &str) -> Vec<(&'static str, Script, usize, usize)> {
 #[test]
 fn transfers_that_queue_behind_a_late_one_cost_what_they_cost() {
     for shape in held_out_of("slow_link") {
-        holds_in_windows(shape, &busy, "its GPU is busy");
-        holds_in_windows(shape, &sleeps, "its host launches");
+        holds_in_windows(shape, &busy, Cause::Gpu);
+        holds_in_windows(shape, &sleeps, Cause::Host);
     }
 }
 
@@ -291,7 +278,7 @@ fn a_late_host_that_holds_up_another_node_costs_what_it_costs() {
         panic!("one");
     };
     for seed in 1..=4 {
-        is_close(&told(shape, true, seed, &sleeps), "its host launches");
+        is_close(&told(shape, true, seed, &sleeps), Cause::Host);
     }
 }
 
@@ -300,28 +287,28 @@ fn a_late_rank_of_a_ring_costs_what_it_costs() {
     let [shape] = held_out_of("ring")[..] else {
         panic!("one");
     };
-    holds_in_windows(shape, &busy, "its GPU is busy");
-    holds_in_windows(shape, &sleeps, "its host launches");
+    holds_in_windows(shape, &busy, Cause::Gpu);
+    holds_in_windows(shape, &sleeps, Cause::Host);
 }
 
 #[test]
 fn hosts_that_are_hardly_faster_than_their_gpus_bound_what_a_busy_one_costs() {
     let shape = ("host_bound", host_bound as Script, 4, 1000);
-    holds_in_windows(shape, &busy, "its GPU is busy");
+    holds_in_windows(shape, &busy, Cause::Gpu);
 }
 
 #[test]
 fn a_checkpoint_of_another_rank_hides_nobody() {
     is_close(
         &told(("checkpoint", checkpoint, 4, 300), true, 1, &busy),
-        "its GPU is busy",
+        Cause::Gpu,
     );
 }
 
 #[test]
 fn steps_of_different_sizes_have_no_cycles_and_windows_tell_all_the_same() {
     let found = told(("sizes", sizes, 4, 300), true, 1, &sleeps);
-    is_close(&found, "its host launches");
+    is_close(&found, Cause::Host);
     let (low, high) = found[0].interval;
     assert!(low <= found[0].truth && found[0].truth <= high);
 }
@@ -334,7 +321,7 @@ fn a_rank_that_is_late_now_and_then_costs_what_it_costs() {
         }
     };
     let found = told(("sizes", sizes, 4, 300), true, 1, &now_and_then);
-    is_close(&found, "its GPU is busy");
+    is_close(&found, Cause::Gpu);
 }
 
 #[test]
@@ -344,8 +331,8 @@ fn a_loss_is_no_more_than_the_others_stood_still() {
         for found in told(("tensor_data", tensor_data, 4, 250), true, seed, &sleeps) {
             assert!(
                 found.loss < 1.15 * found.truth,
-                "{}, and it is {} s",
-                found.sentence,
+                "{:?}, and it is {} s",
+                found.finding,
                 found.truth
             );
         }
@@ -371,11 +358,8 @@ fn noise_blames_one_rank_in_a_hundred_jobs_at_most() {
         };
         let played = play(&job, number as u64 + 1000, None);
         let report = report(&played.capture(&|_| number % 2 == 0));
-        let late = report
-            .findings
-            .into_iter()
-            .filter(|f| f.kind == "late_rank");
-        found.extend(late.map(|f| format!("{name}: {}", f.sentence)));
+        let late = report.findings.into_iter().filter(|f| is_late(&f));
+        found.extend(late.map(|f| (name, f)));
     }
     assert!(found.len() <= 1, "{found:?}");
 }
@@ -401,7 +385,7 @@ fn look(report: &analyze::Report) {
         }
     }
     for finding in &report.findings {
-        println!("      {}", finding.evidence);
+        println!("      {:?}", finding.evidence);
     }
     for bubble in report.streams.iter().flat_map(|s| &s.bubbles) {
         println!(
@@ -487,16 +471,11 @@ fn table() {
             let played = play(&job, seed, None);
             plain.push(played.seconds);
             let report = report(&played.capture(&with));
-            let late: Vec<_> = report
-                .findings
-                .iter()
-                .filter(|f| f.kind == "late_rank")
-                .collect();
+            let late: Vec<_> = report.findings.iter().filter(is_late).collect();
             if !late.is_empty() {
                 false_ones += 1;
                 if verbose {
-                    late.iter()
-                        .for_each(|f| println!("    {} {:?}", f.sentence, f.wall_interval_us));
+                    late.iter().for_each(|f| println!("    {f:?}"));
                 }
             }
         }
@@ -523,34 +502,28 @@ fn table() {
                 let truth = played.seconds - play(&job, seed, Some(&stays)).seconds;
                 truths += truth;
                 let report = report(&played.capture(&with));
-                let late: Vec<_> = report
-                    .findings
-                    .iter()
-                    .filter(|f| f.kind == "late_rank")
-                    .collect();
+                let late: Vec<_> = report.findings.iter().filter(is_late).collect();
                 if verbose {
                     println!("    seed {seed} truth {truth:.3}, without any straggler {both:.3}");
                     look(&report);
-                    late.iter()
-                        .for_each(|f| println!("    {} {:?}", f.sentence, f.wall_interval_us));
+                    late.iter().for_each(|f| println!("    {f:?}"));
                 }
                 more += usize::from(late.len() > 1);
                 let Some(first) = late.first() else {
                     none += 1;
                     continue;
                 };
-                let begins = rank.map(|r| format!("Rank {r} "));
-                if begins.is_none_or(|b| !first.sentence.starts_with(&b)) {
+                if rank.is_none() || first.rank() != rank {
                     other += 1;
                     continue;
                 }
                 found += 1;
-                let says_host = first.sentence.contains("its host");
+                let says_host = first.cause == Some(Cause::Host);
                 reason += usize::from(says_host != host);
-                let us = first.wall_us.unwrap_or(0.0) / 1e6;
+                let us = first.wall_us().unwrap_or(0.0) / 1e6;
                 told += us;
                 close += usize::from((us / truth - 1.0).abs() < 0.15);
-                if let Some((low, high)) = first.wall_interval_us {
+                if let Some((low, high)) = first.loss.as_ref().and_then(|loss| loss.interval_us) {
                     inside += usize::from(low / 1e6 <= truth && truth <= high / 1e6);
                     half += (high - low) / 2.0 / 1e6 / us;
                 }
@@ -586,7 +559,7 @@ fn recorded() {
             look(&report);
         }
         for finding in &report.findings {
-            println!("    {} {:?}", finding.sentence, finding.wall_interval_us);
+            println!("    {finding:?}");
         }
     }
 }

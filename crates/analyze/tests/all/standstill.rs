@@ -1,6 +1,8 @@
 //! Jobs that were ended while ranks waited for another one: all of their processes end at once, so nobody
 //! died first.
 
+use analyze::findings::{Kind, RankId};
+use analyze::recommendations::Rule;
 use analyze::{report, Report};
 use capture::live::part;
 use capture::rows::Ticks;
@@ -90,15 +92,20 @@ fn of(members: &[&[usize]], calls: &[&[(usize, i64)]], ended: i64) -> Report {
 fn a_job_that_was_ended_while_it_hung_says_so_first() {
     let all: &[(usize, i64)] = &[(0, 1), (0, 2), (0, 3)];
     let found = of(&[&[0, 1, 2]], &[all, &[(0, 1), (0, 2)], all], 40);
-    assert_eq!(
-        found.verdict,
-        "In the last 37.0 s of the recording, ranks 0,2 waited for rank 1 (pid 101 on node-0), which has not \
-         made call 3 (AllReduce of 1 MiB) on communicator c0."
-    );
-    assert_eq!(found.findings[0].kind, "standstill");
-    assert!(found.recommendations[0]
-        .action
-        .contains("pid 101 on node-0"));
+    assert!(found.verdict.is_finding(0));
+    let standstill = found.standstill.as_ref().expect("it stood still");
+    assert_eq!((standstill.for_ns, standstill.call), (37_000_000_000, 3));
+    let all_reduce = ("AllReduce".to_owned(), Some(1 << 20));
+    assert_eq!(standstill.function, Some(all_reduce));
+    let finding = &found.findings[0];
+    assert_eq!(finding.kind(), Kind::Standstill);
+    let [missing] = &finding.subject.ranks[..] else {
+        panic!("{finding:?}");
+    };
+    let process = (missing.rank, missing.pid, missing.host.as_str());
+    assert_eq!(process, (Some(1), 101, "node-0"));
+    let first = &found.recommendations[0].rule;
+    assert_eq!(*first, Rule::Finding(Box::new(finding.clone())));
     assert_eq!(found.next.split(' ').nth(1), Some("hang"));
 }
 
@@ -120,7 +127,9 @@ fn the_rank_that_waits_for_nobody_is_named() {
     let communicators: &[&[usize]] = &[&[0, 1], &[1, 2]];
     let found = of(communicators, &[&[(0, 1)], &[(1, 2)], &[]], 60);
     let standstill = found.standstill.expect("it stood still");
-    assert_eq!((standstill.missing, standstill.waiting), (vec![2], vec![1]));
+    let ranks = |of: &[RankId]| of.iter().filter_map(|id| id.rank).collect::<Vec<_>>();
+    let found = [&standstill.missing, &standstill.waiting].map(|of| ranks(of));
+    assert_eq!(found, [[2], [1]]);
     // Two that wait for each other: who is the cause is not known.
     let found = of(&[&[0, 1], &[0, 1]], &[&[(0, 1)], &[(1, 2)]], 60);
     assert_eq!(found.standstill, None);

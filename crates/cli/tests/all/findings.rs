@@ -1,6 +1,7 @@
 //! On 50 healthy jobs no rank is blamed: 15 recorded on GPUs, 35 played from scripts. And one that is late
 //! is, and a slow link, also on real GPUs.
 
+use analyze::findings::{Finding, Kind, Way};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tables::Capture;
@@ -68,18 +69,41 @@ const SHORT: [(&str, (u32, u32), f64, &str); 8] = [
     ("megatron_late_gpu", (1, 0), 4.73, "its GPU is busy"),
 ];
 
+/// The finding blames this rank, and its sentence says so and why.
+fn is_about(finding: &Finding, rank: u32, why: &str) {
+    let sentence = render::findings::sentence(finding);
+    assert_eq!(finding.rank(), Some(rank), "{finding:?}");
+    let begin = format!("Rank {rank} (GPU ");
+    assert!(sentence.starts_with(&begin), "{sentence}");
+    assert!(sentence.contains(" costs this job "), "{sentence}");
+    assert!(sentence.contains(why), "{sentence}");
+}
+
+/// The finding blames the link between these ranks.
+fn is_link(finding: &Finding, (rank, peer): (u32, u32), way: Way) {
+    assert_eq!(finding.kind(), Kind::SlowNetwork);
+    let subject = &finding.subject;
+    let found = subject.peer.as_ref().and_then(|peer| peer.rank);
+    assert_eq!((finding.rank(), found), (Some(rank), Some(peer)));
+    assert_eq!(subject.way, Some(way));
+}
+
+fn interval(finding: &Finding) -> (f64, f64) {
+    let loss = finding.loss.as_ref().expect("a loss");
+    loss.interval_us.expect("an interval")
+}
+
 #[test]
 fn short_jobs_tell_what_a_late_rank_costs_and_why() {
     for (name, (rank, gpu), truth_s, why) in SHORT {
         let report = report_on(&recorded(name));
         assert_eq!(report.findings.len(), 1, "{name}: {:?}", report.findings);
         let found = &report.findings[0];
-        let begin = format!("Rank {rank} (GPU {gpu} on vm) costs this job ");
-        let is_it = found.sentence.starts_with(&begin) && found.sentence.contains(why);
-        assert!(is_it, "{name}: {found:?}");
-        let told_s = found.wall_us.expect("a loss") / 1e6;
+        is_about(found, rank, why);
+        assert_eq!(found.subject.ranks[0].device, Some(gpu), "{name}");
+        let told_s = found.wall_us().expect("a loss") / 1e6;
         assert!((told_s / truth_s - 1.0).abs() < 0.15, "{name}: {told_s}");
-        let (low, high) = found.wall_interval_us.expect("an interval");
+        let (low, high) = interval(found);
         let truth_us = 1e6 * truth_s;
         assert!(low < truth_us && truth_us < high, "{name}: {low} {high}");
     }
@@ -89,11 +113,10 @@ fn short_jobs_tell_what_a_late_rank_costs_and_why() {
 fn checkpoints_of_one_rank_cost_what_the_other_waits() {
     let report = report_on(&recorded("ddp_checkpoints"));
     let found = &report.findings[0];
-    assert_eq!((found.kind, report.findings.len()), ("stall", 1));
-    let is_it = found.sentence.starts_with("Rank 0 ") && found.sentence.contains("its host");
-    assert!(is_it, "{found:?}");
+    assert_eq!((found.kind(), report.findings.len()), (Kind::Stall, 1));
+    is_about(found, 0, "its host");
     // 100 steps of 49.72 ms in place of 22.3. Nothing is known of the wait of one in four.
-    let told_s = found.wall_us.expect("a loss") / 1e6;
+    let told_s = found.wall_us().expect("a loss") / 1e6;
     assert!((told_s / 2.74 - 1.0).abs() < 0.15, "{told_s}");
 }
 
@@ -109,13 +132,8 @@ fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
         };
         assert_eq!(report.findings.len(), 1, "{name}: {:?}", report.findings);
         let found = &report.findings[0];
-        let is_rank_1 = found
-            .sentence
-            .starts_with("Rank 1 (GPU 1 on vm) costs this job ");
-        assert!(
-            is_rank_1 && found.sentence.contains(why),
-            "{name}: {found:?}"
-        );
+        is_about(found, 1, why);
+        assert_eq!(found.subject.ranks[0].device, Some(1), "{name}");
         let loss = streams.waited_for[0].loss.share;
         assert!((least..most).contains(&loss), "{name}: {loss}");
     }
@@ -123,7 +141,7 @@ fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
 
 #[test]
 fn a_rank_that_is_always_last_is_named_though_its_cost_is_not_known() {
-    let verdict = |name| analyze::summary::verdict(&report_on(&recorded(name)));
+    let verdict = |name| render::findings::verdict(&report_on(&recorded(name)));
     let named = "No rank is proved to hold this job up, but rank 1 (GPU 1 on vm) arrives last in 198 of 198 \
                  operations in kernel windows. ";
     assert!(verdict("ddp_slow_host").starts_with(named));
@@ -138,7 +156,7 @@ fn a_rank_that_is_always_last_is_named_without_windows_too() {
     // Four ranks, timed by stamps; whether rank 3 costs anything is not beyond chance.
     let report = report_on(&recorded("ddp4"));
     assert!(report.findings.is_empty());
-    let verdict = analyze::summary::verdict(&report);
+    let verdict = render::findings::verdict(&report);
     let names =
         "No rank is proved to hold this job up, but rank 3 (GPU 3 on vm) arrived last in 22 of 22 \
                  operations. ";
@@ -148,7 +166,7 @@ fn a_rank_that_is_always_last_is_named_without_windows_too() {
 #[test]
 fn a_rank_that_few_windows_show_is_named_with_what_it_costs_at_most() {
     // 57.15 ms a step in place of 50.08, in 179 steps with those of the warm-up: 1.27 s.
-    let verdict = analyze::summary::verdict(&report_on(&recorded("shared_gpu_fsdp2")));
+    let verdict = render::findings::verdict(&report_on(&recorded("shared_gpu_fsdp2")));
     let named =
         "Others wait for rank 1 (GPU 0 on vm) more than by chance. That costs from nothing to \
                  2.07 s: kernel windows show too few steps to say. A longer recording tells. ";
@@ -183,7 +201,7 @@ fn report_on(capture: &Path) -> analyze::Report {
 
 fn blamed(capture: &Path) -> Vec<String> {
     let findings = report_on(capture).findings;
-    findings.into_iter().map(|f| f.sentence).collect()
+    findings.iter().map(render::findings::sentence).collect()
 }
 
 /// Plays a script, with these options, and looks at the capture.
@@ -261,9 +279,10 @@ fn what_real_jobs_lose_is_told_within_a_tenth() {
         let [finding] = &findings[..] else {
             panic!("{name}: {findings:?}");
         };
-        assert!(finding.sentence.starts_with(who), "{finding:?}");
-        assert!(finding.sentence.contains(why), "{finding:?}");
-        let loss = finding.wall_us.expect("a loss") / 1e6;
+        let sentence = render::findings::sentence(finding);
+        assert!(sentence.starts_with(who), "{finding:?}");
+        assert!(sentence.contains(why), "{finding:?}");
+        let loss = finding.wall_us().expect("a loss") / 1e6;
         assert!((loss / truth - 1.0).abs() < 0.1, "{truth}: {finding:?}");
     }
     assert_eq!(blamed(&recorded("slow_plain")), Vec::<String>::new());
@@ -329,18 +348,9 @@ fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
     let [finding] = &slow.findings[..] else {
         panic!("{:?}", slow.findings);
     };
-    assert_eq!(finding.kind, "slow_network");
-    assert!(
-        finding.sentence.starts_with("The network from rank 3 on "),
-        "{finding:?}"
-    );
-    assert!(finding.sentence.contains(" to rank 4 on "), "{finding:?}");
-    assert!(
-        finding.evidence.contains(" in send_network for "),
-        "{finding:?}"
-    );
-    let (low, high) = finding.wall_interval_us.expect("an interval");
-    let loss = finding.wall_us.expect("a loss");
+    is_link(finding, (3, 4), Way::SendNetwork);
+    let (low, high) = interval(finding);
+    let loss = finding.wall_us().expect("a loss");
     assert!((0.999..1.001).contains(&(loss / truth)), "{finding:?}");
     assert!(low < 1.001 * truth && high > 0.999 * truth, "{finding:?}");
     let links = slow.arrivals.expect("arrivals").links;
@@ -363,13 +373,12 @@ fn a_slow_link_among_other_ranks_and_sizes_is_named_too() {
     let [finding] = &slow.findings[..] else {
         panic!("{:?}", slow.findings);
     };
-    let begins = "The network from rank 5 on ";
-    assert!(finding.sentence.starts_with(begins), "{finding:?}");
-    assert!(finding.sentence.contains(" to rank 0 on "), "{finding:?}");
-    let loss = finding.wall_us.expect("a loss");
+    is_link(finding, (5, 0), Way::SendNetwork);
+    let found = finding.loss.as_ref().expect("a loss");
+    let loss = found.wall_us;
     assert!((0.999..1.001).contains(&(loss / truth)), "{finding:?}");
     // It is an estimate with a bound.
-    let most = finding.wall_at_most_us.expect("a bound");
+    let most = found.at_most_us.expect("a bound");
     assert!(loss <= most && most < 1.001 * truth, "{finding:?}");
 }
 
@@ -417,11 +426,7 @@ fn a_slow_flush_is_named() {
     let [finding] = &found[..] else {
         panic!("{found:?}");
     };
-    assert!(finding.sentence.starts_with("What rank 4 on "), "{found:?}");
-    assert!(
-        finding.sentence.contains(" receives from rank 3 on "),
-        "{found:?}"
-    );
+    is_link(finding, (4, 3), Way::RecvFlush);
 }
 
 #[test]
@@ -448,7 +453,7 @@ fn no_link_is_blamed_on_recorded_jobs_of_two_hosts_played_at_their_pace() {
         let blamed: Vec<_> = found
             .findings
             .iter()
-            .filter(|f| f.kind == "slow_network")
+            .filter(|f| f.kind() == Kind::SlowNetwork)
             .collect();
         assert!(blamed.is_empty(), "{name}: {blamed:?}");
     }
@@ -460,8 +465,8 @@ fn a_rank_that_is_late_more_than_others_is_blamed() {
         let late = healthy(number).replace("all_reduce 1MiB", "rank 1 late 10ms\nall_reduce 1MiB");
         let found = report(&late).findings;
         assert_eq!(found.len(), 1, "{number}: {found:?}");
-        let blamed = &found[0].sentence;
-        assert!(blamed.starts_with("Rank 1 costs this job "), "{found:?}");
+        let blamed = (found[0].kind(), found[0].rank());
+        assert_eq!(blamed, (Kind::LateRank, Some(1)), "{found:?}");
     }
 }
 
@@ -470,9 +475,9 @@ fn a_late_rank_is_not_said_to_cost_what_the_others_work_takes() {
     let script = "ranks 4\nrepeat 100 { rank 2 late 500us ; all_reduce 4MiB ; sleep 5ms ; sync }\n";
     for finding in report(script).findings {
         // It is late by 0.05 s in all, and the others sleep for 0.5 s beside that.
-        if finding.kind == "late_rank" {
-            let cost = finding.wall_us;
-            assert!(cost.is_some_and(|us| us < 55e3), "{}", finding.sentence);
+        if finding.kind() == Kind::LateRank {
+            let cost = finding.wall_us();
+            assert!(cost.is_some_and(|us| us < 55e3), "{finding:?}");
         }
     }
 }

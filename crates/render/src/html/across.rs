@@ -12,16 +12,18 @@ impl Page<'_> {
             return;
         }
         self.section("findings", "Evidence", "");
-        for finding in findings {
+        for (index, finding) in findings.iter().enumerate() {
             // The verdict stands above.
-            if finding.sentence != self.report.verdict {
-                let _ = writeln!(self.html, "<h3>Also: {}</h3>", marked(&finding.sentence));
+            if !self.report.verdict.is_finding(index) {
+                let sentence = crate::findings::sentence(finding);
+                let _ = writeln!(self.html, "<h3>Also: {}</h3>", marked(&sentence));
             }
-            let _ = writeln!(self.html, "<p>{}</p>", marked(&finding.evidence));
+            let evidence = crate::findings::evidence(finding);
+            let _ = writeln!(self.html, "<p>{}</p>", marked(&evidence));
         }
         self.html += "<h3>What to do, largest gain first</h3>\n<ol>\n";
         for of in recommended {
-            let text = crate::recommendations::sentence(self.report, of);
+            let text = crate::recommendations::sentence(of);
             let _ = writeln!(self.html, "<li>{}</li>", marked(&text));
         }
         self.html += "</ol>\n";

@@ -12,7 +12,7 @@ impl<'a> Page<'a> {
             self.html,
             "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n\
              <p class=\"next\">NCCL calls of {}. Next: <code>{}</code></p>",
-            escaped(&report.verdict),
+            escaped(&crate::findings::verdict(report)),
             escaped(&analyze::summary::figures(report).join(" · ")),
             escaped(&job.capture),
             escaped(&report.next)

@@ -148,7 +148,10 @@ pub(super) fn warmup(report: &Report, page: &mut Page) {
 }
 
 pub(super) fn network(report: &Report, page: &mut Page) {
-    let blamed = report.findings.iter().any(|f| f.kind == "slow_network");
+    let blamed = report
+        .findings
+        .iter()
+        .any(|f| f.kind() == analyze::findings::Kind::SlowNetwork);
     if report.network.is_empty() || !page.all && !blamed {
         return;
     }

@@ -1,6 +1,7 @@
 //! Recorded jobs set side by side: the JSON keeps to its schema, and a run does not differ from itself.
 
 use analyze::diff::{diff, Criterion, Diff, DiffFinding, Run, Status};
+use render::findings::changed;
 use std::path::Path;
 use tables::Capture;
 
@@ -32,9 +33,9 @@ fn check(schema: &str, json: &serde_json::Value) {
 
 fn check_schema(diff: &Diff) {
     let mut text = Vec::new();
-    render::diff_text::write_json(diff, &mut text).expect("written");
+    render::diff_json::write(diff, &mut text).expect("written");
     let json = serde_json::from_slice(&text).expect("JSON");
-    check(render::diff_text::SCHEMA, &json);
+    check(render::diff_json::SCHEMA, &json);
     let mut text = Vec::new();
     render::diff_text::write(diff, false, Default::default(), &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
@@ -122,11 +123,11 @@ fn the_last_sentence_says_what_changed_and_why() {
     let compared = diff(&plain, &host, &[]);
     check_schema(&compared);
     assert_eq!(
-        compared.summary,
+        changed(&compared.changed),
         "The step went from 169 ms to 247 ms (+46.2 %) because rank 0 (GPU 0 on vm) is late: its host \
          launches every collective late."
     );
-    let back = diff(&host, &plain, &[]).summary;
+    let back = changed(&diff(&host, &plain, &[]).changed);
     assert!(back.starts_with("The step went from 247 ms to 169 ms (-31.6 %). Gone is: rank 0 "));
     let other = diff(&host, &gpu, &[]);
     assert_eq!(
@@ -136,7 +137,7 @@ fn the_last_sentence_says_what_changed_and_why() {
     let same = diff(&plain, &plain, &[]);
     assert!(same.new_findings.is_empty() && same.gone_findings.is_empty());
     assert_eq!(
-        same.summary,
+        changed(&same.changed),
         "A and B are the same recording: there is nothing to compare."
     );
 }
@@ -181,9 +182,9 @@ fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
             variants.variants[0].captures.len() > 1
         );
         let mut json = Vec::new();
-        render::diff_text::write_variants_json(variants, &mut json).expect("written");
+        render::diff_json::write_variants(variants, &mut json).expect("written");
         let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
-        check(render::diff_text::VARIANTS_SCHEMA, &json);
+        check(render::diff_json::VARIANTS_SCHEMA, &json);
         assert_eq!(
             json["best"]["step_us"].is_null(),
             variants.best[0].1.is_none()

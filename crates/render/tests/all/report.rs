@@ -613,19 +613,17 @@ fn the_verdict_is_the_first_line_and_the_next_command_the_last() {
         let mut out = Vec::new();
         text::write(&job.report, options, &mut out).expect("printed");
         let page = String::from_utf8(out).expect("UTF-8");
-        assert_eq!(page.lines().next(), Some(job.report.verdict.as_str()));
+        assert_eq!(
+            page.lines().next(),
+            Some(render::findings::verdict(&job.report).as_str())
+        );
         let last = format!("Next: {}", job.report.next);
         assert_eq!(page.lines().last(), Some(last.as_str()));
         let shown = page.lines().count();
         assert!(shown <= 64, "{}: {shown} lines", job.path.display());
         // What is wrong, what proves it and what to do come before anything else.
         let section = |title: &str| page.find(&format!("\n{title}"));
-        if job
-            .report
-            .findings
-            .first()
-            .is_some_and(|f| f.sentence == job.report.verdict)
-        {
+        if job.report.verdict.is_finding(0) {
             assert!(section("Evidence") < section("What to do"));
             assert!(section("What to do") < section("Job "));
         }

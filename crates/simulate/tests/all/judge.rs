@@ -1,5 +1,6 @@
 //! Reports on random jobs, held against the truth. [`told`] is the one place that reads a finding.
 
+use analyze::findings::{Cause, Kind};
 use analyze::Report;
 use simulate::{score, Drawn, Matrix, Scored, Told, Verdict, Why};
 use std::ops::Range;
@@ -8,29 +9,22 @@ use std::sync::Mutex;
 
 /// What a report says first about lost time.
 pub fn told(report: &Report) -> Option<Told> {
-    let kinds = ["late_rank", "stall", "slow_network"];
-    let found = report.findings.iter().find(|f| kinds.contains(&f.kind))?;
-    let number = |behind: &str| -> Option<usize> {
-        let (_, rest) = found.sentence.split_once(behind)?;
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().ok()
-    };
-    let why = match found.kind {
-        "slow_network" => Some(Why::Link),
-        _ if found.sentence.contains("its host launche") => Some(Why::Host),
-        _ if found.sentence.contains("its GPU ") => Some(Why::Gpu),
+    let kinds = [Kind::LateRank, Kind::Stall, Kind::SlowNetwork];
+    let mut findings = report.findings.iter();
+    let found = findings.find(|finding| kinds.contains(&finding.kind()))?;
+    let why = match (found.kind(), found.cause) {
+        (Kind::SlowNetwork, _) => Some(Why::Link),
+        (_, Some(Cause::Host)) => Some(Why::Host),
+        (_, Some(Cause::Gpu)) => Some(Why::Gpu),
         _ => None,
     };
+    let ranks = found.subject.ranks.iter().filter_map(|id| id.rank);
+    let interval = found.loss.as_ref().and_then(|loss| loss.interval_us);
     Some(Told {
-        ranks: number("Rank ")
-            .or_else(|| number("rank "))
-            .into_iter()
-            .collect(),
+        ranks: ranks.map(|rank| rank as usize).collect(),
         why,
-        loss: found.wall_us.map(|us| us / 1e6),
-        interval: found
-            .wall_interval_us
-            .map(|(low, high)| (low / 1e6, high / 1e6)),
+        loss: found.wall_us().map(|us| us / 1e6),
+        interval: interval.map(|(low, high)| (low / 1e6, high / 1e6)),
     })
 }
 
@@ -47,10 +41,9 @@ pub fn judge(seed: u64) -> (Scored, String) {
     for culprit in &outcome.culprits {
         lines += &format!("    true: {}: {:.3} s\n", culprit.cause, culprit.loss);
     }
-    lines += &format!("    told: {}\n", report.verdict);
+    lines += &format!("    told: {:?}\n", report.verdict);
     for finding in &report.findings {
-        let interval = finding.wall_interval_us.map(|(a, b)| (a / 1e6, b / 1e6));
-        lines += &format!("    found: {} {interval:.3?}\n", finding.sentence);
+        lines += &format!("    found: {finding:?}\n");
     }
     (scored, lines)
 }

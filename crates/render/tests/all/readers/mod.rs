@@ -151,7 +151,7 @@ fn diff(capture: &Capture) -> String {
     let diff = analyze::diff::diff(&run, &run, &[]);
     let (mut out, mut json) = (Vec::new(), Vec::new());
     render::diff_text::write(&diff, true, Default::default(), &mut out).expect("in memory");
-    render::diff_text::write_json(&diff, &mut json).expect("in memory");
+    render::diff_json::write(&diff, &mut json).expect("in memory");
     serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
     String::from_utf8(out).expect("text")
 }

@@ -1,0 +1,560 @@
+//! What a finding consists of: facts, and no words.
+//!
+//! A [`Finding`] says whom it is about ([`Subject`]), what the run loses ([`Loss`]), when, why ([`Cause`]),
+//! on which figures that rests ([`Evidence`]) and what to do ([`Advice`]). Sentences are made of these in
+//! `render::findings`, a file for each [`Kind`].
+//!
+//! Rule: nothing here is text for people. What a program compares, sorts or joins is a field.
+
+use crate::arrivals::InheritedFrom;
+use crate::deaths::Death;
+use crate::mismatch::Differing;
+use crate::standstill::Standstill;
+use serde::Serialize;
+use std::fmt;
+
+/// Kinds of findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A rank died while others went on.
+    DeadRank,
+    /// Ranks waited for another one to the end of the recording.
+    Standstill,
+    /// The others wait for a rank, as a habit.
+    LateRank,
+    /// A rank came late once, a few times, or while the job started.
+    Stall,
+    /// A link of the network is slower than the others.
+    SlowNetwork,
+    /// Ranks made different calls at the same place.
+    DifferingOperations,
+    /// The clocks of two hosts moved against each other.
+    ClockStep,
+    /// NCCL takes much of a GPU's memory.
+    NcclMemory,
+    /// GPUs have fewer NVLinks than others of their host.
+    MissingNvlink,
+    /// A GPU uses a network card on another socket.
+    FarNetworkCard,
+    /// A process runs on CPUs that are not beside its GPU.
+    FarCpus,
+}
+
+impl Kind {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Kind; 11] = [
+        Kind::DeadRank,
+        Kind::Standstill,
+        Kind::LateRank,
+        Kind::Stall,
+        Kind::SlowNetwork,
+        Kind::DifferingOperations,
+        Kind::ClockStep,
+        Kind::NcclMemory,
+        Kind::MissingNvlink,
+        Kind::FarNetworkCard,
+        Kind::FarCpus,
+    ];
+
+    /// As in JSON and `ncclscope explain`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::DeadRank => "dead_rank",
+            Kind::Standstill => "standstill",
+            Kind::LateRank => "late_rank",
+            Kind::Stall => "stall",
+            Kind::SlowNetwork => "slow_network",
+            Kind::DifferingOperations => "differing_operations",
+            Kind::ClockStep => "clock_step",
+            Kind::NcclMemory => "nccl_memory",
+            Kind::MissingNvlink => "missing_nvlink",
+            Kind::FarNetworkCard => "far_network_card",
+            Kind::FarCpus => "far_cpus",
+        }
+    }
+
+    /// The job did not come to its end, or its results are doubtful: before anything that costs time.
+    pub const fn is_doubtful(self) -> bool {
+        matches!(
+            self,
+            Kind::DeadRank | Kind::Standstill | Kind::DifferingOperations
+        )
+    }
+
+    /// The job did not come to its end.
+    pub const fn is_broken(self) -> bool {
+        matches!(self, Kind::DeadRank | Kind::Standstill)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One rank of the job, as far as it is known: where to look for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct RankId {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+    /// Process.
+    pub pid: u32,
+    /// CUDA device ordinal.
+    pub device: Option<u32>,
+    /// The GPU's UUID, 32 hex digits; null where the recording has none.
+    pub gpu: Option<String>,
+}
+
+/// A communicator, for people and for programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct CommunicatorId {
+    /// Its id in this capture. Another run has others.
+    pub id: String,
+    /// The program's name for it.
+    pub name: Option<String>,
+    /// The launcher's ranks of its members, ascending; empty if they are not known.
+    pub ranks: Vec<u32>,
+}
+
+/// The other end of a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Peer {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Host.
+    pub host: String,
+}
+
+/// Which way of a network transfer a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// The network accepts what the rank sends.
+    SendNetwork,
+    /// What the rank received is flushed to its GPU.
+    RecvFlush,
+}
+
+impl Way {
+    /// As in JSON, and as NCCL's states of a proxy step are called here.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Way::SendNetwork => "send_network",
+            Way::RecvFlush => "recv_flush",
+        }
+    }
+}
+
+/// Whom a finding is about. What it is not about is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// The ranks that are to blame, the first of them first.
+    pub ranks: Vec<RankId>,
+    /// The hosts, if it is about hosts as such.
+    pub hosts: Vec<String>,
+    /// The communicator on which it shows.
+    pub communicator: Option<CommunicatorId>,
+    /// The other end of a link.
+    pub peer: Option<Peer>,
+    /// Which way of the link.
+    pub way: Option<Way>,
+    /// The stage of a pipeline, from 0.
+    pub stage: Option<u32>,
+    /// `ranks` are to blame together: all of this group, by its name or by the communicator that it shares.
+    pub group: Option<String>,
+}
+
+impl Subject {
+    /// Of one rank.
+    pub fn of(rank: RankId) -> Subject {
+        Subject {
+            ranks: vec![rank],
+            ..Subject::default()
+        }
+    }
+
+    /// The first of the ranks that are to blame.
+    pub fn rank(&self) -> Option<&RankId> {
+        self.ranks.first()
+    }
+}
+
+/// How a loss was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Exposed waiting in kernel windows.
+    KernelWindows,
+    /// Streams that stood still, by CUDA events.
+    StreamWaits,
+    /// A replay of the run without the lateness.
+    WhatIf,
+}
+
+impl Method {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::KernelWindows => "kernel_windows",
+            Method::StreamWaits => "stream_waits",
+            Method::WhatIf => "what_if",
+        }
+    }
+
+    /// It was measured. Everything else is an estimate.
+    pub const fn is_measured(self) -> bool {
+        matches!(self, Method::KernelWindows)
+    }
+}
+
+/// What the job would take less.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss {
+    /// The loss, µs of the wall.
+    pub wall_us: f64,
+    /// Its 95 % interval.
+    pub interval_us: Option<(f64, f64)>,
+    /// No more than this is possible, µs.
+    pub at_most_us: Option<f64>,
+    /// How it was found.
+    pub method: Method,
+    /// The part of the run, or of its operations, that this rests on; `None` where that is not known.
+    pub coverage: Option<f64>,
+    /// So many calls in CUDA graphs have no time, and what they lose comes on top.
+    pub untimed_in_graphs: Option<u64>,
+    /// The length of the run of which it is a part, µs; `None` where that is not known.
+    pub run_us: Option<f64>,
+}
+
+/// Why a rank is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Its host launches late.
+    Host,
+    /// Its GPU is busy with other work.
+    Gpu,
+    /// That is not known.
+    Unknown,
+}
+
+impl Cause {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Host => "host",
+            Cause::Gpu => "gpu",
+            Cause::Unknown => "unknown",
+        }
+    }
+}
+
+/// What the hosts' clocks prove about who came last.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClockProof {
+    /// Operations over several hosts in which the rank was last.
+    pub operations: u64,
+    /// Those of them in which the clocks prove it; `None` if nothing bounds the clocks' offset.
+    pub proved: Option<u64>,
+    /// By how much it was later than all others in those, at least, µs.
+    pub late_us: f64,
+}
+
+/// Figures about a rank that is late as a habit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Late {
+    /// Operations in which it came last.
+    pub last: u64,
+    /// Operations that it was in.
+    pub operations: u64,
+    /// Operations that the method looked at, on any rank.
+    pub of_all: u64,
+    /// Another rank that is late too, and what the run loses by both, µs.
+    pub with_other: Option<(Option<u32>, f64)>,
+    /// The time that windows of all GPUs show, µs; windows only.
+    pub seen_us: Option<f64>,
+    /// It has no windows of its own, and CUDA events say when it came; windows only.
+    pub by_events: bool,
+    /// GPU times of calls; `None` if windows or stream waits tell.
+    pub arrivals: Option<LateByArrivals>,
+}
+
+/// What the GPU times of calls say about a rank that is late.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LateByArrivals {
+    /// For how long it held the others up, µs of the wall.
+    pub held_up_us: f64,
+    /// How long the others waited for it, µs summed over ranks.
+    pub waited_rank_us: f64,
+    /// What it inherited from other operations, largest first; empty if that is the smaller part.
+    pub inherited: Vec<InheritedFrom>,
+    /// What clocks prove.
+    pub clocks: ClockProof,
+    /// The part of all operations that was timed, if it is a sample.
+    pub sampled: Option<f64>,
+}
+
+/// Figures about stalls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stalls {
+    /// Operations that they held up.
+    pub operations: u64,
+    /// Operations in all.
+    pub of_all: u64,
+    /// Stretches of operations that follow each other.
+    pub times: u64,
+    /// All of them are at the start.
+    pub at_start: bool,
+    /// How long they held the others up, µs of the wall.
+    pub held_up_us: f64,
+    /// The same of the longest stretch.
+    pub longest_us: f64,
+    /// What is usual, µs.
+    pub usual_us: f64,
+}
+
+/// Figures about a slow link, µs of the wall.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SlowLink {
+    /// Operations in which it was compared.
+    pub operations: u64,
+    /// Their transfers.
+    pub transfer_us: f64,
+    /// The time in the network's hands.
+    pub held_us: f64,
+    /// The same of the median of the others.
+    pub others_us: f64,
+}
+
+/// What a finding rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Evidence {
+    /// A rank died, and so many more that have no finding of their own.
+    Death {
+        /// It.
+        death: Death,
+        /// More deaths.
+        more: usize,
+    },
+    /// Ranks waited.
+    Standstill(Standstill),
+    /// A rank is late.
+    Late(Late),
+    /// A rank stalled.
+    Stalls(Stalls),
+    /// A link is slow.
+    Link(SlowLink),
+    /// Ranks made different calls.
+    Differing {
+        /// The first place.
+        first: Differing,
+        /// More communicators on which ranks differ, without a finding of their own.
+        more: usize,
+        /// Ranks waited in the last part of the recording, ns.
+        stood_still_ns: Option<i64>,
+    },
+    /// In so many operations, ranks differ in size, datatype, algorithm or protocol.
+    DifferingSettings(u64),
+    /// A clock was set.
+    Clocks {
+        /// By so much or more, µs.
+        least_us: f64,
+        /// When, in seconds after the first operation.
+        between_s: (f64, f64),
+        /// More windows of time in which that is so.
+        more: usize,
+        /// Clocks run apart by so much at most, parts in a million.
+        frequency_error_ppm: f64,
+    },
+    /// NCCL's buffers.
+    Memory {
+        /// On the GPU, bytes.
+        gpu_bytes: u64,
+        /// The GPU's memory, bytes.
+        total_bytes: u64,
+        /// Communicators on that GPU.
+        communicators: u32,
+        /// The largest communicator, bytes after its init; `None` if NCCL counts it itself.
+        init_bytes: Option<u64>,
+        /// The same in all.
+        largest_bytes: u64,
+    },
+    /// Something about the links of a host.
+    Topology {
+        /// `missing_nvlink`, `far_network_card` or `far_cpus`.
+        kind: Kind,
+        /// What [`setup::topology`] says about it.
+        remark: String,
+        /// More cases like it.
+        more: usize,
+    },
+}
+
+/// What to do. Each has one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// Look at how the process ended.
+    SeeHowItEnded,
+    /// Look at what the process did then.
+    SeeWhatItDid,
+    /// Look at what its process does before the calls.
+    ProfileHost,
+    /// Look at what the rank does before its calls, host or GPU.
+    ProfileRank,
+    /// Compare its GPU with another's.
+    CompareGpu,
+    /// Look at what its process did at that time.
+    SeeStallOnHost,
+    /// Look at what its GPU ran at that time.
+    SeeStallOnGpu,
+    /// Look at network cards and what is between them.
+    CheckNetwork,
+    /// Look at the way from the network card to the GPU.
+    CheckGpuPath,
+    /// Make the same calls, with the same settings.
+    SameSettings,
+    /// Make the same calls in the same order.
+    SameOrder,
+    /// Look at what sets the clocks.
+    CheckClocks,
+    /// Make fewer communicators, or share buffers.
+    ShareBuffers,
+    /// Ask for the state of the NVLinks.
+    CheckNvlink,
+    /// Use network cards beside the GPUs.
+    UseNearCards,
+    /// Bind ranks to CPUs beside their GPUs.
+    BindCpus,
+}
+
+impl Advice {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Advice::SeeHowItEnded => "see_how_it_ended",
+            Advice::SeeWhatItDid => "see_what_it_did",
+            Advice::ProfileHost => "profile_host",
+            Advice::ProfileRank => "profile_rank",
+            Advice::CompareGpu => "compare_gpu",
+            Advice::SeeStallOnHost => "see_stall_on_host",
+            Advice::SeeStallOnGpu => "see_stall_on_gpu",
+            Advice::CheckNetwork => "check_network",
+            Advice::CheckGpuPath => "check_gpu_path",
+            Advice::SameSettings => "same_settings",
+            Advice::SameOrder => "same_order",
+            Advice::CheckClocks => "check_clocks",
+            Advice::ShareBuffers => "share_buffers",
+            Advice::CheckNvlink => "check_nvlink",
+            Advice::UseNearCards => "use_near_cards",
+            Advice::BindCpus => "bind_cpus",
+        }
+    }
+}
+
+impl Advice {
+    /// Whether its text names a process, so that it is another one for another rank.
+    pub const fn names_process(self) -> bool {
+        matches!(self, Advice::SeeHowItEnded | Advice::SeeWhatItDid)
+    }
+}
+
+/// Where a gain comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GainSource {
+    /// It was measured.
+    Measured,
+    /// A replay of the run.
+    WhatIf,
+    /// A cost model.
+    Model,
+}
+
+impl GainSource {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GainSource::Measured => "measured",
+            GainSource::WhatIf => "what_if",
+            GainSource::Model => "model",
+        }
+    }
+}
+
+/// What the run would take less if advice was followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gain {
+    /// µs of the wall; `None` where that is not known.
+    pub us: Option<f64>,
+    /// 95 % interval of that.
+    pub interval_us: Option<(f64, f64)>,
+    /// No more than this can be gained, µs.
+    pub at_most_us: Option<f64>,
+    /// Where it comes from; `None` without a gain.
+    pub source: Option<GainSource>,
+}
+
+/// A claim with its evidence, as facts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Whom it is about.
+    pub subject: Subject,
+    /// What the job would take less; `None` where that is not known.
+    pub loss: Option<Loss>,
+    /// From when to when, µs since the first kernel of the rank that it is about; `None` where it is all the
+    /// time.
+    pub when_us: Option<(f64, f64)>,
+    /// Why; `None` where that makes no sense.
+    pub cause: Option<Cause>,
+    /// What it rests on.
+    pub evidence: Evidence,
+    /// What to do.
+    pub advice: Advice,
+}
+
+impl Finding {
+    /// Which kind of finding it is.
+    pub fn kind(&self) -> Kind {
+        match &self.evidence {
+            Evidence::Death { .. } => Kind::DeadRank,
+            Evidence::Standstill(_) => Kind::Standstill,
+            Evidence::Late(_) => Kind::LateRank,
+            Evidence::Stalls(_) => Kind::Stall,
+            Evidence::Link(_) => Kind::SlowNetwork,
+            Evidence::Differing { .. } | Evidence::DifferingSettings(_) => {
+                Kind::DifferingOperations
+            }
+            Evidence::Clocks { .. } => Kind::ClockStep,
+            Evidence::Memory { .. } => Kind::NcclMemory,
+            Evidence::Topology { kind, .. } => *kind,
+        }
+    }
+
+    /// The launcher's rank of the first rank that is to blame.
+    pub fn rank(&self) -> Option<u32> {
+        self.subject.rank()?.rank
+    }
+
+    /// What the run loses, µs of the wall.
+    pub fn wall_us(&self) -> Option<f64> {
+        Some(self.loss.as_ref()?.wall_us)
+    }
+
+    /// What following the advice gains.
+    pub fn gain(&self) -> Gain {
+        self.loss.as_ref().map_or(Gain::default(), |loss| Gain {
+            us: Some(loss.wall_us),
+            interval_us: loss.interval_us,
+            at_most_us: loss.at_most_us,
+            source: Some(match loss.method.is_measured() {
+                true => GainSource::Measured,
+                false => GainSource::WhatIf,
+            }),
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Findings, recommendations and the verdict in words: a file for each kind of finding.
+//!
+//! [`sentence`], [`evidence`] and [`advice`] are of any finding. [`Row`] is a finding as JSON and tables have
+//! it: words and facts.
+//!
+//! Rule: all words about a finding are here, and nothing reads them back.
+
+use analyze::findings::{Evidence, Finding};
+use analyze::summary::{BesideNccl, Lead};
+use analyze::Report;
+
+mod changed;
+mod clock_step;
+mod dead_rank;
+mod differing_operations;
+mod late_rank;
+mod nccl_memory;
+mod row;
+mod slow_network;
+mod stall;
+mod standstill;
+mod topology;
+mod words;
+
+pub use changed::changed;
+pub(crate) use late_rank::{hidden, inherited};
+pub use row::{recommendations, rows, RecommendationRow, Row};
+
+/// The claim.
+pub fn sentence(of: &Finding) -> String {
+    match &of.evidence {
+        Evidence::Death { death, .. } => death.sentence(),
+        Evidence::Standstill(found) => standstill::sentence(found),
+        Evidence::Late(late) => late_rank::sentence(of, late),
+        Evidence::Stalls(stalls) => stall::sentence(of, stalls),
+        Evidence::Link(link) => slow_network::sentence(of, link),
+        Evidence::Differing { first, .. } => differing_operations::sentence(of, first),
+        Evidence::DifferingSettings(operations) => differing_operations::settings(*operations),
+        Evidence::Clocks {
+            least_us,
+            between_s,
+            ..
+        } => clock_step::sentence(of, *least_us, *between_s),
+        Evidence::Memory {
+            gpu_bytes,
+            total_bytes,
+            communicators,
+            ..
+        } => nccl_memory::sentence(of, *gpu_bytes, *total_bytes, *communicators),
+        Evidence::Topology { remark, more, .. } => topology::sentence(of, remark, *more),
+    }
+}
+
+/// What it rests on.
+pub fn evidence(of: &Finding) -> String {
+    match &of.evidence {
+        Evidence::Death { death, more } => dead_rank::evidence(death, *more),
+        Evidence::Standstill(_) => standstill::EVIDENCE.to_owned(),
+        Evidence::Late(late) => late_rank::evidence(of, late),
+        Evidence::Stalls(stalls) => stall::evidence(of, stalls),
+        Evidence::Link(link) => slow_network::evidence(of, link),
+        Evidence::Differing {
+            first,
+            more,
+            stood_still_ns,
+        } => differing_operations::evidence(first, *more, *stood_still_ns),
+        Evidence::DifferingSettings(_) => differing_operations::SETTINGS.to_owned(),
+        Evidence::Clocks {
+            more,
+            frequency_error_ppm,
+            ..
+        } => clock_step::evidence(*more, *frequency_error_ppm),
+        Evidence::Memory {
+            init_bytes,
+            largest_bytes,
+            ..
+        } => nccl_memory::evidence(*init_bytes, *largest_bytes),
+        Evidence::Topology { .. } => topology::EVIDENCE.to_owned(),
+    }
+}
+
+/// What to do.
+pub fn advice(of: &Finding) -> String {
+    words::advice(of)
+}
+
+/// What is wrong, to follow "because".
+pub fn cause(of: &Finding) -> String {
+    let claim = match &of.evidence {
+        Evidence::Late(late) => late_rank::cause(of, late),
+        Evidence::Stalls(_) => stall::cause(of),
+        Evidence::Link(link) => slow_network::cause(of, link),
+        _ => sentence(of).trim_end_matches('.').to_owned(),
+    };
+    words::lower(&claim)
+}
+
+/// What it is about, in a list of recommendations.
+pub fn subject(of: &Finding) -> String {
+    match &of.evidence {
+        Evidence::Late(_) | Evidence::Stalls(_) => words::who(of),
+        Evidence::Link(_) => slow_network::subject(of),
+        // Else the kind is enough.
+        _ => of.kind().name().to_owned(),
+    }
+}
+
+/// The verdict: what matters most about a job, in one sentence or two.
+pub fn verdict(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let lead = match &verdict.lead {
+        Lead::Finding => report.findings.first().map_or(String::new(), sentence),
+        Lead::Words(words) => words.clone(),
+    };
+    match verdict.beside.as_ref().map(beside) {
+        Some(beside) if verdict.ended => format!("{lead} {beside}"),
+        Some(beside) => format!("{beside} {lead}"),
+        None => lead,
+    }
+}
+
+fn beside(of: &BesideNccl) -> String {
+    let more = if of.more { " and others" } else { "" };
+    format!(
+        "Most of this job's communication is not NCCL's: {} kernels in windows are of {}{more}, and {} are \
+         NCCL's.",
+        of.kernels, of.library, of.nccl
+    )
+}
+
+#[cfg(test)]
+mod tests;

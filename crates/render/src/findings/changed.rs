@@ -1,0 +1,64 @@
+//! What changed from one run to another and why, in one sentence.
+
+use super::{cause, sentence};
+use analyze::diff::{Changed, TimeChange, What, Which, Why, SAME_RECORDING};
+use analyze::spelling::{percent, time};
+
+fn name(which: Which) -> &'static str {
+    match which {
+        Which::A => "A",
+        Which::B => "B",
+    }
+}
+
+/// What changed, and what one of the runs lacks.
+pub fn changed(of: &Changed) -> String {
+    let mut said = match &of.what {
+        What::Broken(which, finding) => format!(
+            "{} did not come to its end. {}",
+            name(*which),
+            sentence(finding)
+        ),
+        What::SameRecording => format!("{SAME_RECORDING}: there is nothing to compare."),
+        What::Unknown => "How long a step or the run took is not known of both.".to_owned(),
+        What::Time(change) => time_change(change),
+    };
+    for (which, lacks) in &of.incomplete {
+        said += &format!(" {} is not complete: {lacks}.", name(*which));
+    }
+    said
+}
+
+fn time_change(of: &TimeChange) -> String {
+    let what = if of.of_step { "The step" } else { "The run" };
+    let (from, to) = (time(of.us.0), time(of.us.1));
+    let change = signed(of.share());
+    let went = format!("{what} went from {from} to {to} ({change})");
+    match &of.why {
+        Why::Same => format!("{what} took as long in both: {from} and {to} ({change})."),
+        Why::NothingInCommon => {
+            format!("A and B have no kind of operation in common. {went}.")
+        }
+        Why::New(finding) => format!("{went} because {}.", cause(finding)),
+        Why::Gone(finding) => format!("{went}. Gone is: {}.", cause(finding)),
+        Why::Environment(change) => {
+            let missing = change.missing();
+            let value = |value: &Option<String>| value.clone().unwrap_or(missing.to_owned());
+            format!(
+                "{went}. No finding says why; {} changed from {} to {}.",
+                change.key,
+                value(&change.a),
+                value(&change.b)
+            )
+        }
+        Why::Nothing => {
+            format!("{went}. No finding says why, and nothing changed in the environment.")
+        }
+    }
+}
+
+/// `+46.1 %`.
+fn signed(change: f64) -> String {
+    let sign = if change >= 0.0 { "+" } else { "" };
+    format!("{sign}{}", percent(change))
+}

@@ -1,0 +1,29 @@
+//! That a rank died while others went on.
+
+use analyze::deaths::Death;
+use analyze::findings::Finding;
+use analyze::spelling::time;
+
+/// What it rests on; so many more died.
+pub(super) fn evidence(death: &Death, more: usize) -> String {
+    let also = match more {
+        0 => String::new(),
+        more => format!("; {more} more ranks died"),
+    };
+    format!(
+        "Its recording has no end, and stops {} before that of the others{also}.",
+        time(death.before_others_ns as f64 / 1e3)
+    )
+}
+
+/// What to do.
+pub(super) fn advice(of: &Finding) -> String {
+    let (pid, host) = of
+        .subject
+        .rank()
+        .map_or((0, ""), |rank| (rank.pid, rank.host.as_str()));
+    format!(
+        "Look at how pid {pid} on {host} ended: in its own log, and in `dmesg` there (out of memory, Xid). \
+         `ncclscope hang` shows how far each rank came."
+    )
+}

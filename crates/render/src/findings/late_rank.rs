@@ -1,0 +1,218 @@
+//! That the others wait for a rank, as a habit.
+
+use super::words::{arrived_last, costs, estimate, interval, rank_of, who};
+use analyze::arrivals::{inherited as all_inherited, Arrivals, InheritedFrom, BASIS};
+use analyze::findings::{Cause, ClockProof, Finding, Late, LateByArrivals, Loss};
+use analyze::spelling::{percent, time, times};
+use analyze::Report;
+
+/// Communicators that are named of a rank.
+const MOST_NAMED: usize = 2;
+
+/// The claim.
+pub(super) fn sentence(of: &Finding, late: &Late) -> String {
+    let Some(loss) = &of.loss else {
+        return format!("{} is late: {}.", who(of), why(of, late));
+    };
+    let cost = costs(loss, !loss.method.is_measured());
+    format!("{} {cost}: {}.", who(of), why(of, late))
+}
+
+/// What is wrong.
+pub(super) fn cause(of: &Finding, late: &Late) -> String {
+    format!("{} is late: {}", who(of), why(of, late))
+}
+
+/// Which operations a rank is late to, of those that it is in.
+fn late_to(late: &Late) -> &'static str {
+    let of = late.operations as f64;
+    match late.last as f64 {
+        last if last >= 0.95 * of => "every collective",
+        last if last >= 0.5 * of => "most collectives",
+        last if last >= 0.2 * of => "many collectives",
+        _ => "some collectives",
+    }
+}
+
+fn why(of: &Finding, late: &Late) -> String {
+    let to = late_to(late);
+    let measured = of
+        .loss
+        .as_ref()
+        .is_some_and(|loss| loss.method.is_measured());
+    match of.cause {
+        Some(Cause::Host) if measured => {
+            format!("its host launches {to} late, and its GPU stands idle")
+        }
+        Some(Cause::Host) => format!("its host launches {to} late"),
+        Some(Cause::Gpu) => format!("its GPU is busy with other work before {to}"),
+        _ => format!("it comes late to {to}, and why is not known"),
+    }
+}
+
+/// What it rests on.
+pub(super) fn evidence(of: &Finding, late: &Late) -> String {
+    let Some(loss) = &of.loss else {
+        return format!("It {}.", arrived_last(late.last, late.operations));
+    };
+    let both = with_other(late);
+    let interval = interval(loss);
+    if let Some(arrivals) = &late.arrivals {
+        return by_arrivals(late, arrivals, loss) + &both;
+    }
+    let arrived = arrived_last(late.last, late.of_all);
+    let by = match late.by_events {
+        true => " Its process has no kernel windows: CUDA events say when it came.",
+        false => "",
+    };
+    match late.seen_us {
+        Some(seen) => format!(
+            "It {arrived} in {} of kernel windows. Measured there: the time in which the others' GPUs waited \
+             and computed nothing, and what waiting slowed beside it.{by} 95 % interval of the cost: \
+             {interval}.{both}",
+            time(seen)
+        ),
+        None => format!(
+            "It {arrived}. CUDA events say how long streams of the others stood still for it. {} 95 % \
+             interval: {interval}.{both}",
+            estimate(loss)
+        ),
+    }
+}
+
+fn by_arrivals(late: &Late, by: &LateByArrivals, loss: &Loss) -> String {
+    let more = loss.untimed_in_graphs.map_or(String::new(), |calls| {
+        format!(
+            " That is of calls with times: {calls} calls in CUDA graphs have none, and what it costs there \
+             comes on top."
+        )
+    });
+    let inherited = match by.inherited.is_empty() {
+        true => String::new(),
+        false => format!(
+            " Beside that it was late because of other operations: {}.",
+            inherited_from(&by.inherited)
+        ),
+    };
+    format!(
+        "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, \
+         summed over ranks. {} 95 % interval: {}. Basis: {}.{more}{inherited}",
+        arrived_last(late.last, late.operations),
+        time(by.held_up_us),
+        time(by.waited_rank_us),
+        estimate(loss),
+        interval(loss),
+        basis(by),
+    )
+}
+
+/// What it rests on that this rank arrived last.
+fn basis(of: &LateByArrivals) -> String {
+    let sample = of.sampled.map_or(String::new(), |share| {
+        format!("; {} of all operations were timed", percent(share))
+    });
+    let ClockProof {
+        operations,
+        proved,
+        late_us,
+    } = of.clocks;
+    let by = match (operations, proved) {
+        (0, _) => BASIS.to_owned(),
+        (of, Some(proved)) if 2 * proved >= of => format!(
+            "the hosts' clocks prove that it came last in {proved} of {of} operations over hosts, by {} or \
+             more in all; how much that costs: {BASIS}",
+            time(late_us)
+        ),
+        (of, Some(proved)) => format!(
+            "{BASIS}; the hosts' clocks prove it in {proved} of {of} operations over hosts only"
+        ),
+        (_, None) => format!("{BASIS}; nothing bounds the offset of the hosts' clocks"),
+    };
+    by + &sample
+}
+
+/// What a rank costs together with another one that is late too.
+fn with_other(late: &Late) -> String {
+    late.with_other.map_or(String::new(), |(other, both)| {
+        let other = other.map_or("another rank".to_owned(), |rank| format!("rank {rank}"));
+        format!(
+            " This is with {other} as late as it is: it is late, too. With both in time the job would take \
+             about {} less.",
+            time(both)
+        )
+    })
+}
+
+/// Where lateness came from, largest first.
+fn inherited_from(from: &[InheritedFrom]) -> String {
+    let named = from.iter().take(MOST_NAMED).map(one_source);
+    let named: Vec<String> = named.collect();
+    let more = match from.len() - named.len() {
+        0 => String::new(),
+        more => format!("; the rest from {more} more"),
+    };
+    named.join("; ") + &more
+}
+
+/// From where, and how much of it was waiting for whom.
+fn one_source(of: &InheritedFrom) -> String {
+    let label = match (&of.communicator, &of.name) {
+        (Some(id), Some(name)) => format!("communicator {id} ({name})"),
+        (Some(id), None) => format!("communicator {id}"),
+        (None, _) => "a communicator that is not known".to_owned(),
+    };
+    let of_it = 100.0 * of.waiting_rank_us / of.cost_rank_us;
+    let there = match of.waited_for {
+        Some(rank) => format!("where it waited for rank {rank}"),
+        None => "where it waited for others".to_owned(),
+    };
+    let doing = match of.waiting_rank_us >= 0.5 * of.cost_rank_us {
+        true => format!("{there} ({of_it:.0} % of that)"),
+        false => match of.network_rank_us {
+            Some(us) if us >= 0.5 * of.cost_rank_us => format!(
+                "where it moved bytes ({:.0} % of that in the network's hands)",
+                100.0 * us / of.cost_rank_us
+            ),
+            _ => "where it moved bytes".to_owned(),
+        },
+    };
+    format!("{} from {label}, {doing}", time(of.cost_rank_us))
+}
+
+/// Ranks whose lateness is mostly another's, where that matters: a sentence each.
+pub(crate) fn inherited(arrivals: &Arrivals) -> Vec<String> {
+    let ranks = all_inherited(arrivals).into_iter();
+    ranks
+        .map(|rank| {
+            format!(
+                "{} was late mostly because of other operations: of {} of waiting for it, {}.",
+                rank_of(rank),
+                time(rank.cost_rank_us),
+                inherited_from(&rank.inherited_from),
+            )
+        })
+        .collect()
+}
+
+/// Ranks that are late and cost the run nothing that can be told from zero: a sentence each.
+pub(crate) fn hidden(report: &Report) -> Vec<String> {
+    let Some(arrivals) = &report.arrivals else {
+        return Vec::new();
+    };
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    let ranks = analyze::findings::hidden(arrivals, report.streams.as_ref(), wall_us);
+    let say = |rank: &analyze::arrivals::RankArrivals| {
+        let interval = rank.loss_interval_us.map_or(String::new(), |(low, high)| {
+            format!(" (95 % interval {})", times(low, high))
+        });
+        format!(
+            "{} {} and held them up for {}. Other work hides that: on time, it would save the job \
+             {}{interval}.",
+            rank_of(rank),
+            arrived_last(rank.last, rank.operations),
+            time(rank.saving_wall_us),
+            time(rank.loss_wall_us.unwrap_or(0.0)),
+        )
+    };
+    ranks.into_iter().map(say).collect()
+}

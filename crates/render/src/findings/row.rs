@@ -1,0 +1,268 @@
+//! Findings and recommendations as JSON and tables have them: words for people, and facts for programs.
+
+use super::{advice, evidence, sentence, subject};
+use analyze::findings::{Cause, Evidence, Finding, GainSource, Kind, Late, Method, Way};
+use analyze::recommendations::{Level, Recommendation, Rule, Status};
+use analyze::Report;
+use serde::{Serialize, Serializer};
+
+/// A finding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which kind.
+    pub kind: Kind,
+    /// The claim, in words.
+    pub sentence: String,
+    /// The launcher's rank that is to blame: the first, if there are several.
+    pub rank: Option<u32>,
+    /// Its host, or the host that it is about.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its CUDA device ordinal.
+    pub device: Option<u32>,
+    /// The UUID of its GPU, 32 hex digits.
+    pub gpu: Option<String>,
+    /// All launcher's ranks that are to blame, ascending.
+    pub ranks: Vec<u32>,
+    /// The id of the communicator on which it shows.
+    pub communicator: Option<String>,
+    /// The program's name for it.
+    pub communicator_name: Option<String>,
+    /// The launcher's rank at the other end of a link.
+    pub peer: Option<u32>,
+    /// The host at the other end, or the other host.
+    pub peer_host: Option<String>,
+    /// Which way of a link.
+    pub link: Option<Way>,
+    /// The stage of a pipeline, from 0.
+    pub stage: Option<u32>,
+    /// The group of ranks that are to blame together.
+    pub group: Option<String>,
+    /// What the job would take less, µs of the wall.
+    pub wall_us: Option<f64>,
+    /// 95 % interval of that.
+    pub wall_interval_us: Option<(f64, f64)>,
+    /// No more than this is possible, µs.
+    pub wall_at_most_us: Option<f64>,
+    /// How that was found.
+    pub method: Option<Method>,
+    /// The part of the run, or of its operations, that it rests on.
+    pub coverage: Option<f64>,
+    /// From when to when, µs since the first kernel of the rank.
+    pub when_us: Option<(f64, f64)>,
+    /// Why.
+    pub cause: Option<Cause>,
+    /// What it rests on, in words.
+    pub evidence: String,
+    /// The same in numbers: the unit is in the name.
+    #[serde(serialize_with = "as_object")]
+    pub figures: Vec<(&'static str, f64)>,
+    /// What to do: a name.
+    pub action: &'static str,
+    /// The same in words.
+    pub advice: String,
+}
+
+fn as_object<S: Serializer>(pairs: &[(&'static str, f64)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(pairs.iter().copied())
+}
+
+impl Row {
+    /// A finding's row.
+    pub fn of(finding: &Finding) -> Row {
+        let subject = &finding.subject;
+        let first = subject.rank();
+        let communicator = subject.communicator.as_ref();
+        let loss = finding.loss.as_ref();
+        let mut ranks: Vec<u32> = subject.ranks.iter().filter_map(|id| id.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let host = first.map(|id| &id.host).or(subject.hosts.first());
+        let peer = subject.peer.as_ref();
+        let peer_host = peer.map(|peer| &peer.host).or(subject.hosts.get(1));
+        Row {
+            kind: finding.kind(),
+            sentence: sentence(finding),
+            rank: finding.rank(),
+            host: host.cloned(),
+            pid: first.map(|id| id.pid),
+            device: first.and_then(|id| id.device),
+            gpu: first.and_then(|id| id.gpu.clone()),
+            ranks,
+            communicator: communicator.map(|of| of.id.clone()),
+            communicator_name: communicator.and_then(|of| of.name.clone()),
+            peer: peer.and_then(|peer| peer.rank),
+            peer_host: peer_host.cloned(),
+            link: subject.way,
+            stage: subject.stage,
+            group: subject.group.clone(),
+            wall_us: loss.map(|loss| loss.wall_us),
+            // Of a loss to which more comes on top, the interval is not known.
+            wall_interval_us: loss
+                .filter(|loss| loss.untimed_in_graphs.is_none())
+                .and_then(|loss| loss.interval_us),
+            wall_at_most_us: loss.and_then(|loss| loss.at_most_us),
+            method: loss.map(|loss| loss.method),
+            coverage: loss.and_then(|loss| loss.coverage),
+            when_us: finding.when_us,
+            cause: finding.cause,
+            evidence: evidence(finding),
+            figures: figures(finding),
+            action: finding.advice.name(),
+            advice: advice(finding),
+        }
+    }
+}
+
+/// What a finding rests on, as numbers by name.
+fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
+    let n = |n: u64| n as f64;
+    match &of.evidence {
+        Evidence::Death { death, more } => vec![
+            ("before_others_us", death.before_others_ns as f64 / 1e3),
+            ("calls", n(death.calls)),
+            ("most_calls", n(death.most_calls)),
+            ("more", *more as f64),
+        ],
+        Evidence::Standstill(of) => vec![
+            ("waited_us", of.for_ns as f64 / 1e3),
+            ("call", n(of.call)),
+            ("waiting", of.waiting.len() as f64),
+            ("missing", of.missing.len() as f64),
+        ],
+        Evidence::Late(late) => late_figures(late),
+        Evidence::Stalls(of) => vec![
+            ("last", n(of.operations)),
+            ("operations", n(of.of_all)),
+            ("times", n(of.times)),
+            ("held_up_us", of.held_up_us),
+            ("longest_us", of.longest_us),
+            ("usual_us", of.usual_us),
+        ],
+        Evidence::Link(of) => vec![
+            ("operations", n(of.operations)),
+            ("transfer_us", of.transfer_us),
+            ("held_us", of.held_us),
+            ("others_us", of.others_us),
+        ],
+        Evidence::Differing { first, more, .. } => {
+            vec![("places", n(first.places)), ("more", *more as f64)]
+        }
+        Evidence::DifferingSettings(operations) => vec![("operations", n(*operations))],
+        Evidence::Clocks {
+            least_us,
+            between_s: (from_s, until_s),
+            more,
+            frequency_error_ppm,
+        } => vec![
+            ("least_us", *least_us),
+            ("from_s", *from_s),
+            ("until_s", *until_s),
+            ("more", *more as f64),
+            ("frequency_error_ppm", *frequency_error_ppm),
+        ],
+        Evidence::Memory {
+            gpu_bytes,
+            total_bytes,
+            communicators,
+            init_bytes,
+            largest_bytes,
+        } => {
+            let mut all = vec![
+                ("gpu_bytes", n(*gpu_bytes)),
+                ("total_bytes", n(*total_bytes)),
+                ("communicators", f64::from(*communicators)),
+                ("largest_bytes", n(*largest_bytes)),
+            ];
+            all.extend(init_bytes.map(|bytes| ("init_bytes", n(bytes))));
+            all
+        }
+        Evidence::Topology { more, .. } => vec![("more", *more as f64)],
+    }
+}
+
+fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
+    let mut all = vec![
+        ("last", late.last as f64),
+        ("operations", late.operations as f64),
+    ];
+    all.extend(late.seen_us.map(|us| ("seen_us", us)));
+    all.extend(late.with_other.map(|(_, us)| ("with_other_us", us)));
+    if let Some(by) = &late.arrivals {
+        all.push(("held_up_us", by.held_up_us));
+        all.push(("waited_rank_us", by.waited_rank_us));
+        if let Some(proved) = by.clocks.proved {
+            all.push(("last_over_hosts", by.clocks.operations as f64));
+            all.push(("last_proved", proved as f64));
+        }
+        all.extend(by.sampled.map(|share| ("sampled_share", share)));
+    }
+    all
+}
+
+/// The rows of all findings.
+pub fn rows(of: &[Finding]) -> Vec<Row> {
+    of.iter().map(Row::of).collect()
+}
+
+/// A recommendation.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecommendationRow {
+    /// Which rule it is: a kind of finding, or a name of its own.
+    pub rule: &'static str,
+    /// What it is about: a rank, a variable, a function.
+    pub subject: String,
+    /// What to change.
+    pub action: String,
+    /// What it rests on.
+    pub evidence: String,
+    /// What the run would take less, µs; null where that is not known.
+    pub gain_us: Option<f64>,
+    /// 95 % interval of that.
+    pub gain_interval_us: Option<(f64, f64)>,
+    /// No more than this can be gained, µs.
+    pub gain_at_most_us: Option<f64>,
+    /// Where the gain comes from; null without one.
+    pub gain_source: Option<GainSource>,
+    /// How much work it is.
+    pub effort: Level,
+    /// How likely it makes something else worse.
+    pub risk: Level,
+    /// `open`; in a comparison `done`, `better` or `unchanged`.
+    pub status: Status,
+}
+
+impl RecommendationRow {
+    /// A recommendation's row.
+    pub fn of(of: &Recommendation) -> RecommendationRow {
+        let (subject, action, evidence) = match &of.rule {
+            Rule::Finding(finding) => (subject(finding), advice(finding), evidence(finding)),
+            Rule::Own {
+                subject,
+                action,
+                evidence,
+                ..
+            } => (subject.clone(), action.clone(), evidence.clone()),
+        };
+        RecommendationRow {
+            rule: of.rule.name(),
+            subject,
+            action,
+            evidence,
+            gain_us: of.gain.us,
+            gain_interval_us: of.gain.interval_us,
+            gain_at_most_us: of.gain.at_most_us,
+            gain_source: of.gain.source,
+            effort: of.effort,
+            risk: of.risk,
+            status: of.status,
+        }
+    }
+}
+
+/// The rows of the recommendations of a report.
+pub fn recommendations(report: &Report) -> Vec<RecommendationRow> {
+    let all = report.recommendations.iter();
+    all.map(RecommendationRow::of).collect()
+}

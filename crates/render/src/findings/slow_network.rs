@@ -1,0 +1,71 @@
+//! That a link of the network is slower than the others.
+
+use super::words::{costs, estimate, interval, rank_on};
+use analyze::findings::{Finding, SlowLink, Way};
+use analyze::spelling::{three, time};
+
+fn sends(of: &Finding) -> bool {
+    of.subject.way != Some(Way::RecvFlush)
+}
+
+/// The link.
+pub(super) fn subject(of: &Finding) -> String {
+    let this = of.subject.rank().map(|rank| match rank.rank {
+        Some(number) => format!("rank {number} on {}", rank.host),
+        None => format!("pid {} on {}", rank.pid, rank.host),
+    });
+    let this = this.unwrap_or_default();
+    let peer = of.subject.peer.as_ref();
+    let peer = peer.map_or("other hosts".to_owned(), |peer| {
+        rank_on(peer.rank, &peer.host)
+    });
+    match sends(of) {
+        true => format!("The network from {this} to {peer}"),
+        false => format!("What {this} receives from {peer}"),
+    }
+}
+
+/// How much slower it is.
+fn why(of: &Finding, link: &SlowLink) -> String {
+    let slower = match link.held_us / link.others_us.max(f64::MIN_POSITIVE) {
+        ratio if ratio < 1000.0 => format!("{} times", three(ratio)),
+        _ => "over 1000 times".to_owned(),
+    };
+    match sends(of) {
+        true => format!("its data takes {slower} as long as on the other links"),
+        false => format!("it is flushed to the GPU in {slower} the time of the other links"),
+    }
+}
+
+/// The claim.
+pub(super) fn sentence(of: &Finding, link: &SlowLink) -> String {
+    let costs = of.loss.as_ref().map(|loss| costs(loss, true));
+    let costs = costs.unwrap_or("is slow".to_owned());
+    format!("{} {costs}: {}.", subject(of), why(of, link))
+}
+
+/// What is wrong.
+pub(super) fn cause(of: &Finding, link: &SlowLink) -> String {
+    format!("{} is slow: {}", subject(of), why(of, link))
+}
+
+/// What it rests on.
+pub(super) fn evidence(of: &Finding, link: &SlowLink) -> String {
+    let mean = |us: f64| time(us / link.operations.max(1) as f64);
+    let communicator = of.subject.communicator.as_ref();
+    let way = if sends(of) { "sent" } else { "received" };
+    let cost = of.loss.as_ref().map_or(String::new(), |loss| {
+        format!(" {} 95 % interval: {}.", estimate(loss), interval(loss))
+    });
+    format!(
+        "In {} operations of communicator {}, its data was in {} for {} on average, and for {} at the \
+         median of the other ranks that {way} as many bytes in the same operation. Waiting for a GPU or for \
+         the other side is not in that. A transfer takes {}.{cost}",
+        link.operations,
+        communicator.map_or("that is not known", |of| of.id.as_str()),
+        of.subject.way.map_or("the network", Way::name),
+        mean(link.held_us),
+        mean(link.others_us),
+        mean(link.transfer_us),
+    )
+}

@@ -1,0 +1,192 @@
+//! What findings say, word by word.
+
+use super::*;
+use analyze::arrivals::InheritedFrom;
+use analyze::findings::*;
+use analyze::mismatch::{CallPlace, Differing, Made};
+use analyze::standstill::Standstill;
+
+fn rank(number: u32) -> RankId {
+    RankId {
+        rank: Some(number),
+        host: "n1".to_owned(),
+        pid: 100 + number,
+        ..RankId::default()
+    }
+}
+
+fn loss(us: f64, interval_us: (f64, f64), method: Method) -> Loss {
+    Loss {
+        wall_us: us,
+        interval_us: Some(interval_us),
+        at_most_us: None,
+        method,
+        coverage: None,
+        untimed_in_graphs: None,
+        run_us: Some(1e7),
+    }
+}
+
+fn late(of: RankId, loss: Loss, cause: Cause, evidence: Late) -> Finding {
+    Finding {
+        subject: Subject::of(of),
+        loss: Some(loss),
+        when_us: None,
+        cause: Some(cause),
+        evidence: Evidence::Late(evidence),
+        advice: Advice::ProfileHost,
+    }
+}
+
+#[test]
+fn a_late_rank_is_said_with_how_it_is_known() {
+    let gpu = RankId {
+        device: Some(0),
+        ..rank(1)
+    };
+    let windows = Late {
+        last: 90,
+        operations: 100,
+        of_all: 100,
+        seen_us: Some(2e6),
+        ..Late::default()
+    };
+    let measured = loss(2e6, (1e6, 4.1e6), Method::KernelWindows);
+    let found = late(gpu, measured, Cause::Host, windows.clone());
+    assert_eq!(
+        sentence(&found),
+        "Rank 1 (GPU 0 on n1) costs this job 2.00 s of 10.0 s: its host launches most collectives late, and \
+         its GPU stands idle."
+    );
+    assert!(evidence(&found).ends_with("95 % interval of the cost: 1.00 to 4.10 s."));
+    assert_eq!(
+        cause(&found),
+        "rank 1 (GPU 0 on n1) is late: its host launches most collectives late, and its GPU stands idle"
+    );
+    let waits = Late {
+        seen_us: None,
+        ..windows.clone()
+    };
+    let estimated = loss(2e6, (1e6, 4.1e6), Method::StreamWaits);
+    let found = late(rank(1), estimated, Cause::Gpu, waits);
+    assert_eq!(
+        sentence(&found),
+        "Rank 1 costs this job 1.00 to 4.10 s of 10.0 s: its GPU is busy with other work before most \
+         collectives."
+    );
+    // Most calls are in graphs, and have no times.
+    let in_graphs = Loss {
+        untimed_in_graphs: Some(900),
+        ..loss(2e6, (1e6, 3e6), Method::WhatIf)
+    };
+    let by_times = Late {
+        arrivals: Some(LateByArrivals::default()),
+        ..windows
+    };
+    let found = late(rank(3), in_graphs, Cause::Unknown, by_times);
+    assert_eq!(
+        sentence(&found),
+        "Rank 3 costs this job 2.00 s or more of 10.0 s: it comes late to most collectives, and why is not \
+         known."
+    );
+    assert!(evidence(&found).contains("900 calls in CUDA graphs have none"));
+}
+
+#[test]
+fn what_was_inherited_is_said_with_where_it_came_from() {
+    let from = |id: &str, cost: f64, waiting: f64, waited_for| InheritedFrom {
+        communicator: Some(id.to_owned()),
+        cost_rank_us: cost,
+        waiting_rank_us: waiting,
+        waited_for,
+        ..InheritedFrom::default()
+    };
+    let by = LateByArrivals {
+        inherited: vec![
+            from("0", 3000.0, 2700.0, Some(0)),
+            from("2", 1200.0, 0.0, None),
+            from("4", 10.0, 0.0, None),
+        ],
+        ..LateByArrivals::default()
+    };
+    let of = Late {
+        arrivals: Some(by),
+        ..Late::default()
+    };
+    let found = late(
+        rank(1),
+        loss(1e6, (1e6, 1e6), Method::WhatIf),
+        Cause::Host,
+        of,
+    );
+    let says = "late because of other operations: 3.00 ms from communicator 0, where it waited for rank 0 (90 \
+                % of that); 1.20 ms from communicator 2, where it moved bytes; the rest from 1 more.";
+    assert!(evidence(&found).contains(says), "{}", evidence(&found));
+}
+
+#[test]
+fn calls_that_differ_are_said_with_what_differs() {
+    let made = |function: &str, bytes, root| Made {
+        function: Some(function.to_owned()),
+        datatype: Some("ncclFloat32".to_owned()),
+        bytes: Some(bytes),
+        root,
+    };
+    let of = Differing {
+        communicator: "0".to_owned(),
+        place: CallPlace::Call(281),
+        rank: Some(rank(2)),
+        made: made("Broadcast", 1024, Some(1)),
+        against: Some(rank(0)),
+        against_made: made("Broadcast", 1024, Some(0)),
+        places: 2,
+    };
+    let said = |of: &Differing| {
+        sentence(&Finding {
+            subject: Subject::default(),
+            loss: None,
+            when_us: None,
+            cause: None,
+            evidence: Evidence::Differing {
+                first: of.clone(),
+                more: 0,
+                stood_still_ns: None,
+            },
+            advice: Advice::SameOrder,
+        })
+    };
+    assert_eq!(
+        said(&of),
+        "Rank 2 made Broadcast of 1 KiB where rank 0 made Broadcast of 1 KiB: call 281 on communicator 0. \
+         They differ in root 1 and 0."
+    );
+    let other = Differing {
+        place: CallPlace::SequenceNumber(20),
+        made: made("AllReduce", 4096, None),
+        against_made: made("AllGather", 1024, None),
+        ..of
+    };
+    assert_eq!(
+        said(&other),
+        "Rank 2 made AllReduce of 4 KiB where rank 0 made AllGather of 1 KiB: sequence number 20 on \
+         communicator 0. They differ in function AllReduce and AllGather, size 4 KiB and 1 KiB."
+    );
+}
+
+#[test]
+fn a_standstill_is_said_with_the_process_to_look_at() {
+    let of = Standstill {
+        for_ns: 37_000_000_000,
+        communicator: "c0".to_owned(),
+        missing: vec![rank(1)],
+        waiting: vec![rank(0), rank(2)],
+        numbered: true,
+        call: 3,
+        function: Some(("AllReduce".to_owned(), Some(1 << 20))),
+    };
+    assert_eq!(
+        standstill::sentence(&of),
+        "In the last 37.0 s of the recording, ranks 0,2 waited for rank 1 (pid 101 on n1), which has not \
+         made call 3 (AllReduce of 1 MiB) on communicator c0."
+    );
+}
