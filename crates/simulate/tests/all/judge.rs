@@ -28,12 +28,34 @@ pub fn told(report: &Report) -> Option<Told> {
     })
 }
 
+/// What the account of time says, if it says that it matters.
+pub fn told_by_account(report: &Report) -> Option<Told> {
+    let answer = report.account.as_ref()?.answer.as_ref()?;
+    if answer.share < analyze::account::MATTERS {
+        return None;
+    }
+    let (low, high) = answer.interval_us;
+    Some(Told {
+        ranks: answer.rank.iter().map(|rank| *rank as usize).collect(),
+        why: answer.cause.map(|cause| match cause {
+            analyze::account::Cause::Host => Why::Host,
+            analyze::account::Cause::Gpu => Why::Gpu,
+        }),
+        loss: Some(answer.loss_us / 1e6),
+        interval: Some((low / 1e6, high / 1e6)),
+    })
+}
+
+/// What reads a report.
+pub type Reader = fn(&Report) -> Option<Told>;
+
 /// What the report on this seed's job is worth, and a few lines about it.
-pub fn judge(seed: u64) -> (Scored, String) {
+pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
     let drawn = Drawn::new(seed);
     let outcome = drawn.play();
     let report = analyze::report(&outcome.played.capture_of(&drawn.evidence));
-    let scored = score(&drawn, &outcome, told(&report).as_ref());
+    let told = reader(&report);
+    let scored = score(&drawn, &outcome, told.as_ref());
     let mut lines = format!(
         "{seed}: {:?}: {drawn}; {:.2} s, {:.2} s without; {}\n",
         scored.verdict, outcome.played.seconds, outcome.plain, scored.evidence
@@ -41,16 +63,18 @@ pub fn judge(seed: u64) -> (Scored, String) {
     for culprit in &outcome.culprits {
         lines += &format!("    true: {}: {:.3} s\n", culprit.cause, culprit.loss);
     }
-    lines += &format!("    told: {:?}\n", report.verdict);
+    lines += &format!("    told: {told:?}\n");
     for finding in &report.findings {
-        lines += &format!("    found: {finding:?}\n");
+        let loss = finding.wall_us().unwrap_or(0.0) / 1e6;
+        let (kind, cause) = (finding.kind(), finding.cause);
+        lines += &format!("    found: {kind:?}, {cause:?}: {loss:.3} s\n");
     }
     (scored, lines)
 }
 
 /// Judges the reports of all these seeds, on all cores. Beside the matrix, there are the lines of each seed
 /// by number, and whether its report is right.
-pub fn judge_all(seeds: Range<u64>) -> (Matrix, Vec<(u64, bool, String)>) {
+pub fn judge_all(seeds: Range<u64>, reader: Reader) -> (Matrix, Vec<(u64, bool, String)>) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(seeds.start);
     let all = Mutex::new((Matrix::default(), Vec::new()));
@@ -61,7 +85,7 @@ pub fn judge_all(seeds: Range<u64>) -> (Matrix, Vec<(u64, bool, String)>) {
                 if seed >= seeds.end {
                     return;
                 }
-                let (scored, lines) = judge(seed);
+                let (scored, lines) = judge(seed, reader);
                 let mut all = all.lock().expect("no thread panicked");
                 all.0.add(&scored);
                 all.1.push((seed, scored.verdict == Verdict::Right, lines));
