@@ -12,7 +12,9 @@
 mod cause;
 mod communicators;
 mod drawn;
+pub mod files;
 pub mod held_out;
+mod picture;
 pub mod play;
 mod random;
 mod recording;

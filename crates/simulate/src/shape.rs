@@ -190,9 +190,11 @@ impl Shape {
         step.compute("norm_backward", 0.2 * self.forward_us);
     }
 
-    fn reduce(&self, step: &mut Step, layers: usize) {
+    /// The gradients of some layers; no bucket is quite as large as another.
+    fn reduce(&self, step: &mut Step, layers: usize, bucket: usize) {
         let us = self.transfer_us * layers as f64;
-        step.collective(0, "AllReduce", (16 << 20) * layers as u64, us, 1);
+        let bytes = ((16 << 20) * layers + (bucket << 12)) as u64;
+        step.collective(0, "AllReduce", bytes, us, 1);
     }
 
     fn ddp(&self, step: &mut Step) {
@@ -207,7 +209,7 @@ impl Shape {
                 full += 1;
                 if full == self.bucket || layer + 1 == self.layers {
                     if piece + 1 == self.pieces {
-                        self.reduce(step, full);
+                        self.reduce(step, full, layer);
                     }
                     full = 0;
                 }
@@ -242,7 +244,7 @@ impl Shape {
         for layer in 0..self.layers {
             self.backward(step);
             if (layer + 1) % self.bucket == 0 || layer + 1 == self.layers {
-                self.reduce(step, self.bucket);
+                self.reduce(step, self.bucket, layer);
             }
         }
         step.wait(0, 1);
@@ -392,7 +394,7 @@ impl Shape {
             step.pass(0, &all, 4 << 20, us, 0);
             step.compute("attention_backward", self.forward_us);
         }
-        self.reduce(step, self.layers);
+        self.reduce(step, self.layers, 0);
         step.wait(0, 1);
     }
 

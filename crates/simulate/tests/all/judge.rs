@@ -28,7 +28,8 @@ pub fn told(report: &Report) -> Option<Told> {
     })
 }
 
-/// What the account of time says, if it says that it matters.
+/// What the account of time says, if it says that it matters. Only the command asks for it.
+#[allow(dead_code)]
 pub fn told_by_account(report: &Report) -> Option<Told> {
     let answer = report.account.as_ref()?.answer.as_ref()?;
     if answer.share < analyze::account::MATTERS {

@@ -1,5 +1,6 @@
 //! Random jobs of which all is known, and what the report says of them.
 
+mod files;
 mod judge;
 mod random_jobs;
 mod real_jobs;

@@ -1,0 +1,37 @@
+//! A simulated capture on disk is the one in memory.
+
+use crate::judge::told;
+use simulate::{files, Drawn, Kind, Told};
+
+#[test]
+fn a_capture_on_disk_says_what_the_one_in_memory_does() {
+    // Of each kind, the first that has few ranks.
+    let kinds = [Kind::Ddp, Kind::Tensor, Kind::Experts, Kind::Decode];
+    for kind in kinds {
+        let few = |drawn: &Drawn| drawn.shape.kind == kind && drawn.ranks <= 4 && drawn.hosts == 1;
+        let drawn = (1..).map(Drawn::new).find(few).expect("one of them");
+        let capture = drawn.play().played.capture_of(&drawn.evidence);
+        let folder = tempfile::tempdir().expect("a folder");
+        files::write(&capture, folder.path()).expect("written");
+        let read = tables::Capture::open(folder.path()).expect("it opens");
+        assert!(read.problems.is_empty(), "{drawn}: {:?}", read.problems);
+        for (a, b) in capture.processes.iter().zip(&read.processes) {
+            assert_eq!(a.calls.len(), b.calls.len(), "{drawn}");
+            assert_eq!(a.windows.list.len(), b.windows.list.len(), "{drawn}");
+            let ran =
+                |p: &tables::Process| p.windows.list.iter().map(|w| w.ran.len()).sum::<usize>();
+            assert_eq!(ran(a), ran(b), "{drawn}");
+            assert_eq!(a.graphs.launched(), b.graphs.launched(), "{drawn}");
+        }
+        // Times between two kernels are kept in units of 16 ns.
+        let [memory, disk] = [&capture, &read].map(|of| told(&analyze::report(of)));
+        let of = |told: &Option<Told>| told.clone().map(|told| (told.ranks, told.why));
+        assert_eq!(of(&memory), of(&disk), "{drawn}");
+        let loss = |told: Option<Told>| told.and_then(|told| told.loss).unwrap_or(0.0);
+        let (memory, disk) = (loss(memory), loss(disk));
+        assert!(
+            (memory - disk).abs() <= 0.02 * memory,
+            "{drawn}: {memory} {disk}"
+        );
+    }
+}
