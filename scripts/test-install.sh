@@ -50,6 +50,7 @@ cd "$work"
 run() { env -i HOME="$work" NCCLSCOPE_QUIET=1 "$@"; }
 version=$(run venv/bin/ncclscope --version)
 [ "ncclscope $(run venv/bin/python -c 'import ncclscope; print(ncclscope.__version__)')" = "$version" ]
+[ "$(run venv/bin/python -m ncclscope --version)" = "$version" ]
 [ "$(run venv/bin/ncclscope plugin-path)" -ef \
     "$(run venv/bin/python -c 'import ncclscope; print(ncclscope.plugin_path())')" ]
 echo "a fresh checkout was installed: $version"

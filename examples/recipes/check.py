@@ -29,6 +29,9 @@ def check(before: str, after: str, percent: float = 5) -> "tuple[int, str]":
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print(f"usage: python {sys.argv[0]} BEFORE AFTER", file=sys.stderr)
+        sys.exit(2)
     status, said = check(*sys.argv[1:3])
     print(said)
     sys.exit(status)

@@ -33,6 +33,8 @@ def exposed(capture: ncclscope.Capture) -> duckdb.DuckDBPyRelation:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: python {sys.argv[0]} CAPTURE")
     found = exposed(ncclscope.open(sys.argv[1]))
     if len(found) == 0:
         sys.exit("no stream was seen to wait; `ncclscope report` says what was recorded")

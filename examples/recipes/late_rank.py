@@ -26,5 +26,7 @@ def late_ranks(capture: ncclscope.Capture) -> pl.DataFrame:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: python {sys.argv[0]} CAPTURE")
     with pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=10):
         print(late_ranks(ncclscope.open(sys.argv[1])).head(10))

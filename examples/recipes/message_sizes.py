@@ -32,4 +32,6 @@ def message_sizes(capture: ncclscope.Capture) -> duckdb.DuckDBPyRelation:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: python {sys.argv[0]} CAPTURE")
     print(message_sizes(ncclscope.open(sys.argv[1])))

@@ -30,6 +30,8 @@ def slow_steps(capture: ncclscope.Capture, count: int = 5) -> pl.DataFrame:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: python {sys.argv[0]} CAPTURE")
     found = slow_steps(ncclscope.open(sys.argv[1]))
     if found.is_empty():
         sys.exit("no pattern of calls repeats, so there are no steps")

@@ -87,3 +87,10 @@ def test_a_check_says_why(tmp_path: Path) -> None:
     assert status == 1 and said.startswith("slower by more than 5 %. ") and "ank 0" in said
     assert check(str(job("slow_plain")), str(job("slow_plain")))[0] == 2
     assert check(str(job("slow_host")), str(job("slow_plain"))) == (0, "not slower by more than 5 %")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.py")))
+def test_without_a_capture_it_says_what_it_needs(name: str) -> None:
+    done = subprocess.run([sys.executable, RECIPES / f"{name}.py"], text=True, capture_output=True)
+    assert done.returncode != 0
+    assert done.stderr.startswith("usage: python ")
