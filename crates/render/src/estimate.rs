@@ -113,6 +113,11 @@ fn estimated(of: &Estimate, page: &mut Page) {
         of.basis
     ));
     match of.ttft_share.zip(of.ttft_us) {
+        Some((share, ttft)) if share > 1.0 => page.wrap("", "", &format!(
+            "That is longer than the time to first token of {}: such a pass would hide communication behind \
+             computing, or have faster calls than these.",
+            time(ttft)
+        )),
         Some((share, ttft)) => page.line(&format!(
             "That is {} of the time to first token of {}.",
             percent(share),

@@ -284,10 +284,13 @@ fn path_in_words(communicator: &CommunicatorStartup) -> String {
     let late = communicator.spread_s.map_or(String::new(), |late| {
         format!(" The last rank began {} s after the first.", seconds(late))
     });
-    format!(
-        "The critical path goes through {}.{late}",
-        parts.join(", then through ")
-    )
+    match parts.is_empty() {
+        true => format!("No phase of it took any time.{late}"),
+        false => format!(
+            "The critical path goes through {}.{late}",
+            parts.join(", then through ")
+        ),
+    }
 }
 
 fn processes(rows: &[ProcessRow], page: &mut Page) {

@@ -13,3 +13,4 @@ mod readers;
 mod recorded;
 mod report;
 mod ring;
+mod shares;
