@@ -326,6 +326,18 @@ pub fn plain(name: &str) -> String {
     letters.collect::<String>().to_uppercase()
 }
 
+/// The words of the documentation, with what they mean: rows of its page.
+fn of_the_page() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = include_str!("../../../docs/reference/words.md").lines();
+    let rows = rows.filter_map(|line| {
+        line.strip_prefix("| ")?
+            .strip_suffix(" |")?
+            .split_once(" | ")
+    });
+    rows.filter(|(name, _)| *name != "word")
+        .flat_map(|(names, meaning)| names.split(", ").map(move |name| (name, meaning)))
+}
+
 /// A word's title and the paragraphs about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
@@ -395,6 +407,18 @@ pub fn explain(word: &str) -> Option<Explanation> {
     if let Some(w) = other {
         return one(w, plainly(w));
     }
+    // A word with two meanings has two rows.
+    let rows: Vec<_> = of_the_page()
+        .filter(|(name, _)| plain(name) == wanted)
+        .collect();
+    if let Some((name, _)) = rows.first() {
+        let paragraph =
+            |(name, meaning): &(&str, &str)| format!("{name}: {}.", meaning.replace('`', ""));
+        return Some(Explanation {
+            title: (*name).to_owned(),
+            paragraphs: rows.iter().map(paragraph).collect(),
+        });
+    }
     ALGORITHMS.iter().find_map(|a| {
         let rest = wanted.strip_prefix(&plain(a.word.name))?;
         let p = PROTOCOLS.iter().find(|p| plain(p.name) == rest)?;
@@ -409,7 +433,7 @@ pub fn explain(word: &str) -> Option<Explanation> {
 pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
     let names = |words: &[Word]| words.iter().map(|w| w.name).collect();
     let algorithms = ALGORITHMS.iter().map(|a| a.word.name).collect();
-    vec![
+    let mut known: Vec<(&str, Vec<&str>)> = vec![
         ("algorithms", algorithms),
         ("protocols", names(PROTOCOLS)),
         ("functions", names(FUNCTIONS)),
@@ -421,7 +445,18 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
         ("events", [names(EVENTS), names(STATES)].concat()),
         ("words", names(DEFINITIONS)),
         ("columns", [names(COLUMNS), names(VERBS)].concat()),
-    ]
+    ];
+    let others: Vec<String> = known
+        .iter()
+        .flat_map(|(_, words)| words.iter().map(|word| plain(word)))
+        .collect();
+    let of_the_page = of_the_page().map(|(name, _)| name);
+    let mut of_the_page: Vec<_> = of_the_page
+        .filter(|name| !others.contains(&plain(name)))
+        .collect();
+    of_the_page.dedup();
+    known.push(("words of the documentation", of_the_page));
+    known
 }
 
 #[cfg(test)]
@@ -438,6 +473,10 @@ mod tests {
             ("CollnetDirect simple", "COLLNET_DIRECT/SIMPLE"),
             ("allreduce", "AllReduce"),
             ("stale", "stale"),
+            ("Kernel window", "kernel window"),
+            ("what-if replay", "what-if replay"),
+            ("straggler", "straggler"),
+            ("phb", "PHB"),
         ] {
             assert_eq!(explain(written).expect(written).title, title);
         }

@@ -39,8 +39,18 @@ fn hint(word: &str) -> String {
         .iter()
         .flat_map(|(_, names)| names)
         .min_by_key(|name| far(name));
-    // One letter of four may be wrong.
-    match near.filter(|name| 4 * far(name) <= name.len()) {
+    // One letter of four may be wrong. A part of a word may be meant for all of it.
+    let within = || {
+        let wanted = word.to_lowercase();
+        let names = known.iter().flat_map(|(_, names)| names);
+        let mut names =
+            names.filter(|name| wanted.len() >= 3 && name.to_lowercase().contains(&wanted));
+        names.next()
+    };
+    match near
+        .filter(|name| 4 * far(name) <= name.len())
+        .or_else(within)
+    {
         Some(near) => format!("`ncclscope explain {near}`"),
         None => {
             "`ncclscope explain` lists the words that it knows, and there are pairs like RING_LL"

@@ -6,6 +6,7 @@
 //! Rule: every verb is in [`GROUPS`] once, and every example is one that the parser takes. Tests hold both.
 
 use clap::{Command, CommandFactory};
+use std::io::Write;
 
 /// Groups of verbs: each verb in a few words, with an example.
 const GROUPS: [(&str, &[[&str; 3]]); 4] = [
@@ -129,7 +130,15 @@ fn groups() -> String {
 /// printed.
 pub fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
-        error.exit();
+        let text = match crate::look::is_coloured(&std::io::stdout()) {
+            true => error.render().ansi().to_string(),
+            false => error.render().to_string(),
+        };
+        // Between the paragraphs of an option, clap prints as many blanks as it is indented.
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        // Nobody may be there to read it.
+        let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
+        std::process::exit(error.exit_code());
     }
     let verb = std::env::args().nth(1).unwrap_or_default();
     let is_verb = |(_, verbs): &(&str, &[[&str; 3]])| verbs.iter().any(|[name, ..]| *name == verb);

@@ -161,6 +161,16 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         args.timing.and_then(|t| t.to_possible_value()),
     );
     if args.stacks {
+        let mut set = variables.iter().rev();
+        let mode = set.find(|(name, _)| name == "NCCLSCOPE_MODE");
+        let mode = mode.map_or_else(
+            || std::env::var_os("NCCLSCOPE_MODE"),
+            |(_, mode)| Some(mode.clone()),
+        );
+        if mode.is_some_and(|mode| mode == "profile") {
+            let note = "--stacks records no stacks in mode profile, which keeps no calls; use --mode trace";
+            notes.push(note.to_owned());
+        }
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
     }
     let nccl_log = nccl_log::NcclLogFiles::prepare(env)?;

@@ -240,7 +240,9 @@ fn the_page_of_the_command_line_is_what_help_prints() {
         let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
             .args(arguments)
             .output();
-        String::from_utf8(output.expect("started").stdout).expect("UTF-8")
+        let text = String::from_utf8(output.expect("started").stdout).expect("UTF-8");
+        assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+        text
     };
     let all = help(&["--help"]);
     // In groups, above the options: a line for each verb, and one for its example.

@@ -344,3 +344,24 @@ fn misspelt_settings_are_named_before_the_program_starts() {
     );
     assert_eq!(done.status.code(), Some(0));
 }
+
+#[test]
+fn stacks_that_mode_profile_does_not_keep_are_noted() {
+    let place = RunFolder::new();
+    for (options, mode, is_noted) in [
+        (["--stacks", "--mode=profile"], "trace", true),
+        (["--stacks", "--stacks"], "profile", true),
+        (["--stacks", "--mode=trace"], "profile", false),
+    ] {
+        let mut options = options.to_vec();
+        options.dedup();
+        let run = [&["run", "-o", "c"], &options[..], &["--", "true"]].concat();
+        let done = place.ncclscope(&run).env("NCCLSCOPE_MODE", mode).output();
+        let said = stderr(&done.expect("started"));
+        assert_eq!(
+            said.contains("--stacks records no stacks in mode profile"),
+            is_noted,
+            "{said}"
+        );
+    }
+}
