@@ -30,7 +30,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel demo test lint \
 	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
-	bench-viewer locked fuzz damage attacks sanitize soak msrv miri deny clean
+	bench-viewer locked fuzz damage random-jobs attacks sanitize soak msrv miri deny clean
 
 all: build
 
@@ -176,6 +176,10 @@ attacks: debug ## Plays all scripts in scripts/attacks, ROUNDS times each, one a
 soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
 	cargo test --target-dir $(TARGET)/fast -p ncclscope-recorder --test all ends::a_long_job -- --nocapture
+
+random-jobs: ## Reports on JOBS simulated jobs with a known cause, from SEED on
+	$(FAST) cargo run --quiet --target-dir $(TARGET)/fast -p ncclscope-simulate --example play -- \
+	$(or $(JOBS),1000) --seed $(or $(SEED),1)
 
 sanitize: ## The recorder and its tests under the address and thread sanitizers
 	rustup toolchain install nightly --profile minimal --component rust-src

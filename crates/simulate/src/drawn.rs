@@ -5,9 +5,9 @@
 //! job with all other causes.
 
 use crate::cause::{Cause, Does, When, Why};
+use crate::evidence::{Evidence, Ranks};
 use crate::play::{play_with, Played};
 use crate::random::Random;
-use crate::recording::{Evidence, Ranks};
 use crate::shape::{Kind, Shape, KINDS};
 use crate::step::{Fault, Job, Step, Tails};
 use std::fmt;
@@ -114,6 +114,11 @@ impl Drawn {
             levels,
             stream_waits: events && random.chance(0.75),
             sends_as_announced: random.chance(0.7),
+            absent: random.chance(0.06).then_some(one),
+            clocks: match random.chance(0.5) {
+                true => (0..hosts).map(|_| clock(&mut random)).collect(),
+                false => Vec::new(),
+            },
         };
         let mut drawn = Drawn {
             seed,
@@ -233,6 +238,12 @@ impl Drawn {
             culprits,
         }
     }
+}
+
+/// A clock that is up to 50 ms ahead or behind, and gains or loses up to 20 us in a second.
+fn clock(random: &mut Random) -> (i64, i64) {
+    let mut within = |most: f64| (most * (2.0 * random.uniform() - 1.0)) as i64;
+    (within(5e7), within(2e4))
 }
 
 impl fmt::Display for Drawn {

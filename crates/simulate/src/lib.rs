@@ -12,6 +12,7 @@
 mod cause;
 mod communicators;
 mod drawn;
+mod evidence;
 pub mod files;
 pub mod held_out;
 mod picture;
@@ -26,9 +27,9 @@ mod step;
 pub use cause::{Cause, Does, When, Why};
 pub use communicators::communicator;
 pub use drawn::{Culprit, Drawn, Outcome};
+pub use evidence::{Evidence, Ranks};
 pub use play::{play, play_with};
 pub use random::Random;
-pub use recording::{Evidence, Ranks};
 pub use score::{score, Matrix, Scored, Told, Verdict, MATTERS};
 pub use shape::{Kind, Shape, KINDS};
 pub use step::{Fault, Job, SlowLink, Step, Tails, Way};

@@ -1,6 +1,7 @@
 //! A job that was played, as the recorder would have written it.
 
 use crate::communicators::communicator;
+use crate::evidence::{sampled, Evidence};
 use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, SINCE_1970};
 use crate::random::Random;
 use crate::step::Way;
@@ -17,76 +18,6 @@ const CUDA_GRAPH: u32 = 3;
 
 /// Which ranks have kernel windows.
 pub type Windows<'a> = &'a dyn Fn(usize) -> bool;
-
-/// Which ranks something is true of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ranks {
-    /// Of all.
-    All,
-    /// Of none.
-    None,
-    /// Of this one alone.
-    Only(usize),
-    /// Of all but this one.
-    But(usize),
-}
-
-impl Ranks {
-    /// Whether it is true of this rank.
-    pub fn has(self, rank: usize) -> bool {
-        match self {
-            Ranks::All => true,
-            Ranks::None => false,
-            Ranks::Only(one) => rank == one,
-            Ranks::But(one) => rank != one,
-        }
-    }
-}
-
-/// What of a job gets into its capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
-    /// Who has kernel windows.
-    pub windows: Ranks,
-    /// Whether launches have GPU times at all; else there are host times only.
-    pub events: bool,
-    /// By rank: one in `1 << level` launches is timed. Ranks after the last have its level.
-    pub levels: Vec<u32>,
-    /// Whether it was recorded how long streams waited for calls.
-    pub stream_waits: bool,
-    /// Sends and receives of one launch are as NCCL announces them: sends have the time of the launch, and
-    /// receives have none. Otherwise each has it.
-    pub sends_as_announced: bool,
-}
-
-impl Default for Evidence {
-    fn default() -> Evidence {
-        Evidence {
-            windows: Ranks::All,
-            events: true,
-            levels: vec![0],
-            stream_waits: true,
-            sends_as_announced: false,
-        }
-    }
-}
-
-impl Evidence {
-    fn level(&self, rank: usize) -> u32 {
-        let level = self.levels.get(rank).or(self.levels.last());
-        level.copied().unwrap_or(0)
-    }
-}
-
-/// Whether the `index`-th launch of its kind is timed, as the recorder decides it.
-fn sampled(index: u32, level: u32) -> bool {
-    /// The first of each kind are timed whatever the level.
-    const FIRST: u32 = 8;
-    let mut mixed = index.wrapping_add(0x9e37_79b9);
-    mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);
-    mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
-    index < FIRST || (mixed ^ mixed >> 16).trailing_zeros() >= level
-}
 
 impl Played {
     /// When windows are open, by rank, ns of its host.
@@ -133,7 +64,9 @@ impl Played {
 
     /// What the recorder would have written if it saw this much.
     pub fn capture_of(&self, evidence: &Evidence) -> Capture {
-        self.read(evidence, &|rank| evidence.windows.has(rank))
+        let mut capture = self.read(evidence, &|rank| evidence.windows.has(rank));
+        evidence.hide(&mut capture, &self.hosts);
+        capture
     }
 
     fn read(&self, evidence: &Evidence, with_windows: Windows) -> Capture {

@@ -8,7 +8,7 @@
 
 use crate::cause::Why;
 use crate::drawn::{Culprit, Drawn, Outcome};
-use crate::recording::Ranks;
+use crate::evidence::Ranks;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -65,6 +65,12 @@ pub struct Scored {
 /// What a report is made from, in a few words.
 fn evidence(drawn: &Drawn) -> &'static str {
     let evidence = &drawn.evidence;
+    if evidence.absent.is_some() {
+        return "a rank is absent";
+    }
+    if drawn.hosts > 1 && !evidence.clocks.is_empty() {
+        return "hosts with other clocks";
+    }
     match (evidence.events, evidence.windows) {
         (_, Ranks::All) => "windows of all ranks",
         (_, Ranks::Only(_) | Ranks::But(_)) => "windows of some ranks",

@@ -1,0 +1,155 @@
+//! What is recorded of a job: who has kernel windows, which launches are timed, what is missing.
+
+use crate::play::SINCE_1970;
+use tables::{Capture, GpuTimes, Process};
+
+/// Which ranks something is true of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// Of all.
+    All,
+    /// Of none.
+    None,
+    /// Of this one alone.
+    Only(usize),
+    /// Of all but this one.
+    But(usize),
+}
+
+impl Ranks {
+    /// Whether it is true of this rank.
+    pub fn has(self, rank: usize) -> bool {
+        match self {
+            Ranks::All => true,
+            Ranks::None => false,
+            Ranks::Only(one) => rank == one,
+            Ranks::But(one) => rank != one,
+        }
+    }
+}
+
+/// What of a job gets into its capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evidence {
+    /// Who has kernel windows.
+    pub windows: Ranks,
+    /// Whether launches have GPU times at all; else there are host times only.
+    pub events: bool,
+    /// By rank: one in `1 << level` launches is timed. Ranks after the last have its level.
+    pub levels: Vec<u32>,
+    /// Whether it was recorded how long streams waited for calls.
+    pub stream_waits: bool,
+    /// Sends and receives of one launch are as NCCL announces them: sends have the time of the launch, and
+    /// receives have none. Otherwise each has it.
+    pub sends_as_announced: bool,
+    /// This rank is not in the capture.
+    pub absent: Option<usize>,
+    /// By host: its clock is so far ahead, ns, and gains so many ns in a second. Hosts after the last have the
+    /// true time.
+    pub clocks: Vec<(i64, i64)>,
+}
+
+impl Default for Evidence {
+    fn default() -> Evidence {
+        Evidence {
+            windows: Ranks::All,
+            events: true,
+            levels: vec![0],
+            stream_waits: true,
+            sends_as_announced: false,
+            absent: None,
+            clocks: Vec::new(),
+        }
+    }
+}
+
+impl Evidence {
+    pub(crate) fn level(&self, rank: usize) -> u32 {
+        let level = self.levels.get(rank).or(self.levels.last());
+        level.copied().unwrap_or(0)
+    }
+
+    /// Sets the clocks of hosts, and leaves out the rank that is absent.
+    pub(crate) fn hide(&self, capture: &mut Capture, hosts: &[usize]) {
+        for (process, host) in capture.processes.iter_mut().zip(hosts) {
+            if let Some((ahead, gains)) = self.clocks.get(*host) {
+                each_time(process, |at| {
+                    *at += ahead + (*at - SINCE_1970) / 1_000_000_000 * gains;
+                });
+            }
+        }
+        let Some(absent) = self.absent.filter(|rank| *rank < capture.processes.len()) else {
+            return;
+        };
+        capture.processes.remove(absent);
+        for communicator in &mut capture.communicators {
+            communicator
+                .members
+                .retain(|member| member.process != absent);
+            for member in &mut communicator.members {
+                member.process -= usize::from(member.process > absent);
+            }
+        }
+    }
+}
+
+/// Whether the `index`-th launch of its kind is timed, as the recorder decides it.
+pub(crate) fn sampled(index: u32, level: u32) -> bool {
+    /// The first of each kind are timed whatever the level.
+    const FIRST: u32 = 8;
+    let mut mixed = index.wrapping_add(0x9e37_79b9);
+    mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);
+    mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
+    index < FIRST || (mixed ^ mixed >> 16).trailing_zeros() >= level
+}
+
+/// All times of a process that are known.
+fn each_time(process: &mut Process, set: impl Fn(&mut i64)) {
+    let known = |at: &mut i64| {
+        if *at != 0 {
+            set(at);
+        }
+    };
+    for call in &mut process.calls {
+        for at in [
+            &mut call.api_ns,
+            &mut call.launch_start_ns,
+            &mut call.launch_end_ns,
+            &mut call.return_ns,
+            &mut call.gpu_seen_ns,
+        ] {
+            known(at);
+        }
+        if let GpuTimes::OnHost { start, stop, .. } = &mut call.gpu {
+            known(start);
+            known(stop);
+        }
+    }
+    for window in &mut process.windows.list {
+        for at in [
+            &mut window.opening,
+            &mut window.open,
+            &mut window.closing,
+            &mut window.closed,
+        ] {
+            known(at);
+        }
+        for ran in &mut window.ran {
+            known(&mut ran.start);
+            known(&mut ran.end);
+        }
+        window
+            .asked
+            .iter_mut()
+            .for_each(|asked| known(&mut asked.at));
+    }
+    let graphs = &mut process.graphs;
+    graphs
+        .launches
+        .iter_mut()
+        .for_each(|launch| known(&mut launch.at));
+    for graph in &mut graphs.executables {
+        graph.instantiated.iter_mut().for_each(known);
+        graph.newest.iter_mut().for_each(known);
+    }
+}
