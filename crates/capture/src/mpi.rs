@@ -18,8 +18,9 @@
 //! 32 f4 03 00 00  01 03 01 ac 02 0b 4d 50 49 5f 42 61 72 72 69 65 72  00  09 64 ac 02 00 01 03
 //! ```
 //!
-//! Rule: sums and counts are of all that happened so far, so the newest block's count alone. A record is in
-//! one block only. What is open at the newest block is in no record.
+//! Rule: a sum is of all calls of its function so far. A block has the sums that changed since the one before
+//! in its trace file, so of each function the newest counts. Counts in the head are of all that happened so
+//! far. A record is in one block only. What is open at the newest block is in no record.
 
 use crate::rows::Ticks;
 use crate::varint::{put, unzigzag, zigzag, Reader};

@@ -312,6 +312,11 @@ impl Seat {
         age > together && self.frame.load(Acquire) == 0
     }
 
+    /// Whether a thread has it. A thread that takes it now is seen the next time.
+    fn is_taken(&self) -> bool {
+        self.owner.load(Relaxed) != 0
+    }
+
     fn read(&self, number: u64) -> MpiCalls {
         let cell = &self.ring[number as usize % RING];
         MpiCalls {
@@ -346,7 +351,7 @@ impl Mpi {
     pub fn take(&self, now: Ticks, end: bool, mut each: impl FnMut(MpiCalls)) {
         let Some(table) = self.table() else { return };
         let together = table.together.load(Relaxed);
-        for seat in &table.seats {
+        for seat in table.seats.iter().filter(|seat| seat.is_taken()) {
             // Meets the Release in `leave`.
             let begun = seat.begun.load(Acquire);
             let mut next = seat.taken.load(Relaxed);
@@ -366,22 +371,24 @@ impl Mpi {
         let Some(table) = self.table() else {
             return Default::default();
         };
+        // This is asked often, and most seats stay free.
+        let taken = table.seats.iter().filter(|seat| seat.is_taken());
+        let taken: Vec<&Seat> = taken.collect();
         let sum = |id: usize, at: usize| -> u64 {
-            let seats = table.seats.iter();
+            let seats = taken.iter();
             seats.map(|seat| seat.sums[id][at].load(Relaxed)).sum()
         };
-        let sums = NAMES.iter().enumerate().map(|(id, name)| FunctionSum {
-            function: id as u32,
-            calls: sum(id, 0),
-            ticks: sum(id, 1),
-            name: (*name).to_owned(),
+        let sums = (0..COUNT).filter_map(|id| {
+            let calls = sum(id, 0);
+            (calls != 0).then(|| FunctionSum {
+                function: id as u32,
+                calls,
+                ticks: sum(id, 1),
+                name: NAMES[id].to_owned(),
+            })
         });
-        let lost = table.seats.iter().map(|seat| seat.lost.load(Relaxed));
-        (
-            sums.filter(|sum| sum.calls != 0).collect(),
-            table.unseated.load(Relaxed),
-            lost.sum(),
-        )
+        let lost = taken.iter().map(|seat| seat.lost.load(Relaxed));
+        (sums.collect(), table.unseated.load(Relaxed), lost.sum())
     }
 
     /// Threads that are inside, with the function's name.
@@ -401,6 +408,7 @@ impl Mpi {
             let is_same = seat.since.load(Relaxed) == open.since;
             (frame != 0 && is_same && seat.frame.load(Relaxed) == frame).then_some(open)
         };
-        table.seats.iter().filter_map(inside).collect()
+        let taken = table.seats.iter().filter(|seat| seat.is_taken());
+        taken.filter_map(inside).collect()
     }
 }

@@ -270,11 +270,11 @@ impl Writer {
             self.give_slots();
             self.write_graphs(flush);
             self.take_mpi(end);
+            self.write_mpi(flush, end);
             if flush {
                 self.write_setup();
                 self.write_counts(end);
                 self.write_net_totals(end);
-                self.write_mpi(end);
                 self.flush(anchor, end);
                 due = Instant::now() + self.interval;
             }

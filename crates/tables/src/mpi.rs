@@ -2,11 +2,12 @@
 //!
 //! [`Gathered`] puts the blocks together. Times are realtime ns, on the same clock as calls.
 //!
-//! Rule: sums are of all calls that were seen. Spans may lack some, which [`Mpi::lost`] counts.
+//! Rule: sums are of all calls that were seen. Spans may lack some, which [`Mpi::lost`] counts. After the
+//! newest block nothing happened in MPI: a thread that was inside then is so until the recorder's newest time.
 
 use crate::clock::Clock;
 use capture::mpi::{self, MpiCalls};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,8 +88,10 @@ impl Mpi {
 /// What the blocks of a process have.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    /// The newest block, without its records.
+    /// The newest block, without its records and sums.
     newest: mpi::Mpi,
+    /// The newest sum of each function.
+    sums: BTreeMap<u32, mpi::FunctionSum>,
     records: Vec<MpiCalls>,
 }
 
@@ -99,6 +102,13 @@ impl Gathered {
             return false;
         };
         self.records.append(&mut block.records);
+        for sum in std::mem::take(&mut block.sums) {
+            // Blocks come in any order, and calls only grow.
+            let known = self.sums.entry(sum.function).or_default();
+            if sum.calls >= known.calls {
+                *known = sum;
+            }
+        }
         if block.now >= self.newest.now {
             self.newest = block;
         }
@@ -106,20 +116,25 @@ impl Gathered {
     }
 
     pub(crate) fn finish(self, clock: &Clock) -> Mpi {
-        let Gathered { newest, records } = self;
+        let Gathered {
+            newest,
+            sums,
+            records,
+        } = self;
         let ends = clock.realtime(newest.since).zip(clock.realtime(newest.now));
-        let Some(seen) = ends else {
+        let Some((since, now)) = ends else {
             return Mpi::default();
         };
+        let seen = (since, now.max(clock.newest().unwrap_or(now)));
         let printable = |name: &str| crate::printable(name).into_owned();
         // The last one is for what is not known.
-        let mut names: Vec<String> = newest.sums.iter().map(|sum| printable(&sum.name)).collect();
+        let mut names: Vec<String> = sums.values().map(|sum| printable(&sum.name)).collect();
         names.push(String::new());
-        let numbers: HashMap<u32, u16> = (newest.sums.iter().zip(0..))
+        let numbers: HashMap<u32, u16> = (sums.values().zip(0..))
             .map(|(sum, at)| (sum.function, at))
             .collect();
         let unknown = names.len() as u16 - 1;
-        let mut functions: Vec<MpiFunction> = (newest.sums.iter())
+        let mut functions: Vec<MpiFunction> = (sums.values())
             .map(|sum| MpiFunction {
                 name: printable(&sum.name),
                 calls: sum.calls,
@@ -147,7 +162,7 @@ impl Gathered {
         });
         let mut spans: Vec<MpiSpan> = closed.collect();
         let in_spans: u64 = spans.iter().map(|span| u64::from(span.calls)).sum();
-        let calls: u64 = newest.sums.iter().map(|sum| sum.calls).sum();
+        let calls: u64 = sums.values().map(|sum| sum.calls).sum();
         spans.extend(newest.open.iter().filter_map(|open| {
             let from = clock.realtime(open.since)?;
             let name = printable(&open.name);

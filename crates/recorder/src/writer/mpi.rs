@@ -1,32 +1,41 @@
 //! Time in MPI: from threads' rings to blocks.
 //!
-//! Records are taken out at each turn, so that rings have room. At a flush they are staged, with the sums of
-//! all calls so far. A block is also staged if only the sums or the threads inside have changed.
+//! Records are taken out at each turn, so that rings have room. If something happened, they are staged every
+//! [`PACE`], with the sums that changed and the threads that are inside. What is staged outlives the process,
+//! so a process that is killed loses no more than about that.
 
 use super::Writer;
 use crate::mpi;
 use crate::settings::Mode;
 use capture::block::BlockKind;
-use capture::mpi::{put_mpi, FunctionSum, Mpi, MpiCalls};
+use capture::mpi::{put_mpi, FunctionSum, Mpi, MpiCalls, ThreadInside};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 /// Records of a block: with at most 30 bytes each, it fits in the staging area.
 const RECORDS: usize = 2048;
 /// Records that wait for a disk that takes nothing. What is beyond is counted as lost.
 const MOST: usize = 1 << 16;
+/// Between two blocks, which take some hundred bytes each.
+const PACE: Duration = Duration::from_millis(40);
 
 /// What is taken and not staged yet.
 #[derive(Default)]
 pub(super) struct Waiting {
     records: Vec<MpiCalls>,
     lost: u64,
-    /// Calls in the sums that are staged, and whether a thread was inside then.
-    staged: (u64, bool),
+    /// Calls in the sums that the present trace file has, by function.
+    staged: HashMap<u32, u64>,
+    /// The threads that were inside when the newest block was staged.
+    inside: Vec<ThreadInside>,
+    /// When that was.
+    at: Option<Instant>,
 }
 
 impl Waiting {
     /// Another trace file begins, which must have the sums.
     pub(super) fn restart(&mut self) {
-        self.staged = (u64::MAX, false);
+        self.staged.clear();
     }
 }
 
@@ -50,18 +59,26 @@ impl Writer {
         });
     }
 
-    /// Stages records, and the sums if they have changed. Looks whether MPI was loaded meanwhile.
-    pub(super) fn write_mpi(&mut self, end: bool) {
+    /// Stages what happened since the newest block. At a `flush`, also how long threads have been inside by
+    /// now; and looks whether MPI was loaded meanwhile.
+    pub(super) fn write_mpi(&mut self, flush: bool, end: bool) {
         let recorder = self.recorder;
-        mpi::look(recorder);
+        if flush {
+            mpi::look(recorder);
+        }
         let Some(since) = recorder.mpi.since() else {
             return;
         };
-        let (sums, unseated, lost) = recorder.mpi.sums();
+        let is_soon = self.mpi.at.is_some_and(|at| at.elapsed() < PACE);
+        if is_soon && !flush {
+            return;
+        }
         let open = recorder.mpi.open();
-        let calls: u64 = sums.iter().map(|sum: &FunctionSum| sum.calls).sum();
-        let state = (calls, !open.is_empty());
-        if self.mpi.records.is_empty() && self.mpi.staged == state && !state.1 {
+        let (mut sums, unseated, lost) = recorder.mpi.sums();
+        let staged = &self.mpi.staged;
+        sums.retain(|sum: &FunctionSum| staged.get(&sum.function) != Some(&sum.calls));
+        let is_new = !self.mpi.records.is_empty() || !sums.is_empty() || open != self.mpi.inside;
+        if !is_new && !(flush && !open.is_empty()) {
             return;
         }
         if !self.make_room() || self.size() >= recorder.settings.max_size {
@@ -71,6 +88,10 @@ impl Writer {
             if !end {
                 return;
             }
+        }
+        // Another trace file may have begun, which has no sums.
+        if self.mpi.staged.is_empty() {
+            sums = recorder.mpi.sums().0;
         }
         let mut block = Mpi {
             since,
@@ -89,8 +110,12 @@ impl Writer {
                 self.mpi.records.splice(..0, block.records);
                 return;
             }
+            let sums = std::mem::take(&mut block.sums);
+            let calls = sums.iter().map(|sum| (sum.function, sum.calls));
+            self.mpi.staged.extend(calls);
             if self.mpi.records.is_empty() {
-                self.mpi.staged = state;
+                self.mpi.inside = block.open;
+                self.mpi.at = Some(Instant::now());
                 return;
             }
         }

@@ -194,6 +194,48 @@ fn a_rank_that_is_killed_inside_of_mpi_was_there_until_then() {
 
 #[test]
 #[ignore = "played by the test below"]
+fn job_that_dies_before_a_flush() {
+    let program = load("libprogram.so");
+    let _comm = Driver::new(1);
+    let seen = |name: &'static str, n: u64| recorded(move |of| calls(&of.mpi, name).0 == n);
+    for n in 1..=3 {
+        for _ in 0..20 {
+            call(program, "send", 200);
+        }
+        seen("MPI_Send", 20 * n);
+    }
+    call(program, "barrier", 1_000);
+    seen("MPI_Barrier", 1);
+    std::thread::spawn(|| call(program, "barrier", 600_000_000));
+    recorded(|of| of.mpi.spans.iter().any(|span| span.open));
+    // SAFETY: ends this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+#[test]
+fn a_process_that_is_killed_before_its_first_flush_keeps_its_calls() {
+    let built = Built::new();
+    let mut job = built
+        .job("job_that_dies_before_a_flush")
+        .env("NCCLSCOPE_FLUSH", "600");
+    assert!(!job.run().success());
+    let capture = job.capture();
+    let mpi = mpi(&capture);
+    assert_eq!(
+        (calls(mpi, "MPI_Send").0, calls(mpi, "MPI_Barrier").0),
+        (60, 1)
+    );
+    let closed = mpi.spans.iter().filter(|span| !span.open);
+    assert_eq!(closed.map(|span| span.calls).sum::<u32>(), 61);
+    let open: Vec<&MpiSpan> = mpi.spans.iter().filter(|span| span.open).collect();
+    assert_eq!((open.len(), mpi.name(open[0])), (1, "MPI_Barrier"));
+    // As far as is known, it was inside until its end.
+    assert_eq!(Some(open[0].to), mpi.seen.map(|seen| seen.1));
+    assert!(mpi.seen.map(|seen| seen.1) >= capture.processes[0].clock.newest());
+}
+
+#[test]
+#[ignore = "played by the test below"]
 fn job_that_forks() {
     let program = load("libprogram.so");
     let comm = Driver::new(1);
