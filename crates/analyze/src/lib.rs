@@ -608,6 +608,9 @@ impl Analysis {
         let ceilings = efficiency::of_capture(capture, &report.topologies);
         efficiency::hold_against(&mut report.efficiency, &ceilings);
         report.notes.extend(callers::notes(&report.callers));
+        let patterns = &capture.communication;
+        let notes = streams::patterns::notes(patterns, report.streams.as_ref());
+        report.notes.extend(notes);
         if too_many {
             report.notes.push(arrivals::TOO_MANY.to_owned());
         }

@@ -24,6 +24,7 @@ pub mod kernels;
 mod kinds;
 mod lane;
 mod losses;
+pub(crate) mod patterns;
 pub mod replays;
 mod rows;
 mod schedule;
@@ -271,6 +272,7 @@ impl Gatherer {
             communication: by_name::communication(&self.lanes),
             other_communication,
             kernels_by_rank: by_name::of_ranks(&self.lanes, &kernels),
+            names: by_name::names(&self.lanes),
             kernels,
             common_us: us(waits.looked_at()),
             timed: (self.lanes.len() - ranks.len()) as u64,

@@ -64,14 +64,14 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     )
 }
 
-/// That most of the communication is not NCCL's, in windows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// That most of the communication is not NCCL's, by the time of its kernels in windows.
+#[derive(Clone, Debug, PartialEq)]
 pub struct BesideNccl {
-    /// Kernels of others.
-    pub kernels: u64,
-    /// Kernels of NCCL.
-    pub nccl: u64,
-    /// The library with most of them.
+    /// Time of others' kernels, µs.
+    pub other_us: f64,
+    /// Time of NCCL's kernels, µs.
+    pub nccl_us: f64,
+    /// The library with most of it.
     pub library: String,
     /// There are other libraries, too.
     pub more: bool,
@@ -79,12 +79,12 @@ pub struct BesideNccl {
 
 fn beside_nccl(streams: &Streams) -> Option<BesideNccl> {
     let others = &streams.other_communication;
-    let kernels: u64 = others.iter().map(|other| other.kernels).sum();
-    let nccl: u64 = streams.communication.iter().map(|of| of.kernels).sum();
-    let most = others.iter().max_by_key(|other| other.kernels)?;
-    (kernels > nccl).then(|| BesideNccl {
-        kernels,
-        nccl,
+    let other_us: f64 = others.iter().map(|other| other.sum_us).sum();
+    let nccl_us: f64 = streams.communication.iter().map(|of| of.sum_us).sum();
+    let most = others.iter().max_by(|a, b| a.sum_us.total_cmp(&b.sum_us))?;
+    (other_us > nccl_us).then(|| BesideNccl {
+        other_us,
+        nccl_us,
         library: most.library.to_owned(),
         more: others.len() > 1,
     })

@@ -6,6 +6,7 @@
 //! Rule: all words about a finding are here, and nothing reads them back.
 
 use analyze::findings::{Evidence, Finding};
+use analyze::spelling::time;
 use analyze::summary::{BesideNccl, Lead};
 use analyze::Report;
 
@@ -122,9 +123,11 @@ pub fn verdict(report: &Report) -> String {
 fn beside(of: &BesideNccl) -> String {
     let more = if of.more { " and others" } else { "" };
     format!(
-        "Most of this job's communication is not NCCL's: {} kernels in windows are of {}{more}, and {} are \
-         NCCL's.",
-        of.kernels, of.library, of.nccl
+        "Most of this job's communication is not NCCL's: kernels of {}{more} took {} in windows, and \
+         NCCL's {}.",
+        of.library,
+        time(of.other_us),
+        time(of.nccl_us)
     )
 }
 

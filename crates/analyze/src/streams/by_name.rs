@@ -9,7 +9,7 @@ use super::kinds::{self, Does, Names};
 use super::window::Seen;
 use super::{FunctionStreams, KernelOfRank, KernelRow, Lane};
 use capture::windows::ActivityKind;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tables::windows::GpuActivity;
 
 /// Kernels by name in the report.
@@ -95,6 +95,13 @@ fn named(lane: &Lane) -> impl Iterator<Item = (&str, &'static str, OfName)> {
         ("fills", "fill", lane.by_name.fills),
     ];
     kernels.chain(copies).filter(|(.., of)| of.kernels > 0)
+}
+
+/// All names.
+pub fn names(lanes: &[Lane]) -> BTreeSet<String> {
+    let named = lanes.iter().flat_map(named);
+    let kernels = named.filter(|(_, kind, _)| matches!(*kind, "computing" | "communication"));
+    kernels.map(|(name, ..)| name.to_owned()).collect()
 }
 
 fn seen(lane: &Lane) -> i64 {

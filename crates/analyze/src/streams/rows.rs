@@ -8,7 +8,7 @@ use crate::arrivals::RankArrivals;
 use crate::findings::LEAST_SHARE;
 use crate::steps::{Steps, StepsRow};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// With fewer operations on all ranks, windows don't say who was waited for.
 pub(super) const LEAST_MATCHED: u64 = 16;
@@ -32,6 +32,9 @@ pub struct Streams {
     pub kernels: Vec<KernelRow>,
     /// The same by GPU, in that order and by rank: those with the largest time.
     pub kernels_by_rank: Vec<KernelOfRank>,
+    /// All names of kernels.
+    #[serde(skip)]
+    pub names: BTreeSet<String>,
     /// The time in windows for which it is known who was waited for, on the GPU with the least of it, µs.
     pub common_us: f64,
     /// Operations in that time that were found on all their ranks.
@@ -58,6 +61,7 @@ impl Streams {
             communication: Vec::new(),
             other_communication: Vec::new(),
             kernels: Vec::new(),
+            names: BTreeSet::new(),
             kernels_by_rank: Vec::new(),
             common_us: 1e6,
             operations: 100,

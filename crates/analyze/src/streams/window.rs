@@ -82,7 +82,7 @@ pub struct Seen {
     pub nccl: Vec<NcclKernel>,
     /// Whom NCCL's kernels send to and receive from, kernel by kernel.
     pub peers: Vec<Peer>,
-    /// Communication that NCCL does not know of: library, kernels, their time.
+    /// Communication that NCCL does not know of, in the span: library, kernels, their time.
     pub others: BTreeMap<&'static str, (u64, i64)>,
 }
 
@@ -229,8 +229,11 @@ pub fn seen(ran: &[GpuActivity], names: &Names) -> Option<Seen> {
             }
             Does::OtherCommunication(library) => {
                 communicates.push(time);
-                let other = seen.others.entry(library).or_default();
-                *other = (other.0 + 1, other.1 + (r.end - r.start));
+                let counted = r.end.min(span.1) - r.start.max(span.0);
+                if counted > 0 {
+                    let other = seen.others.entry(library).or_default();
+                    *other = (other.0 + 1, other.1 + counted);
+                }
             }
         }
     }
@@ -338,7 +341,7 @@ mod tests {
         let seen = seen(ran_on(&window, 0), &names()).expect("known");
         assert_eq!(
             seen.others,
-            BTreeMap::from([("vLLM's or SGLang's custom all-reduce", (6, 18 * MS))])
+            BTreeMap::from([("vLLM's or SGLang's custom all-reduce", (5, 15 * MS))])
         );
         assert!(super::seen(ran_on(&window, 1), &names()).is_none());
     }
