@@ -3,8 +3,8 @@
 //! [`hang`] goes in four steps, each with types of its own:
 //!
 //! 1. `calls` puts every rank's calls side by side, also after lost rows (`alignment`). `reached` is how far
-//!    a call came, `evidence` and `liveness` what is known of each process; [`RankProgress`] has all of
-//!    these.
+//!    a call came, `evidence`, `liveness` and `mpi` what is known of each process; [`RankProgress`] has all
+//!    of these.
 //! 2. `waits` finds operations that some ranks are in and others lack, and operations that all are in and
 //!    that do not end.
 //! 3. `wait_for` follows ranks that wait to those that wait for nobody. `network` does the same with the
@@ -25,6 +25,7 @@ mod graphs;
 mod limits;
 mod liveness;
 mod mismatch;
+mod mpi;
 mod network;
 mod pattern;
 mod progress;
@@ -49,6 +50,7 @@ pub use graphs::Launches;
 pub use limits::ByTime;
 pub use liveness::Liveness;
 pub use mismatch::{Aspect, MismatchKind};
+pub use mpi::InMpi;
 pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;

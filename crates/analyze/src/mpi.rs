@@ -8,7 +8,7 @@
 
 use crate::steps::Steps;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};
 
 /// See the module.
@@ -37,6 +37,9 @@ pub struct MpiRow {
     pub time_us: f64,
     /// That time as a share of the time seen; more than 1 if several threads were inside.
     pub share: f64,
+    /// Collectives that were over.
+    #[serde(skip)]
+    pub collectives: u64,
     /// Of that time: sends, receives and probes.
     pub point_to_point_us: f64,
     /// Collectives, and what makes communicators.
@@ -74,6 +77,47 @@ pub struct MpiFunction {
     pub mean_us: f64,
     /// Processes that called it.
     pub ranks: u64,
+}
+
+/// The rank for which the others waited in collectives of MPI: it came last, so it was inside for the
+/// shortest time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WaitedFor {
+    /// The launcher's rank.
+    pub rank: u32,
+    /// Its time in collectives, µs.
+    pub time_us: f64,
+    /// The others' times, µs: the shortest and the longest.
+    pub others_us: (f64, f64),
+    /// The longest as a share of that rank's time seen.
+    pub share: f64,
+}
+
+impl Mpi {
+    /// Which rank the others waited for in collectives, if one rank alone was there for clearly less time
+    /// than all others: at most half of the shortest of theirs. `world` is how many ranks the job has.
+    ///
+    /// `None` also if ranks differ in how many collectives they made, or if a rank is not here: it may be the
+    /// one.
+    pub fn waited_for(&self, world: Option<u32>) -> Option<WaitedFor> {
+        let mut rows: Vec<&MpiRow> = self.rows.iter().collect();
+        let ranks: Option<BTreeSet<u32>> = rows.iter().map(|row| row.rank).collect();
+        let is_whole = ranks?.len() == rows.len() && world == u32::try_from(rows.len()).ok();
+        let least = rows.iter().map(|row| row.collectives).min()?;
+        let most = rows.iter().map(|row| row.collectives).max()?;
+        // One more may be under way.
+        if !is_whole || least == 0 || most - least > 1 {
+            return None;
+        }
+        rows.sort_by(|a, b| a.collective_us.total_cmp(&b.collective_us));
+        let (last, second, longest) = (rows[0], *rows.get(1)?, *rows.last()?);
+        (last.collective_us <= second.collective_us / 2.0).then_some(WaitedFor {
+            rank: last.rank?,
+            time_us: last.collective_us,
+            others_us: (second.collective_us, longest.collective_us),
+            share: longest.collective_us / 1e6 / longest.seen_s,
+        })
+    }
 }
 
 /// What a function is for.
@@ -182,6 +226,10 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
         calls: mpi.functions.iter().map(|of| of.calls).sum(),
         time_us,
         share: time_us / seen_us,
+        collectives: (mpi.functions.iter())
+            .filter(|of| kind(&of.name) == Purpose::Collective)
+            .map(|of| of.calls)
+            .sum(),
         point_to_point_us: of(Purpose::PointToPoint),
         collective_us: of(Purpose::Collective),
         waits_us: of(Purpose::Waits),
@@ -368,6 +416,42 @@ mod tests {
         assert_eq!((row.time_us, row.share), (120_000.0, 0.12));
         assert_eq!(all.functions[0].function, "MPI_Barrier");
         assert_eq!(all.functions[0].mean_us, 16_250.0);
+    }
+
+    #[test]
+    fn the_rank_that_comes_last_is_waited_for() {
+        let mpi = |rows: &[(u32, u64, i64)]| {
+            let process = |(rank, calls, ms): &(u32, u64, i64)| Process {
+                rank: Some(*rank),
+                mpi: tables::mpi::Mpi {
+                    seen: Some((0, 1_000 * MS)),
+                    functions: vec![MpiFunction {
+                        name: "MPI_Allreduce".to_owned(),
+                        calls: *calls,
+                        ns: (*ms * MS) as u64,
+                    }],
+                    ..tables::mpi::Mpi::default()
+                },
+                ..Process::default()
+            };
+            let capture = Capture {
+                processes: rows.iter().map(process).collect(),
+                ..Capture::default()
+            };
+            mpi(&capture, None).expect("MPI was loaded")
+        };
+        let found = mpi(&[(0, 40, 700), (1, 40, 3), (2, 41, 650)]).waited_for(Some(3));
+        let found = found.expect("rank 1 is late");
+        assert_eq!((found.rank, found.time_us, found.share), (1, 3_000.0, 0.7));
+        assert_eq!(found.others_us, (650_000.0, 700_000.0));
+        // In turn; another number of calls; a rank that is not here.
+        for (rows, world) in [
+            ([(0, 40, 700), (1, 40, 400), (2, 40, 650)], 3),
+            ([(0, 40, 700), (1, 10, 3), (2, 40, 650)], 3),
+            ([(0, 40, 700), (1, 40, 3), (2, 40, 650)], 4),
+        ] {
+            assert_eq!(mpi(&rows).waited_for(Some(world)), None, "{rows:?}");
+        }
     }
 
     #[test]

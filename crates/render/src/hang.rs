@@ -10,6 +10,7 @@ mod answer;
 mod cycle;
 mod graphs;
 mod mismatch;
+mod mpi;
 mod names;
 mod network;
 mod phrases;

@@ -3,7 +3,7 @@
 use crate::layout::{Page, Table};
 use crate::text::ROWS;
 use analyze::mpi::{Mpi, MpiRow};
-use analyze::spelling::{percent, time};
+use analyze::spelling::{percent, time, times};
 use analyze::Report;
 
 /// A rank that spends this share of its time in MPI is worth a line.
@@ -18,10 +18,29 @@ fn who(row: &MpiRow) -> String {
     }
 }
 
-/// The rank that was in MPI for the largest share of its time, if that is large.
+/// Who waited for whom in collectives of MPI, if that is much.
+fn waited_for(mpi: &Mpi, world: Option<u32>) -> Option<String> {
+    let found = mpi.waited_for(world).filter(|of| of.share >= MUCH)?;
+    let (least, most) = found.others_us;
+    let (other, others) = match mpi.rows.len() {
+        2 => ("the other rank", time(most)),
+        _ => ("the others", times(least, most)),
+    };
+    Some(format!(
+        "In MPI's collectives, {other} waited for rank {}: it was inside for {}, {other} for {others} (up to {} \
+         of the time).",
+        found.rank,
+        time(found.time_us),
+        percent(found.share)
+    ))
+}
+
+/// For which share of their time ranks were in MPI, if that is large for one of them. Who was there for longest
+/// is not who is late, so the sentence says that the rank waits.
 fn line(mpi: &Mpi) -> Option<String> {
     let rows = mpi.rows.iter();
-    let most = rows.max_by(|a, b| a.share.total_cmp(&b.share).then(b.rank.cmp(&a.rank)))?;
+    let by_share = |a: &&MpiRow, b: &&MpiRow| a.share.total_cmp(&b.share).then(b.rank.cmp(&a.rank));
+    let (most, least) = (rows.clone().max_by(by_share)?, rows.min_by(by_share)?);
     (most.share >= MUCH).then(|| {
         let parts = [
             (most.collective_us, "in collectives"),
@@ -40,12 +59,23 @@ fn line(mpi: &Mpi) -> Option<String> {
             }
             _ => String::new(),
         };
+        let part = percent(largest.0 / most.time_us);
+        if mpi.rows.len() == 1 {
+            return format!(
+                "{} was in MPI for {} of its time ({}){step}: {part} of that {}.",
+                who(most),
+                percent(most.share),
+                time(most.time_us),
+                largest.1,
+            );
+        }
         format!(
-            "{} was in MPI for {} of its time ({}){step}: {} of that {}.",
-            who(most),
+            "Ranks were in MPI for {} to {} of their time. {} waited or worked there for longest ({}){step}: \
+             {part} of that {}.",
+            percent(least.share),
             percent(most.share),
+            who(most),
             time(most.time_us),
-            percent(largest.0 / most.time_us),
             largest.1,
         )
     })
@@ -73,14 +103,19 @@ fn open(mpi: &Mpi) -> Option<String> {
 }
 
 /// What matters most of it.
-pub(crate) fn lines(mpi: &Mpi) -> Vec<String> {
-    [line(mpi), open(mpi)].into_iter().flatten().collect()
+pub(crate) fn lines(report: &Report) -> Vec<String> {
+    let Some(mpi) = &report.mpi else {
+        return Vec::new();
+    };
+    let waited_for = waited_for(mpi, report.job.world_size);
+    let all = [waited_for, line(mpi), open(mpi)];
+    all.into_iter().flatten().collect()
 }
 
 /// Writes what ranks did in MPI.
 pub(crate) fn mpi(report: &Report, page: &mut Page) {
     let Some(mpi) = &report.mpi else { return };
-    let lines = lines(mpi);
+    let lines = lines(report);
     if !lines.is_empty() {
         page.title("MPI");
         lines.iter().for_each(|line| page.line(line));
@@ -157,6 +192,7 @@ mod tests {
             calls: 5,
             time_us: share * 10e6,
             share,
+            collectives: 5,
             point_to_point_us: 0.2 * share * 10e6,
             collective_us: 0.8 * share * 10e6,
             waits_us: 0.0,
@@ -179,16 +215,40 @@ mod tests {
     }
 
     #[test]
-    fn the_rank_with_most_time_in_mpi_is_named_if_that_is_much() {
+    fn the_rank_with_most_time_in_mpi_waits_there_if_that_is_much() {
         assert_eq!(line(&mpi(vec![row(0, 0.04), row(1, 0.01)])), None);
         let mut most = row(2, 0.25);
         (most.step_us, most.step_share) = (Some(1_500.0), Some(0.3));
+        let longest = "(2.50 s), 1.50 ms (30.0 %) of each step: 80.0 % of that in collectives.";
         assert_eq!(
-            line(&mpi(vec![row(0, 0.2), most])).as_deref(),
+            line(&mpi(vec![row(0, 0.2), most.clone()])),
+            Some(format!(
+                "Ranks were in MPI for 20.0 % to 25.0 % of their time. Rank 2 waited or worked there for \
+                 longest {longest}"
+            ))
+        );
+        assert_eq!(
+            line(&mpi(vec![most])),
+            Some(format!(
+                "Rank 2 was in MPI for 25.0 % of its time {longest}"
+            ))
+        );
+    }
+
+    #[test]
+    fn the_rank_that_others_wait_for_in_mpi_is_named() {
+        let late = mpi(vec![row(0, 0.8), row(1, 0.01), row(2, 0.9)]);
+        assert_eq!(
+            waited_for(&late, Some(3)).as_deref(),
             Some(
-                "Rank 2 was in MPI for 25.0 % of its time (2.50 s), 1.50 ms (30.0 %) of each step: \
-                 80.0 % of that in collectives."
+                "In MPI's collectives, the others waited for rank 1: it was inside for 80.0 ms, the others for \
+                 6.40 to 7.20 s (up to 72.0 % of the time)."
             )
+        );
+        assert_eq!(waited_for(&late, Some(4)), None);
+        assert_eq!(
+            waited_for(&mpi(vec![row(0, 0.04), row(1, 0.01)]), Some(2)),
+            None
         );
     }
 

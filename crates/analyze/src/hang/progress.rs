@@ -11,6 +11,7 @@
 use super::calls::{CommunicatorCalls, Lane, LANES};
 use super::case::Case;
 use super::liveness::Liveness;
+use super::mpi::{in_mpi, InMpi};
 use super::reached::{known, reached, Reached};
 use std::collections::BTreeSet;
 use tables::Life;
@@ -67,6 +68,8 @@ pub struct RankProgress {
     pub stopped_ns: Option<i64>,
     /// How old the newest evidence of it is, by that of the capture, ns.
     pub evidence_age_ns: Option<i64>,
+    /// The call of MPI that it is in.
+    pub in_mpi: Option<InMpi>,
     /// The last call that it entered.
     pub entered: Option<CallRow>,
     /// How far that call came.
@@ -235,6 +238,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
             .filter(|seen| seen.life == Life::Stopped && process.life != Life::Stopped)
             .map(|seen| seen.at_ns),
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
+        in_mpi: in_mpi(process),
         entered: last(Reached::Entered),
         came: newest_call(Reached::Entered).map(came),
         enqueued: last(Reached::Enqueued),

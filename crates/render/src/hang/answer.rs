@@ -169,6 +169,10 @@ pub struct Rank {
     pub state: &'static str,
     /// How old the newest evidence of it is, s, by that of the capture.
     pub evidence_age_s: Option<f64>,
+    /// The function of MPI that it is in; null if it is in none, or if that was not seen.
+    pub in_mpi: Option<String>,
+    /// For how long, s.
+    pub in_mpi_s: Option<f64>,
     /// The call that it entered last.
     pub entered: Option<Call>,
     /// The last that NCCL enqueued.
@@ -371,6 +375,8 @@ fn progress(hang: &Hang, row: &RankProgress) -> Rank {
         pid: row.pid,
         state: state(row.state),
         evidence_age_s: row.evidence_age_ns.map(seconds),
+        in_mpi: row.in_mpi.as_ref().map(|inside| inside.function.clone()),
+        in_mpi_s: row.in_mpi.as_ref().map(|inside| seconds(inside.for_ns)),
         entered: call(&row.entered),
         enqueued: call(&row.enqueued),
         launched: call(&row.launched),

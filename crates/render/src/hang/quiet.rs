@@ -2,9 +2,11 @@
 
 use super::names::{are, capital, communicator, have, of, span, unknown};
 use super::phrases::Words;
-use analyze::hang::{Because, Hang, ProcessName, Quiet};
+use analyze::hang::{Because, CommunicatorProgress, Hang, InMpi, ProcessName, Quiet};
 use analyze::spelling::ranges;
 
+/// From here on a wait in MPI is worth a sentence, ns.
+const LONG_NS: i64 = 1_000_000_000;
 /// Processes that are named one by one.
 const NAMED: usize = 8;
 
@@ -76,10 +78,24 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         ],
         _ => Vec::new(),
     };
+    // A rank in MPI does not compute, and the table says who is there.
+    let details = match hang.communicators.iter().any(has_rank_in_mpi) {
+        true => vec!["Ranks are inside of MPI: they wait there, outside of NCCL.".to_owned()],
+        false => details,
+    };
     Words {
         sentence: capital(sentence),
         details,
     }
+}
+
+fn has_rank_in_mpi(of: &CommunicatorProgress) -> bool {
+    let long = |inside: &InMpi| inside.for_ns >= LONG_NS;
+    !of.over
+        && of
+            .ranks
+            .iter()
+            .any(|rank| rank.in_mpi.as_ref().is_some_and(long))
 }
 
 /// `ranks 3,5`, `rank 3`, `pid 71 on node-2`.

@@ -3,10 +3,11 @@
 //!
 //! Rule: if such a rank may wait itself for ranks of which nothing is known, the first sentence says so.
 
+use super::mpi;
 use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
-use super::phrases::{absent, stopped, when, when_stopped, Words};
+use super::phrases::{absent, stopped, when, when_in_mpi, when_stopped, Words};
 use analyze::hang::{Hang, Lack, Lacking, Liveness, Reached, Reason, Sink};
 
 /// Waiting ranks that are named; more are counted.
@@ -28,6 +29,8 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
         _ => ("are", "have"),
     };
     let lacks = lacks(hang, sink);
+    let inside = mpi::inside(hang, &sink.ranks);
+    let inside = inside.map_or(String::new(), |inside| format!("; {inside}"));
     let sentence = match sink.reason {
         Reason::Dead => format!("{who} {is} dead and {lacks}"),
         Reason::Ended => format!("{who} {has} ended, and {lacks}"),
@@ -50,9 +53,9 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
                 Liveness::Dead => "when the job ended",
                 _ => "so far",
             };
-            format!("No hang {until}: {who} {lacks}")
+            format!("No hang {until}: {who} {lacks}{inside}")
         }
-        Reason::Running(_) => format!("{who} {lacks}"),
+        Reason::Running(_) => format!("{who} {lacks}{inside}"),
     };
     let undecided = match sink.reason {
         Reason::Running(by_time) => by_time.hang() != Some(false),
@@ -130,7 +133,12 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
         )),
         Reason::Running(by_time) => {
             details.push(last_call(hang, communicator, first));
-            details.extend(when(hang, by_time));
+            let others = mpi::others(hang, &sink.ranks);
+            details.extend(match others {
+                Some(_) => when_in_mpi(hang, by_time),
+                None => when(hang, by_time),
+            });
+            details.extend(others);
         }
     }
     if sink.may_lack_earlier {

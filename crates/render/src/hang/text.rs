@@ -10,6 +10,7 @@ use super::answer::{Answer, Call, Communicator, NetOp, Rank};
 use crate::layout::{Look, Page, Style, Table};
 use analyze::spelling::ranges;
 use analyze::spelling::{size, three};
+use std::collections::BTreeMap;
 
 /// Lines of ranks that are printed for a communicator, and communicators, unless all are asked for.
 const LINES: usize = 8;
@@ -124,6 +125,37 @@ fn state(of: &Communicator, page: &mut Page) {
     }
     page.whole_table(&table, LINES, "lines of ranks");
     callers(&of.ranks, page);
+    in_mpi(&of.ranks, page);
+}
+
+/// Which ranks are inside of which function of MPI, and for how long at most.
+fn in_mpi(ranks: &[Rank], page: &mut Page) {
+    let mut by_function: BTreeMap<&str, (Vec<&Rank>, f64)> = BTreeMap::new();
+    for rank in ranks {
+        if let (Some(function), Some(s)) = (&rank.in_mpi, rank.in_mpi_s) {
+            let (of, longest) = by_function.entry(function).or_default();
+            of.push(rank);
+            *longest = longest.max(s);
+        }
+    }
+    for (function, (of, longest)) in by_function {
+        let at_most = if of.len() > 1 { "up to " } else { "" };
+        let text = format!(
+            "Inside of {function}: {}, for {at_most}{} s",
+            who(&of),
+            age(longest)
+        );
+        page.wrap("  ", "    ", &text);
+    }
+}
+
+/// `rank 3`, `ranks 0-2`, `pid 71`.
+fn who(of: &[&Rank]) -> String {
+    let numbers: Option<Vec<u32>> = of.iter().map(|rank| rank.rank).collect();
+    numbers.map_or(format!("pid {}", of[0].pid), |numbers| {
+        let name = if numbers.len() == 1 { "rank" } else { "ranks" };
+        format!("{name} {}", ranges(numbers))
+    })
 }
 
 /// Seconds. What a process does now is a little old when it is read, so that is not told in digits.
@@ -149,12 +181,7 @@ fn callers(ranks: &[Rank], page: &mut Page) {
     }
     let shown = if page.all { by_line.len() } else { LINES };
     for (line, of) in by_line.iter().take(shown) {
-        let numbers: Option<Vec<u32>> = of.iter().map(|rank| rank.rank).collect();
-        let numbers = numbers.map_or(format!("pid {}", of[0].pid), |numbers| {
-            let name = if numbers.len() == 1 { "rank" } else { "ranks" };
-            format!("{name} {}", ranges(numbers))
-        });
-        let text = format!("Last call of {numbers}: {line}");
+        let text = format!("Last call of {}: {line}", who(of));
         page.wrap("  ", "    ", &text);
     }
     if by_line.len() > shown {

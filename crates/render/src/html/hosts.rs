@@ -48,15 +48,15 @@ impl Page<'_> {
     }
 
     pub(super) fn mpi(&mut self) {
-        let Some(mpi) = &self.report.mpi else {
+        if self.report.mpi.is_none() {
             return;
-        };
+        }
         self.section(
             "mpi",
             "MPI",
             "How long threads of each rank were inside of MPI, from its first communicator on.",
         );
-        for line in crate::mpi::lines(mpi) {
+        for line in crate::mpi::lines(self.report) {
             let _ = writeln!(self.html, "<p>{}</p>", escaped(&line));
         }
         self.titled("mpi.rows", "Time in MPI by rank", MPI_RANK);

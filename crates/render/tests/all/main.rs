@@ -8,6 +8,7 @@ mod explain;
 mod export;
 mod hang;
 mod html;
+mod in_mpi;
 mod kernels;
 mod readers;
 mod recorded;

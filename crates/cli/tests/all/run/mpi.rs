@@ -77,7 +77,7 @@ fn time_in_mpi_is_in_every_output() {
     let text = out(&["report", "c"]);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        text.contains("was in MPI for") && text.contains("in collectives"),
+        text.contains("Ranks were in MPI for") && text.contains("in collectives"),
         "{text}"
     );
     let all = out(&["report", "c", "--all"]);
