@@ -3,7 +3,8 @@
 //! [`Gathered`] puts the blocks together. Times are realtime ns, on the same clock as calls.
 //!
 //! Rule: sums are of all calls that were seen. Spans may lack some, which [`Mpi::lost`] counts. After the
-//! newest block nothing happened in MPI: a thread that was inside then is so until the recorder's newest time.
+//! newest block nothing happened in MPI: a thread that was inside then is so until the recorder's newest
+//! time.
 
 use crate::clock::Clock;
 use capture::mpi::{self, MpiCalls};
