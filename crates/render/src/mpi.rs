@@ -27,16 +27,16 @@ fn waited_for(mpi: &Mpi, world: Option<u32>) -> Option<String> {
         _ => ("the others", times(least, most)),
     };
     Some(format!(
-        "In MPI's collectives, {other} waited for rank {}: it was inside for {}, {other} for {others} (up to {} \
-         of the time).",
+        "In MPI's collectives, {other} waited for rank {}: it was inside for {}, {other} for {others} (up to \
+         {} of the time).",
         found.rank,
         time(found.time_us),
         percent(found.share)
     ))
 }
 
-/// For which share of their time ranks were in MPI, if that is large for one of them. Who was there for longest
-/// is not who is late, so the sentence says that the rank waits.
+/// For which share of their time ranks were in MPI, if that is large for one of them. Who was there for
+/// longest is not who is late, so the sentence says that the rank waits.
 fn line(mpi: &Mpi) -> Option<String> {
     let rows = mpi.rows.iter();
     let by_share = |a: &&MpiRow, b: &&MpiRow| a.share.total_cmp(&b.share).then(b.rank.cmp(&a.rank));
@@ -241,8 +241,8 @@ mod tests {
         assert_eq!(
             waited_for(&late, Some(3)).as_deref(),
             Some(
-                "In MPI's collectives, the others waited for rank 1: it was inside for 80.0 ms, the others for \
-                 6.40 to 7.20 s (up to 72.0 % of the time)."
+                "In MPI's collectives, the others waited for rank 1: it was inside for 80.0 ms, the others \
+                 for 6.40 to 7.20 s (up to 72.0 % of the time)."
             )
         );
         assert_eq!(waited_for(&late, Some(4)), None);
