@@ -42,7 +42,7 @@ fn a_job_that_mostly_communicates_without_nccl_is_told_so_first() {
     .expect("written");
     let after = report_on(&capture);
     let beside = after.verdict.beside.as_ref().expect("other communication");
-    assert!(beside.kernels > beside.nccl && !after.verdict.ended);
+    assert!(beside.other_us > beside.nccl_us && !after.verdict.ended);
     assert_eq!(beside.library, "our collectives");
     let of = |report: Report| report.streams.expect("windows");
     let (before, after) = (of(before), of(after));
