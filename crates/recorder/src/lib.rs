@@ -32,6 +32,7 @@ mod guard;
 mod handle;
 mod intern;
 mod interpose;
+mod kept_file;
 mod lock;
 mod mpi;
 mod network;

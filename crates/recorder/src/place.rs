@@ -222,7 +222,7 @@ pub fn create(path: &Path) -> io::Result<OwnedFd> {
 
 /// `fd` under a number that programs do not write to without having opened it. If standard output or error is
 /// closed, the next file that is opened gets its number, and receives what the program prints.
-fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
+pub fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(fd);
     }

@@ -13,6 +13,7 @@
 //! it serves another call only after every callback that may have found it is over ([`crate::seats`]).
 
 use crate::gpu_events::PAIRS;
+use crate::kept_file::KeptFile;
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
 use crate::rotation::Rotation;
@@ -25,7 +26,6 @@ use crate::{clock, cpus};
 use capture::left::{self, Here, Mounts};
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
-use std::fs::File;
 use std::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Relaxed, Release},
@@ -79,12 +79,12 @@ struct Writer {
     /// Network operations that were revoked when the keeper looked last.
     revoked: u64,
     buffer: Vec<u8>,
-    file: Option<File>,
+    file: Option<KeptFile>,
     rotation: Rotation,
     totals: Totals,
     net_totals: net_totals::NetTotals,
     batch: usize,
-    snapshot: Option<File>,
+    snapshot: Option<KeptFile>,
     snapshots: u64,
     strings_written: usize,
     interval: Duration,

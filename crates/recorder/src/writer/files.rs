@@ -4,6 +4,7 @@
 use super::{Writer, FLUSH};
 use crate::clock::HostAnchor;
 use crate::facts::host_gpus;
+use crate::kept_file::KeptFile;
 use crate::place;
 use crate::recorder::messages::say;
 use capture::block::{self, BlockKind};
@@ -11,10 +12,8 @@ use capture::live::Odd;
 use capture::rotated;
 use capture::rows::definitions;
 use std::ffi::CString;
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -68,7 +67,7 @@ impl Writer {
         rotated.put(&mut bytes);
         block::finish(&mut bytes, start, BlockKind::Rotated, first_block);
         let path = self.path(&rotated::file_ending(number));
-        let file = File::from(place::create(&path)?);
+        let mut file = KeptFile::create(&path)?;
         if let Err(error) = file.write_all_at(&bytes, 0) {
             let _ = std::fs::remove_file(path);
             return Err(error);
@@ -168,7 +167,7 @@ impl Writer {
         if self.file.is_none() {
             self.open();
         }
-        let Some(file) = &self.file else { return };
+        let Some(file) = &mut self.file else { return };
         // SAFETY: only this thread stores to the staging area, and not during this call.
         let bytes = unsafe {
             std::slice::from_raw_parts(self.recorder.live.staging().as_ptr().cast::<u8>(), len)
@@ -240,17 +239,17 @@ impl Writer {
 
     /// A new trace file with its header, and a new snapshot file; or neither, so that a full disk can be
     /// tried again.
-    fn make_files(&self) -> io::Result<(File, File)> {
+    fn make_files(&self) -> io::Result<(KeptFile, KeptFile)> {
         let names = &self.recorder.names;
         private_folders(names.stem.parent().unwrap_or(&names.folder))?;
         let trace_id = self.recorder.header().trace_id.load(Relaxed);
         let path = self.path(".trace");
-        let trace = File::from(place::create(&path)?);
+        let mut trace = KeptFile::create(&path)?;
         let others = trace
             .write_all_at(&block::file_header(trace_id), 0)
-            .and_then(|()| place::create(&self.path(".snap")));
+            .and_then(|()| KeptFile::create(&self.path(".snap")));
         match others {
-            Ok(snapshot) => Ok((trace, File::from(snapshot))),
+            Ok(snapshot) => Ok((trace, snapshot)),
             Err(error) => {
                 let _ = std::fs::remove_file(path);
                 Err(error)

@@ -8,10 +8,10 @@
 //! Rule: a user's file is only read.
 
 use super::Writer;
+use crate::kept_file::KeptFile;
 use crate::settings::NcclLog;
 use capture::block::BlockKind;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,7 +26,7 @@ const LOOKS: u32 = 8;
 #[derive(Default)]
 pub(super) struct Kept {
     /// NCCL's file, once it was found.
-    file: Option<File>,
+    file: Option<KeptFile>,
     looks: u32,
     /// CPUs that are written.
     cpus: Option<String>,
@@ -59,7 +59,7 @@ impl Writer {
             kept.looks += 1;
             kept.file = find(&self.recorder.settings.nccl_log, Path::new("/proc/self/fd"));
         }
-        if let Some(file) = &kept.file {
+        if let Some(file) = &mut kept.file {
             while let Some(lines) = next_lines(file, kept.at) {
                 if !self.block(BlockKind::Setup, |out| out.extend(&lines)) {
                     break;
@@ -81,7 +81,7 @@ fn allowed(status: &Path) -> Option<String> {
 }
 
 /// The next whole lines behind `at`. A line that is longer than a block comes in pieces.
-fn next_lines(file: &File, at: u64) -> Option<Vec<u8>> {
+fn next_lines(file: &mut KeptFile, at: u64) -> Option<Vec<u8>> {
     if at >= MOST_IN_ALL {
         return None;
     }
@@ -98,7 +98,7 @@ fn next_lines(file: &File, at: u64) -> Option<Vec<u8>> {
 }
 
 /// Opens the file into which NCCL writes, through its descriptor in `descriptors`.
-fn find(log: &NcclLog, descriptors: &Path) -> Option<File> {
+fn find(log: &NcclLog, descriptors: &Path) -> Option<KeptFile> {
     let prefix = log.prefix.as_deref()?;
     // The kernel names files by whole paths.
     let whole = match prefix.starts_with('/') {
@@ -128,7 +128,7 @@ fn find(log: &NcclLog, descriptors: &Path) -> Option<File> {
         if log.is_ours {
             let _ = std::fs::remove_file(&target);
         }
-        return Some(file);
+        return KeptFile::of(file, None).ok();
     }
     None
 }
@@ -158,18 +158,18 @@ mod tests {
         let descriptors = Path::new("/proc/self/fd");
         assert!(find(&log(false), descriptors).is_some());
         assert!(path.exists());
-        let file = find(&log(true), descriptors).expect("found");
+        let mut file = find(&log(true), descriptors).expect("found");
         assert!(!path.exists());
         // Whole lines only, and what NCCL writes later is there too.
-        let lines = next_lines(&file, 0).expect("lines");
+        let lines = next_lines(&mut file, 0).expect("lines");
         assert_eq!(lines, b"one\ntwo\n");
-        assert_eq!(next_lines(&file, lines.len() as u64), None);
+        assert_eq!(next_lines(&mut file, lines.len() as u64), None);
         written.write_all(b"ee\n").expect("written");
         assert_eq!(
-            next_lines(&file, lines.len() as u64).as_deref(),
+            next_lines(&mut file, lines.len() as u64).as_deref(),
             Some(&b"three\n"[..])
         );
-        assert_eq!(next_lines(&file, MOST_IN_ALL), None);
+        assert_eq!(next_lines(&mut file, MOST_IN_ALL), None);
         std::fs::remove_dir_all(folder).expect("removed");
     }
 
@@ -204,8 +204,9 @@ mod tests {
         let path = folder.join("long");
         std::fs::write(&path, vec![b'x'; MOST + 7]).expect("written");
         let file = File::open(&path).expect("opened");
-        assert_eq!(next_lines(&file, 0).map(|l| l.len()), Some(MOST));
-        assert_eq!(next_lines(&file, MOST as u64), None);
+        let mut file = KeptFile::of(file, None).expect("kept");
+        assert_eq!(next_lines(&mut file, 0).map(|l| l.len()), Some(MOST));
+        assert_eq!(next_lines(&mut file, MOST as u64), None);
         std::fs::remove_dir_all(folder).expect("removed");
     }
 }

@@ -6,7 +6,6 @@ use capture::graphs::Exec;
 use capture::live::{self, row_state, Row, Section};
 use capture::net_op::NetOp;
 use capture::snapshot;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -35,7 +34,9 @@ impl Writer {
             return;
         }
         self.snapshot_state = state;
-        let Some(file) = &self.snapshot else { return };
+        if self.snapshot.is_none() {
+            return;
+        }
         // A copy has no room for growth.
         let stored: Vec<[u32; 2]> = header
             .stored_sections()
@@ -152,7 +153,11 @@ impl Writer {
             }
         }
         snapshot::finish(&mut out, self.snapshots, bytes);
-        match file.write_all_at(&out, snapshot::slot_offset(self.snapshots, out.len())) {
+        let at = snapshot::slot_offset(self.snapshots, out.len());
+        let Some(file) = &mut self.snapshot else {
+            return;
+        };
+        match file.write_all_at(&out, at) {
             Ok(()) => {
                 self.snapshots += 1;
                 let whole = collected && header.staged_len.load(Relaxed) == 0;

@@ -2,6 +2,8 @@
 //! working folder. The job goes on, and what is left says what it has.
 
 use crate::job::{flushed, out, snapshot_file, Driver, Job};
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::Duration;
 use tables::LiveSource;
@@ -92,6 +94,62 @@ fn a_program_without_standard_streams_does_not_write_into_the_capture() {
 }
 
 #[test]
+#[ignore = "played by the test below"]
+fn job_that_closes_what_it_does_not_know() {
+    let mut comm = Driver::new(0x25);
+    (0..100).for_each(|i| comm.all_reduce(1 + i % 7));
+    flushed();
+    // As os.closerange and daemons do. What the program opens next gets the numbers of our files.
+    // SAFETY: nothing of this test is behind them that it needs.
+    (3..1024).for_each(|fd| unsafe {
+        libc::close(fd);
+    });
+    let precious = b"PRECIOUS".repeat(40_000);
+    let folder = out().with_extension("program");
+    std::fs::create_dir(&folder).expect("made");
+    let files: Vec<_> = (0..12)
+        .map(|i| {
+            let path = folder.join(format!("checkpoint{i}"));
+            std::fs::write(&path, &precious).expect("written");
+            let file = OpenOptions::new().read(true).write(true).open(&path);
+            (file.expect("opened"), path)
+        })
+        .collect();
+    for _ in 0..6 {
+        (0..200).for_each(|i| comm.all_reduce(1 + i % 7));
+        rest();
+    }
+    comm.finalize();
+    for (file, path) in files {
+        assert!(
+            std::fs::read(&path).expect("read") == precious,
+            "{} is damaged",
+            path.display()
+        );
+        // SAFETY: only asks.
+        let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };
+        assert!(flags >= 0, "{} was closed", path.display());
+    }
+    std::fs::remove_dir_all(folder).expect("removed");
+}
+
+#[test]
+fn a_program_that_closes_all_descriptors_keeps_its_files_and_we_keep_ours() {
+    for mode in ["trace", "profile"] {
+        let mut job = Job::new(module_path!(), "job_that_closes_what_it_does_not_know")
+            .env("NCCLSCOPE_MODE", mode)
+            .env("NCCLSCOPE_FLUSH", "0.05");
+        let (status, said) = job.run_saying();
+        assert!(status.success(), "{mode}: {status}: {said}");
+        let capture = job.capture();
+        assert_eq!(capture.problems, [], "{mode}");
+        let c = analyze::report(&capture).completeness;
+        assert_eq!((c.announced, c.recorded), (1300, 1300), "{mode}: {c:#?}");
+        assert!(c.adds_up && c.lost.is_empty(), "{mode}: {c:#?}");
+    }
+}
+
+#[test]
 #[ignore = "played by the tests below"]
 fn job_of_which_something_is_removed() {
     let mut comm = Driver::new(0x22);
@@ -176,7 +234,7 @@ fn the_next_recorder_removes_what_no_capture_needs() {
     let (removed, unneeded) = killed();
     std::fs::remove_dir_all(&removed.folder).expect("removed");
     // Long ago.
-    let file = std::fs::OpenOptions::new().write(true).open(&unneeded);
+    let file = OpenOptions::new().write(true).open(&unneeded);
     let at = std::mem::offset_of!(capture::live::Header, last) + 16;
     file.expect("there")
         .write_all_at(&[0; 8], at as u64)
