@@ -266,6 +266,11 @@ impl Recorder {
                 return Ok(own.renamed(HandleKind::Task, 0));
             }
         }
+        // A call that found no row was counted when it was announced. Until its group has returned, this is
+        // the same call.
+        if own.is(HandleKind::Rowless) && self.is_open(template.group.load(Relaxed)) {
+            return Err(self.encode(HandleKind::Rowless, 0, 0, 0));
+        }
         let p2p = if template.p2p.load(Relaxed) != 0 {
             flag::P2P
         } else {
@@ -299,6 +304,15 @@ impl Recorder {
         handle
             .is_ticket(word.wrapping_sub(1))
             .then_some((word, group))
+    }
+
+    /// Whether the group that began with this word has not returned yet.
+    fn is_open(&self, word: u64) -> bool {
+        word.checked_sub(1).is_some_and(|ticket| {
+            let group = &self.groups[ticket as usize % GROUPS];
+            let t_stop = group.t_stop.load(Acquire);
+            group.word.load(Acquire) == word && t_stop == Ticks(0)
+        })
     }
 
     /// Whether and when a call returned to the program.

@@ -11,10 +11,10 @@ const GROUP: usize = 1000;
 
 /// One group of `calls` AllReduces, as NCCL announces it: all API calls, then all collectives, then the end
 /// of the group.
-fn grouped(comm: &Driver, calls: usize) {
-    let group = comm.group(false);
+fn grouped(comm: &Driver, calls: usize, captured: bool) {
+    let group = comm.group(captured);
     let apis: Vec<_> = (0..calls)
-        .map(|i| comm.coll_api(group, 1 + i % 50, false))
+        .map(|i| comm.coll_api(group, 1 + i % 50, captured))
         .collect();
     comm.state(group, nccl_abi::state::GROUP_END_API_START, None);
     let plan = comm.start(event::GROUP, std::ptr::null_mut(), |_| {});
@@ -37,9 +37,9 @@ fn job_of_64_communicators() {
             scope.spawn(move || {
                 for turn in 0..COMMUNICATORS as usize {
                     let comm = &comms[(turn + 16 * thread) % comms.len()];
-                    (0..100).for_each(|_| grouped(comm, 1));
+                    (0..100).for_each(|_| grouped(comm, 1, false));
                     if turn % 16 == 0 {
-                        grouped(comm, GROUP);
+                        grouped(comm, GROUP, false);
                     }
                 }
             });
@@ -74,6 +74,25 @@ fn four_threads_on_64_communicators_with_groups_of_1000_calls_lose_nothing() {
         let rows_of_all = c.lost.is_empty();
         assert!(callers.len() == THREADS || !rows_of_all && callers.len() <= THREADS);
     }
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_a_large_captured_group() {
+    let comm = Driver::new(0xc0);
+    grouped(&comm, 5000, true);
+    comm.finalize();
+}
+
+#[test]
+fn captured_calls_that_find_no_row_count_once() {
+    let mut job =
+        Job::new(module_path!(), "job_of_a_large_captured_group").env("NCCLSCOPE_MEMORY", "1MiB");
+    assert!(job.run().success());
+    let c = analyze::report(&job.capture()).completeness;
+    let lost: u64 = c.lost.values().sum();
+    assert_eq!((c.announced, c.recorded + lost), (5000, 5000), "{c:#?}");
+    assert!(c.adds_up && c.lost.keys().eq(["rows_full"]), "{c:#?}");
 }
 
 #[test]
