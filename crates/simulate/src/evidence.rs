@@ -44,8 +44,8 @@ pub struct Evidence {
     pub sends_as_announced: bool,
     /// This rank is not in the capture.
     pub absent: Option<usize>,
-    /// By host: its clock is so far ahead, ns, and gains so many ns in a second. Hosts after the last have the
-    /// true time.
+    /// By host: its clock is so far ahead, ns, and gains so many ns in a second. Hosts after the last have
+    /// the true time.
     pub clocks: Vec<(i64, i64)>,
 }
 

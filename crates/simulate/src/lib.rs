@@ -4,8 +4,8 @@
 //! [`play::Played::capture`] reads the whole as a capture, as the recorder would have written it. No file is
 //! needed for that.
 //!
-//! [`Drawn`] is a job from a seed, with a cause and with what was recorded of it. [`score`] holds what a report
-//! says of it against the truth, and a [`Matrix`] sums up many. `examples/play.rs` is the command.
+//! [`Drawn`] is a job from a seed, with a cause and with what was recorded of it. [`score`] holds what a
+//! report says of it against the truth, and a [`Matrix`] sums up many. `examples/play.rs` is the command.
 //!
 //! Truth: the same script with the same noise without the fault ([`play::Played::seconds`]).
 

@@ -1,7 +1,7 @@
 //! What really ran, as a picture: a few steps of a job that was played.
 //!
-//! Each rank has a line for its host's launches, one for the kernels that compute and one for those of NCCL. Of
-//! these, waiting for the last rank is pale and the transfer is full.
+//! Each rank has a line for its host's launches, one for the kernels that compute and one for those of NCCL.
+//! Of these, waiting for the last rank is pale and the transfer is full.
 
 use crate::play::{Kind, Played};
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! The engine: when everything runs that a script asks for.
 //!
 //! It plays a job event by event, in the order of time. A kernel begins when it is launched, when the one
-//! before it on its stream is over, and when what its stream waits for is over. An operation of NCCL ends when
-//! its last rank has come and its transfer is done. While a kernel of NCCL is on a GPU, the others on it take
+//! before it on its stream is over, and when what its stream waits for is over. An operation of NCCL ends
+//! when its last rank has come and its transfer is done. While a kernel of NCCL is on a GPU, the others take
 //! [`Job::beside`] times as long. A host goes on until its driver's queue is full or it waits for its GPU.
 
 use crate::random::Random;
