@@ -78,7 +78,7 @@ impl Writer {
         let staged = &self.mpi.staged;
         sums.retain(|sum: &FunctionSum| staged.get(&sum.function) != Some(&sum.calls));
         let is_new = !self.mpi.records.is_empty() || !sums.is_empty() || open != self.mpi.inside;
-        if !is_new && !(flush && !open.is_empty()) {
+        if !(is_new || flush && !open.is_empty()) {
             return;
         }
         if !self.make_room() || self.size() >= recorder.settings.max_size {
