@@ -10,7 +10,7 @@
 
 use crate::lineage;
 use crate::process::Process;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A communicator as one process sees it. 0, and for a rank or device nothing, stands for "not known".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,28 +88,50 @@ pub struct Communicator {
 struct Instance {
     key: (u64, u32, u32, u32),
     locals: Vec<(usize, Local)>,
+    /// Its known ranks.
+    ranks: HashSet<u32>,
+    /// Its processes, and those whose rank is not known.
+    processes: HashSet<usize>,
+    unranked: HashSet<usize>,
+    all_ended: bool,
     last_ended: Option<i64>,
 }
 
 impl Instance {
+    fn new(key: (u64, u32, u32, u32)) -> Instance {
+        Instance {
+            key,
+            locals: Vec::new(),
+            ranks: HashSet::new(),
+            processes: HashSet::new(),
+            unranked: HashSet::new(),
+            all_ended: true,
+            last_ended: None,
+        }
+    }
+
     fn takes(&self, process: usize, local: &Local) -> bool {
-        let clash =
-            self.locals
-                .iter()
-                .any(|(other_process, other)| match (local.rank, other.rank) {
-                    (Some(a), Some(b)) => a == b,
-                    _ => *other_process == process,
-                });
+        let clash = match local.rank {
+            Some(rank) => self.ranks.contains(&rank) || self.unranked.contains(&process),
+            None => self.processes.contains(&process),
+        };
         // Where ranks are not known, time has to tell. (Ranks of one communicator live at the same time, but
         // their hosts' clocks need not agree, so ranks are the better witness.)
         let over = local.rank.is_none()
-            && self
-                .locals
-                .iter()
-                .all(|(_, other)| other.ended_ns.is_some())
+            && self.all_ended
             && matches!((self.last_ended, local.created_ns), (Some(end), Some(begin)) if begin > end);
-        // Without a hash nothing ties the views of two processes together.
-        !clash && !over && local.hash != 0
+        !clash && !over
+    }
+
+    fn put(&mut self, process: usize, local: &Local) {
+        match local.rank {
+            Some(rank) => self.ranks.insert(rank),
+            None => self.unranked.insert(process),
+        };
+        self.processes.insert(process);
+        self.all_ended &= local.ended_ns.is_some();
+        self.last_ended = self.last_ended.max(local.ended_ns);
+        self.locals.push((process, local.clone()));
     }
 }
 
@@ -152,22 +174,17 @@ pub(crate) fn unite(processes: &[Process]) -> (Vec<Communicator>, HashMap<(usize
             processes[process].restart,
         );
         let known = by_key.entry(key).or_default();
-        let index = known
-            .iter()
-            .copied()
+        // Without a hash nothing ties the views of two processes together.
+        let tied = (local.hash != 0).then_some(&known[..]);
+        let mut tied = tied.unwrap_or_default().iter().copied();
+        let index = tied
             .find(|i| instances[*i].takes(process, local))
             .unwrap_or_else(|| {
-                instances.push(Instance {
-                    key,
-                    locals: Vec::new(),
-                    last_ended: None,
-                });
+                instances.push(Instance::new(key));
                 known.push(instances.len() - 1);
                 instances.len() - 1
             });
-        let instance = &mut instances[index];
-        instance.last_ended = instance.last_ended.max(local.ended_ns);
-        instance.locals.push((process, local.clone()));
+        instances[index].put(process, local);
     }
     let mut seen: HashMap<u64, u32> = HashMap::new();
     let mut united = HashMap::new();
@@ -218,36 +235,78 @@ pub(crate) fn unite(processes: &[Process]) -> (Vec<Communicator>, HashMap<(usize
     (communicators, united)
 }
 
-/// Whether each process has at least as many ranks in `parent` as in `child`.
-fn holds(parent: &Communicator, child: &Communicator) -> bool {
-    let ranks = |c: &Communicator, p: usize| c.members.iter().filter(|m| m.process == p).count();
-    child
-        .members
-        .iter()
-        .all(|m| ranks(child, m.process) <= ranks(parent, m.process))
+/// How many ranks of a communicator each process has, by process.
+fn ranks_by_process(of: &Communicator) -> Vec<(usize, u32)> {
+    let mut processes: Vec<usize> = of.members.iter().map(|member| member.process).collect();
+    processes.sort_unstable();
+    let same = processes.chunk_by(|a, b| a == b);
+    same.map(|same| (same[0], same.len() as u32)).collect()
 }
 
+/// Whether each process has at least as many ranks in `parent` as in `child`; and how many were compared.
+fn holds(parent: &[(usize, u32)], child: &[(usize, u32)]) -> (bool, u64) {
+    let mut compared = 1;
+    let holds = child.iter().all(|(process, ranks)| {
+        compared += 1;
+        let at = parent.binary_search_by_key(process, |(process, _)| *process);
+        at.is_ok_and(|at| parent[at].1 >= *ranks)
+    });
+    (holds, compared)
+}
+
+/// Bound on the comparisons of a child with a possible parent, over a capture: 1000 communicators are all
+/// compared with each other. With more, each is compared with an equal share of the others.
+const MOST_COMPARED: u64 = 1 << 20;
+
+/// Names the parents that are proved. Possible parents of a communicator are tried from the one with most
+/// ranks on, because most are split off the largest, and each hash once.
 fn name_parents(communicators: &mut [Communicator]) {
+    let ranks: Vec<Vec<(usize, u32)>> = communicators.iter().map(ranks_by_process).collect();
+    let mut largest: Vec<usize> = (0..communicators.len()).collect();
+    largest.retain(|p| communicators[*p].hash != 0);
+    largest.sort_by_key(|p| (std::cmp::Reverse(communicators[*p].nranks), *p));
+    // One communicator that is made again and again has one hash.
+    let mut seen = HashSet::new();
+    let (first, again): (Vec<usize>, Vec<usize>) = largest.into_iter().partition(|p| {
+        let of = &communicators[*p];
+        seen.insert((of.hash, of.nranks))
+    });
+    let share = MOST_COMPARED / (first.len() + again.len()).max(1) as u64;
     let mut pairs = Vec::new();
     for (c, child) in communicators.iter().enumerate() {
-        for (p, parent) in communicators.iter().enumerate() {
+        if child.hash == 0 {
+            continue;
+        }
+        let mut left = share.max(8);
+        let mut hashes = HashSet::new();
+        let large = |list: &'_ [usize]| -> usize {
+            list.partition_point(|p| communicators[*p].nranks >= child.nranks)
+        };
+        let candidates = first[..large(&first)].iter().chain(&again[..large(&again)]);
+        for p in candidates {
+            let parent = &communicators[*p];
+            if left == 0 {
+                break;
+            }
+            left -= 1;
             let older = match (parent.created_ns, child.created_ns) {
                 (Some(a), Some(b)) => a <= b,
                 _ => true,
             };
-            if c != p
-                && child.hash != 0
-                && parent.hash != 0
-                && parent.nranks >= child.nranks
-                && older
-                && holds(parent, child)
-            {
-                pairs.push((c, p));
+            if c == *p || !older || parent.hash == child.hash || hashes.contains(&parent.hash) {
+                continue;
+            }
+            let (holds, compared) = holds(&ranks[*p], &ranks[c]);
+            left = left.saturating_sub(compared);
+            if holds {
+                hashes.insert(parent.hash);
+                pairs.push((c, *p));
             }
         }
     }
     // Colours come first by their smallest ordinal; every pair gets the same share of the trials.
-    let ordinals = (lineage::TRIALS / pairs.len().max(1) as u64).clamp(16, 4096) as u32;
+    let trials = lineage::TRIALS / pairs.len().max(1) as u64;
+    let ordinals = trials.clamp(1, 4096) as u32;
     for (c, p) in pairs {
         if communicators[c].parent.is_some() {
             continue;
@@ -389,6 +448,37 @@ mod tests {
             ids(&[unknown(), unknown()]),
             [("unknown".to_owned(), 1), ("unknown#2".to_owned(), 1)]
         );
+    }
+
+    #[test]
+    fn very_many_communicators_are_compared_within_bounds() {
+        // As many as a recorder allows at once, made one after the other: of one hash, of a hash each, and
+        // without one. With all pairs this would need 64 GiB.
+        let hashes: [(fn(u32) -> u64, usize); 3] =
+            [(|_| 5, 1), (|n| u64::from(n) + 1, 1), (|_| 0, 2)];
+        for (hash, each) in hashes {
+            let rank = |rank: u32| {
+                let made = |n: u32| local(n, hash(n), rank, n.into(), Some(n.into()));
+                process((0..65_536).map(made).collect())
+            };
+            assert_eq!(unite(&[rank(0), rank(1)]).0.len(), each * 65_536);
+        }
+        // The world is still found as the parent of the last.
+        let world = 0x1122_3344_5566_7788;
+        let child = lineage::child_hash(world, 1, 7);
+        let mut locals = vec![local(0, world, 0, 0, None)];
+        let small = |n: u32| Local {
+            nranks: 1,
+            ..local(n, 0xdead_0000 + u64::from(n), 0, n.into(), None)
+        };
+        locals.extend((1..20_000).map(small));
+        locals.push(Local {
+            hash: child,
+            ..small(20_000)
+        });
+        let (communicators, _) = unite(&[process(locals)]);
+        let last = communicators.last().expect("there");
+        assert_eq!(last.parent.as_ref().map(|p| p.communicator), Some(0));
     }
 
     #[test]
