@@ -19,6 +19,7 @@
 //! entries.
 
 mod btf;
+mod bytes;
 pub mod calls;
 pub mod cost;
 pub mod event;

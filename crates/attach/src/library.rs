@@ -13,14 +13,15 @@
 //! Rule: a place for a probe is one of a function's own entry. What the kernel would have to single-step is
 //! [`Pace::Slow`]. A function that programs call often is left out then, unless the user asks for it.
 
+use crate::bytes::Bytes;
 use crate::functions::{Kind, Told, FUNCTIONS};
 use crate::inner;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -211,6 +212,9 @@ impl Catalog {
     }
 }
 
+/// A file of code that is read as far as it is asked for.
+type Elf<'a> = object::File<'a, &'a Bytes<'a>>;
+
 /// A file that a process has mapped as code.
 struct Mapped {
     /// `START-END` of the mapping.
@@ -276,13 +280,19 @@ fn may_have_nccl(mapped: &Mapped, program: &Path) -> bool {
     known.iter().any(|part| name.contains(part)) || Path::new(path) == program
 }
 
+/// Opens a file of somebody else, without waiting if it is a pipe by now.
+fn open_at(path: impl AsRef<Path>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
 fn open(process: u32, mapped: &Mapped) -> io::Result<File> {
     // The file itself, also if it was removed; needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN.
-    let exact = File::open(format!("/proc/{process}/map_files/{}", mapped.range));
+    let exact = open_at(format!("/proc/{process}/map_files/{}", mapped.range));
     let replaced = || io::Error::other("the file was replaced since");
     // As the process sees it; needs CAP_SYS_PTRACE, or its user's id.
     let theirs = || {
-        let file = File::open(format!("/proc/{process}/root{}", mapped.path))?;
+        let file = open_at(format!("/proc/{process}/root{}", mapped.path))?;
         match file.metadata()?.ino() == mapped.inode {
             true => Ok(file),
             false => Err(replaced()),
@@ -293,7 +303,7 @@ fn open(process: u32, mapped: &Mapped) -> io::Result<File> {
         if error.kind() != io::ErrorKind::PermissionDenied {
             return Err(error);
         }
-        let Ok(file) = File::open(&mapped.path) else {
+        let Ok(file) = open_at(&mapped.path) else {
             return Err(error);
         };
         let meta = file.metadata()?;
@@ -334,7 +344,7 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>>
             troubles,
         } = &mut *catalog;
         let library = files.entry((meta.dev(), meta.ino())).or_insert_with(|| {
-            let exports = || Bytes::of(&file).is_some_and(|bytes| exports_nccl(bytes.get()));
+            let exports = || Bytes::of(&file).is_some_and(|bytes| exports_nccl(&bytes));
             if !is_likely && !exports() {
                 return None;
             }
@@ -362,48 +372,13 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>>
     }
 }
 
-/// A file mapped for reading. The mapping is shared, though nobody writes to it: the kernel puts probes into
-/// every private one that might be run, and the code in it would be another tool's probes.
-struct Bytes(*mut libc::c_void, usize);
-
-impl Bytes {
-    fn of(file: &File) -> Option<Bytes> {
-        let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
-        // SAFETY: a new mapping, which replaces none.
-        let mapped = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        (mapped != libc::MAP_FAILED && len > 0).then_some(Bytes(mapped, len))
-    }
-
-    fn get(&self) -> &[u8] {
-        // SAFETY: mapped until this is dropped. Libraries that are in use are not cut: the linker maps them
-        // in the same way.
-        unsafe { std::slice::from_raw_parts(self.0.cast(), self.1) }
-    }
-}
-
-impl Drop for Bytes {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `of`, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.0, self.1) };
-    }
-}
-
 /// Whether a library exports NCCL's AllReduce, whatever its name is. The linker's own table of hashes says so
 /// without a look at all symbols.
-fn exports_nccl(bytes: &[u8]) -> bool {
+fn exports_nccl(bytes: &Bytes) -> bool {
     use object::read::elf::{ElfFile64, VersionTable};
     const NAME: &[u8] = b"ncclAllReduce";
     let find = || {
-        let elf = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
+        let elf = ElfFile64::<object::Endianness, _>::parse(bytes).ok()?;
         let (endian, sections) = (elf.endian(), elf.elf_section_table());
         let (hashes, _) = sections.gnu_hash(endian, bytes).ok()??;
         let symbols = sections
@@ -425,7 +400,7 @@ struct Places {
 
 impl Places {
     /// By the symbols of `named`, which are also those of `elf`.
-    fn of(elf: &object::File, named: &object::File) -> Places {
+    fn of(bytes: &Bytes, elf: &Elf, named: &Elf) -> Places {
         let mut places = Places::default();
         for symbol in named.dynamic_symbols().chain(named.symbols()) {
             let index = match symbol.name() {
@@ -436,7 +411,7 @@ impl Places {
                 _ => None,
             };
             let Some(index) = index else { continue };
-            let Some((offset, code)) = in_file(elf, symbol.address()) else {
+            let Some((offset, code)) = in_file(bytes, elf, symbol.address()) else {
                 continue;
             };
             let (skip, pace) = entry_of(code);
@@ -469,15 +444,15 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Whether a file with symbols is of another build than a program. If not both have a build id, their code
 /// must be the same.
-fn is_other_build(elf: &object::File, named: &object::File) -> bool {
-    let id = |file: &object::File| file.build_id().ok().flatten().map(<[u8]>::to_vec);
+fn is_other_build(elf: (&Bytes, &Elf), named: (&Bytes, &Elf)) -> bool {
+    let id = |(_, file): (&Bytes, &Elf)| file.build_id().ok().flatten().map(<[u8]>::to_vec);
     match (id(elf), id(named)) {
         (Some(one), Some(other)) => one != other,
         _ => {
             use object::ObjectSection;
-            let code = |file: &object::File| {
+            let code = |(bytes, file): (&Bytes, &Elf)| {
                 let text = file.section_by_name(".text")?;
-                Some((text.address(), hashed(text.data().ok()?)))
+                Some((text.address(), hashed(bytes, text.file_range()?)))
             };
             let both = (code(elf), code(named));
             both.0.is_none() || both.0 != both.1
@@ -485,17 +460,20 @@ fn is_other_build(elf: &object::File, named: &object::File) -> bool {
     }
 }
 
-/// Enough to tell two builds apart.
-fn hashed(bytes: &[u8]) -> (usize, u64) {
+/// Enough to tell two builds apart: the length of their code, and a hash of it.
+fn hashed(bytes: &Bytes, (start, len): (u64, u64)) -> (u64, u64) {
     use std::hash::Hasher;
     let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(bytes);
-    (bytes.len(), hasher.finish())
+    bytes.search(start..start.saturating_add(len), 0, |part| {
+        hasher.write(part);
+        None::<()>
+    });
+    (len, hasher.finish())
 }
 
 /// Files that may have the symbols of a program. First come the files that the user names. Then comes the
 /// debug file with the program's build id, in the process's file system and in this tool's.
-fn symbol_files(elf: &object::File, process: u32, named: &[PathBuf]) -> Vec<PathBuf> {
+fn symbol_files(elf: &Elf, process: u32, named: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = named.to_vec();
     if let Some((first, rest)) = elf.build_id().ok().flatten().and_then(<[u8]>::split_first) {
         let file = format!("usr/lib/debug/.build-id/{first:02x}/{}.debug", hex(rest));
@@ -515,25 +493,28 @@ fn read(
     let Some(bytes) = Bytes::of(&file) else {
         return Ok(None);
     };
-    let Ok(elf) = object::File::parse(bytes.get()) else {
+    let Ok(elf) = Elf::parse(&bytes) else {
         return Ok(None);
     };
-    let mut places = Places::of(&elf, &elf);
-    let version = version(&elf);
+    let mut places = Places::of(&bytes, &elf, &elf);
+    let version = version(&bytes, &elf);
     if let (false, Some(version)) = (places.has_nccl(), &version) {
         let mut others = Vec::new();
         for path in symbol_files(&elf, process, symbols) {
-            let Some(bytes) = File::open(&path).ok().and_then(|file| Bytes::of(&file)) else {
+            let Ok(file) = open_at(&path) else {
                 continue;
             };
-            let Ok(named) = object::File::parse(bytes.get()) else {
+            let Some(of_named) = Bytes::of(&file) else {
                 continue;
             };
-            if is_other_build(&elf, &named) {
+            let Ok(named) = Elf::parse(&of_named) else {
+                continue;
+            };
+            if is_other_build((&bytes, &elf), (&of_named, &named)) {
                 others.push(format!("; `{}` is another build", path.display()));
                 continue;
             }
-            places = Places::of(&elf, &named);
+            places = Places::of(&bytes, &elf, &named);
             if places.has_nccl() {
                 break;
             }
@@ -566,35 +547,39 @@ fn read(
 }
 
 /// Bytes of a function that are looked at, at most.
-const LONGEST: usize = 4096;
+const LONGEST: u64 = 4096;
 
 /// Where an address of the file's code is in the file, and the bytes there.
-fn in_file<'a>(elf: &object::File<'a>, address: u64) -> Option<(u64, &'a [u8])> {
+fn in_file<'a>(bytes: &'a Bytes, elf: &Elf, address: u64) -> Option<(u64, &'a [u8])> {
     elf.segments().find_map(|segment| {
         let (offset, len) = segment.file_range();
         let at = address
             .checked_sub(segment.address())
             .filter(|at| *at < len)?;
-        let code = segment.data().ok()?.get(at as usize..)?;
-        Some((offset + at, &code[..code.len().min(LONGEST)]))
+        let place = offset.checked_add(at)?;
+        Some((place, bytes.at(place, (len - at).min(LONGEST))?))
     })
 }
 
 /// NCCL prints its release, so the text is in its constants: `NCCL version 2.32.3+cuda12.9`.
-fn version(elf: &object::File) -> Option<String> {
+fn version(bytes: &Bytes, elf: &Elf) -> Option<String> {
     use object::ObjectSection;
-    let data = elf.section_by_name(".rodata")?.data().ok()?;
+    let (start, len) = elf.section_by_name(".rodata")?.file_range()?;
     const TEXT: &[u8] = b"NCCL version ";
-    memchr::memmem::find_iter(data, TEXT).find_map(|at| {
-        let rest = &data[at + TEXT.len()..];
-        let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
-        let text: String = rest
-            .iter()
-            .take(12)
-            .take_while(is_part)
-            .map(|b| *b as char)
-            .collect();
-        (text.split('.').filter(|part| !part.is_empty()).count() == 3).then_some(text)
+    // Of a release that is cut by the end of a part, the next part has the whole.
+    const WHOLE: usize = TEXT.len() + 12;
+    bytes.search(start..start.saturating_add(len), 2 * WHOLE, |data| {
+        memchr::memmem::find_iter(data, TEXT).find_map(|at| {
+            let rest = &data[at + TEXT.len()..];
+            let is_part = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+            let text: String = rest
+                .iter()
+                .take(12)
+                .take_while(is_part)
+                .map(|b| *b as char)
+                .collect();
+            (text.split('.').filter(|part| !part.is_empty()).count() == 3).then_some(text)
+        })
     })
 }
 

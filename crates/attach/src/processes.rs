@@ -99,9 +99,7 @@ pub fn rank(environment: &HashMap<String, String>) -> Option<String> {
 pub fn facts(process: u32, start: u64) -> (String, u32) {
     let mut lines = String::new();
     let mut line = |key: &str, value: &str| {
-        let clean = |c: char| if c == '\n' || c == '\r' { ' ' } else { c };
-        let value: String = value.chars().map(clean).take(400).collect();
-        let _ = writeln!(lines, "{key}={value}");
+        let _ = writeln!(lines, "{}={}", in_a_line(key), in_a_line(value));
     };
     let environment = environment(process);
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
@@ -133,6 +131,12 @@ pub fn facts(process: u32, start: u64) -> (String, u32) {
         line(&format!("env.{name}"), value);
     }
     (lines, pid)
+}
+
+/// Text of another user, as a part of one line: a variable's name may have line ends, as its value may.
+fn in_a_line(text: &str) -> String {
+    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(clean).take(400).collect()
 }
 
 /// How a process numbers itself, in the innermost name space that it is in.
@@ -170,6 +174,35 @@ mod tests {
         // SAFETY: a plain call. Tests run on threads of their own.
         let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
         assert_eq!(of_thread(thread), Some(me).filter(|_| thread != me));
+    }
+
+    #[test]
+    fn names_and_values_of_variables_forge_no_line() {
+        let mut child = std::process::Command::new("sleep");
+        let forged = [
+            ("NCCL_A\nhost", "trusted"),
+            ("NCCL_B", "x\rpid=1\nrank=5\u{1b}[31m"),
+        ];
+        let mut child = child
+            .arg("60")
+            .env_clear()
+            .envs(forged)
+            .spawn()
+            .expect("started");
+        let began = std::time::Instant::now();
+        // Until it is the other program.
+        while !environment(child.id()).contains_key("NCCL_A\nhost") {
+            assert!(began.elapsed().as_secs() < 60);
+            std::thread::yield_now();
+        }
+        let (lines, _) = facts(child.id(), 1);
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert!(lines.contains("\nenv.NCCL_A host=trusted\n"), "{lines}");
+        assert!(
+            lines.contains("\nenv.NCCL_B=x pid=1 rank=5 [31m\n"),
+            "{lines}"
+        );
     }
 
     #[test]
