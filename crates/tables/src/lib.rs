@@ -51,7 +51,7 @@ pub use life::{Life, Newest};
 pub use names::{Name, Names};
 pub use net_ops::NetOp;
 pub use nodes::Node;
-pub use printable::{obeyed, printable};
+pub use printable::{obeyed, printable, printable_lines};
 pub use problem::Problem;
 pub use process::{LiveSource, NetTotal, Process, Total};
 pub use sightings::Sighting;
