@@ -146,16 +146,26 @@ pub fn refuse(error: &clap::Error) -> ! {
         true => format!("ncclscope {verb} --help"),
         false => "ncclscope --help".to_owned(),
     };
-    let text = match crate::look::is_coloured(&std::io::stderr()) {
+    // clap repeats what it was given, which may be a name from a shell's pattern.
+    let plain = error.render().to_string();
+    let is_clean = tables::printable_lines(&plain) == plain;
+    let coloured = is_clean && crate::look::is_coloured(&std::io::stderr());
+    let text = match coloured {
         true => error.render().ansi().to_string(),
-        false => error.render().to_string(),
+        false => plain,
     };
     // Its last line is: For more information, try '--help'.
     let text = match text.rsplit_once("--help") {
         Some((before, after)) => format!("{before}{command}{after}"),
         None => text,
     };
-    tell!("{}", text.trim_end());
+    match coloured {
+        true => {
+            let text = format!("{}\n", text.trim_end());
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+        }
+        false => tell!("{}", text.trim_end()),
+    }
     std::process::exit(error.exit_code())
 }
 

@@ -3,7 +3,9 @@
 /// A line on standard error. Where that is full or closed the line is lost, and what is being done goes on.
 macro_rules! tell {
     ($($text:tt)*) => {{
-        let line = format!("{}\n", format_args!($($text)*));
+        let text = format!("{}\n", format_args!($($text)*));
+        // A name in it, of a folder or of what is in a file, must not command the terminal.
+        let line = tables::printable_lines(&text);
         let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }};
 }
@@ -22,6 +24,7 @@ mod export;
 mod hang;
 mod help;
 mod hostbench;
+mod http;
 mod judge;
 mod look;
 mod measured;
