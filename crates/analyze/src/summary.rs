@@ -195,6 +195,26 @@ fn not_judged(report: &Report) -> String {
                 plural(report.completeness.announced, "call", "calls")
             )
         }
+        // Nothing that is here shows a call, and not everything is here.
+        (0, ..) if report.completeness.announced_is_lower_bound => {
+            let mut of: Vec<&str> = report
+                .completeness
+                .ranks
+                .iter()
+                .map(|rank| rank.live)
+                .collect();
+            of.retain(|live| !matches!(*live, "adopted" | "here"));
+            of.sort_unstable();
+            of.dedup();
+            let states = match of.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", of.join(", ")),
+            };
+            return format!(
+                "How many NCCL calls this job made is not known: the newest part of its data is not here or \
+                 can't be read{states}. Next: `ncclscope collect DIR` on its hosts, as the user who ran it."
+            );
+        }
         (0, ..) => {
             let mut all = report.communicators.iter();
             let alone = all.len() > 0 && all.all(|of| of.nranks == Some(1));

@@ -301,11 +301,32 @@ fn beginning(path: &Path, bytes: usize) -> Option<Vec<u8>> {
 /// in the place that the recorder takes when /dev/shm is full. A folder that others can write to is left out.
 pub fn folders(uid: u32) -> impl Iterator<Item = PathBuf> {
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let ours = move |m: Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;
     [PathBuf::from("/dev/shm"), local]
         .into_iter()
-        .map(move |place| place.join(format!("ncclscope-{uid}")))
-        .filter(move |folder| std::fs::symlink_metadata(folder).is_ok_and(ours))
+        .map(move |place| place.join(folder_of(uid)))
+        .filter(move |folder| belongs_to(folder, uid))
+}
+
+/// The name of the folder in which the recorders of a user make their live parts.
+fn folder_of(uid: u32) -> String {
+    format!("ncclscope-{uid}")
+}
+
+/// Whether `folder` is a folder, and no link to one, of user `uid`, to which nobody else can write.
+fn belongs_to(folder: &Path, uid: u32) -> bool {
+    let ours = |m: Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;
+    std::fs::symlink_metadata(folder).is_ok_and(ours)
+}
+
+/// Whether `folder` is one in which recorders of this user make their live parts, below any folder: a job may
+/// have had a TMPDIR of its own.
+pub fn is_ours(folder: &Path) -> bool {
+    // SAFETY: always succeeds.
+    let uid = unsafe { libc::geteuid() };
+    folder
+        .file_name()
+        .is_some_and(|name| *name == *folder_of(uid))
+        && belongs_to(folder, uid)
 }
 
 /// Where file systems are mounted, and whether their type is one of disks or memory of this host.

@@ -5,7 +5,8 @@
 //!
 //! Rule: nothing is removed before it is safe elsewhere, and nothing that differs is ever written over.
 
-use crate::run::adopt::{self, Here, Left, LivePart, Liveness, Outcome};
+use crate::run::adopt::{self, same_for_all, Here, Left, LivePart, Liveness, Named, Outcome};
+use crate::run::owner::as_owner;
 use anyhow::{bail, Context};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,16 +25,26 @@ use tables::{printable, Life};
 ///   srun --ntasks-per-node=1 ncclscope collect /local/DIR --into /shared/DIR
 ///
 /// It prints a line for each process: adopted now (adopted), still running (alive), last part on another node
-/// (elsewhere), or everything since the last flush lost (gone). Without DIR, also for each whose capture
-/// folder is not there (stray).
+/// (elsewhere), or everything since the last flush lost (gone).
+///
+/// Without DIR, it lists what your dead processes left on this node, and changes nothing: parts that wait for
+/// their capture to be collected (waiting), and parts whose capture folder is not there (stray). With --all,
+/// it adopts those that wait.
+///
+/// If root collects a capture of somebody else, it does so with the rights of the folder's owner, and
+/// everything new belongs to this owner.
 ///
 /// Exit status: 0 done, 1 something could not be adopted or copied.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Capture folders; without any, whatever is on this node
+    /// Capture folders; without any, what is on this node is listed
     #[arg(value_name = "DIR")]
     folders: Vec<PathBuf>,
+
+    /// Adopt into all of your captures what your dead processes left on this node
+    #[arg(long, conflicts_with = "folders")]
+    all: bool,
 
     /// Copy the captures' files into this folder, where other nodes' may be too
     #[arg(long, value_name = "DIR", requires = "folders")]
@@ -55,20 +66,24 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         alive: BTreeSet::new(),
         refused: BTreeMap::new(),
         adopted: 0,
+        waiting: 0,
         elsewhere: 0,
         strays: 0,
         failed: 0,
         output: Ok(()),
     };
-    collector.adopt_leftovers(&args.folders);
     let mut copied = 0;
-    for folder in &args.folders {
-        collector.adopt_named(folder);
-        if let Some(into) = &args.into {
-            copied += collector.copy(folder, into)?;
+    match (&args.folders[..], args.all) {
+        ([], true) => {
+            collector.adopt_leftovers(None);
+            adopt::sweep(&collector.here);
         }
+        ([], false) => collector.list_leftovers(),
+        _ => {}
     }
-    adopt::sweep(&collector.here);
+    for folder in &args.folders {
+        copied += as_owner(folder, || collector.collect(folder, args.into.as_deref()))??;
+    }
     for refused in collector.refused.values() {
         tell!(
             "error: `{}` can't be adopted: {}",
@@ -81,6 +96,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         alive,
         refused,
         adopted,
+        waiting,
         elsewhere,
         strays,
         failed,
@@ -100,6 +116,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     if failed > 0 {
         words.push_str(&format!(", {failed} failed"));
+    }
+    if waiting > 0 {
+        words.push_str(&format!(
+            ", {waiting} waiting\n  next: `ncclscope collect DIR` or `ncclscope collect --all`"
+        ));
     }
     let next = args.into.as_ref().or(args.folders.first());
     tell!(
@@ -122,14 +143,10 @@ fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }
 
-/// One name for a trace file, however its path is written; it need not be there.
-fn same_for_all(trace: &Path) -> PathBuf {
-    let folder = trace.parent().filter(|p| !p.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
-    match (folder, trace.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => trace.to_owned(),
-    }
+/// Whether the folder of a trace file is there: if no capture was named, only that shows that there is one.
+fn has_folder(trace: &Path) -> bool {
+    let folder = trace.parent();
+    folder.is_some_and(|folder| folder.is_dir() && adopt::inside(folder, trace).is_ok())
 }
 
 struct Collector {
@@ -139,6 +156,8 @@ struct Collector {
     /// Live parts that their captures could not take, by trace file.
     refused: BTreeMap<PathBuf, Refused>,
     adopted: usize,
+    /// Live parts of dead processes that were listed, and not adopted.
+    waiting: usize,
     elsewhere: usize,
     strays: usize,
     /// Files that could not be copied.
@@ -154,16 +173,23 @@ struct Refused {
 }
 
 impl Collector {
-    /// Adopts the live parts in this node's memory and temporary folder that belong to `folders`, or all of
-    /// them.
-    fn adopt_leftovers(&mut self, folders: &[PathBuf]) {
+    /// Brings what this node has into the capture `folder`, and copies that `into` another folder; returns
+    /// how many files were copied.
+    fn collect(&mut self, folder: &Path, into: Option<&Path>) -> anyhow::Result<usize> {
+        self.adopt_leftovers(Some(folder));
+        self.adopt_named(folder);
+        let copied = into.map(|into| self.copy(folder, into)).transpose()?;
+        adopt::sweep(&self.here);
+        Ok(copied.unwrap_or(0))
+    }
+
+    /// Adopts the live parts in this node's memory and temporary folder that belong to `folder`, or all of
+    /// this user.
+    fn adopt_leftovers(&mut self, folder: Option<&Path>) {
         let strays = RefCell::new(Vec::new());
-        let wanted = |file: &Path, trace: &Path| match folders {
-            // The recorder's own folder is the only evidence then that this is a capture.
-            [] => {
-                let there = trace
-                    .parent()
-                    .is_some_and(|parent| parent.is_dir() && adopt::inside(parent, trace).is_ok());
+        let wanted = |file: &Path, trace: &Path| match folder {
+            None => {
+                let there = has_folder(trace);
                 if !there {
                     strays
                         .borrow_mut()
@@ -171,15 +197,26 @@ impl Collector {
                 }
                 there
             }
-            _ => folders
-                .iter()
-                .any(|folder| adopt::inside(folder, trace).is_ok()),
+            Some(folder) => adopt::inside(folder, trace).is_ok(),
         };
         for left in adopt::leftovers(wanted) {
             self.adopt(left.file, &left.left, &left.trace);
         }
         for (file, trace) in strays.into_inner() {
             self.stray(&file, &trace);
+        }
+    }
+
+    /// Says what [`Collector::adopt_leftovers`] would do with each live part of this user, and does nothing.
+    fn list_leftovers(&mut self) {
+        for left in adopt::leftovers(|_, _| true) {
+            if !has_folder(&left.trace) {
+                self.stray(&left.file, &left.trace);
+            } else if !self.runs(&left.left, &left.trace) {
+                self.waiting += 1;
+                let host = self.host_of(&left.left);
+                self.say(&format!("waiting    {host}  {}", shown(&left.trace)));
+            }
         }
     }
 
@@ -206,10 +243,19 @@ impl Collector {
     fn adopt_named(&mut self, folder: &Path) {
         for trace in adopt::traces(folder) {
             let process = adopt::process_of(&trace);
-            let kept = adopt::part_at(&trace.with_extension("live"));
+            let live = trace.with_extension("live");
+            let kept = adopt::part_at(&live);
             let (Some(place), None) = (process.get("live"), kept) else {
                 continue;
             };
+            if let Err(error) = adopt::open(&live) {
+                if error.kind() == io::ErrorKind::PermissionDenied {
+                    let why = format!("it is in the capture, and can't be read ({error})");
+                    let refused = Refused { file: live, why };
+                    self.refused.insert(same_for_all(&trace), refused);
+                    continue;
+                }
+            }
             let snapshot = LivePart::of_snapshot(&trace.with_extension("snap"));
             let known = same_for_all(&trace);
             if snapshot.as_ref().is_some_and(LivePart::ended)
@@ -238,9 +284,18 @@ impl Collector {
                 continue;
             }
             if place != "memfd" {
-                if let Some(left) = Left::at(Path::new(place)) {
-                    self.adopt(PathBuf::from(place), &left, &trace);
-                    continue;
+                match adopt::named(Path::new(place), &trace) {
+                    Named::Part(left) => {
+                        self.adopt(PathBuf::from(place), &left, &trace);
+                        continue;
+                    }
+                    Named::Foreign(why) => {
+                        let file = PathBuf::from(place);
+                        let why = format!("`{}` names it, and {why}", shown(&trace));
+                        self.refused.insert(known, Refused { file, why });
+                        continue;
+                    }
+                    Named::Absent => {}
                 }
             }
             if snapshot.is_some_and(|part| part.left().liveness(&self.here) != Liveness::Dead) {
@@ -431,23 +486,5 @@ fn same(a: &mut File, b: &mut File) -> io::Result<bool> {
         if left[..n] != right[..n] {
             return Ok(false);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trace_file_has_one_name_whether_it_is_there_or_not() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().canonicalize().expect("there");
-        std::os::unix::fs::symlink(&root, root.join("link")).expect("linked");
-        let same = root.join("r0.trace");
-        assert_eq!(same_for_all(&root.join("link/r0.trace")), same);
-        assert_eq!(
-            same_for_all(Path::new("/nowhere/at/all.trace")),
-            Path::new("/nowhere/at/all.trace")
-        );
     }
 }

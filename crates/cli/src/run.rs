@@ -26,6 +26,7 @@ mod job;
 mod keeper;
 pub mod launcher;
 mod nccl_log;
+pub mod owner;
 mod topology;
 
 pub use nccl_log::FOLDER as NCCL_LOGS;
@@ -64,8 +65,8 @@ pub struct Args {
     #[arg(long)]
     no_sampler: bool,
 
-    /// Capture folder, new or without a capture in it; %h host, %r rank, %j job, %p process [default:
-    /// NCCLSCOPE_OUT, else a new folder here]
+    /// Capture folder; a new one beside it if it holds another capture; %h host, %r rank, %j job, %p process
+    /// [default: NCCLSCOPE_OUT, else a new folder here]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -135,6 +136,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         .output
         .or_else(|| env("NCCLSCOPE_OUT").map(PathBuf::from));
     let mut folder = Folder::prepare(output.as_deref(), job.as_ref(), launcher, &args.command)?;
+
+    notes.extend(folder.note.take());
 
     // Blocked before there is a second thread, and so that no signal ends us between here and the program's
     // start.
@@ -210,7 +213,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         notes.push("SLURM_EXPORT_ENV was extended by ncclscope's variables".to_owned());
     }
     if !notes.is_empty() {
-        tell!("ncclscope: note: {}", notes.join("; "));
+        tell!("ncclscope: note: {}", printable(&notes.join("; ")));
     }
 
     let keeper = Keeper::start(&folder.path);

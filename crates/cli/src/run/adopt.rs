@@ -14,7 +14,7 @@ use capture::live::{Image, View, HEADER_BYTES};
 use capture::{block, rotated, snapshot};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -185,6 +185,83 @@ pub fn inside(capture: &Path, trace: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// What is in the place in which a trace file says that its live part is.
+pub enum Named {
+    /// The live part of that very process.
+    Part(Left),
+    /// No file.
+    Absent,
+    /// A file that is none of this user's live parts, or belongs to another trace file. A capture that
+    /// somebody else prepared may name any file. This says what it is.
+    Foreign(String),
+}
+
+/// Looks at `place`, in which `trace` says that its live part is.
+///
+/// A live part is this user's, in a folder `ncclscope-UID` that nobody else can write to. It and `trace` name
+/// each other, and have the same id. If `trace` was moved, the id and the file's name must do, and nothing
+/// may
+/// be left in the old place.
+pub fn named(place: &Path, trace: &Path) -> Named {
+    let foreign = |why: &str| Named::Foreign(why.to_owned());
+    match std::fs::symlink_metadata(place) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Named::Foreign(format!("it can't be read ({error})"))
+        }
+        Err(_) => return Named::Absent,
+    }
+    if !place.parent().is_some_and(capture::left::is_ours) {
+        return foreign("it is in no folder of your own live parts");
+    }
+    let left = match open(place) {
+        Ok(file) if file.metadata().is_ok_and(|m| m.uid() == uid()) => Left::at(place),
+        Ok(_) => return foreign("it is another user's"),
+        Err(error) => return Named::Foreign(format!("it can't be read ({error})")),
+    };
+    let Some(left) = left else {
+        return foreign("it is no live part");
+    };
+    let own = left.trace().is_some_and(|own| {
+        same_for_all(own) == same_for_all(trace)
+            || own.file_name() == trace.file_name() && std::fs::symlink_metadata(own).is_err()
+    });
+    if !own {
+        return foreign("it is the live part of another trace file");
+    }
+    match trace_id_of(trace) {
+        Ok(Some(id)) if id == left.start.trace_id => Named::Part(left),
+        _ => foreign("its id is not that of the trace file"),
+    }
+}
+
+/// The id in the header of a trace file; `None` if it ends before its header does, because its writer died
+/// while it made the file.
+fn trace_id_of(trace: &Path) -> io::Result<Option<u64>> {
+    let mut header = Vec::new();
+    let mut start = open(trace)?.take(block::FILE_HEADER as u64);
+    start.read_to_end(&mut header)?;
+    if header.len() < block::FILE_HEADER {
+        return Ok(None);
+    }
+    let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, "its header is damaged");
+    block::trace_id(&header).map(Some).map_err(damaged)
+}
+
+/// One name for a trace file, however its path is written; it need not be there.
+pub fn same_for_all(trace: &Path) -> PathBuf {
+    let folder = trace.parent().filter(|p| !p.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+    match (folder, trace.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => trace.to_owned(),
+    }
+}
+
+fn uid() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
 /// Keeps `part` beside `trace`, its writer's trace file, unless nothing in it is missing there.
 ///
 /// A writer that died before it made its trace file gets one that says who it was, so that readers see it.
@@ -204,20 +281,14 @@ pub fn adopt(part: &LivePart, trace: &Path) -> anyhow::Result<Outcome> {
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("`{}`", folder.display()))?;
-    match open(trace) {
-        Ok(mut file) => {
-            let mut header = [0; block::FILE_HEADER];
-            // A file without a whole header was being made when its writer died.
-            if file.read_exact(&mut header).is_ok()
-                && block::trace_id(&header).is_ok_and(|id| id != part.trace_id())
-            {
-                bail!(
-                    "`{}` is another process's trace file than {:016x}",
-                    trace.display(),
-                    part.trace_id()
-                );
-            }
-        }
+    match trace_id_of(trace) {
+        Ok(None) => {}
+        Ok(Some(id)) if id == part.trace_id() => {}
+        Ok(Some(_)) => bail!(
+            "`{}` is another process's trace file than {:016x}",
+            trace.display(),
+            part.trace_id()
+        ),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mut bytes = block::file_header(part.trace_id()).to_vec();
             let start = block::begin(&mut bytes);
@@ -252,7 +323,7 @@ pub struct Leftover {
 ///
 /// No more than first pages are read: hundreds may be there of earlier jobs, of megabytes each.
 pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
-    let folders = capture::left::folders(nix::unistd::geteuid().as_raw());
+    let folders = capture::left::folders(uid());
     let mut found: Vec<Leftover> = folders
         .flat_map(|folder| leftovers_in(&folder, &wanted))
         .collect();
@@ -262,7 +333,7 @@ pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
 
 /// Removes the live parts that processes of this user left on this node and that no capture needs any more.
 pub fn sweep(here: &Here) {
-    for folder in capture::left::folders(nix::unistd::geteuid().as_raw()) {
+    for folder in capture::left::folders(uid()) {
         capture::left::sweep(&folder, here, (usize::MAX, 0), |_| true);
     }
 }
@@ -367,6 +438,19 @@ mod tests {
         );
         assert!(!ok("/etc/r0.trace") && !ok("host/r0.live") && !ok("host/.trace"));
         assert!(inside(&capture, Path::new("host/r0.trace")).is_err());
+    }
+
+    #[test]
+    fn a_trace_file_has_one_name_whether_it_is_there_or_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("there");
+        std::os::unix::fs::symlink(&root, root.join("link")).expect("linked");
+        let same = root.join("r0.trace");
+        assert_eq!(same_for_all(&root.join("link/r0.trace")), same);
+        assert_eq!(
+            same_for_all(Path::new("/nowhere/at/all.trace")),
+            Path::new("/nowhere/at/all.trace")
+        );
     }
 
     #[test]

@@ -21,6 +21,8 @@ use tables::printable;
 const MARK: &str = "capture.json";
 /// One empty file per instance that joined; see [`Job::member`].
 const MEMBERS: &str = ".members";
+/// Bound on the folders of one name that are tried, from the second on with a number.
+const MOST_TURNS: u32 = 1000;
 /// How long the creator may take to fill in `capture.json`.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,6 +40,8 @@ pub struct Folder {
     record: Option<Value>,
     /// Whether the folder was not there before.
     made: bool,
+    /// Why this is not the folder that the user named.
+    pub note: Option<String>,
 }
 
 /// How an attempt to have a folder ended.
@@ -56,8 +60,10 @@ impl Folder {
     /// Makes or accepts the folder for `command`: `output` as the user gave it, else a new one in the current
     /// folder.
     ///
+    /// If the user's folder holds another capture, it is a new one beside it, and [`Folder::note`] says so.
+    ///
     /// # Errors
-    /// When it can't be made, or holds another capture.
+    /// When it can't be made.
     pub fn prepare(
         output: Option<&Path>,
         job: Option<&Job>,
@@ -87,20 +93,34 @@ impl Folder {
                 output.trim_start_matches('/')
             );
         }
-        match claim(&root, job, command)? {
-            (Claim::Other(what), _) => bail!(
-                "`{}` holds another capture (`{}`)\n  hint: name a new folder with -o, leave -o out, or \
-                remove that one",
-                root.display(),
-                what.display()
-            ),
-            (Claim::Taken, _) => bail!(
-                "`{}` holds an earlier capture of this job and rank\n  hint: name a new folder with -o, or \
-                leave -o out",
-                root.display()
-            ),
-            (claim, made) => Folder::of(root, &rest, claim, made, job.is_some()),
+        // A job that is queued again comes with the same name. It must not end for that.
+        let mut held = None;
+        for turn in 1..=MOST_TURNS {
+            let Some(own) = numbered(&root, turn) else {
+                break;
+            };
+            let what = match claim(&own, job, command)? {
+                (Claim::Other(what), _) => format!("another capture (`{}`)", what.display()),
+                (Claim::Taken, _) => "an earlier capture of this job and rank".to_owned(),
+                (claim, made) => {
+                    let mut folder = Folder::of(own, &rest, claim, made, job.is_some())?;
+                    folder.note(&root, held);
+                    return Ok(folder);
+                }
+            };
+            held.get_or_insert(what);
         }
+        let mut folder = Folder::unnamed(job, command)?;
+        folder.note(&root, held);
+        Ok(folder)
+    }
+
+    /// Notes that this folder is not `root`, the one that the user named, because that holds something.
+    fn note(&mut self, root: &Path, held: Option<String>) {
+        self.note = held.filter(|_| self.is_creator()).map(|held| {
+            let (root, own) = (root.display(), self.shown.display());
+            format!("`{root}` holds {held}, so this capture is in `{own}`")
+        });
     }
 
     fn unnamed(job: Option<&Job>, command: &[OsString]) -> anyhow::Result<Folder> {
@@ -116,12 +136,9 @@ impl Folder {
         // All ranks must come to the same name by themselves; those that run several programs in turn take
         // the next.
         let key = path_part(&job.key);
-        for turn in 1..1000 {
-            let root = PathBuf::from(if turn == 1 {
-                format!("ncclscope-{key}")
-            } else {
-                format!("ncclscope-{key}-{turn}")
-            });
+        for turn in 1..MOST_TURNS {
+            let root = PathBuf::from(format!("ncclscope-{key}"));
+            let root = numbered(&root, turn).expect("it has a name");
             if let (claim @ (Claim::Created(_) | Claim::Joined), made) =
                 claim(&root, Some(job), command)?
             {
@@ -168,6 +185,7 @@ impl Folder {
             shared,
             record,
             made,
+            note: None,
         })
     }
 
@@ -217,6 +235,18 @@ impl Folder {
             }
         }
     }
+}
+
+/// The folder of that name for the given turn: `root`, `root-2`, `root-3`. `None` if `root` has no name of
+/// its
+/// own, as `.` and `..`.
+fn numbered(root: &Path, turn: u32) -> Option<PathBuf> {
+    if turn == 1 {
+        return Some(root.to_owned());
+    }
+    let mut name = root.file_name()?.to_owned();
+    name.push(format!("-{turn}"));
+    Some(root.with_file_name(name))
 }
 
 /// This moment in the machine's time zone, by RFC 3339, and the name of the zone.
@@ -292,7 +322,7 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
             Claim::Created(record)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match job {
-            Some(job) if job_of(&mark)?.as_deref() == Some(&job.key) => Claim::Joined,
+            Some(job) if job_of(&mark).as_deref() == Some(&job.key) => Claim::Joined,
             _ => return Ok((Claim::Other(mark), made)),
         },
         Err(error) => return Err(error).with_context(|| format!("`{}`", mark.display())),
@@ -334,19 +364,18 @@ fn strange(root: &Path) -> Option<PathBuf> {
     found
 }
 
-/// The job key in a `capture.json` that may still be being written.
-fn job_of(mark: &Path) -> anyhow::Result<Option<String>> {
+/// The job key in a `capture.json` that may still be being written; `None` if it has none, or can't be read.
+fn job_of(mark: &Path) -> Option<String> {
     let since = Instant::now();
     loop {
         let mut bytes = Vec::new();
         let read = adopt::open(mark).and_then(|mut file| file.read_to_end(&mut bytes));
         match read.map(|_| serde_json::from_slice::<Value>(&bytes)) {
-            Ok(Ok(record)) => return Ok(record["job"].as_str().map(str::to_owned)),
-            _ if since.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
-            Ok(Err(error)) => {
-                return Err(error).with_context(|| format!("`{}` is no capture's", mark.display()))
+            Ok(Ok(record)) => return record["job"].as_str().map(str::to_owned),
+            Ok(Err(_)) if since.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20))
             }
-            Err(error) => bail!("`{}`: {error}", mark.display()),
+            _ => return None,
         }
     }
 }

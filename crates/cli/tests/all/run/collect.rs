@@ -256,7 +256,7 @@ fn live_parts_without_a_capture_folder_are_named_and_stay() {
     let place = RunFolder::new();
     let script = format!(
         "\"$CLIENT\" --exact {CLIENT} --ignored >/dev/null 2>&1; rm -r c; \
-         \"$0\" collect; mkdir c; \"$0\" collect c"
+         \"$0\" collect --all; mkdir -p c/host0; \"$0\" collect; \"$0\" collect --all"
     );
     let mut shell = Command::new("sh");
     shell
@@ -290,7 +290,7 @@ fn live_parts_without_a_capture_folder_are_named_and_stay() {
     };
     let (out, said) = (stdout(&done), stderr(&done));
     let lines: Vec<&str> = out.lines().collect();
-    let [stray, adopted] = lines[..] else {
+    let [stray, waiting, adopted] = lines[..] else {
         panic!("{out}{said}")
     };
     let folder = place.path().join("c");
@@ -301,5 +301,11 @@ fn live_parts_without_a_capture_folder_are_named_and_stay() {
     );
     assert!(stray.contains(&way_out), "{stray}");
     assert!(said.contains("0 elsewhere, 1 stray"), "{said}");
+    // Without --all, nothing is changed.
+    assert!(waiting.starts_with("waiting    host0  "), "{waiting}");
+    assert!(
+        said.contains("0 adopted, 0 alive, 0 elsewhere, 1 waiting"),
+        "{said}"
+    );
     assert!(adopted.starts_with("adopted    host0  "), "{adopted}");
 }

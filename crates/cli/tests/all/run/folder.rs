@@ -5,29 +5,50 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn a_folder_with_a_capture_is_refused() {
+fn a_folder_with_a_capture_is_left_alone_and_the_job_runs() {
     let place = RunFolder::new();
     fs::create_dir(place.path().join("c")).expect("made");
     // As if the recorder had been there.
-    let script = "mkdir c/host0; : > c/host0/r0-p1-00000000.trace";
+    let script =
+        "mkdir $NCCLSCOPE_OUT/host0; : > $NCCLSCOPE_OUT/host0/r0-p1-00000000.trace; echo ran";
+    let run = |folder: &str| place.run(&["-o", folder, "sh", "-c", script]);
+    assert!(run("c").status.success(), "an empty folder will do");
+    for turn in ["c-2", "c-3"] {
+        let again = run("c");
+        assert_eq!(
+            (again.status.code(), stdout(&again).as_str()),
+            (Some(0), "ran\n")
+        );
+        let said = stderr(&again);
+        let why =
+            format!("`c` holds another capture (`c/capture.json`), so this capture is in `{turn}`");
+        assert!(said.contains(&why), "{said}");
+        assert!(
+            said.contains(&format!("next: ncclscope report {turn}")),
+            "{said}"
+        );
+        assert!(place.path().join(turn).join("capture.json").is_file());
+    }
+    // A capture lies beneath, and this folder has no name to which a number could be added.
+    let above = run(".");
+    assert_eq!(above.status.code(), Some(0), "{}", stderr(&above));
     assert!(
-        place.run(&["-o", "c", "sh", "-c", script]).status.success(),
-        "an empty folder will do"
+        stderr(&above).contains("so this capture is in `ncclscope-"),
+        "{}",
+        stderr(&above)
     );
-    let again = place.run(&["-o", "c", "echo", "ran"]);
-    assert_eq!(
-        (again.status.code(), stdout(&again).as_str()),
-        (Some(2), "")
-    );
-    assert!(
-        stderr(&again).contains("`c` holds another capture (`c/capture.json`)")
-            && stderr(&again).contains("hint: ")
-    );
-    let above = place.run(&["-o", ".", "echo", "ran"]);
-    assert_eq!(above.status.code(), Some(2), "a capture lies beneath");
     fs::create_dir_all(place.path().join("d/host")).expect("made");
     fs::write(place.path().join("d/host/r0-p1-00000000.trace"), "").expect("written");
-    assert!(stderr(&place.run(&["-o", "d", "true"])).contains("d/host/r0-p1-00000000.trace"));
+    // A mark that nobody can read is another capture's too.
+    fs::create_dir_all(place.path().join("e/capture.json")).expect("made");
+    for (folder, what) in [
+        ("d", "d/host/r0-p1-00000000.trace"),
+        ("e", "e/capture.json"),
+    ] {
+        let done = run(folder);
+        assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+        assert!(stderr(&done).contains(what), "{}", stderr(&done));
+    }
     assert!(!place.path().join("d/capture.json").exists());
 }
 
@@ -60,14 +81,24 @@ fn ranks_that_a_launcher_started_share_a_folder() {
     }
     assert_eq!(place.mark()["job"], "slurm-9.0");
     let again = rank("1", "0", &["-o", "c"]);
+    let here = place.path().display();
+    assert_eq!(stdout(&again), format!("{here}/c-2\n"));
     assert!(
         stderr(&again).contains("earlier capture of this job and rank"),
         "{}",
         stderr(&again)
     );
-    assert!(stderr(&rank("0", "1", &["-o", "c"])).contains("holds another capture"));
+    // Its other rank comes to the same folder, and another step to one of its own.
+    for (r, step, folder) in [("0", "0", "c-2"), ("0", "1", "c-3"), ("1", "1", "c-3")] {
+        let done = rank(r, step, &["-o", "c"]);
+        assert_eq!(
+            stdout(&done),
+            format!("{here}/{folder}\n"),
+            "{}",
+            stderr(&done)
+        );
+    }
     // Without -o all ranks come to the same names, one for each program they run.
-    let here = place.path().display();
     for (r, suffix) in [("0", ""), ("1", ""), ("1", "-2"), ("0", "-2")] {
         assert_eq!(
             stdout(&rank(r, "0", &[])),
