@@ -21,12 +21,14 @@ while ((SECONDS + 30 < end)); do
     began=$SECONDS
     NCCL_NVLS_ENABLE=0 NCCLSCOPE_QUIET=1 NCCLSCOPE_BUDGET=10 NCCLSCOPE_WINDOWS=on \
         NCCLSCOPE_OUT="$out/capture-$run" NCCL_PROFILER_PLUGIN="$plugin" \
-        timeout -k 1 $((end - SECONDS)) python3 bench/gpu/jobs.py ring --steps 100000 --width 512 --tokens 512 \
+        timeout -k 1 $((end - SECONDS)) \
+        python3 bench/gpu/jobs.py ring --steps 100000 --width 512 --tokens 512 \
         >"$out/run-$run.out" 2>"$out/run-$run.err"
     echo "run $run: status $? after $((SECONDS - began)) s"
     for core in "$out"/core.*; do
         [ -s "$core" ] || continue
-        timeout 100 cuda-gdb -batch -nx -ex "bt 40" "$(realpath "$(command -v python3)")" "$core" 2>/dev/null |
+        timeout 100 cuda-gdb -batch -nx -ex "bt 40" \
+            "$(realpath "$(command -v python3)")" "$core" 2>/dev/null |
             grep '^#' | tee "$out/stack-$run.txt"
         rm "$core"
     done

@@ -1,8 +1,9 @@
 //! The attacks in `scripts/attacks/`: each tries to break something, and holds if that fails.
 //!
-//! Every `NAME.sh` and `NAME.py` there is one test. The script is called as `NAME BIN WORK`. BIN is the folder
-//! of the built programs, with the plugin under its own name. WORK is an empty folder for the script alone,
-//! and is removed afterwards. Each `NAME.c` is compiled to `WORK/NAME` first (`cc`, with -ldl and -lpthread).
+//! Every `NAME.sh` and `NAME.py` there is one test. The script is called as `NAME BIN WORK`. BIN is the
+//! folder of the built programs, with the plugin under its own name. WORK is an empty folder for the script
+//! alone, and is removed afterwards. Each `NAME.c` is compiled to `WORK/NAME` first (`cc`, with -ldl and
+//! -lpthread).
 //!
 //! A script ends with status 0 if everything held, 77 if it can't be played here, and another one if
 //! something broke. Its last line says what it saw. `NCCLSCOPE_ATTACKS=20` plays each one 20 times.

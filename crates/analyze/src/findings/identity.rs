@@ -1,7 +1,7 @@
 //! What makes two findings of different runs the same one.
 //!
-//! Rule: that is the kind and whom it is about in the terms of the program: ranks of the launcher, and the role
-//! of the communicator. Hosts, processes and GPUs differ from run to run, and figures always do.
+//! Rule: that is the kind and whom it is about in the terms of the program: ranks of the launcher, and the
+//! role of the communicator. Hosts, processes and GPUs differ from run to run, and figures always do.
 
 use super::{Finding, Kind, RankId, Way};
 

@@ -79,11 +79,16 @@ fn slow_protocol(report: &Report) -> Vec<Recommendation> {
             )
         });
         Some(Recommendation {
-        gain: Gain { us: gain_us, interval_us: None, at_most_us: taken.map(|us| us / 2.0).filter(|_| gain_us.is_none()), source: match (gain_us, taken) {
-                (Some(_), _) => Some(GainSource::Measured),
-                (None, Some(_)) => Some(GainSource::Model),
-                _ => None,
-            } },
+            gain: Gain {
+                us: gain_us,
+                interval_us: None,
+                at_most_us: taken.map(|us| us / 2.0).filter(|_| gain_us.is_none()),
+                source: match (gain_us, taken) {
+                    (Some(_), _) => Some(GainSource::Measured),
+                    (None, Some(_)) => Some(GainSource::Model),
+                    _ => None,
+                },
+            },
         effort: Level::Low,
         risk: Level::Low,
         ..advice("slow_protocol", &format!("{function} of {}", size(bytes)), format!(
@@ -152,7 +157,12 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
         let gain_us = saved * model.latency_us;
         let (low, high) = model.latency_interval_us?;
         (in_step >= many && gain_us >= LEAST_SHARE * wall_us && low > 0.0).then(|| Recommendation {
-        gain: Gain { us: Some(gain_us), interval_us: Some((saved * low, saved * high)), at_most_us: None, source: Some(GainSource::Model) },
+            gain: Gain {
+                us: Some(gain_us),
+                interval_us: Some((saved * low, saved * high)),
+                at_most_us: None,
+                source: Some(GainSource::Model),
+            },
         effort: Level::Medium,
         risk: Level::Medium,
         ..advice("many_small_calls", &format!("{function} over {} ranks", model.of.nranks), format!(
@@ -196,10 +206,16 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
         false => "",
     };
     Some(Recommendation {
-        gain: Gain { us: None, interval_us: None, at_most_us: Some(least * wall_us), source: Some(GainSource::Measured) },
+        gain: Gain {
+            us: None,
+            interval_us: None,
+            at_most_us: Some(least * wall_us),
+            source: Some(GainSource::Measured),
+        },
         effort: Level::High,
         risk: Level::Medium,
-        ..advice("exposed_communication", "exposed communication", "Overlap communication with computing: start it earlier (smaller DDP buckets, FSDP \
+        ..advice("exposed_communication", "exposed communication", "Overlap communication with computing: \
+                 start it earlier (smaller DDP buckets, FSDP \
                  prefetch), on a stream of its own, and wait for it later. Of a decode step, which has \
                  nothing to overlap with, make it shorter instead."
             .to_owned(), format!(

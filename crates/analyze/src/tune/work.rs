@@ -91,7 +91,7 @@ mod tests {
         );
         assert_eq!(
             said(work(48, 48 << 20)),
-            "It did other work: calls of 48.0 MiB in all, and the default of 96.0 MiB."
+            "It did other work: calls of 48 MiB in all, and the default of 96 MiB."
         );
         // Lost calls say nothing of bytes.
         let lost = Work {

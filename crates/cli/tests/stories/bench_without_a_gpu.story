@@ -43,13 +43,13 @@ Arguments:
   [FUNCTION]...
           all_reduce, all_gather, reduce_scatter, broadcast, reduce, sendrecv (around a ring),
           sendrecv_pairs, alltoall, gather, scatter, or all
-          
+
           [default: all_reduce]
 
 Options:
   -b, --min-bytes <SIZE>
           Smallest size
-          
+
           [default: 32M]
 
   -e, --max-bytes <SIZE>
@@ -57,7 +57,7 @@ Options:
 
   -f, --factor <N>
           From one size to the next
-          
+
           [default: 2]
 
       --sizes <SIZE>
@@ -65,35 +65,35 @@ Options:
 
   -d, --datatype <TYPE>
           int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3 or f8e5m2
-          
+
           [default: float]
 
   -o, --op <OP>
           sum, prod, max or min
-          
+
           [default: sum]
 
   -r, --root <RANK>
           Root of broadcast, reduce, gather and scatter
-          
+
           [default: 0]
 
       --placement <WHERE>
           Two buffers, one, or first two and then one; sendrecv and alltoall know two only
-          
+
           [default: both]
           [possible values: out, in, both]
 
       --mode <MODE>
           Start each call together on all ranks and time it, or make all without waiting and time
           the whole
-          
+
           [default: single]
           [possible values: single, back-to-back]
 
       --group <N>
           Calls in one ncclGroupStart and ncclGroupEnd; times are of one call
-          
+
           [default: 1]
 
       --graph <N>
@@ -101,7 +101,7 @@ Options:
 
   -n, --iters <N>
           Calls (or groups, or graphs) at each size
-          
+
           [default: 20]
 
       --time <TIME>
@@ -109,17 +109,17 @@ Options:
 
   -w, --warmup-iters <N>
           Calls (or groups, or graphs) before, at each size
-          
+
           [default: 5]
 
   -c, --check <0|1>
           Check the data: 1 yes, 0 no
-          
+
           [default: 1]
 
       --max-skew <TIME>
           Set calls apart that the ranks of a host start further from each other, in single mode
-          
+
           [default: 10us]
 
       --stress[=<N>]
@@ -128,13 +128,13 @@ Options:
 
       --stress-size <SIZE>
           Size of the calls of --stress
-          
+
           [default: 1M]
 
       --starts <N>
           Measure everything so many times, each time in new processes, and say how far the starts
           differ
-          
+
           [default: 1]
 
       --gpus <N>
@@ -155,7 +155,7 @@ Options:
 
       --timeout <TIME>
           A rank that does not answer for so long hangs
-          
+
           [default: 60s]
 
       --json <FILE>
@@ -167,7 +167,7 @@ Options:
 
       --run <NAME>
           The run's name in that file
-          
+
           [default: bench]
 
       --read <FILE>

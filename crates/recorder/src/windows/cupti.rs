@@ -34,7 +34,8 @@ pub const KERNEL: u32 = 10;
 /// What is switched on in a window.
 pub const KINDS: [u32; 3] = [KERNEL, COPY, FILL];
 
-/// Whether each thread that launches has buffers of its own: `CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER`.
+/// Whether each thread that launches has buffers of its own:
+/// `CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER`.
 const BUFFERS_OF_THREADS: u32 = 9;
 static SHARED_BUFFERS: Once = Once::new();
 

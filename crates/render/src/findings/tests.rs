@@ -119,8 +119,8 @@ fn what_was_inherited_is_said_with_where_it_came_from() {
         Cause::Host,
         of,
     );
-    let says = "late because of other operations: 3.00 ms from communicator 0, where it waited for rank 0 (90 \
-                % of that); 1.20 ms from communicator 2, where it moved bytes; the rest from 1 more.";
+    let says = "late because of other operations: 3.00 ms from communicator 0, where it waited for rank 0 \
+                (90 % of that); 1.20 ms from communicator 2, where it moved bytes; the rest from 1 more.";
     assert!(evidence(&found).contains(says), "{}", evidence(&found));
 }
 
