@@ -29,14 +29,17 @@ const MOST_SEARCHED: u64 = 1 << 30;
 /// Bytes that are read at once for a name, and when a text is searched.
 const WINDOW: u64 = 1 << 16;
 
+/// Offset and length.
+type Piece = (u64, u64);
+
 /// What was read of a file. Its pieces stay until it goes.
 pub struct Bytes<'f> {
     file: &'f File,
     len: u64,
     /// Bytes that are kept.
     kept: Cell<u64>,
-    /// By offset and length. In words, so that structs of a table are aligned as they are in the file.
-    pieces: RefCell<HashMap<(u64, u64), Box<[u64]>>>,
+    /// In words, so that structs of a table are aligned as they are in the file.
+    pieces: RefCell<HashMap<Piece, Box<[u64]>>>,
 }
 
 impl<'f> Bytes<'f> {

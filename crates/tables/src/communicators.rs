@@ -454,8 +454,8 @@ mod tests {
     fn very_many_communicators_are_compared_within_bounds() {
         // As many as a recorder allows at once, made one after the other: of one hash, of a hash each, and
         // without one. With all pairs this would need 64 GiB.
-        let hashes: [(fn(u32) -> u64, usize); 3] =
-            [(|_| 5, 1), (|n| u64::from(n) + 1, 1), (|_| 0, 2)];
+        type Hash = fn(u32) -> u64;
+        let hashes = [((|_| 5) as Hash, 1), (|n| u64::from(n) + 1, 1), (|_| 0, 2)];
         for (hash, each) in hashes {
             let rank = |rank: u32| {
                 let made = |n: u32| local(n, hash(n), rank, n.into(), Some(n.into()));
