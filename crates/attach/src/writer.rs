@@ -127,6 +127,7 @@ impl Writer {
             net_ops: 1,
             most_comms: 0,
             most_rows: 0,
+            most_graphs: 0,
             graphs: 1,
             launches: 1,
         };

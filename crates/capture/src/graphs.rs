@@ -35,6 +35,9 @@ pub mod sight {
     pub const CAPTURED: u32 = 1;
     /// The driver's functions were found, and calls of them lead past the recorder.
     pub const INTERPOSED: u32 = 2;
+    /// When graphs were there to be launched and no launch had been seen, another place was found from which
+    /// they are launched.
+    pub const FOUND_LATE: u32 = 4;
 }
 
 /// An executable graph with captured calls, in the live part. One that is updated to other contents becomes

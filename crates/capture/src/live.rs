@@ -24,7 +24,7 @@ mod view;
 pub use causes::{Cause, Odd, CAUSES, ODDS};
 pub use layout::{
     dense, relocate, start, Comm, Group, Header, Layout, LiveAnchor, Section, Start, Text, GROUPS,
-    HEADER_BYTES, MAGIC, MOST_COMMS,
+    HEADER_BYTES, MAGIC, MOST_COMMS, MOST_GRAPHS,
 };
 pub(crate) use layout::{stored_in, ELEMENT, SECTIONS};
 pub use row::{flag, part, row_state, verdict, waiter, Row, WAITS};

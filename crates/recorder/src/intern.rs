@@ -135,6 +135,7 @@ mod tests {
             launches: 1,
             most_comms: 0,
             most_rows: 0,
+            most_graphs: 0,
         };
         let image = Image::zeroed(layout.bytes());
         // SAFETY: the image is zeroed, long enough and outlives the view.

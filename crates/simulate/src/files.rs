@@ -62,6 +62,7 @@ fn live_part(capture: &Capture, process: &Process, texts: &Texts, id: u32) -> (I
         net_ops: 16,
         most_comms: 0,
         most_rows: 0,
+        most_graphs: 0,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.

@@ -1,8 +1,9 @@
 //! What lies where in a live part: its [`Header`], and the sections that a [`Layout`] sizes.
 //!
-//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators and rows for
-//! more of them ([`Layout::growing`]). The header says how many there are, and nobody touches the room
-//! before. A copy has none ([`dense`]). `Layout::for_memory(0)`, the smallest standard layout, has these:
+//! A section begins at a multiple of 4096. A live part in use keeps room behind communicators, rows and
+//! executable graphs for more of them ([`Layout::growing`]). The header says how many there are, and nobody
+//! touches the room before. A copy has none ([`dense`]). `Layout::for_memory(0)`, the smallest standard
+//! layout, has these:
 //!
 //! ```text
 //!       0   Header                         872448   Network operations, 512 of 192
@@ -52,7 +53,8 @@ pub struct Header {
     /// Bytes of the whole image, with the room for growth.
     pub size: AtomicU32,
     /// Offset and number of strings, comms, groups, totals, pages, rows and staged bytes. The numbers of
-    /// comms and rows grow: a number is stored (Release) after the memory is there.
+    /// comms and rows grow, as does that of executable graphs: a number is stored (Release) after the memory
+    /// is there.
     pub sections: [[AtomicU32; 2]; FIRST_SECTIONS],
     /// Random id shared with the trace file's header.
     pub trace_id: AtomicU64,
@@ -323,8 +325,11 @@ pub const GROUPS: usize = 2048;
 /// Open network operations of a standard layout, at most: one for two rows.
 const NET_OPS: u32 = 4096;
 
-/// Executable graphs of a standard layout. A serving engine with piecewise graphs has a few thousand.
+/// Executable graphs of a standard layout.
 const GRAPHS: u32 = 2048;
+/// Executable graphs that a growing layout has room for. A serving engine with piecewise graphs has a few
+/// thousand: 33 pieces for each of 67 sizes are 2211.
+pub const MOST_GRAPHS: u32 = 65_536;
 /// Graph launches of a standard layout: at 50 000 launches a second, 40 ms until the recorder's thread takes
 /// them.
 const LAUNCHES: u32 = 2048;
@@ -357,6 +362,8 @@ pub struct Layout {
     pub most_rows: u32,
     /// Executable graphs with captured calls.
     pub graphs: u32,
+    /// Executable graphs that there is room for, if more than `graphs`.
+    pub most_graphs: u32,
     /// Newest graph launches; a power of two.
     pub launches: u32,
 }
@@ -427,6 +434,7 @@ impl Layout {
             most_comms: 0,
             most_rows: 0,
             graphs: GRAPHS,
+            most_graphs: 0,
             launches: LAUNCHES,
         };
         while layout.rows < 131_072 {
@@ -444,11 +452,12 @@ impl Layout {
         layout
     }
 
-    /// The layout of a recorder that may take up to `bytes`: small at first, with room for [`MOST_COMMS`] and
-    /// for as many rows as fit in `bytes`.
+    /// The layout of a recorder that may take up to `bytes`: small at first, with room for [`MOST_COMMS`],
+    /// for [`MOST_GRAPHS`], and for as many rows as fit in `bytes`.
     pub fn growing(bytes: usize) -> Layout {
         Layout {
             most_comms: MOST_COMMS,
+            most_graphs: MOST_GRAPHS,
             most_rows: Layout::for_memory(bytes).rows,
             ..Layout::for_memory(bytes.min(FIRST))
         }
@@ -459,6 +468,7 @@ impl Layout {
         Layout {
             most_comms: 0,
             most_rows: 0,
+            most_graphs: 0,
             ..self
         }
     }
@@ -484,6 +494,7 @@ impl Layout {
         for (section, most) in [
             (Section::Comms, self.most_comms),
             (Section::Rows, self.most_rows),
+            (Section::Graphs, self.most_graphs),
         ] {
             room[section as usize] = room[section as usize].max(most);
         }

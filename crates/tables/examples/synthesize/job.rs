@@ -55,6 +55,7 @@ fn live_part(rank: u32, ranks: u32, calls: u64) -> (Image, usize) {
         net_ops: 16,
         most_comms: 0,
         most_rows: 0,
+        most_graphs: 0,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.

@@ -28,6 +28,7 @@ fn layout() -> Layout {
         net_ops: 16,
         most_comms: 0,
         most_rows: 0,
+        most_graphs: 0,
     }
 }
 

@@ -71,6 +71,7 @@ fn live_part(id: u64, tickets: &[u64]) -> Vec<u8> {
         net_ops: 16,
         most_comms: 0,
         most_rows: 0,
+        most_graphs: 0,
     };
     let image = Image::zeroed(layout.bytes());
     // SAFETY: the image is zeroed, long enough and outlives the view.
