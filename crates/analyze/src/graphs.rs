@@ -74,6 +74,8 @@ pub struct GraphsSeen {
 fn word(unseen: Unseen) -> (&'static str, u64) {
     match unseen {
         Unseen::NotWatched => ("graphs_not_watched", 1),
+        Unseen::NeverLaunched(n) => ("graphs_never_launched", n),
+        Unseen::FoundLate => ("graphs_found_late", 1),
         Unseen::Unplaced(n) => ("graphs_unplaced", n),
         Unseen::Full(n) => ("graphs_full", n),
         Unseen::Uncountable(n) => ("graphs_uncountable", n),
@@ -83,8 +85,10 @@ fn word(unseen: Unseen) -> (&'static str, u64) {
 }
 
 /// The causes of executions that were not counted.
-pub const UNSEEN: [&str; 6] = [
+pub const UNSEEN: [&str; 8] = [
     "graphs_not_watched",
+    "graphs_never_launched",
+    "graphs_found_late",
     "graphs_unplaced",
     "graphs_full",
     "graphs_uncountable",

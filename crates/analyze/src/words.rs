@@ -174,11 +174,17 @@ pub const UNTIMED: &[Word] = &[
 pub const UNSEEN: &[Word] = &[
     word("graphs_not_watched", "processes that captured calls and whose graph launches were not watched: \
         NCCLSCOPE_GRAPHS=off was set, or the CUDA driver was not found."),
+    word("graphs_never_launched", "executable graphs with captured calls of which no launch was seen. The \
+        program may not have launched them, or it launches them in a way that the recorder does not see: \
+        through a pointer on its heap, or from a library that it loaded later."),
+    word("graphs_found_late", "processes in which the recorder found the function that launches graphs only \
+        after there were graphs to launch: earlier launches are missing."),
     word("graphs_unplaced", "graphs with captured calls that the program neither instantiated nor destroyed \
         in the recorder's sight: it calls the driver through pointers that the recorder did not find. Please \
         report which program that is."),
     word("graphs_full",
-        "executable graphs that found no entry in the recorder's table: a larger NCCLSCOPE_MEMORY has more."),
+        "executable graphs that found no entry in the recorder's table: it holds 65 536 at a time, and fewer \
+        if /dev/shm is full or the process may have no more memory."),
     word("graphs_uncountable", "launches of graphs of which a part runs as often as the GPU decides \
         (conditional nodes, launches by the GPU), or was replaced after they were made: \
         how often those calls ran can't be known."),

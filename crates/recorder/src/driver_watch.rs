@@ -23,6 +23,7 @@ use crate::watch::Watch;
 use crate::windows::driver_calls;
 use capture::counts::Count;
 use capture::graphs::sight;
+use capture::live::Section;
 use capture::rows::Ticks;
 use capture::windows::DriverCallKind;
 use std::ffi::{c_int, c_void};
@@ -53,6 +54,9 @@ pub fn install(watch: Watch, again: bool) {
     if let Some(recorder) = get().filter(|_| watch.graphs && installed.pointers != 0) {
         let sight = &recorder.header().graph_sight;
         sight.fetch_or(sight::INTERPOSED, Relaxed);
+        if installed.launchers != 0 {
+            recorder.graphs.launcher_found();
+        }
     }
 }
 
@@ -112,13 +116,18 @@ fn instantiate(
     after(recorder, call, |r| {
         let by_device = flags & DEVICE_LAUNCH != 0;
         let now = r.clock.ticks();
-        r.graphs.instantiated(stored(exec), graph, by_device, now);
+        let grow = |from, to| r.grow(Section::Graphs, from, to);
+        r.graphs
+            .instantiated(stored(exec), graph, by_device, now, &grow);
     })
 }
 
 fn update(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, graph: u64) -> c_int {
     after(recorder, call, |r| {
-        r.graphs.instantiated(exec, graph, false, r.clock.ticks());
+        let (now, grow) = (r.clock.ticks(), |from, to| {
+            r.grow(Section::Graphs, from, to)
+        });
+        r.graphs.instantiated(exec, graph, false, now, &grow);
     })
 }
 
@@ -140,7 +149,7 @@ fn launch(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, stream: 
     let result = call();
     if result == OK {
         guard((), || match (into, entry) {
-            (Some(graph), _) => recorder.graphs.launched_into(graph, exec),
+            (Some(graph), _) => recorder.graphs.launched_into(graph, exec, entered),
             (None, Some(entry)) => {
                 let times = [entered, recorder.clock.ticks()];
                 recorder.graphs.launched(entry, stream, times);
@@ -184,7 +193,8 @@ fn add_node(
 
 fn set_child(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, child: u64) -> c_int {
     after(recorder, call, |r| {
-        r.graphs.edited(exec, child, r.clock.ticks());
+        let grow = |from, to| r.grow(Section::Graphs, from, to);
+        r.graphs.edited(exec, child, r.clock.ticks(), &grow);
     })
 }
 
@@ -198,7 +208,8 @@ fn set_node(
         // SAFETY: as in `add_node`.
         let [kind, _, child, ..] = unsafe { parameters.read_unaligned() };
         if kind as u32 == CHILD_GRAPH {
-            r.graphs.edited(exec, child, r.clock.ticks());
+            let grow = |from, to| r.grow(Section::Graphs, from, to);
+            r.graphs.edited(exec, child, r.clock.ticks(), &grow);
         }
     })
 }

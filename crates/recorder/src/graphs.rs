@@ -40,7 +40,7 @@ const MOST_CONTENTS: usize = 1 << 16;
 /// The graphs of a process.
 pub struct Graphs {
     header: &'static Header,
-    entries: &'static [Exec],
+    live: View<'static>,
     launches: &'static [Launch],
     /// Executable graphs by handle; read without a lock at each launch.
     execs: Execs,
@@ -65,8 +65,13 @@ struct State {
     numbers: HashMap<Content, u32>,
     /// Executable graphs so far.
     executables: u32,
+    /// Where the search for a free entry begins.
+    next: usize,
     new: New,
 }
+
+/// Makes the table of entries longer, from so many to so many.
+pub type Grow<'a> = &'a dyn Fn(usize, usize) -> bool;
 
 /// What the recorder's thread has not written yet.
 #[derive(Default)]
@@ -76,16 +81,17 @@ pub struct New {
 }
 
 impl Graphs {
-    pub fn new(live: &View<'static>) -> Graphs {
-        Graphs {
+    /// `None` if there is no memory.
+    pub fn new(live: &View<'static>) -> Option<Graphs> {
+        Some(Graphs {
             header: live.header(),
-            entries: live.graphs(),
+            live: *live,
             launches: live.launches(),
-            execs: Execs::new(),
+            execs: Execs::new()?,
             capturing: AtomicU32::new(0),
             lock: Lock::new(),
             state: UnsafeCell::new(State::default()),
-        }
+        })
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
@@ -93,6 +99,8 @@ impl Graphs {
         // SAFETY: under the lock, and `act` does not come back here.
         let state = unsafe { &mut *self.state.get() };
         let result = act(state);
+        let lost = std::mem::take(&mut state.contents.lost);
+        self.header.graphs_full.fetch_add(lost, Relaxed);
         let unplaced = state.unplaced.len() as u32;
         self.header.unplaced.store(unplaced, Relaxed);
         result
@@ -107,15 +115,13 @@ impl Graphs {
     pub fn captured(&self, graph: Option<u64>, shape: Shape) {
         self.header.graph_sight.fetch_or(sight::CAPTURED, Relaxed);
         self.with(|s| {
-            let next = s.shapes.len() as u32;
-            let number = *s.shapes.entry(shape).or_insert(next);
-            if number == next {
-                s.new.shapes.push((number, shape));
-            }
             // No graph has the handle 0, so these stay unplaced.
             let graph = graph.unwrap_or(0);
-            s.unplaced.insert(graph);
-            s.contents.captured(graph, number);
+            s.unplaced(graph);
+            match s.shape(shape) {
+                Some(number) => s.contents.captured(graph, number),
+                None => s.contents.uncountable(graph),
+            }
         });
     }
 
@@ -162,11 +168,17 @@ impl Graphs {
     }
 
     /// A graph was launched on a stream that is captured: it became a part of that graph.
-    pub fn launched_into(&self, graph: u64, exec: u64) {
+    pub fn launched_into(&self, graph: u64, exec: u64, now: Ticks) {
         self.with(|s| {
             if let Some(content) = self.execs.content(exec) {
-                s.contents.launched_into(graph, &content);
-                s.unplaced.insert(graph);
+                s.contents.launched_into(graph, content);
+                s.unplaced(graph);
+            }
+            // It was launched, if only into another.
+            if let Some(index) = self.execs.find(exec) {
+                let entry = self.entry(index);
+                entry.entered.store(now, Relaxed);
+                entry.returned.store(now, Release);
             }
         });
     }
@@ -180,26 +192,27 @@ impl Graphs {
     }
 
     /// An executable graph was made of a graph, or updated to it. `by_device`: the GPU may launch it.
-    pub fn instantiated(&self, exec: u64, graph: u64, by_device: bool, now: Ticks) {
+    pub fn instantiated(&self, exec: u64, graph: u64, by_device: bool, now: Ticks, grow: Grow) {
         self.with(|s| {
             let mut content = s.contents.of(graph);
             content.uncountable |= by_device && !content.is_empty();
             s.unplaced.remove(&graph);
             for body in s.contents.bodies(graph) {
-                s.unplaced.remove(&body);
+                s.unplaced.remove(body);
             }
-            self.replace(s, exec, content, now);
+            self.replace(s, exec, content, now, grow);
         });
     }
 
     /// A part of an executable graph was replaced by a graph. What it executes now is not followed.
-    pub fn edited(&self, exec: u64, part: u64, now: Ticks) {
+    pub fn edited(&self, exec: u64, part: u64, now: Ticks, grow: Grow) {
         self.with(|s| {
-            let mut content = self.execs.content(exec).unwrap_or_default();
+            let mut content = self.execs.content(exec).map(Content::copied);
+            let mut content = content.take().unwrap_or_default();
             content.add(&s.contents.of(part));
             content.uncountable = !content.is_empty();
             s.unplaced.remove(&part);
-            self.replace(s, exec, content, now);
+            self.replace(s, exec, content, now, grow);
         });
     }
 
@@ -207,27 +220,26 @@ impl Graphs {
     pub fn exec_destroyed(&self, exec: u64, now: Ticks) {
         // Most graphs have no captured calls.
         if self.has(exec) {
-            self.with(|s| self.replace(s, exec, Content::default(), now));
+            self.with(|s| self.replace(s, exec, Content::default(), now, &|_, _| false));
         }
     }
 
     /// Gives an executable graph other contents: its entry ends, and a new one begins unless nothing is in
     /// it.
-    fn replace(&self, state: &mut State, exec: u64, content: Content, now: Ticks) {
-        if !content.is_empty() && self.execs.content(exec).as_ref() == Some(&content) {
+    fn replace(&self, state: &mut State, exec: u64, content: Content, now: Ticks, grow: Grow) {
+        if !content.is_empty() && self.execs.content(exec) == Some(&content) {
             // Updated to the same: the graph is what it was, and so is its number.
             return;
         }
         let before = self.execs.remove(exec).map_or(0, |index| {
-            let entry = &self.entries[index as usize];
+            let entry = self.entry(index);
             entry.destroyed.store(now, Release);
             entry.number.load(Relaxed)
         });
         if content.is_empty() {
             return;
         }
-        let mut free = self.entries.iter().enumerate();
-        let free = free.find(|(_, e)| e.number.load(Relaxed) == 0);
+        let free = self.free_entry(state, grow);
         let (Some((index, entry)), Some(contents)) = (free, state.number(&content)) else {
             self.header.graphs_full.fetch_add(1, Relaxed);
             return;
@@ -257,6 +269,38 @@ impl Graphs {
         entry.number.store(state.executables, Release);
     }
 
+    /// An entry that is free, and its index. The table grows if there is none.
+    fn free_entry(&self, state: &mut State, grow: Grow) -> Option<(usize, &'static Exec)> {
+        let entries = self.live.graphs();
+        let free = |entry: &Exec| entry.number.load(Relaxed) == 0;
+        let (before, behind) = entries.split_at(state.next.min(entries.len()));
+        let found = behind.iter().position(free).map(|i| before.len() + i);
+        let index = match found.or_else(|| before.iter().position(free)) {
+            Some(index) => index,
+            None => grow(entries.len(), 2 * entries.len()).then_some(entries.len())?,
+        };
+        state.next = index + 1;
+        Some((index, self.live.graphs().get(index)?))
+    }
+
+    fn entry(&self, index: u32) -> &'static Exec {
+        // The table never becomes shorter.
+        &self.live.graphs()[index as usize]
+    }
+
+    /// Whether graphs with captured calls were instantiated, and no launch of any of them was seen.
+    pub fn launches_are_missing(&self) -> bool {
+        self.header.graph_launches.load(Relaxed) == 0 && self.with(|s| s.executables != 0)
+    }
+
+    /// A function that launches graphs was found at a place that had not led to us. If graphs were there to
+    /// be launched, and no launch was seen, some may have been missed.
+    pub fn launcher_found(&self) {
+        if self.launches_are_missing() {
+            self.header.graph_sight.fetch_or(sight::FOUND_LATE, Relaxed);
+        }
+    }
+
     /// Whether an executable graph has captured calls.
     #[inline]
     pub fn has(&self, exec: u64) -> bool {
@@ -266,7 +310,7 @@ impl Graphs {
     /// A graph is about to be launched; what [`Graphs::launched`] needs, if it has captured calls.
     #[inline]
     pub fn launching(&self, exec: u64, stream: u64, now: Ticks) -> Option<&'static Exec> {
-        let entry = &self.entries[self.execs.find(exec)? as usize];
+        let entry = self.entry(self.execs.find(exec)?);
         entry.stream.store(stream, Relaxed);
         entry.entered.store(now, Release);
         Some(entry)
@@ -323,11 +367,32 @@ impl State {
     /// What was in `from` is in `to` as well, and need not be seen anywhere else.
     fn moved(&mut self, to: u64, from: u64) {
         if self.unplaced.remove(&from) || !self.contents.of(from).is_empty() {
-            self.unplaced.insert(to);
+            self.unplaced(to);
         }
     }
 
-    /// The number of contents; `None` if there are too many.
+    /// A graph has calls of its own that are in no executable graph yet.
+    fn unplaced(&mut self, graph: u64) {
+        match self.unplaced.try_reserve(1) {
+            Ok(()) => drop(self.unplaced.insert(graph)),
+            Err(_) => self.contents.lost += 1,
+        }
+    }
+
+    /// The number of a shape; `None` if there is no memory.
+    fn shape(&mut self, shape: Shape) -> Option<u32> {
+        if let Some(number) = self.shapes.get(&shape) {
+            return Some(*number);
+        }
+        self.shapes.try_reserve(1).ok()?;
+        self.new.shapes.try_reserve(1).ok()?;
+        let number = self.shapes.len() as u32;
+        self.shapes.insert(shape, number);
+        self.new.shapes.push((number, shape));
+        Some(number)
+    }
+
+    /// The number of contents; `None` if there are too many, or there is no memory.
     fn number(&mut self, content: &Content) -> Option<u32> {
         if let Some(number) = self.numbers.get(content) {
             return Some(*number);
@@ -335,8 +400,10 @@ impl State {
         if self.numbers.len() >= MOST_CONTENTS {
             return None;
         }
+        self.numbers.try_reserve(1).ok()?;
+        self.new.contents.try_reserve(1).ok()?;
         let number = self.numbers.len() as u32 + 1;
-        self.numbers.insert(content.clone(), number);
+        self.numbers.insert(content.copied(), number);
         self.new.contents.push(content.numbered(number));
         Some(number)
     }

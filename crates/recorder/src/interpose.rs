@@ -132,6 +132,8 @@ pub struct Installed {
     pub bytes: usize,
     /// Of the pointers, those of NCCL.
     pub of_nccl: u32,
+    /// Of the pointers, those of functions that launch graphs.
+    pub launchers: u32,
 }
 
 impl Interposed {
@@ -210,12 +212,10 @@ impl Interposed {
                 // Until the first call, a slot may lead to the caller's own stub, which looks the symbol up.
                 let bound = |word: u64| word == function.address || object.whole.has(word);
                 let writable = !object.sealed.has(import.slot);
-                installed.pointers += u32::from(memory::replace(
-                    import.slot,
-                    bound,
-                    function.ours[usize::from(is_nccl)],
-                    writable,
-                ));
+                let ours = function.ours[usize::from(is_nccl)];
+                let replaced = u32::from(memory::replace(import.slot, bound, ours, writable));
+                installed.pointers += replaced;
+                installed.launchers += replaced * u32::from(function.launches_graphs());
             }
             if !self.by_value {
                 continue;
@@ -224,7 +224,9 @@ impl Interposed {
                 let function = &wanted[function];
                 let same = |word| word == function.address;
                 let ours = function.ours[usize::from(is_nccl)];
-                installed.words += u32::from(memory::replace(word, same, ours, true));
+                let replaced = u32::from(memory::replace(word, same, ours, true));
+                installed.words += replaced;
+                installed.launchers += replaced * u32::from(function.launches_graphs());
             });
             installed.bytes += bytes;
             if is_nccl {
@@ -242,6 +244,12 @@ struct Wanted {
     name: &'static CStr,
     address: u64,
     ours: [u64; 2],
+}
+
+impl Wanted {
+    fn launches_graphs(&self) -> bool {
+        self.name.to_bytes().starts_with(b"cuGraphLaunch")
+    }
 }
 
 /// Memory of this process, read without the risk of a fault: libraries may be unloaded while they are

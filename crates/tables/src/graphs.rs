@@ -104,6 +104,12 @@ pub enum Unseen {
     NotWatched,
     /// This many graphs with captured calls were neither instantiated nor destroyed in the recorder's sight.
     Unplaced(u64),
+    /// This many executable graphs, of which no launch was seen: the program may have launched them in a way
+    /// that the recorder does not watch.
+    NeverLaunched(u64),
+    /// A place that launches graphs was found when there were graphs already and no launch had been seen:
+    /// earlier launches from there were missed.
+    FoundLate,
     /// This many graphs found no entry in the recorder's table.
     Full(u64),
     /// Graphs that ran, and of which a part runs as often as the GPU decides: this many launches.
@@ -326,10 +332,16 @@ impl Gathered {
                 graphs.unseen.push(Unseen::NoEvidence);
             }
             Some(sight) if sight & sight::INTERPOSED == 0 => graphs.unseen.push(Unseen::NotWatched),
+            Some(sight) if sight & sight::FOUND_LATE != 0 => graphs.unseen.push(Unseen::FoundLate),
             _ => {}
         }
+        let never = graphs.executables.iter();
+        let never = never.filter(|g| g.launches == 0 && g.newest.is_none());
+        let folded = graphs.folded.iter().filter(|g| g.launches == 0);
+        let never = never.count() as u64 + folded.map(|g| g.graphs).sum::<u64>();
         let counted = [
-            (self.unplaced, Unseen::Unplaced as fn(u64) -> Unseen),
+            (never, Unseen::NeverLaunched as fn(u64) -> Unseen),
+            (self.unplaced, Unseen::Unplaced),
             (self.full, Unseen::Full),
             (uncountable, Unseen::Uncountable),
             (lost, Unseen::Lost),

@@ -249,6 +249,6 @@ pub const ODD: &[Word] = &[
     word("callbacks_dropped", "callbacks that found the buffer of mode `callbacks` full."),
     word("unstopped", "a network operation or kernel that NCCL never said to have ended."),
     word("net_ops_full", "a network operation that found no room in the table of open ones."),
-    word("templates_full", "a captured call that found no room in the table of graphs' calls: a larger \
-          NCCLSCOPE_MEMORY has more."),
+    word("templates_full", "a captured call beyond the 262 144 that are told apart: if NCCL announces a \
+          replay of it, the replay has no name."),
 ];

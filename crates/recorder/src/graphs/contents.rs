@@ -5,13 +5,14 @@
 //! it executes is settled: CUDA copies the graph then, so later changes of the graph don't count.
 //!
 //! Rule: what can't be followed is never taken for nothing. A graph with calls that can't be counted is
-//! [`Content::uncountable`]. A captured call that was never seen in an executable graph stays unseen.
+//! [`Content::uncountable`]. A captured call that was never seen in an executable graph stays unseen. This
+//! runs on the program's threads, so no allocation may end the process: what finds no memory is uncountable.
 
 use capture::graphs::UNCOUNTABLE;
 use std::collections::HashMap;
 
 /// What one launch of a graph executes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub struct Content {
     /// Calls in the order of capture: their shape and how many.
     pub runs: Vec<(u32, u32)>,
@@ -22,22 +23,33 @@ pub struct Content {
 impl Content {
     /// Whether it makes no NCCL call, as far as is known.
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.runs.is_empty() && !self.uncountable
+    }
+
+    /// The same once more; uncountable if there is no memory.
+    pub fn copied(&self) -> Content {
+        let mut copy = Content::default();
+        copy.add(self);
+        copy
     }
 
     fn push(&mut self, shape: u32, calls: u32) {
-        match self.runs.last_mut() {
-            Some(run) if run.0 == shape => run.1 = run.1.saturating_add(calls),
-            _ => self.runs.push((shape, calls)),
+        if let Some(run) = self.runs.last_mut().filter(|run| run.0 == shape) {
+            run.1 = run.1.saturating_add(calls);
+        } else if self.runs.try_reserve(1).is_ok() {
+            self.runs.push((shape, calls));
+        } else {
+            self.uncountable = true;
         }
     }
 
     /// As in a block.
     pub fn numbered(&self, number: u32) -> capture::graphs::Contents {
+        let Content { runs, uncountable } = self.copied();
         capture::graphs::Contents {
             number,
-            flags: if self.uncountable { UNCOUNTABLE } else { 0 },
-            runs: self.runs.clone(),
+            flags: if uncountable { UNCOUNTABLE } else { 0 },
+            runs,
         }
     }
 
@@ -61,26 +73,46 @@ struct Graph {
 #[derive(Default)]
 pub struct Contents {
     graphs: HashMap<u64, Graph>,
+    /// Graphs with calls that found no memory, since they were asked for.
+    pub lost: u32,
 }
 
 impl Contents {
     /// A call was captured into a graph.
     pub fn captured(&mut self, graph: u64, shape: u32) {
-        let graph = self.graphs.entry(graph).or_default();
-        graph.content.push(shape, 1);
+        if let Some(graph) = self.of_handle(graph) {
+            graph.content.push(shape, 1);
+        }
+    }
+
+    /// A call was captured into a graph, and it is not known which.
+    pub fn uncountable(&mut self, graph: u64) {
+        if let Some(graph) = self.of_handle(graph) {
+            graph.content.uncountable = true;
+        }
+    }
+
+    fn of_handle(&mut self, graph: u64) -> Option<&mut Graph> {
+        if self.graphs.try_reserve(1).is_err() && !self.graphs.contains_key(&graph) {
+            self.lost += 1;
+            return None;
+        }
+        Some(self.graphs.entry(graph).or_default())
     }
 
     /// A graph, as it is now, became a part of another.
     pub fn added(&mut self, parent: u64, child: u64) {
         let content = self.of(child);
         if !content.is_empty() {
-            self.graphs.entry(parent).or_default().content.add(&content);
+            self.launched_into(parent, &content);
         }
     }
 
     /// An executable graph became a part of a graph, because it was launched on a stream that is captured.
     pub fn launched_into(&mut self, parent: u64, content: &Content) {
-        self.graphs.entry(parent).or_default().content.add(content);
+        if let Some(graph) = self.of_handle(parent) {
+            graph.content.add(content);
+        }
     }
 
     /// A graph was copied.
@@ -92,13 +124,19 @@ impl Contents {
 
     /// A graph runs as often as a node of its parent decides.
     pub fn body(&mut self, parent: u64, body: u64) {
-        self.graphs.entry(parent).or_default().bodies.push(body);
+        let Some(graph) = self.of_handle(parent) else {
+            return;
+        };
+        match graph.bodies.try_reserve(1) {
+            Ok(()) => graph.bodies.push(body),
+            Err(_) => graph.content.uncountable = true,
+        }
     }
 
     /// The graphs that run as often as nodes of this one decide.
-    pub fn bodies(&self, parent: u64) -> Vec<u64> {
+    pub fn bodies(&self, parent: u64) -> &[u64] {
         let known = self.graphs.get(&parent);
-        known.map_or(Vec::new(), |graph| graph.bodies.clone())
+        known.map_or(&[], |graph| &graph.bodies)
     }
 
     /// A graph was destroyed, or its capture failed. What was made of it stays.
@@ -116,7 +154,7 @@ impl Contents {
         let Some(known) = self.graphs.get(&graph).filter(|_| depth != 0) else {
             return Content::default();
         };
-        let mut content = known.content.clone();
+        let mut content = known.content.copied();
         for body in &known.bodies {
             let inner = self.of_depth(*body, depth - 1);
             content.uncountable |= !inner.is_empty();

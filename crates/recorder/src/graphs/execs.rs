@@ -8,6 +8,8 @@
 //! Rule: a handle is in the table once at most, and only the holder of the lock changes it.
 
 use super::contents::Content;
+use crate::array;
+use capture::live::MOST_GRAPHS;
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -15,8 +17,9 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Places; twice as many as there can be entries, so that probes stay short.
-const PLACES: usize = 4096;
+/// Places; twice as many as there can be entries, so that probes stay short. Most are never touched, and take
+/// no memory then.
+const PLACES: usize = 2 * MOST_GRAPHS as usize;
 /// A handle that was removed. No driver gives it out: handles are addresses.
 const REMOVED: u64 = u64::MAX;
 
@@ -27,21 +30,19 @@ struct ExecSlot {
 
 /// The table.
 pub struct Execs {
-    places: Box<[ExecSlot]>,
+    places: &'static [ExecSlot],
     /// What each executes; under the lock.
     contents: UnsafeCell<HashMap<u64, Content>>,
 }
 
 impl Execs {
-    pub fn new() -> Execs {
-        let empty = || ExecSlot {
-            handle: AtomicU64::new(0),
-            entry: AtomicU64::new(0),
-        };
-        Execs {
-            places: (0..PLACES).map(|_| empty()).collect(),
+    /// An empty table that lives as long as the process. `None` if there is no memory.
+    pub fn new() -> Option<Execs> {
+        Some(Execs {
+            // SAFETY: zeros are free places.
+            places: unsafe { array::zeros(PLACES) }?,
             contents: UnsafeCell::new(HashMap::new()),
-        }
+        })
     }
 
     /// The first place where a handle may be.
@@ -78,14 +79,19 @@ impl Execs {
     }
 
     /// What an executable graph executes. Under the lock.
-    pub fn content(&self, handle: u64) -> Option<Content> {
+    pub fn content(&self, handle: u64) -> Option<&Content> {
         // SAFETY: the caller holds the lock.
-        unsafe { &*self.contents.get() }.get(&handle).cloned()
+        unsafe { &*self.contents.get() }.get(&handle)
     }
 
-    /// Adds a handle that is not there; false if the table is full. Under the lock.
+    /// Adds a handle that is not there; false if the table is full, or there is no memory. Under the lock.
     pub fn insert(&self, handle: u64, entry: u32, content: Content) -> bool {
         if handle == 0 || handle == REMOVED {
+            return false;
+        }
+        // SAFETY: the caller holds the lock.
+        let contents = unsafe { &mut *self.contents.get() };
+        if contents.try_reserve(1).is_err() {
             return false;
         }
         let free = |place: &&ExecSlot| matches!(place.handle.load(Relaxed), 0 | REMOVED);
@@ -94,8 +100,7 @@ impl Execs {
         };
         place.entry.store(entry.into(), Relaxed);
         place.handle.store(handle, Release);
-        // SAFETY: the caller holds the lock.
-        unsafe { &mut *self.contents.get() }.insert(handle, content);
+        contents.insert(handle, content);
         true
     }
 
@@ -126,7 +131,7 @@ mod tests {
 
     #[test]
     fn handles_are_found_after_others_came_and_went() {
-        let execs = Execs::new();
+        let execs = Execs::new().expect("memory");
         let (rounds, n) = if cfg!(miri) { (2, 20) } else { (20, 1000u64) };
         for round in 0..rounds {
             let handle = |i: u64| 0x7f00_0000_0000 + 64 * (3 * round * n + i);

@@ -107,7 +107,7 @@ impl Recorder {
             rows: unsafe { Round::of(rows, layout.rows as usize) }.ok_or_else(odd_size)?,
             groups: live.groups().try_into().map_err(|_| odd_size())?,
             templates: Templates::new(),
-            graphs: Graphs::new(&live),
+            graphs: Graphs::new(&live).ok_or_else(no_memory)?,
             capture_query: OnceLock::new(),
             watch_driver,
             network: Network::new(live.net_ops()).ok_or_else(odd_size)?,

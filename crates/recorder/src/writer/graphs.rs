@@ -38,6 +38,8 @@ pub(super) struct GraphState {
     gone: VecDeque<Executable>,
     /// By contents: the older ones.
     folded: BTreeMap<u32, Folded>,
+    /// Flushes at which there were graphs to be launched and no launch had been seen.
+    without_launch: u32,
 }
 
 impl GraphState {
@@ -84,6 +86,9 @@ impl Writer {
         if !self.recorder.graphs.any() {
             return;
         }
+        if flush {
+            self.look_for_launchers();
+        }
         let new = self.recorder.graphs.take_new();
         self.graphs.add(new);
         self.take_launches();
@@ -97,6 +102,16 @@ impl Writer {
         if self.graphs.launches.len() >= LAUNCHES || flush && !self.graphs.launches.is_empty() {
             self.stage_launches();
         }
+    }
+
+    /// Searches libraries that were loaded since calls were captured: they may launch. As long as no launch
+    /// of any graph was seen, libraries that were searched may have looked the driver up since. A search of
+    /// all of them takes 50 ms in a large process, so it is made at the 1st, 4th, 16th and 64th flush only.
+    fn look_for_launchers(&mut self) {
+        let missing = self.recorder.graphs.launches_are_missing();
+        self.graphs.without_launch += u32::from(missing);
+        let again = missing && [1, 4, 16, 64].contains(&self.graphs.without_launch);
+        self.recorder.look_for_callers(again);
     }
 
     /// A new trace file begins: it must have all that is needed to read it without the others.

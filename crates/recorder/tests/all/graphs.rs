@@ -1,7 +1,7 @@
 //! CUDA graphs: launches are counted whichever way the program calls the driver, with a driver of our own
 //! (`fake-cuda`) that counts the same.
 
-use crate::job::cuda::{capture, Cuda, OTHER, STREAM};
+use crate::job::cuda::{built, capture, Cuda, OTHER, STREAM};
 use crate::job::{Driver, Job};
 use std::path::{Path, PathBuf};
 use tables::graphs::Unseen;
@@ -9,7 +9,9 @@ use tables::{Graphs, Process};
 
 /// Runs the ignored test `name` and reads what it left.
 fn played(name: &str) -> (Process, u64) {
-    let mut job = Job::new(module_path!(), name).env("NCCLSCOPE_TIMING", "host");
+    let mut job = Job::new(module_path!(), name)
+        .env("NCCLSCOPE_TIMING", "host")
+        .env("NCCLSCOPE_FLUSH", "0.2");
     assert!(job.run().success());
     let truth = std::fs::read_to_string(truth_file(&job.folder)).expect("the job wrote it");
     let _ = std::fs::remove_file(truth_file(&job.folder));
@@ -267,6 +269,89 @@ fn launches_out_of_sight_are_said_to_be_unseen() {
     assert_eq!(executed, 500);
     assert_eq!(all(&process.graphs), 0);
     assert_eq!(process.graphs.unseen, [Unseen::Unplaced(1)]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_launches_out_of_sight() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let graph = cuda.graph(|| capture(&cuda, &mut comm, 8, 10));
+    let exec = cuda.instantiated(graph);
+    // The address is on the program's heap, where nobody looks.
+    type Launch = unsafe extern "C" fn(u64, u64) -> i32;
+    let launch: Box<Launch> = Box::new(cuda.asked("cuGraphLaunch"));
+    // SAFETY: the driver's function.
+    (0..50).for_each(|_| unsafe { assert_eq!(launch(exec, STREAM), 0) });
+    tell(&cuda);
+}
+
+#[test]
+fn a_graph_that_was_never_seen_launched_is_not_told_as_zero() {
+    let (process, executed) = played("job_launches_out_of_sight");
+    assert_eq!((executed, all(&process.graphs)), (500, 0));
+    assert_eq!(process.graphs.unseen, [Unseen::NeverLaunched(1)]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_launched_by_a_later_library() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let graph = cuda.graph(|| capture(&cuda, &mut comm, 8, 10));
+    let exec = cuda.instantiated(graph);
+    let copy = crate::job::out().with_extension("so");
+    std::fs::copy(built(&["examples/libfake_cudart.so"]), &copy).expect("copied");
+    let later = Cuda::with_runtime(&copy);
+    std::fs::remove_file(copy).expect("removed");
+    later.launch(exec, 20);
+    // The recorder's thread looks for libraries that were loaded, and finds this one.
+    let mut launches = 20;
+    crate::job::until(|| {
+        later.launch(exec, 1);
+        launches += 1;
+        let capture = tables::Capture::open(&crate::job::out());
+        let seen = |capture: &tables::Capture| all(&capture.processes[0].graphs) != 0;
+        capture.is_ok_and(|capture| !capture.processes.is_empty() && seen(&capture))
+    });
+    tell(&cuda);
+}
+
+#[test]
+fn launches_by_a_library_that_was_loaded_later_are_found_and_the_earlier_ones_are_not_known() {
+    let (process, executed) = played("job_launched_by_a_later_library");
+    let seen = all(&process.graphs);
+    assert!(seen > 0 && seen < executed, "{seen} of {executed}");
+    assert_eq!(process.graphs.unseen, [Unseen::FoundLate]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_many_graphs_at_once() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let execs: Vec<u64> = (0..5000)
+        .map(|i| {
+            let graph = cuda.graph(|| capture(&cuda, &mut comm, 1 + i, 1));
+            let exec = cuda.instantiated(graph);
+            cuda.destroy(graph);
+            exec
+        })
+        .collect();
+    for exec in &execs {
+        cuda.launch(*exec, 3);
+    }
+    tell(&cuda);
+}
+
+#[test]
+fn each_of_five_thousand_graphs_that_are_there_together_is_counted() {
+    let (process, executed) = played("job_of_many_graphs_at_once");
+    assert_eq!((executed, all(&process.graphs)), (15_000, 15_000));
+    assert!(by_count(&process)
+        .into_iter()
+        .eq((1..=5000).map(|n| (n, 3))));
+    assert_eq!(process.graphs.unseen, []);
 }
 
 #[test]
