@@ -36,6 +36,26 @@ mod v5;
 mod v6;
 mod v7;
 
+/// A table and null words behind it. A release of NCCL may add a pointer to a table under the same name, and
+/// look whether it is null before it calls. Without these words, it would read whatever lies behind.
+#[repr(C)]
+struct Padded<T> {
+    table: T,
+    spare: [usize; SPARE],
+}
+
+/// Null words behind each table.
+const SPARE: usize = 10;
+
+impl<T> Padded<T> {
+    const fn new(table: T) -> Padded<T> {
+        Padded {
+            table,
+            spare: [0; SPARE],
+        }
+    }
+}
+
 /// One ABI version: how to read what its NCCL passes.
 trait Abi {
     /// Its number.

@@ -29,14 +29,14 @@ macro_rules! adapter {
         /// Looked up by NCCL under this very name.
         #[no_mangle]
         #[allow(non_upper_case_globals)]
-        pub static $symbol: abi::Profiler = abi::Profiler {
+        pub static $symbol: Padded<abi::Profiler> = Padded::new(abi::Profiler {
             name: c"ncclscope".as_ptr(),
             init: Some(init_context),
             start_event: Some(start_event::<This>),
             stop_event: Some(stop_event::<This>),
             record_event_state: Some(record_event_state::<This>),
             finalize: Some(finalize_context::<This>),
-        };
+        });
     };
 }
 

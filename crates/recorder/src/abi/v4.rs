@@ -2,7 +2,7 @@
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::new_state;
-use super::Abi;
+use super::{Abi, Padded};
 use crate::events::{Event, Init, RawName, State, Task};
 use crate::recorder::Recorder;
 use capture::rows::GpuTime;

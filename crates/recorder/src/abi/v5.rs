@@ -2,7 +2,7 @@
 
 use super::entry_points::{finalize_context, init, record_event_state, start_event, stop_event};
 use super::states::new_state;
-use super::Abi;
+use super::{Abi, Padded};
 use crate::events::{Api, Event, Init, RawName, State, Task};
 use crate::recorder::Recorder;
 use nccl_abi::{event, state, v5 as abi};
