@@ -53,6 +53,17 @@ fn dependencies_are_the_checked_in_list() {
 }
 
 #[test]
+fn a_release_that_adds_a_pointer_to_a_table_finds_null() {
+    for abi in 1..=7 {
+        // SAFETY: an exported constant.
+        let words = unsafe { *crate::job::words(abi) };
+        let (table, spare) = words.split_at(6);
+        assert!(table.iter().all(|word| *word != 0), "{abi}: {words:x?}");
+        assert_eq!(spare, [0; 10], "{abi}");
+    }
+}
+
+#[test]
 fn portable_plugins_export_the_seven_symbols_and_need_glibc_2_17_at_most() {
     let plugins = portable_plugins();
     if plugins.is_empty() {

@@ -19,13 +19,13 @@ use std::process::{Child, Command, ExitStatus};
 use nccl_profiler_ncclscope as _;
 
 extern "C" {
-    static ncclProfiler_v1: [usize; 6];
-    static ncclProfiler_v2: [usize; 6];
-    static ncclProfiler_v3: [usize; 6];
-    static ncclProfiler_v4: [usize; 6];
-    static ncclProfiler_v5: v5::Profiler;
-    static ncclProfiler_v6: [usize; 6];
-    static ncclProfiler_v7: [usize; 6];
+    static ncclProfiler_v1: [usize; WORDS];
+    static ncclProfiler_v2: [usize; WORDS];
+    static ncclProfiler_v3: [usize; WORDS];
+    static ncclProfiler_v4: [usize; WORDS];
+    static ncclProfiler_v5: [usize; WORDS];
+    static ncclProfiler_v6: [usize; WORDS];
+    static ncclProfiler_v7: [usize; WORDS];
 }
 
 /// The newest examined release whose own ABI this is.
@@ -38,24 +38,31 @@ pub fn release(abi: u8) -> Version {
     )
 }
 
-/// The plugin's table of one ABI, as the rlib exports it.
-pub fn table(abi: u8) -> Table {
-    let raw = match abi {
+/// Words of each exported table: the name, five functions, and null words for what NCCL may add.
+pub const WORDS: usize = 16;
+
+/// The words of the plugin's table of one ABI, as the rlib exports it.
+pub fn words(abi: u8) -> *const [usize; WORDS] {
+    match abi {
         1 => &raw const ncclProfiler_v1,
         2 => &raw const ncclProfiler_v2,
         3 => &raw const ncclProfiler_v3,
         4 => &raw const ncclProfiler_v4,
-        5 => (&raw const ncclProfiler_v5).cast(),
+        5 => &raw const ncclProfiler_v5,
         6 => &raw const ncclProfiler_v6,
         _ => &raw const ncclProfiler_v7,
-    };
+    }
+}
+
+/// The plugin's table of one ABI.
+pub fn table(abi: u8) -> Table {
     let seat = Seat {
         abi,
         native: abi,
         version: release(abi).0,
     };
     // SAFETY: the exported tables are constants of their version's layout.
-    unsafe { Table::new(seat, raw.cast()) }
+    unsafe { Table::new(seat, words(abi).cast()) }
 }
 
 /// A job to be run in a child process.
@@ -382,7 +389,7 @@ impl Driver {
     /// A communicator of 8 ranks on one node.
     pub fn new(comm_id: u64) -> Driver {
         // SAFETY: the exported table is a constant.
-        Driver::of(unsafe { &ncclProfiler_v5 }, comm_id)
+        Driver::of(unsafe { &*words(5).cast() }, comm_id)
     }
 
     /// The same with a table of another copy of the plugin.
