@@ -84,6 +84,9 @@ fn fill_in_header(recorder: &Recorder, trace_id: u64) {
     header
         .process_len
         .store(process.len().min(header.process.len()) as u32, Release);
+    // One anchor alone tells no time, and a process may be killed before the recorder's thread makes another.
+    let anchor = recorder.clock.anchor();
+    clock::store(&header.last, &header.anchor_version, anchor);
     header.magic.store(MAGIC, Release);
     const { assert!(std::mem::size_of::<Header>() <= HEADER_BYTES) };
 }

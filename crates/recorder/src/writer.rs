@@ -228,6 +228,9 @@ impl Writer {
             why.store(off::NOT_ASKED, Relaxed);
         }
         self.open();
+        // The files may have taken long, and the anchors of the start are near each other.
+        let (header, anchor) = (self.recorder.header(), self.recorder.clock.anchor());
+        clock::store(&header.last, &header.anchor_version, anchor);
         self.recorder
             .writer
             .asked

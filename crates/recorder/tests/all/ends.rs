@@ -289,6 +289,26 @@ fn job_that_ends_itself() {
 }
 
 #[test]
+#[ignore = "played by the test below"]
+fn job_that_is_killed_at_its_first_call() {
+    Driver::new(0xe7).all_reduce(256);
+    // SAFETY: ends this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+#[test]
+fn a_process_that_is_killed_at_once_has_times() {
+    let mut job = Job::new(module_path!(), "job_that_is_killed_at_its_first_call")
+        .env("NCCLSCOPE_FLUSH", "3600");
+    assert!(!job.run().success());
+    let capture = job.capture();
+    let process = &capture.processes[0];
+    assert!(process.clock.is_known());
+    assert_eq!(process.calls.len(), 1);
+    assert!(process.calls[0].api_ns > 0);
+}
+
+#[test]
 fn however_a_process_ends_all_of_its_calls_are_there() {
     let signals =
         [libc::SIGTERM, libc::SIGINT, libc::SIGSEGV, libc::SIGKILL].map(|s| s.to_string());
