@@ -5,6 +5,7 @@
 //!
 //! Rule: this file knows no format. A reader imports it; it imports no reader.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What a row is, in a job that may have CUDA graphs.
@@ -59,4 +60,67 @@ pub struct Records {
     pub admitted: Option<u64>,
     /// Files in no known format.
     pub foreign_files: Vec<PathBuf>,
+}
+
+impl Records {
+    /// Calls with a time.
+    pub fn timed(&self) -> u64 {
+        let timed = self.rows.iter().filter(|row| row.time_ns.is_some());
+        timed.map(|row| row.number).fold(0, u64::saturating_add)
+    }
+
+    /// The sum of the times of calls, ns; `None` without any. A profiler that times a sample is not the
+    /// cheaper one: a call without a time counts as the mean of those of its function and size that have one.
+    pub fn told_ns(&self) -> Option<f64> {
+        #[derive(Default)]
+        struct Times {
+            ns: f64,
+            timed: f64,
+            all: f64,
+        }
+        let mut by: BTreeMap<(&str, Option<u64>), Times> = BTreeMap::new();
+        let made = self.rows.iter();
+        for row in made.filter(|row| row.kind != RecordKind::Template || row.time_ns.is_some()) {
+            let times = by.entry((&row.function, row.bytes)).or_default();
+            let number = row.number as f64;
+            times.all += number;
+            if let Some(ns) = row.time_ns {
+                times.timed += number;
+                times.ns += ns as f64 * number;
+            }
+        }
+        let timed = by.values().filter(|times| times.timed > 0.0);
+        let scaled = timed.map(|times| times.ns * (times.all / times.timed));
+        scaled.reduce(|a, b| a + b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_of_a_sample_is_that_of_all_calls() {
+        let row = |function: &str, time_ns, kind| Record {
+            function: function.to_owned(),
+            bytes: Some(1024),
+            number: 1,
+            time_ns,
+            kind,
+            ..Record::default()
+        };
+        let mut rows = vec![row("AllReduce", None, RecordKind::Call); 8];
+        rows.push(row("AllReduce", Some(100), RecordKind::Call));
+        rows.push(row("AllReduce", Some(300), RecordKind::Call));
+        rows.push(row("AllReduce", None, RecordKind::Template));
+        rows.push(row("Broadcast", Some(7), RecordKind::Call));
+        rows.push(row("Reduce", None, RecordKind::Call));
+        let records = Records {
+            rows,
+            ..Records::default()
+        };
+        assert_eq!(records.timed(), 3);
+        assert_eq!(records.told_ns(), Some(2007.0));
+        assert_eq!(Records::default().told_ns(), None);
+    }
 }

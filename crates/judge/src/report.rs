@@ -113,7 +113,8 @@ pub struct CommunicationOf {
     pub profiler: String,
     /// The case.
     pub case: String,
-    /// Sum of the times of calls by the profiler, mean over ranks, s; null if it has no times.
+    /// Sum of the times of calls by the profiler, mean over ranks, s; null if it has no times. A call without
+    /// a time counts as the mean of those of its function and size that have one.
     pub told_s: Option<f64>,
     /// Calls with a time by the profiler, of the calls done; may be above 100 where records are no calls.
     pub timed_percent: Option<f64>,

@@ -357,12 +357,8 @@ fn judge(
     notes: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let records = readers::read(out, truth.nranks, plan.folder.is_some())?;
-    for record in &records.rows {
-        if let Some(ns) = record.time_ns {
-            run.timed += record.number;
-            *run.told_ns.get_or_insert(0.0) += ns as f64 * record.number as f64;
-        }
-    }
+    run.timed += records.timed();
+    run.told_ns = records.told_ns();
     if let Some(file) = records.foreign_files.first() {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         notes.push(format!(
