@@ -165,7 +165,7 @@ impl Gatherer {
                 Counted::Peerless { local }
             } else if is_collective(name) {
                 let next = plan.counters.len() as u32;
-                let counter = *counters.entry((local, shape.function)).or_insert(next);
+                let counter = *counters.entry((local, shape.series())).or_insert(next);
                 if counter == next {
                     plan.counters.push(Counter::default());
                 }

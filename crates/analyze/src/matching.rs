@@ -4,10 +4,10 @@
 //! [`Slot`] for each operation: how many ranks have a GPU time, their sum, and the shortest one. The rank
 //! that arrives last waits for nobody, so its time is the shortest, and closest to the transfer.
 //!
-//! An operation's key is (communicator of the capture, function, number). The number is NCCL's sequence
-//! number if it gave one, because that survives lost rows. Else it is the execution's ordinal in its rank's
-//! sequence of that communicator and function, as long as no row of the rank is missing before it. Replays of
-//! CUDA graphs carry their template's sequence number and are counted apart.
+//! An operation's key is (communicator of the capture, function, by copy engines or not, number). The number
+//! is NCCL's sequence number if it gave one, because that survives lost rows. Else it is the execution's
+//! ordinal in its rank's sequence of that communicator and function, as long as no row of the rank is missing
+//! before it. Replays of CUDA graphs carry their template's sequence number and are counted apart.
 //!
 //! Rule: time is no part of the key, so clock errors can't mismatch calls. Memory grows with operations, not
 //! with calls. Only functions that every rank of a communicator calls are matched: sends and receives are
@@ -86,6 +86,8 @@ pub struct Key {
     pub communicator: u32,
     /// Function.
     pub function: Name,
+    /// Done by copy engines: NCCL numbers these calls apart from the others.
+    pub copy_engines: bool,
     /// Replays of CUDA graphs.
     pub replay: bool,
     /// Numbered by NCCL, else in order.
@@ -121,6 +123,7 @@ impl Matcher {
                 let first = self.sequence(Key {
                     communicator,
                     function: place.function,
+                    copy_engines: place.shape.by_copy_engines(),
                     replay: place.shape.is(flag::REPLAY),
                     by_seq: true,
                 });

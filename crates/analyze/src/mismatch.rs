@@ -1,10 +1,10 @@
 //! Ranks that made different calls at the same place: another function, size, datatype or root.
 //!
 //! A [`Gatherer`] keeps the first call that it saw at each place, 8 bytes, and compares those of other ranks
-//! with it. There are two kinds of place. By NCCL's sequence number, which is counted for each function of a
-//! communicator and survives lost rows, calls differ in size, datatype or root. By order on the communicator,
-//! they can differ in function, too. That needs every row of the rank, and no captured call, because others
-//! may have made the same call without a graph.
+//! with it. There are two kinds of place. By NCCL's sequence number, calls differ in size, datatype or root.
+//! NCCL counts each function of a communicator, calls of copy engines apart, and the number survives lost
+//! rows. By order on the communicator, they can differ in function, too. That needs every row of the rank,
+//! and no captured call, because others may have made the same call without a graph.
 //!
 //! Rule: whether calls have GPU times, or ended, is of no matter. Sends, receives and what is made of them
 //! are not compared.
@@ -15,6 +15,7 @@ use crate::matching::is_collective;
 use crate::pages::Pages;
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
+use tables::calls::Series;
 use tables::{Capture, Name, Process};
 
 /// What ranks must agree on.
@@ -68,7 +69,7 @@ pub struct Differing {
 }
 
 /// Calls at one kind of place on a communicator: in order, or of a function by NCCL's number.
-type Line = (u32, Option<Name>);
+type Line = (u32, Option<Series>);
 
 /// A call at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +131,7 @@ impl Places {
 }
 
 /// The first place of a line: its function, number, and the line's places.
-type Found<'a> = (Option<Name>, u64, &'a Places);
+type Found<'a> = (Option<Series>, u64, &'a Places);
 
 /// What is gathered.
 #[derive(Default)]
@@ -175,7 +176,7 @@ impl Gatherer {
                 local: place.local as usize,
                 signature,
                 order: self.line((communicator, None)),
-                numbers: self.line((communicator, Some(place.function))),
+                numbers: self.line((communicator, Some(place.shape.series()))),
             })
         };
         ProcessCalls {

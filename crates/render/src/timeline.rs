@@ -26,8 +26,8 @@
 use analyze::clocks::{Clocks, HostClock};
 use analyze::streams::kernels;
 use std::collections::{BTreeMap, HashMap};
-use tables::calls::CallRef;
-use tables::{Call, Capture, GpuTimes, Name, Process, Shape};
+use tables::calls::{CallRef, Series};
+use tables::{Call, Capture, GpuTimes, Process, Shape};
 
 use naming::{size, titles};
 use tracks::{lay, trim};
@@ -150,8 +150,8 @@ impl PlacedKernel<'_> {
 /// Orders the calls of an operation: by begin, then process, then ticket, so that no two are equal.
 type Position = (i64, usize, u64);
 
-/// NCCL counts operations by communicator and function, so this names one.
-type Key = (u32, Name, u64);
+/// NCCL counts operations by communicator and [series](Series), so this names one.
+type Key = (u32, Series, u64);
 
 struct Operation {
     number: u64,
@@ -664,7 +664,7 @@ fn key(row: &CallRef<'_>) -> Option<Key> {
     if row.call.seq == 0 || row.shape.is(flag::REPLAY) || row.shape.is(flag::CAPTURED) {
         return None;
     }
-    Some((row.shape.communicator?, row.shape.function, row.call.seq))
+    Some((row.shape.communicator?, row.shape.series(), row.call.seq))
 }
 
 /// Where the flow of an operation meets the call: on the GPU if it is there.

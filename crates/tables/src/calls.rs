@@ -69,10 +69,25 @@ pub struct Shape {
     pub stops_early: bool,
 }
 
+/// What NCCL's sequence numbers count on a communicator: calls of a function, and whether copy engines do
+/// them.
+pub type Series = (Name, bool);
+
 impl Shape {
     /// Whether this flag is set.
     pub fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Whether copy engines do it, without a kernel.
+    pub fn by_copy_engines(&self) -> bool {
+        self.parts & part::COPY_ENGINE != 0
+    }
+
+    /// What its sequence numbers count on a communicator. NCCL numbers the calls of each function, and those
+    /// that copy engines do apart from the others.
+    pub fn series(&self) -> Series {
+        (self.function, self.by_copy_engines())
     }
 
     /// Whether its GPU times are of CUDA events, on the host's clock.

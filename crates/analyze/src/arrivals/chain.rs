@@ -71,7 +71,7 @@ impl Busy {
         let mut all: Vec<(u64, u64, u32)> = parts
             .iter()
             .zip(0..)
-            .map(|(part, at)| (part.start, part.start.saturating_add(part.ns.into()), at))
+            .map(|(part, at)| (part.start, part.start.saturating_add(part.ns), at))
             .collect();
         all.sort_unstable();
         let mut intervals: Vec<Interval> = Vec::with_capacity(all.len());
@@ -131,21 +131,21 @@ pub(super) struct Chains<'a> {
     /// By lane and part: its operation + 1 among those with a time on every rank.
     operations: Vec<Vec<u32>>,
     /// By these: the shortest time, ns, and the lane that it is of.
-    shortest: Vec<(u32, u32)>,
+    shortest: Vec<(u64, u32)>,
     /// By these: for how much of that data was in the network's hands.
-    held: Option<&'a [u32]>,
+    held: Option<&'a [u64]>,
     /// By lane, then communicator.
     sums: Vec<BTreeMap<u32, Sum>>,
 }
 
 impl<'a> Chains<'a> {
     /// `held` is for how much of each operation's transfer data was in the network's hands.
-    pub(super) fn new(of: &'a Operations, held: Option<&'a [u32]>) -> Chains<'a> {
+    pub(super) fn new(of: &'a Operations, held: Option<&'a [u64]>) -> Chains<'a> {
         let lanes = of.lanes.iter();
         let mut operations: Vec<Vec<u32>> = lanes.map(|l| vec![0; l.parts.len()]).collect();
         let mut shortest = Vec::with_capacity(of.whole.len());
         for (operation, whole) in (1..).zip(&of.whole) {
-            let mut last: (u32, PartIndex) = (u32::MAX, (0, 0));
+            let mut last: (u64, PartIndex) = (u64::MAX, (0, 0));
             for (lane, index) in of.of(whole) {
                 operations[lane as usize][index as usize] = operation;
                 // Of equals the later place counts as last, as where costs are shared.
@@ -185,11 +185,11 @@ impl<'a> Chains<'a> {
             let operation = self.operations[lane as usize][index as usize] as usize;
             if let Some(at) = operation.checked_sub(1) {
                 let (shortest, last) = self.shortest[at];
-                let there = part.start.saturating_add((part.ns - shortest).into());
+                let there = part.start.saturating_add(part.ns - shortest);
                 let waited = there.min(end).saturating_sub(begin);
                 let moved = (end - begin - waited) as f64;
                 let held = self.held.map_or(0, |held| held[at]);
-                sum.network += moved * each * f64::from(held) / f64::from(shortest.max(1));
+                sum.network += moved * each * held as f64 / shortest.max(1) as f64;
                 if waited > 0 && last != lane {
                     *sum.waiting.entry(last).or_insert(0.0) += waited as f64 * each;
                 }

@@ -26,10 +26,10 @@ struct Late {
 impl Operations {
     /// By lane and part: for how long its rank was late by itself as the last of the operation, ns. `busy` is
     /// by lane.
-    fn own(&self, busy: &[Busy]) -> Vec<Vec<u32>> {
-        let mut own: Vec<Vec<u32>> = self.lanes.iter().map(|l| vec![0; l.parts.len()]).collect();
+    fn own(&self, busy: &[Busy]) -> Vec<Vec<u64>> {
+        let mut own: Vec<Vec<u64>> = self.lanes.iter().map(|l| vec![0; l.parts.len()]).collect();
         for operation in &self.whole {
-            let (mut last, mut before) = ((u32::MAX, (0, 0)), u32::MAX);
+            let (mut last, mut before) = ((u64::MAX, (0, 0)), u64::MAX);
             for place in self.of(operation) {
                 // Of equals the later place counts as last, as where costs are shared.
                 let this = (self.part(place).ns, place);
@@ -51,8 +51,8 @@ impl Operations {
             let mut charged = 0;
             for index in order {
                 let (start, late) = (lane.parts[index as usize].start, &mut own[index as usize]);
-                let from = start.saturating_sub((*late).into()).max(charged);
-                *late = busy.free(from, start) as u32;
+                let from = start.saturating_sub(*late).max(charged);
+                *late = busy.free(from, start);
                 charged = start;
             }
         }
@@ -91,7 +91,7 @@ impl Operations {
             })
             .collect();
         let (mut transfer, mut wait, mut saving) = (0.0, 0.0, 0.0);
-        let mut arrivals: Vec<(u32, PartIndex)> = Vec::new();
+        let mut arrivals: Vec<(u64, PartIndex)> = Vec::new();
         let mut costs: Vec<f64> = Vec::new();
         let mut scale = Scale::default();
         let mut late: Vec<Late> = Vec::with_capacity(self.whole.len());
@@ -103,31 +103,28 @@ impl Operations {
             let (n, first) = (arrivals.len(), arrivals[0].0);
             let (shortest, (_, last)) = (arrivals[n - 1].0, arrivals[n - 1]);
             shares(&arrivals, &mut costs);
-            let waits = arrivals
-                .iter()
-                .map(|(ns, _)| u64::from(ns - shortest))
-                .sum();
-            let later = (arrivals[n - 2].0 - shortest).into();
+            let waits = arrivals.iter().map(|(ns, _)| ns - shortest).sum();
+            let later = arrivals[n - 2].0 - shortest;
             scale.add(self.part(last).row, n, waits, later);
             for ((ns, (lane, index)), cost) in arrivals.iter().zip(&costs) {
                 let row = &mut ranks[*lane as usize];
                 row.operations += 1;
-                row.wait_rank_us += f64::from(ns - shortest) / 1e3;
+                row.wait_rank_us += (ns - shortest) as f64 / 1e3;
                 row.cost_rank_us += cost / 1e3;
                 if first > *ns {
                     let start = self.part((*lane, *index)).start;
-                    let late = u64::from(first - ns);
+                    let late = first - ns;
                     let each = cost / late as f64;
                     let busy = &busy[*lane as usize];
                     let from = start.saturating_sub(late);
                     let inherited = chains.add(*lane, busy.within(from, start), each);
                     row.inherited_rank_us += inherited / 1e3;
                 }
-                wait += f64::from(ns - shortest) / 1e3;
+                wait += (ns - shortest) as f64 / 1e3;
             }
-            let margin = f64::from(arrivals[n - 2].0 - shortest);
-            let own = f64::from(own[last.0 as usize][last.1 as usize]);
-            transfer += f64::from(shortest) / 1e3;
+            let margin = (arrivals[n - 2].0 - shortest) as f64;
+            let own = own[last.0 as usize][last.1 as usize] as f64;
+            transfer += shortest as f64 / 1e3;
             saving += margin / 1e3;
             let row = &mut ranks[last.0 as usize];
             let over_hosts = proof.is_over_hosts(&arrivals);
@@ -265,7 +262,7 @@ impl Operations {
     }
 
     /// By how much the last to arrive was launched after all others, ns, where one host's clock tells.
-    fn launch_lateness(&self, arrivals: &[(u32, PartIndex)]) -> Option<i64> {
+    fn launch_lateness(&self, arrivals: &[(u64, PartIndex)]) -> Option<i64> {
         let (_, last) = arrivals.last()?;
         let clock = &self.lanes[last.0 as usize].clock;
         let mut others = i64::MIN;
@@ -283,12 +280,12 @@ impl Operations {
 
 /// The cost of each of these ranks, in order of arrival (falling time). The wait between one arrival and the
 /// next is shared by the ranks that are not there yet. ns.
-fn shares(arrivals: &[(u32, PartIndex)], costs: &mut Vec<f64>) {
+fn shares(arrivals: &[(u64, PartIndex)], costs: &mut Vec<f64>) {
     costs.clear();
     costs.resize(arrivals.len(), 0.0);
     let mut charged = 0.0;
     for k in 1..arrivals.len() {
-        let gap = f64::from(arrivals[k - 1].0 - arrivals[k].0);
+        let gap = (arrivals[k - 1].0 - arrivals[k].0) as f64;
         charged += gap * k as f64 / (arrivals.len() - k) as f64;
         costs[k] = charged;
     }

@@ -121,15 +121,13 @@ impl Gatherer {
         }
         lane.callers.extend(way.caller);
         if let Some(ns) = execution.last.exposed_ns() {
-            lane.exposed.resize(lane.parts.len(), u32::MAX);
-            let known = u32::MAX - 1;
-            lane.exposed
-                .push(u32::try_from(ns).unwrap_or(known).min(known));
+            lane.exposed.resize(lane.parts.len(), u64::MAX);
+            lane.exposed.push(ns.min(u64::MAX - 1));
         }
         lane.parts.push(RankPart {
             sequence,
             number,
-            ns: u32::try_from(stop.saturating_sub(start)).unwrap_or(u32::MAX),
+            ns: stop.saturating_sub(start),
             row,
             start,
             launch_ns: execution.call.launch_start_ns,

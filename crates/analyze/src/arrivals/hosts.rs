@@ -48,10 +48,9 @@ impl Operations {
             return None;
         }
         let start = i64::try_from(part.start).ok()?;
-        // Longer ones count as so long.
-        (part.ns < u32::MAX).then_some(OnHost {
+        Some(OnHost {
             start,
-            end: start.saturating_add(part.ns.into()),
+            end: start.saturating_add_unsigned(part.ns),
             error: i64::from(part.error) + RESOLUTION_NS,
         })
     }
@@ -108,7 +107,7 @@ impl Operations {
     /// not bounded. `arrivals` are of one operation, the last at their end.
     pub(super) fn lateness(
         &self,
-        arrivals: &[(u32, PartIndex)],
+        arrivals: &[(u64, PartIndex)],
         proof: &Proof,
     ) -> Option<Lateness> {
         let (_, last) = arrivals.last()?;
@@ -150,7 +149,7 @@ impl Operations {
             });
         }
         // The offset is of the end on the first host, and arrivals are earlier by the longest kernel at most.
-        let slack = drift(arrivals[0].0.into());
+        let slack = drift(i64::try_from(arrivals[0].0).unwrap_or(i64::MAX));
         Some(Lateness {
             arrival: (
                 arrival.0.saturating_sub(slack),
@@ -193,8 +192,8 @@ impl Proof {
         }
     }
 
-    pub(super) fn is_over_hosts(&self, arrivals: &[(u32, PartIndex)]) -> bool {
-        let host = |(_, place): &(u32, PartIndex)| self.host_of[place.0 as usize];
+    pub(super) fn is_over_hosts(&self, arrivals: &[(u64, PartIndex)]) -> bool {
+        let host = |(_, place): &(u64, PartIndex)| self.host_of[place.0 as usize];
         arrivals.windows(2).any(|w| host(&w[0]) != host(&w[1]))
     }
 

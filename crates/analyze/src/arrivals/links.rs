@@ -82,7 +82,7 @@ pub struct OverNetwork {
 
 /// By operation: for how much of its transfer data was in the network's hands, ns; `None` where nothing of
 /// that was recorded. 0 of operations that did not use it.
-pub(super) fn held(of: &Operations) -> Option<Vec<u32>> {
+pub(super) fn held(of: &Operations) -> Option<Vec<u64>> {
     let recorded = of.lanes.iter().flat_map(|lane| &lane.network);
     if recorded
         .into_iter()
@@ -93,16 +93,13 @@ pub(super) fn held(of: &Operations) -> Option<Vec<u32>> {
     let held = |whole| {
         let longest = of.of(whole).filter_map(|place| of.on_network(place));
         let longest = longest.map(|network| network.longest).max();
-        longest.map_or(0, |held| {
-            of.shortest(whole)
-                .min(u32::try_from(held).unwrap_or(u32::MAX))
-        })
+        longest.map_or(0, |held| of.shortest(whole).min(held))
     };
     Some(of.whole.iter().map(held).collect())
 }
 
 /// All of it; `held` is by operation.
-pub(super) fn over_network(of: &Operations, held: &[u32]) -> OverNetwork {
+pub(super) fn over_network(of: &Operations, held: &[u64]) -> OverNetwork {
     let mut all = OverNetwork::default();
     let on_network = |whole: &&_| of.of(whole).any(|place| of.on_network(place).is_some());
     for (whole, held) in of
@@ -112,8 +109,8 @@ pub(super) fn over_network(of: &Operations, held: &[u32]) -> OverNetwork {
         .filter(|(whole, _)| on_network(whole))
     {
         all.operations += 1;
-        all.transfer_wall_us += f64::from(of.shortest(whole)) / 1e3;
-        all.held_wall_us += f64::from(*held) / 1e3;
+        all.transfer_wall_us += of.shortest(whole) as f64 / 1e3;
+        all.held_wall_us += *held as f64 / 1e3;
     }
     all
 }
@@ -134,7 +131,7 @@ pub(super) fn links(of: &Operations, capture: &Capture, what_if: &mut Option<Wha
     if of.lanes.iter().all(|lane| lane.network.is_empty()) {
         return Vec::new();
     }
-    let shortest: Vec<u32> = of.whole.iter().map(|whole| of.shortest(whole)).collect();
+    let shortest: Vec<u64> = of.whole.iter().map(|whole| of.shortest(whole)).collect();
     let samples = samples(of);
     let keys: Vec<(u32, u32)> = samples.keys().copied().collect();
     let mut links: Vec<Link> = samples
@@ -158,7 +155,7 @@ pub(super) fn links(of: &Operations, capture: &Capture, what_if: &mut Option<Wha
     for at in slow {
         let mut longer = vec![0i64; of.whole.len()];
         for sample in &samples[&keys[at]] {
-            let most = shortest[sample.operation as usize].into();
+            let most = shortest[sample.operation as usize];
             let more = sample.held.saturating_sub(sample.others).min(most);
             longer[sample.operation as usize] = more as i64;
         }
@@ -225,7 +222,7 @@ fn samples(of: &Operations) -> BTreeMap<(u32, u32), Vec<Sample>> {
     samples
 }
 
-fn link(capture: &Capture, communicator: u32, samples: &[Sample], shortest: &[u32]) -> Link {
+fn link(capture: &Capture, communicator: u32, samples: &[Sample], shortest: &[u64]) -> Link {
     let us = |ns: u64| ns as f64 / 1e3;
     let communicator = capture.communicators.get(communicator as usize);
     let mut ways: BTreeMap<(bool, Option<u32>), (u64, u64)> = BTreeMap::new();
@@ -237,7 +234,7 @@ fn link(capture: &Capture, communicator: u32, samples: &[Sample], shortest: &[u3
     let mut batches = Batches::new(samples.len());
     for (index, sample) in samples.iter().enumerate() {
         let excess = us(sample.held) - us(sample.others);
-        link.transfer_wall_us += us(shortest[sample.operation as usize].into());
+        link.transfer_wall_us += us(shortest[sample.operation as usize]);
         link.held_wall_us += us(sample.held);
         link.others_wall_us += us(sample.others);
         link.excess_wall_us += excess;

@@ -9,8 +9,8 @@ use tables::{Capture, Name};
 pub(super) struct RankPart {
     pub(super) sequence: u32,
     pub(super) number: u32,
-    /// GPU time, ns; larger ones count as 4.3 s.
-    pub(super) ns: u32,
+    /// GPU time, ns.
+    pub(super) ns: u64,
     /// Row of the operations table; of [`OTHER`], [`OWN`] or 0.
     pub(super) row: u32,
     /// Start, on one clock for the GPU, ns.
@@ -51,9 +51,9 @@ pub(super) struct Lane {
     pub(super) network: Vec<(u32, OnNetwork)>,
     /// By part: the line that made the call. Empty if the process recorded no stacks.
     pub(super) callers: Vec<Name>,
-    /// By part: for how long a stream stood still for the call, ns; [`u32::MAX`] not known. May be shorter
+    /// By part: for how long a stream stood still for the call, ns; [`u64::MAX`] not known. May be shorter
     /// than the parts: of the rest it is not known.
-    pub(super) exposed: Vec<u32>,
+    pub(super) exposed: Vec<u64>,
 }
 
 /// A part by lane and index.
@@ -149,7 +149,7 @@ impl Operations {
     }
 
     /// Its transfer, ns.
-    pub(super) fn shortest(&self, operation: &(usize, usize, u32, u32)) -> u32 {
+    pub(super) fn shortest(&self, operation: &(usize, usize, u32, u32)) -> u64 {
         let parts = self.of(operation);
         parts.map(|place| self.part(place).ns).min().unwrap_or(0)
     }

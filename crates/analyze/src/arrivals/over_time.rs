@@ -60,7 +60,7 @@ impl OverTime<'_> {
                 PartOver {
                     gpu: place.0 as usize,
                     start,
-                    ns: ns.into(),
+                    ns,
                 }
             }));
             // Of equals the later place counts as last, as everywhere.
@@ -85,7 +85,7 @@ impl OverTime<'_> {
                 };
                 let (n, ns) = waits.entry((part.row, *caller)).or_default();
                 *n += 1;
-                *ns += u64::from(part.ns - shortest);
+                *ns += part.ns - shortest;
             }
         }
     }
@@ -97,7 +97,7 @@ impl OverTime<'_> {
                 each(PartOver {
                     gpu,
                     start: part.start,
-                    ns: part.ns.into(),
+                    ns: part.ns,
                 });
             }
         }
@@ -120,7 +120,7 @@ impl OverTime<'_> {
         let mut places = self.of.of(&self.of.whole[operation]);
         let place = places.find(|(lane, _)| *lane as usize == gpu)?;
         let part = self.of.part(place);
-        i64::try_from(part.start.saturating_add(part.ns.into())).ok()
+        i64::try_from(part.start.saturating_add(part.ns)).ok()
     }
 
     /// Number of all parts of operations with a time on every rank.

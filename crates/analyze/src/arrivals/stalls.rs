@@ -118,7 +118,7 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
             .find(|place| place.0 == lane)
             .map(|place| of.part(place));
         part.map_or(0, |part| {
-            let end = part.start.saturating_add(u64::from(part.ns));
+            let end = part.start.saturating_add(part.ns);
             end.saturating_sub(first[lane as usize])
         })
     };

@@ -96,7 +96,7 @@ pub(super) struct WhatIf {
     /// [`i64::MIN`].
     alone: Vec<i64>,
     /// By node: for how long a stream stood still for it, ns, if that was recorded.
-    exposed: Vec<Option<u32>>,
+    exposed: Vec<Option<u64>>,
     /// By node: its place in the pattern.
     places: Vec<u32>,
 }
@@ -132,7 +132,7 @@ impl WhatIf {
                     lane: place.0,
                     operation: operation as u32,
                     start,
-                    end: start.saturating_add(part.ns.into()),
+                    end: start.saturating_add_unsigned(part.ns),
                     launch: part.launch_ns,
                     error: part.error,
                     before: NONE,
@@ -214,11 +214,11 @@ impl WhatIf {
             let (Some(ns), Some(before)) = (known, self.nodes.get(node.previous as usize)) else {
                 continue;
             };
-            let came = node.end.saturating_sub(i64::from(ns));
+            let came = node.end.saturating_sub_unsigned(ns);
             let exposed = &mut self.exposed[node.previous as usize];
             if exposed.is_none() && (0..AT_ONCE_NS).contains(&came.saturating_sub(before.end)) {
                 let most = before.end.saturating_sub(before.start);
-                *exposed = Some(u32::try_from(most).unwrap_or(u32::MAX));
+                *exposed = Some(u64::try_from(most).unwrap_or(0));
             }
         }
     }
@@ -460,7 +460,7 @@ impl WhatIf {
             for index in first..last {
                 // A stream that stood still for it can't go on before its own work is done.
                 let most = match self.exposed[index as usize] {
-                    Some(ns) => i64::from(ns).saturating_add(goes_on[index as usize]),
+                    Some(ns) => goes_on[index as usize].saturating_add_unsigned(ns),
                     None => i64::MAX,
                 };
                 goes_on[index as usize] = ends.min(most);

@@ -9,7 +9,8 @@
 
 use super::calls::{CaptureCalls, CommunicatorCalls, RankCalls};
 use std::collections::HashMap;
-use tables::{Capture, Name, Process};
+use tables::calls::Series;
+use tables::{Capture, Process};
 
 /// Gives every rank of every communicator the ordinal of its first call, if that is known.
 pub(super) fn align(calls: &mut CaptureCalls) {
@@ -41,7 +42,7 @@ fn align_ranks(capture: &Capture, communicator: &mut CommunicatorCalls) {
         ranks[reference].base = Some(0);
         communicator.numbered = false;
     }
-    let ordinals: HashMap<(Name, u64), usize> = numbers(capture, &ranks[reference])
+    let ordinals: HashMap<(Series, u64), usize> = numbers(capture, &ranks[reference])
         .into_iter()
         .map(|(index, number)| (number, index))
         .collect();
@@ -70,14 +71,14 @@ fn align_ranks(capture: &Capture, communicator: &mut CommunicatorCalls) {
     }
 }
 
-/// The collectives of a rank that have a sequence number: index in its lane, function and number.
-fn numbers(capture: &Capture, own: &RankCalls) -> Vec<(usize, (Name, u64))> {
+/// The collectives of a rank that have a sequence number: index in its lane, what NCCL numbers, and number.
+fn numbers(capture: &Capture, own: &RankCalls) -> Vec<(usize, (Series, u64))> {
     let process = &capture.processes[own.process];
     let number = |(index, call): (usize, &u32)| {
         let call = &process.calls[*call as usize];
         (call.seq != 0).then(|| {
-            let function = process.shapes[call.shape as usize].function;
-            (index, (function, call.seq))
+            let series = process.shapes[call.shape as usize].series();
+            (index, (series, call.seq))
         })
     };
     own.calls[0].iter().enumerate().filter_map(number).collect()
@@ -85,18 +86,18 @@ fn numbers(capture: &Capture, own: &RankCalls) -> Vec<(usize, (Name, u64))> {
 
 /// From which of these calls on none is missing, by NCCL's sequence numbers.
 fn unbroken(process: &Process, calls: &[u32]) -> usize {
-    let mut next: HashMap<Name, u64> = HashMap::new();
+    let mut next: HashMap<Series, u64> = HashMap::new();
     for (index, call) in calls.iter().enumerate().rev() {
         let call = &process.calls[*call as usize];
-        let function = process.shapes[call.shape as usize].function;
-        match (call.seq, next.get(&function)) {
+        let series = process.shapes[call.shape as usize].series();
+        match (call.seq, next.get(&series)) {
             // NCCL has not given the newest calls a number yet. An older call without a number may hide a
             // gap.
             (0, _) if next.is_empty() => {}
             (0, _) => return index + 1,
             (seq, Some(next)) if seq + 1 != *next => return index + 1,
             (seq, _) => {
-                next.insert(function, seq);
+                next.insert(series, seq);
             }
         }
     }

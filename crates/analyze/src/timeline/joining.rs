@@ -62,7 +62,7 @@ pub(crate) struct Over {
     pub(super) lines: Vec<Option<ClockLine>>,
     pub(super) waiting: Option<Waiting>,
     /// By bucket, ns.
-    pub(super) durations: Option<Vec<Vec<u32>>>,
+    pub(super) durations: Option<Vec<Vec<u64>>>,
 }
 
 impl Over {
@@ -85,7 +85,7 @@ impl Over {
         let mut durations = vec![Vec::new(); self.grid.n];
         of.timed(|part| {
             let at = on_one_clock(lanes[part.gpu], part.start);
-            durations[self.grid.bucket(at)].push(part.ns as u32);
+            durations[self.grid.bucket(at)].push(part.ns);
         });
         if durations.iter().any(|of| !of.is_empty()) {
             self.durations = Some(durations);
@@ -460,7 +460,7 @@ fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
-fn band(of: &[Vec<u32>]) -> Band {
+fn band(of: &[Vec<u64>]) -> Band {
     let mut band = Band::default();
     for durations in of {
         let mut durations = durations.clone();
@@ -468,7 +468,7 @@ fn band(of: &[Vec<u32>]) -> Band {
         // The nearest rank.
         let at = |tenths: usize| {
             let index = (durations.len() * tenths).div_ceil(10).checked_sub(1)?;
-            Some(f64::from(durations[index]) / 1e3)
+            Some(durations[index] as f64 / 1e3)
         };
         band.n.push(durations.len() as u64);
         band.p10.push(at(1));

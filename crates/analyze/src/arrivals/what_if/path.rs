@@ -116,12 +116,12 @@ impl WhatIf {
     }
 
     /// By node: for how long a stream stood still for it, ns, if that was recorded.
-    pub(super) fn exposed(of: &Operations) -> Vec<Option<u32>> {
+    pub(super) fn exposed(of: &Operations) -> Vec<Option<u64>> {
         let places = of.whole.iter().flat_map(|whole| of.of(whole));
         let exposed = |(lane, index): (u32, u32)| {
             let of_lane = &of.lanes[lane as usize].exposed;
             let ns = of_lane.get(index as usize).copied();
-            ns.filter(|ns| *ns != u32::MAX)
+            ns.filter(|ns| *ns != u64::MAX)
         };
         places.map(exposed).collect()
     }
@@ -132,7 +132,7 @@ impl WhatIf {
         let mut before = node.before;
         while let Some(earlier) = self.nodes.get(before as usize) {
             match self.exposed[before as usize] {
-                Some(ns) if i64::from(ns) > QUEUED_NS => return before,
+                Some(ns) if ns > QUEUED_NS as u64 => return before,
                 // The stream that needed it never stood still for it.
                 Some(_) => before = earlier.before,
                 None => break,
@@ -197,7 +197,7 @@ impl Others<'_> {
                 .filter(|(part, whole)| !**whole || part.sequence == OTHER)
                 .map(|(part, _)| {
                     let start = super::wide(part.start);
-                    (start, start.saturating_add(part.ns.into()))
+                    (start, start.saturating_add_unsigned(part.ns))
                 })
                 .collect();
             all.sort_unstable();

@@ -165,7 +165,7 @@ impl WhatIf {
 
     /// Whether a stream stood still for a node, as far as that is known.
     fn stopped(&self, index: u32) -> bool {
-        self.exposed[index as usize].is_some_and(|ns| i64::from(ns) > QUEUED_NS)
+        self.exposed[index as usize].is_some_and(|ns| ns > QUEUED_NS as u64)
     }
 
     /// The node that came last to an operation for which the streams of all others stood still: all its ranks
@@ -202,7 +202,7 @@ impl WhatIf {
     /// From when on a stream stood still for a node.
     fn stood_still(&self, index: u32) -> Option<i64> {
         let ns = self.exposed[index as usize].filter(|ns| *ns > 0)?;
-        Some(self.node(index).end.saturating_sub(ns.into()))
+        Some(self.node(index).end.saturating_sub_unsigned(ns))
     }
 
     /// Infers when ranks were ready whose kernels were queued.

@@ -108,7 +108,7 @@ fn job(
                         communicator: u32::MAX,
                         sequence: group as u32,
                         number: numbers[group],
-                        ns: ((end - start) * 1e3) as u32,
+                        ns: ((end - start) * 1e3) as u64,
                         row: place as u32,
                         start: clock(*rank, start),
                         launch_ns: on_host(launches[*rank]),
@@ -136,6 +136,7 @@ fn job(
     let key = |communicator| Key {
         communicator,
         function,
+        copy_engines: false,
         replay: false,
         by_seq: true,
     };

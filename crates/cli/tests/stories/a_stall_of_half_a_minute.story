@@ -1,0 +1,19 @@
+# Times of more than 4.3 s are told as they are.
+ranks 2
+virtual_time
+repeat 20 { all_reduce 1MiB ; sleep 1ms }
+rank 1 late 30s
+repeat 20 { all_reduce 1MiB ; sleep 1ms }
+--- NCCLSCOPE_TIMING=stamps fake-nccl play job
+announced 80, ABI v5
+--- ncclscope report capture | sed -n '1,/^What/p'
+Rank 1 costs this job <time> of <time>: its host launched late.
+step 1.01 ms · in NCCL <n> % of the time (median rank) · waiting 100 % of the time in NCCL · AllReduce of 1 MiB at 77.8
+GB/s (busbw)
+
+Evidence
+  It arrived last in 1 of 39 operations and held them up for 30.0 s, most of that from 20.2 ms to 30.0 s after its first
+    kernel. Otherwise the last rank is late by 997 µs or less in three of four operations. Basis: shortest GPU time of
+    each operation, as if it ended on all ranks at once.
+
+What to do
