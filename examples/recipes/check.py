@@ -1,4 +1,4 @@
-"""Did the new image make it slower? For CI: says so by its exit status.
+"""Did the new image make the step slower? For CI: says so by its exit status.
 
     python check.py BEFORE AFTER
 

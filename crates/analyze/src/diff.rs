@@ -53,6 +53,12 @@ pub struct Run {
     roles: Vec<Role>,
     ids: Vec<String>,
     kinds: BTreeMap<KindKey, Gathered>,
+    /// Mean time of a step, ns, if there are enough steps for an interval.
+    step: Option<Mean>,
+    /// Steps of the rank that has most.
+    nsteps: usize,
+    /// Most calls ran in CUDA graphs, where none has a time.
+    mostly_in_graphs: bool,
     recommendations: Vec<Recommendation>,
     replays_hidden: bool,
     /// The names that its recorders gave its files, which no other recording has.

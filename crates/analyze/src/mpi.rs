@@ -394,6 +394,8 @@ mod tests {
                 communication_us: None,
                 startup_us: None,
                 between_us: None,
+                times_ns: Vec::new(),
+                on_gpu: false,
                 each: vec![step(110), step(300)],
             }],
         };

@@ -119,6 +119,12 @@ pub struct StepsRow {
     /// The steps one by one, in order.
     #[serde(skip)]
     pub each: Vec<Step>,
+    /// The times that `step_us` sums up, ns, in order.
+    #[serde(skip)]
+    pub times_ns: Vec<u64>,
+    /// These are of the GPU: the host runs ahead of it, so the bounds of `each` are not those of its work.
+    #[serde(skip)]
+    pub on_gpu: bool,
 }
 
 /// One step of a process.
@@ -350,8 +356,8 @@ impl Gatherer {
         if begins.len() < least || covered < LEAST_COVERED * items.len() as f64 {
             return None;
         }
-        let (mut times, mut communication) = (Sample::default(), Sample::default());
-        let mut on_gpu = Sample::default();
+        let mut communication = Sample::default();
+        let (mut times, mut on_gpu) = (Vec::new(), Vec::new());
         let mut apart = Vec::new();
         let since = |from: usize, to: usize| {
             let (from, to) = (items[from].time, items[to].time);
@@ -366,9 +372,7 @@ impl Gatherer {
                 true => {
                     times.push(ns);
                     let [step, next] = [0, 1].map(|n| &items[pair[n]..pair[n] + period]);
-                    steps_apart(step, next)
-                        .into_iter()
-                        .for_each(|ns| on_gpu.push(ns));
+                    on_gpu.extend(steps_apart(step, next));
                 }
                 false => apart.push(ns),
             }
@@ -390,7 +394,7 @@ impl Gatherer {
                 end_ns: end.filter(|_| busy.is_some()),
             });
         }
-        let step_us = of_steps(times, on_gpu);
+        let (times_ns, step_us, on_gpu) = of_steps(times, on_gpu);
         let p50 = step_us.and_then(|s| s.p50);
         p50.filter(|p50| *p50 >= LEAST_US)?;
         // Between two steps that do not follow each other is one more step. The sum of nothing is -0
@@ -414,6 +418,8 @@ impl Gatherer {
             startup_us: since(0, begins[0]).map(|ns| ns as f64 / 1e3),
             between_us,
             each,
+            times_ns,
+            on_gpu,
         };
         Some((row, is_most))
     }
@@ -450,14 +456,21 @@ fn steps_apart(step: &[Item], next: &[Item]) -> Option<u64> {
 }
 
 /// The times of steps. A host that runs ahead of its GPU makes many steps at once, and then waits for all of
-/// them. Where the median on the GPU is another, it is the one that counts.
-fn of_steps(on_host: Sample, on_gpu: Sample) -> Option<Statistics> {
-    let enough = 2 * on_gpu.count() >= on_host.count();
-    let (host, gpu) = (on_host.statistics(), on_gpu.statistics());
+/// them. If the median on the GPU is another, it is the one that counts; the last value says so.
+fn of_steps(on_host: Vec<u64>, on_gpu: Vec<u64>) -> (Vec<u64>, Option<Statistics>, bool) {
+    let enough = 2 * on_gpu.len() >= on_host.len();
+    let statistics = |times: &[u64]| {
+        let mut sample = Sample::default();
+        times.iter().for_each(|ns| sample.push(*ns));
+        sample.statistics()
+    };
+    let (host, gpu) = (statistics(&on_host), statistics(&on_gpu));
     let median = |of: &Option<Statistics>| of.as_ref()?.p50;
     match (median(&host), median(&gpu).filter(|_| enough)) {
-        (Some(on_host), Some(on_gpu)) if (on_host - on_gpu).abs() > UNLIKE * on_gpu => gpu,
-        _ => host,
+        (Some(host_us), Some(gpu_us)) if (host_us - gpu_us).abs() > UNLIKE * gpu_us => {
+            (on_gpu, gpu, true)
+        }
+        _ => (on_host, host, false),
     }
 }
 

@@ -28,10 +28,11 @@ pub struct Args {
     /// which variant a run is; without names, runs with the same command, software and settings are repeats
     #[arg(value_parser = PathBufValueParser::new().map(named))]
     more: Vec<Named>,
-    /// Exit with 1 if slower=N% (a kind of operation or all together is slower by more than that, beyond
-    /// noise), missing (a kind of A is not in B), environment (software, variables, topology or recording
-    /// differ), algorithm (algorithm, protocol or channels differ), incomplete (a capture lacks calls); may
-    /// be given several times
+    /// Exit with 1 if slower=N% (a step, or the run if it has no steps, takes longer by more than that,
+    /// beyond noise), nccl-slower=N% (the same of a kind of NCCL call, or of all together), missing (a kind
+    /// of A is not in B), environment (software, variables, topology or recording differ), algorithm
+    /// (algorithm, protocol or channels differ), incomplete (a capture lacks calls); may be given several
+    /// times
     #[arg(long, value_name = "WHAT")]
     fail_on: Vec<Criterion>,
     /// Print JSON (ncclscope.diff/1, or ncclscope.variants/1 of more than two captures) instead of text

@@ -84,7 +84,12 @@ impl Run {
         recording.extend(job.timing.iter().map(|timing| format!("timing {timing}")));
         let kinds = gather(capture, &role_of);
         let replays_hidden = !report.completeness.unseen.is_empty();
+        let of_steps = report.steps.as_ref().and_then(|steps| steps.reference());
+        let step_ns = of_steps.map_or(&[][..], |row| &row.times_ns);
         Run {
+            step: mean_of(step_ns),
+            nsteps: step_ns.len(),
+            mostly_in_graphs: crate::summary::mostly_in_graphs(&report),
             row: RunRow {
                 capture: job.capture.clone(),
                 command: job.command.clone(),
@@ -112,6 +117,15 @@ impl Run {
             host_asked: report.times_exist && job.timing.iter().any(|timing| timing == "host"),
         }
     }
+}
+
+/// The mean of durations in order, if there are enough of them for an interval.
+fn mean_of(ns: &[u64]) -> Option<Mean> {
+    let mut batches = Batches::new(ns.len())?;
+    for (index, each) in ns.iter().enumerate() {
+        batches.add(index, ns.len(), *each as f64, 1.0);
+    }
+    batches.mean(1.0)
 }
 
 /// The name of a process's files, without what says in which form they are.

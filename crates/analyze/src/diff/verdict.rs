@@ -17,8 +17,10 @@ const LEAST_SLOWER: f64 = 0.05;
 /// What `--fail-on` may ask.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Criterion {
-    /// A kind of operation, or all of them, is slower by more than this ratio − 1.
+    /// A step, or the run if there are no steps, is slower by more than this ratio − 1.
     Slower(f64),
+    /// A kind of NCCL operation, or all of them, is slower by more than this ratio − 1.
+    NcclSlower(f64),
     /// A kind of operation is in A and not in B.
     Missing,
     /// Software, variables, topology or recording differ.
@@ -33,6 +35,7 @@ impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Criterion::Slower(by) => write!(f, "slower={}%", round(by * 100.0)),
+            Criterion::NcclSlower(by) => write!(f, "nccl-slower={}%", round(by * 100.0)),
             Criterion::Missing => write!(f, "missing"),
             Criterion::Environment => write!(f, "environment"),
             Criterion::Algorithm => write!(f, "algorithm"),
@@ -50,7 +53,8 @@ impl std::str::FromStr for Criterion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Criterion, String> {
-        let expected = "expected slower=N%, missing, environment, algorithm or incomplete";
+        let expected =
+            "expected slower=N%, nccl-slower=N%, missing, environment, algorithm or incomplete";
         match text.split_once('=') {
             None => match text {
                 "missing" => Ok(Criterion::Missing),
@@ -59,15 +63,16 @@ impl std::str::FromStr for Criterion {
                 "incomplete" => Ok(Criterion::Incomplete),
                 _ => Err(expected.to_owned()),
             },
-            Some(("slower", by)) => {
+            Some((what @ ("slower" | "nccl-slower"), by)) => {
                 let percent = by
                     .strip_suffix('%')
                     .and_then(|p| p.trim().parse::<f64>().ok());
                 match percent {
-                    Some(percent) if (0.0..=1e6).contains(&percent) => {
-                        Ok(Criterion::Slower(percent / 100.0))
-                    }
-                    _ => Err("expected a percentage, like slower=5%".to_owned()),
+                    Some(percent) if (0.0..=1e6).contains(&percent) => Ok(match what {
+                        "slower" => Criterion::Slower(percent / 100.0),
+                        _ => Criterion::NcclSlower(percent / 100.0),
+                    }),
+                    _ => Err(format!("expected a percentage, like {what}=5%")),
                 }
             }
             Some(_) => Err(expected.to_owned()),
@@ -137,7 +142,12 @@ pub(super) fn judge(
     changes: &[Change],
 ) -> Judgement {
     let (status, reasons) = match criterion {
-        Criterion::Slower(by) => slower(by, rows, totals),
+        Criterion::Slower(by) => slower(by, a, b),
+        Criterion::NcclSlower(_) if a.mostly_in_graphs || b.mostly_in_graphs => {
+            let why = "most calls ran in CUDA graphs, where no call has a time".to_owned();
+            (Status::Undecided, vec![why])
+        }
+        Criterion::NcclSlower(by) => nccl_slower(by, rows, totals),
         Criterion::Missing => listed(
             rows.iter()
                 .filter(|r| r.finding == DiffFinding::Vanished)
@@ -175,7 +185,48 @@ fn listed(reasons: impl Iterator<Item = String>) -> (Status, Vec<String>) {
     (status, reasons)
 }
 
-fn slower(by: f64, rows: &[KindOfOperation], totals: &[Total]) -> (Status, Vec<String>) {
+/// Whether a step became slower; or the run, if neither run has steps.
+fn slower(by: f64, a: &Run, b: &Run) -> (Status, Vec<String>) {
+    let limit = 1.0 + by;
+    if a.nsteps > 0 || b.nsteps > 0 {
+        let Some((of_a, of_b)) = a.step.as_ref().zip(b.step.as_ref()) else {
+            let why = format!(
+                "too few steps for an interval: {} and {}, and it takes {LEAST_OPERATIONS} in both",
+                a.nsteps, b.nsteps
+            );
+            return (Status::Undecided, vec![why]);
+        };
+        let step = Comparison::new(of_a, of_b);
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let (low, high) = step.ratio_interval;
+        let (change, low, high) = (percent(step.ratio), percent(low), percent(high));
+        let told = format!("the step: {change:+.1} % [{low:+.1}, {high:+.1}]");
+        return if step.p_above(limit) <= VERDICT_LEVEL {
+            (Status::Failed, vec![told])
+        } else if high / 100.0 > by && (high - change) / 100.0 > by.max(LEAST_SLOWER) {
+            (Status::Undecided, vec![format!("too noisy for it: {told}")])
+        } else {
+            (Status::Passed, Vec::new())
+        };
+    }
+    let walls = a.row.figures.wall_us.zip(b.row.figures.wall_us);
+    match walls.filter(|(of_a, _)| *of_a > 0.0) {
+        None => {
+            let why = "neither steps nor the length of the run are known of both".to_owned();
+            (Status::Undecided, vec![why])
+        }
+        Some((of_a, of_b)) if of_b > of_a * limit => {
+            let percent = (of_b / of_a - 1.0) * 100.0;
+            let why = format!(
+                "the run: {percent:+.1} %, without an interval, because the runs have no steps"
+            );
+            (Status::Failed, vec![why])
+        }
+        Some(_) => (Status::Passed, Vec::new()),
+    }
+}
+
+fn nccl_slower(by: f64, rows: &[KindOfOperation], totals: &[Total]) -> (Status, Vec<String>) {
     let limit = 1.0 + by;
     let kinds = rows
         .iter()
@@ -246,6 +297,7 @@ mod tests {
         for text in [
             "slower=5%",
             "slower=0.5%",
+            "nccl-slower=5%",
             "missing",
             "environment",
             "algorithm",
@@ -259,6 +311,7 @@ mod tests {
             "slower=5",
             "slower=x%",
             "slower=-1%",
+            "nccl-slower=5",
             "faster=5%",
             "nothing",
             "",

@@ -206,8 +206,19 @@ pub(super) fn energy(
     })
 }
 
+/// From the first call of steps that the GPU paces until the GPU has done them. A host that runs ahead makes
+/// many steps at once, so its bounds of a step hold a part of the step's work, or the work of many.
+fn on_gpu(row: &StepsRow) -> Option<(i64, i64)> {
+    let first = row.each.iter().find_map(|step| step.start_ns)?;
+    let length = row.times_ns.iter().copied().fold(0, u64::saturating_add);
+    (row.on_gpu && length > 0).then(|| (first, first.saturating_add_unsigned(length)))
+}
+
 /// The stretches of steps that follow each other, by name.
 fn of_steps(row: &StepsRow) -> Option<Vec<(&'static str, i64, i64)>> {
+    if let Some((start, end)) = on_gpu(row) {
+        return Some(vec![("steps", start, end)]);
+    }
     let mut parts: Vec<(&'static str, i64, i64)> = Vec::new();
     for step in &row.each {
         let Some((start, time)) = step.start_ns.zip(step.time_ns) else {
@@ -263,6 +274,14 @@ fn by_phase(
 }
 
 fn step_energy(row: &StepsRow, between: &impl Fn(i64, i64) -> Option<f64>) -> Option<StepEnergy> {
+    if let Some((start, end)) = on_gpu(row) {
+        let steps = row.times_ns.len();
+        return Some(StepEnergy {
+            steps: steps as u64,
+            mean_j: between(start, end)? / steps as f64,
+            each_j: None,
+        });
+    }
     let steps = row.each.iter().filter_map(|step| {
         let (start, time) = step.start_ns.zip(step.time_ns)?;
         between(start, start.saturating_add_unsigned(time)).map(|joules| (joules, time))
@@ -409,6 +428,36 @@ mod tests {
         let phases = by_phase((3 * S, 7 * S), &parts, true, &hundred_watts);
         let seconds: f64 = phases.iter().map(|phase| phase.time_s).sum();
         assert_eq!((phases[0].phase, seconds), ("steps", 4.0));
+    }
+
+    #[test]
+    fn a_step_that_the_gpu_paces_has_the_energy_of_its_work() {
+        // The host makes 101 steps within 1 ms, and the GPU works on them for 10 s.
+        let step = |n: i64| crate::steps::Step {
+            start_ns: Some(2 * S + n * 10_000),
+            time_ns: Some(10_000),
+            communication_ns: None,
+            end_ns: None,
+        };
+        let row = StepsRow {
+            rank: Some(0),
+            host: "a".to_owned(),
+            pid: 1,
+            steps: 101,
+            calls: 1,
+            calls_beyond: 0,
+            step_us: None,
+            communication_us: None,
+            startup_us: None,
+            between_us: None,
+            each: (0..101).map(step).collect(),
+            times_ns: vec![S as u64 / 10; 100],
+            on_gpu: true,
+        };
+        let between = |from, to| Some(hundred_watts(from, to));
+        let found = step_energy(&row, &between).expect("sampled");
+        assert_eq!((found.steps, found.mean_j), (100, 10.0));
+        assert_eq!(of_steps(&row), Some(vec![("steps", 2 * S, 12 * S)]));
     }
 
     #[test]

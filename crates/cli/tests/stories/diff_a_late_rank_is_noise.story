@@ -7,16 +7,16 @@ repeat 100 { all_reduce 1MiB time=100us }
 announced 200, ABI v5
 --- sed 's/repeat 100/repeat 60 { all_reduce 1MiB time=100us }; rank 1 late 10ms; repeat 40/' job | NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=after fake-nccl play -
 announced 200, ABI v5
---- ncclscope diff before after --fail-on slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p'
+--- ncclscope diff before after --fail-on nccl-slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p'
 Verdict: undecided
-  slower=5%: undecided
+  nccl-slower=5%: undecided
     too noisy for it: all operations together (gpu time) +23.2 % [-27.0, +108.0]
 
 Kinds of operations (largest change of A's total time first; mean µs per call, without each rank's first)
   function   size type    role time mean_A mean_B                 change finding
   AllReduce 1 MiB float32    0  gpu    100    123 +23.2% [-27.0%, ×2.08] no change found
   all           - 1 kind     -  gpu    100    123 +23.2% [-27.0%, ×2.08] no change found
---- NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=again fake-nccl play job >/dev/null; ncclscope diff before again --fail-on slower=0% --fail-on environment --fail-on missing
+--- NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=again fake-nccl play job >/dev/null; ncclscope diff before again --fail-on nccl-slower=0% --fail-on environment --fail-on missing
 The run took <time> and <time>.
 
 A before
@@ -35,7 +35,7 @@ Nothing changed in the environment.
 No finding is new or gone.
 
 Verdict: passed
-  slower=0%: passed
+  nccl-slower=0%: passed
   environment: passed
   missing: passed
 
@@ -55,9 +55,9 @@ The run took <time> and <time>.
 Next: ncclscope report again
 --- sed 's/repeat 100/repeat 10/' job | NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=short fake-nccl play -
 announced 20, ABI v5
---- ncclscope diff before short --fail-on slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p'
+--- ncclscope diff before short --fail-on nccl-slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p'
 Verdict: undecided
-  slower=5%: undecided
+  nccl-slower=5%: undecided
     no kind of operation has an interval (it takes rows of 16 operations in both runs, after the first)
 
 Kinds of operations (largest change of A's total time first; mean µs per call, without each rank's first)

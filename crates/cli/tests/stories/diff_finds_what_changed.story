@@ -11,7 +11,7 @@ repeat 40 {
 announced 640, ABI v5
 --- sed 's/time=100us/algo=COLLNET_CHAIN time=110us/; s/time=50us/time=45us/; s/reduce 8MiB time=30us//' job | NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=after fake-nccl play -
 announced 480, ABI v5
---- ncclscope diff before after --fail-on slower=5% --fail-on missing --fail-on environment --fail-on algorithm --fail-on incomplete
+--- ncclscope diff before after --fail-on nccl-slower=5% --fail-on missing --fail-on environment --fail-on algorithm --fail-on incomplete
 The run took <time> and <time>.
 
 A before
@@ -31,7 +31,7 @@ Environment (what changed, A -> B)
 No finding is new or gone.
 
 Verdict: failed
-  slower=5%: failed
+  nccl-slower=5%: failed
     AllReduce of 1048576 bytes Float32, communicator role 0: +10.0 % [+10.0, +10.0]
   missing: failed
     Reduce of 8388608 bytes Float32, communicator role 0
@@ -68,12 +68,12 @@ Notes
 The run took <time> and <time>.
 Next: ncclscope report after
 [exit 1]
---- ncclscope diff before after --fail-on slower=15% --fail-on incomplete | sed -n '/^Verdict/,/^$/p'
+--- ncclscope diff before after --fail-on nccl-slower=15% --fail-on incomplete | sed -n '/^Verdict/,/^$/p'
 Verdict: passed
-  slower=15%: passed
+  nccl-slower=15%: passed
   incomplete: passed
 --- ncclscope diff before after --fail-on slower
-2| error: invalid value 'slower' for '--fail-on <WHAT>': expected slower=N%, missing, environment, algorithm or incomplete
+2| error: invalid value 'slower' for '--fail-on <WHAT>': expected slower=N%, nccl-slower=N%, missing, environment, algorithm or incomplete
 2| 
 2| For more information, try 'ncclscope diff --help'.
 [exit 2]

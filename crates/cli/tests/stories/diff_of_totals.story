@@ -6,9 +6,9 @@ repeat 50 { all_reduce 1MiB time=100us }
 announced 100, ABI v5
 --- sed 's/100us/150us/' job | NCCLSCOPE_MODE=profile NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=after fake-nccl play -
 announced 100, ABI v5
---- ncclscope diff before after --fail-on slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p;/^No kind/p'
+--- ncclscope diff before after --fail-on nccl-slower=5% | sed -n '/^Verdict/,/^$/p;/^Kinds/,/^$/p;/^No kind/p'
 Verdict: undecided
-  slower=5%: undecided
+  nccl-slower=5%: undecided
     no kind of operation has an interval (it takes rows of 16 operations in both runs, after the first)
 
 Kinds of operations (largest change of A's total time first; mean µs per call, without each rank's first)
