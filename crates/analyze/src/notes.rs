@@ -8,7 +8,7 @@ use crate::operations::Operation;
 use crate::ranks::Ranks;
 use crate::spelling::ranges;
 use capture::live::{flag, part};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};
 
 /// NCCL turned Broadcast into a kind of operation that it does not announce.
@@ -144,6 +144,12 @@ fn from_outside(capture: &Capture, notes: &mut Vec<String>) {
          not seen. A call that was captured into a graph counts once."
             .to_owned(),
     );
+    if let Some(functions) = not_recorded(capture) {
+        notes.push(format!(
+            "Calls of {functions} were not recorded, because a probe there costs some 10 µs a call: \
+             `ncclscope attach --slow` records them."
+        ));
+    }
     let ends: Vec<bool> = attached.clone().map(|p| p.ended).collect();
     let ended = ends.iter().filter(|ended| **ended).count();
     notes.push(match ended {
@@ -164,6 +170,17 @@ fn from_outside(capture: &Capture, notes: &mut Vec<String>) {
                 .to_owned(),
         );
     }
+}
+
+/// The functions of NCCL that `ncclscope attach` left out, as `ncclAllReduce, ncclSend`.
+pub(crate) fn not_recorded(capture: &Capture) -> Option<String> {
+    let left_out = capture
+        .processes
+        .iter()
+        .filter_map(|p| p.fact("not_recorded"));
+    let functions: BTreeSet<&str> = left_out.flat_map(|of| of.split(',')).collect();
+    let functions: Vec<&str> = functions.into_iter().collect();
+    (!functions.is_empty()).then(|| functions.join(", "))
 }
 
 /// Whether the NCCL of a process can stamp kernels; also when it isn't known.
@@ -313,5 +330,26 @@ impl Silent {
                 self.copy_engine
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_attach_left_out_is_a_note() {
+        let mut process = Process::default();
+        let mut fact = |key: &str, value: &str| process.facts.insert(key.into(), value.into());
+        fact("mode", "attach");
+        fact("not_recorded", "ncclSend,ncclRecv");
+        let capture = Capture {
+            processes: vec![process.clone(), process, Process::default()],
+            ..Capture::default()
+        };
+        let mut notes = Vec::new();
+        from_outside(&capture, &mut notes);
+        let told = "Calls of ncclRecv, ncclSend were not recorded, because";
+        assert!(notes.iter().any(|note| note.starts_with(told)), "{notes:?}");
     }
 }

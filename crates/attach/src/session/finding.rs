@@ -5,6 +5,7 @@ use super::{Probed, Seen, Session, Targets, ANY};
 use crate::library::{self, Library};
 use crate::probes::{has_capability, kernel, Refusal, Which, SYS_PTRACE};
 use crate::processes;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io::{self, Read};
 use std::path::Path;
@@ -238,6 +239,14 @@ impl Session {
         line("nccl", version.as_deref().unwrap_or_default());
         line("nccl_path", library.map_or("", |library| &library.path));
         line("nccl_build_id", build_id.as_deref().unwrap_or_default());
+        if !self.options.slow {
+            let slow: BTreeSet<&str> = libraries
+                .iter()
+                .flat_map(|library| library.slow())
+                .collect();
+            let slow: Vec<&str> = slow.into_iter().collect();
+            line("not_recorded", &slow.join(","));
+        }
         line("kernel", &kernel().1);
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         line(
