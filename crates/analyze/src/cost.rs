@@ -54,8 +54,9 @@ const STEP_NS: f64 = 50.0;
 /// What it costs a busy stream to time a launch, ns (bench/README.md: 5.4 µs on H200).
 const EVENTS_NS: f64 = 5_400.0;
 /// What CUPTI adds to the launch of a kernel or copy, and of a graph, also between windows: ns of the host's
-/// time (bench/README.md, "What stays of CUPTI").
-const CUPTI_LAUNCH_NS: f64 = 850.0;
+/// time where it is most (bench/README.md, "What stays of CUPTI"). On a quiet host, 850 ns a kernel. FSDP2,
+/// bound by its host, lost as much as 8500 ns a launch.
+const CUPTI_LAUNCH_NS: f64 = 8_500.0;
 const CUPTI_GRAPH_NS: f64 = 3_500.0;
 
 /// What recording cost, as a share of what the job would have taken without.
@@ -79,14 +80,17 @@ pub struct Cost {
     /// What these cost if each costs a busy stream 5.4 µs, as measured on H200, and an event on a stream
     /// that waits half of that.
     pub events_counted: f64,
-    /// What CUPTI takes of the host's time between windows: launches as windows show them, times the measured
-    /// ns of each. Of kernels and copies, the job feels it only if its GPU waits for its host. Replays of
-    /// graphs cost the GPU about as much (bench/README.md). Null without windows.
+    /// What CUPTI takes of the host's time between windows: launches as windows show them, times the most
+    /// that was measured for each, in ns. Of kernels and copies, the job feels it only if its GPU waits for
+    /// its host. Replays of graphs cost the GPU about as much (bench/README.md). Null without windows.
     pub cupti_at_most: Option<f64>,
     /// Callbacks of NCCL calls, of stamps and of network operations: counted, times the measured ns of each.
     pub callbacks: f64,
     /// NCCL calls that were counted for that.
     pub calls: u64,
+    /// The share of the time that it might take; `None` if that is not known.
+    #[serde(skip)]
+    pub budget: Option<f64>,
 }
 
 /// What CUPTI would have added to the launches in windows, and how long these were, ns.
@@ -162,6 +166,10 @@ impl Cost {
                 .map_or(text.clone(), |_| "0.00".to_owned())
         };
         let with_interval = |of: &Share| match of.interval {
+            // What recording takes is not below 0.
+            Some((low, high)) if low < high && low <= 0.0 => {
+                format!("not measurable, under {} %", percent(high.max(0.0)))
+            }
             Some((low, high)) if low < high => format!(
                 "{} % [{}, {}]",
                 percent(of.share),
@@ -202,7 +210,14 @@ impl Cost {
             ));
         }
         parts.push(callbacks);
-        format!("Recording cost this job: {}.", parts.join(", "))
+        let above = match (self.gpu.and_then(|gpu| gpu.interval), self.budget) {
+            (Some((low, _)), Some(budget)) if low > budget => format!(
+                " That is above its budget of {} %. NCCLSCOPE_WINDOWS=off leaves out kernel windows.",
+                100.0 * budget
+            ),
+            _ => String::new(),
+        };
+        format!("Recording cost this job: {}.{above}", parts.join(", "))
     }
 }
 
@@ -257,6 +272,7 @@ pub struct Gatherer {
     timed_beside: bool,
     beside: OtherCallbacks,
     cupti: CuptiCost,
+    budget: Option<f64>,
 }
 
 impl Gatherer {
@@ -297,6 +313,8 @@ impl Gatherer {
                 false => self.windows += 1,
             }
         }
+        let budget = || process.fact("budget")?.strip_suffix(" %")?.parse().ok();
+        self.budget = self.budget.or_else(|| budget().map(|of: f64| of / 100.0));
         self.active_ns += now.active.map_or(0, |(from, to)| to - from);
         // Calls without rows too.
         let announced = process.counters.as_ref().map_or(0, |c| c.announced);
@@ -322,6 +340,7 @@ impl Gatherer {
         self.timed_beside |= later.timed_beside;
         self.beside.add(later.beside);
         self.cupti.add(later.cupti);
+        self.budget = self.budget.or(later.budget);
     }
 
     /// What recording cost; `None` if no time passed between calls.
@@ -376,6 +395,7 @@ impl Gatherer {
             cupti_at_most: self.cupti.share(),
             callbacks: (CALL_NS * self.calls as f64 + self.beside.ns()) / active_ns,
             calls: self.calls,
+            budget: self.budget,
         })
     }
 }
