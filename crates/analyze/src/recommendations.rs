@@ -10,6 +10,7 @@
 
 use crate::findings::{Finding, Gain, Kind};
 use crate::Report;
+pub(crate) use calls::warm_up_in_steps;
 use serde::Serialize;
 use tables::costs::Cost;
 use tables::Capture;

@@ -39,13 +39,13 @@ pub struct SettingRow {
 
 /// What a value asks for: names in capitals without `_`, or all but these.
 #[derive(Debug, PartialEq, Eq)]
-struct Wish {
+pub(crate) struct Wish {
     except: bool,
     names: BTreeSet<String>,
 }
 
 impl Wish {
-    fn allows(&self, name: &str) -> bool {
+    pub(crate) fn allows(&self, name: &str) -> bool {
         self.names.contains(&plain(name)) != self.except
     }
 }
@@ -58,7 +58,7 @@ fn plain(name: &str) -> String {
 }
 
 /// What `value` asks of `function`: `allreduce:tree;ring` is TREE for AllReduce and RING for others.
-fn wish(value: &str, function: &str) -> Option<Wish> {
+pub(crate) fn wish(value: &str, function: &str) -> Option<Wish> {
     let mut of_all = None;
     let mut own = None;
     for part in value.split(';').filter(|p| !p.trim().is_empty()) {

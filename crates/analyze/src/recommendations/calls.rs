@@ -5,6 +5,7 @@ use crate::arrivals::RankArrivals;
 use crate::findings::{Gain, GainSource};
 use crate::models::{fit, of_operations, CostModel};
 use crate::operations::Operation;
+use crate::settings::wish;
 use crate::spelling::{percent, size, three, time};
 use crate::stream_waits::RankWaits;
 use crate::streams::RankStreams;
@@ -35,7 +36,6 @@ pub(super) fn recommendations(report: &Report) -> Vec<Recommendation> {
         found.extend(small_calls(report, wall_us));
         found.extend(exposed(report, wall_us));
     }
-    found.extend(warm_up_in_steps(report));
     found.extend(few_p2p(report));
     found
 }
@@ -79,31 +79,54 @@ fn slow_protocol(report: &Report) -> Vec<Recommendation> {
             )
         });
         Some(Recommendation {
+            // What another protocol would take is not known, so neither is a limit.
             gain: Gain {
                 us: gain_us,
                 interval_us: None,
-                at_most_us: taken.map(|us| us / 2.0).filter(|_| gain_us.is_none()),
-                source: match (gain_us, taken) {
-                    (Some(_), _) => Some(GainSource::Measured),
-                    (None, Some(_)) => Some(GainSource::Model),
-                    _ => None,
-                },
+                at_most_us: None,
+                source: gain_us.map(|_| GainSource::Measured),
             },
-        effort: Level::Low,
-        risk: Level::Low,
-        ..advice("slow_protocol", &format!("{function} of {}", size(bytes)), format!(
-                "Let NCCL choose the protocol of {function} at {}: take LL out of NCCL_PROTO, or out of the \
-                 tuner's file.",
-                size(bytes)
-            ), format!(
-                "{} calls of {} used LL, which sends a flag with every four bytes of data: at most half of \
-                 the bandwidth.{than}",
-                of.calls,
-                size(bytes)
-            ))
+            effort: Level::Low,
+            risk: Level::Low,
+            ..advice(
+                "slow_protocol",
+                &format!("{function} of {}", size(bytes)),
+                without_ll(report, &function, bytes),
+                format!(
+                    "{} calls of {} used LL, which sends a flag with every four bytes of data, so half of \
+                     what it moves is flags.{than}",
+                    of.calls,
+                    size(bytes)
+                ),
+            )
         })
     };
     large.filter_map(one).collect()
+}
+
+/// How to do without LL: it depends on who chose it.
+fn without_ll(report: &Report, function: &str, bytes: u64) -> String {
+    let at = size(bytes);
+    let value = |name: &str| report.job.environment.get(name)?.iter().flatten().next();
+    let has_ll = |value: &&String| wish(value, function).is_some_and(|wish| wish.allows("LL"));
+    let tuner = ["NCCL_TUNER_CONFIG_FILE", "NCCL_TUNER_PLUGIN"];
+    let tuner = tuner.iter().find_map(|name| Some((name, value(name)?)));
+    if let Some(set) = value("NCCL_PROTO").filter(has_ll) {
+        return format!(
+            "Take LL out of NCCL_PROTO={set}, so that NCCL chooses the protocol of {function} at {at}."
+        );
+    }
+    if let Some((name, set)) = tuner {
+        return format!(
+            "Look at the tuner ({name}={set}): it may have chosen LL for {function} at {at}. Run without it \
+             to compare."
+        );
+    }
+    let command = report.job.command.as_deref().filter(|c| c.len() < 60);
+    format!(
+        "NCCL chose LL for {function} at {at} by itself. Measure the others: `ncclscope tune -- {}`.",
+        command.unwrap_or("…")
+    )
 }
 
 /// Many small calls of one kind in a step, which a bucket could join.
@@ -243,26 +266,24 @@ fn exposed_by_waits(report: &Report) -> Option<Vec<f64>> {
 }
 
 /// First calls on communicators that lie in the first step, so that figures over all steps have them.
-fn warm_up_in_steps(report: &Report) -> Option<Recommendation> {
+/// Nothing about the job is wrong then, so this is a note and no advice.
+pub(crate) fn warm_up_in_steps(report: &Report) -> Option<String> {
     let steps = report.steps.as_ref()?.reference()?;
     // The first step begins with the first call.
     steps.startup_us.filter(|us| *us <= 0.0)?;
     let all = steps.step_us?;
     let (p50, first) = (all.p50?, steps.each.first()?.time_ns? as f64 / 1e3);
     let share = (first - p50) / (all.sum - first + p50);
-    let evidence = format!(
-        "The first calls on communicators are in step 1, and NCCL connects ranks and loads kernels then. \
-         Step 1 takes {}, and the median step {}: the mean of {} steps is {} larger with it.",
-        time(first),
-        time(p50),
-        all.n,
-        percent(share)
-    );
-    let action =
-        "Leave the first step out of times and averages, or make a call on each communicator \
-                  before the first step.";
-    (share >= LEAST_SHARE && !report.warmup.is_empty())
-        .then(|| advice("warm_up_in_steps", "warm-up", action.to_owned(), evidence))
+    (share >= LEAST_SHARE && !report.warmup.is_empty()).then(|| {
+        format!(
+            "The first calls on communicators are in step 1, and NCCL connects ranks and loads kernels then. \
+             Step 1 takes {}, and the median step {}: the mean of {} steps is {} larger with it.",
+            time(first),
+            time(p50),
+            all.n,
+            percent(share)
+        )
+    })
 }
 
 /// Calls that NVLS could run on registered buffers without a copy, and that had others.

@@ -112,13 +112,26 @@ fn overridden(report: &Report) -> Vec<Recommendation> {
         let value = rows[0].value.as_deref().unwrap_or_default();
         let functions: Vec<&str> = rows.iter().filter_map(|s| s.function.as_deref()).collect();
         let summaries: Vec<&str> = rows.iter().map(|s| s.summary.as_str()).collect();
+        let functions = functions.join(", ");
+        let environment = &report.job.environment;
+        let has_tuner = environment.contains_key("NCCL_TUNER_PLUGIN")
+            || environment.contains_key("NCCL_TUNER_CONFIG_FILE");
         advice(
             "setting_overridden",
             variable,
-            format!(
-                "Unset {variable}={value}, or set it for single functions: NCCL used something else for {}.",
-                functions.join(", ")
-            ),
+            match (rows.iter().all(|s| s.why.is_some()), has_tuner) {
+                (true, _) => format!(
+                    "Unset {variable}={value}, or set it for single functions: NCCL used something else for \
+                     {functions}."
+                ),
+                (false, true) => format!(
+                    "Run without the tuner plugin to see if it overrides {variable}={value}: NCCL used \
+                     something else for {functions}."
+                ),
+                (false, false) => format!(
+                    "Don't rely on {variable}={value}: NCCL used something else for {functions}."
+                ),
+            },
             summaries.join(" "),
         )
     };

@@ -213,8 +213,6 @@ pub const FINDINGS: &[Word] = &[
           run without steps), all bound by latency. Its gain is by a cost model, for buckets of 25 MB."),
     word("exposed_communication", "a recommendation: GPUs communicate for 10 % of the time or more while \
           nothing computes, and do not wait for a late rank."),
-    word("warm_up_in_steps", "a recommendation: the first calls on communicators are in step 1, so averages \
-          over all steps have NCCL's connecting in them."),
     word("few_p2p", "a recommendation: a job of collectives has a few sends and receives, which may not be \
           meant."),
     word("slow_start_up", "a recommendation: a phase of NCCL's init takes long."),

@@ -10,7 +10,7 @@ announced 84, ABI v5
 What to do (largest gain first)
   1. Unset NCCL_P2P_DISABLE: without it, GPUs of a node reach each other directly, over NVLink or PCIe.
      NCCL_P2P_DISABLE=1 was set, and this job has communicators with several ranks on a node. Effort low, risk low.
-  2. Unset NCCL_ALGO=Tree, or set it for single functions: NCCL used something else for AllReduce. Effort low, risk low.
+  2. Don't rely on NCCL_ALGO=Tree: NCCL used something else for AllReduce. Effort low, risk low.
   3. Unset NCCL_MIN_CTAS, or set it to 8 at most: NCCL used fewer channels than it asks for. NCCL_MIN_CTAS=32 was set,
      and no call used more than 8 channels. Effort low, risk low.
   4. Unset NCCL_BUFFSIZE: it is the buffer of Simple, a protocol that no call used. NCCL_BUFFSIZE=8388608 was set, and
