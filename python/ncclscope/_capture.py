@@ -209,8 +209,11 @@ class Capture:
         return f"<ncclscope.Capture {self._path!r}: {processes}, {len(self.calls)} calls>"
 
 
-def open(path: str | os.PathLike[str]) -> Capture:
+def open(path: str | os.PathLike[str], attempt: int | None = None) -> Capture:
     """Opens the capture at ``path``: a capture folder, the folder of one host in it, or one trace file.
+
+    If the job was started several times, as by torchrun, only one attempt is read: the last, or the one with
+    the number ``attempt``, from 1. ``report().job.attempts`` lists them.
 
     Raises :class:`ncclscope.CaptureError` when there is no capture. Damage is no error: what is sound is
     read, and ``problems`` says what was not.
@@ -218,4 +221,4 @@ def open(path: str | os.PathLike[str]) -> Capture:
         >>> capture = ncclscope.open("run-0412")
     """
     path = os.fspath(path)
-    return Capture(_native.open(path), path)
+    return Capture(_native.open(path, attempt), path)

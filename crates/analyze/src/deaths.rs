@@ -1,8 +1,9 @@
-//! Which ranks died while others went on: when, and after which call.
+//! Which ranks died or left while others went on: when, and after which call.
 //!
-//! [`Gatherer::deaths`] compares a process that did not end its recording with the others of its
-//! communicators. It is a [`Death`] if its recorder stopped before theirs, and if others made later calls
-//! there, which now can't complete.
+//! [`Gatherer::deaths`] compares a process that is gone with the others of its communicators. It is a
+//! [`Death`] if its recorder stopped before theirs, and if others made later calls there, which now can't
+//! complete. A process that ended its recording itself left: by an exception, by exit, or at the end of its
+//! work.
 //!
 //! Rule: a process that may still live is no death. After a long wait, the order in which processes were
 //! ended proves nothing. So the others must have made a call shortly before the end of the first, or later.
@@ -22,7 +23,7 @@ const FIRST_OVER_HOSTS_NS: i64 = 2 * SECOND;
 /// it.
 const BRIEF_NS: i64 = 5 * SECOND;
 
-/// A process that died while others went on.
+/// A process that died or left while others went on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Death {
     /// The launcher's rank.
@@ -31,6 +32,8 @@ pub struct Death {
     pub host: String,
     /// Process.
     pub pid: u32,
+    /// It ended its recording itself: by an exception, by exit, or at the end of its work.
+    pub exited: bool,
     /// The newest time that its recorder wrote, ns since 1970.
     pub seen_ns: i64,
     /// How long the newest of those went on that it left behind, ns.
@@ -82,7 +85,11 @@ impl Death {
             ),
         };
         let next = self.calls.saturating_add(1);
-        format!("{who} died at {when}, {made}; {left} for it in call {next}.")
+        let died = match self.exited {
+            true => "exited",
+            false => "died",
+        };
+        format!("{who} {died} at {when}, {made}; {left} for it in call {next}.")
     }
 }
 
@@ -103,6 +110,7 @@ impl Gatherer {
             // One that was stopped wrote nothing any more, and died later.
             let stopped = process.seen.is_some_and(|seen| seen.life == Life::Stopped);
             gone && !stopped && !process.ended && ends_exactly(process)
+                || process.ended && !matches!(process.life, Life::Running | Life::Stopped)
         };
         let gone =
             (0..self.progress.len().min(capture.processes.len())).filter(|index| is_gone(*index));
@@ -127,6 +135,8 @@ impl Gatherer {
                 let other = &capture.processes[member.process];
                 let apart = other.clock.newest()?.saturating_sub(seen_ns);
                 let first = match other.clock_host() == process.clock_host() {
+                    // What kills the others spares nobody, so one that ended by itself was before it.
+                    true if process.ended && !other.ended => 0,
                     true => FIRST_NS,
                     false => FIRST_OVER_HOSTS_NS,
                 };
@@ -153,6 +163,7 @@ impl Gatherer {
                 rank: process.rank,
                 host: process.host.clone(),
                 pid: process.pid,
+                exited: process.ended,
                 seen_ns,
                 seen: zone.spelled(seen_ns, 3),
                 before_others_ns,

@@ -1,5 +1,6 @@
 //! What was recorded, by whom and how.
 
+use crate::attempts::AttemptRow;
 use crate::jobs::JobRow;
 use crate::memory::Memory;
 use crate::moments::Zone;
@@ -40,6 +41,10 @@ pub struct Job {
     pub world_size: Option<u32>,
     /// torchrun restarts that were recorded.
     pub restarts: u32,
+    /// The attempt that the figures are of; null if the job was started once.
+    pub attempt: Option<u32>,
+    /// The attempts of a job that was started several times, the oldest first.
+    pub attempts: Vec<AttemptRow>,
     /// Versions of NCCL.
     pub nccl: Vec<String>,
     /// Versions of the GPU driver, and the newest CUDA that it supports.
@@ -147,6 +152,16 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         .processes
         .iter()
         .filter_map(|p| p.fact("world_size")?.parse().ok());
+    let restarts = capture.attempts.iter().map(|attempt| attempt.restart);
+    let restarts = restarts.chain(capture.processes.iter().map(|p| p.restart));
+    // The launcher's end is that of the last attempt, and its start that of the first.
+    let is_last = capture
+        .attempt
+        .is_none_or(|attempt| attempt as usize >= capture.attempts.len());
+    let launched = match capture.attempts.len() {
+        0 | 1 => wall_us(text("started"), text("ended")),
+        _ => None,
+    };
     Job {
         capture: capture.path.display().to_string(),
         id: text("id"),
@@ -154,19 +169,15 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         started: text("started").map(|started| zone.moved(started)),
         ended: text("ended").map(|ended| zone.moved(ended)),
         zone: zone.name.clone(),
-        wall_us: wall_us(text("started"), text("ended"))
-            .or_else(|| ranks.wall_us.map(|wall| wall.max)),
-        exit_status: status.filter(|_| !attached),
+        wall_us: launched.or_else(|| ranks.wall_us.map(|wall| wall.max)),
+        exit_status: status.filter(|_| !attached && is_last),
         hosts: all(capture, |p| (!p.host.is_empty()).then(|| p.host.clone())),
         jobs: crate::jobs::rows(capture, jobs),
         nprocesses: capture.processes.len(),
         world_size: sizes.max(),
-        restarts: capture
-            .processes
-            .iter()
-            .map(|p| p.restart)
-            .max()
-            .unwrap_or(0),
+        restarts: restarts.max().unwrap_or(0),
+        attempt: capture.attempt.filter(|_| capture.attempts.len() > 1),
+        attempts: crate::attempts::rows(capture),
         nccl: fact("nccl"),
         driver: drivers(capture),
         platform: fact("platform"),

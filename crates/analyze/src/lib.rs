@@ -13,6 +13,7 @@
 pub mod absent;
 pub mod account;
 pub mod arrivals;
+pub mod attempts;
 pub mod bandwidth;
 pub mod callers;
 pub mod clocks;
@@ -178,6 +179,9 @@ pub struct Report {
     /// Whether this NCCL and these processes can have GPU times where they are asked for.
     #[serde(skip)]
     pub times_exist: bool,
+    /// The functions of NCCL that `ncclscope attach` left out, as `ncclAllReduce, ncclSend`.
+    #[serde(skip)]
+    pub not_recorded: Option<String>,
     /// Why no call has a GPU time; `None` if some have one, or if that is not known.
     #[serde(skip)]
     pub untimed_because: Option<String>,
@@ -600,6 +604,7 @@ impl Analysis {
             next: String::new(),
             findings: Vec::new(),
             recommendations: Vec::new(),
+            not_recorded: notes::not_recorded(capture),
             times_exist: capture
                 .processes
                 .iter()
@@ -614,6 +619,8 @@ impl Analysis {
         if too_many {
             report.notes.push(arrivals::TOO_MANY.to_owned());
         }
+        let first_step = recommendations::warm_up_in_steps(&report);
+        report.notes.extend(first_step);
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
         report.findings = findings::findings(
             &report.deaths,

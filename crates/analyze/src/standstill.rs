@@ -55,8 +55,10 @@ impl Uneven<'_> {
         if made.calls == self.least || !needs_all {
             return None;
         }
+        // A process that is younger than the second reading of its clock has no times.
+        let since = Some(made.newest_ns).filter(|at| *at != 0)?;
         let process = &capture.processes[self.communicator.members[member].process];
-        Some(process.clock.newest()?.saturating_sub(made.newest_ns))
+        Some(process.clock.newest()?.saturating_sub(since))
     }
 
     /// By process and device: those that have made fewer.

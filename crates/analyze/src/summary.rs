@@ -99,6 +99,8 @@ pub struct Verdict {
     pub beside: Option<BesideNccl>,
     /// The job died or hangs: that comes before `beside`.
     pub ended: bool,
+    /// The exit status of the command, if it failed and nothing else says so. That comes first.
+    pub failed: Option<i64>,
 }
 
 /// What matters most about the calls of NCCL.
@@ -138,8 +140,17 @@ pub fn verdict(report: &Report) -> Verdict {
     Verdict {
         lead: of_nccl(report),
         beside: report.streams.as_ref().and_then(beside_nccl),
-        ended: !report.deaths.is_empty() || report.sightings.iter().any(|s| s.still_holds()),
+        ended: is_over(report),
+        failed: report
+            .job
+            .exit_status
+            .filter(|status| *status != 0 && !is_over(report) && report.standstill.is_none()),
     }
+}
+
+/// Whether the job is seen to have died or to hang.
+fn is_over(report: &Report) -> bool {
+    !report.deaths.is_empty() || report.sightings.iter().any(|seen| seen.still_holds())
 }
 
 /// The verdict on what NCCL did.
@@ -222,6 +233,12 @@ fn not_judged(report: &Report) -> String {
                 true => ": all of its communicators have one rank".to_owned(),
                 false => format!(" ({processes})"),
             };
+            if let Some(functions) = &report.not_recorded {
+                return format!(
+                    "No NCCL call of this job was recorded. Calls of {functions} were left out: \
+                     `ncclscope attach --slow` records them."
+                );
+            }
             return format!("This job made no NCCL call that a profiler sees{why}.");
         }
         _ if report.job.mode == ["profile"] => {
@@ -372,6 +389,7 @@ pub fn is_sound(report: &Report) -> bool {
     let c = &report.completeness;
     let holds = report.sightings.iter().any(|seen| seen.still_holds());
     report.deaths.is_empty()
+        && matches!(report.job.exit_status, None | Some(0))
         && !holds
         && c.missing().is_empty()
         && c.not_here().is_none()

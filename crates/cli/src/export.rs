@@ -1,7 +1,7 @@
 //! `ncclscope export`: a capture in another tool's format.
 
 use crate::progress::{self, CountingReader};
-use crate::report::{open, print, unwritable};
+use crate::report::{open_attempt, print, unwritable};
 use analyze::clocks::Clocks;
 use analyze::streams::kernels;
 use anyhow::{bail, Context};
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tables::Capture;
+use tables::{Capture, Which};
 
 /// Write a capture in another format
 #[derive(clap::Args)]
@@ -106,7 +106,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     if args.events && args.table.is_some() {
         bail!("expected `--events` or `--table`, found both");
     }
-    let capture = open(&args.capture)?;
+    let capture = open_attempt(&args.capture, Which::All)?;
     if args.events {
         has_callbacks(&capture)?;
     }

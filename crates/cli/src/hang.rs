@@ -1,6 +1,6 @@
 //! `ncclscope hang`: does the job hang, and if so, which rank in which call?
 
-use crate::report::{open, print};
+use crate::report::{open_attempt, print};
 use crate::run::adopt::Here;
 use analyze::hang::Conditions;
 use anyhow::bail;
@@ -33,6 +33,8 @@ pub struct Args {
     all: bool,
     #[command(flatten)]
     look: crate::look::Look,
+    #[command(flatten)]
+    attempt: crate::attempt::Attempt,
 }
 
 /// A time in ns, or in seconds where it has no unit.
@@ -46,7 +48,8 @@ fn time(text: &str) -> anyhow::Result<i64> {
 
 /// Prints the verdict.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let capture = open(&args.capture)?;
+    let capture = open_attempt(&args.capture, args.attempt.which())?;
+    crate::attempt::tell(&capture);
     let conditions = Conditions {
         after_ns: args.after,
     };

@@ -14,6 +14,7 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 mod attach;
+mod attempt;
 mod bench;
 mod collect;
 mod diff;

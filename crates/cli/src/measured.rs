@@ -6,7 +6,7 @@ use analyze::Report;
 use anyhow::{bail, Context};
 use bench::table::Table;
 use std::path::{Path, PathBuf};
-use tables::Source;
+use tables::{Source, Which};
 
 /// How tables that do not say it are to be read.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ pub fn read(path: &Path, assumed: &Assumed) -> anyhow::Result<Measured> {
         }
     }
     let report = progress::show("reading", |progress| {
-        let source = Source::open(path, progress)
+        let source = Source::open_attempt(path, progress, Which::Last)
             .map_err(|error| anyhow::anyhow!("{error}\n  hint: {}", error.hint()))?;
         anyhow::Ok(analyze::report_from(source, None, progress))
     })?;

@@ -7,7 +7,7 @@ use analyze::memory::{of_inits, Memory};
 use anyhow::bail;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tables::Source;
+use tables::{Source, Which};
 
 /// Say what each communicator takes of the GPU's memory, what for, and what more of them would take
 ///
@@ -53,7 +53,8 @@ fn read(from: &[PathBuf]) -> anyhow::Result<Memory> {
     if let [capture] = from {
         if capture.is_dir() {
             return progress::show("reading", |progress| {
-                let source = Source::open(capture, progress).map_err(hinted)?;
+                let source =
+                    Source::open_attempt(capture, progress, Which::Last).map_err(hinted)?;
                 Ok(analyze::report_from(source, None, progress).memory)
             });
         }

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
-use tables::{Capture, OpenError, Source};
+use tables::{Capture, OpenError, Source, Which};
 
 /// Say what a capture holds: is every call there, and where did the time go?
 #[derive(clap::Args)]
@@ -42,6 +42,8 @@ pub struct Args {
     offsets: crate::offsets::Offsets,
     #[command(flatten)]
     look: crate::look::Look,
+    #[command(flatten)]
+    attempt: crate::attempt::Attempt,
 }
 
 /// The HTML page has lanes of single calls up to so many bytes of trace files: some 30 million calls, which
@@ -53,7 +55,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let given = args.offsets.read()?;
     let is_given = given.is_some();
     let (mut report, capture) = progress::show("reading", |progress| {
-        let source = Source::open(&args.capture, progress).map_err(hinted)?;
+        let which = args.attempt.which();
+        let source = Source::open_attempt(&args.capture, progress, which).map_err(hinted)?;
         // Lanes need all calls in memory.
         if args.html.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES {
             return anyhow::Ok((analyze::report_from(source, given, progress), None));
@@ -135,10 +138,18 @@ pub(crate) fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
     )
 }
 
-/// Opens a capture with all its calls; an error says what to do.
+/// Opens a capture with all its calls, of the last attempt if the job was started again; an error says what
+/// to do.
 pub(crate) fn open(path: &Path) -> anyhow::Result<Capture> {
+    let capture = open_attempt(path, Which::Last)?;
+    crate::attempt::tell(&capture);
+    Ok(capture)
+}
+
+/// As [`open`], of this attempt; says nothing.
+pub(crate) fn open_attempt(path: &Path, which: Which) -> anyhow::Result<Capture> {
     progress::show("reading", |progress| {
-        let source = Source::open(path, progress).map_err(hinted)?;
+        let source = Source::open_attempt(path, progress, which).map_err(hinted)?;
         Ok(source.load(progress))
     })
 }

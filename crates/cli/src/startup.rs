@@ -9,7 +9,7 @@ use setup::log::{Init, Reader, Said};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tables::Source;
+use tables::{OpenError, Source, Which};
 
 /// Say what took long before the first call: phases of NCCL's init, rank by rank, and the critical path
 ///
@@ -31,12 +31,14 @@ pub struct Args {
     all: bool,
     #[command(flatten)]
     look: crate::look::Look,
+    #[command(flatten)]
+    attempt: crate::attempt::Attempt,
 }
 
 /// Prints it. Exit status 2 if nothing is known.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let startup = match args.from.as_slice() {
-        [capture] if capture.is_dir() => of_capture(capture)?,
+        [capture] if capture.is_dir() => of_capture(capture, args.attempt.which())?,
         files => {
             let inits = of_files(files)?.inits;
             if inits.is_empty() {
@@ -67,7 +69,7 @@ pub fn of_files(files: &[PathBuf]) -> anyhow::Result<Said> {
 }
 
 /// Of a capture, with the output of processes that never loaded the recorder.
-fn of_capture(capture: &Path) -> anyhow::Result<Startup> {
+fn of_capture(capture: &Path, which: Which) -> anyhow::Result<Startup> {
     let mut reader = Reader::default();
     let mut found = 0;
     for entry in std::fs::read_dir(capture.join(NCCL_LOGS))
@@ -77,11 +79,16 @@ fn of_capture(capture: &Path) -> anyhow::Result<Startup> {
         found += 1;
         read(&entry?.path(), &mut reader)?;
     }
-    let source = progress::show("reading", |progress| Source::open(capture, progress));
+    let source = progress::show("reading", |progress| {
+        Source::open_attempt(capture, progress, which)
+    });
     let source = match source {
-        Ok(source) => source,
+        Ok(source) => {
+            crate::attempt::tell(source.capture());
+            source
+        }
         // Nothing but these: every process was still in its init.
-        Err(_) if found > 0 => return Ok(of_inits(&reader.finish().inits)),
+        Err(OpenError::NoTrace { .. }) if found > 0 => return Ok(of_inits(&reader.finish().inits)),
         Err(error) => return Err(hinted(error)),
     };
     let mut inits: Vec<Init> = reader.finish().inits;

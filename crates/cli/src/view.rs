@@ -21,6 +21,8 @@ pub struct Args {
     port: u16,
     #[command(flatten)]
     offsets: crate::offsets::Offsets,
+    #[command(flatten)]
+    attempt: crate::attempt::Attempt,
 }
 
 /// So many calls are drawn one by one; the page has the same number.
@@ -29,7 +31,8 @@ const MOST_CALLS: usize = 20_000;
 /// Serves the viewer until it is interrupted.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let given = args.offsets.read()?;
-    let capture = crate::report::open(&args.capture)?;
+    let capture = crate::report::open_attempt(&args.capture, args.attempt.which())?;
+    crate::attempt::tell(&capture);
     if capture.processes.iter().all(|p| p.calls.is_empty()) {
         anyhow::bail!(
             "`{0}` holds no single call that could be drawn\

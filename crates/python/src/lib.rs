@@ -48,11 +48,14 @@ mod _native {
 }
 
 /// Opens the capture at `path`: a capture folder, the folder of a host, or one trace file.
+/// Of a job that was started again, the `attempt` with this number, or else the last.
 ///
 /// Raises `ncclscope.CaptureError` when there is nothing to read; never for damage.
 #[pyfunction]
-fn open(py: Python<'_>, path: PathBuf) -> PyResult<Capture> {
-    match py.detach(|| tables::Capture::open(&path)) {
+#[pyo3(signature = (path, attempt=None))]
+fn open(py: Python<'_>, path: PathBuf, attempt: Option<u32>) -> PyResult<Capture> {
+    let which = attempt.map_or(tables::Which::Last, tables::Which::Number);
+    match py.detach(|| tables::Capture::open_attempt(&path, which)) {
         Ok(capture) => Ok(Capture {
             inner: Arc::new(Inner {
                 capture,

@@ -113,10 +113,14 @@ pub fn verdict(report: &Report) -> String {
         Lead::Finding => report.findings.first().map_or(String::new(), sentence),
         Lead::Words(words) => words.clone(),
     };
-    match verdict.beside.as_ref().map(beside) {
+    let said = match verdict.beside.as_ref().map(beside) {
         Some(beside) if verdict.ended => format!("{lead} {beside}"),
         Some(beside) => format!("{beside} {lead}"),
         None => lead,
+    };
+    match verdict.failed {
+        Some(status) => format!("The job failed: exit status {status}. {said}"),
+        None => said,
     }
 }
 

@@ -17,7 +17,7 @@ use completeness::completeness;
 pub(crate) use completeness::counts;
 use functions::{functions, network, warmup};
 use job::job;
-pub(crate) use job::{begun, clipped, first, is_from_outside, some};
+pub(crate) use job::{attempts, begun, clipped, first, is_from_outside, some};
 use operations::operations;
 use std::io::{Result, Write};
 

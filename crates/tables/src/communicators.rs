@@ -64,7 +64,7 @@ pub struct Parent {
 }
 
 /// A communicator of the job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Communicator {
     /// The hash as hex, with `#2` and so on for later ones with the same hash.
     pub id: String,

@@ -8,6 +8,7 @@
 //! Rule: a damaged capture is still a capture. Reading never fails on content and never panics: everything
 //! unsound is left out and becomes a [`Problem`]. Only a path without any process is an error.
 
+pub mod attempts;
 mod births;
 mod callbacks;
 pub mod calls;
@@ -21,6 +22,7 @@ pub mod events;
 mod files;
 mod gpu_clock;
 pub mod graphs;
+pub mod jobs;
 pub mod life;
 pub mod lineage;
 mod machines;
@@ -44,6 +46,7 @@ mod trust;
 mod unfinished;
 pub mod windows;
 
+pub use attempts::{Attempt, Which};
 pub use calls::{Call, GpuTimes, Shape, Untimed};
 pub use communicators::Communicator;
 pub use graphs::Graphs;
@@ -73,6 +76,10 @@ pub struct Capture {
     pub job: serde_json::Value,
     /// Its processes, by restart, rank and path.
     pub processes: Vec<Process>,
+    /// The attempts of its job, the oldest first; see [`attempts`].
+    pub attempts: Vec<Attempt>,
+    /// The number of the attempt that was read; `None` if all were.
+    pub attempt: Option<u32>,
     /// Its communicators, by first use.
     pub communicators: Vec<Communicator>,
     /// What `ncclscope hang` saw while it ran, the oldest first.
@@ -127,6 +134,15 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
+    /// The job has no attempt of this number.
+    NoAttempt {
+        /// The path.
+        path: PathBuf,
+        /// The number that was asked for.
+        asked: u32,
+        /// How many attempts there are.
+        of: usize,
+    },
     /// No trace file in it can be read.
     NoTrace {
         /// The path.
@@ -157,6 +173,13 @@ impl fmt::Display for OpenError {
                 write!(
                     f,
                     "`{}`: expected a capture folder or a trace file, found something else",
+                    path.display()
+                )
+            }
+            OpenError::NoAttempt { path, asked, of } => {
+                write!(
+                    f,
+                    "`{}`: expected an attempt from 1 to {of}, found {asked}",
                     path.display()
                 )
             }
@@ -195,6 +218,9 @@ impl OpenError {
             OpenError::OtherFile { .. } => {
                 "give the capture folder, or a file in it that ends in `.trace`".to_owned()
             }
+            OpenError::NoAttempt { .. } => {
+                "leave out `--attempt` to read the last attempt".to_owned()
+            }
             OpenError::NoTrace { problems, .. }
                 if problems.iter().any(|p| p.expected == files::LISTED) =>
             {
@@ -219,8 +245,16 @@ impl Capture {
     /// # Errors
     /// When there is nothing to read; never for damage.
     pub fn open(path: &Path) -> Result<Capture, OpenError> {
+        Capture::open_attempt(path, Which::All)
+    }
+
+    /// As [`Capture::open`], but one attempt of a job that was started again.
+    ///
+    /// # Errors
+    /// As there, and if there is no such attempt.
+    pub fn open_attempt(path: &Path, which: Which) -> Result<Capture, OpenError> {
         let progress = ReadProgress::default();
-        Ok(Source::open(path, &progress)?.load(&progress))
+        Ok(Source::open_attempt(path, &progress, which)?.load(&progress))
     }
 
     /// The bytes of an operation of this shape by nccl-tests' convention, under its own function name.

@@ -116,6 +116,23 @@ impl Series {
 }
 
 impl Node {
+    /// Leaves out what was seen at other times.
+    pub(crate) fn keep(&mut self, span: &std::ops::Range<i64>) {
+        if *span == (i64::MIN..i64::MAX) {
+            return;
+        }
+        for series in &mut self.series {
+            series.points.retain(|(at, _)| span.contains(at));
+        }
+        self.series.retain(|series| !series.points.is_empty());
+        for thread in &mut self.switches {
+            let at = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+            thread.spans.retain(|(from, _)| span.contains(from));
+            thread.off.retain(|off| span.contains(&at(off.from)));
+        }
+        self.switches.retain(|thread| !thread.spans.is_empty());
+    }
+
     /// A fact by key, if it is there and not empty.
     pub fn fact(&self, key: &str) -> Option<&str> {
         let value = self.facts.get(key).map(String::as_str);

@@ -9,6 +9,7 @@
 //! or receives is shown whole, because its operations are put together from calls that may lie far apart; so
 //! is one with few calls.
 
+use crate::attempts::{self, Which};
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
@@ -32,6 +33,8 @@ pub struct ReadOptions {
     pub whole: u64,
     /// Calls in a part, about.
     pub part: u64,
+    /// Which attempts of a job that was started again.
+    pub attempt: Which,
 }
 
 impl Default for ReadOptions {
@@ -41,6 +44,7 @@ impl Default for ReadOptions {
             threads: parallel::cores(),
             whole: 3 << 19,
             part: 1 << 17,
+            attempt: Which::All,
         }
     }
 }
@@ -111,6 +115,22 @@ impl Source {
     /// When there is nothing to read; never for damage.
     pub fn open(path: &Path, progress: &ReadProgress) -> Result<Source, OpenError> {
         Source::open_as(path, progress, ReadOptions::default())
+    }
+
+    /// As [`Source::open`], but one attempt of a job that was started again.
+    ///
+    /// # Errors
+    /// As there, and if there is no such attempt.
+    pub fn open_attempt(
+        path: &Path,
+        progress: &ReadProgress,
+        attempt: Which,
+    ) -> Result<Source, OpenError> {
+        let how = ReadOptions {
+            attempt,
+            ..ReadOptions::default()
+        };
+        Source::open_as(path, progress, how)
     }
 
     /// As [`Source::open`], read as `how` says.
@@ -206,7 +226,10 @@ impl Source {
             source.readers.push(reader);
             source.places.push(place);
         }
+        let span = source.choose(how.attempt)?;
         let unsound = crate::sightings::read(&mut source.capture, &root);
+        let seen = &mut source.capture.sightings;
+        seen.retain(|sighting| span.contains(&sighting.at_ns));
         source.first_problems.extend(unsound);
         let (patterns, unsound) = crate::communication::read(&root);
         source.capture.communication = patterns;
@@ -216,6 +239,9 @@ impl Source {
             let processes = &source.capture.processes;
             let mut unsound = Vec::new();
             source.capture.nodes = crate::nodes::read(&root, processes, &mut unsound);
+            for node in &mut source.capture.nodes {
+                node.keep(&span);
+            }
             source.first_problems.extend(unsound);
         }
         source.unite();
@@ -231,6 +257,59 @@ impl Source {
     /// Calls in the files of all processes, those that are in two places twice.
     pub fn rows(&self) -> u64 {
         self.readers.iter().map(Reader::rows).sum()
+    }
+
+    /// Leaves out what is of other attempts than `which`, and says from when to when that one was the newest.
+    fn choose(&mut self, which: Which) -> Result<std::ops::Range<i64>, OpenError> {
+        let (communicators, _) = communicators::unite(&self.capture.processes);
+        let found = attempts::find(&self.capture.processes, &communicators);
+        let number = match which {
+            Which::All => None,
+            Which::Last => Some(found.len()),
+            Which::Number(asked) if (1..=found.len()).contains(&(asked as usize)) => {
+                Some(asked as usize)
+            }
+            Which::Number(asked) => {
+                return Err(OpenError::NoAttempt {
+                    path: self.capture.path.clone(),
+                    asked,
+                    of: found.len(),
+                })
+            }
+        };
+        let mut span = i64::MIN..i64::MAX;
+        if let Some(chosen) = number.filter(|_| found.len() > 1) {
+            let others = found.iter().enumerate();
+            let others = others.filter(|(at, _)| at + 1 != chosen);
+            let mut left_out = vec![false; self.capture.processes.len()];
+            let mut restarts = Vec::new();
+            for (_, (attempt, processes)) in others {
+                restarts.push(attempt.restart);
+                processes.iter().for_each(|index| left_out[*index] = true);
+            }
+            let restart = found[chosen - 1].0.restart;
+            let unreadable = &mut self.capture.unreadable;
+            unreadable.retain(|of| of.restart == restart || !restarts.contains(&of.restart));
+            for (place, _) in self.places.iter().zip(&left_out).filter(|(_, out)| **out) {
+                self.problems[*place].clear();
+            }
+            fn keep<T>(all: &mut Vec<T>, left_out: &[bool]) {
+                let mut out = left_out.iter();
+                all.retain(|_| !out.next().is_some_and(|out| *out));
+            }
+            keep(&mut self.capture.processes, &left_out);
+            keep(&mut self.readers, &left_out);
+            keep(&mut self.places, &left_out);
+            let began = |at: usize| found.get(at).and_then(|(attempt, _)| attempt.began_ns);
+            if chosen > 1 {
+                span.start = began(chosen - 1).unwrap_or(i64::MIN);
+            }
+            span.end = began(chosen).unwrap_or(i64::MAX);
+        }
+        self.capture.attempt = number.map(|number| number as u32);
+        let attempts = found.into_iter().map(|(attempt, _)| attempt);
+        self.capture.attempts = attempts.collect();
+        Ok(span)
     }
 
     fn unite(&mut self) {

@@ -39,6 +39,7 @@ from ._job import (
     Job as Job,
     Kind as Kind,
     Member as Member,
+    OneAttempt as OneAttempt,
     OneJob as OneJob,
     Outlier as Outlier,
     Part as Part,

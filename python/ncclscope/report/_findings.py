@@ -94,6 +94,7 @@ class Death(Record):
     rank: int | None
     host: str
     pid: int
+    exited: bool
     seen_ns: int
     before_others_ns: int
     communicator: str

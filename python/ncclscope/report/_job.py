@@ -24,10 +24,22 @@ class OneJob(Record):
     files: list[str]
 
 
+class OneAttempt(Record):
+    """One start of a job that was started several times."""
+
+    __slots__ = ()
+    attempt: int
+    restart: int
+    nprocesses: int
+    ranks: str | None
+    started: str | None
+    seen: str | None
+
+
 class Job(Record):
     """What was recorded, and how."""
 
-    _parts = {"jobs": OneJob}
+    _parts = {"jobs": OneJob, "attempts": OneAttempt}
     __slots__ = ()
     capture: str
     id: str | None
@@ -42,6 +54,8 @@ class Job(Record):
     nprocesses: int
     world_size: int | None
     restarts: int
+    attempt: int | None
+    attempts: list[OneAttempt]
     nccl: list[str]
     driver: list[str]
     platform: list[str]

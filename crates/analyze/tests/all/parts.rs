@@ -27,6 +27,7 @@ fn the_same_capture_gives_the_same_report_however_it_is_read() {
                     threads,
                     whole: few,
                     part,
+                    ..ReadOptions::default()
                 };
                 let progress = ReadProgress::default();
                 let source = Source::open_as(folder.path(), &progress, how).expect("a capture");

@@ -9,7 +9,7 @@ use capture::live::{flag, part};
 use nccl_abi::event;
 use serde_json::Value;
 use std::path::Path;
-use tables::{Capture, LiveSource, Newest, OpenError, Process};
+use tables::{Capture, LiveSource, Newest, OpenError, Process, Which};
 
 /// What to do if a capture has no call.
 const IN_THE_JOB: &str = "ncclscope doctor, in the job's environment";
@@ -17,7 +17,7 @@ const IN_THE_JOB: &str = "ncclscope doctor, in the job's environment";
 /// The checks, and the command to go on with.
 pub fn checks(folder: &Path) -> (Vec<Check>, String) {
     let mut checks = Checks::new("Capture");
-    let capture = match Capture::open(folder) {
+    let capture = match Capture::open_attempt(folder, Which::Last) {
         Ok(capture) => capture,
         Err(error) => {
             no_trace(folder, &error, &mut checks);

@@ -12,9 +12,7 @@ ncclscope: NCCLSCOPE_MAX_SIZE=7 is not a size from 64KiB to 1024TiB (like 64MiB)
 ncclscope: NCCLSCOPE_MEMORY=1PB is not a size from 1MiB to 64MiB (like 64MiB); using 64MiB
 announced 2, ABI v5
 --- ncclscope report capture | sed -n '/^  ranks/,/^  software/p'
-  ranks    4 processes of 2 ranks on <host>
-  WARNING  this folder holds 2 jobs, and the figures below mix them. Move the files of each job into a folder of its
-           own, and report that folder.
-           from <date>: 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
-           from <date>: 2 processes, ranks 0-1 on <host>, first file <host>/r0-p<pid>-<id>.trace
+  ranks    2 processes of 2 ranks on <host>
+  attempt  2 of 2; left out: attempt 1 (2 processes, ranks 0-1, <date> to <date>).
+           `--attempt 1` reads attempt 1.
   software NCCL 2.28.9

@@ -1,4 +1,5 @@
-# torchrun starts the workers again: a sub-capture for each restart, one report.
+# torchrun starts the workers again: a sub-capture for each restart. The last attempt is judged, and the others
+# are named.
 ranks 2
 virtual_time
 all_reduce 1KiB x10
@@ -18,19 +19,32 @@ in NCCL's calls on the host <n> % of the time (median rank)
 
 Job capture
   command  <folder>/fake-nccl rank-process
-  ranks    4 processes of 2 ranks, 1 restart on <host>
+  ranks    2 processes of 2 ranks, 1 restart on <host>
+  attempt  2 of 2; left out: attempt 1 (2 processes, ranks 0-1, <date> to <date>).
+           `--attempt 1` reads attempt 1.
   software NCCL 2.28.9
   recorded mode trace, timing host
   time     <time>
 
 Completeness
-  40 of 40 announced calls recorded, 0 timed.
+  20 of 20 announced calls recorded, 0 timed.
 
 Ranks (in API calls, times in <unit>)
   rank host   calls nccl nccl_%
      0 <host>    10    ·      ·
      1 <host>    10    ·      ·
-     0 <host>    10    ·      ·
-     1 <host>    10    ·      ·
 
 Operations by host time (no GPU time; largest sum over ranks first, sum in <unit>, mean to max in <unit> from API entry to
+--- ncclscope report capture --attempt 1 | grep -A1 '^  attempt'
+  attempt  1 of 2; left out: attempt 2 (2 processes, ranks 0-1, <date> to <date>).
+           `--attempt 2` reads attempt 2.
+--- ncclscope report capture --attempt 3
+2| error: `capture`: expected an attempt from 1 to 2, found 3
+2|   hint: leave out `--attempt` to read the last attempt
+[exit 2]
+--- ncclscope hang capture | head -1
+No hang: all communicators that are in the capture have ended.
+2| ncclscope: note: this job was started 2 times, and this is attempt 2 only; `--attempt N` reads another one
+--- ncclscope startup capture | sed 's/^The last.*/found/;q'
+found
+2| ncclscope: note: this job was started 2 times, and this is attempt 2 only; `--attempt N` reads another one

@@ -1,7 +1,7 @@
-//! That a rank died while others went on.
+//! That a rank died or left while others went on.
 
 use analyze::deaths::Death;
-use analyze::findings::Finding;
+use analyze::findings::{Evidence, Finding};
 use analyze::spelling::time;
 
 /// What it rests on; so many more died.
@@ -11,7 +11,11 @@ pub(super) fn evidence(death: &Death, more: usize) -> String {
         more => format!("; {more} more ranks died"),
     };
     format!(
-        "Its recording has no end, and stops {} before that of the others{also}.",
+        "Its recording {} {} before that of the others{also}.",
+        match death.exited {
+            true => "ends",
+            false => "has no end, and stops",
+        },
         time(death.before_others_ns as f64 / 1e3)
     )
 }
@@ -22,6 +26,12 @@ pub(super) fn advice(of: &Finding) -> String {
         .subject
         .rank()
         .map_or((0, ""), |rank| (rank.pid, rank.host.as_str()));
+    if matches!(&of.evidence, Evidence::Death { death, .. } if death.exited) {
+        return format!(
+            "Look at the end of the log of pid {pid} on {host}: an exception, an exit, or less work than the \
+             others had. `ncclscope hang` shows how far each rank came."
+        );
+    }
     format!(
         "Look at how pid {pid} on {host} ended: in its own log, and in `dmesg` there (out of memory, Xid). \
          `ncclscope hang` shows how far each rank came."

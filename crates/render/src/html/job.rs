@@ -5,7 +5,7 @@ use super::escape::escaped;
 use super::table::HtmlTable;
 use super::Page;
 use crate::layout::plural;
-use crate::text::{begun, counts};
+use crate::text::{attempts, begun, counts};
 use analyze::moments::spelled;
 use serde_json::{json, Value};
 use std::fmt::Write as _;
@@ -48,6 +48,9 @@ impl<'a> Page<'a> {
                 format!("mode {}, timing {}", some(&job.mode), some(&job.timing)),
             ),
         ];
+        if let Some(text) = attempts(job) {
+            facts.push(("attempt".to_owned(), text));
+        }
         if let Some(id) = &job.id {
             facts.push(("id".to_owned(), id.clone()));
         }

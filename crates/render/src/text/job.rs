@@ -50,6 +50,9 @@ pub(super) fn job(report: &Report, page: &mut Page) -> Result<()> {
         hosts => some(hosts),
     };
     fact("ranks", &format!("{ranks} on {hosts}"));
+    if let Some(text) = attempts(job) {
+        fact("attempt", &text);
+    }
     jobs(report, &mut fact);
     let mut software = format!("NCCL {}", some(&job.nccl));
     for (name, values) in [("", &job.gpu), ("driver ", &job.driver)] {
@@ -100,16 +103,28 @@ pub(crate) fn is_from_outside(job: &Job) -> bool {
     job.mode == ["attach"]
 }
 
+/// Ranks whose times differ by less than this share are told with one time.
+const ALIKE: f64 = 0.98;
+
 /// How long the job took, and when it ran.
 fn when(report: &Report) -> String {
     let job = &report.job;
     let mut parts = Vec::new();
     if let Some(wall) = report.ranks.wall_us {
-        parts.push(format!(
-            "{} from {} to the last call: all % are of that",
-            time(wall.max),
-            first(job)
-        ));
+        // Ranks that began later or ended earlier have a time of their own.
+        parts.push(match wall.min < ALIKE * wall.max {
+            true => format!(
+                "{} to {} from {} to the last call of a rank: all % are of its own time",
+                time(wall.min),
+                time(wall.max),
+                first(job)
+            ),
+            false => format!(
+                "{} from {} to the last call: all % are of that",
+                time(wall.max),
+                first(job)
+            ),
+        });
     }
     match (&job.started, &job.ended, job.exit_status) {
         (Some(started), Some(_), _) if is_from_outside(job) => {
@@ -137,6 +152,37 @@ fn when(report: &Report) -> String {
         true => "not known".to_owned(),
         false => parts.join("; "),
     }
+}
+
+/// Which attempt the figures are of, and what the others were; `None` for a job that was started once.
+pub(crate) fn attempts(job: &Job) -> Option<String> {
+    const SHOWN: usize = 4;
+    let read = job.attempt?;
+    let mut text = format!("{read} of {}", job.attempts.len());
+    let others = || job.attempts.iter().filter(|other| other.attempt != read);
+    for (at, other) in others().rev().take(SHOWN).enumerate() {
+        let time = |moment: &Option<String>| {
+            let moment = moment.as_deref().map(|moment| spelled(moment, 0));
+            moment.unwrap_or_else(|| "an unknown time".to_owned())
+        };
+        text += match at {
+            0 => "; left out: ",
+            _ => "; ",
+        };
+        let processes = plural(other.nprocesses as u64, "process", "processes");
+        text += &format!("attempt {} ({processes}", other.attempt);
+        if let Some(ranks) = &other.ranks {
+            text += &format!(", ranks {ranks}");
+        }
+        text += &format!(", {} to {})", time(&other.started), time(&other.seen));
+    }
+    let rest = others().count().saturating_sub(SHOWN);
+    if rest > 0 {
+        text += &format!("; {rest} more (--json)");
+    }
+    let newest = others().next_back().map_or(1, |other| other.attempt);
+    text += &format!(". `--attempt {newest}` reads attempt {newest}.");
+    Some(text)
 }
 
 /// The jobs of a folder that holds several.

@@ -149,7 +149,7 @@ proptest! {
         let capture = Capture::open(folder.path()).expect("a capture");
         let whole: Vec<Vec<Seen>> = capture.processes.iter().map(seen).collect();
         prop_assert!(whole[0].is_sorted_by(|a, b| a.0.ticket < b.0.ticket));
-        let how = ReadOptions { threads, whole: 0, part };
+        let how = ReadOptions { threads, whole: 0, part, ..ReadOptions::default() };
         let (parts, rest) = shown(folder.path(), how);
         prop_assert_eq!(&parts, &whole);
         prop_assert_eq!(&rest.problems, &capture.problems);

@@ -1,0 +1,52 @@
+//! The attempts of a job that was started again, for people. [`tables::attempts`] finds them.
+
+use crate::moments::Zone;
+use crate::spelling::ranges;
+use serde::Serialize;
+use tables::Capture;
+
+/// One start of a job that was started several times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AttemptRow {
+    /// From 1, the oldest first.
+    pub attempt: u32,
+    /// Number of the torchrun restart, 0 for the first start.
+    pub restart: u32,
+    /// Processes with a trace.
+    pub nprocesses: usize,
+    /// The launcher's ranks that are here, as `0-7`.
+    pub ranks: Option<String>,
+    /// When its first process began, RFC 3339, in the recording's time zone.
+    pub started: Option<String>,
+    /// The last moment that any of its recorders wrote down.
+    pub seen: Option<String>,
+}
+
+/// The attempts, the oldest first; nothing if the job was started once.
+pub fn rows(capture: &Capture) -> Vec<AttemptRow> {
+    if capture.attempts.len() < 2 {
+        return Vec::new();
+    }
+    let zone = Zone::of(capture);
+    let time = |ns: Option<i64>| zone.rfc3339(ns?);
+    let row = |attempt: &tables::Attempt| AttemptRow {
+        attempt: attempt.number,
+        restart: attempt.restart,
+        nprocesses: attempt.nprocesses,
+        ranks: (!attempt.ranks.is_empty()).then(|| ranges(attempt.ranks.iter().copied())),
+        started: time(attempt.began_ns),
+        seen: time(attempt.seen_ns),
+    };
+    capture.attempts.iter().map(row).collect()
+}
+
+/// Which attempt of several was read, and which ones were left out; `None` for a job that was started once.
+pub fn sentence(capture: &Capture) -> Option<String> {
+    let (read, of) = (capture.attempt?, capture.attempts.len());
+    if of < 2 {
+        return None;
+    }
+    Some(format!(
+        "this job was started {of} times, and this is attempt {read} only; `--attempt N` reads another one"
+    ))
+}
