@@ -48,7 +48,7 @@ def verdict(truth, slow_rank, found):
         return VERDICTS["quiet" if truth is None or truth <= 0 else "none"]
     if truth is None:
         return VERDICTS["found"]
-    if f"Rank {slow_rank} " not in found["sentence"]:
+    if found["rank"] != int(slow_rank):
         return VERDICTS["other"]
     loss = found["wall_us"] / 1e6
     low, high = (us / 1e6 for us in found["wall_interval_us"])

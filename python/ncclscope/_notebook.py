@@ -40,7 +40,7 @@ def page(report: Report) -> str:
     parts = [
         f"<p><b>{html.escape(report.verdict)}</b></p>",
         picture(report),
-        *(f"<p>{html.escape(_told(finding, report.verdict))}</p>" for finding in report.findings),
+        *(f"<p>{html.escape(_told(finding))}</p>" for finding in report.findings),
         f"<p>{html.escape(report.job.capture)}: {done.recorded} of "
         f"{at_least}{done.announced + done.missing_at_least} "
         f"announced calls recorded, {done.timed} timed.",
@@ -56,9 +56,9 @@ def page(report: Report) -> str:
     return "".join(parts)
 
 
-def _told(finding: Finding, verdict: str) -> str:
+def _told(finding: Finding) -> str:
     """A finding with what to do; the verdict need not be said twice."""
-    return finding.advice if finding.sentence == verdict else f"{finding.sentence} {finding.advice}"
+    return finding.advice if finding.is_verdict else f"{finding.sentence} {finding.advice}"
 
 
 def picture(report: Report) -> str:

@@ -22,10 +22,13 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 mod gathering;
+mod moved;
 mod runs;
 mod verdict;
 
+pub(crate) use gathering::recorded_as;
 use gathering::{Gathered, KindKey, SOURCES};
+pub use moved::{Moved, Stayed};
 pub use runs::{
     side_by_side, Changed, FigureRow, Figures, TimeChange, Variant, Variants, What, Which, Why,
     FIGURES, LEAST_CHANGE,
@@ -259,6 +262,8 @@ pub struct Diff {
     pub new_findings: Vec<Finding>,
     /// Findings that A has and B has not.
     pub gone_findings: Vec<Finding>,
+    /// Faults that are in both, and stayed with a rank or with a node.
+    pub moved_findings: Vec<Moved>,
     /// What the report on A recommends, and what became of it in B: `done`, `better` or `unchanged`.
     pub recommendations: Vec<Recommendation>,
     /// What changed and why.
@@ -330,6 +335,7 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
         run: runs::rows(of_a, of_b),
         new_findings,
         gone_findings,
+        moved_findings: moved::moved(&a.row, &b.row),
         recommendations: recommendations::compare(&a.recommendations, &b.recommendations),
         changed,
         environment,

@@ -158,7 +158,7 @@ const pins = [
   ...timeline.late.map((row) => {
     const most = Math.max(...row.held_up_us);
     const sentence = report.findings.find(
-      (f) => f.kind === "late_rank" && f.sentence.startsWith(`Rank ${row.rank} `),
+      (f) => f.kind === "late_rank" && row.rank !== null && f.rank === row.rank,
     )?.sentence;
     const at_us = (row.held_up_us.indexOf(most) + 0.5) * width_us;
     return {

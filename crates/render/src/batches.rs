@@ -235,7 +235,7 @@ pub fn ranks(report: &Report) -> Result<RecordBatch, ArrowError> {
 /// # Errors
 /// As [`operations`].
 pub fn findings(report: &Report) -> Result<RecordBatch, ArrowError> {
-    of_report("findings", &crate::findings::rows(&report.findings))
+    of_report("findings", &crate::findings::rows(report))
 }
 
 /// The steps of each process, one by one.

@@ -55,6 +55,8 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     );
     findings(&mut html, "New in B", &diff.new_findings);
     findings(&mut html, "Gone since A", &diff.gone_findings);
+    let moved = diff.moved_findings.iter().map(crate::findings::moved);
+    list(&mut html, "In both, on other nodes or ranks", moved);
     let recommended = diff.recommendations.iter().map(|of| {
         let gain = crate::recommendations::gain(of);
         let row = crate::findings::RecommendationRow::of(of);

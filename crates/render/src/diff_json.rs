@@ -1,9 +1,9 @@
 //! A diff as JSON, in the format of `schema/diff-1.json`; several variants in that of
 //! `schema/variants-1.json`.
 
-use crate::findings::{cause, changed, sentence, RecommendationRow};
+use crate::findings::{cause, changed, moved, sentence, RecommendationRow};
 use analyze::diff::{Diff, FigureRow, Figures, KindOfOperation, RoleRow, RunRow, Total};
-use analyze::diff::{Variant, Variants, Verdict};
+use analyze::diff::{Moved, Stayed, Variant, Variants, Verdict};
 use analyze::environment::Change;
 use analyze::findings::{Finding, Kind};
 use serde::{Serialize, Serializer};
@@ -30,6 +30,31 @@ fn rows(findings: &[Finding]) -> Vec<FindingRow> {
         cause: cause(of),
     };
     findings.iter().map(row).collect()
+}
+
+/// A fault that is in both runs.
+#[derive(Serialize)]
+struct MovedRow {
+    kind: Kind,
+    stayed: Stayed,
+    /// The launcher's ranks in A and B.
+    rank: [Option<u32>; 2],
+    /// Their hosts.
+    host: [Option<String>; 2],
+    sentence: String,
+}
+
+impl MovedRow {
+    fn of(of: &Moved) -> MovedRow {
+        let host = |of: &Finding| of.subject.rank().map(|rank| rank.host.clone());
+        MovedRow {
+            kind: of.a.kind(),
+            stayed: of.stayed,
+            rank: [of.a.rank(), of.b.rank()],
+            host: [host(&of.a), host(&of.b)],
+            sentence: moved(of),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -59,6 +84,7 @@ struct Whole<'a> {
     run: &'a [FigureRow],
     new_findings: Vec<FindingRow>,
     gone_findings: Vec<FindingRow>,
+    moved_findings: Vec<MovedRow>,
     recommendations: Vec<RecommendationRow>,
     summary: String,
     environment: &'a [Change],
@@ -84,6 +110,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
         run: &diff.run,
         new_findings: rows(&diff.new_findings),
         gone_findings: rows(&diff.gone_findings),
+        moved_findings: diff.moved_findings.iter().map(MovedRow::of).collect(),
         recommendations: recommendations.map(RecommendationRow::of).collect(),
         summary: changed(&diff.changed),
         environment: &diff.environment,

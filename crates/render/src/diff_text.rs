@@ -145,13 +145,19 @@ fn findings(diff: &Diff, page: &mut Page) {
     ];
     if all.iter().all(|(list, _)| list.is_empty()) {
         page.gap();
-        return page.wrap("", "", "No finding is new or gone.");
+        page.wrap("", "", "No finding is new or gone.");
     }
     for (list, title) in all.into_iter().filter(|(list, _)| !list.is_empty()) {
         page.title(title);
         for finding in list {
             page.line(&sentence(finding));
         }
+    }
+    if !diff.moved_findings.is_empty() {
+        page.title("In both, on other nodes or ranks");
+    }
+    for of in &diff.moved_findings {
+        page.line(&findings::moved(of));
     }
 }
 

@@ -23,7 +23,7 @@ mod standstill;
 mod topology;
 mod words;
 
-pub use changed::changed;
+pub use changed::{changed, moved};
 pub(crate) use late_rank::{hidden, inherited};
 pub use row::{recommendations, rows, RecommendationRow, Row};
 

@@ -26,7 +26,7 @@ fn whole(report: &Report) -> Whole<'_> {
         schema: report.schema,
         verdict: findings::verdict(report),
         report,
-        findings: findings::rows(&report.findings),
+        findings: findings::rows(report),
         recommendations: findings::recommendations(report),
         summary: &report.summary,
         next: &report.next,

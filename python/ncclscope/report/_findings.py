@@ -27,6 +27,7 @@ class Finding(Record):
         "far_cpus",
     ]
     sentence: str
+    is_verdict: bool
     rank: int | None
     host: str | None
     pid: int | None

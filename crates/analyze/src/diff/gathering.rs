@@ -129,7 +129,7 @@ fn mean_of(ns: &[u64]) -> Option<Mean> {
 }
 
 /// The name of a process's files, without what says in which form they are.
-fn recorded_as(process: &Process) -> Option<String> {
+pub(crate) fn recorded_as(process: &Process) -> Option<String> {
     let name = process.file.file_name()?.to_str()?;
     let name = name.split('.').next().filter(|name| !name.is_empty())?;
     Some(name.to_owned())

@@ -1,7 +1,8 @@
 //! What changed from one run to another and why, in one sentence.
 
 use super::{cause, sentence};
-use analyze::diff::{Changed, TimeChange, What, Which, Why, SAME_RECORDING};
+use analyze::diff::{Changed, Moved, Stayed, TimeChange, What, Which, Why, SAME_RECORDING};
+use analyze::findings::{Finding, Kind};
 use analyze::spelling::{percent, time};
 
 fn name(which: Which) -> &'static str {
@@ -54,6 +55,40 @@ fn time_change(of: &TimeChange) -> String {
         Why::Nothing => {
             format!("{went}. No finding says why, and nothing changed in the environment.")
         }
+    }
+}
+
+/// What a fault stayed with, and where to look.
+pub fn moved(of: &Moved) -> String {
+    let fault = match of.a.kind() {
+        Kind::LateRank | Kind::Stall => "The straggler",
+        Kind::SlowNetwork => "The slow link",
+        Kind::DeadRank => "The death",
+        _ => "The fault",
+    };
+    let number = |of: &Finding| of.rank().map_or(String::new(), |rank| rank.to_string());
+    let host = |of: &Finding| {
+        of.subject
+            .rank()
+            .map_or(String::new(), |rank| rank.host.clone())
+    };
+    let (was, is) = (number(&of.a), number(&of.b));
+    match of.stayed {
+        Stayed::Rank => format!(
+            "{fault} stayed with the rank: rank {was} was on {} and is on {}. Look at what this rank runs \
+             and reads, not at a node.",
+            host(&of.a),
+            host(&of.b)
+        ),
+        Stayed::Node => format!(
+            "{fault} stayed with the node: {} had rank {was} and has rank {is}. Look at this node's hardware \
+             and system.",
+            host(&of.a)
+        ),
+        Stayed::Gpu => format!(
+            "{fault} stayed with the GPU: rank {was} had it and rank {is} has it, on {}. Look at this GPU.",
+            host(&of.b)
+        ),
     }
 }
 

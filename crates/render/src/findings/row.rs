@@ -13,6 +13,8 @@ pub struct Row {
     pub kind: Kind,
     /// The claim, in words.
     pub sentence: String,
+    /// The report's verdict is this claim and no more.
+    pub is_verdict: bool,
     /// The launcher's rank that is to blame: the first, if there are several.
     pub rank: Option<u32>,
     /// Its host, or the host that it is about.
@@ -69,8 +71,7 @@ fn as_object<S: Serializer>(pairs: &[(&'static str, f64)], to: S) -> Result<S::O
 }
 
 impl Row {
-    /// A finding's row.
-    pub fn of(finding: &Finding) -> Row {
+    fn of(finding: &Finding, is_verdict: bool) -> Row {
         let subject = &finding.subject;
         let first = subject.rank();
         let communicator = subject.communicator.as_ref();
@@ -84,6 +85,7 @@ impl Row {
         Row {
             kind: finding.kind(),
             sentence: sentence(finding),
+            is_verdict,
             rank: finding.rank(),
             host: host.cloned(),
             pid: first.map(|id| id.pid),
@@ -201,9 +203,11 @@ fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
     all
 }
 
-/// The rows of all findings.
-pub fn rows(of: &[Finding]) -> Vec<Row> {
-    of.iter().map(Row::of).collect()
+/// The rows of the findings of a report.
+pub fn rows(report: &Report) -> Vec<Row> {
+    let all = report.findings.iter().enumerate();
+    all.map(|(index, finding)| Row::of(finding, report.verdict.is_finding(index)))
+        .collect()
 }
 
 /// A recommendation.

@@ -1,6 +1,7 @@
 //! Pages, exports and tables of jobs, as they are printed.
 
 mod clocks;
+mod contracts;
 mod damage;
 mod diff;
 mod events;
@@ -15,3 +16,4 @@ mod recorded;
 mod report;
 mod ring;
 mod shares;
+mod tidy;
