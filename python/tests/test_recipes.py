@@ -45,7 +45,7 @@ def test_it_runs_as_its_readme_says(name: str, captures: list[str]) -> None:
     ]
     environment = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(command, text=True, capture_output=True, env=environment)
-    assert done.returncode == (1 if name == "check" else 0), done.stderr
+    assert done.returncode == (1 if name in ("check", "drain") else 0), done.stderr
     assert done.stdout.strip() and not done.stderr
 
 
@@ -94,3 +94,11 @@ def test_without_a_capture_it_says_what_it_needs(name: str) -> None:
     done = subprocess.run([sys.executable, RECIPES / f"{name}.py"], text=True, capture_output=True)
     assert done.returncode != 0
     assert done.stderr.startswith("usage: python ")
+
+
+def test_the_node_of_a_slow_gpu_is_drained_and_that_of_a_slow_program_is_not() -> None:
+    drain = recipe("drain").node_to_drain
+    found = drain(ncclscope.open(job("slow_gpu")))
+    assert found is not None and (found["host"], found["rank"], found["kind"]) == ("vm", 1, "late_rank")
+    assert drain(ncclscope.open(job("slow_host"))) is None
+    assert drain(ncclscope.open(job("slow_plain"))) is None
