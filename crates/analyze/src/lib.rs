@@ -35,6 +35,7 @@ mod fixtures;
 pub mod functions;
 pub mod graphs;
 pub mod hang;
+pub mod history;
 pub mod interval;
 pub mod job;
 pub mod jobs;
@@ -636,6 +637,7 @@ impl Analysis {
         report.findings.extend(links);
         report.findings.extend(memory::finding(&report.memory));
         findings::name(&mut report.findings, capture);
+        ranks::judge(&mut report, capture);
         report.recommendations = recommendations::recommendations(&report, capture, &costs);
         report.next = summary::next(&report);
         report.verdict = summary::verdict(&report);

@@ -33,6 +33,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
             "ncclscope topo DIR"],
         ["diff", "what became slower, and what changed around it; exit status for CI",
             "ncclscope diff before after --fail-on slower=5%"],
+        ["history", "over many runs, which rank, host, GPU or link was to blame again and again",
+            "ncclscope history runs/*"],
         ["view", "lanes of ranks over time, in a browser", "ncclscope view DIR"],
         ["export", "a capture for Perfetto, Chrome, Parquet or JSON lines",
             "ncclscope export DIR --to perfetto -o job.pftrace"],

@@ -24,6 +24,7 @@ mod explain;
 mod export;
 mod hang;
 mod help;
+mod history;
 mod hostbench;
 mod http;
 mod judge;
@@ -58,6 +59,7 @@ enum Verb {
     View(view::Args),
     Explain(explain::Args),
     Diff(diff::Args),
+    History(history::Args),
     Doctor(doctor::Args),
     Hang(hang::Args),
     Startup(startup::Args),
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Verb::View(args) => view::main(args),
         Verb::Explain(args) => explain::main(args),
         Verb::Diff(args) => diff::main(args),
+        Verb::History(args) => history::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Startup(args) => startup::main(args),

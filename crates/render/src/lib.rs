@@ -23,6 +23,7 @@ pub mod figures;
 pub mod findings;
 mod graphs;
 pub mod hang;
+pub mod history;
 pub mod html;
 mod idle;
 pub mod json;

@@ -1,5 +1,5 @@
-//! Heads of columns of the verbs beside `report`: startup, memory, topo, tune, hostbench, judge, and pages of
-//! diff.
+//! Heads of columns of the verbs beside `report`: startup, memory, topo, tune, hostbench, judge,
+//! history, and pages of diff.
 //!
 //! Rule: a head means one thing in all tables; a test walks every table of every output.
 
@@ -77,6 +77,18 @@ pub const VERBS: &[Word] = &[
     word("action", "what to do."),
     word("gain", "seconds of the run that the recommendation would save, at most."),
     word("status", "what became of a recommendation: `done`, `better` or `unchanged`."),
+    // history
+    word("suspect", "a rank, host, GPU or link that a finding of some run blames."),
+    word("blamed_in", "runs in which a finding blames the suspect."),
+    word("runs_of_it", "runs that the suspect was in."),
+    word("lost", "what the fault cost, of the wall: the largest finding of a run, summed over the runs."),
+    word("of_time", "`lost` as a part of the time of all runs that the suspect was in."),
+    word("chance", "how likely a draw at random blames any suspect of this part so often. Below 5 %, the \
+          suspect is called the culprit."),
+    word("findings", "the kinds of findings that blame the suspect."),
+    word("began", "when the run began."),
+    word("took", "the wall time of the run."),
+    word("blamed", "the ranks that a finding of the run blames."),
     // tune
     word("setting", "the variables of NCCL that were tried together; `default` sets none."),
     word("rounds", "runs of the setting that were measured."),

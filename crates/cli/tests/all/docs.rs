@@ -273,7 +273,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 16] = [
+const SCHEMAS: [(&str, &str); 17] = [
     (
         "report",
         include_str!("../../../render/schema/report-1.json"),
@@ -282,6 +282,10 @@ const SCHEMAS: [(&str, &str); 16] = [
     (
         "diff A B C",
         include_str!("../../../render/schema/variants-1.json"),
+    ),
+    (
+        "history",
+        include_str!("../../../render/schema/history-1.json"),
     ),
     ("hang", include_str!("../../../render/schema/hang-1.json")),
     (
