@@ -27,6 +27,7 @@ KINDS = {
     "float": pyarrow.float64(),
     "int": pyarrow.int64(),
     "map": pyarrow.map_(pyarrow.string(), pyarrow.int64()),
+    "numbers": pyarrow.map_(pyarrow.string(), pyarrow.float64()),
     "text": pyarrow.string(),
     "time": pyarrow.timestamp("ns", "UTC"),
     "uint": pyarrow.uint64(),
@@ -76,6 +77,13 @@ def test_operations_have_the_documented_columns() -> None:
         else:
             wanted.append((name, KINDS[kind]))
     assert [(field.name, field.type) for field in schema] == wanted
+
+
+@pytest.mark.parametrize("title", ["ranks", "findings"])
+def test_tables_of_the_report_have_the_documented_columns(title: str) -> None:
+    schema = pyarrow.schema(getattr(ncclscope.open(job("slow_gpu")), title))
+    wanted = {name: (KINDS[kind], unit) for name, kind, unit in documented(title)}
+    assert {f.name: (f.type, (f.metadata or {}).get(b"unit", b"").decode()) for f in schema} == wanted
 
 
 TABLES = (

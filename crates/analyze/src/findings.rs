@@ -31,6 +31,7 @@ pub use facts::{
     LateByArrivals, Loss, Method, Peer, RankId, SlowLink, Stalls, Subject, Way,
 };
 pub use identity::Identity;
+pub(crate) use naming::gpu;
 pub use naming::name;
 
 /// Least share of the run.

@@ -17,6 +17,10 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process, Untimed};
 
+mod judged;
+
+pub(crate) use judged::judge;
+
 /// One rank: a GPU of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RankRow {
@@ -44,6 +48,20 @@ pub struct RankRow {
     pub share: Option<f64>,
     /// Sum of the intervals.
     pub sum_us: Option<f64>,
+    /// The GPU's UUID, 32 hex digits.
+    pub gpu: Option<String>,
+    /// Operations of which it is known who came last.
+    pub operations: Option<u64>,
+    /// Those of them in which it came last.
+    pub last: Option<u64>,
+    /// How long it waited for later ranks in them.
+    pub waited_us: Option<f64>,
+    /// The part of its time in which communication ran and nothing computed: of kernel windows, else of
+    /// stream waits.
+    pub exposed_share: Option<f64>,
+    /// What the run would take less without its fault: the largest finding that blames it alone; null if none
+    /// does.
+    pub loss_us: Option<f64>,
 }
 
 /// What a figure is over all ranks that have it.
@@ -272,6 +290,7 @@ impl Gatherer {
                     nccl_us: basis.map(|_| us(union)),
                     share: basis.and(wall).map(|wall| union as f64 / wall as f64),
                     sum_us: basis.map(|_| us(sum)),
+                    ..RankRow::default()
                 }
             })
             .collect()

@@ -163,7 +163,10 @@ class Outlier(Record):
 
 
 class RankRow(Record):
-    """A rank: its wall time, and its time in NCCL; times in µs, ``share`` in [0, 1]."""
+    """A rank: its wall time, its time in NCCL, how often it was last, and what it costs.
+
+    Times in µs, shares in [0, 1].
+    """
 
     __slots__ = ()
     rank: int | None
@@ -178,6 +181,12 @@ class RankRow(Record):
     nccl_us: float | None
     share: float | None
     sum_us: float | None
+    gpu: str | None
+    operations: int | None
+    last: int | None
+    waited_us: float | None
+    exposed_share: float | None
+    loss_us: float | None
 
 
 class Ranks(Record):
@@ -273,6 +282,18 @@ class Function(Record):
     sampled: bool
     share_of_time: float | None
     host_sum_over_ranks_us: float | None
+    parts_us: Parts
+
+
+class PartsOfCalls(Record):
+    """The parts of the calls of one function and size: from one power of two to the next."""
+
+    _parts = {"parts_us": Parts}
+    __slots__ = ()
+    function: str | None
+    least_bytes: int | None
+    most_bytes: int | None
+    calls: int
     parts_us: Parts
 
 

@@ -70,7 +70,7 @@ pub fn name(findings: &mut [Finding], capture: &Capture) {
 }
 
 /// The GPU of a rank: of its device, or the only one that its process has.
-fn gpu(rank: &RankId, capture: &Capture) -> Option<String> {
+pub(crate) fn gpu(rank: &RankId, capture: &Capture) -> Option<String> {
     let mut processes = capture.processes.iter();
     let process = processes.find(|p| (p.pid, &p.host) == (rank.pid, &rank.host))?;
     let locals = process.communicators.iter();

@@ -373,13 +373,7 @@ mod tests {
             pid: 2,
             device: Some(0),
             calls: 9 * 85,
-            timed: 0,
-            p2p: 0,
-            wall_us: None,
-            basis: None,
-            nccl_us: None,
-            share: None,
-            sum_us: None,
+            ..RankRow::default()
         };
         let ranks = Ranks {
             rows: vec![row],
