@@ -59,16 +59,14 @@ def plain(declared: dict[str, typing.Any]) -> str:
 
 
 def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]) -> None:
-    """Compares the annotations of a class with what the schema declares, and so on into its parts.
-
-    A field that the schema has and the class does not annotate is an attribute all the same, as plain JSON.
-    """
+    """Compares the annotations of a class with what the schema declares, and so on into its parts."""
     seen.add(record)
     properties = declared["properties"]
     classes = [each for each in record.__mro__ if issubclass(each, Record)]
     annotations = [vars(each).get("__annotations__", {}).items() for each in classes]
     annotated = {name: text for of in annotations for name, text in of if not name.startswith("_")}
-    assert set(annotated) <= set(properties), f"{record.__name__} has what the schema has not"
+    assert set(annotated) - set(properties) == set(), f"{record.__name__} has what the schema has not"
+    assert set(properties) - set(annotated) == set(), f"{record.__name__} lacks what the schema has"
     for name in annotated:
         declared_field = resolved(properties[name])
         found = re.sub(r"Literal\[.*?\]", "str", annotated[name])

@@ -21,6 +21,7 @@ from ._arrivals import (
     OverNetwork as OverNetwork,
     RankArrivals as RankArrivals,
     SampledArrivals as SampledArrivals,
+    Stall as Stall,
 )
 from ._findings import (
     Death as Death,
@@ -44,6 +45,7 @@ from ._job import (
     Outlier as Outlier,
     Part as Part,
     Parts as Parts,
+    PartsOfCalls as PartsOfCalls,
     Range as Range,
     RankCompleteness as RankCompleteness,
     RankRow as RankRow,
@@ -138,6 +140,7 @@ class Report(Record):
         "kinds": Kind,
         "functions": Function,
         "callers": Caller,
+        "parts": PartsOfCalls,
         "operations": Operation,
         "efficiency": Efficiency,
         "graphs": GraphRow,
@@ -171,6 +174,7 @@ class Report(Record):
     kinds: list[Kind]
     functions: list[Function]
     callers: list[Caller]
+    parts: list[PartsOfCalls]
     operations: list[Operation]
     efficiency: list[Efficiency]
     graphs: list[GraphRow]

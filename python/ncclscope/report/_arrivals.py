@@ -100,10 +100,36 @@ class Link(Record):
     loss_at_most_us: float | None
 
 
+class Stall(Record):
+    """A GPU of a process that came late once or a few times. ``when_us`` is since its first kernel."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    operations: int
+    times: int
+    when_us: list[float]
+    at_start: bool
+    held_up_us: float
+    longest_us: float
+    loss_wall_us: float
+    usual_us: float
+    launched_late_us: float
+    gpu_busy_us: float
+
+
 class Arrivals(Record):
     """Who waited and who was waited for."""
 
-    _parts = {"sampled": SampledArrivals, "ranks": RankArrivals, "over_network": OverNetwork, "links": Link}
+    _parts = {
+        "sampled": SampledArrivals,
+        "ranks": RankArrivals,
+        "stalls": Stall,
+        "over_network": OverNetwork,
+        "links": Link,
+    }
     __slots__ = ()
     basis: str
     operations: int
@@ -113,6 +139,7 @@ class Arrivals(Record):
     saving_wall_us: float
     sampled: SampledArrivals | None
     ranks: list[RankArrivals]
+    stalls: list[Stall]
     over_network: OverNetwork | None
     links: list[Link]
 
