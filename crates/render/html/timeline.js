@@ -356,12 +356,15 @@ class OverTime {
     group.append(shape("path", { class: "axis", d: `M${left} ${bottom}H${right}` }));
     group.append(shape("rect", { class: "key", x: left, y: top - 14, width: 9, height: 9 }));
     const name = shape("text", { class: "title", x: left + 14, y: top - 6 }, c.name);
-    const end = shape("text", { x: right, y: top - 6, "text-anchor": "end" }, `at most ${c.text(most)}`);
+    // What rounds to nothing is not nothing.
+    const told = known.length === 0 ? "none" : c.text(most).replace(/^0\.0 %$/, "under 0.1 %");
+    const limit = /^[nu]/.test(told) ? told : `at most ${told}`;
+    const end = shape("text", { x: right, y: top - 6, "text-anchor": "end" }, limit);
     group.append(name, end);
     this.svg.append(group);
     // On a phone there is room for the figure alone.
     if (name.getComputedTextLength() + end.getComputedTextLength() + 24 > right - left)
-      end.textContent = c.text(most);
+      end.textContent = told;
   }
 
   strip() {
