@@ -25,10 +25,12 @@ use crate::absent::AbsentRow;
 use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
+use crate::moments::Zone;
 use crate::spelling::ranges;
 use crate::words::remedy;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
+use setup::recorded::Mask;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, LiveSource, Newest, Process};
 
@@ -60,8 +62,8 @@ pub struct Completeness {
     /// Calls that these executed, each captured call once a launch. They are not among `announced`, because
     /// NCCL announces a captured call once.
     pub in_graphs: u64,
-    /// Why calls ran in CUDA graphs that were not counted, with a number: [`crate::graphs::UNSEEN`]. Empty if
-    /// all were.
+    /// Why calls were not counted, with a number: [`MASKED`], and for calls in CUDA graphs
+    /// [`crate::graphs::UNSEEN`]. Empty if all were.
     pub unseen: BTreeMap<String, u64>,
     /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
@@ -135,9 +137,13 @@ const NOT_HERE: [&str; 4] = ["damaged", "elsewhere", "gone", "unexplained"];
 /// Of a rank's calls, such a part must be missing before that is said first.
 const LEAST_MISSING: f64 = 0.01;
 
+/// Cause of calls that NCCL made and did not announce.
+pub const MASKED: &str = "mask_changed";
 /// What is said first if calls in CUDA graphs were not counted.
-pub const NOT_COUNTED: &str =
-    "Not all calls were counted: some ran in CUDA graphs that were not seen.";
+const IN_GRAPHS: &str = "Not all calls were counted: some ran in CUDA graphs that were not seen.";
+/// What is said first if NCCL made calls and did not announce them.
+const NOT_ANNOUNCED: &str =
+    "Not all calls were counted: somebody changed the mask of NCCL's profiler while the job ran.";
 
 impl Completeness {
     /// Ranks that are not here, and those that lack calls that others prove, as sentences.
@@ -181,6 +187,14 @@ impl Completeness {
         ))
     }
 
+    /// That calls were not counted, as a sentence; `None` if all were.
+    pub fn not_counted(&self) -> Option<&'static str> {
+        match self.unseen.contains_key(MASKED) {
+            true => Some(NOT_ANNOUNCED),
+            false => (!self.unseen.is_empty()).then_some(IN_GRAPHS),
+        }
+    }
+
     /// How many calls were announced, recorded and timed, as a sentence; two if some were not counted.
     pub fn counted(&self) -> String {
         let least = match self.announced_is_lower_bound {
@@ -189,12 +203,12 @@ impl Completeness {
         };
         let announced = self.announced.saturating_add(self.missing_at_least);
         let (recorded, timed) = (self.recorded, self.timed);
-        match self.unseen.is_empty() {
-            true => format!(
-                "{recorded} of {least}{announced} announced calls recorded, {timed} timed."
-            ),
-            false => format!(
-                "{NOT_COUNTED} Of the others, {least}{announced} were announced, {recorded} recorded, \
+        match self.not_counted() {
+            None => {
+                format!("{recorded} of {least}{announced} announced calls recorded, {timed} timed.")
+            }
+            Some(said) => format!(
+                "{said} Of the others, {least}{announced} were announced, {recorded} recorded, \
                 {timed} timed."
             ),
         }
@@ -245,6 +259,10 @@ impl Completeness {
         self.in_graphs = self.in_graphs.saturating_add(graphs.executions);
         for (cause, n) in graphs.unseen {
             add(&mut self.unseen, cause, n);
+        }
+        if process.setup.masks.iter().any(hides_calls) {
+            add(&mut self.unseen, MASKED, 1);
+            self.announced_is_lower_bound = true;
         }
         let recorder = recorder(process);
         let differs = !account.lost.is_empty()
@@ -483,8 +501,28 @@ fn odd(process: &Process) -> BTreeMap<String, u64> {
     odd
 }
 
+/// Whether NCCL makes calls then that it does not announce.
+fn hides_calls(mask: &Mask) -> bool {
+    // Coll, P2p, CollApi and P2pApi, as NCCL numbers them.
+    mask.missing & (1 << 1 | 1 << 2 | 1 << 9 | 1 << 10) != 0
+}
+
 /// What is to be said of the recorder of a process.
 fn recorder(process: &Process) -> Option<String> {
+    if let Some(first) = process.setup.masks.first() {
+        let moment = |ns| Zone::UTC.spelled(ns, 1);
+        let last = process.setup.masks.last().unwrap_or(first);
+        let until = match last.missing {
+            0 => format!("until {}", moment(last.at_ns)),
+            _ => "until its end".to_owned(),
+        };
+        return Some(format!(
+            "NCCL did not announce all that was asked for (mask {:#x}): {:#x} was missing from {} on, {until}",
+            first.asked,
+            first.missing,
+            moment(first.at_ns),
+        ));
+    }
     let counters = process.counters.as_ref()?;
     if counters.write_errno != 0 {
         let error =

@@ -6,7 +6,6 @@
 //! most time, by the best clock there is; the command can be typed as it stands.
 
 use crate::arrivals::{Arrivals, RankArrivals};
-use crate::completeness::NOT_COUNTED;
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{late, Finding, Kind, LEAST_SHARE};
 use crate::interval::CONFIDENCE;
@@ -173,8 +172,8 @@ fn of_nccl(report: &Report) -> Lead {
     if let Some(lost) = c.not_here() {
         return Lead::Words(format!("Not all of this job is here. {lost}"));
     }
-    if !c.unseen.is_empty() {
-        return Lead::Words(NOT_COUNTED.to_owned());
+    if let Some(said) = c.not_counted() {
+        return Lead::Words(said.to_owned());
     }
     if !report.findings.is_empty() {
         return Lead::Finding;

@@ -172,6 +172,10 @@ pub const UNTIMED: &[Word] = &[
 
 /// Why calls that ran in CUDA graphs were not counted, what to do.
 pub const UNSEEN: &[Word] = &[
+    word("mask_changed", "processes in which somebody else changed the mask of NCCL's profiler, for example \
+        with `ncclras CONTROL PROFILER_MASK none`. From then on NCCL makes calls that it does not announce, \
+        so they can't be recorded. Set the mask back, or make a new communicator: each one sets the mask \
+        again."),
     word("graphs_not_watched", "processes that captured calls and whose graph launches were not watched: \
         NCCLSCOPE_GRAPHS=off was set, or the CUDA driver was not found."),
     word("graphs_never_launched", "executable graphs with captured calls of which no launch was seen. The \
@@ -508,6 +512,7 @@ mod tests {
             .filter(|cause| *cause != "templates_full")
             .chain(crate::executions::CAUSES.map(|c| c.name()))
             .chain(crate::graphs::UNSEEN)
+            .chain([crate::completeness::MASKED])
             .chain([
                 "captured",
                 "damaged",

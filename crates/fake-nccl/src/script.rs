@@ -89,6 +89,7 @@ mod tests {
             rate 10000/s ; sleep 10ms ; sync ; rate off
             compute 2ms ; join
             rank 0..3 { broadcast 1KiB comm=tp tag=7 }
+            mask none ; mask 0x1e
             fault stale_stop
             reinit tp ; destroy dp
             rank 2 stuck send_network step=5 channel=1

@@ -254,11 +254,14 @@ impl Wanted {
 
 /// Memory of this process, read without the risk of a fault: libraries may be unloaded while they are
 /// searched.
-mod memory {
+pub mod memory {
     use super::{AtomicU64, Relaxed};
 
     /// Copies `into.len()` bytes from `from`; how many could be read.
-    pub fn read(from: u64, into: &mut [u64]) -> usize {
+    pub fn read<T>(from: u64, into: &mut [T]) -> usize
+    where
+        T: From<u32>,
+    {
         let bytes = std::mem::size_of_val(into);
         let (local, remote) = (
             libc::iovec {
@@ -273,6 +276,12 @@ mod memory {
         // SAFETY: the local buffer is as long as said; of the other the kernel says what it could not read.
         let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
         usize::try_from(read).unwrap_or(0)
+    }
+
+    /// The 32 bits at `from`; `None` if nothing is there.
+    pub fn read_u32(from: u64) -> Option<u32> {
+        let mut word = [0u32];
+        (read(from, &mut word) == 4).then_some(word[0])
     }
 
     /// Replaces the word at `at` if it is as expected. A page that may not be written to, as of a global

@@ -34,6 +34,7 @@ mod intern;
 mod interpose;
 mod kept_file;
 mod lock;
+mod mask;
 mod mpi;
 mod network;
 mod pages;

@@ -30,6 +30,7 @@ use crate::gpu_events::{Ring, Rings, Switch};
 use crate::graphs::Graphs;
 use crate::handle::{Handle, HandleKind};
 use crate::intern::Interner;
+use crate::mask::Masks;
 use crate::mpi::Mpi;
 use crate::network::Network;
 use crate::place::{FileNames, Mapping};
@@ -101,6 +102,7 @@ pub struct Recorder {
     pub rings: Rings,
     pub switch: Switch,
     pub waits: StreamWaits,
+    pub masks: Masks,
     pub mpi: Mpi,
     next_uid: AtomicU32,
     /// Slots of communicators that were given out.

@@ -37,6 +37,7 @@ mod files;
 mod folding;
 mod gpu_thread;
 mod graphs;
+mod mask;
 mod mpi;
 mod net_totals;
 mod sealing;
@@ -104,6 +105,7 @@ struct Writer {
     setup: setup::Kept,
     mpi: mpi::Waiting,
     counts: counts::Written,
+    announced: mask::Announced,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -208,6 +210,7 @@ impl Writer {
             setup: setup::Kept::default(),
             mpi: mpi::Waiting::default(),
             counts: counts::Written::new(),
+            announced: mask::Announced::default(),
         }
     }
 
@@ -252,6 +255,7 @@ impl Writer {
                 self.ns_per_tick = rate;
             }
             let began = self.drained;
+            self.watch_masks();
             self.take_ended();
             self.collect();
             // Before rows that need them, so that both are in one file.

@@ -283,7 +283,7 @@ fn definitions(page: &mut Page) {
     for (title, words) in [
         ("Definitions", words::DEFINITIONS),
         ("Why calls are lost", words::LOST),
-        ("Why calls in CUDA graphs are not counted", words::UNSEEN),
+        ("Why calls are not counted", words::UNSEEN),
         ("Why calls are not timed", words::UNTIMED),
     ] {
         page.title(title);

@@ -18,6 +18,36 @@ pub const PLUGIN_INIT: &str = "plugin_init_ns=";
 /// The recorder's line about the CPUs on which the process may run: this, and the kernel's list.
 pub const CPUS: &str = "cpus=";
 
+/// The recorder's line about NCCL's activation mask: this, and `name=value` words.
+pub const MASK: &str = "mask ";
+
+/// What NCCL announced from a moment on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mask {
+    /// When the recorder saw it, ns since 1970.
+    pub at_ns: i64,
+    /// Events that the recorder asks for, as bits of NCCL's profiler.
+    pub asked: u32,
+    /// Events of these that NCCL did not announce any more; 0 if it announced all again.
+    pub missing: u32,
+}
+
+impl Mask {
+    /// From what stands behind [`MASK`]; `None` if a word is missing or is no number.
+    fn parse(text: &str) -> Option<Mask> {
+        let word = |name: &str| {
+            let words = text.split_ascii_whitespace();
+            let mut words = words.filter_map(|word| word.split_once('='));
+            words.find(|(key, _)| *key == name).map(|(_, value)| value)
+        };
+        Some(Mask {
+            at_ns: word("at_ns")?.parse().ok()?,
+            asked: word("asked")?.parse().ok()?,
+            missing: word("missing")?.parse().ok()?,
+        })
+    }
+}
+
 /// What is known about the set-up of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
@@ -33,6 +63,8 @@ pub struct Setup {
     pub counts: Vec<Counts>,
     /// What NCCL counts as the memory of communicators, in the order of time.
     pub comm_memory: Vec<CommMemory>,
+    /// Changes of NCCL's activation mask by somebody else, in the order of time.
+    pub masks: Vec<Mask>,
 }
 
 /// Reads it from blocks, in their order.
@@ -43,6 +75,7 @@ pub struct Blocks {
     cpus: Option<String>,
     counts: Vec<Counts>,
     comm_memory: Vec<CommMemory>,
+    masks: Vec<Mask>,
 }
 
 impl Blocks {
@@ -59,6 +92,9 @@ impl Blocks {
                 Some(own) if own.starts_with(COMM_MEMORY) => {
                     let line = CommMemory::parse(&own[COMM_MEMORY.len()..]);
                     self.comm_memory.extend(line);
+                }
+                Some(own) if own.starts_with(MASK) => {
+                    self.masks.extend(Mask::parse(&own[MASK.len()..]));
                 }
                 Some(own) => {
                     let ns = own.strip_prefix(PLUGIN_INIT);
@@ -81,6 +117,7 @@ impl Blocks {
             cpus: self.cpus,
             counts: self.counts,
             comm_memory: self.comm_memory,
+            masks: self.masks,
         }
     }
 }
@@ -95,6 +132,7 @@ mod tests {
         blocks.add(
             "ncclscope plugin_init_ns=100\nn1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 ",
         );
+        blocks.add("ncclscope mask at_ns=5 asked=6 new=1 missing=2\nncclscope mask at_ns=5 asked=x missing=2\n");
         blocks.add("ncclscope plugin_init_ns=50\nncclscope other=1\nncclscope cpus=0-3,8\n");
         blocks.add(
             "n1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 total 1.00 (kernels 1.00)\n",
@@ -102,6 +140,12 @@ mod tests {
         let setup = blocks.finish();
         assert_eq!((setup.plugin_ns, setup.inits.len()), (Some(150), 1));
         assert_eq!(setup.cpus.as_deref(), Some("0-3,8"));
+        let mask = Mask {
+            at_ns: 5,
+            asked: 6,
+            missing: 2,
+        };
+        assert_eq!(setup.masks, [mask]);
         assert_eq!(Blocks::default().finish(), Setup::default());
     }
 }

@@ -3,7 +3,7 @@
 use super::runs::Figures;
 use super::{Run, RunRow, Side, STAMP_STEP};
 use crate::absent::AbsentRow;
-use crate::completeness::Completeness;
+use crate::completeness::{Completeness, MASKED};
 use crate::environment;
 use crate::executions::{Steps, Walk};
 use crate::graphs::{without_rows, Shown};
@@ -83,7 +83,7 @@ impl Run {
             job.mode.iter().map(|mode| format!("mode {mode}")).collect();
         recording.extend(job.timing.iter().map(|timing| format!("timing {timing}")));
         let kinds = gather(capture, &role_of);
-        let replays_hidden = !report.completeness.unseen.is_empty();
+        let replays_hidden = report.completeness.unseen.keys().any(|why| why != MASKED);
         let of_steps = report.steps.as_ref().and_then(|steps| steps.reference());
         let step_ns = of_steps.map_or(&[][..], |row| &row.times_ns);
         Run {
@@ -152,7 +152,7 @@ fn incomplete(c: &Completeness) -> Vec<String> {
     why.extend(
         c.unseen
             .keys()
-            .map(|cause| format!("calls in CUDA graphs: {cause}")),
+            .map(|cause| format!("calls not counted: {cause}")),
     );
     if c.announced_is_lower_bound && why.is_empty() {
         why.push("the last calls of a process are not here".to_owned());

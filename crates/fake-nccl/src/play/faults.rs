@@ -1,7 +1,8 @@
-//! Hostile callbacks.
+//! Hostile callbacks, and a mask that somebody else sets.
 
 use super::driver::Driver;
 use crate::fault::{self, Fault};
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Driver<'_> {
     /// A fault on the first communicator of each of my ranks in `who`.
@@ -14,6 +15,17 @@ impl Driver<'_> {
             if let Some(profiler) = comm.and_then(|c| c.profiler.as_ref()) {
                 fault::play(fault, profiler, self.fault_seed);
             }
+        }
+    }
+
+    /// As RAS does for `CONTROL PROFILER_MASK`: in the processes of these ranks, once their earlier calls are
+    /// announced.
+    pub(super) fn mask(&mut self, bits: u32, who: &[bool]) {
+        self.host_callbacks.drain();
+        let mine: Vec<usize> = self.mine.iter().copied().filter(|r| who[*r]).collect();
+        for rank in mine {
+            self.wait_host(rank);
+            self.job.loader.mask().store(bits as i32, Relaxed);
         }
     }
 }

@@ -32,6 +32,7 @@ impl<'j> Driver<'j> {
             Statement::Create(id) => self.create(*id, who),
             Statement::Destroy(id) => self.destroy(*id, who)?,
             Statement::Reinit(id) => self.reinit(*id, who)?,
+            Statement::Mask(bits) => self.mask(*bits, who),
             Statement::Fault(fault) => self.fault(*fault, who),
         }
         Flow::Continue(())

@@ -42,7 +42,7 @@ const fn does(word: &'static str, read: fn(&mut Parser) -> Said) -> Word {
 }
 
 /// Every statement but the calls. The words of calls are in [`Op`].
-const STATEMENTS: [Word; 31] = [
+const STATEMENTS: [Word; 32] = [
     setting("nccl", settings::nccl),
     setting("ranks", settings::ranks),
     setting("hosts", settings::hosts),
@@ -74,6 +74,7 @@ const STATEMENTS: [Word; 31] = [
     does("reinit", communicators::reinit),
     does("no_destroy", communicators::no_destroy),
     does("fault", faults::fault),
+    does("mask", faults::mask),
 ];
 
 /// The words of all statements but the calls.

@@ -42,6 +42,8 @@ pub enum Statement {
     Destroy(usize),
     /// A communicator is destroyed and made again with the same hash.
     Reinit(usize),
+    /// Somebody else sets the activation mask of NCCL's profiler.
+    Mask(u32),
     /// Hostile callbacks.
     Fault(Fault),
 }

@@ -33,9 +33,9 @@ pub(super) fn init(
     logger: nccl_abi::Logger,
 ) -> c_int {
     let begun = Instant::now();
-    let (given, wanted) = guard((NOTHING, 0), || {
+    let (given, masks) = guard((NOTHING, None), || {
         let Some(recorder) = get_or_make() else {
-            return (NOTHING, 0);
+            return (NOTHING, None);
         };
         let (given, wanted) = recorder.init(&init);
         if let Some(stacks) = &recorder.stacks {
@@ -74,15 +74,20 @@ pub(super) fn init(
         log(logger, recorder);
         let took = begun.elapsed().as_nanos() as u64;
         recorder.writer.init_ns.fetch_add(took, Relaxed);
-        (given, wanted)
+        (given, Some(&recorder.masks))
     });
     if !context.is_null() {
         // SAFETY: NCCL passes the address of its context pointer.
         unsafe { context.write(given as *mut c_void) };
     }
     if !mask.is_null() {
-        // SAFETY: NCCL passes the address of its process-wide mask, which its threads read with atomic loads.
-        unsafe { AtomicI32::from_ptr(mask) }.store(wanted as i32, Relaxed);
+        // SAFETY: NCCL passes the address of its process-wide mask.
+        unsafe {
+            match masks {
+                Some(masks) => masks.store(mask),
+                None => AtomicI32::from_ptr(mask).store(0, Relaxed),
+            }
+        }
     }
     result::SUCCESS
 }

@@ -209,6 +209,7 @@ impl Recorder {
             // The last communicator. NCCL now calls dlclose, which does not unload us; NCCL itself may be
             // unloaded.
             self.interner.forget();
+            self.masks.forget();
             self.writer.flush();
         }
     }

@@ -12,6 +12,7 @@ use crate::free_ring::FreeRing;
 use crate::gpu_events::{Rings, Switch};
 use crate::graphs::Graphs;
 use crate::intern::{text_id, Interner};
+use crate::mask::Masks;
 use crate::mpi::Mpi;
 use crate::network::Network;
 use crate::place;
@@ -118,6 +119,7 @@ impl Recorder {
                 || mask & nccl_abi::event::KERNEL_CH as u32 == 0,
             driver: OnceLock::new(),
             rings: Rings::new(),
+            masks: Masks::new(mask),
             waits: StreamWaits::new(settings.waits),
             mpi: Mpi::new(),
             switch: Switch::new((settings.timing == Timing::Auto).then_some(settings.budget)),

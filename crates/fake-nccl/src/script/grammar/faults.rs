@@ -1,4 +1,4 @@
-//! Hostile callbacks.
+//! Hostile callbacks, and a mask that somebody else sets.
 
 use crate::fault::FAULTS;
 use crate::script::parser::{Parser, Said};
@@ -12,4 +12,14 @@ pub(super) fn fault(parser: &mut Parser) -> Said {
     })?;
     parser.world_if_none();
     parser.ends(Statement::Fault(fault))
+}
+
+/// `mask none|BITS`
+pub(super) fn mask(parser: &mut Parser) -> Said {
+    let bits = parser.word("none, or bits like 0x1e", |word| match word {
+        "none" => Some(0),
+        bits => u32::from_str_radix(bits.strip_prefix("0x")?, 16).ok(),
+    })?;
+    parser.world_if_none();
+    parser.ends(Statement::Mask(bits))
 }

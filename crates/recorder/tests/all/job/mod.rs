@@ -14,6 +14,7 @@ use std::ffi::{c_int, c_void, CStr, CString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 // The rlib carries the exported tables; naming the crate links it.
 use nccl_profiler_ncclscope as _;
@@ -385,6 +386,9 @@ unsafe impl Sync for Driver {}
 const ALL_REDUCE: &CStr = c"AllReduce";
 const FLOAT: &CStr = c"ncclFloat32";
 
+/// NCCL's activation mask: a process has one, as long as NCCL is loaded.
+static MASK: AtomicI32 = AtomicI32::new(0);
+
 impl Driver {
     /// A communicator of 8 ranks on one node.
     pub fn new(comm_id: u64) -> Driver {
@@ -394,14 +398,14 @@ impl Driver {
 
     /// The same with a table of another copy of the plugin.
     pub fn of(plugin: &'static v5::Profiler, comm_id: u64) -> Driver {
-        let (mut context, mut mask) = (std::ptr::null_mut(), 0);
+        let mut context = std::ptr::null_mut();
         let init = plugin.init.expect("init");
         // SAFETY: as NCCL calls it.
         let result = unsafe {
             init(
                 &mut context,
                 comm_id,
-                &mut mask,
+                MASK.as_ptr(),
                 std::ptr::null(),
                 1,
                 8,
@@ -413,7 +417,7 @@ impl Driver {
         Driver {
             plugin,
             context,
-            mask,
+            mask: MASK.load(Relaxed),
             sequence: 0,
             stamp: 1 << 40,
         }
