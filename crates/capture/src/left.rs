@@ -10,7 +10,8 @@
 use crate::live::{self, HEADER_BYTES};
 use crate::{block, snapshot};
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -303,19 +304,61 @@ pub fn folders(uid: u32) -> impl Iterator<Item = PathBuf> {
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     [PathBuf::from("/dev/shm"), local]
         .into_iter()
-        .map(move |place| place.join(folder_of(uid)))
-        .filter(move |folder| belongs_to(folder, uid))
+        .flat_map(move |place| folders_in(&place, uid))
 }
 
-/// The name of the folder in which the recorders of a user make their live parts.
-fn folder_of(uid: u32) -> String {
+/// Entries of a place that are looked at.
+const ENTRIES: usize = 65_536;
+
+/// Those of them in one place, such as /dev/shm: the usual one first.
+///
+/// Any user may make a folder of the usual name there before this user does. Then the recorder takes a name
+/// with random digits behind it ([`folder_beside`]).
+pub fn folders_in(place: &Path, uid: u32) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    let named = entries
+        .take(ENTRIES)
+        .filter(|entry| is_named(&entry.file_name(), uid));
+    let mut found: Vec<PathBuf> = named.map(|entry| place.join(entry.file_name())).collect();
+    found.retain(|folder| belongs_to(folder, uid));
+    // The shortest name is the usual one.
+    found.sort();
+    found
+}
+
+/// The name of the folder in which the recorders of a user make their live parts, if nobody else has it.
+pub fn folder_of(uid: u32) -> String {
     format!("ncclscope-{uid}")
+}
+
+/// The name of such a folder, if somebody else has the usual one.
+pub fn folder_beside(uid: u32, random: u32) -> String {
+    format!("{}-{random:08x}", folder_of(uid))
+}
+
+/// Whether a folder of this name may be one of those of user `uid`.
+fn is_named(name: &OsStr, uid: u32) -> bool {
+    let Some(rest) = name.to_str().and_then(|n| n.strip_prefix(&folder_of(uid))) else {
+        return false;
+    };
+    let digits = rest.strip_prefix('-').unwrap_or("x");
+    rest.is_empty() || digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Why a folder, if it is there, can't be one of live parts of user `uid`.
+pub fn why_not_ours(folder: &Path, uid: u32) -> Option<String> {
+    let meta = std::fs::symlink_metadata(folder).ok()?;
+    match () {
+        () if meta.uid() != uid => Some(format!("belongs to another user (uid {})", meta.uid())),
+        () if !meta.is_dir() => Some("is no folder".to_owned()),
+        () if meta.mode() & 0o022 != 0 => Some("can be written to by others".to_owned()),
+        () => None,
+    }
 }
 
 /// Whether `folder` is a folder, and no link to one, of user `uid`, to which nobody else can write.
 fn belongs_to(folder: &Path, uid: u32) -> bool {
-    let ours = |m: Metadata| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0;
-    std::fs::symlink_metadata(folder).is_ok_and(ours)
+    std::fs::symlink_metadata(folder).is_ok() && why_not_ours(folder, uid).is_none()
 }
 
 /// Whether `folder` is one in which recorders of this user make their live parts, below any folder: a job may
@@ -323,10 +366,7 @@ fn belongs_to(folder: &Path, uid: u32) -> bool {
 pub fn is_ours(folder: &Path) -> bool {
     // SAFETY: always succeeds.
     let uid = unsafe { libc::geteuid() };
-    folder
-        .file_name()
-        .is_some_and(|name| *name == *folder_of(uid))
-        && belongs_to(folder, uid)
+    folder.file_name().is_some_and(|name| is_named(name, uid)) && belongs_to(folder, uid)
 }
 
 /// Where file systems are mounted, and whether their type is one of disks or memory of this host.
@@ -472,6 +512,40 @@ mod tests {
         change(header);
         let words = image.words().iter();
         words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn folders_of_a_user_are_known_by_name_owner_and_rights() {
+        let root = std::env::temp_dir().join(format!("ncclscope-own-{}", std::process::id()));
+        // SAFETY: always succeeds.
+        let uid = unsafe { libc::geteuid() };
+        let of = |name: &str| root.join(name);
+        let usual = of(&folder_of(uid));
+        for name in [
+            folder_of(uid),
+            folder_beside(uid, 7),
+            format!("ncclscope-{uid}7"),
+        ] {
+            std::fs::create_dir_all(of(&name)).expect("made");
+        }
+        std::fs::create_dir_all(of(&format!("ncclscope-{uid}-0000000g"))).expect("made");
+        let link = of(&folder_beside(uid, 8));
+        std::os::unix::fs::symlink(&usual, &link).expect("linked");
+        let beside = of(&folder_beside(uid, 7));
+        let private = std::os::unix::fs::PermissionsExt::from_mode;
+        for folder in [&usual, &beside] {
+            std::fs::set_permissions(folder, private(0o700)).expect("set");
+        }
+        assert_eq!(folders_in(&root, uid), [usual.clone(), beside.clone()]);
+        assert!(is_ours(&usual) && is_ours(&beside) && !is_ours(&link));
+        assert_eq!(why_not_ours(&link, uid).as_deref(), Some("is no folder"));
+        std::fs::set_permissions(&usual, private(0o777)).expect("set");
+        assert_eq!(folders_in(&root, uid), [beside]);
+        let why = why_not_ours(&usual, uid);
+        assert_eq!(why.as_deref(), Some("can be written to by others"));
+        let why = why_not_ours(&usual, uid + 1).expect("another user's");
+        assert!(why.starts_with("belongs to another user"), "{why}");
+        std::fs::remove_dir_all(root).expect("removed");
     }
 
     #[test]

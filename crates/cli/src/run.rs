@@ -225,7 +225,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let sampler = (!is_off).then(|| Sampler::start(&folder.path, settings()));
     let started = signals.run(&mut command);
     // Before the folder is looked at or given up: the sampler writes its last values into it.
-    sampler.into_iter().for_each(Sampler::finish);
+    let sampled = sampler.and_then(Sampler::finish).unwrap_or_default();
     let status = match started {
         Ok(status) => status,
         Err(error) => {
@@ -244,6 +244,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         folder.abandon();
         tell!("ncclscope: {}", nothing(status, &args.command));
         return Ok(ExitCode::from(status));
+    }
+    if let Some(why) = sampled.missing {
+        tell!(
+            "ncclscope: warning: this node was not sampled: {}",
+            printable(&why)
+        );
     }
     if let Err(error) = folder.end(Some(status)) {
         tally

@@ -8,7 +8,7 @@
 
 use crate::pages;
 use crate::settings::{file_name, host, Settings};
-use capture::launcher;
+use capture::{launcher, left};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -119,29 +119,60 @@ pub fn live_part(
         "{}-{trace_id:016x}.live",
         names.stem.file_name().unwrap_or_default().to_string_lossy()
     );
-    let shm = PathBuf::from(format!("/dev/shm/ncclscope-{uid}"));
-    let has_space = free_space(Path::new("/dev/shm"))
-        .is_some_and(|free| free >= bytes as u64 + NCCL_SHARED_MEMORY);
-    if has_space {
-        if let Ok(mapping) = in_file(&shm, &file, room, used) {
-            return Ok(mapping);
+    let shm = Path::new("/dev/shm");
+    let space = free_space(shm);
+    let why = if space.is_some_and(|free| free >= bytes as u64 + NCCL_SHARED_MEMORY) {
+        match in_place(shm, uid, trace_id, &file, room, used) {
+            Ok(mapping) => return Ok(mapping),
+            Err(error) => format!("/dev/shm can't be used ({error})"),
         }
-    }
+    } else {
+        format!(
+            "no room for {} MiB in /dev/shm beside NCCL's own",
+            bytes >> 20
+        )
+    };
     let local = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let folder = local.join(format!("ncclscope-{uid}"));
-    let mut mapping = in_file(&folder, &file, room, used).map_err(|error| {
+    let mut mapping = in_place(&local, uid, trace_id, &file, room, used).map_err(|error| {
         let text = format!(
-            "no {} MiB for open calls, neither in /dev/shm beside NCCL's own nor in {}: {error}; TMPDIR may \
-            name another folder",
-            bytes >> 20,
-            folder.display()
+            "{why}, and no place for open calls in {}: {error}; TMPDIR may name another folder",
+            local.display()
         );
         io::Error::new(error.kind(), text)
     })?;
+    let lives = format!("open calls live in {}", mapping.place);
+    let lives = mapping.warning.take().unwrap_or(lives);
     mapping.warning = Some(format!(
-        "no room for {} MiB in /dev/shm beside NCCL's own; open calls live in {} (if that is a disk, \
-        callbacks may stall)",
-        bytes >> 20,
+        "{why}; {lives} (if that is a disk, callbacks may stall)"
+    ));
+    Ok(mapping)
+}
+
+/// A file of ours in this user's folder below `place`. If somebody else has the folder's name, it is in one
+/// beside it, whose name nobody can know before.
+fn in_place(
+    place: &Path,
+    uid: u32,
+    random: u64,
+    file: &str,
+    room: usize,
+    used: &[(usize, usize)],
+) -> io::Result<Mapping> {
+    let usual = place.join(left::folder_of(uid));
+    if private_folder(&usual).is_ok() {
+        return in_file(&usual, file, room, used);
+    }
+    let Some(why) = left::why_not_ours(&usual, uid) else {
+        return in_file(&usual, file, room, used);
+    };
+    // One that an earlier process made serves all.
+    let there = left::folders_in(place, uid).into_iter().next();
+    let beside = there.unwrap_or_else(|| place.join(left::folder_beside(uid, random as u32)));
+    let usual = usual.display();
+    let mut mapping = in_file(&beside, file, room, used)
+        .map_err(|error| io::Error::new(error.kind(), format!("{usual} {why}; {error}")))?;
+    mapping.warning = Some(format!(
+        "{usual} {why}, so open calls live in {}",
         mapping.place
     ));
     Ok(mapping)
@@ -190,20 +221,16 @@ fn in_file(folder: &Path, file: &str, room: usize, used: &[(usize, usize)]) -> i
 
 /// Makes `folder`, or accepts it when it is a directory of this user's that others can't write to.
 fn private_folder(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    use std::os::unix::fs::DirBuilderExt;
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let meta = std::fs::symlink_metadata(folder)?;
     // SAFETY: a plain call without arguments.
-    if !meta.is_dir() || meta.uid() != unsafe { libc::geteuid() } || meta.mode() & 0o022 != 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "not a private folder",
-        ));
+    match left::why_not_ours(folder, unsafe { libc::geteuid() }) {
+        Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Creates a file that was not there, readable and writable by this user only.

@@ -558,8 +558,8 @@ fn nowhere_for_the_live_part_turns_recording_off_with_a_line() {
     assert!(status.success(), "{status}: {said}");
     assert!(
         said.contains(
-            "recording is off: no 4 MiB for open calls, neither in /dev/shm beside NCCL's own nor \
-            in /proc/nowhere/ncclscope-"
+            "recording is off: no room for 4 MiB in /dev/shm beside NCCL's own, and no place for open calls \
+            in /proc/nowhere: "
         ),
         "{said}"
     );
@@ -828,17 +828,28 @@ fn links_that_others_put_into_shared_folders_are_not_followed() {
             std::fs::create_dir(&ours).expect("made");
             std::fs::set_permissions(&ours, std::fs::Permissions::from_mode(0o777)).expect("set");
         }
-        let (status, said) = in_need(&env).run_saying();
-        assert!(
-            status.success() && said.contains("not a private folder"),
-            "{said}"
-        );
+        let mut job = in_need(&env);
+        let (status, said) = job.run_saying();
+        let why = match link {
+            true => "is no folder, so open calls live in ",
+            false => "can be written to by others, so open calls live in ",
+        };
+        assert!(status.success() && said.contains(why), "{said}");
+        // In a folder beside it, of a name that nobody could know. It is taken again.
+        let own: Vec<_> = capture::left::folders_in(&temporary, user());
+        assert_eq!(own.len(), 1, "{own:?}");
+        assert_eq!(mode(&own[0]), 0o700);
+        assert!(said.contains(own[0].to_str().expect("text")), "{said}");
         assert!(empty(), "a link in the temporary folder was followed");
         assert_eq!(
             std::fs::symlink_metadata(&ours).expect("there").uid(),
             user()
         );
     }
+    assert_eq!(
+        tables::Capture::open(&out).expect("read").processes.len(),
+        2
+    );
     assert_eq!(std::fs::read_dir(&ours).expect("read").count(), 0);
 }
 

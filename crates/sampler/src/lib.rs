@@ -14,6 +14,7 @@
 pub mod file;
 pub mod gpus;
 pub mod links;
+mod name;
 pub mod node;
 pub mod pace;
 pub mod processes;
@@ -23,13 +24,11 @@ use capture::left::Here;
 use capture::switches::Off;
 use file::SamplesFile;
 use gpus::{Gpus, Readings};
+use name::Claim;
 use node::Node;
 use pace::{thread_cpu, Pace};
 use processes::{writers, Processes};
 use std::ffi::OsString;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -70,10 +69,17 @@ pub struct Settings {
     pub switches: bool,
 }
 
+/// How sampling ended.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    /// Why this node was not sampled, if neither this sampler nor another of the same user could do it.
+    pub missing: Option<String>,
+}
+
 /// The thread.
 pub struct Sampler {
     ended: Sender<()>,
-    done: Receiver<()>,
+    done: Receiver<Ended>,
 }
 
 impl Sampler {
@@ -86,36 +92,28 @@ impl Sampler {
         let _ = std::thread::Builder::new()
             .name("sampler".into())
             .spawn(move || {
-                sample(&folder, settings, &program);
-                drop(finished);
+                let _ = finished.send(sample(&folder, settings, &program));
             });
         Sampler { ended, done }
     }
 
-    /// Ends sampling, and waits until everything is written.
-    pub fn finish(self) {
+    /// Ends sampling, and waits until everything is written. `None` if that takes too long, or panicked.
+    pub fn finish(self) -> Option<Ended> {
         drop(self.ended);
-        let _ = self.done.recv_timeout(PATIENCE);
+        self.done.recv_timeout(PATIENCE).ok()
     }
 }
 
-/// The name that only one sampler of a capture can have on this node. It goes with its process.
-fn claim(folder: &Path) -> Option<UnixListener> {
-    let mut hasher = DefaultHasher::new();
-    folder.hash(&mut hasher);
-    // SAFETY: always succeeds.
-    let user = unsafe { libc::getuid() };
-    let name = format!("ncclscope-sampler-{user}-{:016x}", hasher.finish());
-    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).ok()?).ok()
-}
-
-fn sample(folder: &Path, settings: Settings, program: &Receiver<()>) {
-    let _name = loop {
-        if let Some(name) = claim(folder) {
-            break name;
+fn sample(folder: &Path, settings: Settings, program: &Receiver<()>) -> Ended {
+    let mut ended = Ended::default();
+    let name = loop {
+        match name::claim(folder) {
+            Claim::Ours(name) => break name,
+            Claim::Held => ended.missing = None,
+            Claim::Refused(why) => ended.missing = Some(why),
         }
         if program.recv_timeout(ATTEMPT) != Err(RecvTimeoutError::Timeout) {
-            return;
+            return ended;
         }
     };
     // SAFETY: lowers the priority of this thread alone; 0 stands for it.
@@ -130,15 +128,21 @@ fn sample(folder: &Path, settings: Settings, program: &Receiver<()>) {
     if let Err(why) = &switches {
         facts += &format!("switches_missing={why}\n");
     }
-    let Ok(file) = SamplesFile::new(folder, &here, &facts) else {
-        return;
+    let file = match SamplesFile::new(folder, &here, &facts) {
+        Ok(file) => file,
+        Err(error) => {
+            ended.missing = Some(error.to_string());
+            return ended;
+        }
     };
+    ended.missing = None;
     let mut sources = Sources::new(gpus.ok(), switches.ok(), file, folder.to_owned());
     let begin = Instant::now();
     let mut ticks = 0u32;
     loop {
         ticks += 1;
         sources.tick(false);
+        name.answer();
         let late = begin.elapsed().as_nanos() / PERIOD.as_nanos();
         let late = u32::try_from(late)
             .unwrap_or(u32::MAX)
@@ -154,6 +158,7 @@ fn sample(folder: &Path, settings: Settings, program: &Receiver<()>) {
     }
     // The last values, whatever is due.
     sources.tick(true);
+    ended
 }
 
 /// Who samples, and what: `key=value` lines.
@@ -326,17 +331,6 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_process_of_a_node_samples_a_capture() {
-        let place = tempfile::tempdir().expect("a folder");
-        let first = claim(place.path());
-        assert!(first.is_some());
-        assert!(claim(place.path()).is_none());
-        assert!(claim(&place.path().join("other")).is_some());
-        drop(first);
-        assert!(claim(place.path()).is_some());
-    }
 
     #[test]
     fn all_sources_together_stay_below_one_percent() {

@@ -21,6 +21,7 @@ pub fn checks(machine: &Machine, libraries: &[Library]) -> Vec<Check> {
     platform(machine, &mut checks);
     driver(machine, &mut checks);
     shared_memory(machine, libraries, &mut checks);
+    own_folders(machine, &mut checks);
     output(machine, &mut checks);
     clock(machine, &mut checks);
     limits(machine, &mut checks);
@@ -164,6 +165,27 @@ fn shared_memory(machine: &Machine, libraries: &[Library], checks: &mut Checks) 
         );
     } else {
         checks.not(Status::Warn, NAME, format!("{has}; {wants}"), remedy);
+    }
+}
+
+/// The folders in which open calls live have names that anybody can make first.
+fn own_folders(machine: &Machine, checks: &mut Checks) {
+    // SAFETY: always succeeds.
+    let uid = unsafe { libc::geteuid() };
+    let local = machine.env.get("TMPDIR").filter(|place| !place.is_empty());
+    for place in ["/dev/shm", local.map_or("/tmp", String::as_str)] {
+        let folder = format!("{place}/{}", capture::left::folder_of(uid));
+        if let Some(why) = capture::left::why_not_ours(&machine.path(&folder), uid) {
+            checks.not(
+                Status::Warn,
+                "own_folder",
+                format!(
+                    "`{}` {why}, so recorders make one with another name beside it",
+                    printable(&folder)
+                ),
+                "ask its owner or root to remove it; calls are recorded all the same",
+            );
+        }
     }
 }
 
@@ -365,6 +387,30 @@ mod tests {
             &[],
         );
         assert_eq!(fake::one(&hidden, "visible_gpus").status, Status::Warn);
+    }
+
+    #[test]
+    fn a_folder_of_open_calls_that_somebody_else_made_is_named() {
+        let root = tempfile::tempdir().expect("a folder");
+        fake::file(root.path(), "/dev/shm/x", "");
+        let own = || -> Vec<Check> {
+            let mut all = checks(&fake::machine(root.path(), &[("TMPDIR", "/var/tmp")]), &[]);
+            all.retain(|check| check.name == "own_folder");
+            all
+        };
+        assert!(own().is_empty());
+        // SAFETY: always succeeds.
+        let name = capture::left::folder_of(unsafe { libc::geteuid() });
+        fake::file(root.path(), &format!("/var/tmp/{name}"), "");
+        let found = own();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].status, Status::Warn);
+        let expected = format!("`/var/tmp/{name}` is no folder");
+        assert!(
+            found[0].finding.starts_with(&expected),
+            "{}",
+            found[0].finding
+        );
     }
 
     #[test]
