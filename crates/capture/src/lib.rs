@@ -28,6 +28,7 @@ pub mod graphs;
 pub mod launcher;
 pub mod left;
 pub mod live;
+pub mod mark;
 pub mod mpi;
 pub mod net_op;
 pub mod net_totals;

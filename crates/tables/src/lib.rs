@@ -337,7 +337,8 @@ impl Capture {
 /// What `capture.json` in `folder` says of the job; `None` if there is none.
 ///
 /// # Errors
-/// What is unsound about it: it can't be read, is no regular file, or is no JSON.
+/// What is unsound about it: it can't be read, is no regular file, is no JSON, or has not the checksum that
+/// it was written with.
 pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
     let file = folder.join("capture.json");
     let unsound = |place: String, found: String| Problem {
@@ -351,6 +352,11 @@ pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unsound("its content".into(), error.to_string())),
     };
+    if capture::mark::is_sound(&text) == Some(false) {
+        let mut problem = unsound("its content".into(), "another content".into());
+        problem.expected = "its checksum".into();
+        return Err(problem);
+    }
     serde_json::from_str(&text)
         .map(Some)
         .map_err(|error| unsound(format!("line {}", error.line()), error.to_string()))

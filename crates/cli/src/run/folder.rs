@@ -381,9 +381,8 @@ fn job_of(mark: &Path) -> Option<String> {
 }
 
 fn text(record: &Value) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(record).expect("plain strings and numbers");
-    text.push(b'\n');
-    text
+    let text = serde_json::to_string_pretty(record).expect("plain strings and numbers");
+    capture::mark::sealed(&text).into_bytes()
 }
 
 fn random() -> io::Result<u64> {

@@ -1,0 +1,68 @@
+//! The checksum of `capture.json`.
+//!
+//! It is the last member of the object: `"crc32"`, 8 hex digits of the CRC-32 of all bytes before the line
+//! that has it. So the file is JSON as before, and whoever knows nothing of the checksum reads it as before.
+//!
+//! Rule: a file without a checksum is one of an older version, and nothing is said against it.
+
+/// How the last line but one begins.
+const MEMBER: &str = ",\n  \"crc32\": \"";
+/// How the line of the member begins, whatever else is damaged.
+const NAME: &str = "\n  \"crc32\":";
+/// What comes behind the digits.
+const END: &str = "\"\n}\n";
+
+/// The text of an object that is printed over several lines, with its checksum.
+pub fn sealed(object: &str) -> String {
+    let body = object.trim_end();
+    let body = body.strip_suffix('}').unwrap_or(body).trim_end();
+    format!(
+        "{body}{MEMBER}{:08x}{END}",
+        crc32fast::hash(body.as_bytes())
+    )
+}
+
+/// Whether the text is as it was written; `None` if it has no checksum.
+pub fn is_sound(text: &str) -> Option<bool> {
+    // Words of the command stand deeper, and no string has a line break.
+    text.contains(NAME).then(|| {
+        let sound = || {
+            let (body, rest) = text.rsplit_once(MEMBER)?;
+            let digits = rest.strip_suffix(END)?;
+            (digits == format!("{:08x}", crc32fast::hash(body.as_bytes()))).then_some(())
+        };
+        sound().is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flip_is_seen_but_those_that_take_the_checksum_away() {
+        let object = "{\n  \"command\": [\n    \"crc32\"\n  ],\n  \"ended\": \"x\"\n}";
+        assert_eq!(is_sound(object), None);
+        let text = sealed(object);
+        assert_eq!(is_sound(&text), Some(true));
+        assert!(text.ends_with("\"\n}\n"));
+        let from = text.len() - END.len() - 8 - MEMBER.len();
+        for at in 0..text.len() {
+            for bit in 0..7 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                let flipped = String::from_utf8(bytes).expect("ASCII");
+                if (from..from + MEMBER.len()).contains(&at) {
+                    assert_ne!(is_sound(&flipped), Some(true), "{at} {bit}");
+                } else {
+                    assert_eq!(is_sound(&flipped), Some(false), "{at} {bit}");
+                }
+            }
+        }
+        // Cut, or with something behind.
+        for at in from + MEMBER.len()..text.len() {
+            assert_eq!(is_sound(&text[..at]), Some(false), "{at}");
+        }
+        assert_eq!(is_sound(&(text + " ")), Some(false));
+    }
+}
