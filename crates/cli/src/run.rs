@@ -245,6 +245,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         tell!("ncclscope: {}", nothing(status, &args.command));
         return Ok(ExitCode::from(status));
     }
+    if let Some((file, blocks)) = sampled.written {
+        folder.sampled(&file, blocks);
+    }
     if let Some(why) = sampled.missing {
         tell!(
             "ncclscope: warning: this node was not sampled: {}",

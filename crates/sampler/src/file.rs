@@ -27,6 +27,8 @@ pub struct SamplesFile {
     /// The host's folder.
     folder: PathBuf,
     file: Option<File>,
+    /// Its name.
+    name: String,
     /// Encoded and not written.
     pending: Vec<u8>,
     number: u32,
@@ -50,6 +52,14 @@ impl SamplesFile {
             capture: capture.to_owned(),
             folder: capture.join(file_name(&here.host)),
             file: None,
+            name: format!(
+                "node-p{}-{:02x}{:02x}{:02x}{:02x}.samples",
+                std::process::id(),
+                id[0],
+                id[1],
+                id[2],
+                id[3]
+            ),
             pending: block::file_header(u64::from_le_bytes(id)).to_vec(),
             number: 0,
             samples: samples::Samples::default(),
@@ -60,6 +70,14 @@ impl SamplesFile {
         };
         file.block(BlockKind::Process, facts.as_bytes());
         Ok(file)
+    }
+
+    /// The file, relative to the capture, and how many blocks it has. `None` if none was made, or not all could
+    /// be written.
+    pub fn written(&self) -> Option<(PathBuf, u32)> {
+        let whole = self.file.is_some() && self.pending.is_empty();
+        let folder = self.folder.strip_prefix(&self.capture).ok()?;
+        whole.then(|| (folder.join(&self.name), self.number))
     }
 
     /// The folder of this host in the capture.
@@ -161,14 +179,11 @@ impl SamplesFile {
     fn create(&self) -> io::Result<File> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&self.folder)?;
-        let id = &self.pending[16..20];
-        let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let name = format!("node-p{}-{digits}.samples", std::process::id());
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         options
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(self.folder.join(name))
+            .open(self.folder.join(&self.name))
     }
 }
 
@@ -221,7 +236,7 @@ mod tests {
         file.tick(1);
         file.put("node_cpu_us", "", 7);
         file.flush(false);
-        assert!(!place.path().join("node_1").exists());
+        assert!(!place.path().join("node_1").exists() && file.written().is_none());
         std::fs::create_dir(place.path().join("node_1")).expect("made");
         std::fs::write(place.path().join("node_1/r0-p1-00000000.trace"), "").expect("written");
         file.tick(2);
@@ -233,6 +248,9 @@ mod tests {
         file.put("node_memory_bytes", "", 1);
         file.flush(true);
         assert_eq!(blocks(place.path()), [1, 16, 17, 17, 16, 17, 6]);
+        let (name, blocks) = file.written().expect("all of it");
+        assert!(place.path().join(name).is_file());
+        assert_eq!(blocks, 7);
     }
 
     #[test]

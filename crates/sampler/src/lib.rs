@@ -74,6 +74,8 @@ pub struct Settings {
 pub struct Ended {
     /// Why this node was not sampled, if neither this sampler nor another of the same user could do it.
     pub missing: Option<String>,
+    /// The file of samples, relative to the capture, and how many blocks it has, if all were written.
+    pub written: Option<(PathBuf, u32)>,
 }
 
 /// The thread.
@@ -158,6 +160,7 @@ fn sample(folder: &Path, settings: Settings, program: &Receiver<()>) -> Ended {
     }
     // The last values, whatever is due.
     sources.tick(true);
+    ended.written = sources.file.written();
     ended
 }
 

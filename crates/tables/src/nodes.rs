@@ -166,8 +166,25 @@ impl Node {
     }
 }
 
+/// How many blocks the files of samples had when they were whole, by their names relative to the capture, as
+/// `ncclscope run` wrote at its end: `samples` of `capture.json`.
+pub(crate) type Written = BTreeMap<String, u64>;
+
+/// What `capture.json` says was written.
+pub(crate) fn written(job: &serde_json::Value) -> Written {
+    let files = job["samples"].as_object().into_iter().flatten();
+    let number =
+        |(name, blocks): (&String, &serde_json::Value)| Some((name.clone(), blocks.as_u64()?));
+    files.filter_map(number).collect()
+}
+
 /// Reads all files of samples below `root`. Hosts are named as in `processes`.
-pub(crate) fn read(root: &Path, processes: &[Process], problems: &mut Vec<Problem>) -> Vec<Node> {
+pub(crate) fn read(
+    root: &Path,
+    processes: &[Process],
+    mut written: Written,
+    problems: &mut Vec<Problem>,
+) -> Vec<Node> {
     let mut found = Vec::new();
     files::walk(root, 0, &mut Vec::new(), &mut |path| {
         let name = path
@@ -187,7 +204,9 @@ pub(crate) fn read(root: &Path, processes: &[Process], problems: &mut Vec<Proble
     for path in found {
         let bytes = files::load(&path, TRACE, problems);
         let file = path.strip_prefix(root).unwrap_or(&path).to_owned();
-        let mut node = parse(&bytes, &file, problems);
+        let name = file.to_string_lossy();
+        let whole = written.remove(name.strip_suffix(".zst").unwrap_or(&name));
+        let mut node = parse(&bytes, &file, whole, problems);
         let (host, boot) = (node.facts.get("host"), node.facts.get("boot_id"));
         node.host = processes
             .iter()
@@ -206,6 +225,12 @@ pub(crate) fn read(root: &Path, processes: &[Process], problems: &mut Vec<Proble
             }
         }
     }
+    problems.extend(written.into_keys().map(|name| Problem {
+        file: name.into(),
+        place: "the file".to_owned(),
+        expected: "what the node sampler wrote".to_owned(),
+        found: "no such file".to_owned(),
+    }));
     nodes.into_values().collect()
 }
 
@@ -244,8 +269,8 @@ impl Node {
     }
 }
 
-/// One file.
-fn parse(bytes: &[u8], file: &Path, problems: &mut Vec<Problem>) -> Node {
+/// One file, and how many blocks it has, if that is known.
+fn parse(bytes: &[u8], file: &Path, whole: Option<u64>, problems: &mut Vec<Problem>) -> Node {
     let mut node = Node {
         file: file.to_owned(),
         ..Node::default()
@@ -263,7 +288,9 @@ fn parse(bytes: &[u8], file: &Path, problems: &mut Vec<Problem>) -> Node {
         });
     };
     let mut damaged = Vec::new();
+    let mut blocks = 0u64;
     let each = |block: block::Block<'_>| {
+        blocks += 1;
         let is_sound = match BlockKind::from_u16(block.kind) {
             Some(BlockKind::Process) => {
                 let text = String::from_utf8_lossy(block.payload);
@@ -354,6 +381,14 @@ fn parse(bytes: &[u8], file: &Path, problems: &mut Vec<Problem>) -> Node {
         };
         problem(place, expected, &found);
     }
+    if let Some(whole) = whole.filter(|whole| *whole > blocks) {
+        let expected = format!("{whole} blocks");
+        problem(
+            "its end".to_owned(),
+            &expected,
+            &format!("{blocks} sound ones"),
+        );
+    }
     problems.extend(unsound);
     node.series.retain(|series| !series.points.is_empty());
     node
@@ -399,7 +434,7 @@ mod tests {
     fn a_file_that_ends_in_a_block_keeps_all_before() {
         let bytes = file();
         let mut problems = Vec::new();
-        let node = parse(&bytes, Path::new("node.samples"), &mut problems);
+        let node = parse(&bytes, Path::new("node.samples"), None, &mut problems);
         assert_eq!(
             node.of("gpu_power_mw", "GPU-1").map(|s| s.points.len()),
             Some(30)
@@ -409,6 +444,7 @@ mod tests {
         let cut = parse(
             &bytes[..bytes.len() - 5],
             Path::new("node.samples"),
+            None,
             &mut problems,
         );
         assert_eq!(
@@ -419,12 +455,47 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_cut_or_gone_after_the_end_of_the_run_is_named() {
+        let root = tempfile::tempdir().expect("a folder");
+        let name = "node/node-p1-00000000.samples";
+        let job = serde_json::json!({ "samples": { name: 4, "node/other.samples": "x" } });
+        let found = || {
+            let mut problems = Vec::new();
+            read(root.path(), &[], written(&job), &mut problems);
+            let text = |p: Problem| format!("{}: {}", p.place, p.found);
+            problems.into_iter().map(text).collect::<Vec<_>>()
+        };
+        assert_eq!(found(), ["the file: no such file"]);
+        std::fs::create_dir(root.path().join("node")).expect("made");
+        let bytes = file();
+        let all = blocks_of(&bytes);
+        let job = serde_json::json!({ "samples": { name: all } });
+        let found = |cut: usize| {
+            std::fs::write(root.path().join(name), &bytes[..cut]).expect("written");
+            let mut problems = Vec::new();
+            read(root.path(), &[], written(&job), &mut problems);
+            problems.len()
+        };
+        assert_eq!(found(bytes.len()), 0);
+        // The last bytes may fill up a block.
+        for cut in (0..bytes.len() - 8).step_by(7) {
+            assert!(found(cut) > 0, "{cut}");
+        }
+    }
+
+    fn blocks_of(bytes: &[u8]) -> u64 {
+        let mut blocks = 0;
+        block::read(bytes, |_| blocks += 1, |damage| panic!("{damage:?}"));
+        blocks
+    }
+
+    #[test]
     fn a_damaged_block_is_left_out_and_named() {
         let mut bytes = file();
         let at = bytes.len() - 60;
         bytes[at] ^= 1;
         let mut problems = Vec::new();
-        let node = parse(&bytes, Path::new("node.samples"), &mut problems);
+        let node = parse(&bytes, Path::new("node.samples"), None, &mut problems);
         assert_eq!(
             node.of("gpu_power_mw", "GPU-1").map(|s| s.points.len()),
             Some(20)
@@ -463,7 +534,7 @@ mod tests {
             std::fs::write(root.path().join("node").join(name), file()).expect("written");
         }
         let mut problems = Vec::new();
-        let nodes = read(root.path(), &[], &mut problems);
+        let nodes = read(root.path(), &[], Written::new(), &mut problems);
         assert_eq!(nodes.len(), 1);
         assert_eq!(nodes[0].series.len(), 2);
         assert_eq!(

@@ -238,7 +238,12 @@ impl Source {
         if path.is_dir() {
             let processes = &source.capture.processes;
             let mut unsound = Vec::new();
-            source.capture.nodes = crate::nodes::read(&root, processes, &mut unsound);
+            // The folder of one host has the job of the folder around it.
+            let written = match root.join("capture.json").is_file() {
+                true => crate::nodes::written(&source.capture.job),
+                false => Default::default(),
+            };
+            source.capture.nodes = crate::nodes::read(&root, processes, written, &mut unsound);
             for node in &mut source.capture.nodes {
                 node.keep(&span);
             }

@@ -17,7 +17,10 @@ pub const GRAPHS_FILE: (&str, &str) = ("graphs-", ".xml");
 
 /// By host, in order: NVML's, or else NCCL's.
 pub fn topologies(capture: &Path) -> Vec<(String, Topology)> {
-    of_nodes(&nodes::read(capture, &[], &mut Vec::new()), capture)
+    of_nodes(
+        &nodes::read(capture, &[], Default::default(), &mut Vec::new()),
+        capture,
+    )
 }
 
 /// The same with nodes that are read already.

@@ -194,6 +194,13 @@ impl Folder {
         self.record.is_some()
     }
 
+    /// Notes the file of samples of this node, and how many blocks it has.
+    pub fn sampled(&mut self, file: &Path, blocks: u32) {
+        if let (Some(record), Some(file)) = (&mut self.record, file.to_str()) {
+            record["samples"] = json!({ file: blocks });
+        }
+    }
+
     /// Writes the end into `capture.json`, where that is ours to do. No status if the job goes on without us.
     ///
     /// # Errors
