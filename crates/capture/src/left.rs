@@ -235,8 +235,12 @@ impl Left {
                 let other = block::trace_id(&header).is_ok_and(|id| id != self.start.trace_id);
                 !other && !self.is_in_capture(trace)
             }
-            // Its process made the file, and somebody removed it. Or the file system is not here now.
-            None => self.start.staged_base == 0 || self.age() < REMOVED,
+            // Its process made the file, and somebody removed it, or it died before its first call. Or the
+            // file system is not here now.
+            None => {
+                let may_be_alone = self.start.staged_base == 0 && self.start.announced() > 0;
+                may_be_alone || self.age() < REMOVED
+            }
         }
     }
 }
@@ -680,10 +684,11 @@ mod tests {
         let (trace, _) = left("replaced", made);
         std::fs::write(trace, header(ID + 1)).expect("written");
         left("removed", made);
+        left("without a call", |header| header.born.store(0, Relaxed));
         std::fs::write(place("shm/other.live"), "something else").expect("written");
 
         assert_eq!(sweep(&place("shm"), &here(), (100, 3), |_| false), 0);
-        assert_eq!(sweep(&place("shm"), &here(), (100, 3), |_| true), 4);
+        assert_eq!(sweep(&place("shm"), &here(), (100, 3), |_| true), 5);
         let names = std::fs::read_dir(place("shm")).expect("listed");
         let names = names.map(|e| e.expect("a file").file_name().into_string());
         let mut names: Vec<String> = names.map(|n| n.expect("UTF-8")).collect();

@@ -8,7 +8,10 @@
 //! locks.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Acquire, Release},
+};
 use std::sync::{Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,8 @@ pub struct Control {
     idle: Mutex<VecDeque<u16>>,
     /// The thread was started.
     pub running: AtomicBool,
+    /// The newest flush was not done in its time.
+    late: AtomicBool,
     /// The process exits: the driver shuts down when the exit handler returns.
     pub exits: AtomicBool,
     /// How long inits took that are not written yet, ns.
@@ -100,11 +105,20 @@ impl Control {
 
     /// Asks for the last flush of a capture and waits for it, at most a second. True if it is done. If NCCL
     /// starts again, more flushes may follow.
+    ///
+    /// A job ends with two of these: the last finalize, and the exit. If the file system did not answer in the
+    /// first one's second, the second one does not wait for it again.
     pub fn flush(&self) -> bool {
         if !self.running.load(Acquire) {
             return false;
         }
-        let deadline = Instant::now() + Duration::from_secs(1);
+        let deadline = Instant::now() + patience(self.late.load(Acquire));
+        let done = self.flush_until(deadline);
+        self.late.store(!done, Release);
+        done
+    }
+
+    fn flush_until(&self, deadline: Instant) -> bool {
         // Not a plain `lock`: a signal handler may call exit() on the very thread that holds the lock.
         let mut asked = loop {
             match self.asked.try_lock() {
@@ -131,7 +145,46 @@ impl Control {
     }
 }
 
+/// How long a flush is waited for, given that the one before was not done in its time.
+fn patience(late: bool) -> Duration {
+    match late {
+        true => Duration::from_millis(50),
+        false => Duration::from_secs(1),
+    }
+}
+
 /// A lock that a thread which panicked does not keep from others.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|p| p.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_does_not_answer_is_waited_for_once() {
+        let control = Control::default();
+        control.running.store(true, Release);
+        // Nobody answers.
+        assert!(!control.flush());
+        assert!(control.late.load(Acquire));
+        assert!(patience(true) * 10 < patience(false));
+        assert!(!control.flush());
+        std::thread::scope(|scope| {
+            // It answers again.
+            scope.spawn(|| loop {
+                let mut asked = lock(&control.asked);
+                asked.flushed = asked.flushes;
+                control.done.notify_all();
+                if !control.late.load(Acquire) {
+                    return;
+                }
+                drop(asked);
+                std::thread::sleep(Duration::from_millis(1));
+            });
+            while !control.flush() {}
+        });
+        assert!(!control.late.load(Acquire));
+    }
 }
