@@ -37,9 +37,8 @@ with open(WORK + "/job", "w") as file:
 def victim(*command, **more):
     env = {name: value for name, value in os.environ.items() if not name.startswith("NCCL")}
     env.update(TMPDIR=TEMPORARY, HOME=TEMPORARY, NCCLSCOPE_TIMING="host", **more)
-    return subprocess.run(
-        command, cwd=TEMPORARY, env=env, user=VICTIM, group=VICTIM, extra_groups=[], capture_output=True, text=True
-    )
+    who = dict(user=VICTIM, group=VICTIM, extra_groups=[])
+    return subprocess.run(command, cwd=TEMPORARY, env=env, **who, capture_output=True, text=True)
 
 
 def recorded(what, out, command=None):
@@ -98,7 +97,8 @@ try:
 
     # The sampler's name is that of the folder, so the same folder again has the same.
     out = WORK + "/out/sampled"
-    play = f"{BIN}/fake-nccl play {WORK}/job --fast; grep -ao 'ncclscope-sampler-{VICTIM}-[0-9a-f]*' /proc/net/unix"
+    names = f"grep -ao 'ncclscope-sampler-{VICTIM}-[0-9a-f]*' /proc/net/unix"
+    play = f"{BIN}/fake-nccl play {WORK}/job --fast; {names}"
     name = recorded("to learn the name", out, ["sh", "-c", play]).stdout.split()[-1]
     assert name.startswith("ncclscope-sampler-"), name
     for listens in (True, False):

@@ -517,7 +517,8 @@ fn recorder(process: &Process) -> Option<String> {
             _ => "until its end".to_owned(),
         };
         return Some(format!(
-            "NCCL did not announce all that was asked for (mask {:#x}): {:#x} was missing from {} on, {until}",
+            "NCCL did not announce all that was asked for (mask {:#x}): {:#x} was missing from {} on, \
+            {until}",
             first.asked,
             first.missing,
             moment(first.at_ns),

@@ -106,8 +106,8 @@ impl Control {
     /// Asks for the last flush of a capture and waits for it, at most a second. True if it is done. If NCCL
     /// starts again, more flushes may follow.
     ///
-    /// A job ends with two of these: the last finalize, and the exit. If the file system did not answer in the
-    /// first one's second, the second one does not wait for it again.
+    /// A job ends with two of these: the last finalize, and the exit. If the file system did not answer in
+    /// the first one's second, the second one does not wait for it again.
     pub fn flush(&self) -> bool {
         if !self.running.load(Acquire) {
             return false;

@@ -79,7 +79,8 @@ impl Masks {
         }
     }
 
-    /// Events that are asked for and not announced now, by any copy of NCCL. `None` if there is no communicator.
+    /// Events that are asked for and not announced now, by any copy of NCCL. `None` if there is no
+    /// communicator.
     pub fn missing(&self) -> Option<u32> {
         let missing = |copy: &OfOne| {
             let at = copy.at.load(Acquire);

@@ -72,8 +72,8 @@ impl SamplesFile {
         Ok(file)
     }
 
-    /// The file, relative to the capture, and how many blocks it has. `None` if none was made, or not all could
-    /// be written.
+    /// The file, relative to the capture, and how many blocks it has. `None` if none was made, or not all
+    /// could be written.
     pub fn written(&self) -> Option<(PathBuf, u32)> {
         let whole = self.file.is_some() && self.pending.is_empty();
         let folder = self.folder.strip_prefix(&self.capture).ok()?;

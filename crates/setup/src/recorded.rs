@@ -132,7 +132,8 @@ mod tests {
         blocks.add(
             "ncclscope plugin_init_ns=100\nn1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 ",
         );
-        blocks.add("ncclscope mask at_ns=5 asked=6 new=1 missing=2\nncclscope mask at_ns=5 asked=x missing=2\n");
+        blocks.add("ncclscope mask at_ns=5 asked=6 new=1 missing=2\n");
+        blocks.add("ncclscope mask at_ns=5 asked=x missing=2\n");
         blocks.add("ncclscope plugin_init_ns=50\nncclscope other=1\nncclscope cpus=0-3,8\n");
         blocks.add(
             "n1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 total 1.00 (kernels 1.00)\n",

@@ -48,8 +48,8 @@ impl Writer {
         if self.announced.lines == 0 {
             say(&format!(
                 "NCCL no longer announces all events that were asked for: somebody changed the mask of its \
-                profiler, which was {asked:#x} (for example with `ncclras CONTROL PROFILER_MASK none`). What is \
-                not announced can't be recorded; the report says since when"
+                profiler, which was {asked:#x} (for example with `ncclras CONTROL PROFILER_MASK none`). What \
+                is not announced can't be recorded; the report says since when"
             ));
         }
         self.announced.missing = missing;
