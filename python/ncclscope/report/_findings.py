@@ -40,7 +40,7 @@ class Finding(Record):
     peer_host: str | None
     link: Literal["send_network", "recv_flush"] | None
     stage: int | None
-    group: str | None
+    rank_group: str | None
     wall_us: float | None
     wall_interval_us: list[float] | None
     wall_at_most_us: float | None

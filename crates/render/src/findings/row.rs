@@ -40,7 +40,7 @@ pub struct Row {
     /// The stage of a pipeline, from 0.
     pub stage: Option<u32>,
     /// The group of ranks that are to blame together.
-    pub group: Option<String>,
+    pub rank_group: Option<String>,
     /// What the job would take less, µs of the wall.
     pub wall_us: Option<f64>,
     /// 95 % interval of that.
@@ -98,7 +98,7 @@ impl Row {
             peer_host: peer_host.cloned(),
             link: subject.way,
             stage: subject.stage,
-            group: subject.group.clone(),
+            rank_group: subject.group.clone(),
             wall_us: loss.map(|loss| loss.wall_us),
             // Of a loss to which more comes on top, the interval is not known.
             wall_interval_us: loss
