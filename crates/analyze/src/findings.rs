@@ -11,6 +11,7 @@
 //! rank costs, that decides ([`waited_for`]). Over hosts the evidence says whether their clocks
 //! prove who came last, or whether that assumes common ends.
 
+use crate::account::{Account, Answer};
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
 use crate::deaths::Death;
@@ -19,6 +20,7 @@ use crate::mismatch::Differing;
 use crate::standstill::Standstill;
 use crate::streams::Streams;
 
+mod account;
 mod facts;
 mod identity;
 mod naming;
@@ -27,8 +29,8 @@ mod stalled;
 mod waited_for;
 
 pub use facts::{
-    Advice, Cause, ClockProof, CommunicatorId, Evidence, Finding, Gain, GainSource, Kind, Late,
-    LateByArrivals, Loss, Method, Peer, RankId, SlowLink, Stalls, Subject, Way,
+    Advice, Cause, ClockProof, CommunicatorId, Evidence, Finding, Gain, GainSource, InSteps, Kind,
+    Late, LateByArrivals, Loss, Method, Peer, RankId, SlowLink, Stalls, Subject, Unequal, Way,
 };
 pub use identity::Identity;
 pub(crate) use naming::gpu;
@@ -82,10 +84,14 @@ pub fn hidden<'a>(
 /// The findings: deaths and what stood still at the end, then what costs wall time, largest first.
 /// `differing` is of [`crate::mismatch`], `wall_us` the length of the run. `in_graphs` are calls in CUDA
 /// graphs that no time is known of, if that is most calls.
+///
+/// What late ranks cost has one price: that of kernel windows if these prove it, else that of the account of
+/// the steps if it settles that, else that of the GPU times of calls.
 #[allow(clippy::too_many_arguments)]
 pub fn findings(
     deaths: &[Death],
     standstill: Option<&Standstill>,
+    account: Option<&Account>,
     arrivals: Option<&Arrivals>,
     streams: Option<&Streams>,
     clocks: Option<&Clocks>,
@@ -95,17 +101,26 @@ pub fn findings(
 ) -> Vec<Finding> {
     let streams = streams.filter(|streams| streams.tells_who());
     let proved = streams.is_some_and(Streams::proves_who);
+    let whole = account;
+    let account = settling(account, streams, arrivals, wall_us).filter(|_| in_graphs.is_none());
+    let known = proved || account.is_some();
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
-        of_arrivals(arrivals, proved, wall_us, in_graphs)
+        of_arrivals(arrivals, known, wall_us, in_graphs)
     });
-    costly.extend(streams.map_or(Vec::new(), |streams| {
-        waited_for::waited_for(streams, arrivals, wall_us)
-    }));
+    match account {
+        Some(account) => costly.extend(account::late(account, wall_us)),
+        None => costly.extend(streams.map_or(Vec::new(), |streams| {
+            waited_for::waited_for(streams, arrivals, wall_us)
+        })),
+    }
     // A rank that is late as a habit is named once.
     let stalls = arrivals.map_or(Vec::new(), |arrivals| {
         stalled::stalled(arrivals, run_us(arrivals, wall_us), &costly)
     });
     costly.extend(stalls);
+    if costly.is_empty() && in_graphs.is_none() {
+        costly.extend(whole.and_then(|account| account::unequal(account, wall_us)));
+    }
     sort(&mut costly);
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
     let mut differing_found = differing_operations(differing, settings);
@@ -127,7 +142,31 @@ pub fn findings(
     found
 }
 
-/// `proved` says that windows prove what late ranks cost.
+/// The account, if it says what late ranks cost better than kernel windows do. Over hosts, clocks prove or
+/// refute who came last. Then arrivals say it, if they blame a rank or refute the account's.
+pub fn settling<'a>(
+    account: Option<&'a Account>,
+    streams: Option<&Streams>,
+    arrivals: Option<&Arrivals>,
+    wall_us: Option<f64>,
+) -> Option<&'a Account> {
+    let by_windows = |streams: &Streams| streams.windows > 0 && streams.proves_who();
+    let account = account?;
+    let refuted = |row: &RankArrivals| {
+        let is = |answer: &Answer| {
+            (&answer.host, answer.pid, answer.device) == (&row.host, row.pid, row.device)
+        };
+        account.answer.as_ref().is_some_and(is) && 2 * row.last_refuted.unwrap_or(0) > row.last
+    };
+    let by_clocks = |arrivals: &Arrivals| {
+        arrivals.ranks.iter().any(|row| row.last_over_hosts > 0)
+            && (arrivals.ranks.iter().any(refuted) || !late(arrivals, wall_us, LEVEL).is_empty())
+    };
+    let is_better = !streams.is_some_and(by_windows) && !arrivals.is_some_and(by_clocks);
+    (account.settles() && is_better).then_some(account)
+}
+
+/// `proved` says that something better says what late ranks cost.
 fn of_arrivals(
     arrivals: &Arrivals,
     proved: bool,
@@ -376,7 +415,17 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(&[], None, Some(&all), None, None, &[], Some(1e6), None);
+        let found = findings(
+            &[],
+            None,
+            None,
+            Some(&all),
+            None,
+            None,
+            &[],
+            Some(1e6),
+            None,
+        );
         assert_eq!(found.len(), 1);
         assert_eq!(
             (found[0].rank(), found[0].cause),
@@ -386,7 +435,17 @@ mod tests {
         assert_eq!((loss.wall_us, loss.run_us), (25e3, Some(1e6)));
         assert_eq!(loss.untimed_in_graphs, None);
         // Most calls are in graphs, and have no times.
-        let some = findings(&[], None, Some(&all), None, None, &[], Some(1e6), Some(900));
+        let some = findings(
+            &[],
+            None,
+            None,
+            Some(&all),
+            None,
+            None,
+            &[],
+            Some(1e6),
+            Some(900),
+        );
         let loss = some[0].loss.as_ref().expect("a loss");
         assert_eq!(loss.untimed_in_graphs, Some(900));
         assert_eq!((loss.interval_us, loss.coverage), (None, None));
@@ -396,9 +455,20 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(&[], None, Some(&wide), None, None, &[], Some(1e6), None).is_empty());
+        assert!(findings(
+            &[],
+            None,
+            None,
+            Some(&wide),
+            None,
+            None,
+            &[],
+            Some(1e6),
+            None
+        )
+        .is_empty());
         assert_eq!(hidden(&wide, None, Some(1e6)).len(), 1);
         assert!(hidden(&all, None, Some(1e6)).is_empty());
-        assert!(findings(&[], None, None, None, None, &[], None, None).is_empty());
+        assert!(findings(&[], None, None, None, None, None, &[], None, None).is_empty());
     }
 }

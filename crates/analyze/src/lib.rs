@@ -157,7 +157,6 @@ pub struct Report {
     /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
     pub arrivals: Option<arrivals::Arrivals>,
     /// Where the wall time of the steps goes; null without steps.
-    #[serde(skip)]
     pub account: Option<account::Account>,
     /// How the hosts' clocks stand to each other; null for one host.
     pub clocks: Option<clocks::Clocks>,
@@ -626,6 +625,7 @@ impl Analysis {
         report.findings = findings::findings(
             &report.deaths,
             report.standstill.as_ref(),
+            report.account.as_ref(),
             report.arrivals.as_ref(),
             report.streams.as_ref(),
             report.clocks.as_ref(),

@@ -7,7 +7,7 @@
 
 use crate::arrivals::{Arrivals, RankArrivals};
 use crate::efficiency::EfficiencyRow;
-use crate::findings::{late, Finding, Kind, LEAST_SHARE};
+use crate::findings::{late, settling, Finding, Kind, LEAST_SHARE};
 use crate::interval::CONFIDENCE;
 use crate::operations::Operation;
 use crate::spelling::{percent, plural, size, three, time, word};
@@ -107,6 +107,8 @@ pub struct Verdict {
 pub enum Lead {
     /// The first finding.
     Finding,
+    /// What the account of the steps says: no rank costs so much that it matters.
+    Account,
     /// Something else, in words.
     Words(String),
 }
@@ -177,6 +179,11 @@ fn of_nccl(report: &Report) -> Lead {
     }
     if !report.findings.is_empty() {
         return Lead::Finding;
+    }
+    let (account, streams) = (report.account.as_ref(), report.streams.as_ref());
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    if settling(account, streams, report.arrivals.as_ref(), wall_us).is_some() {
+        return Lead::Account;
     }
     let judged =
         report.streams.as_ref().is_some_and(Streams::tells_who) || report.arrivals.is_some();

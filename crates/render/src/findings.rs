@@ -10,6 +10,7 @@ use analyze::spelling::time;
 use analyze::summary::{BesideNccl, Lead};
 use analyze::Report;
 
+mod account;
 mod changed;
 mod clock_step;
 mod dead_rank;
@@ -33,6 +34,7 @@ pub fn sentence(of: &Finding) -> String {
         Evidence::Death { death, .. } => death.sentence(),
         Evidence::Standstill(found) => standstill::sentence(found),
         Evidence::Late(late) => late_rank::sentence(of, late),
+        Evidence::Unequal(by) => account::unequal(of, by),
         Evidence::Stalls(stalls) => stall::sentence(of, stalls),
         Evidence::Link(link) => slow_network::sentence(of, link),
         Evidence::Differing { first, .. } => differing_operations::sentence(of, first),
@@ -58,6 +60,7 @@ pub fn evidence(of: &Finding) -> String {
         Evidence::Death { death, more } => dead_rank::evidence(death, *more),
         Evidence::Standstill(_) => standstill::EVIDENCE.to_owned(),
         Evidence::Late(late) => late_rank::evidence(of, late),
+        Evidence::Unequal(by) => account::replayed(of, by),
         Evidence::Stalls(stalls) => stall::evidence(of, stalls),
         Evidence::Link(link) => slow_network::evidence(of, link),
         Evidence::Differing {
@@ -99,7 +102,7 @@ pub fn cause(of: &Finding) -> String {
 /// What it is about, in a list of recommendations.
 pub fn subject(of: &Finding) -> String {
     match &of.evidence {
-        Evidence::Late(_) | Evidence::Stalls(_) => words::who(of),
+        Evidence::Late(_) | Evidence::Unequal(_) | Evidence::Stalls(_) => words::who(of),
         Evidence::Link(_) => slow_network::subject(of),
         // Else the kind is enough.
         _ => of.kind().name().to_owned(),
@@ -111,6 +114,10 @@ pub fn verdict(report: &Report) -> String {
     let verdict = &report.verdict;
     let lead = match &verdict.lead {
         Lead::Finding => report.findings.first().map_or(String::new(), sentence),
+        Lead::Account => report
+            .account
+            .as_ref()
+            .map_or(String::new(), account::nobody),
         Lead::Words(words) => words.clone(),
     };
     let said = match verdict.beside.as_ref().map(beside) {

@@ -3,6 +3,7 @@
 //! Rule: a renderer decides how a figure looks and nothing else; every figure comes from `analyze` or
 //! `tables`.
 
+mod account;
 pub mod batches;
 mod bubbles;
 pub(crate) mod callers;

@@ -11,6 +11,12 @@ from __future__ import annotations
 
 import json
 
+from ._account import (
+    Account as Account,
+    AccountAnswer as AccountAnswer,
+    EqualRanks as EqualRanks,
+    RankAccount as RankAccount,
+)
 from ._arrivals import (
     Arrivals as Arrivals,
     ClockStep as ClockStep,
@@ -156,6 +162,7 @@ class Report(Record):
         "cost": Cost,
         "driver_calls": DriverCalls,
         "stream_waits": StreamWaits,
+        "account": Account,
         "arrivals": Arrivals,
         "clocks": Clocks,
         "problems": Problem,
@@ -190,6 +197,7 @@ class Report(Record):
     cost: Cost | None
     driver_calls: DriverCalls | None
     stream_waits: StreamWaits | None
+    account: Account | None
     arrivals: Arrivals | None
     clocks: Clocks | None
     notes: list[str]

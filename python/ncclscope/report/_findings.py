@@ -44,7 +44,7 @@ class Finding(Record):
     wall_us: float | None
     wall_interval_us: list[float] | None
     wall_at_most_us: float | None
-    method: Literal["kernel_windows", "stream_waits", "what_if"] | None
+    method: Literal["kernel_windows", "stream_waits", "what_if", "account"] | None
     coverage: float | None
     when_us: list[float] | None
     cause: Literal["host", "gpu", "unknown"] | None
@@ -56,6 +56,7 @@ class Finding(Record):
         "profile_host",
         "profile_rank",
         "compare_gpu",
+        "equal_work",
         "see_stall_on_host",
         "see_stall_on_gpu",
         "check_network",

@@ -3,26 +3,16 @@
 //! Rule: it is the host if over half of what the others waited had passed when the lane's host launched.
 
 use super::places::Places;
-use serde::Serialize;
+use crate::findings::Cause;
 
 /// A difference between GPU times that is no wait, ns.
 const LEAST_WAIT: f64 = 20e3;
 
-/// Why a lane is late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// Its host launched late.
-    Host,
-    /// Its GPU was busy.
-    Gpu,
-}
-
 /// What is known of a lane's lateness.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Late {
-    /// Why; `None` if no wait shows it.
-    pub cause: Option<Cause>,
+    /// Why.
+    pub cause: Cause,
     /// Operations in which it came last, and operations that were timed on it and another lane.
     pub last: (u64, u64),
 }
@@ -30,7 +20,10 @@ pub struct Late {
 /// Of a lane.
 pub fn of(places: &Places, lane: usize) -> Late {
     let (mut waited, mut by_host) = (0.0, 0.0);
-    let mut late = Late::default();
+    let mut late = Late {
+        cause: Cause::Unknown,
+        last: (0, 0),
+    };
     for operation in places.operations() {
         let Some(own) = operation.iter().find(|cell| cell.lane as usize == lane) else {
             continue;
@@ -48,12 +41,19 @@ pub fn of(places: &Places, lane: usize) -> Late {
         late.last = (late.last.0 + u64::from(wait > 0.0), late.last.1 + 1);
         if wait > LEAST_WAIT {
             waited += wait;
-            by_host += ((own.launched() - other.launch.start) as f64).clamp(0.0, wait);
+            // All ranks leave an operation together, whatever their hosts' clocks say.
+            let apart = match own.host == other.host {
+                true => 0,
+                false => own.launch.stop - other.launch.stop,
+            };
+            let launched = own.launched() - other.launch.start - apart;
+            by_host += (launched as f64).clamp(0.0, wait);
         }
     }
-    late.cause = (waited > 0.0).then_some(match 2.0 * by_host > waited {
+    late.cause = match 2.0 * by_host > waited {
+        _ if waited <= 0.0 => Cause::Unknown,
         true => Cause::Host,
         false => Cause::Gpu,
-    });
+    };
     late
 }

@@ -63,11 +63,23 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Difference
         .map(|(still, unknown)| still.known >= LEAST_KNOWN && unknown.sum < MOST_UNKNOWN * wall)
         .collect();
     let enough = |lane: usize| still[lane].known >= LEAST_KNOWN;
+    // What is not known of the others may have been waiting for a lane, and what is not known of it also. A
+    // lane of which little is known has bounds of its own.
+    let widened = |lane: usize, (low, high): (f64, f64)| {
+        let of = |lane: usize| match enough(lane) {
+            true => unknown[lane].sum / wall,
+            false => 0.0,
+        };
+        let all: f64 = (0..places.lanes).map(of).sum();
+        let others = (all - of(lane)) / (places.lanes - 1) as f64;
+        (low - of(lane), high + others)
+    };
     let at = |value: fn(&Cell) -> Option<f64>| largest(places, frame, steps, wall, &value);
     if known.iter().all(|known| *known) {
+        let found = at(Cell::still)?;
         return Some(Difference {
-            source: Source::Waits,
-            ..at(Cell::still)?
+            interval: widened(found.lane, found.interval),
+            ..found
         });
     }
     if (0..places.lanes).any(enough) {
@@ -82,12 +94,13 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Difference
         };
         let a = largest(places, frame, steps, wall, &least)?;
         let b = of_lane(places, frame, steps, wall, &most, a.lane)?;
+        let (low, high) = (
+            a.interval.0.min(b.interval.0),
+            a.interval.1.max(b.interval.1),
+        );
         return Some(Difference {
             share: (a.share + b.share) / 2.0,
-            interval: (
-                a.interval.0.min(b.interval.0),
-                a.interval.1.max(b.interval.1),
-            ),
+            interval: widened(a.lane, (low, high)),
             source: Source::SomeWaits,
             lane: a.lane,
         });

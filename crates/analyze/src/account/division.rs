@@ -8,6 +8,7 @@
 use super::frame::Frame;
 use super::launches::Lane;
 use super::places::{Cell, Places};
+use crate::findings::RankId;
 use serde::Serialize;
 
 /// One rank's account. All lines are µs of the wall of the steps.
@@ -30,7 +31,20 @@ pub struct RankAccount {
     /// It was in operations, and if it stood still is not known.
     pub unknown_us: f64,
     /// The part of its launches whose exposed time is known, 0 to 1.
-    pub known: f64,
+    pub known_share: f64,
+}
+
+impl RankAccount {
+    /// Which rank it is of.
+    pub(crate) fn id(&self) -> RankId {
+        RankId {
+            rank: self.rank,
+            host: self.host.clone(),
+            pid: self.pid,
+            device: self.device,
+            gpu: None,
+        }
+    }
 }
 
 /// Divides.
@@ -82,7 +96,7 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
             wait_us,
             transfer_us,
             unknown_us,
-            known: known[index].known as f64 / known[index].operations.max(1) as f64,
+            known_share: known[index].known as f64 / known[index].operations.max(1) as f64,
         }
     };
     lanes.iter().enumerate().map(row).collect()

@@ -51,6 +51,19 @@ pub struct Kind {
     pub bytes: u64,
 }
 
+/// A send or receive of a launch, by ranks of the communicator.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange {
+    /// Index in [`Lane::launches`].
+    pub launch: u32,
+    /// Index of the communicator in the capture.
+    pub communicator: u32,
+    /// Who sends; `u32::MAX` in an operation of all ranks.
+    pub from: u32,
+    /// Who receives; the same.
+    pub to: u32,
+}
+
 /// One GPU of a process.
 #[derive(Default)]
 pub struct Lane {
@@ -58,6 +71,8 @@ pub struct Lane {
     pub rank: Option<u32>,
     /// Host.
     pub host: String,
+    /// The host whose clock its times are on.
+    pub clock: String,
     /// Process.
     pub pid: u32,
     /// CUDA device ordinal.
@@ -66,6 +81,27 @@ pub struct Lane {
     pub kinds: Vec<Kind>,
     /// By time of the call.
     pub launches: Vec<Launch>,
+    /// Sends and receives.
+    pub exchanges: Vec<Exchange>,
+}
+
+impl Lane {
+    fn sort(&mut self) {
+        if self.launches.is_sorted_by_key(|launch| launch.api) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..self.launches.len()).collect();
+        order.sort_by_key(|index| self.launches[*index].api);
+        let mut place = vec![0; order.len()];
+        for (new, old) in order.iter().enumerate() {
+            place[*old] = new as u32;
+        }
+        self.launches = order.iter().map(|index| self.launches[*index]).collect();
+        for exchange in &mut self.exchanges {
+            exchange.launch = place[exchange.launch as usize];
+        }
+        self.exchanges.sort_by_key(|exchange| exchange.launch);
+    }
 }
 
 /// What is gathered.
@@ -90,8 +126,18 @@ struct Way {
     lane: u32,
     local: u32,
     kind: Kind,
-    exchange: bool,
+    /// Sends and receives of it: nothing of a collective.
+    exchange: Option<(Option<u32>, Option<u32>, Direction)>,
     left_out: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Sends,
+    Receives,
+    Both,
+    /// An AlltoAll, Gather or Scatter.
+    All,
 }
 
 #[derive(Clone, Copy)]
@@ -112,6 +158,7 @@ impl Gatherer {
                 lanes.push(Lane {
                     rank: process.rank,
                     host: process.host.clone(),
+                    clock: process.clock_host().to_owned(),
                     pid: process.pid,
                     device,
                     ..Lane::default()
@@ -119,13 +166,26 @@ impl Gatherer {
                 lanes.len() as u32 - 1
             });
             let is = |name: Name| matches!(capture.names.get(name), Some("Send" | "Recv"));
-            let exchange = is(place.shape.function);
+            let is_of = |function: &str| capture.names.get(place.function) == Some(function);
+            let direction = match is(place.shape.function) {
+                true if is_of("Send") => Some(Direction::Sends),
+                true if is_of("Recv") => Some(Direction::Receives),
+                true if is_of("SendRecv") => Some(Direction::Both),
+                true => Some(Direction::All),
+                false => None,
+            };
+            let exchange =
+                direction.map(|direction| (place.shape.rank, place.shape.peer, direction));
             Way {
                 lane,
                 local: place.local,
                 kind: Kind {
                     communicator: place.shape.communicator.unwrap_or(u32::MAX),
-                    function: if exchange { Name::NONE } else { place.function },
+                    function: if exchange.is_some() {
+                        Name::NONE
+                    } else {
+                        place.function
+                    },
                     bytes: capture.bytes_as(place.shape, place.function).unwrap_or(0),
                 },
                 exchange,
@@ -168,7 +228,7 @@ impl Gatherer {
         let mut lanes = self.lanes;
         lanes.retain(|lane| !lane.launches.is_empty());
         for lane in &mut lanes {
-            lane.launches.sort_by_key(|launch| launch.api);
+            lane.sort();
         }
         (lanes.len() > 1).then_some(lanes)
     }
@@ -207,8 +267,32 @@ impl ProcessLaunches {
         };
         let at = way.lane as usize;
         let lane = &mut self.lanes[at];
-        if way.exchange {
+        if let Some(of) = way.exchange {
             let open = &mut self.open[way.local as usize];
+            let communicator = way.kind.communicator;
+            let mut exchange = |launch: usize| {
+                let mut push = |(from, to): (u32, u32)| {
+                    let launch = launch as u32;
+                    lane.exchanges.push(Exchange {
+                        launch,
+                        communicator,
+                        from,
+                        to,
+                    });
+                };
+                match of {
+                    (.., Direction::All) => push((u32::MAX, u32::MAX)),
+                    (Some(own), Some(peer), direction) if own != peer => {
+                        if !matches!(direction, Direction::Receives) {
+                            push((own, peer));
+                        }
+                        if !matches!(direction, Direction::Sends) {
+                            push((peer, own));
+                        }
+                    }
+                    _ => {}
+                }
+            };
             if let Some(open) = open {
                 let before = &mut lane.launches[open.at];
                 let same = match (before.launched, launch.launched) {
@@ -216,12 +300,14 @@ impl ProcessLaunches {
                     (a, b) => a == b,
                 };
                 if same {
+                    exchange(open.at);
                     open.kind.bytes = open.kind.bytes.saturating_add(way.kind.bytes);
                     before.join(&launch);
                     before.kind = kind(&mut lane.kinds, &mut self.known[at], open.kind);
                     return;
                 }
             }
+            exchange(lane.launches.len());
             *open = Some(Open {
                 at: lane.launches.len(),
                 group: call.group,

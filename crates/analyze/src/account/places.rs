@@ -16,6 +16,8 @@ pub struct Cell {
     pub step: u32,
     /// The lane.
     pub lane: u32,
+    /// Number of its host, of those with clocks of their own.
+    pub host: u32,
     /// What is known of it.
     pub launch: Launch,
 }
@@ -52,7 +54,10 @@ impl Places {
     pub fn new(lanes: &[Lane], frame: &Frame) -> Places {
         let mut known: HashMap<(Kind, u32), u32> = HashMap::new();
         let mut cells = Vec::new();
+        let mut hosts: HashMap<&str, u32> = HashMap::new();
         for (number, lane) in lanes.iter().enumerate() {
+            let next = hosts.len() as u32;
+            let host = *hosts.entry(&lane.clock).or_insert(next);
             let mut before = vec![0; lane.kinds.len()];
             let mut step = None;
             for launch in &lane.launches {
@@ -72,6 +77,7 @@ impl Places {
                     place,
                     step: step as u32,
                     lane: number as u32,
+                    host,
                     launch: *launch,
                 });
             }
@@ -99,6 +105,43 @@ impl Places {
         self.begins
             .windows(2)
             .map(|pair| &self.cells[pair[0] as usize..pair[1] as usize])
+    }
+
+    /// The part of the time that lanes stood still in operations of all lanes; `None` if they did not.
+    pub fn together(&self) -> Option<f64> {
+        let still = |operation: &[Cell]| operation.iter().filter_map(Cell::still).sum::<f64>();
+        let (mut all, mut together) = (0.0, 0.0);
+        for operation in self.operations() {
+            let still = still(operation);
+            all += still;
+            together += if operation.len() == self.lanes {
+                still
+            } else {
+                0.0
+            };
+        }
+        (all > 0.0).then(|| together / all)
+    }
+
+    /// Whether nearly all GPU time is of operations of all lanes.
+    pub fn all_meet(&self) -> bool {
+        let took = |operation: &[Cell]| {
+            operation
+                .iter()
+                .filter_map(|cell| cell.launch.length())
+                .sum::<f64>()
+        };
+        let (mut all, mut together) = (0.0, 0.0);
+        for operation in self.operations() {
+            let took = took(operation);
+            all += took;
+            together += if operation.len() == self.lanes {
+                took
+            } else {
+                0.0
+            };
+        }
+        together >= 0.9 * all
     }
 
     /// What `value` says of the launches of each lane, summed over all operations of steps that are in: the

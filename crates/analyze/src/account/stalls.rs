@@ -19,6 +19,8 @@ pub struct Stalls {
     pub ns: Vec<f64>,
     /// How many.
     pub count: Vec<u64>,
+    /// The longest step of these: what it costs, ns, and which one it is.
+    pub longest: Vec<Option<(f64, usize)>>,
     /// Which steps.
     long: Vec<usize>,
 }
@@ -42,6 +44,7 @@ pub fn find(places: &Places, frame: &Frame) -> Stalls {
     let mut stalls = Stalls {
         ns: vec![0.0; places.lanes],
         count: vec![0; places.lanes],
+        longest: vec![None; places.lanes],
         long: (0..steps)
             .filter(|step| frame.wall[*step] > LONG * usual)
             .collect(),
@@ -113,6 +116,9 @@ pub fn find(places: &Places, frame: &Frame) -> Stalls {
         };
         if let Some(lane) = most(&less).or_else(|| most(&by_host)) {
             stalls.ns[lane] += excess;
+            if stalls.longest[lane].is_none_or(|(ns, _)| ns < excess) {
+                stalls.longest[lane] = Some((excess, step));
+            }
             // Hosts and GPUs see a stall in neighbouring steps.
             let goes_on = before == Some((lane, step.wrapping_sub(1)));
             stalls.count[lane] += u64::from(!goes_on);

@@ -101,7 +101,7 @@ fn a_late_host_costs_what_the_others_stand_still() {
     for ranks in [vec![EARLY, late], vec![EARLY, late, EARLY, EARLY]] {
         let account = account(&job(&ranks, "AllReduce", 60, |_| true));
         let answer = account.answer.expect("a late rank");
-        assert_eq!((answer.rank, answer.cause), (Some(1), Some(Cause::Host)));
+        assert_eq!((answer.rank, answer.cause), (Some(1), Cause::Host));
         assert!((answer.share - 0.4).abs() < 1e-3, "{answer:?}");
         assert_eq!(answer.source, Source::Waits);
         let (low, high) = answer.interval_us;
@@ -117,7 +117,7 @@ fn a_busy_gpu_is_told_from_a_late_host() {
     };
     let answer = account(&job(&[busy, EARLY], "AllReduce", 60, |_| true)).answer;
     let answer = answer.expect("a late rank");
-    assert_eq!((answer.rank, answer.cause), (Some(0), Some(Cause::Gpu)));
+    assert_eq!((answer.rank, answer.cause), (Some(0), Cause::Gpu));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn sends_and_receives_of_one_launch_are_one_operation() {
         }
     }
     let answer = account(&capture).answer.expect("a late rank");
-    assert_eq!((answer.rank, answer.cause), (Some(1), Some(Cause::Host)));
+    assert_eq!((answer.rank, answer.cause), (Some(1), Cause::Host));
     assert!((answer.share - 0.4).abs() < 1e-3, "{answer:?}");
 }
 
@@ -203,4 +203,24 @@ fn a_stall_is_priced_by_the_wall_of_its_step() {
     let answer = account(&capture).answer.expect("a stall");
     assert_eq!((answer.rank, answer.stalls), (Some(1), 1));
     assert!((answer.stalls_us / 300e3 - 1.0).abs() < 0.02, "{answer:?}");
+}
+
+#[test]
+fn bounds_decide_if_they_leave_no_doubt() {
+    let late = Does {
+        launches: 9 * MS,
+        arrives: 10 * MS,
+    };
+    let mut account = account(&job(&[EARLY, late], "AllReduce", 60, |_| true));
+    let wall_us = account.wall_us;
+    let mut settles = |source, low: f64| {
+        let answer = account.answer.as_mut().expect("a late rank");
+        answer.source = source;
+        answer.interval_us.0 = low * wall_us;
+        account.settles()
+    };
+    assert!(settles(Source::SomeWaits, MATTERS));
+    assert!(!settles(Source::SomeWaits, 0.9 * MATTERS));
+    assert!(settles(Source::Waits, -MATTERS));
+    assert!(!settles(Source::CallTimes, MATTERS));
 }

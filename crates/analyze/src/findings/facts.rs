@@ -193,6 +193,8 @@ pub enum Method {
     StreamWaits,
     /// A replay of the run without the lateness.
     WhatIf,
+    /// The account of the steps: by how much longer the others stood still than the rank.
+    Account,
 }
 
 impl Method {
@@ -202,6 +204,7 @@ impl Method {
             Method::KernelWindows => "kernel_windows",
             Method::StreamWaits => "stream_waits",
             Method::WhatIf => "what_if",
+            Method::Account => "account",
         }
     }
 
@@ -264,6 +267,23 @@ pub struct ClockProof {
     pub late_us: f64,
 }
 
+/// What the account of the steps says about a rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct InSteps {
+    /// Steps that it is of.
+    pub steps: u64,
+    /// Their wall time, µs.
+    pub wall_us: f64,
+    /// Stalls of the rank.
+    pub stalls: u64,
+    /// What these cost, µs of the wall.
+    pub stalls_us: f64,
+    /// The shares of the wall that the rank stood still in operations, and the others on average.
+    pub still: (f64, f64),
+    /// The part of the launches of which that is known, on the rank with the smallest one.
+    pub timed: f64,
+}
+
 /// Figures about a rank that is late as a habit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Late {
@@ -279,7 +299,9 @@ pub struct Late {
     pub seen_us: Option<f64>,
     /// It has no windows of its own, and CUDA events say when it came; windows only.
     pub by_events: bool,
-    /// GPU times of calls; `None` if windows or stream waits tell.
+    /// The account of the steps; `None` if something else tells.
+    pub steps: Option<InSteps>,
+    /// GPU times of calls; `None` if something else tells.
     pub arrivals: Option<LateByArrivals>,
 }
 
@@ -313,8 +335,23 @@ pub struct Stalls {
     pub held_up_us: f64,
     /// The same of the longest stretch.
     pub longest_us: f64,
-    /// What is usual, µs.
+    /// What is usual, µs: the lateness of the last rank, or the length of a step.
     pub usual_us: f64,
+    /// The account of the steps; `None` if GPU times of calls tell.
+    pub steps: Option<InSteps>,
+}
+
+/// Ranks with more work than others, by a replay of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Unequal {
+    /// Ranks of the job.
+    pub ranks: u64,
+    /// Steps that were played again.
+    pub steps: u64,
+    /// Their wall time, µs.
+    pub wall_us: f64,
+    /// Another rank is late in each step.
+    pub in_turns: bool,
 }
 
 /// Figures about a slow link, µs of the wall.
@@ -344,6 +381,8 @@ pub enum Evidence {
     Standstill(Standstill),
     /// A rank is late.
     Late(Late),
+    /// Ranks have more work than others.
+    Unequal(Unequal),
     /// A rank stalled.
     Stalls(Stalls),
     /// A link is slow.
@@ -408,6 +447,8 @@ pub enum Advice {
     ProfileRank,
     /// Compare its GPU with another's.
     CompareGpu,
+    /// Give all ranks as much work in each step.
+    EqualWork,
     /// Look at what its process did at that time.
     SeeStallOnHost,
     /// Look at what its GPU ran at that time.
@@ -441,6 +482,7 @@ impl Advice {
             Advice::ProfileHost => "profile_host",
             Advice::ProfileRank => "profile_rank",
             Advice::CompareGpu => "compare_gpu",
+            Advice::EqualWork => "equal_work",
             Advice::SeeStallOnHost => "see_stall_on_host",
             Advice::SeeStallOnGpu => "see_stall_on_gpu",
             Advice::CheckNetwork => "check_network",
@@ -523,7 +565,7 @@ impl Finding {
         match &self.evidence {
             Evidence::Death { .. } => Kind::DeadRank,
             Evidence::Standstill(_) => Kind::Standstill,
-            Evidence::Late(_) => Kind::LateRank,
+            Evidence::Late(_) | Evidence::Unequal(_) => Kind::LateRank,
             Evidence::Stalls(_) => Kind::Stall,
             Evidence::Link(_) => Kind::SlowNetwork,
             Evidence::Differing { .. } | Evidence::DifferingSettings(_) => {

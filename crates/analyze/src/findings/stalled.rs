@@ -13,7 +13,7 @@ pub(super) fn stalled(arrivals: &Arrivals, run_us: f64, others: &[Finding]) -> V
     let stalls = arrivals.stalls.iter().filter(matters);
     let found = stalls.filter_map(|stall| {
         let who = stall.id();
-        let is_late = |other: &&Finding| other.kind() == Kind::LateRank;
+        let is_late = |other: &&Finding| matches!(other.kind(), Kind::LateRank | Kind::Stall);
         let mut late = others.iter().filter(is_late);
         let known = late.any(|other| other.subject.rank() == Some(&who));
         (!known).then(|| finding(stall, arrivals, run_us))
@@ -50,6 +50,7 @@ fn finding(stall: &Stall, arrivals: &Arrivals, run_us: f64) -> Finding {
             held_up_us: stall.held_up_us,
             longest_us: stall.longest_us,
             usual_us: stall.usual_us,
+            steps: None,
         }),
         advice: match by_gpu {
             true => Advice::SeeStallOnGpu,

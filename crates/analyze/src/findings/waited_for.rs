@@ -62,7 +62,7 @@ fn finding(
             with_other,
             seen_us,
             by_events: measured && rank.by_events,
-            arrivals: None,
+            ..Late::default()
         }),
         advice,
     }

@@ -146,7 +146,9 @@ fn a_rank_that_is_always_last_is_named_though_its_cost_is_not_known() {
                  operations in kernel windows. ";
     assert!(verdict("ddp_slow_host").starts_with(named));
     let unslowed = "No rank is proved to hold this job up. ";
-    for name in ["decode_plain", "fsdp2_traced", "slow_plain"] {
+    let no_problem = "Communication is no problem: GPUs stand still for it for ";
+    assert!(verdict("fsdp2_traced").starts_with(no_problem));
+    for name in ["decode_plain", "slow_plain"] {
         assert!(verdict(name).starts_with(unslowed), "{name}");
     }
 }
@@ -164,13 +166,26 @@ fn a_rank_that_is_always_last_is_named_without_windows_too() {
 }
 
 #[test]
-fn a_rank_that_few_windows_show_is_named_with_what_it_costs_at_most() {
+fn a_rank_that_few_windows_show_is_priced_by_the_account_of_all_steps() {
     // 57.15 ms a step in place of 50.08, in 179 steps with those of the warm-up: 1.27 s.
-    let verdict = render::findings::verdict(&report_on(&recorded("shared_gpu_fsdp2")));
-    let named =
-        "Others wait for rank 1 (GPU 0 on vm) more than by chance. That costs from nothing to \
-                 2.07 s: kernel windows show too few steps to say. A longer recording tells. ";
-    assert!(verdict.starts_with(named), "{verdict}");
+    let report = report_on(&recorded("shared_gpu_fsdp2"));
+    let found = &report.findings[0];
+    is_about(found, 1, "its GPU is busy");
+    let told_s = found.wall_us().expect("a loss") / 1e6;
+    assert!((told_s / 1.27 - 1.0).abs() < 0.15, "{told_s}");
+}
+
+#[test]
+fn the_lines_of_the_account_sum_to_the_wall_in_recorded_jobs() {
+    for (name, ..) in SHORT {
+        let Some(account) = report_on(&recorded(name)).account else {
+            continue;
+        };
+        for rank in &account.ranks {
+            let sum = rank.work_us + rank.wait_us + rank.transfer_us + rank.unknown_us;
+            assert!((sum - account.wall_us).abs() < 1.0, "{name}: {rank:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! That the others wait for a rank, as a habit.
 
+use super::account;
 use super::words::{arrived_last, costs, estimate, interval, rank_of, who};
 use analyze::arrivals::{inherited as all_inherited, Arrivals, InheritedFrom, BASIS};
 use analyze::findings::{Cause, ClockProof, Finding, Late, LateByArrivals, Loss};
@@ -61,6 +62,9 @@ pub(super) fn evidence(of: &Finding, late: &Late) -> String {
         return by_arrivals(late, arrivals, loss) + &both;
     }
     let arrived = arrived_last(late.last, late.of_all);
+    if let Some(steps) = &late.steps {
+        return format!("It {arrived}. {}{both}", account::basis(steps, loss));
+    }
     let by = match late.by_events {
         true => " Its process has no kernel windows: CUDA events say when it came.",
         false => "",

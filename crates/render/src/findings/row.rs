@@ -1,7 +1,7 @@
 //! Findings and recommendations as JSON and tables have them: words for people, and facts for programs.
 
 use super::{advice, evidence, sentence, subject};
-use analyze::findings::{Cause, Evidence, Finding, GainSource, Kind, Late, Method, Way};
+use analyze::findings::{Cause, Evidence, Finding, GainSource, InSteps, Kind, Late, Method, Way};
 use analyze::recommendations::{Level, Recommendation, Rule, Status};
 use analyze::Report;
 use serde::{Serialize, Serializer};
@@ -134,14 +134,24 @@ fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
             ("missing", of.missing.len() as f64),
         ],
         Evidence::Late(late) => late_figures(late),
-        Evidence::Stalls(of) => vec![
-            ("last", n(of.operations)),
-            ("operations", n(of.of_all)),
-            ("times", n(of.times)),
-            ("held_up_us", of.held_up_us),
-            ("longest_us", of.longest_us),
-            ("usual_us", of.usual_us),
+        Evidence::Unequal(by) => vec![
+            ("ranks", n(by.ranks)),
+            ("steps", n(by.steps)),
+            ("steps_us", by.wall_us),
+            ("in_turns", f64::from(u8::from(by.in_turns))),
         ],
+        Evidence::Stalls(of) => {
+            let mut all = vec![
+                ("last", n(of.operations)),
+                ("operations", n(of.of_all)),
+                ("times", n(of.times)),
+                ("held_up_us", of.held_up_us),
+                ("longest_us", of.longest_us),
+                ("usual_us", of.usual_us),
+            ];
+            all.extend(of.steps.iter().flat_map(in_steps));
+            all
+        }
         Evidence::Link(of) => vec![
             ("operations", n(of.operations)),
             ("transfer_us", of.transfer_us),
@@ -184,6 +194,18 @@ fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
     }
 }
 
+fn in_steps(of: &InSteps) -> [(&'static str, f64); 7] {
+    [
+        ("steps", of.steps as f64),
+        ("steps_us", of.wall_us),
+        ("stalls", of.stalls as f64),
+        ("stalls_us", of.stalls_us),
+        ("own_still_share", of.still.0),
+        ("others_still_share", of.still.1),
+        ("timed_share", of.timed),
+    ]
+}
+
 fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
     let mut all = vec![
         ("last", late.last as f64),
@@ -191,6 +213,7 @@ fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
     ];
     all.extend(late.seen_us.map(|us| ("seen_us", us)));
     all.extend(late.with_other.map(|(_, us)| ("with_other_us", us)));
+    all.extend(late.steps.iter().flat_map(in_steps));
     if let Some(by) = &late.arrivals {
         all.push(("held_up_us", by.held_up_us));
         all.push(("waited_rank_us", by.waited_rank_us));

@@ -24,6 +24,7 @@ pub(super) fn sentence(of: &Finding, stalls: &Stalls) -> String {
     let when = format!("{} after its first kernel", time(from));
     match (stalls.at_start, stalls.times, stalls.operations) {
         (true, _, n) => format!("{who} {costs} at the start, in its first {n} operations{why}."),
+        (_, 1, _) if stalls.steps.is_some() => format!("{who} {costs} by one stall, {when}{why}."),
         (_, 1, 1) => format!("{who} {costs} by one stall, {when}{why}."),
         (_, 1, n) => format!("{who} {costs} by one stall of {n} operations, {when}{why}."),
         (_, n, _) => format!(
@@ -40,6 +41,9 @@ pub(super) fn cause(of: &Finding) -> String {
 
 /// What it rests on.
 pub(super) fn evidence(of: &Finding, stalls: &Stalls) -> String {
+    if let (Some(steps), Some(loss)) = (&stalls.steps, &of.loss) {
+        return super::account::basis(steps, loss);
+    }
     let (from, until) = of.when_us.unwrap_or_default();
     format!(
         "It arrived last in {} of {} operations and held them up for {}, most of that from {} after its \

@@ -4,6 +4,9 @@ use analyze::arrivals::RankArrivals;
 use analyze::findings::{Advice, Evidence, Finding, Loss, RankId};
 use analyze::spelling::{time, times};
 
+/// Ranks of a group that are named one by one.
+const MOST_NAMED: usize = 8;
+
 /// A rank as sentences begin with it.
 pub(super) fn rank(of: &RankId) -> String {
     match (of.rank, of.device) {
@@ -20,7 +23,23 @@ pub(super) fn rank_of(row: &RankArrivals) -> String {
 
 /// The rank that is to blame, as sentences begin with it.
 pub(super) fn who(of: &Finding) -> String {
-    of.subject.rank().map_or("A rank".to_owned(), rank)
+    let number = |id: &RankId| id.rank.map_or("?".to_owned(), |rank| rank.to_string());
+    match &of.subject.ranks[..] {
+        [] => "A rank".to_owned(),
+        [one] => rank(one),
+        [first, .., last] if of.subject.ranks.len() > MOST_NAMED => {
+            let n = of.subject.ranks.len();
+            format!(
+                "A group of {n} ranks ({} to {})",
+                number(first),
+                number(last)
+            )
+        }
+        several => {
+            let numbers: Vec<String> = several.iter().map(number).collect();
+            format!("Ranks {}", numbers.join(", "))
+        }
+    }
 }
 
 /// A sentence for the middle of another one.
@@ -108,6 +127,10 @@ pub(super) fn advice(of: &Finding) -> String {
         Advice::CompareGpu => {
             "Compare its GPU with another's: extra kernels, clocks, temperature (nvidia-smi -q -d \
              PERFORMANCE)."
+        }
+        Advice::EqualWork => {
+            "Give all ranks as much work in each step: sequences of equal length, or micro-batches that are \
+             balanced by their work."
         }
         Advice::SeeStallOnHost => {
             return format!(

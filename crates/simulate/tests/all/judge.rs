@@ -1,6 +1,6 @@
 //! Reports on random jobs, held against the truth. [`told`] is the one place that reads a finding.
 
-use analyze::findings::{Cause, Kind};
+use analyze::findings::{Cause, Evidence, Kind};
 use analyze::Report;
 use simulate::{score, Drawn, Matrix, Scored, Told, Verdict, Why};
 use std::ops::Range;
@@ -12,7 +12,9 @@ pub fn told(report: &Report) -> Option<Told> {
     let kinds = [Kind::LateRank, Kind::Stall, Kind::SlowNetwork];
     let mut findings = report.findings.iter();
     let found = findings.find(|finding| kinds.contains(&finding.kind()))?;
+    let in_turns = matches!(&found.evidence, Evidence::Unequal(by) if by.in_turns);
     let why = match (found.kind(), found.cause) {
+        _ if in_turns => Some(Why::InTurns),
         (Kind::SlowNetwork, _) => Some(Why::Link),
         (_, Some(Cause::Host)) => Some(Why::Host),
         (_, Some(Cause::Gpu)) => Some(Why::Gpu),
@@ -38,10 +40,11 @@ pub fn told_by_account(report: &Report) -> Option<Told> {
     let (low, high) = answer.interval_us;
     Some(Told {
         ranks: answer.rank.iter().map(|rank| *rank as usize).collect(),
-        why: answer.cause.map(|cause| match cause {
-            analyze::account::Cause::Host => Why::Host,
-            analyze::account::Cause::Gpu => Why::Gpu,
-        }),
+        why: match answer.cause {
+            Cause::Host => Some(Why::Host),
+            Cause::Gpu => Some(Why::Gpu),
+            Cause::Unknown => None,
+        },
         loss: Some(answer.loss_us / 1e6),
         interval: Some((low / 1e6, high / 1e6)),
     })

@@ -1,0 +1,108 @@
+//! What the account of the steps says, in words.
+
+use super::words::{costs, interval, rank, who};
+use analyze::account::{Account, MATTERS};
+use analyze::findings::{Cause, Finding, InSteps, Loss, RankId, Unequal};
+use analyze::spelling::{percent, plural, time, times};
+
+/// The verdict if no rank costs so much that it matters.
+pub(super) fn nobody(account: &Account) -> String {
+    let (low, high) = account.still().unwrap_or_default();
+    let shares = match percent(low) == percent(high) {
+        true => percent(high),
+        false => {
+            let low = percent(low);
+            format!("{} to {}", low.trim_end_matches(" %"), percent(high))
+        }
+    };
+    if high < MATTERS {
+        return format!(
+            "Communication is no problem: GPUs stand still for it for {shares} of the steps' time."
+        );
+    }
+    let costs = account.answer.as_ref().map_or(String::new(), |answer| {
+        let id = RankId {
+            rank: answer.rank,
+            host: answer.host.clone(),
+            pid: answer.pid,
+            device: answer.device,
+            gpu: None,
+        };
+        let who = super::words::lower(&rank(&id));
+        let (least, most) = answer.interval_us;
+        match most < MATTERS * account.wall_us {
+            true => format!(
+                " Late ranks cost little: {who} costs most, {} at most.",
+                time(most.max(0.0))
+            ),
+            false => format!(
+                " {} costs most, {}, because its lateness is not the same in all steps.",
+                rank(&id),
+                times(least.max(0.0), most)
+            ),
+        }
+    });
+    format!(
+        "No rank holds this job up. Communication stops computing for {shares} of the steps' time.{costs}"
+    )
+}
+
+/// That ranks have more work than others.
+pub(super) fn unequal(of: &Finding, by: &Unequal) -> String {
+    let cost = of
+        .loss
+        .as_ref()
+        .map_or("cost time".to_owned(), |loss| costs(loss, true));
+    let several = by.in_turns || of.subject.ranks.len() > 1;
+    let cost = match several {
+        true => cost.replacen("costs", "cost", 1),
+        false => cost,
+    };
+    if by.in_turns {
+        return format!(
+            "Ranks that are late in turns {cost}: another one has more work in each step."
+        );
+    }
+    let why = match of.cause {
+        Some(Cause::Host) if several => "their hosts launch late",
+        Some(Cause::Host) => "its host launches late",
+        _ if several => "they have more work than the others",
+        _ => "it has more work than the others",
+    };
+    format!("{} {cost}: {why}.", who(of))
+}
+
+/// What that rests on.
+pub(super) fn replayed(of: &Finding, by: &Unequal) -> String {
+    let interval = of.loss.as_ref().map_or(String::new(), interval);
+    format!(
+        "The run was played again over the dependencies of the operations of {}, with equal work on these \
+         ranks: {} of {} in all. The cost is an estimate. Interval: {interval}.",
+        plural(by.ranks, "rank", "ranks"),
+        plural(by.steps, "step", "steps"),
+        time(by.wall_us),
+    )
+}
+
+/// What a price rests on.
+pub(super) fn basis(of: &InSteps, loss: &Loss) -> String {
+    let (own, others) = of.still;
+    let stalls = match of.stalls {
+        0 => String::new(),
+        n => format!(
+            " {} cost {} of that.",
+            plural(n, "stalled step", "stalled steps"),
+            time(of.stalls_us)
+        ),
+    };
+    let mean = time(of.wall_us / of.steps.max(1) as f64);
+    format!(
+        "In {} of {mean}, the others' GPUs stood still in communication for {} of the time, and this rank's \
+         for {}. That is known of {} of the calls or more. Interval of the cost: {}.{stalls}",
+        plural(of.steps, "step", "steps"),
+        percent(others),
+        percent(own),
+        percent(of.timed),
+        interval(loss),
+    )
+}

@@ -1,0 +1,67 @@
+"""Where the wall time of the steps goes, and what a late rank costs."""
+
+from __future__ import annotations
+
+from ._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+
+class RankAccount(Record):
+    """The time of the steps of one rank. Work, wait, transfer and unknown sum to it."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    work_us: float
+    wait_us: float
+    transfer_us: float
+    unknown_us: float
+    known_share: float
+
+
+class AccountAnswer(Record):
+    """What the rank costs that costs most."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int
+    device: int | None
+    loss_us: float
+    share: float
+    interval_us: list[float]
+    stalls_us: float
+    stalls: int
+    longest_us: list[float] | None
+    cause: Literal["host", "gpu", "unknown"]
+    source: Literal["waits", "some_waits", "call_times"]
+    last: list[int]
+
+
+class EqualRanks(Record):
+    """What equal ranks would save. ``late`` are places in ``ranks`` of the account."""
+
+    __slots__ = ()
+    share: float
+    loss_us: float
+    late: list[int]
+    cause: Literal["host", "gpu", "unknown"]
+
+
+class Account(Record):
+    """The account of the steps' wall time."""
+
+    _parts = {"ranks": RankAccount, "answer": AccountAnswer, "equal": EqualRanks}
+    __slots__ = ()
+    steps: int
+    skipped: int
+    wall_us: float
+    ranks: list[RankAccount]
+    together_share: float | None
+    answer: AccountAnswer | None
+    equal: EqualRanks | None
