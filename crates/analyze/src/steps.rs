@@ -30,6 +30,10 @@
 //! for each batch size. Steps that leave out most launches are none: a server's prompts are calls, and its
 //! tokens are launches.
 //!
+//! Calls alone can't always tell a step from its parts or its multiples. If the pattern is the same calls
+//! several times, a step of the program may be shorter ([`StepsRow::equal_parts`]). If the times of steps
+//! repeat, as with micro-batches, it may be longer ([`StepsRow::times_repeat`]).
+//!
 //! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
 //! rank's own, on its own host's clock, or on its own GPU's if its host runs ahead: no clocks are compared.
 
@@ -40,12 +44,12 @@ mod tests;
 use crate::executions::Execution;
 use crate::ranks::{spread, Spread};
 use crate::statistics::{Sample, Statistics};
-use pattern::{bursts, follow_each_other, occurrences, paused_periods, Period};
+use pattern::{bursts, equal_parts, follow_each_other, occurrences, paused_periods, Period};
 use serde::Serialize;
 use std::collections::HashMap;
 use tables::{Name, Process};
 
-pub(crate) use pattern::periods;
+pub(crate) use pattern::{periods, repeat_after};
 
 /// Of a process, so many calls are looked at: at 32 bytes each they take 32 MiB.
 const MOST_CALLS: usize = 1 << 20;
@@ -70,7 +74,7 @@ const PAUSE_FACTOR: i64 = 2;
 /// The steps of the job.
 #[derive(Clone, Debug, Serialize)]
 pub struct Steps {
-    /// Rank whose steps `step_us` is of: that with the most steps, of equals the first.
+    /// Rank whose steps `step_us` is of: the first of those with the number of steps that most ranks have.
     pub rank: Option<u32>,
     /// From a step's first call to the next step's, on that rank's host; null where no two follow each other.
     /// If the host makes many steps at once, from end to end of a step's last call on the GPU.
@@ -89,6 +93,9 @@ pub struct Steps {
     pub between_us: Option<Spread>,
     /// Ranks in whose calls no pattern repeats.
     pub without: u64,
+    /// Ranks that have another number of steps than [`Steps::rank`], by row.
+    #[serde(skip)]
+    pub unlike: Vec<usize>,
     /// By restart and rank.
     pub rows: Vec<StepsRow>,
 }
@@ -106,6 +113,12 @@ pub struct StepsRow {
     pub steps: u64,
     /// Calls in each.
     pub calls: u64,
+    /// The calls of a step are so many times the same ones, so a step of the program may be shorter; 1 if
+    /// they are not.
+    pub equal_parts: u64,
+    /// The times of so many steps in a row come again, so a step of the program may be so many of these; 1 if
+    /// they don't.
+    pub times_repeat: u64,
     /// Calls of the process after its first 1 048 576, which were not looked at.
     pub calls_beyond: u64,
     /// Step time.
@@ -143,8 +156,7 @@ pub struct Step {
 impl Steps {
     /// The row that `rank` and `step_us` are of.
     pub fn reference(&self) -> Option<&StepsRow> {
-        let most = self.rows.iter().map(|row| row.steps).max()?;
-        self.rows.iter().find(|row| row.steps == most)
+        reference(&self.rows)
     }
 }
 
@@ -307,11 +319,14 @@ impl Gatherer {
     ) -> Option<(StepsRow, bool)> {
         let pattern = Period::new(&self.items, symbols, period)?.pattern;
         let begins = occurrences(symbols, &pattern);
+        let parts = equal_parts(&pattern);
         // A single call that repeats is nearly all of the calls.
         if period > 1 && !follow_each_other(symbols, &pattern, &begins) {
             return None;
         }
-        self.of_begins(&begins, period, process)
+        let (row, is_most) = self.of_begins(&begins, period, process)?;
+        let equal_parts = parts as u64;
+        Some((StepsRow { equal_parts, ..row }, is_most))
     }
 
     /// The steps, if calls come in bursts: those that the shortest pauses part. A longer pause within a burst
@@ -358,7 +373,7 @@ impl Gatherer {
         }
         let mut communication = Sample::default();
         let (mut times, mut on_gpu) = (Vec::new(), Vec::new());
-        let mut apart = Vec::new();
+        let (mut apart, mut at_once) = (Vec::new(), Vec::new());
         let since = |from: usize, to: usize| {
             let (from, to) = (items[from].time, items[to].time);
             let length = u64::try_from(to.checked_sub(from)?).ok();
@@ -371,6 +386,7 @@ impl Gatherer {
             match pair[1] - pair[0] == period {
                 true => {
                     times.push(ns);
+                    at_once.push(ns as f64);
                     let [step, next] = [0, 1].map(|n| &items[pair[n]..pair[n] + period]);
                     on_gpu.extend(steps_apart(step, next));
                 }
@@ -386,10 +402,10 @@ impl Gatherer {
                 communication.push(ns);
             }
             let next = begins.get(index + 1);
-            let at_once = next.filter(|next| *next - begin == period);
+            let follows = next.filter(|next| *next - begin == period);
             each.push(Step {
                 start_ns: Some(items[*begin].time).filter(|time| *time != 0),
-                time_ns: at_once.and_then(|next| since(*begin, *next)),
+                time_ns: follows.and_then(|next| since(*begin, *next)),
                 communication_ns: busy,
                 end_ns: end.filter(|_| busy.is_some()),
             });
@@ -412,6 +428,8 @@ impl Gatherer {
             pid: process.pid,
             steps: begins.len() as u64,
             calls: period as u64,
+            equal_parts: 1,
+            times_repeat: repeat_after(&at_once) as u64,
             calls_beyond: self.beyond,
             step_us,
             communication_us: communication.statistics(),
@@ -427,8 +445,8 @@ impl Gatherer {
 
 /// Puts the rows of all processes together; `processes` is how many there are. `None` without steps.
 pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
-    let most = rows.iter().map(|row| row.steps).max()?;
-    let reference = rows.iter().find(|row| row.steps == most)?;
+    let reference = reference(&rows)?;
+    let unlike = (0..rows.len()).filter(|index| !agree(rows[*index].steps, reference.steps));
     let spread = |figure: fn(&StepsRow) -> Option<f64>| {
         let figures: Vec<Option<f64>> = rows.iter().map(figure).collect();
         spread(&figures)
@@ -442,8 +460,26 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
         startup_us: spread(|row| row.startup_us),
         between_us: spread(|row| row.between_us),
         without: (processes - rows.len().min(processes)) as u64,
+        unlike: unlike.collect(),
         rows,
     })
+}
+
+/// Whether two ranks agree on the number of steps: one or two may be cut at each end, or lie beside an
+/// evaluation.
+fn agree(a: u64, b: u64) -> bool {
+    a.abs_diff(b) <= 4.max(a.max(b) / 20)
+}
+
+/// The row with which most rows agree; of equals, the one with the most steps, and of these the first.
+fn reference(rows: &[StepsRow]) -> Option<&StepsRow> {
+    let agreeing = |row: &StepsRow| {
+        rows.iter()
+            .filter(|other| agree(row.steps, other.steps))
+            .count()
+    };
+    let most = rows.iter().map(|row| (agreeing(row), row.steps)).max()?;
+    rows.iter().find(|row| (agreeing(row), row.steps) == most)
 }
 
 /// How long after a step the next one ended on the GPU, ns. It is told by the last place in them at which

@@ -2,7 +2,8 @@
 
 use crate::layout::Page;
 use analyze::ranks::Spread;
-use analyze::spelling::{percent, time, times};
+use analyze::spelling::{percent, plural, time, times};
+use analyze::steps::{Steps, StepsRow};
 use analyze::Report;
 
 /// How many steps, how long, and what of them was communication.
@@ -40,6 +41,8 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
         ));
     }
     let p50 = steps.step_us.and_then(|time| time.p50);
+    lines.extend(steps.reference().into_iter().flat_map(ambiguous));
+    lines.extend(differing(steps));
     if let (Some(spread), Some(p50)) = (steps.communication_us, p50) {
         let over = match time(spread.min) == time(spread.max) {
             true => String::new(),
@@ -62,6 +65,51 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// That a step of the program may be shorter or longer than these.
+fn ambiguous(row: &StepsRow) -> Vec<String> {
+    let mut lines = Vec::new();
+    if row.equal_parts > 1 {
+        lines.push(format!(
+            "A step of the program may be shorter: these are {} equal patterns of {}.",
+            row.equal_parts,
+            plural(row.calls / row.equal_parts, "call", "calls"),
+        ));
+    }
+    if row.times_repeat > 1 {
+        let mean = row.step_us.as_ref().map(|of| of.mean);
+        let together = mean.map_or(String::new(), |us| {
+            format!(" ({})", time(us * row.times_repeat as f64))
+        });
+        lines.push(format!(
+            "A step of the program may be longer: their times repeat every {} of these{together}, as \
+             micro-batches do, or logging.",
+            row.times_repeat,
+        ));
+    }
+    lines
+}
+
+/// Which ranks have other steps.
+fn differing(steps: &Steps) -> Option<String> {
+    let first = steps.rows.get(*steps.unlike.first()?)?;
+    let name = |row: &StepsRow| match row.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {} on {}", row.pid, row.host),
+    };
+    let more = match steps.unlike.len() - 1 {
+        0 => String::new(),
+        n => format!(" (and {})", plural(n as u64, "more rank", "more ranks")),
+    };
+    Some(format!(
+        "Ranks do not agree: {}{more} has {} of {}, {} has {}.",
+        name(first),
+        plural(first.steps, "step", "steps"),
+        plural(first.calls, "call", "calls"),
+        steps.reference().map_or("another".to_owned(), name),
+        steps.reference().map_or(0, |row| row.steps),
+    ))
 }
 
 /// Writes them.

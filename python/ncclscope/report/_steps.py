@@ -79,6 +79,8 @@ class StepsRow(Record):
     pid: int
     steps: int
     calls: int
+    equal_parts: int
+    times_repeat: int
     calls_beyond: int
     step_us: Statistics | None
     communication_us: Statistics | None

@@ -137,40 +137,10 @@ fn period(marks: &[Vec<(i64, i64)>]) -> usize {
     let n = marks[0].len().saturating_sub(1);
     let gap = |i: usize| {
         let log = |m: &Vec<(i64, i64)>| ((m[i + 1].0 - m[i].0) as f64).max(1e3).ln();
-        marks.iter().map(log).sum::<f64>() / marks.len() as f64
+        (marks.iter().map(log).sum::<f64>() / marks.len() as f64).exp()
     };
-    let gaps: Vec<f64> = (n / 5..n).map(gap).collect();
-    let n = gaps.len();
-    if n < 48 {
-        return 1;
-    }
-    let mut sorted = gaps.clone();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted[n / 200], sorted[n - 1 - n / 200]);
-    let gaps: Vec<f64> = gaps.iter().map(|gap| gap.clamp(low, high)).collect();
-    let mean = gaps.iter().sum::<f64>() / n as f64;
-    let gaps: Vec<f64> = gaps.iter().map(|gap| gap - mean).collect();
-    let variance = gaps.iter().map(|gap| gap * gap).sum::<f64>() / n as f64;
-    if variance < 1e-4 {
-        return 1;
-    }
-    let most = (n / 6).min(512);
-    let at = |lag: usize| {
-        let sum: f64 = gaps[lag..].iter().zip(&gaps).map(|(a, b)| a * b).sum();
-        sum / (n - lag) as f64 / variance
-    };
-    let by_lag: Vec<f64> = (0..most).map(at).collect();
-    let best = by_lag.iter().skip(2).copied().fold(0.0, f64::max);
-    if best < 0.3 {
-        return 1;
-    }
-    let first = (2..most)
-        .find(|lag| by_lag[*lag] >= 0.85 * best)
-        .unwrap_or(1);
-    match by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
-        true => first,
-        false => 1,
-    }
+    let gaps: Vec<f64> = (0..n).map(gap).collect();
+    crate::steps::repeat_after(&gaps)
 }
 
 /// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end

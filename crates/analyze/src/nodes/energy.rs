@@ -445,6 +445,8 @@ mod tests {
             pid: 1,
             steps: 101,
             calls: 1,
+            equal_parts: 1,
+            times_repeat: 1,
             calls_beyond: 0,
             step_us: None,
             communication_us: None,

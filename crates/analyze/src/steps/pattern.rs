@@ -31,6 +31,16 @@ const SIMILAR_PAUSE: i64 = 2;
 /// Repetitions are layers if they take so many times as long at some places of a longer pattern as at others:
 /// a layer takes about twice as long back as forward. A step takes as long whatever comes some steps later.
 const BY_PLACE: f64 = 1.2;
+/// Fewer times don't show that they repeat,
+const LEAST_TIMES: usize = 48;
+/// nor do times whose logarithms vary less,
+const LEAST_VARIANCE: f64 = 1e-4;
+/// nor if their correlation with themselves is smaller at each distance,
+const ALIKE: f64 = 0.3;
+/// nor if it is no more than so many standard deviations of that of random times.
+const RANDOM_ALIKE: f64 = 4.0;
+/// No longer distances are looked at.
+const MOST_TIMES: usize = 512;
 /// A normal deviate is larger with a probability of 1 in 10 000.
 const NORMAL_BEYOND_CHANCE: f64 = 3.72;
 
@@ -342,8 +352,53 @@ impl Period {
     }
 }
 
-/// Where `word` begins in `text`, without overlap (Knuth, Morris and Pratt's search).
-pub(super) fn occurrences(text: &[u32], word: &[u32]) -> Vec<usize> {
+/// How many times the same calls make this word; 1 if it is no repetition.
+pub(super) fn equal_parts(word: &[u32]) -> usize {
+    let part = word.len() - borders(word).last().copied().unwrap_or(0);
+    match word.len() % part.max(1) {
+        0 => word.len() / part.max(1),
+        _ => 1,
+    }
+}
+
+/// After how many of them times come again: the smallest distance at which their logarithms are like
+/// themselves; 1 if they don't.
+pub(crate) fn repeat_after(times: &[f64]) -> usize {
+    let times = &times[times.len() / 5..];
+    let n = times.len();
+    if n < LEAST_TIMES {
+        return 1;
+    }
+    let logs: Vec<f64> = times.iter().map(|ns| ns.max(1e3).ln()).collect();
+    let mut sorted = logs.clone();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted[n / 200], sorted[n - 1 - n / 200]);
+    let mean = logs.iter().map(|log| log.clamp(low, high)).sum::<f64>() / n as f64;
+    let logs: Vec<f64> = logs.iter().map(|log| log.clamp(low, high) - mean).collect();
+    let variance = logs.iter().map(|log| log * log).sum::<f64>() / n as f64;
+    if variance < LEAST_VARIANCE {
+        return 1;
+    }
+    let most = (n / 6).min(MOST_TIMES);
+    let at = |lag: usize| {
+        let sum: f64 = logs[lag..].iter().zip(&logs).map(|(a, b)| a * b).sum();
+        sum / (n - lag) as f64 / variance
+    };
+    let by_lag: Vec<f64> = (0..most).map(at).collect();
+    let best = by_lag.iter().skip(2).copied().fold(0.0, f64::max);
+    if best < ALIKE.max(RANDOM_ALIKE / (n as f64).sqrt()) {
+        return 1;
+    }
+    let first = (2..most).find(|lag| by_lag[*lag] >= 0.85 * best);
+    let first = first.unwrap_or(1);
+    match by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
+        true => first,
+        false => 1,
+    }
+}
+
+/// Of each beginning of a word, how long its longest border is: what it both begins and ends with.
+fn borders(word: &[u32]) -> Vec<usize> {
     let mut border = vec![0usize; word.len()];
     let mut matched = 0;
     for at in 1..word.len() {
@@ -353,6 +408,12 @@ pub(super) fn occurrences(text: &[u32], word: &[u32]) -> Vec<usize> {
         matched += usize::from(word[at] == word[matched]);
         border[at] = matched;
     }
+    border
+}
+
+/// Where `word` begins in `text`, without overlap (Knuth, Morris and Pratt's search).
+pub(super) fn occurrences(text: &[u32], word: &[u32]) -> Vec<usize> {
+    let border = borders(word);
     let (mut found, mut matched) = (Vec::new(), 0);
     for (at, symbol) in text.iter().enumerate() {
         while matched > 0 && *symbol != word[matched] {

@@ -362,3 +362,36 @@ fn the_set_up_ends_where_calls_begin_to_repeat() {
     assert_eq!(pattern::first_repeated(&all_different), 0);
     assert_eq!(pattern::first_repeated(&[]), 0);
 }
+
+#[test]
+fn a_pattern_that_is_the_same_calls_several_times_says_so() {
+    for (word, parts) in [
+        ("abab", 2),
+        ("aba", 1),
+        ("aaaa", 4),
+        ("abcabcab", 1),
+        ("a", 1),
+    ] {
+        let word: Vec<u32> = word.chars().map(u32::from).collect();
+        assert_eq!(pattern::equal_parts(&word), parts, "{word:?}");
+    }
+}
+
+#[test]
+fn micro_batches_show_by_their_times() {
+    let found = row(&"abc|abc||||".repeat(60)).expect("steps");
+    assert_eq!((found.calls, found.times_repeat), (3, 2));
+    let found = row(&"abc|".repeat(120)).expect("steps");
+    assert_eq!((found.calls, found.times_repeat), (3, 1));
+}
+
+#[test]
+fn ranks_with_other_steps_are_told() {
+    let other = row(&"abc|".repeat(120)).expect("steps");
+    let most = || row(&"abcd|".repeat(30)).expect("steps");
+    let found = finish(vec![other, most(), most()], 3).expect("steps");
+    assert_eq!(found.unlike, [0]);
+    assert_eq!(found.reference().map(|row| row.calls), Some(4));
+    let alike = finish(vec![most(), most()], 2).expect("steps");
+    assert!(alike.unlike.is_empty());
+}

@@ -245,6 +245,8 @@ mod tests {
             pid: 42,
             steps: 10,
             calls: 1,
+            equal_parts: 1,
+            times_repeat: 1,
             calls_beyond: 0,
             step_us: None,
             communication_us: None,

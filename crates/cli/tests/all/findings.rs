@@ -176,6 +176,31 @@ fn a_rank_that_few_windows_show_is_priced_by_the_account_of_all_steps() {
 }
 
 #[test]
+fn steps_that_calls_cannot_tell_from_their_parts_or_multiples_say_so() {
+    let told = |name: &str| {
+        let steps = report_on(&recorded(name)).steps.expect("steps");
+        let row = steps.reference().expect("a row");
+        let mean_us = row.step_us.as_ref().expect("times").mean;
+        assert!(steps.unlike.is_empty(), "{name}");
+        (row.equal_parts, row.times_repeat, mean_us / 1e3)
+    };
+    // Its steps are one launch of a graph, and shorter than a loop of calls may be.
+    let (parts, _, ms) = told("decode_plain");
+    assert!(
+        (ms / parts as f64 / 0.54 - 1.0).abs() < 0.01,
+        "{parts} {ms}"
+    );
+    // Their steps are two micro-batches.
+    for (name, truth) in [("megatron_late_gpu", 152.1), ("megatron_late_host", 136.8)] {
+        let (parts, together, ms) = told(name);
+        assert_eq!((parts, together), (1, 2), "{name}");
+        assert!((ms * 2.0 / truth - 1.0).abs() < 0.02, "{name}: {ms}");
+    }
+    let (parts, together, _) = told("ddp_slow_gpu");
+    assert_eq!((parts, together), (1, 1));
+}
+
+#[test]
 fn the_lines_of_the_account_sum_to_the_wall_in_recorded_jobs() {
     for (name, ..) in SHORT {
         let Some(account) = report_on(&recorded(name)).account else {
