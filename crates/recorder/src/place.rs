@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 const NCCL_SHARED_MEMORY: u64 = 48 << 20;
 
 /// What the recorder takes of the process's own memory, its thread's stack included, bytes; with room for
-/// what grows.
-const OWN_MEMORY: usize = 4 << 20;
+/// what grows. 2 MiB of it are the table of executable graphs.
+const OWN_MEMORY: usize = 6 << 20;
 
 /// The mapped live part.
 pub struct Mapping {
