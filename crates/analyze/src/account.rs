@@ -198,7 +198,8 @@ fn answer(
         habit + stalls.ns[lane]
     };
     let late = (0..lanes.len()).max_by(|a, b| of(*a).total_cmp(&of(*b)).then(b.cmp(a)))?;
-    let loss = of(late);
+    // Host times of calls may overlap the steps before, and no rank costs more than there is.
+    let loss = of(late).min(total);
     let (low, high) = match late == found.lane {
         true => (found.interval.0 * regular_ns, found.interval.1 * regular_ns),
         false => (0.0, 0.0),
@@ -207,7 +208,7 @@ fn answer(
     let stalled = stalls.ns[late];
     let interval = (
         (low + stalled).min(loss - least),
-        (high + stalled).max(loss + least),
+        (high + stalled).max(loss + least).min(total),
     );
     let lane = &lanes[late];
     let late_by = cause::of(places, late);
