@@ -106,7 +106,7 @@ def test_everything_on_a_page_with_samples_can_be_pressed(
         "NCCLSCOPE_QUIET": "1",
     }
     capture = tmp_path / "capture"
-    play = [BIN / "fake-nccl", "play", tmp_path / "job"]
+    play = [str(BIN / "fake-nccl"), "play", str(tmp_path / "job")]
     run("ncclscope", "run", "-o", capture, "--", *play, env=environment)
     run("ncclscope", "report", capture, "--html", tmp_path / "page.html")
     pressed = press(tmp_path / "page.html")
