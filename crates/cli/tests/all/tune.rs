@@ -42,13 +42,15 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
     let answer = valid(&output.stdout);
     assert_eq!(answer["measure"], "process");
     assert_eq!(answer["runs"].as_array().map(Vec::len), Some(12));
-    let order: Vec<&str> = answer["settings"]
+    // Which one wins is a matter of time, and the machine may be busy.
+    let mut names: Vec<&str> = answer["settings"]
         .as_array()
         .expect("settings")
         .iter()
         .map(|setting| setting["name"].as_str().unwrap_or_default())
         .collect();
-    assert_eq!(order, ["NAP=0.01", "default", "NAP=0.4"]);
+    names.sort_unstable();
+    assert_eq!(names, ["NAP=0.01", "NAP=0.4", "default"]);
 }
 
 /// The folder of the built programs.
