@@ -92,7 +92,7 @@ impl Account {
 
     /// The least and the most of the shares of the wall that ranks stood still in operations.
     pub fn still(&self) -> Option<(f64, f64)> {
-        let share = |rank: &RankAccount| (rank.wait_us + rank.transfer_us) / self.wall_us;
+        let share = |rank: &RankAccount| rank.still_us() / self.wall_us;
         let shares = self.ranks.iter().map(share);
         shares.fold(None, |range, share| match range {
             None => Some((share, share)),

@@ -45,6 +45,11 @@ impl RankAccount {
             gpu: None,
         }
     }
+
+    /// How long it stood still in operations, µs.
+    pub(crate) fn still_us(&self) -> f64 {
+        self.wait_us + self.transfer_us
+    }
 }
 
 /// Divides.

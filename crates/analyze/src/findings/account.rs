@@ -56,19 +56,14 @@ pub fn late(account: &Account, wall_us: Option<f64>) -> Option<Finding> {
         loss: Some(Loss {
             wall_us: answer.loss_us,
             interval_us: Some(answer.interval_us),
-            at_most_us: None,
             method: Method::Account,
-            coverage: Some(wall_us.map_or(1.0, |wall| (account.wall_us / wall).min(1.0))),
-            untimed_in_graphs: None,
-            run_us: wall_us,
+            ..of_steps(account, wall_us)
         }),
         when_us,
         cause: Some(answer.cause),
         evidence,
         advice: match (answer.cause, stalls) {
-            (Cause::Host, None) => Advice::ProfileHost,
-            (Cause::Gpu, None) => Advice::CompareGpu,
-            (Cause::Unknown, None) => Advice::ProfileRank,
+            (cause, None) => against(cause),
             (Cause::Gpu, Some(_)) => Advice::SeeStallOnGpu,
             (_, Some(_)) => Advice::SeeStallOnHost,
         },
@@ -110,28 +105,45 @@ pub fn unequal(account: &Account, wall_us: Option<f64>) -> Option<Finding> {
         loss: Some(Loss {
             wall_us: us,
             interval_us: Some(((1.0 - LEAST_HALF) * us, (1.0 + LEAST_HALF) * us)),
-            at_most_us: None,
             method: Method::WhatIf,
-            coverage: Some(wall_us.map_or(1.0, |wall| (account.wall_us / wall).min(1.0))),
-            untimed_in_graphs: None,
-            run_us: wall_us,
+            ..of_steps(account, wall_us)
         }),
         when_us: None,
         cause: Some(cause),
-        advice: match (equal.late.is_empty(), cause) {
-            (true, _) => Advice::EqualWork,
-            (_, Cause::Host) => Advice::ProfileHost,
-            (_, Cause::Gpu) => Advice::CompareGpu,
-            (_, Cause::Unknown) => Advice::ProfileRank,
+        advice: match equal.late.is_empty() {
+            true => Advice::EqualWork,
+            false => against(cause),
         },
     })
+}
+
+/// A loss of nothing, by the steps of the account.
+fn of_steps(account: &Account, run_us: Option<f64>) -> Loss {
+    Loss {
+        wall_us: 0.0,
+        interval_us: None,
+        at_most_us: None,
+        method: Method::Account,
+        coverage: Some(run_us.map_or(1.0, |run| (account.wall_us / run).min(1.0))),
+        untimed_in_graphs: None,
+        run_us,
+    }
+}
+
+/// What to do about a rank that is late for this reason.
+fn against(cause: Cause) -> Advice {
+    match cause {
+        Cause::Host => Advice::ProfileHost,
+        Cause::Gpu => Advice::CompareGpu,
+        Cause::Unknown => Advice::ProfileRank,
+    }
 }
 
 /// The shares of the wall that the rank stood still, and the others on average.
 fn still(account: &Account, answer: &Answer) -> (f64, f64) {
     let (mut own, mut others) = (0.0, (0.0, 0u64));
     for rank in &account.ranks {
-        let share = (rank.wait_us + rank.transfer_us) / account.wall_us;
+        let share = rank.still_us() / account.wall_us;
         match (&rank.host, rank.pid, rank.device) == (&answer.host, answer.pid, answer.device) {
             true => own = share,
             false => others = (others.0 + share, others.1 + 1),
