@@ -104,17 +104,15 @@ fn of_nccl(text: &str, given: &str) -> Result<Ceiling> {
 }
 
 fn reached(table: &Table) -> Vec<Reached> {
-    let Ok(nranks) = u32::try_from(table.devices.len()) else {
-        return Vec::new();
-    };
     let sides = table.rows.iter().flat_map(|row| {
-        let of = move |busbw_gb_per_s| Some((row.function?, row.size, busbw_gb_per_s));
+        let nranks = table.nranks_of(row);
+        let of = move |busbw_gb_per_s| Some((row.function?, nranks?, row.size, busbw_gb_per_s));
         row.sides().filter_map(move |side| of(side.busbw?))
     });
     sides
         // Over one rank nothing is transferred.
-        .filter(|(.., busbw)| nranks > 1 && *busbw > 0.0)
-        .map(|(function, bytes, busbw_gb_per_s)| Reached {
+        .filter(|(_, nranks, _, busbw)| *nranks > 1 && *busbw > 0.0)
+        .map(|(function, nranks, bytes, busbw_gb_per_s)| Reached {
             function: function.name().to_owned(),
             nranks,
             bytes,

@@ -17,7 +17,7 @@ pub const SCHEMA: &str = "ncclscope.bench/1";
 pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     let devices = table.devices.iter().map(|d| {
         json!({
-            "rank": d.rank, "group": 0, "pid": d.pid, "hostname": d.hostname, "device": d.device,
+            "rank": d.rank, "group": d.group, "pid": d.pid, "hostname": d.hostname, "device": d.device,
             "device_hex": d.device_hex,
             "device_info": d.device_info,
         })
@@ -25,7 +25,7 @@ pub fn of(table: &Table, plan: Option<&Plan>, error: Option<&str>) -> Value {
     let wrong = table.wrong();
     json!({
         "schema": SCHEMA,
-        "error": error,
+        "error": error.or(table.failed.as_deref()),
         "nccl_version": table.nccl_version,
         "config": plan,
         "devices": devices.collect::<Vec<Value>>(),

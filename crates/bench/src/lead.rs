@@ -239,6 +239,7 @@ impl Lead<'_> {
             .zip(self.ranks.hellos())
             .map(|(device, hello)| table::Device {
                 rank: hello.rank,
+                group: 0,
                 pid: hello.pid,
                 hostname: hello.host.clone(),
                 device: device.device,

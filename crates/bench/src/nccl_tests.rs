@@ -1,5 +1,8 @@
 //! Reads what nccl-tests (or `ncclscope bench`) printed, text or JSON, into a [`Table`].
 //!
+//! How many ranks communicated comes from the numbers of ranks and groups above the figures, not from the
+//! number of lines: a program that was built without MPI runs as often as it is started, each time alone.
+//!
 //! Columns of the text are found by the names above them, so versions with other columns are read too:
 //! per-iteration times, timestamps, no `root`, or ours.
 //!
@@ -7,7 +10,7 @@
 //! that was cut off is left out, and that is said.
 
 use crate::function::Function;
-use crate::table::{Device, Figures, Spread, Table, TableRow};
+use crate::table::{together, Device, Figures, Spread, Table, TableRow};
 use anyhow::{anyhow, bail, Context, Result};
 use serde_json::Value;
 
@@ -39,16 +42,37 @@ fn from_text(text: &str) -> Result<Table> {
     let mut program = None;
     let last = text.lines().count();
     let mut averages = Vec::new();
+    // Devices of the run whose figures come next, and whether some came since.
+    let (mut run, mut is_begun): (Vec<Device>, bool) = (Vec::new(), false);
     for (number, whole) in (1..).zip(text.lines()) {
         let line = untagged(whole.trim());
-        if let Some(said) = line.strip_prefix('#') {
+        if table.failed.is_none() && is_failure(line) {
+            table.failed = Some(line.trim_start_matches(['.', ' ']).to_owned());
+        }
+        if let Some(said) = comment(line) {
             let words: Vec<&str> = said.split_whitespace().collect();
             if words.first() == Some(&"size") {
                 names = words;
+            } else if words.first() == Some(&"bytes") && words.contains(&"res") {
+                bail!(
+                    "line {number}: expected the columns of nccl-tests of 2019 or later, found those of \
+                     2018, which are not read"
+                );
             } else if let Some(name) = said.trim().strip_prefix("Collective test starting:") {
                 program = function(name);
+                if program.is_none() {
+                    let name = name.trim();
+                    table
+                        .about
+                        .push(format!("`{name}` is no function that ncclscope knows"));
+                }
             } else if words.first() == Some(&"Rank") {
-                table.devices.extend(device(&words));
+                if is_begun {
+                    (run, is_begun) = (Vec::new(), false);
+                }
+                let device = device(&words);
+                run.extend(device.clone());
+                table.devices.extend(device);
             } else if let Some(average) = said.trim().strip_prefix("Avg bus bandwidth") {
                 let average = average.trim_start().strip_prefix(':');
                 averages.push(average.and_then(|average| average.trim().parse().ok()));
@@ -64,7 +88,12 @@ fn from_text(text: &str) -> Result<Table> {
             .is_some_and(|word| word.bytes().all(|b| b.is_ascii_digit()))
         {
             match row(line, &names, program) {
-                Ok(row) => {
+                Ok(mut row) => {
+                    if !is_begun {
+                        about_ranks(&mut table, &run);
+                    }
+                    is_begun = true;
+                    row.nranks = together(&run).map(|together| together.nranks);
                     table.rows.push(row);
                     let mut values = line.split_whitespace();
                     if let Some(value) = values.find(|value| is_no_figure(value)) {
@@ -86,12 +115,76 @@ fn from_text(text: &str) -> Result<Table> {
     if table.rows.is_empty() {
         bail!("expected nccl-tests' output, found no line of figures in it");
     }
+    if let (Some(failed), Some(last)) = (&mut table.failed, table.rows.last()) {
+        *failed = format!("{failed}, after the figures of {} bytes", last.size);
+        table.about.insert(0, format!("the run failed: {failed}"));
+    }
     // Of the output of several programs there is no common one.
     if let [average] = averages[..] {
         table.read_average = average;
     }
     compare_averages(&mut table);
     Ok(table)
+}
+
+/// A line of the header or the end, without its `#`, which is lost when text is pasted elsewhere.
+fn comment(line: &str) -> Option<&str> {
+    const BEGINNINGS: [&str; 9] = [
+        "Rank ",
+        "size ",
+        "bytes ",
+        "Collective test starting:",
+        "Avg bus bandwidth",
+        "Out of bounds values",
+        "nccl-tests version",
+        "Using devices",
+        "nThread ",
+    ];
+    let is_comment = BEGINNINGS
+        .iter()
+        .any(|beginning| line.starts_with(beginning));
+    line.strip_prefix('#').or(is_comment.then_some(line))
+}
+
+/// Whether the program says here that it failed.
+fn is_failure(line: &str) -> bool {
+    const SIGNS: [&str; 5] = [
+        "Test NCCL failure",
+        "Test CUDA failure",
+        "Test failure",
+        "NCCL failure",
+        "Test timeout",
+    ];
+    SIGNS.iter().any(|sign| line.contains(sign))
+}
+
+/// Says how the ranks of a run communicated, if not all with each other.
+fn about_ranks(table: &mut Table, devices: &[Device]) {
+    let Some(found) = together(devices) else {
+        if !devices.is_empty() {
+            let said = "groups of unequal size ran, so it is not known how many ranks communicated";
+            table.about.push(said.to_owned());
+        }
+        return;
+    };
+    let ranks = match found.nranks {
+        1 => "one rank".to_owned(),
+        n => format!("{n} ranks"),
+    };
+    if found.runs > 1 {
+        table.about.push(format!(
+            "{} runs of {ranks} each, which did not know of each other: build nccl-tests with MPI=1 to \
+             measure all {} ranks together",
+            found.runs,
+            devices.len()
+        ));
+    }
+    if found.groups > 1 {
+        let groups = found.groups;
+        table.about.push(format!(
+            "{groups} groups of {ranks} each ran at the same time"
+        ));
+    }
 }
 
 /// Says where the average that was read is not that of the lines.
@@ -117,7 +210,19 @@ fn untagged(line: &str) -> &str {
     let srun = line
         .split_once(": ")
         .filter(|(tag, _)| !tag.is_empty() && tag.bytes().all(|b| b.is_ascii_digit()));
-    mpirun.or(srun).map_or(line, |(_, rest)| rest.trim())
+    if let Some((_, rest)) = mpirun.or(srun) {
+        return rest.trim();
+    }
+    // `[0] `, `[rank0]:`, `[pod/name] `: no line of nccl-tests begins so. `node-1: ` may stand before others.
+    let bracket = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let word = line.split_once(": ").filter(|(tag, rest)| {
+        let is_line = |c: char| c == '#' || c.is_ascii_digit();
+        !tag.contains(char::is_whitespace)
+            && !tag.starts_with('#')
+            && rest.trim_start().starts_with(is_line)
+    });
+    let rest = bracket.or(word).map(|(_, rest)| rest);
+    rest.map_or(line, |rest| rest.trim_start_matches(':').trim())
 }
 
 /// `Rank 0 Group 0 Pid 6899 on host device 0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.
@@ -129,6 +234,9 @@ fn device(words: &[&str]) -> Option<Device> {
     let bus = words.iter().position(|word| word.starts_with('['))?;
     Some(Device {
         rank: after("Rank")?.parse().ok()?,
+        group: after("Group")
+            .and_then(|group| group.parse().ok())
+            .unwrap_or(0),
         pid: after("Pid")?.parse().ok()?,
         hostname: after("on")?.to_owned(),
         device: after("device")?.parse().ok()?,
@@ -229,7 +337,9 @@ fn figure(name: &str, value: &str) -> Result<Option<f64>> {
 }
 
 fn from_json(text: &str) -> Result<Table> {
-    let whole: Value = serde_json::from_str(text).context("this JSON is not whole")?;
+    let whole: Value = serde_json::from_str(text)
+        .or_else(|_| serde_json::from_str(&without_infinities(text)))
+        .context("this JSON is not whole")?;
     let results = whole["results"].as_array();
     let results = results.context("expected nccl-tests' JSON, found no `results` in it")?;
     let program = whole["args"][0].as_str().and_then(function);
@@ -252,6 +362,7 @@ fn from_json(text: &str) -> Result<Table> {
             .or_else(|| field("root").as_str()?.trim().parse().ok());
         Ok(TableRow {
             function: named("experiment_name").or(named("function")).or(program),
+            nranks: None,
             size: whole("size")?,
             count: whole("count")?,
             datatype: text("type", ""),
@@ -274,6 +385,7 @@ fn from_json(text: &str) -> Result<Table> {
         let text = |name: &str| device[name].as_str().unwrap_or_default().to_owned();
         Device {
             rank: number("rank"),
+            group: number("group"),
             pid: number("pid"),
             hostname: text("hostname"),
             device: number("device"),
@@ -286,6 +398,8 @@ fn from_json(text: &str) -> Result<Table> {
         bail!("expected nccl-tests' JSON, found no row in its `results`");
     }
     let error = whole["error"].as_str();
+    let devices: Vec<Device> = devices.collect();
+    let nranks = together(&devices).map(|together| together.nranks);
     let mut table = Table {
         about: error
             .map(|why| format!("ended early: {why}"))
@@ -294,13 +408,45 @@ fn from_json(text: &str) -> Result<Table> {
         nccl_version: whole["nccl_version"]
             .as_u64()
             .and_then(|v| u32::try_from(v).ok()),
-        devices: devices.collect(),
-        rows,
+        rows: rows
+            .into_iter()
+            .map(|row| TableRow { nranks, ..row })
+            .collect(),
+        failed: error.map(str::to_owned),
         read_average: whole["average_bus_bandwidth"]["bandwidth"].as_f64(),
         ..Table::default()
     };
+    about_ranks(&mut table, &devices);
+    table.devices = devices;
     compare_averages(&mut table);
     Ok(table)
+}
+
+/// C prints `inf` and `nan`, which JSON does not have: they become `null`.
+fn without_infinities(text: &str) -> String {
+    let (mut out, mut is_text) = (String::with_capacity(text.len()), false);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let word = ["-inf", "inf", "-nan", "nan"];
+        let found = word
+            .iter()
+            .find(|word| !is_text && rest.starts_with(**word));
+        if let Some(word) = found {
+            out += "null";
+            rest = &rest[word.len()..];
+            continue;
+        }
+        if c == '\\' && is_text {
+            let length = rest.chars().take(2).map(char::len_utf8).sum::<usize>();
+            out += &rest[..length];
+            rest = &rest[length..];
+            continue;
+        }
+        is_text ^= c == '"';
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    out
 }
 
 fn side(value: &Value) -> Option<Figures> {

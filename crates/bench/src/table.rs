@@ -9,6 +9,7 @@ use crate::function::Function;
 use crate::summary::{self, OverStarts, Stress};
 use analyze::bandwidth::Bandwidth;
 use analyze::statistics::nearest_rank;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// A benchmark's results.
@@ -29,6 +30,8 @@ pub struct Table {
     pub stress: Vec<Stress>,
     /// How far starts differ, if there were several.
     pub starts: Vec<OverStarts>,
+    /// What the program said when it failed, if it did.
+    pub failed: Option<String>,
 }
 
 /// A rank's GPU, with nccl-tests' fields.
@@ -36,6 +39,8 @@ pub struct Table {
 pub struct Device {
     /// Rank.
     pub rank: u32,
+    /// Number of its group: the groups of NCCL_TESTS_SPLIT communicate each by itself, at the same time.
+    pub group: u32,
     /// Process id.
     pub pid: u32,
     /// Host name.
@@ -53,6 +58,8 @@ pub struct Device {
 pub struct TableRow {
     /// The function; `None` where nccl-tests' output does not tell, or has one that we do not know.
     pub function: Option<Function>,
+    /// Ranks that communicated with each other; `None` if the table's devices say it, or it is not known.
+    pub nranks: Option<u32>,
     /// Bytes.
     pub size: u64,
     /// Elements, as the API takes them.
@@ -137,7 +144,45 @@ impl TableRow {
     }
 }
 
+/// How the ranks of a benchmark communicated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Together {
+    /// Ranks that communicated with each other.
+    pub nranks: u32,
+    /// So many groups did so at the same time.
+    pub groups: u32,
+    /// So many programs ran that did not know of each other.
+    pub runs: u32,
+}
+
+/// How these ranks communicated; `None` if that is not known, or not the same for all.
+pub fn together(devices: &[Device]) -> Option<Together> {
+    let mut ranks: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut groups: BTreeMap<u32, u32> = BTreeMap::new();
+    for device in devices {
+        *ranks.entry(device.rank).or_default() += 1;
+        *groups.entry(device.group).or_default() += 1;
+    }
+    let same = |counts: &BTreeMap<u32, u32>| {
+        let first = *counts.values().next()?;
+        counts.values().all(|n| *n == first).then_some(first)
+    };
+    // Ranks of one program have numbers of their own.
+    let runs = same(&ranks)?;
+    let groups_of_a_run = u32::try_from(groups.len()).ok()?;
+    Some(Together {
+        nranks: same(&groups)? / runs,
+        groups: groups_of_a_run,
+        runs,
+    })
+}
+
 impl Table {
+    /// Ranks that communicated with each other for a row, if that is known.
+    pub fn nranks_of(&self, row: &TableRow) -> Option<u32> {
+        row.nranks.or_else(|| Some(together(&self.devices)?.nranks))
+    }
+
     /// The average that was read, else the mean of all bus bandwidths; `None` without any.
     pub fn average_busbw(&self) -> Option<f64> {
         self.read_average.or_else(|| self.mean_busbw())
@@ -204,8 +249,8 @@ impl Table {
         for d in &self.devices {
             let _ = writeln!(
                 text,
-                "#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [{}] {}",
-                d.rank, d.pid, d.hostname, d.device, d.device_hex, d.device_info
+                "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}",
+                d.rank, d.group, d.pid, d.hostname, d.device, d.device_hex, d.device_info
             );
         }
         text
@@ -214,6 +259,8 @@ impl Table {
     /// What stands below them.
     pub fn foot(&self) -> String {
         let wrong = match self.wrong() {
+            // What was right until then says nothing of the run.
+            _ if self.failed.is_some() => "not known, the run failed".to_owned(),
             None => "not checked".to_owned(),
             Some(0) => "0 OK".to_owned(),
             Some(wrong) => format!("{wrong} FAILED"),

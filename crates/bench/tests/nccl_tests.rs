@@ -174,3 +174,133 @@ fn what_can_not_be_read_is_told_with_its_line() {
     assert!(read("{\"results\": [{}]}").is_err());
     assert!(read("{").is_err());
 }
+
+/// The table of `TEXT` below other devices, given as rank and group.
+fn with_devices(devices: &[(u32, u32)]) -> Table {
+    let device = |(at, (rank, group)): (usize, &(u32, u32))| {
+        format!("#  Rank {rank:2} Group {group:2} Pid {at} on host device {at} [0000:04:00] NVIDIA H100\n")
+    };
+    let devices: String = devices.iter().enumerate().map(device).collect();
+    let others = TEXT.lines().filter(|line| !line.contains(" Rank "));
+    let mut text = String::new();
+    for line in others {
+        text += &format!("{line}\n");
+        if line.contains("Using devices") {
+            text += &devices;
+        }
+    }
+    read(&text).expect("sound")
+}
+
+#[test]
+fn ranks_that_communicate_with_each_other_are_counted() {
+    let nranks = |table: &Table| table.nranks_of(&table.rows[0]);
+    // NCCL_TESTS_SPLIT="MOD 2".
+    let split = with_devices(&[(0, 0), (1, 1), (2, 0), (3, 1)]);
+    assert_eq!(nranks(&split), Some(2));
+    assert!(split
+        .about
+        .iter()
+        .any(|said| said == "2 groups of 2 ranks each ran at the same time"));
+    // Without MPI, each program is alone.
+    let alone = with_devices(&[(0, 0), (0, 0), (0, 0)]);
+    assert_eq!(nranks(&alone), Some(1));
+    assert!(
+        alone.about.iter().any(|said| said.contains("MPI=1")),
+        "{:?}",
+        alone.about
+    );
+    let nodes = with_devices(&[(0, 0), (1, 0), (0, 0), (1, 0)]);
+    assert_eq!(nranks(&nodes), Some(2));
+    assert!(
+        nodes.about[0].starts_with("2 runs of 2 ranks each"),
+        "{:?}",
+        nodes.about
+    );
+    // Groups of three and one.
+    assert_eq!(
+        nranks(&with_devices(&[(0, 0), (1, 0), (2, 0), (3, 1)])),
+        None
+    );
+    assert_eq!(
+        nranks(&with_devices(&[(0, 0), (1, 0), (2, 0), (3, 0)])),
+        Some(4)
+    );
+}
+
+#[test]
+fn runs_of_other_numbers_of_ranks_in_one_file_keep_them() {
+    let more = TEXT
+        .replace("Rank  1", "Rank  7")
+        .replace("#  Rank  0", "#  Rank  6");
+    let devices: Vec<&str> = TEXT
+        .lines()
+        .filter(|line| line.contains(" Rank "))
+        .collect();
+    let more = more.replace(
+        "# Using devices",
+        &format!("# Using devices\n{}", devices.join("\n")),
+    );
+    let both = read(&format!("{TEXT}{more}")).expect("sound");
+    let found: Vec<Option<u32>> = both.rows.iter().map(|row| both.nranks_of(row)).collect();
+    let half = found.len() / 2;
+    assert!(found[..half].iter().all(|n| *n == Some(2)), "{found:?}");
+    assert!(found[half..].iter().all(|n| *n == Some(4)), "{found:?}");
+}
+
+#[test]
+fn a_run_that_failed_is_not_ok() {
+    let said = "node-2: Test NCCL failure common.cu:303 'remote process exited'";
+    let table = read(&format!(
+        "{TEXT}{said}\n .. node-2 pid 25146: Test failure common.cu:400\n"
+    ));
+    let table = table.expect("sound");
+    let failed = table.failed.as_deref().expect("failed");
+    assert!(
+        failed.starts_with(said) && failed.contains("after the figures of"),
+        "{failed}"
+    );
+    let page = table.text();
+    assert!(
+        page.contains(&format!("# the run failed: {failed}")),
+        "{page}"
+    );
+    assert!(page.contains("Out of bounds values : not known, the run failed"));
+}
+
+#[test]
+fn text_that_lost_its_hashes_and_other_launchers_tags_are_read() {
+    let expected = read(TEXT).expect("sound");
+    let pasted = TEXT.replace('#', "");
+    assert_eq!(
+        read(&pasted.replace("wrong", "#wrong"))
+            .expect("sound")
+            .rows,
+        expected.rows
+    );
+    for tag in [
+        "[0] ",
+        "[rank0]:",
+        "[pod/job-0/main] ",
+        "node-1: ",
+        "[host@1,0]<stdout>:",
+    ] {
+        let tagged: String = TEXT.lines().map(|line| format!("{tag}{line}\n")).collect();
+        assert_eq!(read(&tagged).expect("sound").rows, expected.rows, "{tag}");
+    }
+    let old = "# bytes N type op time algbw busbw res\n 1024 256 float sum 1 1 1 0\n";
+    let error = read(old).expect_err("not read").to_string();
+    assert!(error.contains("2018"), "{error}");
+}
+
+#[test]
+fn infinity_in_json_is_no_figure() {
+    let text = r#"{"results": [{"size": 8, "count": 2, "type": "float", "out_of_place":
+        {"time": 0.0, "alg_bw": inf, "bus_bw": -nan, "nwrong": 0}, "note": "inf \" nan"}]}"#;
+    let table = read(text).expect("sound");
+    let side = table.rows[0].out_of_place.as_ref().expect("measured");
+    assert_eq!(
+        (side.time_us, side.algbw, side.busbw),
+        (Some(0.0), None, None)
+    );
+}

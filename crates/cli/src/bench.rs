@@ -288,7 +288,8 @@ fn to_stdout(args: &Args) -> bool {
 }
 
 fn status(table: &Table) -> ExitCode {
-    ExitCode::from(u8::from(table.wrong().is_some_and(|wrong| wrong > 0)))
+    let is_wrong = table.wrong().is_some_and(|wrong| wrong > 0);
+    ExitCode::from(u8::from(is_wrong || table.failed.is_some()))
 }
 
 /// Writes the table as JSON; `error` is why it is not whole.
