@@ -413,6 +413,7 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
     let asked = process.fact("mode") == Some("profile");
     let wanted = folded.saturating_add(full_at_fold).saturating_sub(unwanted);
     let wanted_full = if asked { full_at_fold.min(wanted) } else { 0 };
+    let rows = rows.saturating_add(process.forgotten);
     let recorded = rows.saturating_add(wanted - wanted_full);
     let mut lost = BTreeMap::new();
     add(

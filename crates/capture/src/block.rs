@@ -302,10 +302,10 @@ pub fn read<'a>(bytes: &'a [u8], each: impl FnMut(Block<'a>), damaged: impl FnMu
 pub fn read_on<'a>(
     bytes: &'a [u8],
     next_number: &mut u32,
-    mut each: impl FnMut(Block<'a>),
+    each: impl FnMut(Block<'a>),
     mut damaged: impl FnMut(Damage),
 ) {
-    let mut at = match read_header(bytes) {
+    let at = match read_header(bytes) {
         Ok(header) => {
             let unknown = header.stated.unknown();
             if unknown != 0 {
@@ -319,14 +319,82 @@ pub fn read_on<'a>(
             0
         }
     };
+    blocks_from(bytes, at, true, next_number, each, damaged);
+}
+
+/// Blocks of a file that is being written, a stretch of it after the other.
+///
+/// A block that is not whole yet is left for the next stretch, and is no damage.
+#[derive(Clone, Debug, Default)]
+pub struct Growing {
+    /// Where the next stretch begins: an offset in the file.
+    pub at: u64,
+    /// The number of the next block.
+    pub next_number: u32,
+    /// The file is of a format that is not known, so no more of it is read.
+    pub refused: bool,
+}
+
+impl Growing {
+    /// Hands the sound blocks of `bytes` to `each`. They are what the file has from [`Growing::at`] on, or
+    /// the beginning of that. Returns how many bytes were dealt with; 0 if there is not one whole block.
+    pub fn read<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        each: impl FnMut(Block<'a>),
+        mut damaged: impl FnMut(Damage),
+    ) -> usize {
+        let mut from = 0;
+        if self.at == 0 {
+            if bytes.len() < HEADER_1 {
+                return 0;
+            }
+            match read_header(bytes) {
+                Ok(header) => {
+                    let unknown = header.stated.unknown();
+                    if unknown != 0 {
+                        damaged(Damage::Features { unknown });
+                    }
+                    from = header.bytes;
+                }
+                Err(damage) => {
+                    self.refused = matches!(damage, Damage::Format { .. });
+                    damaged(damage);
+                }
+            }
+        }
+        let mut refused = self.refused;
+        let end = match refused {
+            true => bytes.len(),
+            false => blocks_from(bytes, from, false, &mut self.next_number, each, |damage| {
+                refused |= matches!(damage, Damage::Format { .. });
+                damaged(damage);
+            }),
+        };
+        self.refused = refused;
+        self.at += end as u64;
+        end
+    }
+}
+
+/// Hands out the blocks of `bytes` from `at` on. Returns where the first block is that is not whole: the end,
+/// if `is_end` says that nothing can follow.
+fn blocks_from<'a>(
+    bytes: &'a [u8],
+    mut at: usize,
+    is_end: bool,
+    next_number: &mut u32,
+    mut each: impl FnMut(Block<'a>),
+    mut damaged: impl FnMut(Damage),
+) -> usize {
     let mut skipped_from = None;
     while at < bytes.len() {
         let Some(header) = header_at(bytes, at) else {
             if bytes.len() - at < BLOCK_HEADER && skipped_from.is_none() {
-                if bytes[at..].iter().any(|b| *b != 0) {
+                if is_end && bytes[at..].iter().any(|b| *b != 0) {
                     damaged(Damage::Truncated { at: at as u64 });
                 }
-                return;
+                return at;
             }
             skipped_from.get_or_insert(at);
             // Blocks start at multiples of 8.
@@ -348,13 +416,16 @@ pub fn read_on<'a>(
         } = header;
         if !is_known(major) {
             let found = Refused::Format(Format { major, minor: 0 });
-            return damaged(Damage::Format { found });
+            damaged(Damage::Format { found });
+            return bytes.len();
         }
         let start = at + BLOCK_HEADER;
         let Some(payload) = bytes.get(start..start.saturating_add(len)) else {
-            damaged(Damage::Truncated { at: at as u64 });
             // A wrong length can't be here (the header's checksum is right), so nothing can follow.
-            return;
+            if is_end {
+                damaged(Damage::Truncated { at: at as u64 });
+            }
+            return at;
         };
         if number >= *next_number {
             if number > *next_number {
@@ -388,6 +459,7 @@ pub fn read_on<'a>(
             bytes: (bytes.len() - from) as u64,
         });
     }
+    at.min(bytes.len())
 }
 
 #[cfg(test)]

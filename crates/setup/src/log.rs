@@ -157,7 +157,7 @@ const SHARED: &str = "MemManager: Shared from parent";
 type Thread = (String, u32, u32);
 
 /// Gathers inits from lines.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Reader {
     inits: Vec<Init>,
     /// The init that a thread was in last.

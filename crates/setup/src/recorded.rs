@@ -68,7 +68,7 @@ pub struct Setup {
 }
 
 /// Reads it from blocks, in their order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Blocks {
     log: Reader,
     plugin_ns: Option<u64>,

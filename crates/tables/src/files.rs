@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 8;
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     /// No such file is larger.
-    most: u64,
+    pub(crate) most: u64,
     /// Bytes that it may have beyond those that are stored: in holes, or once it is unpacked.
     slack: u64,
 }

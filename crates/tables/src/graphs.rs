@@ -162,7 +162,7 @@ impl Graphs {
 }
 
 /// What is gathered of graphs before it can be put together.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Gathered {
     shapes: BTreeMap<u32, capture::graphs::Shape>,
     contents: BTreeMap<u32, Contents>,
@@ -176,6 +176,12 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// Forgets all but the newest launches.
+    pub(crate) fn keep_newest(&mut self, launches: usize) {
+        let old = self.launches.len().saturating_sub(launches);
+        self.launches.drain(..old);
+    }
+
     /// A block of graphs; false if it is not well formed.
     pub(crate) fn of_graphs(&mut self, payload: &[u8]) -> bool {
         let mut reader = Reader::new(payload);

@@ -40,6 +40,7 @@ pub mod sightings;
 pub mod source;
 pub mod stacks;
 mod symbols;
+pub mod tail;
 mod topologies;
 mod trace;
 mod trust;
@@ -59,6 +60,7 @@ pub use problem::Problem;
 pub use process::{LiveSource, NetTotal, Process, Total};
 pub use sightings::Sighting;
 pub use source::{ReadProgress, Source};
+pub use tail::Tail;
 pub use topologies::{
     all_graphs, of_nccl as topologies_of_nccl, of_nodes as topologies_of, topologies, TOPOLOGY_FILE,
 };

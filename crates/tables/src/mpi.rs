@@ -87,7 +87,7 @@ impl Mpi {
 }
 
 /// What the blocks of a process have.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gathered {
     /// The newest block, without its records and sums.
     newest: mpi::Mpi,
@@ -97,6 +97,12 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// Forgets all but the newest records.
+    pub(crate) fn keep_newest(&mut self, records: usize) {
+        let old = self.records.len().saturating_sub(records);
+        self.records.drain(..old);
+    }
+
     /// Takes a block; false if it is not well formed.
     pub(crate) fn of_block(&mut self, payload: &[u8]) -> bool {
         let Some(mut block) = mpi::read(payload) else {

@@ -185,12 +185,29 @@ pub(crate) fn read(
     mut written: Written,
     problems: &mut Vec<Problem>,
 ) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for path in find(root) {
+        let bytes = files::load(&path, TRACE, problems);
+        let file = path.strip_prefix(root).unwrap_or(&path).to_owned();
+        let name = file.to_string_lossy();
+        let whole = written.remove(name.strip_suffix(".zst").unwrap_or(&name));
+        nodes.push(parse(&bytes, &file, whole, problems));
+    }
+    problems.extend(written.into_keys().map(|name| Problem {
+        file: name.into(),
+        place: "the file".to_owned(),
+        expected: "what the node sampler wrote".to_owned(),
+        found: "no such file".to_owned(),
+    }));
+    join(nodes, processes)
+}
+
+/// All files of samples below `root`, in order.
+pub(crate) fn find(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     files::walk(root, 0, &mut Vec::new(), &mut |path| {
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or("");
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.unwrap_or("");
         if name
             .strip_suffix(".zst")
             .unwrap_or(name)
@@ -200,13 +217,13 @@ pub(crate) fn read(
         }
     });
     found.sort();
+    found
+}
+
+/// Puts what samplers of one node saw together. Hosts are named as in `processes`.
+pub(crate) fn join(found: Vec<Node>, processes: &[Process]) -> Vec<Node> {
     let mut nodes: BTreeMap<(String, String), Node> = BTreeMap::new();
-    for path in found {
-        let bytes = files::load(&path, TRACE, problems);
-        let file = path.strip_prefix(root).unwrap_or(&path).to_owned();
-        let name = file.to_string_lossy();
-        let whole = written.remove(name.strip_suffix(".zst").unwrap_or(&name));
-        let mut node = parse(&bytes, &file, whole, problems);
+    for mut node in found {
         let (host, boot) = (node.facts.get("host"), node.facts.get("boot_id"));
         node.host = processes
             .iter()
@@ -225,12 +242,6 @@ pub(crate) fn read(
             }
         }
     }
-    problems.extend(written.into_keys().map(|name| Problem {
-        file: name.into(),
-        place: "the file".to_owned(),
-        expected: "what the node sampler wrote".to_owned(),
-        found: "no such file".to_owned(),
-    }));
     nodes.into_values().collect()
 }
 
@@ -269,29 +280,38 @@ impl Node {
     }
 }
 
-/// One file, and how many blocks it has, if that is known.
-fn parse(bytes: &[u8], file: &Path, whole: Option<u64>, problems: &mut Vec<Problem>) -> Node {
-    let mut node = Node {
-        file: file.to_owned(),
-        ..Node::default()
-    };
-    let mut places: HashMap<u64, usize> = HashMap::new();
-    let mut threads: HashMap<u64, usize> = HashMap::new();
-    let mut values = 0usize;
-    let mut unsound = Vec::new();
-    let mut problem = |place: String, expected: &str, found: &str| {
-        unsound.push(Problem {
-            file: file.to_owned(),
-            place,
-            expected: expected.to_owned(),
-            found: found.to_owned(),
-        });
-    };
-    let mut damaged = Vec::new();
-    let mut blocks = 0u64;
-    let each = |block: block::Block<'_>| {
-        blocks += 1;
-        let is_sound = match BlockKind::from_u16(block.kind) {
+/// What is read of one file, block by block.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    node: Node,
+    /// By the number that a figure has in the file, its place in [`Node::series`].
+    places: HashMap<u64, usize>,
+    /// Likewise, its place in [`Node::switches`].
+    threads: HashMap<u64, usize>,
+    values: usize,
+}
+
+impl Gathered {
+    /// Of this file, relative to the capture.
+    pub(crate) fn new(file: &Path) -> Gathered {
+        Gathered {
+            node: Node {
+                file: file.to_owned(),
+                ..Node::default()
+            },
+            ..Gathered::default()
+        }
+    }
+
+    /// Takes a block; false if it is not well formed.
+    pub(crate) fn of_block(&mut self, block: &block::Block<'_>) -> bool {
+        let Gathered {
+            node,
+            places,
+            threads,
+            values,
+        } = self;
+        match BlockKind::from_u16(block.kind) {
             Some(BlockKind::Process) => {
                 let text = String::from_utf8_lossy(block.payload);
                 let facts = text.lines().filter_map(|line| line.split_once('='));
@@ -309,10 +329,10 @@ fn parse(bytes: &[u8], file: &Path, whole: Option<u64>, problems: &mut Vec<Probl
             })
             .is_some(),
             Some(BlockKind::Samples) => read_samples(block.payload, |id, at, value| {
-                let Some(place) = places.get(&id).filter(|_| values < MOST_VALUES) else {
+                let Some(place) = places.get(&id).filter(|_| *values < MOST_VALUES) else {
                     return;
                 };
-                values += 1;
+                *values += 1;
                 let points = &mut node.series[*place].points;
                 let at = i64::try_from(at).unwrap_or(i64::MAX);
                 // A clock that was set back between two blocks.
@@ -322,8 +342,8 @@ fn parse(bytes: &[u8], file: &Path, whole: Option<u64>, problems: &mut Vec<Probl
             })
             .is_some(),
             Some(BlockKind::Switches) => read_spans(block.payload, |id, span, off| {
-                values = values.saturating_add(1 + off.len());
-                let Some(place) = places.get(&id).filter(|_| values < MOST_VALUES) else {
+                *values = values.saturating_add(1 + off.len());
+                let Some(place) = places.get(&id).filter(|_| *values < MOST_VALUES) else {
                     return;
                 };
                 let at = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
@@ -341,8 +361,51 @@ fn parse(bytes: &[u8], file: &Path, whole: Option<u64>, problems: &mut Vec<Probl
             .is_some(),
             // The end, and kinds of later versions.
             _ => true,
-        };
-        if !is_sound {
+        }
+    }
+
+    /// Forgets what was before a moment, ns since 1970.
+    pub(crate) fn forget(&mut self, before: i64) {
+        let mut values = 0;
+        for series in &mut self.node.series {
+            let old = series.points.partition_point(|point| point.0 < before);
+            series.points.drain(..old);
+            values += series.points.len();
+        }
+        let is_old = |time: u64| i64::try_from(time).unwrap_or(i64::MAX) < before;
+        for switches in &mut self.node.switches {
+            switches.spans.retain(|span| span.1 >= before);
+            switches.off.retain(|off| !is_old(off.to));
+            values += switches.spans.len() + switches.off.len();
+        }
+        self.values = values;
+    }
+
+    /// The node, as far as it is known.
+    pub(crate) fn node(&self) -> Node {
+        let mut node = self.node.clone();
+        node.series.retain(|series| !series.points.is_empty());
+        node
+    }
+}
+
+/// One file, and how many blocks it has, if that is known.
+fn parse(bytes: &[u8], file: &Path, whole: Option<u64>, problems: &mut Vec<Problem>) -> Node {
+    let mut gathered = Gathered::new(file);
+    let mut unsound = Vec::new();
+    let mut problem = |place: String, expected: &str, found: &str| {
+        unsound.push(Problem {
+            file: file.to_owned(),
+            place,
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        });
+    };
+    let mut damaged = Vec::new();
+    let mut blocks = 0u64;
+    let each = |block: block::Block<'_>| {
+        blocks += 1;
+        if !gathered.of_block(&block) {
             problem(
                 format!("block {}", block.number),
                 "samples as the node sampler writes them",
@@ -390,8 +453,7 @@ fn parse(bytes: &[u8], file: &Path, whole: Option<u64>, problems: &mut Vec<Probl
         );
     }
     problems.extend(unsound);
-    node.series.retain(|series| !series.points.is_empty());
-    node
+    gathered.node()
 }
 
 #[cfg(test)]

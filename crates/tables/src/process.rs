@@ -167,6 +167,8 @@ pub struct Process {
     pub rotated: u64,
     /// Those of them that are not in [`Process::totals`] either, for want of an entry.
     pub rotated_unlisted: u64,
+    /// Calls that are in its files, and older than the span that was asked for ([`crate::tail`]).
+    pub forgotten: u64,
     /// Rows that were in blocks.
     pub sealed: u64,
     /// Sealed rows that can't be told apart any more, because a block before them is damaged.

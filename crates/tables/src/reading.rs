@@ -12,7 +12,7 @@
 
 use crate::calls::Shape;
 use crate::communicators::Local;
-use crate::files::{self, Files};
+use crate::files::{self, Files, HeldFile};
 use crate::life::{self, place_here, LifeEvidence};
 use crate::names::{Name, Names};
 use crate::problem::{Problem, FEATURES};
@@ -23,19 +23,22 @@ use crate::Unreadable;
 use capture::block::BlockKind;
 use capture::format;
 use capture::live::{flag, Image, View};
+use capture::rotated::Rotated;
 use capture::stamps;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 mod blocks;
 mod calls;
+mod followed;
 mod live_part;
 mod parts;
 mod totals;
 
 use blocks::blocks;
 pub(crate) use calls::{Range, Reader, TicketRange};
+pub(crate) use followed::{Followed, Keep};
 use live_part::{first_facts, open_live, Open};
 use parts::{Parts, PayloadOffset};
 
@@ -163,51 +166,94 @@ pub(crate) fn scan(
         let found = format!("{n} of kind {kind}");
         Problem::left_out(path.to_owned(), "its blocks", expected, &found)
     }));
-    if parts.columns != 0 {
-        let expected = "columns that this ncclscope knows";
-        let found = format!("{} more", parts.columns);
-        problems.push(Problem::left_out(
-            path.to_owned(),
-            "its rows",
-            expected,
-            &found,
-        ));
-    }
-    let stated = open.image.as_ref().and_then(Image::stated);
-    let features = stated.map_or(0, |stated| stated.unknown() & !found.features);
-    if features != 0 {
-        let found = format::named(features);
-        let place = "its live part's header";
-        problems.push(Problem::left_out(path.to_owned(), place, FEATURES, &found));
-    }
-    identify(&mut process, files, view.as_ref());
-    let texts = std::mem::take(&mut parts.texts);
-    let id = trace.id();
-    let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
-    let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), trace.rotated.as_ref());
-    process.life = life::life(&process);
-    process.newest = life::newest(&LifeEvidence {
-        facts: &process.facts,
-        life: process.life,
-        source: process.live,
-        ended: open.ended() || (process.counters.is_none() && process.ended),
-        unreadable: open.unreadable,
-        job_ended,
-    });
-    let reader = Reader {
-        files: trace.files.into_iter().map(|f| (f.path, f.held)).collect(),
-        staged: open.staged,
-        blocks,
-        shapes,
-        live,
-        born: open.born,
-    };
-    Some(Scan {
-        process,
-        reader,
+    let features = found.features;
+    let (id, rotated) = (trace.id(), trace.rotated);
+    let trace_files = trace.files.into_iter().map(|f| (f.path, f.held)).collect();
+    let read = Read {
+        files,
+        parts,
+        open,
+        features,
         id,
-        texts,
-    })
+        rotated: rotated.as_ref(),
+        trace_files,
+        job_ended,
+    };
+    Some(read.finish(process, problems))
+}
+
+/// What was read of a process, before it is put together.
+struct Read<'a> {
+    files: &'a Files,
+    parts: Parts,
+    open: Open,
+    /// Optional features of its trace files that are not known, a bit each.
+    features: u32,
+    id: Option<u64>,
+    rotated: Option<&'a Rotated>,
+    trace_files: Vec<(PathBuf, Option<HeldFile>)>,
+    job_ended: Option<bool>,
+}
+
+impl Read<'_> {
+    fn finish(self, mut process: Process, problems: &mut Vec<Problem>) -> Scan {
+        let Read {
+            files,
+            mut parts,
+            open,
+            features,
+            id,
+            rotated,
+            trace_files,
+            job_ended,
+        } = self;
+        let path = files.path();
+        let view = open.image.as_ref().and_then(Image::view);
+        if parts.columns != 0 {
+            let expected = "columns that this ncclscope knows";
+            let found = format!("{} more", parts.columns);
+            problems.push(Problem::left_out(
+                path.to_owned(),
+                "its rows",
+                expected,
+                &found,
+            ));
+        }
+        let stated = open.image.as_ref().and_then(Image::stated);
+        let features = stated.map_or(0, |stated| stated.unknown() & !features);
+        if features != 0 {
+            let found = format::named(features);
+            let place = "its live part's header";
+            problems.push(Problem::left_out(path.to_owned(), place, FEATURES, &found));
+        }
+        identify(&mut process, files, view.as_ref());
+        let texts = std::mem::take(&mut parts.texts);
+        let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
+        let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), rotated);
+        process.life = life::life(&process);
+        process.newest = life::newest(&LifeEvidence {
+            facts: &process.facts,
+            life: process.life,
+            source: process.live,
+            ended: open.ended() || (process.counters.is_none() && process.ended),
+            unreadable: open.unreadable,
+            job_ended,
+        });
+        let reader = Reader {
+            files: trace_files,
+            staged: open.staged,
+            blocks,
+            shapes,
+            live,
+            born: open.born,
+        };
+        Scan {
+            process,
+            reader,
+            id,
+            texts,
+        }
+    }
 }
 
 impl Scan {

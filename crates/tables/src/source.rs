@@ -9,17 +9,18 @@
 //! or receives is shown whole, because its operations are put together from calls that may lie far apart; so
 //! is one with few calls.
 
+mod copies;
+
 use crate::attempts::{self, Which};
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
-use crate::reading::{self, Range, Reader, Scan, TicketRange};
+use crate::reading::{self, Range, Reader, TicketRange};
 use crate::trust::StampCheck;
 use crate::{
     communicators, machines, unfinished, Capture, LiveSource, OpenError, Problem, Process,
-    Unreadable,
 };
-use std::collections::HashMap;
+use copies::{without_copies, Scanned};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
@@ -67,6 +68,8 @@ pub struct Source {
     readers: Vec<Reader>,
     words: Words,
     how: ReadOptions,
+    /// From when to when the chosen attempt was the newest, ns since 1970.
+    span: std::ops::Range<i64>,
     /// Of the capture as a whole.
     first_problems: Vec<Problem>,
     /// By place of the files in the capture.
@@ -171,13 +174,37 @@ impl Source {
         // `ncclscope run` writes it down.
         let job = capture.job.is_object();
         let job_ended = job.then(|| !capture.job["ended"].is_null());
-        let scanned = parallel::map(how.threads, found, |files| {
+        let scanned: Vec<Scanned> = parallel::map(how.threads, found, |files| {
             let mut problems = Vec::new();
             let scan = reading::scan(&files, job_ended, &mut problems);
             progress.done.fetch_add(files.size(), Relaxed);
             let unreadable = reading::unreadable(&files, &problems);
             (scan.ok_or(unreadable), problems)
         });
+        let mut source = Source::of(capture, scanned, how)?;
+        let root = source.capture.root().to_owned();
+        if path.is_dir() {
+            let mut unsound = Vec::new();
+            // The folder of one host has the job of the folder around it.
+            let written = match root.join("capture.json").is_file() {
+                true => crate::nodes::written(&source.capture.job),
+                false => Default::default(),
+            };
+            let processes = &source.capture.processes;
+            let nodes = crate::nodes::read(&root, processes, written, &mut unsound);
+            source.set_nodes(nodes);
+            source.first_problems.extend(unsound);
+        }
+        Ok(source)
+    }
+
+    /// A capture of these processes. `capture` has its path, and what is known of its job.
+    pub(crate) fn of(
+        mut capture: Capture,
+        scanned: Vec<Scanned>,
+        how: ReadOptions,
+    ) -> Result<Source, OpenError> {
+        let path = capture.path.clone();
         let root = capture.root().to_owned();
         let relative = |problems: Vec<Problem>| -> Vec<Problem> {
             let relative = |mut problem: Problem| {
@@ -192,6 +219,7 @@ impl Source {
             readers: Vec::new(),
             words: Words::default(),
             how,
+            span: i64::MIN..i64::MAX,
             problems: Vec::new(),
             places: Vec::new(),
             last_problems: Vec::new(),
@@ -214,7 +242,7 @@ impl Source {
         }
         if processes.is_empty() {
             return Err(OpenError::NoTrace {
-                path: path.to_owned(),
+                path,
                 problems: source.all_problems(),
             });
         }
@@ -235,23 +263,33 @@ impl Source {
         source.capture.communication = patterns;
         source.first_problems.extend(unsound);
         machines::name(&mut source.capture.processes);
-        if path.is_dir() {
-            let processes = &source.capture.processes;
-            let mut unsound = Vec::new();
-            // The folder of one host has the job of the folder around it.
-            let written = match root.join("capture.json").is_file() {
-                true => crate::nodes::written(&source.capture.job),
-                false => Default::default(),
-            };
-            source.capture.nodes = crate::nodes::read(&root, processes, written, &mut unsound);
-            for node in &mut source.capture.nodes {
-                node.keep(&span);
-            }
-            source.first_problems.extend(unsound);
-        }
+        source.span = span;
         source.unite();
         source.words = Words::new(&mut source.capture.names);
         Ok(source)
+    }
+
+    /// When the newest call of any process was made, to a block, ns since 1970.
+    pub(crate) fn newest_call_ns(&self) -> Option<i64> {
+        let processes = self.capture.processes.iter().zip(&self.readers);
+        let newest = processes.filter_map(|(process, reader)| reader.newest(&process.clock));
+        newest.max()
+    }
+
+    /// When the first call was made of which all processes have all that follow, to a block, ns since 1970.
+    pub(crate) fn begins_ns(&self) -> Option<i64> {
+        let processes = self.capture.processes.iter().zip(&self.readers);
+        let cut = processes.filter(|(process, _)| process.forgotten > 0);
+        let begins = cut.filter_map(|(process, reader)| reader.begins(&process.clock));
+        begins.max()
+    }
+
+    /// What samplers saw, of which the time of the chosen attempt is kept.
+    pub(crate) fn set_nodes(&mut self, mut nodes: Vec<crate::Node>) {
+        for node in &mut nodes {
+            node.keep(&self.span);
+        }
+        self.capture.nodes = nodes;
     }
 
     /// Everything but the calls, and what becomes known with them: extras, composites, problems in rows.
@@ -596,50 +634,6 @@ impl Source {
         });
         found
     }
-}
-
-/// A process, or what is known of one of which nothing is sound; nothing of a copy.
-type Scanned = (Result<Scan, Option<Unreadable>>, Vec<Problem>);
-
-/// Leaves out all but the best copy of each process, and says so. Copies have the same trace id. Counted
-/// twice, they would double every sum.
-fn without_copies(mut scanned: Vec<Scanned>, root: &Path) -> Vec<Scanned> {
-    let mut best: HashMap<u64, usize> = HashMap::new();
-    for index in 0..scanned.len() {
-        let Some(id) = scanned[index].0.as_ref().ok().and_then(|scan| scan.id) else {
-            continue;
-        };
-        let kept = *best.entry(id).or_insert(index);
-        if kept == index {
-            continue;
-        }
-        let worth = |index: usize| scanned[index].0.as_ref().ok().map(Scan::worth);
-        // Of equals, the first by path.
-        let (keep, leave) = match worth(index) > worth(kept) {
-            true => (index, kept),
-            false => (kept, index),
-        };
-        best.insert(id, keep);
-        let name = |index: usize| {
-            let scan = scanned[index].0.as_ref().ok();
-            scan.map(|scan| scan.process.file.clone())
-        };
-        let (Some(original), Some(copy)) = (name(keep), name(leave)) else {
-            continue;
-        };
-        let (scan, problems) = &mut scanned[leave];
-        *scan = Err(None);
-        problems.push(Problem {
-            file: copy,
-            place: "its header".into(),
-            expected: "each process once in a capture".into(),
-            found: format!(
-                "a copy of {} (trace {id:016x}), which is left out",
-                relative(&original, root).display()
-            ),
-        });
-    }
-    scanned
 }
 
 /// A process in memory.

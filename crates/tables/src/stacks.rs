@@ -26,7 +26,7 @@ pub const UNDEFINED: &str = "unknown: the process ended before its stack was wri
 /// A thread of PyTorch's autograd that runs no Python code.
 pub const AUTOGRAD: &str = "autograd (C++)";
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Frame {
     Python {
         line: u32,
@@ -39,7 +39,7 @@ enum Frame {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Stack {
     why: Why,
     deeper: bool,
@@ -48,7 +48,7 @@ struct Stack {
 }
 
 /// What the blocks of a process define.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Gathered {
     modules: BTreeMap<u32, Module>,
     frames: BTreeMap<u32, Frame>,

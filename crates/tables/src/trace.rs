@@ -133,6 +133,15 @@ impl Trace {
     }
 }
 
+/// What the newest of these files says of those that are gone.
+pub(crate) fn newest_rotated(files: &Files) -> Option<Rotated> {
+    let (_, newest) = files.later.last_key_value()?;
+    let mut bytes = Vec::new();
+    let file = open(newest).ok()?;
+    file.take(4 << 20).read_to_end(&mut bytes).ok()?;
+    rotated(&bytes)
+}
+
 /// Whether there is not even one whole block.
 fn is_bare(bytes: &[u8]) -> bool {
     let mut bare = true;

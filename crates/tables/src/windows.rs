@@ -136,7 +136,7 @@ pub struct DriverCall {
 }
 
 /// What is gathered before it can be put together.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Gathered {
     windows: BTreeMap<u32, windows::Window>,
     names: BTreeMap<u32, String>,
@@ -147,6 +147,16 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// Forgets all but the newest windows.
+    pub(crate) fn keep_newest(&mut self, windows: usize) {
+        let Some(first) = self.windows.keys().rev().nth(windows - 1).copied() else {
+            return;
+        };
+        self.windows.retain(|number, _| *number >= first);
+        self.ran.retain(|number, _| *number >= first);
+        self.asked.retain(|number, _| *number >= first);
+    }
+
     /// A block; false if it is not well formed.
     pub(crate) fn of_block(&mut self, kind: capture::block::BlockKind, payload: &[u8]) -> bool {
         use capture::block::BlockKind;

@@ -98,6 +98,8 @@ pub struct Outline {
     pub rows: u32,
     /// Lowest and highest ticket; without rows the first is above the second.
     pub tickets: (u64, u64),
+    /// When the program entered NCCL for the first row, to a few ticks; 0 without rows.
+    pub first: Ticks,
     /// Whether some row has a GPU stamp.
     pub stamped: bool,
     /// Columns that this reader does not know, and leaves out.
@@ -108,7 +110,7 @@ pub struct Outline {
 ///
 /// Every block is [outlined](Shapes::outline) first, in the order of the file. After that each block can be
 /// decoded by itself, so that threads can share the work.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shapes {
     list: Vec<Shape>,
     ids: HashMap<Shape, u32>,
@@ -120,7 +122,7 @@ pub struct Shapes {
     scratch: Vec<u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Dictionary {
     number: u64,
     /// For each number of a shape, its index in the list + 1; 0 if its definition is lost.
@@ -177,12 +179,14 @@ impl Shapes {
             dictionary: self.dictionaries.len() as u32 - 1,
             rows: head.rows as u32,
             tickets: (u64::MAX, 0),
+            first: Ticks(0),
             stamped: false,
             unknown: 0,
         };
         if head.rows > 0 {
             let mut ticket = reader.get()?.wrapping_sub(1);
-            let (_t_api, _group) = (reader.get()?, reader.get()?);
+            let (t_api, _group) = (reader.get()?, reader.get()?);
+            outline.first = Ticks(t_api << head.shift);
             let there = row_columns(major, &mut reader, head.rows)?;
             outline.unknown = there.saturating_sub(COLUMNS as u64).min(u32::MAX.into()) as u32;
             self.scratch.clear();

@@ -11,6 +11,7 @@ pub(super) const LATER: &str = "later";
 type Process = (String, u32);
 
 /// A communicator of one rank, while lines are read.
+#[derive(Clone)]
 struct Comm {
     process: Process,
     device: Option<u32>,
@@ -32,7 +33,7 @@ enum Owner {
 }
 
 /// Gathers the memory of communicators from lines.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Ledger {
     comms: Vec<Comm>,
     /// The communicator that a thread makes now.

@@ -118,6 +118,22 @@ pub(crate) struct TicketRange {
 pub(crate) type Range = (u64, u64);
 
 impl Reader {
+    /// When the first call was made that is in a block, to a few ticks.
+    pub(crate) fn begins(&self, clock: &Clock) -> Option<i64> {
+        let blocks = self.blocks.iter().filter(|block| block.outline.rows > 0);
+        let first = blocks.map(|block| block.outline.first).min()?;
+        clock.realtime(first)
+    }
+
+    /// When the newest call was made, to a block.
+    pub(crate) fn newest(&self, clock: &Clock) -> Option<i64> {
+        let blocks = self.blocks.iter().filter(|block| block.outline.rows > 0);
+        let first = blocks.map(|block| block.outline.first).max();
+        let sealed = first.and_then(|first| clock.realtime(first));
+        let live = self.live.calls.iter().map(|call| call.api_ns).max();
+        sealed.max(live)
+    }
+
     /// Rows in blocks and in the live part; some may be in both.
     pub(crate) fn rows(&self) -> u64 {
         let sealed = self.blocks.iter().map(|b| u64::from(b.outline.rows));

@@ -25,27 +25,28 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What is gathered from the blocks and the live part before it can be put together.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Parts {
     /// See [`Open::born`](super::Open::born).
     pub(super) born: Option<u64>,
     pub(super) texts: Vec<(u8, String)>,
     /// Columns of rows that are not known.
     pub(super) columns: u32,
-    anchors: Vec<Anchor>,
-    nanoseconds: bool,
+    pub(super) anchors: Vec<Anchor>,
+    pub(super) nanoseconds: bool,
     comms: BTreeMap<u32, RawComm>,
-    blocks: Vec<Rows>,
+    pub(super) blocks: Vec<Rows>,
     shapes: Shapes,
-    graphs: Gathered,
-    windows: windows::Gathered,
+    pub(super) graphs: Gathered,
+    pub(super) windows: windows::Gathered,
     net_totals: NetSums,
     stacks: stacks::Gathered,
-    mpi: mpi::Gathered,
+    pub(super) mpi: mpi::Gathered,
     setup: setup::recorded::Blocks,
 }
 
 /// A sound block of rows.
+#[derive(Clone)]
 pub(super) struct Rows {
     pub(super) number: u32,
     pub(super) place: PayloadOffset,
@@ -54,6 +55,7 @@ pub(super) struct Rows {
 }
 
 /// Offset of a payload.
+#[derive(Clone, Copy)]
 pub(super) enum PayloadOffset {
     /// In which of [`Reader::files`].
     File(usize, u64),
@@ -68,7 +70,7 @@ pub(super) struct Live {
 }
 
 /// A communicator with its times still in ticks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct RawComm {
     local: Local,
     t_init: u64,

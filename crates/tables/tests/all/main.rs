@@ -6,3 +6,4 @@ mod formats;
 mod machines;
 mod rotated;
 mod source;
+mod tail;
