@@ -48,6 +48,7 @@ mod stream_waits;
 mod streams;
 pub mod text;
 pub mod timeline;
+pub mod top;
 pub mod topo;
 pub mod tune;
 pub mod view;
