@@ -25,6 +25,7 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
         ["report", "what communication costs the job, which rank is late, and what to do",
             "ncclscope report DIR"],
         ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
+        ["top", "watch a running job: which rank it waits for, what is in flight", "ncclscope top DIR"],
         ["startup", "what took long before the first call; also from NCCL's own output",
             "ncclscope startup DIR"],
         ["memory", "what each communicator takes of the GPU's memory, and what more would take",

@@ -39,6 +39,7 @@ mod report;
 mod run;
 mod shell;
 mod startup;
+mod top;
 mod topo;
 mod tune;
 mod view;
@@ -62,6 +63,7 @@ enum Verb {
     History(history::Args),
     Doctor(doctor::Args),
     Hang(hang::Args),
+    Top(top::Args),
     Startup(startup::Args),
     Memory(memory::Args),
     Topo(topo::Args),
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Verb::History(args) => history::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
+        Verb::Top(args) => top::main(args),
         Verb::Startup(args) => startup::main(args),
         Verb::Memory(args) => memory::main(args),
         Verb::Topo(args) => topo::main(args),

@@ -273,7 +273,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 17] = [
+const SCHEMAS: [(&str, &str); 18] = [
     (
         "report",
         include_str!("../../../render/schema/report-1.json"),
@@ -288,6 +288,7 @@ const SCHEMAS: [(&str, &str); 17] = [
         include_str!("../../../render/schema/history-1.json"),
     ),
     ("hang", include_str!("../../../render/schema/hang-1.json")),
+    ("top", include_str!("../../../render/schema/top-1.json")),
     (
         "startup",
         include_str!("../../../render/schema/startup-1.json"),

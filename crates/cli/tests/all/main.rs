@@ -12,4 +12,5 @@ mod models;
 mod run;
 mod running;
 mod schema;
+mod top;
 mod tune;

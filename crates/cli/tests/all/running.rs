@@ -6,19 +6,25 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tables::{Capture, LiveSource, Process};
 
-/// A job that makes calls as fast as it may, and goes on for a minute.
-struct Job {
+/// A job that runs until it is dropped.
+pub(crate) struct Job {
     child: Child,
     folder: tempfile::TempDir,
 }
 
 impl Job {
+    /// One that makes calls as fast as it may, and goes on for a minute.
     fn start(settings: &[(&str, &str)]) -> Job {
-        let folder = tempfile::tempdir().expect("a folder");
-        let script = folder.path().join("job");
         let calls =
             "ranks 2\nrate 4000/s\nrepeat 40000 { all_reduce 1KiB x5 ; broadcast 64B ; all_gather \
             4KiB x4 }\n";
+        Job::play(calls, settings)
+    }
+
+    /// Of this script.
+    pub(crate) fn play(calls: &str, settings: &[(&str, &str)]) -> Job {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = folder.path().join("job");
         std::fs::write(&script, calls).expect("written");
         let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
         let built = program.parent().expect("target/PROFILE");
@@ -47,7 +53,7 @@ impl Job {
         Job { child, folder }
     }
 
-    fn capture(&self) -> PathBuf {
+    pub(crate) fn capture(&self) -> PathBuf {
         self.folder.path().join("capture")
     }
 }

@@ -1,0 +1,132 @@
+//! `ncclscope top` on a terminal and in a pipe, on recorded jobs and on one that runs.
+
+use crate::running::Job;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// No test waits longer.
+const PATIENCE: Duration = Duration::from_secs(50);
+
+fn top(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
+    command.arg("top").args(arguments);
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data"));
+    command
+        .env("TERM", "xterm")
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("NO_COLOR");
+    command
+}
+
+#[test]
+fn json_keeps_to_its_schema() {
+    for job in [
+        "ddp_late_host",
+        "killed_228",
+        "slow_link",
+        "decode_slow_gpu",
+        "mix_232",
+    ] {
+        let done = top(&[job, "--once", "--json"]).output().expect("started");
+        let line: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+        crate::schema::keeps_to(render::top::SCHEMA, &line);
+        assert_eq!(line["state"], "ended", "{job}");
+    }
+}
+
+#[test]
+fn the_late_rank_of_a_recorded_job_is_named() {
+    let done = top(&["ddp_late_host", "--once", "--json"])
+        .output()
+        .expect("started");
+    let line: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    assert_eq!(line["verdict"], "late_rank", "{line}");
+    let done = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["report", "ddp_late_host", "--json"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data"))
+        .output()
+        .expect("started");
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let named = &report["findings"][0]["ranks"][0];
+    assert_eq!(&line["culprits"][0]["rank"], named, "{line}");
+}
+
+#[test]
+fn a_folder_without_a_capture_is_said() {
+    let done = top(&["no-such-folder", "--once"])
+        .output()
+        .expect("started");
+    assert_eq!(done.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        text.contains("no-such-folder") && text.contains("hint"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_running_job_is_shown_on_a_terminal_until_q() {
+    let job = Job::play(
+        "ranks 2\nrepeat 1000000 {\n  all_reduce 1MiB\n  sleep 10ms\n}\n",
+        &[("NCCLSCOPE_FLUSH", "0.2")],
+    );
+    let size = nix::pty::Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let terminal = nix::pty::openpty(&size, None).expect("opened");
+    let slave = File::from(terminal.slave);
+    let mut command = top(&[&job.capture().display().to_string(), "--every", "200ms"]);
+    let begun = Instant::now();
+    while !job.capture().is_dir() {
+        assert!(begun.elapsed() < PATIENCE, "the job records nothing");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    command.stdin(slave.try_clone().expect("cloned"));
+    command
+        .stdout(slave.try_clone().expect("cloned"))
+        .stderr(slave);
+    let mut run = command.spawn().expect("started");
+    drop(command);
+    let mut master = File::from(terminal.master);
+    let mut keys = master.try_clone().expect("cloned");
+    let (send, seen) = std::sync::mpsc::channel::<Vec<u8>>();
+    std::thread::spawn(move || {
+        let mut part = [0; 4096];
+        while let Ok(n @ 1..) = master.read(&mut part) {
+            if send.send(part[..n].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut screen = Vec::new();
+    let has = |screen: &[u8], text: &str| String::from_utf8_lossy(screen).contains(text);
+    let until = |screen: &mut Vec<u8>, text: &str| {
+        let begun = Instant::now();
+        while !has(screen, text) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "no `{text}`: {}",
+                String::from_utf8_lossy(screen)
+            );
+            if let Ok(part) = seen.recv_timeout(Duration::from_millis(200)) {
+                screen.extend(part);
+            }
+        }
+    };
+    until(&mut screen, "2 processes");
+    until(&mut screen, "live");
+    keys.write_all(b"?").expect("typed");
+    until(&mut screen, "by node");
+    keys.write_all(b"q").expect("typed");
+    // The screen of before is back.
+    until(&mut screen, "\u{1b}[?1049l");
+    let status = run.wait().expect("ended");
+    assert!(status.success(), "{status}");
+}
