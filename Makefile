@@ -162,7 +162,7 @@ $(FUZZ):
 
 fuzz: $(FUZZ) ## With the address sanitizer: random callbacks, then damaged files, SECONDS each
 	rustup toolchain install nightly --profile minimal
-	for target in callbacks damaged; do \
+	for target in callbacks damaged other_tools; do \
 		mkdir -p fuzz/target/corpus/$$target && \
 		(cd fuzz && RUSTUP_TOOLCHAIN=nightly $(FUZZ) fuzz run $$target target/corpus/$$target corpus/$$target -- \
 		-max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done

@@ -111,7 +111,7 @@ impl RankCompleteness {
     /// Whether something of it is missing, or happened to its recorder.
     pub fn lacks(&self) -> bool {
         let calls = !self.lost.is_empty() || self.missing_at_least > 0;
-        let files = !matches!(self.live, "adopted" | "here" | "snapshot");
+        let files = !matches!(self.live, "adopted" | "here" | "snapshot" | "other tool");
         calls || files || self.recorded != self.announced || self.recorder.is_some()
     }
 
@@ -286,6 +286,7 @@ impl Completeness {
                     LiveSource::Adopted => "adopted",
                     LiveSource::Here => "here",
                     LiveSource::Snapshot => "snapshot",
+                    LiveSource::OtherTool => "other tool",
                     LiveSource::None => match process.newest {
                         Newest::Elsewhere => "elsewhere",
                         Newest::Running => "running",
@@ -462,7 +463,8 @@ fn account(process: &Process, rows: u64, seen: u64) -> Account {
         let why = match process.live {
             _ if damaged => "damaged",
             _ if process.moving => "moving",
-            LiveSource::None | LiveSource::Snapshot => match process.newest {
+            LiveSource::None | LiveSource::OtherTool | LiveSource::Snapshot => match process.newest
+            {
                 Newest::Elsewhere | Newest::Unknown => "elsewhere",
                 Newest::Running => "running",
                 Newest::Gone => "gone",

@@ -278,6 +278,10 @@ pub struct Gatherer {
 impl Gatherer {
     /// Adds a process; `now` has taken all of its calls.
     pub fn add(&mut self, process: &Process, mut now: ProcessSpells) {
+        // What another tool cost is not known, and our recorder cost nothing.
+        if process.other_tool().is_some() {
+            return;
+        }
         for launch in [
             process.graphs.launches.first(),
             process.graphs.launches.last(),

@@ -333,8 +333,9 @@ impl Gatherer {
         let proved = members.iter().map(proved).max().unwrap_or(0);
         let pairs = Pairs::of(&members);
         for (process, rank, member, _) in &members {
-            // What it counted itself says more.
-            if capture.processes[*process].is_whole() {
+            // What it counted itself says more, and another tool never meant to have all calls.
+            let of = &capture.processes[*process];
+            if of.is_whole() || of.other_tool().is_some() {
                 continue;
             }
             let alone = rank.map_or(0, |rank| pairs.within(rank..=rank).missing);

@@ -31,7 +31,7 @@ pub struct NoTimes {
 /// Why no call has a GPU time, if that was so from the beginning of the job.
 pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
     let mut processes = capture.processes.iter();
-    if let Some(process) = processes.find(|p| !has_stamps(p) && !is_attached(p)) {
+    if let Some(process) = processes.find(|p| !has_stamps(p) && is_ours(p)) {
         let version = version(process);
         return Some(NoTimes {
             because: format!("{version} has no GPU stamps (2.27 on)"),
@@ -61,12 +61,14 @@ pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
 pub fn notes(capture: &Capture, silent: Silent, rows: &[Operation]) -> Vec<String> {
     let mut notes = Vec::new();
     from_outside(capture, &mut notes);
+    of_other_tools(capture, &mut notes);
     if let Some(because) = no_times(capture, rows) {
         notes.push(because.note);
     }
     let sum = |of: fn(&Operation) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
     let idle = sum(|o| o.on_idle_stream);
-    if idle > 0 {
+    // Other tools have times of kernels, and not of events around launches.
+    if idle > 0 && capture.processes.iter().any(is_ours) {
         notes.push(format!(
             "{idle} of {} GPU times include about 5 µs of launch latency, because the stream was idle.",
             sum(|o| o.timed)
@@ -113,7 +115,7 @@ pub fn notes(capture: &Capture, silent: Silent, rows: &[Operation]) -> Vec<Strin
     if rows
         .iter()
         .any(|o| o.communicator.is_some() && o.nranks.is_none())
-        && !capture.processes.iter().all(is_attached)
+        && capture.processes.iter().any(is_ours)
     {
         notes.push(
             "This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): \
@@ -127,6 +129,42 @@ pub fn notes(capture: &Capture, silent: Silent, rows: &[Operation]) -> Vec<Strin
 /// Whether a process was recorded by `ncclscope attach`.
 pub(crate) fn is_attached(process: &Process) -> bool {
     process.fact("mode") == Some("attach")
+}
+
+/// Whether a process was recorded by the plugin inside of it.
+fn is_ours(process: &Process) -> bool {
+    !is_attached(process) && process.other_tool().is_none()
+}
+
+/// What files of other tools do not say.
+fn of_other_tools(capture: &Capture, notes: &mut Vec<String>) {
+    let mut tools: Vec<&str> = capture
+        .processes
+        .iter()
+        .filter_map(Process::other_tool)
+        .collect();
+    tools.sort_unstable();
+    tools.dedup();
+    for tool in tools {
+        notes.push(format!(
+            "This is a file of {tool}. Calls that it does not have are not known, and neither are \
+             algorithms, protocols and networks. The page `docs/reference/other-tools.md` says what such a \
+             file can know."
+        ));
+    }
+    let times = |process: &Process| {
+        let known = process
+            .fact("host")
+            .is_some_and(|host| host.starts_with("unknown host"));
+        process.other_tool().is_some() && known
+    };
+    if capture.processes.iter().any(times) {
+        notes.push(
+            "The files do not say on which hosts they were written, so the clocks of no two ranks are taken \
+             for one."
+                .to_owned(),
+        );
+    }
 }
 
 /// What can't be seen from outside of a process.
@@ -255,7 +293,7 @@ impl Silent {
             .and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
         // Without any of these bits NCCL was not asked for more than the API call.
         let asked = mask.is_none_or(|mask| mask & 0xde != 0) && nccl >= API_EVENTS;
-        let asked = asked && !is_attached(process);
+        let asked = asked && is_ours(process);
         let kinds: Vec<SilentKind> = process
             .shapes
             .iter()

@@ -500,6 +500,9 @@ fn stopped_early(report: &Report) -> bool {
         || report.findings.first().is_some_and(differ)
 }
 
+/// The facts `mode` of files of other tools.
+const OTHER_TOOLS: [&str; 2] = ["kineto", "flight-recorder"];
+
 /// The command that helps most.
 pub fn next(report: &Report) -> String {
     let folder = word(&report.job.capture);
@@ -514,6 +517,14 @@ pub fn next(report: &Report) -> String {
         format!("ncclscope collect {folder}")
     } else if stopped_early(report) {
         format!("ncclscope hang {folder}")
+    } else if report
+        .job
+        .mode
+        .iter()
+        .any(|mode| OTHER_TOOLS.contains(&mode.as_str()))
+    {
+        // There is nothing to record again.
+        format!("ncclscope view {folder}")
     } else if !report.completeness.absent.is_empty()
         || report.completeness.not_here().is_some()
         || report.completeness.recorded == 0

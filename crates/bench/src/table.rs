@@ -183,6 +183,20 @@ impl Table {
         row.nranks.or_else(|| Some(together(&self.devices)?.nranks))
     }
 
+    /// Sizes at which elements were wrong, in order.
+    pub fn wrong_sizes(&self) -> Vec<u64> {
+        let is_wrong = |row: &&TableRow| row.sides().any(|side| side.wrong.is_some_and(|n| n > 0));
+        let mut sizes: Vec<u64> = self
+            .rows
+            .iter()
+            .filter(is_wrong)
+            .map(|row| row.size)
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
     /// The average that was read, else the mean of all bus bandwidths; `None` without any.
     pub fn average_busbw(&self) -> Option<f64> {
         self.read_average.or_else(|| self.mean_busbw())

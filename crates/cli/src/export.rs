@@ -18,7 +18,7 @@ use tables::{Capture, Which};
 /// Write a capture in another format
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file
+    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
     capture: PathBuf,
     /// Format to write
     #[arg(long, value_enum)]

@@ -19,7 +19,8 @@ use tables::{Capture, Process};
 /// time after their end.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file; of a running job, too
+    /// Capture folder, the folder of one host in it, or one trace file; of a running job, too; or dumps of
+    /// PyTorch's flight recorder
     capture: PathBuf,
     /// The shortest wait that is a hang, like 10s, 500ms or 5min [default: 120s, and at least twice the
     /// longest pause of a rank between two calls]
@@ -50,8 +51,17 @@ fn time(text: &str) -> anyhow::Result<i64> {
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let capture = open_attempt(&args.capture, args.attempt.which())?;
     crate::attempt::tell(&capture);
+    if capture.has_mode("kineto") {
+        anyhow::bail!(
+            "`{}` is a trace of torch.profiler, which does not say which calls never ended\
+             \n  hint: give the folder with the dumps of PyTorch's flight recorder",
+            args.capture.display()
+        );
+    }
+    // A dump of PyTorch's flight recorder is a moment: nobody sees how long a wait has lasted since.
+    let is_dump = capture.has_mode("flight-recorder");
     let conditions = Conditions {
-        after_ns: args.after,
+        after_ns: args.after.or(is_dump.then_some(0)),
     };
     let hang = analyze::hang::hang(&capture, &conditions);
     keep(&capture, &Answer::new(&hang));

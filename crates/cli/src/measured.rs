@@ -6,7 +6,7 @@ use analyze::Report;
 use anyhow::{bail, Context};
 use bench::table::Table;
 use std::path::{Path, PathBuf};
-use tables::{Source, Which};
+use tables::Which;
 
 /// How tables that do not say it are to be read.
 #[derive(Clone, Debug, Default)]
@@ -43,8 +43,7 @@ pub fn read(path: &Path, assumed: &Assumed) -> anyhow::Result<Measured> {
         }
     }
     let report = progress::show("reading", |progress| {
-        let source = Source::open_attempt(path, progress, Which::Last)
-            .map_err(|error| anyhow::anyhow!("{error}\n  hint: {}", error.hint()))?;
+        let (source, _held) = crate::report::source(path, progress, Which::Last)?;
         anyhow::Ok(analyze::report_from(source, None, progress))
     })?;
     Ok(Measured {
@@ -66,15 +65,35 @@ pub fn read_all(paths: &[PathBuf], assumed: &Assumed) -> anyhow::Result<Vec<Meas
 }
 
 fn of_table(table: &Table, assumed: &Assumed, path: &Path) -> anyhow::Result<Vec<Measurement>> {
-    let listed = u32::try_from(table.devices.len()).ok().filter(|n| *n > 0);
-    let Some(nranks) = listed.or(assumed.nranks) else {
-        bail!(
-            "`{}` does not say over how many ranks it was measured\n  hint: say it with --measured-ranks N",
-            path.display()
+    if let Some(found) = bench::table::together(&table.devices) {
+        anyhow::ensure!(
+            found.nranks > 1 || found.runs < 2,
+            "`{}` has {} runs of one rank each, which communicated nothing\n  hint: build nccl-tests \
+             with MPI=1",
+            path.display(),
+            found.runs
         );
-    };
+    }
+    if let Some(why) = &table.failed {
+        tell!("warning: `{}`: the run failed: {why}", path.display());
+    }
+    let wrong = table.wrong_sizes();
+    if let Some(first) = wrong.first() {
+        tell!(
+            "warning: `{}`: wrong data at {} sizes, from {first} bytes on, which are left out",
+            path.display(),
+            wrong.len()
+        );
+    }
     let mut rows = Vec::new();
-    for row in &table.rows {
+    for row in table.rows.iter().filter(|row| !wrong.contains(&row.size)) {
+        let Some(nranks) = table.nranks_of(row).or(assumed.nranks) else {
+            bail!(
+                "`{}` does not say over how many ranks it was measured\n  hint: say it with \
+                 --measured-ranks N",
+                path.display()
+            );
+        };
         let named = row.function.map(|function| function.name().to_owned());
         let Some(function) = named.or_else(|| assumed.function.clone()) else {
             bail!(

@@ -10,12 +10,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
-use tables::{Capture, OpenError, Source, Which};
+use tables::{Capture, OpenError, ReadProgress, Source, Which};
 
 /// Say what a capture holds: is every call there, and where did the time go?
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file
+    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
     capture: PathBuf,
     /// Print JSON (ncclscope.report/1) instead of text
     #[arg(long)]
@@ -55,8 +55,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let given = args.offsets.read()?;
     let is_given = given.is_some();
     let (mut report, capture) = progress::show("reading", |progress| {
-        let which = args.attempt.which();
-        let source = Source::open_attempt(&args.capture, progress, which).map_err(hinted)?;
+        let (source, _held) = source(&args.capture, progress, args.attempt.which())?;
         // Lanes need all calls in memory.
         if args.html.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES {
             return anyhow::Ok((analyze::report_from(source, given, progress), None));
@@ -149,8 +148,20 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Capture> {
 /// As [`open`], of this attempt; says nothing.
 pub(crate) fn open_attempt(path: &Path, which: Which) -> anyhow::Result<Capture> {
     progress::show("reading", |progress| {
-        let source = Source::open_attempt(path, progress, which).map_err(hinted)?;
+        let (source, _held) = source(path, progress, which)?;
         Ok(source.load(progress))
+    })
+}
+
+/// Opens this attempt of a capture, or what another tool wrote, but for its calls; an error says what to do.
+pub(crate) fn source(
+    path: &Path,
+    progress: &ReadProgress,
+    which: Which,
+) -> anyhow::Result<(Source, convert::Held)> {
+    convert::open(path, progress, which).map_err(|error| match error {
+        convert::Error::Open(error) => hinted(error),
+        other => anyhow::anyhow!("{other}\n  hint: {}", other.hint()),
     })
 }
 

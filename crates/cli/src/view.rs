@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Look at a capture in a browser: who waits for whom, over the run, in a step, in one operation
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file
+    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
     capture: PathBuf,
     /// Port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 0)]

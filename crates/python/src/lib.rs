@@ -47,7 +47,8 @@ mod _native {
     const REPORT_SCHEMA: &str = render::json::SCHEMA;
 }
 
-/// Opens the capture at `path`: a capture folder, the folder of a host, or one trace file.
+/// Opens the capture at `path`: a capture folder, the folder of a host, or one trace file; or what another
+/// tool wrote (`docs/reference/other-tools.md`).
 /// Of a job that was started again, the `attempt` with this number, or else the last.
 ///
 /// Raises `ncclscope.CaptureError` when there is nothing to read; never for damage.
@@ -55,7 +56,12 @@ mod _native {
 #[pyo3(signature = (path, attempt=None))]
 fn open(py: Python<'_>, path: PathBuf, attempt: Option<u32>) -> PyResult<Capture> {
     let which = attempt.map_or(tables::Which::Last, tables::Which::Number);
-    match py.detach(|| tables::Capture::open_attempt(&path, which)) {
+    let open = || {
+        let progress = tables::ReadProgress::default();
+        let (source, _held) = convert::open(&path, &progress, which)?;
+        Ok::<_, convert::Error>(source.load(&progress))
+    };
+    match py.detach(open) {
         Ok(capture) => Ok(Capture {
             inner: Arc::new(Inner {
                 capture,

@@ -490,6 +490,10 @@ impl Untimed {
 /// Below ABI v5, NCCL gives AllGather and Broadcast in bytes with datatype `ncclInt8`, which comes to the
 /// same.
 pub fn bytes(function: &str, datatype: &str, count: u64, nranks: Option<u32>) -> Option<u64> {
+    // Another tool may not have told it, and what is not known is not zero.
+    if datatype.is_empty() {
+        return None;
+    }
     let per_rank = count.saturating_mul(nccl_abi::names::datatype_size(datatype) as u64);
     match function {
         "AllGather" | "ReduceScatter" | "AlltoAll" | "Gather" | "Scatter" => {

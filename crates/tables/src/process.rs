@@ -28,6 +28,9 @@ pub enum LiveSource {
     /// None was found; [`Process::newest`] says where it is.
     #[default]
     None,
+    /// There never was one: the process is known from a file of another tool, which counted nothing that NCCL
+    /// announced.
+    OtherTool,
 }
 
 /// Which durations a histogram holds: the recorder puts in the GPU time of a call, or its host time if it has
@@ -243,8 +246,13 @@ impl Process {
         match self.live {
             LiveSource::Adopted | LiveSource::Here => true,
             LiveSource::Snapshot => ended,
-            LiveSource::None => false,
+            LiveSource::None | LiveSource::OtherTool => false,
         }
+    }
+
+    /// The tool that wrote the file from which it is known, if that was no recorder of ours.
+    pub fn other_tool(&self) -> Option<&str> {
+        self.fact("tool")
     }
 
     /// How reports call it: `rank 3` or `pid 71 on node-2`.

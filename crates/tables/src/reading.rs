@@ -230,6 +230,9 @@ impl Read<'_> {
         let texts = std::mem::take(&mut parts.texts);
         let id = id.or_else(|| Some(view.as_ref()?.header().trace_id.load(Relaxed)));
         let (blocks, shapes, live) = parts.finish(&mut process, view.as_ref(), rotated);
+        if process.other_tool().is_some() && process.live == LiveSource::None {
+            process.live = LiveSource::OtherTool;
+        }
         process.life = life::life(&process);
         process.newest = life::newest(&LifeEvidence {
             facts: &process.facts,
@@ -262,7 +265,7 @@ impl Scan {
         let live = match self.process.live {
             LiveSource::Adopted | LiveSource::Here => 2,
             LiveSource::Snapshot => 1,
-            LiveSource::None => 0,
+            LiveSource::None | LiveSource::OtherTool => 0,
         };
         (live, self.reader.rows())
     }

@@ -297,6 +297,13 @@ impl Source {
         &self.capture
     }
 
+    /// Gives the capture another path for people, because it was made of what is there, and says what was
+    /// unsound there.
+    pub fn call_it(&mut self, path: std::path::PathBuf, problems: Vec<Problem>) {
+        self.capture.path = path;
+        self.first_problems.extend(problems);
+    }
+
     /// Calls in the files of all processes, those that are in two places twice.
     pub fn rows(&self) -> u64 {
         self.readers.iter().map(Reader::rows).sum()

@@ -78,7 +78,9 @@ class RankCompleteness(Record):
     lost: dict[str, int]
     odd: dict[str, int]
     missing_at_least: int
-    live: Literal["adopted", "here", "snapshot", "elsewhere", "running", "gone", "unreadable", "unknown"]
+    live: Literal[
+        "adopted", "here", "snapshot", "other tool", "elsewhere", "running", "gone", "unreadable", "unknown"
+    ]
     recorder: str | None
 
 

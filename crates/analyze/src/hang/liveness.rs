@@ -80,7 +80,9 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
             .map_or(0, |s| (3.0 * s * 1e9) as i64);
         let late = match process.live {
             LiveSource::Here | LiveSource::Adopted => DEAD_NS,
-            LiveSource::Snapshot | LiveSource::None => SNAPSHOT_NS.max(flush),
+            LiveSource::Snapshot | LiveSource::None | LiveSource::OtherTool => {
+                SNAPSHOT_NS.max(flush)
+            }
         };
         match process.life {
             Life::Running => Liveness::Running,

@@ -137,7 +137,9 @@ fn join(
 
 /// Whether a kernel of this name carries out calls of this function.
 fn same(kernel: &str, function: &str) -> bool {
+    // AMD's library has one kernel for all.
     kernel == function
+        || kernel == "Generic"
         || match function {
             "Send" | "Recv" | "SendRecv" | "AlltoAll" | "Gather" | "Scatter" => {
                 kernel == "SendRecv"

@@ -9,6 +9,7 @@ mod hostbench;
 mod licences;
 mod looks;
 mod models;
+mod other_tools;
 mod run;
 mod running;
 mod schema;

@@ -46,6 +46,33 @@ fn table(folder: &Path, name: &str, ranks: u32, time: impl Fn(f64) -> f64) -> Pa
 }
 
 #[test]
+fn programs_that_ran_alone_are_no_measurement_and_wrong_data_is_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = table(folder.path(), "whole", 8, |bytes| 3.0 + bytes / 2e5);
+    let whole = std::fs::read_to_string(&file).expect("there");
+    let alone = folder.path().join("alone");
+    // Built without MPI, each program is rank 0.
+    let ranks = (0..8).fold(whole.clone(), |text, rank| {
+        text.replace(&format!("Rank {rank:2} "), "Rank  0 ")
+    });
+    std::fs::write(&alone, ranks).expect("written");
+    let output = ncclscope(&["model", alone.to_str().expect("UTF-8")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("MPI=1"), "{said}");
+    let wrong = folder.path().join("wrong");
+    let line = whole.lines().last().expect("a row");
+    let bad = format!("{} 7", line.strip_suffix(" 0").expect("a count"));
+    std::fs::write(&wrong, whole.replace(line, &bad)).expect("written");
+    let output = ncclscope(&["model", wrong.to_str().expect("UTF-8")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("wrong data at 1 sizes, from 1073741824 bytes on"),
+        "{said}"
+    );
+}
+
+#[test]
 fn alpha_and_bandwidth_of_a_ring_and_a_tree_are_recovered_within_a_percent() {
     let folder = tempfile::tempdir().expect("a folder");
     let (n, alpha, gb_per_s) = (8.0, 3.0, 200.0);

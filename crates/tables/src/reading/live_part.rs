@@ -205,7 +205,7 @@ impl Open {
     /// Whether the process's live part may be elsewhere by now: it ended while this was read.
     pub(super) fn has_left(&self) -> bool {
         match self.source {
-            LiveSource::None => true,
+            LiveSource::None | LiveSource::OtherTool => true,
             LiveSource::Snapshot => !self.ended(),
             LiveSource::Adopted | LiveSource::Here => false,
         }

@@ -132,7 +132,7 @@ impl Parts {
             in_birth: match process.live {
                 LiveSource::Adopted | LiveSource::Here => births::count(view),
                 // It has the rows that the recorder's thread had seen.
-                LiveSource::Snapshot | LiveSource::None => 0,
+                LiveSource::Snapshot | LiveSource::None | LiveSource::OtherTool => 0,
             },
         });
     }

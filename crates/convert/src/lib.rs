@@ -1,0 +1,211 @@
+//! Opens files of other tools as captures.
+//!
+//! ```text
+//! TRACE.json[.gz] ... ──▶ kineto ──▶ order ──▶ writer ──▶ a capture in a temporary folder ──▶ tables
+//!   what it is: [`kind`]   a file each          blocks, as the recorder writes them
+//! ```
+//!
+//! [`open`] takes a capture, a file of another tool, or a folder with such files of several ranks. It gives a
+//! [`Source`] in each case, so all that reads captures reads these files. `docs/reference/other-tools.md`
+//! says what each kind of file can know.
+//!
+//! Rule: what a file does not say is not known in the capture either. Traces are read piece by piece, so
+//! memory grows with calls and kernels and not with the size of the file.
+
+pub mod flight;
+pub mod found;
+pub mod json;
+pub mod kineto;
+pub mod order;
+pub mod pickle;
+pub mod torch;
+pub mod value;
+pub mod writer;
+
+mod input;
+
+pub use input::Kind;
+
+use json::Fault;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use tables::{OpenError, Problem, ReadProgress, Source, Which};
+use tempfile::TempDir;
+use writer::Process;
+
+/// Files of a folder that are looked at.
+const MOST_FILES: usize = 65_536;
+
+/// Why a path can't be opened.
+#[derive(Debug)]
+pub enum Error {
+    /// It is no capture, and of no other tool.
+    Open(OpenError),
+    /// It is of another tool, and can't be used.
+    Other {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it is.
+        kind: Kind,
+        /// What was found.
+        found: String,
+    },
+    /// The capture that is made of it can't be written.
+    Unwritable(std::io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Open(error) => error.fmt(f),
+            Error::Other { path, kind, found } => {
+                let kind = kind.title();
+                write!(
+                    f,
+                    "`{}`: expected {kind} with NCCL calls, found {found}",
+                    path.display()
+                )
+            }
+            Error::Unwritable(error) => {
+                let folder = std::env::temp_dir();
+                write!(f, "`{}` can't be written: {error}", folder.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// The way out, in words.
+    pub fn hint(&self) -> String {
+        match self {
+            Error::Open(error) => error.hint(),
+            Error::Other { kind, .. } => kind.hint().to_owned(),
+            Error::Unwritable(_) => {
+                "a file of another tool is converted into a folder there; TMPDIR names another place"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+/// Keeps the files of a [`Source`] for as long as its calls are read.
+#[derive(Debug, Default)]
+pub struct Held(Option<TempDir>);
+
+impl Held {
+    /// Whether the source is of another tool.
+    pub fn is_converted(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Opens a capture, one attempt if the job was started again, or what another tool wrote.
+///
+/// # Errors
+/// If there is neither.
+pub fn open(path: &Path, progress: &ReadProgress, which: Which) -> Result<(Source, Held), Error> {
+    let error = match Source::open_attempt(path, progress, which) {
+        Ok(source) => return Ok((source, Held::default())),
+        Err(error) => error,
+    };
+    let may_be_other = match &error {
+        OpenError::OtherFile { .. } => path.is_file(),
+        OpenError::NoTrace { problems, .. } => problems.is_empty() && path.is_dir(),
+        _ => false,
+    };
+    let files = match may_be_other {
+        true => input::files(path, MOST_FILES),
+        false => Vec::new(),
+    };
+    let Some(kind) = files.first().map(|file| file.kind) else {
+        return Err(Error::Open(error));
+    };
+    let folder = tempfile::Builder::new().prefix("ncclscope-").tempdir();
+    let folder = folder.map_err(Error::Unwritable)?;
+    let problems = convert(path, kind, &files, folder.path())?;
+    let mut source = Source::open(folder.path(), progress).map_err(Error::Open)?;
+    source.call_it(path.to_owned(), problems);
+    Ok((source, Held(Some(folder))))
+}
+
+/// Converts files of one kind into a capture in `folder`.
+fn convert(
+    path: &Path,
+    kind: Kind,
+    files: &[input::File],
+    folder: &Path,
+) -> Result<Vec<Problem>, Error> {
+    let mut problems = Vec::new();
+    let mut processes: Vec<(PathBuf, Process)> = Vec::new();
+    let mut hosts = input::Hosts::default();
+    for file in files {
+        if file.kind != kind {
+            problems.push(Problem {
+                file: file.path.clone(),
+                place: "its content".into(),
+                expected: format!("{}, as the other files", kind.title()),
+                found: format!("{}, which is left out", file.kind.title()),
+            });
+            continue;
+        }
+        let read = input::open(&file.path).map_err(Fault::Io);
+        let read = read.and_then(|input| match kind {
+            Kind::Kineto => kineto::read(input),
+            Kind::FlightRecorder => flight::read(input),
+        });
+        match read {
+            Ok(mut found) => {
+                problems.extend(found::problems(&file.path, found.damage));
+                hosts.add(
+                    &file.path,
+                    &mut found.process,
+                    found.rank,
+                    found.host,
+                    &found.devices,
+                );
+                processes.push((file.path.clone(), found.process));
+            }
+            Err(error) => problems.push(Problem {
+                file: file.path.clone(),
+                place: "its content".into(),
+                expected: "a file that can be read".into(),
+                found: error.to_string(),
+            }),
+        }
+    }
+    let other = |found: String| Error::Other {
+        path: path.to_owned(),
+        kind,
+        found,
+    };
+    if processes
+        .iter()
+        .all(|(_, process)| process.calls.is_empty() && process.kernels.is_empty())
+    {
+        let damaged = problems.first().map(|problem| problem.to_string());
+        return Err(other(damaged.unwrap_or_else(|| "none".to_owned())));
+    }
+    hosts.name(processes.iter_mut().map(|(_, process)| process));
+    let (paths, mut processes): (Vec<PathBuf>, Vec<Process>) = processes.into_iter().unzip();
+    let unmatched = match kind {
+        Kind::Kineto => order::number(&mut processes),
+        Kind::FlightRecorder => {
+            flight::complete(&mut processes, &paths);
+            Vec::new()
+        }
+    };
+    for (at, text) in unmatched {
+        problems.push(Problem {
+            file: paths[at].clone(),
+            place: "its calls".into(),
+            expected: "the calls of the same run as in the other files".into(),
+            found: text,
+        });
+    }
+    for (number, (path, process)) in paths.iter().zip(&processes).enumerate() {
+        writer::write(folder, number, path, process).map_err(Error::Unwritable)?;
+    }
+    Ok(problems)
+}

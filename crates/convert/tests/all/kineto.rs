@@ -1,0 +1,340 @@
+//! Traces of torch.profiler: made here with a known straggler, and one that it wrote itself.
+//!
+//! What is made here has the shape of such files; names and figures are invented. `fsdp2_traced` is a run of
+//! 2 H200 that this project's recorder and torch.profiler recorded at the same time.
+
+use analyze::Report;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use tables::{ReadProgress, Which};
+
+/// A job whose steps compute and then call an AllReduce on each of two GPUs.
+struct Job {
+    ranks: u64,
+    steps: u64,
+    /// Extra computing of the last rank, µs.
+    late: u64,
+    /// PyTorch's sequence numbers.
+    seq: bool,
+    /// Steps that the profiler of the last rank missed.
+    missed: u64,
+}
+
+const STEP: u64 = 10_000;
+const TRANSFER: u64 = 1_000;
+const BASE: u64 = 1_790_857_026_000_000_000;
+
+impl Job {
+    /// The trace of a rank.
+    fn trace(&self, rank: u64) -> String {
+        let is_last = rank + 1 == self.ranks;
+        let ranks: Vec<String> = (0..self.ranks).map(|rank| rank.to_string()).collect();
+        let ranks = format!("[{}]", ranks.join(", "));
+        let mut text = format!(
+            r#"{{"schemaVersion": 1, "distributedInfo": {{"backend": "nccl", "rank": {rank},
+            "world_size": {n}, "pg_count": 1, "pg_config": [{{"pg_name": "0", "pg_desc": "default_pg",
+            "backend_config": "cuda:nccl", "pg_size": {n}, "ranks": {ranks}}}], "nccl_version": "2.28.9"}},
+            "traceEvents": ["#,
+            n = self.ranks,
+        );
+        let first = if is_last { self.missed } else { 0 };
+        for step in first..self.steps {
+            let begin = 1_000_000 + step * STEP;
+            let computing = 4_000 + if is_last { self.late } else { 0 };
+            let end = begin + 4_000 + self.late + TRANSFER;
+            let (gemm, reduce) = (100 * step + 1, 100 * step + 2);
+            let group = format!(
+                r#""Collective name": "allreduce", "In msg nelems": 1048576, "Out msg nelems": 1048576,
+                "Group size": {}, "dtype": "BFloat16", "Process Group Name": "0",
+                "Process Group Description": "default_pg", "Process Group Ranks": "{ranks}"{}"#,
+                self.ranks,
+                if self.seq {
+                    format!(r#", "Seq": {}"#, step + 7)
+                } else {
+                    String::new()
+                },
+            );
+            let _ = write!(
+                text,
+                r#"
+{{"ph": "X", "cat": "python_function", "name": "a\"b", "pid": 5, "tid": 6, "ts": 1, "dur": 2,
+  "args": {{"x": [1]}}}},
+{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": {pid}, "tid": 77, "ts": {at}.5,
+  "dur": 5, "args": {{"External id": {gemm}, "cbid": 211, "correlation": {gemm}}}}},
+{{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": {pid}, "tid": 77, "ts": {noted}, "dur": 50,
+  "args": {{"External id": {reduce}, {group}}}}},
+{{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": {pid}, "tid": 77, "ts": {launch},
+  "dur": 5, "args": {{"External id": {reduce}, "cbid": 430, "correlation": {reduce}}}}},
+{{"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": {pid}, "tid": 77, "ts": {sync},
+  "dur": {waits}, "args": {{"cbid": 165, "correlation": {sync}}}}},
+{{"ph": "X", "cat": "kernel", "name": "gemm<int>(int*)", "pid": {rank}, "tid": 7, "ts": {begin}.250,
+  "dur": {computing}, "args": {{"device": {rank}, "stream": 7, "correlation": {gemm}, "grid": [11, 2, 1]}}}},
+{{"ph": "X", "cat": "kernel",
+  "name": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "pid": {rank},
+  "tid": 20, "ts": {begun}.250, "dur": {took}, 
+  "args": {{"External id": {reduce}, "device": {rank}, "stream": 20, "correlation": {reduce}, {group}}}}},"#,
+                pid = 4000 + rank,
+                at = begin - 500,
+                noted = begin - 450,
+                launch = begin - 430,
+                // The host waits for its GPU until shortly before the next step.
+                sync = begin - 400,
+                waits = STEP - 200,
+                begun = begin + computing,
+                took = end - begin - computing,
+            );
+        }
+        let _ = write!(
+            text,
+            r#"{{"ph": "M", "name": "process_name", "ts": 1}}], "baseTimeNanoseconds": {BASE}}}"#
+        );
+        text
+    }
+
+    fn write(&self, folder: &Path) {
+        for rank in 0..self.ranks {
+            let file = folder.join(format!("rank{rank}.json"));
+            std::fs::write(file, self.trace(rank)).expect("written");
+        }
+    }
+}
+
+const JOB: Job = Job {
+    ranks: 2,
+    steps: 40,
+    late: 2_000,
+    seq: true,
+    missed: 0,
+};
+
+fn report(path: &Path) -> Report {
+    let progress = ReadProgress::default();
+    let (source, held) = convert::open(path, &progress, Which::Last).expect("opened");
+    assert!(held.is_converted());
+    analyze::report_from(source, None, &progress)
+}
+
+fn of(job: &Job) -> Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    job.write(folder.path());
+    report(folder.path())
+}
+
+fn close(found: f64, truth: f64) {
+    assert!(
+        (found - truth).abs() < 0.01 * truth.abs().max(0.01),
+        "{found} for {truth}"
+    );
+}
+
+#[test]
+fn sizes_groups_and_times_are_those_of_the_file() {
+    let report = of(&JOB);
+    assert_eq!(
+        (report.completeness.recorded, report.completeness.timed),
+        (80, 80)
+    );
+    assert!(report.completeness.announced_is_lower_bound && report.completeness.lost.is_empty());
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let [communicator] = &report.communicators[..] else {
+        panic!("{:?}", report.communicators);
+    };
+    assert_eq!(
+        (communicator.nranks, communicator.name.as_deref()),
+        (Some(2), Some("default_pg"))
+    );
+    let [operation] = &report.operations[..] else {
+        panic!("{:?}", report.operations);
+    };
+    assert_eq!(
+        (operation.function.as_deref(), operation.bytes),
+        (Some("AllReduce"), Some(2 << 20))
+    );
+    // The first call on a communicator is a warm-up, which is counted apart.
+    assert_eq!((operation.calls, operation.matched), (80, 39));
+    assert!(operation.algorithm.is_none() && operation.protocol.is_none());
+}
+
+#[test]
+fn exposed_communication_and_the_straggler_are_found() {
+    let report = of(&JOB);
+    let streams = report.streams.as_ref().expect("kernels");
+    let exposed: Vec<f64> = streams
+        .ranks
+        .iter()
+        .map(|rank| rank.exposed.share)
+        .collect();
+    // Of 10 ms, rank 0 has 3 ms of AllReduce, 2 of them waiting, and rank 1 has 1 ms.
+    close(exposed[0], 0.3);
+    close(exposed[1], 0.1);
+    let waiting: Vec<f64> = streams
+        .ranks
+        .iter()
+        .map(|rank| rank.exposed_waiting.share)
+        .collect();
+    close(waiting[0], 0.2);
+    close(waiting[1], 0.0);
+    let first = streams.waited_for.first().expect("somebody was waited for");
+    assert_eq!(first.rank, Some(1));
+    close(first.loss.share, 0.2);
+    assert!(
+        report.findings.iter().any(|finding| finding
+            .subject
+            .ranks
+            .iter()
+            .any(|id| id.rank == Some(1))),
+        "{:?}",
+        report.findings
+    );
+    let fair = of(&Job { late: 0, ..JOB });
+    assert!(fair.findings.is_empty(), "{:?}", fair.findings);
+}
+
+#[test]
+fn ranks_are_matched_without_sequence_numbers_and_from_different_beginnings() {
+    let without = of(&Job {
+        seq: false,
+        missed: 5,
+        ..JOB
+    });
+    let [operation] = &without.operations[..] else {
+        panic!("{:?}", without.operations);
+    };
+    assert_eq!((operation.calls, operation.matched), (75, 34));
+    let first = without
+        .streams
+        .as_ref()
+        .and_then(|streams| streams.waited_for.first());
+    assert_eq!(first.and_then(|first| first.rank), Some(1));
+}
+
+#[test]
+fn traces_of_two_runs_are_two_recordings() {
+    let run = |job: &Job| {
+        let folder = tempfile::tempdir().expect("a folder");
+        job.write(folder.path());
+        let progress = ReadProgress::default();
+        let opened = convert::open(folder.path(), &progress, Which::Last);
+        let (source, _held) = opened.expect("opened");
+        analyze::diff::Run::of(&source.load(&progress))
+    };
+    assert!(run(&JOB).is_same_recording(&run(&JOB)));
+    assert!(!run(&JOB).is_same_recording(&run(&Job { late: 0, ..JOB })));
+}
+
+#[test]
+fn one_file_is_a_capture_too_and_so_is_a_packed_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json.gz");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, JOB.trace(1).as_bytes()).expect("packed");
+    std::fs::write(&path, packed.finish().expect("packed")).expect("written");
+    let report = report(&path);
+    assert_eq!(report.completeness.recorded, 40);
+    // Nobody knows how long a rank waited from its own trace.
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!(report.operations[0].matched, 0);
+}
+
+#[test]
+fn what_is_before_the_damage_is_there_and_the_damage_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = JOB.trace(0);
+    let path = folder.path().join("trace.json");
+    std::fs::write(&path, &text[..text.len() / 2]).expect("written");
+    let report = report(&path);
+    assert!(
+        (15..25).contains(&report.completeness.recorded),
+        "{}",
+        report.completeness.recorded
+    );
+    let [problem] = &report.problems[..] else {
+        panic!("{:?}", report.problems);
+    };
+    assert!(problem.found.contains("the end of the file"), "{problem:?}");
+}
+
+#[test]
+fn no_damage_is_too_odd() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = Job { steps: 3, ..JOB }.trace(0).into_bytes();
+    let path = folder.path().join("trace.json");
+    let mut seed = 1u64;
+    for _ in 0..200 {
+        let mut bytes = text.clone();
+        for _ in 0..4 {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let at = (seed >> 33) as usize % bytes.len();
+            bytes[at] = b"\0{}[]\",:\\9-eE.x"[(seed >> 20) as usize % 15];
+        }
+        std::fs::write(&path, &bytes).expect("written");
+        let progress = ReadProgress::default();
+        if let Ok((source, _held)) = convert::open(&path, &progress, Which::Last) {
+            let _ = analyze::report_from(source, None, &progress);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_an_error_with_a_way_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json");
+    for (text, part) in [
+        (r#"{"traceEvents": []}"#, "a trace of torch.profiler"),
+        (r#"{"other": []}"#, "a capture folder or a trace file"),
+        ("", "a capture folder or a trace file"),
+        ("[1, 2]", "a capture folder or a trace file"),
+    ] {
+        std::fs::write(&path, text).expect("written");
+        let error = convert::open(&path, &ReadProgress::default(), Which::Last)
+            .err()
+            .expect("an error");
+        assert!(error.to_string().contains(part), "{text}: {error}");
+        assert!(!error.hint().is_empty());
+    }
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn a_run_of_fsdp_has_the_parts_that_its_own_capture_shows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for rank in 0..2 {
+        let name = format!("fsdp2_traced.{rank}.json.gz");
+        let from = repository().join("python/tests/torch_profiler").join(&name);
+        std::fs::copy(from, folder.path().join(&name)).expect("copied");
+    }
+    let theirs = report(folder.path());
+    let progress = ReadProgress::default();
+    let source = tables::Source::open(&repository().join("data/fsdp2_traced"), &progress);
+    let ours = analyze::report_from(source.expect("a capture"), None, &progress);
+    let (theirs, ours) = (
+        theirs.streams.expect("kernels"),
+        ours.streams.expect("windows"),
+    );
+    assert_eq!(theirs.ranks.len(), 2);
+    for (theirs, ours) in theirs.ranks.iter().zip(&ours.ranks) {
+        assert_eq!(theirs.rank, ours.rank);
+        // In the first step of the trace ranks wait for each other's profiler, beside what they compute.
+        let parts = |rank: &analyze::streams::RankStreams| {
+            let computes = rank.computing.share + rank.beside.share;
+            [
+                computes,
+                rank.exposed.share + rank.copies.share,
+                rank.idle.share,
+            ]
+        };
+        for (a, b) in parts(theirs).iter().zip(parts(ours)) {
+            assert!(
+                (a - b).abs() < 0.01,
+                "{:?} and {:?}",
+                parts(theirs),
+                parts(ours)
+            );
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Files of other tools, read as captures.
+
+mod flight;
+mod kineto;
