@@ -39,6 +39,7 @@ mod rotation;
 pub mod sightings;
 pub mod source;
 pub mod stacks;
+pub mod sums;
 mod symbols;
 pub mod tail;
 mod topologies;

@@ -172,6 +172,8 @@ pub struct Process {
     pub rotated_unlisted: u64,
     /// Calls that are in its files, and older than the span that was asked for ([`crate::tail`]).
     pub forgotten: u64,
+    /// All calls since the start, by shape; empty unless a [`crate::Tail`] counts them.
+    pub sums: Vec<crate::sums::Sum>,
     /// Rows that were in blocks.
     pub sealed: u64,
     /// Sealed rows that can't be told apart any more, because a block before them is damaged.

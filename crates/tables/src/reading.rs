@@ -177,6 +177,7 @@ pub(crate) fn scan(
         id,
         rotated: rotated.as_ref(),
         trace_files,
+        forgotten: Vec::new(),
         job_ended,
     };
     Some(read.finish(process, problems))
@@ -192,6 +193,8 @@ struct Read<'a> {
     id: Option<u64>,
     rotated: Option<&'a Rotated>,
     trace_files: Vec<(PathBuf, Option<HeldFile>)>,
+    /// See [`Reader::forgotten`].
+    forgotten: Vec<parts::Rows>,
     job_ended: Option<bool>,
 }
 
@@ -205,6 +208,7 @@ impl Read<'_> {
             id,
             rotated,
             trace_files,
+            forgotten,
             job_ended,
         } = self;
         let path = files.path();
@@ -246,6 +250,7 @@ impl Read<'_> {
             files: trace_files,
             staged: open.staged,
             blocks,
+            forgotten,
             shapes,
             live,
             born: open.born,

@@ -16,6 +16,7 @@ use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
 use crate::reading::{self, Range, Reader, TicketRange};
+use crate::sums::Sum;
 use crate::trust::StampCheck;
 use crate::{
     communicators, machines, unfinished, Capture, LiveSource, OpenError, Problem, Process,
@@ -282,6 +283,23 @@ impl Source {
         let cut = processes.filter(|(process, _)| process.forgotten > 0);
         let begins = cut.filter_map(|(process, reader)| reader.begins(&process.clock));
         begins.max()
+    }
+
+    /// Counts the calls of a process that are not kept, by shape.
+    pub(crate) fn forgotten(&self, index: usize) -> Vec<Sum> {
+        let (process, reader) = (&self.capture.processes[index], &self.readers[index]);
+        let mut sums = vec![Sum::default(); process.shapes.len()];
+        let mut check = StampCheck::new(process, &self.capture.names);
+        let mut opened = reader.open(&process.clock);
+        opened.forgotten(&mut TicketRange::default(), |part| {
+            check.look(&process.shapes, &part.calls);
+            check.check(&process.shapes, &mut part.calls, &mut part.extras);
+            for call in &part.calls {
+                let shape = &process.shapes[call.shape as usize];
+                sums[call.shape as usize].add(shape, call);
+            }
+        });
+        sums
     }
 
     /// What samplers saw, of which the time of the chosen attempt is kept.

@@ -15,11 +15,12 @@ use crate::files::{self, TRACE};
 use crate::nodes;
 use crate::reading::{self, Followed, Keep};
 use crate::source::{ReadOptions, ReadProgress, Source};
+use crate::sums::Sum;
 use crate::{Call, Capture, OpenError, Process};
 use capture::block::Growing;
 use capture::live::flag;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,7 @@ pub struct Tail {
     /// When the newest call of any process was made, ns since 1970. The span ends there: if all wait, what
     /// they wait in is of the span.
     newest_ns: Option<i64>,
+    counts: bool,
 }
 
 impl Tail {
@@ -53,7 +55,15 @@ impl Tail {
             processes: BTreeMap::new(),
             samples: BTreeMap::new(),
             newest_ns: None,
+            counts: false,
         }
+    }
+
+    /// Also counts the calls since the start ([`Process::sums`]). The first answer then takes time by the
+    /// length of the run, and a process in memory that is gone takes its counts with it.
+    pub fn counting(mut self) -> Tail {
+        self.counts = true;
+        self
     }
 
     /// The folder.
@@ -78,7 +88,7 @@ impl Tail {
             .retain(|stem, followed| found.iter().any(|f| f.stem == *stem && followed.is_of(f)));
         for files in &found {
             if !self.processes.contains_key(&files.stem) {
-                if let Some(followed) = Followed::new(files) {
+                if let Some(followed) = Followed::new(files, self.counts) {
                     self.processes.insert(files.stem.clone(), followed);
                 }
             }
@@ -121,9 +131,51 @@ impl Tail {
         self.newest_ns = source.newest_call_ns();
         let from_ns = source.begins_ns().max(Some(self.begin_ns()));
         source.set_nodes(self.nodes(&source));
+        self.count(&source);
         let mut capture = source.load(&ReadProgress::default());
+        self.sum_up(&mut capture);
         leave_out_before(&mut capture, from_ns.unwrap_or(i64::MIN));
         Ok(capture)
+    }
+
+    /// Counts the calls that are not kept from now on.
+    fn count(&mut self, source: &Source) {
+        if !self.counts {
+            return;
+        }
+        let mut followed = by_file(source.capture().root(), &mut self.processes);
+        for (index, process) in source.capture().processes.iter().enumerate() {
+            let Some(followed) = followed.get_mut(&process.file) else {
+                continue;
+            };
+            let new = source.forgotten(index);
+            let sums = &mut followed.sums;
+            sums.resize(sums.len().max(new.len()), Sum::default());
+            for (into, of) in sums.iter_mut().zip(&new) {
+                into.merge(of);
+            }
+        }
+    }
+
+    /// Adds the calls that are kept to those that are not.
+    fn sum_up(&mut self, capture: &mut Capture) {
+        if !self.counts {
+            return;
+        }
+        let followed = by_file(capture.root(), &mut self.processes);
+        for process in &mut capture.processes {
+            let known = followed.get(&process.file);
+            let mut sums = known.map_or_else(Vec::new, |followed| followed.sums.clone());
+            sums.resize(process.shapes.len(), Sum::default());
+            for call in &process.calls {
+                let index = call.shape as usize;
+                sums[index].add(&process.shapes[index], call);
+            }
+            for total in &process.totals {
+                sums[total.shape as usize].add_total(total);
+            }
+            process.sums = sums;
+        }
     }
 
     fn begin_ns(&self) -> i64 {
@@ -152,6 +204,19 @@ impl Tail {
         }
         nodes::join(all, &source.capture().processes)
     }
+}
+
+/// Processes by the name of their file in the capture.
+fn by_file<'a>(
+    root: &Path,
+    processes: &'a mut BTreeMap<PathBuf, Followed>,
+) -> HashMap<PathBuf, &'a mut Followed> {
+    let name = |followed: &Followed| {
+        let path = followed.path();
+        path.strip_prefix(root).unwrap_or(path).to_owned()
+    };
+    let all = processes.values_mut();
+    all.map(|followed| (name(followed), followed)).collect()
 }
 
 /// Leaves out the calls that were made before a moment, ns since 1970.

@@ -95,6 +95,8 @@ pub(crate) struct Reader {
     pub(super) files: Vec<(PathBuf, Option<HeldFile>)>,
     pub(super) staged: Vec<u8>,
     pub(super) blocks: Vec<Rows>,
+    /// Blocks whose calls are not kept, and were not counted yet.
+    pub(super) forgotten: Vec<Rows>,
     pub(super) shapes: Shapes,
     pub(super) live: Live,
     /// Calls from this ticket on were born after the moment that is shown, and are left out.
@@ -113,6 +115,9 @@ pub(crate) struct TicketRange {
     /// Numbers of blocks that begin in the range and are not well formed.
     pub malformed: Vec<u32>,
 }
+
+/// Blocks that are counted at once.
+const AT_ONCE: usize = 64;
 
 /// Tickets from the first to the second, which is included.
 pub(crate) type Range = (u64, u64);
@@ -228,7 +233,26 @@ impl Opened<'_> {
             return;
         };
         let (from, to) = (range.0, range.1.min(last));
-        let blocks = self.reader.blocks.iter().filter(|block| {
+        self.read_blocks(&self.reader.blocks, (from, to), part);
+        self.add_live((from, to), part);
+    }
+
+    /// Hands the calls that are not kept to `each`, some blocks of them at a time.
+    pub(crate) fn forgotten(
+        &mut self,
+        part: &mut TicketRange,
+        mut each: impl FnMut(&mut TicketRange),
+    ) {
+        for blocks in self.reader.forgotten.chunks(AT_ONCE) {
+            part.extras.clear();
+            self.read_blocks(blocks, (0, u64::MAX), part);
+            each(part);
+        }
+    }
+
+    /// The calls of some blocks with these tickets.
+    fn read_blocks(&mut self, blocks: &[Rows], (from, to): Range, part: &mut TicketRange) {
+        let blocks = blocks.iter().filter(|block| {
             let (low, high) = block.outline.tickets;
             block.outline.rows > 0 && low <= to && high >= from
         });
@@ -267,7 +291,6 @@ impl Opened<'_> {
         }
         part.calls = shelf.into_calls();
         part.sealed = part.calls.len() as u64;
-        self.add_live((from, to), part);
     }
 
     /// Hands the calls that have both stamps to `each`, with what is needed to compare clocks. These are the

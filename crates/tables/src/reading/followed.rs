@@ -7,12 +7,13 @@
 //! forgotten, blocks that are damaged) is counted when it is read.
 
 use super::live_part::{first_facts, open_live};
-use super::parts::{Parts, PayloadOffset};
+use super::parts::{Parts, PayloadOffset, Rows};
 use super::{malformed, Read, Scan};
 use crate::clock::{Anchor, Clock};
 use crate::files::{self, Files, HeldFile, TRACE};
 use crate::problem::Problem;
 use crate::process::Process;
+use crate::sums::Sum;
 use crate::trace;
 use capture::block::{self, Block, BlockKind, Damage, Growing};
 use capture::live::Image;
@@ -65,6 +66,10 @@ pub(crate) struct Followed {
     next_number: u32,
     parts: Parts,
     forgotten: u64,
+    /// Blocks that are not kept and not counted yet; nothing if nobody counts.
+    uncounted: Option<Vec<Rows>>,
+    /// The calls that were counted, by shape.
+    pub(crate) sums: Vec<Sum>,
     bad: u64,
     features: u32,
     ended: bool,
@@ -75,7 +80,8 @@ pub(crate) struct Followed {
 impl Followed {
     /// Of these files. `None` if they can't be followed: they are packed, or there is no sound trace file
     /// yet.
-    pub(crate) fn new(files: &Files) -> Option<Followed> {
+    /// With `counts`, calls that are not kept are counted ([`Reader::forgotten`]).
+    pub(crate) fn new(files: &Files, counts: bool) -> Option<Followed> {
         let mut paths = files.trace.iter().chain(files.later.values());
         if paths.any(|path| path.extension().is_some_and(|e| e == "zst")) {
             return None;
@@ -97,12 +103,19 @@ impl Followed {
             next_number: 0,
             parts,
             forgotten: 0,
+            uncounted: counts.then(Vec::new),
+            sums: Vec::new(),
             bad: 0,
             features: 0,
             ended: false,
             problems: Vec::new(),
             buffer: Vec::new(),
         })
+    }
+
+    /// Its file, as [`Process::file`] has it but from the capture's folder on.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.files.path()
     }
 
     /// Whether the files are still those that were read: a capture may be removed and made anew.
@@ -318,14 +331,19 @@ impl Followed {
             self.forgotten += u64::from(block.outline.rows);
             old += 1;
         }
-        parts.blocks.drain(..old);
+        let old: Vec<Rows> = parts.blocks.drain(..old).collect();
+        if let Some(uncounted) = &mut self.uncounted {
+            uncounted.extend(old);
+        }
         // Files that are not needed any more are closed; the newest may grow.
         let used = |number: u32| {
             let is_of = |place: &PayloadOffset| match place {
                 PayloadOffset::File(of, _) => *of == number as usize,
                 PayloadOffset::Staged(_) => false,
             };
-            parts.blocks.iter().any(|block| is_of(&block.place))
+            let uncounted = self.uncounted.iter().flatten();
+            let mut blocks = parts.blocks.iter().chain(uncounted);
+            blocks.any(|block| is_of(&block.place))
         };
         let newest = self
             .sources
@@ -366,7 +384,11 @@ impl Followed {
         parts.born = open.born;
         // By number of the file, its place among those that are needed.
         let mut needed: BTreeMap<usize, usize> = BTreeMap::new();
-        for block in &mut parts.blocks {
+        let mut forgotten = self
+            .uncounted
+            .as_mut()
+            .map_or_else(Vec::new, std::mem::take);
+        for block in parts.blocks.iter_mut().chain(&mut forgotten) {
             if let PayloadOffset::File(number, _) = &mut block.place {
                 let next = needed.len();
                 *number = *needed.entry(*number).or_insert(next);
@@ -404,6 +426,7 @@ impl Followed {
             id: self.id,
             rotated: self.rotated.as_ref(),
             trace_files,
+            forgotten,
             job_ended,
         };
         (read.finish(process, &mut problems), problems)

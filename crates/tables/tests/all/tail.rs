@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use tables::sums::Sum;
 use tables::{Capture, OpenError, Tail};
 
 /// Longer than any recorded job.
@@ -128,6 +129,39 @@ fn a_short_span_has_the_newest_calls_and_counts_the_others() {
     }
     // All ranks begin with the same operation.
     assert!(first.windows(2).all(|pair| pair[0] == pair[1]), "{first:?}");
+}
+
+#[test]
+fn every_call_is_counted_once_whether_it_is_kept_or_not() {
+    for job in ["ddp_late_host", "slow_link", "calls_228", "killed_228"] {
+        let files = unpacked(job);
+        for span in [1, 50_000_000, 1_000_000_000, ALL] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut tail = Tail::new(folder.path(), span).counting();
+            let mut before = 0;
+            for part in [0.2, 0.4, 0.41, 0.9, 1.0] {
+                write(folder.path(), &files, part);
+                let now = tail.newest().expect("read");
+                let sums = now.processes.iter().flat_map(|process| &process.sums);
+                let now = sums.map(|sum| sum.calls).sum();
+                assert!(now >= before, "{job}: {before} and then {now} calls");
+                before = now;
+            }
+            let whole = Capture::open(folder.path()).expect("read");
+            let newest = tail.newest().expect("read");
+            for (counted, whole) in newest.processes.iter().zip(&whole.processes) {
+                let mut all = Sum::default();
+                for call in &whole.calls {
+                    all.add(&whole.shapes[call.shape as usize], call);
+                }
+                whole.totals.iter().for_each(|total| all.add_total(total));
+                let mut sum = Sum::default();
+                counted.sums.iter().for_each(|of| sum.merge(of));
+                assert_eq!(sum, all, "{job} {span}");
+                assert!(sum.calls > 0);
+            }
+        }
+    }
 }
 
 #[test]
