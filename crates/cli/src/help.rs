@@ -26,6 +26,7 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
             "ncclscope report DIR"],
         ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
         ["top", "watch a running job: which rank it waits for, what is in flight", "ncclscope top DIR"],
+        ["serve", "metrics of a running job, for Prometheus and Grafana", "ncclscope serve DIR"],
         ["startup", "what took long before the first call; also from NCCL's own output",
             "ncclscope startup DIR"],
         ["memory", "what each communicator takes of the GPU's memory, and what more would take",

@@ -1,8 +1,8 @@
-//! A small HTTP server for pages that one user looks at: on 127.0.0.1, under a token.
+//! A small HTTP server: for pages that one user looks at, on 127.0.0.1 under a token ([`Server::new`]), and
+//! for programs that may send a bearer token ([`Server::open`]).
 //!
 //! [`Server::serve`] gets connections. Each has a thread, which reads a request ([`read`]) and hands it to
-//! the
-//! thread of the caller, because answers come from data that is not shared between threads. A request is
+//! the thread of the caller, because answers come from data that is not shared between threads. A request is
 //! answered, and its connection closed.
 //!
 //! Rule: any user of this machine can connect, so nothing that comes without the token may cost more than its
@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
@@ -92,11 +92,22 @@ impl Response {
     }
 }
 
-/// Who may ask: the holder of a token, at this address.
+/// Who may ask.
 #[derive(Clone)]
 struct Door {
     port: u16,
-    token: String,
+    key: Key,
+}
+
+/// What opens a door.
+#[derive(Clone)]
+enum Key {
+    /// A token at the beginning of the path.
+    Path(String),
+    /// A token in the field Authorization.
+    Bearer(String),
+    /// Nothing.
+    Open,
 }
 
 /// A connection that is served.
@@ -124,11 +135,34 @@ impl Server {
     pub fn new(port: u16) -> io::Result<Server> {
         let listener = TcpListener::bind(("127.0.0.1", port))?;
         let port = listener.local_addr()?.port();
-        let token = token()?;
+        let key = Key::Path(token()?);
         Ok(Server {
             listener,
-            door: Door { port, token },
+            door: Door { port, key },
         })
+    }
+
+    /// Listens at this address, for those who send this token; without one, for all who reach the address
+    /// and name it as a loopback address.
+    ///
+    /// # Errors
+    /// When the address can't be used.
+    pub fn open(address: SocketAddr, token: Option<String>) -> io::Result<Server> {
+        let listener = TcpListener::bind(address)?;
+        let port = listener.local_addr()?.port();
+        let key = token.map_or(Key::Open, Key::Bearer);
+        Ok(Server {
+            listener,
+            door: Door { port, key },
+        })
+    }
+
+    /// The address that it listens at.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn listens_at(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
     }
 
     /// The port that it listens on.
@@ -138,7 +172,11 @@ impl Server {
 
     /// Where the page is.
     pub fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/{}/", self.door.port, self.door.token)
+        let token = match &self.door.key {
+            Key::Path(token) => format!("{token}/"),
+            Key::Bearer(_) | Key::Open => String::new(),
+        };
+        format!("http://127.0.0.1:{}/{token}", self.door.port)
     }
 
     /// Answers requests, one after the other, for as long as the process runs.
@@ -308,9 +346,8 @@ fn read(
 /// A request without its body, and the length of that, if there is one and as far as it is a number.
 type Head = (Request, Option<Option<u64>>);
 
-/// What a head asks for, if it names this address as its host, so that no page of another site can reach it
-/// by
-/// a name of its own, and has the token.
+/// What a head asks for, if it has the token. It must also name this address as its host, so that no page of
+/// another site can reach it by a name of its own; a bearer token is nothing that a page could send.
 fn admitted(parsed: &httparse::Request, door: &Door) -> Result<Head, Option<Response>> {
     let nothing = || Some(Response::nothing());
     let field = |name: &str| {
@@ -323,8 +360,9 @@ fn admitted(parsed: &httparse::Request, door: &Door) -> Result<Head, Option<Resp
         value.filter(|_| all.next().is_none())
     };
     let host = field("host").unwrap_or_default();
-    let own = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", door.port));
-    if !own.iter().any(|own| own.as_bytes() == host) {
+    let own = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{}", door.port));
+    let is_bearer = matches!(door.key, Key::Bearer(_));
+    if !is_bearer && !own.iter().any(|own| own.as_bytes() == host) {
         return Err(nothing());
     }
     let is_get = match parsed.method {
@@ -334,12 +372,23 @@ fn admitted(parsed: &httparse::Request, door: &Door) -> Result<Head, Option<Resp
     };
     let target = parsed.path.unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let own = path.strip_prefix('/').and_then(|path| {
-        let (token, rest) = path.split_at_checked(door.token.len())?;
-        is_equal(token.as_bytes(), door.token.as_bytes()).then_some(rest)
-    });
-    let Some(path) = own else {
-        return Err(nothing());
+    let path = match &door.key {
+        Key::Path(token) => {
+            let own = path.strip_prefix('/').and_then(|path| {
+                let (given, rest) = path.split_at_checked(token.len())?;
+                is_equal(given.as_bytes(), token.as_bytes()).then_some(rest)
+            });
+            own.ok_or_else(nothing)?
+        }
+        Key::Bearer(token) => {
+            let given = field("authorization").and_then(|value| value.strip_prefix(b"Bearer "));
+            if !given.is_some_and(|given| is_equal(given.trim_ascii(), token.as_bytes())) {
+                let text = "a bearer token is needed\n";
+                return Err(Some(Response::plain("401 Unauthorized", text)));
+            }
+            path
+        }
+        Key::Open => path,
     };
     let request = Request {
         is_get,
@@ -393,10 +442,11 @@ mod tests {
 
     /// The request, or the status of the refusal, or nothing; and whether the token was seen.
     fn ask(text: &str) -> (Result<Request, Option<&'static str>>, bool) {
-        let door = Door {
-            port: 80,
-            token: "t0".to_owned(),
-        };
+        ask_at(Key::Path("t0".to_owned()), text)
+    }
+
+    fn ask_at(key: Key, text: &str) -> (Result<Request, Option<&'static str>>, bool) {
+        let door = Door { port: 80, key };
         let mut known = false;
         let halves = text.as_bytes().chunks(7).map(<[u8]>::to_vec);
         let read = read(&mut Given(halves.collect()), &door, || known = true);
@@ -423,6 +473,36 @@ mod tests {
         let post =
             format!("POST /t0/heat HTTP/1.1\r\n{HOST}Content-Length: 5\r\n\r\n[1,2]and more");
         assert_eq!(ask(&post).0.expect("a request").body, b"[1,2]");
+    }
+
+    #[test]
+    fn a_bearer_token_opens_by_any_name_of_the_host_and_nothing_else_does() {
+        let ask = |fields: &str| {
+            let text = format!("GET /metrics HTTP/1.1\r\n{fields}\r\n");
+            ask_at(Key::Bearer("t0".to_owned()), &text).0
+        };
+        let path = ask("Host: node7:9477\r\nAuthorization: Bearer t0\r\n").map(|r| r.path);
+        assert_eq!(path.expect("a request"), "/metrics");
+        for wrong in [
+            "",
+            "Authorization: Bearer t1\r\n",
+            "Authorization: Bearer t00\r\n",
+            "Authorization: Basic t0\r\n",
+            "Authorization: t0\r\n",
+            "Authorization: Bearer t0\r\nAuthorization: Bearer t0\r\n",
+        ] {
+            assert_eq!(ask(&format!("{HOST}{wrong}")), Err(Some("401")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn without_a_token_only_loopback_names_are_served() {
+        let ask = |host: &str| {
+            let text = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            ask_at(Key::Open, &text).0.is_ok()
+        };
+        assert!(ask("localhost:80") && ask("127.0.0.1:80") && ask("[::1]:80"));
+        assert!(!ask("evil.example:80") && !ask("localhost:81"));
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod plugin_path;
 mod progress;
 mod report;
 mod run;
+mod serve;
 mod shell;
 mod startup;
 mod top;
@@ -64,6 +65,7 @@ enum Verb {
     Doctor(doctor::Args),
     Hang(hang::Args),
     Top(top::Args),
+    Serve(serve::Args),
     Startup(startup::Args),
     Memory(memory::Args),
     Topo(topo::Args),
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),
         Verb::Top(args) => top::main(args),
+        Verb::Serve(args) => serve::main(args),
         Verb::Startup(args) => startup::main(args),
         Verb::Memory(args) => memory::main(args),
         Verb::Topo(args) => topo::main(args),

@@ -32,6 +32,7 @@ pub mod jsonl;
 pub mod kernels;
 pub mod layout;
 pub mod memory;
+pub mod metrics;
 pub mod model;
 mod mpi;
 mod nodes;

@@ -16,6 +16,8 @@ const PART: u32 = 10;
 pub struct Look {
     /// The figures.
     pub now: Now,
+    /// The newest span.
+    pub capture: Capture,
 }
 
 /// See the module.
@@ -52,12 +54,18 @@ impl Watch {
     pub fn look(&mut self) -> Result<Look, OpenError> {
         self.began = Instant::now();
         let seen = self.tail.newest();
-        let look = seen.map(|capture| judge(&capture));
+        let look = seen.map(judge);
         self.took = self.began.elapsed();
         look.map(|mut look| {
             look.now.view_share = self.share();
             look
         })
+    }
+
+    /// Also counts all calls since the start, for metrics.
+    pub fn counting(mut self) -> Watch {
+        self.tail = self.tail.counting();
+        self
     }
 
     /// CPU time of this process since the first look, as a share of one CPU.
@@ -87,13 +95,14 @@ fn cpu_time() -> Option<Duration> {
 }
 
 /// What the newest span of a capture says.
-pub fn judge(capture: &Capture) -> Look {
-    let report = analyze::report_with(capture, None);
-    let hang = analyze::hang::hang(capture, &Conditions::default());
+fn judge(capture: Capture) -> Look {
+    let report = analyze::report_with(&capture, None);
+    let hang = analyze::hang::hang(&capture, &Conditions::default());
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = now_ns.map_or(0, |since| since.as_nanos() as i64);
     Look {
-        now: Now::new(capture, &report, &hang, now_ns),
+        now: Now::new(&capture, &report, &hang, now_ns),
+        capture,
     }
 }
 

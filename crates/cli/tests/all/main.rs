@@ -13,5 +13,6 @@ mod other_tools;
 mod run;
 mod running;
 mod schema;
+mod serve;
 mod top;
 mod tune;

@@ -53,6 +53,12 @@ impl Job {
         Job { child, folder }
     }
 
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) {
+        let status = self.child.wait().expect("waited for");
+        assert!(status.success(), "{status}");
+    }
+
     pub(crate) fn capture(&self) -> PathBuf {
         self.folder.path().join("capture")
     }
@@ -60,9 +66,11 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // It ends its ranks with it.
-        // SAFETY: a plain system call with the id of a child that was not waited for.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // It ends its ranks with it.
+            // SAFETY: a plain system call with the id of a child that was not waited for.
+            unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+        }
         let _ = self.child.wait();
         for file in live_parts(&self.capture()) {
             let _ = std::fs::remove_file(file);

@@ -128,7 +128,7 @@ impl Page<'_> {
                     .as_deref()
                     .map_or(String::new(), analyze::spelling::datatype),
                 of.calls_per_s.map_or("?".to_owned(), three),
-                of.mean_us.map_or("-".to_owned(), |us| time(us)),
+                of.mean_us.map_or("-".to_owned(), time),
                 of.busbw_gb_per_s
                     .map_or("-".to_owned(), render::top::gb_per_s),
             ));
