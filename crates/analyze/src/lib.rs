@@ -52,6 +52,7 @@ pub mod notes;
 pub mod operation_ids;
 pub mod operations;
 mod pages;
+pub mod paths;
 pub mod progress;
 pub mod ranks;
 pub mod recommendations;
@@ -124,6 +125,9 @@ pub struct Report {
     /// From the start of the processes to their first calls; `ncclscope startup` prints it.
     #[serde(skip)]
     pub startup: startup::Startup,
+    /// Which way NCCL goes between ranks; `ncclscope paths` prints it.
+    #[serde(skip)]
+    pub paths: setup::paths::Paths,
     /// What communicators hold of the GPUs' memory; `ncclscope memory` prints it.
     #[serde(skip)]
     pub memory: memory::Memory,
@@ -562,6 +566,8 @@ impl Analysis {
         let memory = memory::of_capture(capture);
         let mpi = mpi::mpi(capture, steps.as_ref());
         let driver_calls = driver_calls::of_capture(capture, steps.as_ref());
+        let startup = self.startup.finish(capture);
+        let topologies = topology::topologies(capture);
         let mut report = Report {
             schema: SCHEMA,
             verdict: summary::Verdict::default(),
@@ -572,7 +578,6 @@ impl Analysis {
             standstill,
             communicators: job::communicators(capture, &memory),
             memory,
-            topologies: topology::topologies(capture),
             untimed_because: notes::no_times(capture, &operations).map(|no| no.because),
             notes: notes::notes(capture, self.silent, &operations),
             ranks,
@@ -597,7 +602,9 @@ impl Analysis {
             clocks,
             problems: job::problems(capture),
             summary: summary::summary(&operations, &warmup),
-            startup: self.startup.finish(capture),
+            paths: paths::of_startup(&startup, &topologies),
+            startup,
+            topologies,
             warmup,
             efficiency: efficiency::rows(&operations),
             operations,

@@ -12,7 +12,7 @@
 mod counts;
 mod finding;
 
-use crate::spelling::size;
+use crate::spelling::{plural, size};
 use counts::{counted_only, counts, is_of, IN_ALL};
 pub use finding::finding;
 use serde::Serialize;
@@ -263,7 +263,27 @@ pub fn of_inits(inits: &[Init], unowned: Sizes) -> Memory {
             counted: None,
         }));
     }
-    memory(&all, &[], unowned)
+    let mut memory = memory(&all, &[], unowned);
+    memory.notes.extend(lone_note(&memory.communicators));
+    memory
+}
+
+/// Communicators of one rank, which hold memory although nobody is there to communicate with.
+fn lone_note(communicators: &[CommunicatorMemory]) -> Option<String> {
+    let lone = communicators.iter().filter(|one| one.nranks == 1);
+    let held: Vec<u64> = lone
+        .flat_map(|one| one.ranks.iter().map(|rank| rank.gpu_bytes))
+        .filter(|bytes| *bytes > 0)
+        .collect();
+    let (least, most) = (held.iter().min()?, held.iter().max()?);
+    let each = match least == most {
+        true => size(*most),
+        false => format!("up to {}", size(*most)),
+    };
+    Some(format!(
+        "{} of one rank hold {each} of GPU memory each, although they have no peer.",
+        plural(held.len() as u64, "communicator", "communicators")
+    ))
 }
 
 /// The process's own view of the communicator that each of its inits made.

@@ -7,9 +7,12 @@
 
 use crate::executions::Execution;
 use serde::Serialize;
-use setup::log::Init;
-use setup::startup::{communicators, CommunicatorStartup};
-use std::collections::BTreeMap;
+use setup::failure::{failure, Failure};
+use setup::log::{Init, Said};
+use setup::paths::HostFacts;
+use setup::startup::{communicators, group, together, CommunicatorStartup, Together};
+use setup::warnings::Warning;
+use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};
 
 /// The format of [`Startup`].
@@ -24,11 +27,22 @@ pub struct Startup {
     pub communicators: Vec<CommunicatorStartup>,
     /// The processes, the last to be ready first; empty for a file of NCCL's output.
     pub processes: Vec<ProcessRow>,
+    /// What the process that spent longest on its communicators spent; null if no process made several.
+    pub together: Option<Together>,
+    /// Why a rank did not end its init; null if NCCL did not say so or if no rank failed.
+    pub failure: Option<Failure>,
+    /// What NCCL warned of; the first of many.
+    pub warnings: Vec<Warning>,
+    /// How often it warned.
+    pub warned: u64,
     /// What is not known, and why.
     pub notes: Vec<String>,
     /// What NCCL said, of which the communicators are made.
     #[serde(skip)]
     pub inits: Vec<Init>,
+    /// What NCCL said of each host.
+    #[serde(skip)]
+    pub hosts: BTreeMap<String, HostFacts>,
 }
 
 /// The way of a process to its first call.
@@ -93,18 +107,46 @@ impl Gatherer {
         let mut rows: Vec<ProcessRow> = processes.map(|(p, first)| row(p, first)).collect();
         let ready = |row: &ProcessRow| row.to_first_call_s.unwrap_or(-1.0);
         rows.sort_by(|a, b| ready(b).total_cmp(&ready(a)));
-        let inits = capture.processes.iter().flat_map(|p| &p.setup.inits);
-        let inits: Vec<Init> = inits.cloned().collect();
+        let mut said = Said::default();
+        for process in &capture.processes {
+            said.inits.extend(inits_of(process));
+            said.warnings.extend(process.setup.warnings.iter().cloned());
+            for (host, facts) in &process.setup.hosts {
+                let mut facts = facts.clone();
+                // NCCL prints its settings only if it is asked for its subsystem ENV.
+                let settings = process.facts.iter().filter_map(|(key, value)| {
+                    let name = key.strip_prefix("env.")?;
+                    name.starts_with("NCCL_").then_some((name, value))
+                });
+                for (name, value) in settings {
+                    let known = facts.env.entry(name.to_owned());
+                    known.or_insert_with(|| value.clone());
+                }
+                said.hosts.entry(host.clone()).or_default().merge(facts);
+            }
+        }
+        said.warned = said.warnings.len() as u64;
         Startup {
             processes: rows,
-            notes: notes(capture, &inits),
-            ..of_inits(&inits)
+            notes: notes(capture, &said.inits),
+            ..of_said(&said)
         }
     }
 }
 
+/// The inits of a process. NCCL tells its profiler of a communicator at the end of the init, so these are
+/// complete even if the line that says so is lost.
+fn inits_of(process: &Process) -> Vec<Init> {
+    let mut inits = process.setup.inits.clone();
+    if process.communicators.len() >= inits.len() {
+        inits.iter_mut().for_each(|init| init.is_complete = true);
+    }
+    inits
+}
+
 /// The start-up that lines of NCCL's debug output tell of.
-pub fn of_inits(inits: &[Init]) -> Startup {
+pub fn of_said(said: &Said) -> Startup {
+    let inits = &said.inits;
     let mut communicators = communicators(inits);
     let total = |c: &CommunicatorStartup| c.phases.last().map_or(0.0, |total| total.slowest_s);
     communicators.sort_by(|a, b| total(b).total_cmp(&total(a)));
@@ -112,9 +154,50 @@ pub fn of_inits(inits: &[Init]) -> Startup {
         schema: SCHEMA,
         communicators,
         processes: Vec::new(),
-        notes: Vec::new(),
+        together: together(inits),
+        failure: failure(inits, &said.warnings),
+        warnings: said.warnings.clone(),
+        warned: said.warned,
+        notes: remarks(said),
         inits: inits.to_vec(),
+        hosts: said.hosts.clone(),
     }
+}
+
+/// What the lines leave open, and what is unusual about them.
+fn remarks(said: &Said) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if said.left_out > 0 {
+        remarks.push(format!(
+            "Ray left out {} lines that were like lines of other ranks, so ranks are missing here. Set \
+             RAY_DEDUP_LOGS=0 to keep them.",
+            said.left_out
+        ));
+    }
+    for members in group(&said.inits) {
+        let shared = members.iter().find(|init| {
+            let same = members
+                .iter()
+                .filter(|other| (&other.host, other.bus) == (&init.host, init.bus));
+            let processes: BTreeSet<u32> = same.map(|other| other.pid).collect();
+            // Containers may have equal names, and then equal numbers, too.
+            init.bus.is_some() && processes.len() > 1
+        });
+        let all = |bus| members.iter().all(|init| init.bus == bus);
+        if let Some((init, bus)) = shared.and_then(|init| Some((init, init.bus?))) {
+            let who = match all(init.bus) {
+                true => format!("All {} ranks", members.len()),
+                false => "Several ranks".to_owned(),
+            };
+            remarks.push(format!(
+                "{who} of a communicator are on the GPU with bus number {bus:x} of {}: they share it, as \
+                 with MIG or MPS.",
+                init.host
+            ));
+            break;
+        }
+    }
+    remarks
 }
 
 fn row(process: &Process, first: FirstCalls) -> ProcessRow {

@@ -9,7 +9,8 @@
 use crate::findings::{Advice, Evidence, Finding, Kind, Subject};
 use serde::Serialize;
 use setup::topology::{
-    far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK,
+    facts, far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD,
+    MISSING_NVLINK,
 };
 use std::collections::BTreeSet;
 use tables::{Capture, Process};
@@ -29,6 +30,8 @@ pub struct Host {
     pub graphs: Vec<GraphChoice>,
     /// What costs bandwidth.
     pub remarks: Vec<Remark>,
+    /// What is worth knowing about its links although nothing is wrong.
+    pub facts: Vec<String>,
 }
 
 /// A host as a file has it.
@@ -36,6 +39,7 @@ pub fn of_file(host: String, topology: Topology) -> Host {
     Host {
         host,
         remarks: remarks(&topology),
+        facts: facts(&topology),
         topology,
         graphs: Vec::new(),
     }
@@ -59,6 +63,7 @@ pub fn topologies(capture: &Capture) -> Vec<Host> {
         remarks.extend(far_cpus(capture, &host, &topology));
         Host {
             host,
+            facts: facts(&topology),
             topology,
             graphs,
             remarks,

@@ -417,6 +417,12 @@ pub fn explain(word: &str) -> Option<Explanation> {
     if let Some(w) = other {
         return one(w, plainly(w));
     }
+    if let Some([name, because, change]) = setup::paths::kinds().find(|of| plain(of[0]) == wanted) {
+        return Some(Explanation {
+            title: name.to_owned(),
+            paragraphs: vec![format!("{name}: {because}. {change}")],
+        });
+    }
     // A word with two meanings has two rows.
     let rows: Vec<_> = of_the_page()
         .filter(|(name, _)| plain(name) == wanted)
@@ -453,6 +459,10 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
         ),
         ("findings", names(FINDINGS)),
         ("events", [names(EVENTS), names(STATES)].concat()),
+        (
+            "reasons of `ncclscope paths`",
+            setup::paths::kinds().map(|[name, ..]| name).collect(),
+        ),
         ("words", names(DEFINITIONS)),
         ("columns", [names(COLUMNS), names(VERBS)].concat()),
     ];

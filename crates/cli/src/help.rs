@@ -29,6 +29,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
         ["serve", "metrics of a running job, for Prometheus and Grafana", "ncclscope serve DIR"],
         ["startup", "what took long before the first call; also from NCCL's own output",
             "ncclscope startup DIR"],
+        ["paths", "which way NCCL goes between ranks, and why not the fast one",
+            "ncclscope paths slurm-1234.out"],
         ["memory", "what each communicator takes of the GPU's memory, and what more would take",
             "ncclscope memory DIR"],
         ["topo", "links between GPUs and network cards: what costs bandwidth, what differs",

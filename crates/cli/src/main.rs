@@ -33,6 +33,7 @@ mod measured;
 mod memory;
 mod model;
 mod offsets;
+mod paths;
 mod plugin_path;
 mod progress;
 mod report;
@@ -67,6 +68,7 @@ enum Verb {
     Top(top::Args),
     Serve(serve::Args),
     Startup(startup::Args),
+    Paths(paths::Args),
     Memory(memory::Args),
     Topo(topo::Args),
     Export(export::Args),
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
         Verb::Top(args) => top::main(args),
         Verb::Serve(args) => serve::main(args),
         Verb::Startup(args) => startup::main(args),
+        Verb::Paths(args) => paths::main(args),
         Verb::Memory(args) => memory::main(args),
         Verb::Topo(args) => topo::main(args),
         Verb::Export(args) => export::main(args),

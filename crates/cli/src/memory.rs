@@ -62,7 +62,12 @@ fn read(from: &[PathBuf]) -> anyhow::Result<Memory> {
     let said = of_files(from)?;
     let mut unowned = setup::memory::Sizes::default();
     said.unowned.values().for_each(|sizes| unowned.add(*sizes));
-    let memory = of_inits(&said.inits, unowned);
+    let mut memory = of_inits(&said.inits, unowned);
+    // A rank that failed holds nothing, and is what the reader looks for.
+    let startup = analyze::startup::of_said(&said);
+    if startup.failure.is_some() {
+        memory.notes.extend(render::startup::sentence(&startup));
+    }
     if memory.communicators.is_empty() {
         let shown: Vec<String> = from.iter().map(|f| f.display().to_string()).collect();
         bail!(

@@ -129,6 +129,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     )?);
 
     notes.extend(doctor::misspelt());
+    notes.extend(nccl_log::shared_file(env("NCCL_DEBUG_FILE").as_deref()));
 
     let launcher = Launcher::of(&args.command[0]);
     let job = job::Job::detect(env);

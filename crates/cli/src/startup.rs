@@ -3,9 +3,9 @@
 use crate::progress;
 use crate::report::{hinted, print};
 use crate::run::NCCL_LOGS;
-use analyze::startup::{of_inits, Startup};
+use analyze::startup::{of_said, Startup};
 use anyhow::{bail, Context};
-use setup::log::{Init, Reader, Said};
+use setup::log::{Reader, Said};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,23 +40,40 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let startup = match args.from.as_slice() {
         [capture] if capture.is_dir() => of_capture(capture, args.attempt.which())?,
         files => {
-            let inits = of_files(files)?.inits;
-            if inits.is_empty() {
-                let shown: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
-                bail!(
-                    "expected lines `Init timings` or `Init START` of NCCL, found none in `{}`\n  hint: NCCL \
-                     prints them with NCCL_DEBUG=INFO, from 2.22 on; or record with `NCCLSCOPE_NCCL_LOG=on \
-                     ncclscope run`",
-                    shown.join("`, `")
-                );
+            let said = of_files(files)?;
+            let startup = of_said(&said);
+            if said.inits.is_empty() && startup.failure.is_none() {
+                bail!(nothing(files, &said));
             }
-            of_inits(&inits)
+            startup
         }
     };
     print(|out| match args.json {
         true => render::startup::json(&startup, out),
         false => render::startup::text(&startup, args.all, args.look.of_stdout(), out),
     })
+}
+
+/// Why files say nothing about start-up.
+fn nothing(files: &[PathBuf], said: &Said) -> String {
+    let shown: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+    let shown = shown.join("`, `");
+    match &said.version {
+        Some(version) if said.lines == 0 => format!(
+            "`{shown}` has NCCL's version ({version}) and no line of its level INFO\n  hint: run the job \
+             with NCCL_DEBUG=INFO; or record it with `NCCLSCOPE_NCCL_LOG=on ncclscope run`"
+        ),
+        _ if said.lines > 0 => format!(
+            "expected lines `Init timings`, `Init START` or `Init COMPLETE` of NCCL, found {} other lines of \
+             NCCL in `{shown}`\n  hint: NCCL_DEBUG_SUBSYS must have INIT, and the output must be whole",
+            said.lines
+        ),
+        _ => format!(
+            "expected lines `Init timings` or `Init START` of NCCL, found none in `{shown}`\n  hint: NCCL \
+             prints them with NCCL_DEBUG=INFO, from 2.22 on; or record with `NCCLSCOPE_NCCL_LOG=on ncclscope \
+             run`"
+        ),
+    }
 }
 
 /// What NCCL printed into these files.
@@ -68,17 +85,19 @@ pub fn of_files(files: &[PathBuf]) -> anyhow::Result<Said> {
     Ok(reader.finish())
 }
 
+/// What NCCL printed into the files of a folder; nothing if there is no folder.
+pub fn of_folder(folder: &Path) -> anyhow::Result<Said> {
+    let mut reader = Reader::default();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        read(&entry.path(), &mut reader)?;
+    }
+    Ok(reader.finish())
+}
+
 /// Of a capture, with the output of processes that never loaded the recorder.
 fn of_capture(capture: &Path, which: Which) -> anyhow::Result<Startup> {
-    let mut reader = Reader::default();
-    let mut found = 0;
-    for entry in std::fs::read_dir(capture.join(NCCL_LOGS))
-        .into_iter()
-        .flatten()
-    {
-        found += 1;
-        read(&entry?.path(), &mut reader)?;
-    }
+    let mut said = of_folder(&capture.join(NCCL_LOGS))?;
+    let found = said.lines + said.warned;
     let source = progress::show("reading", |progress| {
         Source::open_attempt(capture, progress, which)
     });
@@ -88,21 +107,22 @@ fn of_capture(capture: &Path, which: Which) -> anyhow::Result<Startup> {
             source
         }
         // Nothing but these: every process was still in its init.
-        Err(OpenError::NoTrace { .. }) if found > 0 => return Ok(of_inits(&reader.finish().inits)),
+        Err(OpenError::NoTrace { .. }) if found > 0 => return Ok(of_said(&said)),
         Err(error) => return Err(hinted(error)),
     };
-    let mut inits: Vec<Init> = reader.finish().inits;
     let startup = progress::show("reading", |progress| {
         analyze::report_from(source, None, progress).startup
     });
-    if inits.is_empty() {
+    if said.inits.is_empty() && said.warnings.is_empty() {
         return Ok(startup);
     }
-    inits.extend(startup.inits.iter().cloned());
+    said.inits.extend(startup.inits.iter().cloned());
+    said.warnings.extend(startup.warnings.iter().cloned());
+    said.warned += startup.warned;
     Ok(Startup {
         processes: startup.processes,
         notes: startup.notes,
-        ..of_inits(&inits)
+        ..of_said(&said)
     })
 }
 

@@ -131,11 +131,21 @@ fn read(path: &Path) -> anyhow::Result<Vec<Host>> {
     }
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("`{}` can't be read", path.display()))?;
-    let topology = match Topology::read(&text) {
-        Ok(topology) => topology,
+    let all = match Topology::read_all(&text) {
+        Ok(all) => all,
         Err(why) => bail!("`{}`: {why}{}", path.display(), hint(&why)),
     };
-    Ok(vec![of_file(path.display().to_string(), topology)])
+    let file = path.display();
+    let is_one = all.len() == 1;
+    let name = |(number, (host, topology)): (usize, (Option<String>, Topology))| {
+        let name = match host {
+            _ if is_one => file.to_string(),
+            Some(host) => host,
+            None => format!("{file} ({})", number + 1),
+        };
+        of_file(name, topology)
+    };
+    Ok(all.into_iter().enumerate().map(name).collect())
 }
 
 /// The way out.
@@ -144,6 +154,9 @@ fn hint(why: &Unreadable) -> &'static str {
         Unreadable::Other => "",
         Unreadable::Xml => {
             "\n  hint: NCCL writes the file while it makes the first communicator; let the job get further"
+        }
+        Unreadable::Skeleton { .. } => {
+            "\n  hint: NCCL completes it in a job: NCCL_TOPO_DUMP_FILE=topology.xml writes the whole one"
         }
         Unreadable::Graphs => {
             "\n  hint: `ncclscope topo DIR` prints the rings and trees of a capture of `ncclscope run`"

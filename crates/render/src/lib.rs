@@ -38,6 +38,7 @@ mod mpi;
 mod nodes;
 pub mod page;
 pub mod parquet;
+pub mod paths;
 pub mod perfetto;
 mod ranks;
 pub(crate) mod recommendations;

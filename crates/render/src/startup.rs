@@ -1,9 +1,12 @@
 //! The start-up of a job as text: what took long, on which rank, and for whom the others waited.
 
+mod answer;
+
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::startup::{ProcessRow, Startup};
+use answer::{Answer, WORTH_S};
 use setup::log::PHASES;
-use setup::startup::{CommunicatorStartup, Leg, PhaseRow};
+use setup::startup::CommunicatorStartup;
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`json`].
@@ -15,8 +18,6 @@ const COMMUNICATORS: usize = 1;
 const RANKS: usize = 8;
 /// A phase that takes less of the whole is not worth a word of advice.
 const WORTH: f64 = 0.2;
-/// Nor is one that takes less time, in seconds.
-const WORTH_S: f64 = 1.0;
 
 /// Writes it as JSON.
 ///
@@ -34,16 +35,22 @@ pub fn text(startup: &Startup, all: bool, look: Look, out: &mut impl Write) -> R
     let mut page = Page::new(look, all);
     page.styled(
         Style::Open,
-        &sentence(startup).unwrap_or_else(|| nothing(startup)),
+        &sentence(startup).unwrap_or_else(|| answer::nothing(startup)),
     );
-    if let Some(advice) = longest(startup).and_then(advice) {
+    if let Some(advice) = Answer::of(startup).and_then(|answer| answer.advice()) {
         page.title("What to do");
         page.line(&advice);
     }
     let shown = if all { usize::MAX } else { COMMUNICATORS };
-    for communicator in startup.communicators.iter().take(shown) {
+    // Those that were not made come first.
+    let (failed, made): (Vec<_>, Vec<_>) = startup
+        .communicators
+        .iter()
+        .partition(|communicator| !communicator.unfinished.is_empty());
+    for communicator in failed.into_iter().chain(made).take(shown) {
         communicator_tables(communicator, &mut page);
     }
+    warnings(startup, &mut page);
     let more = startup.communicators.len().saturating_sub(shown);
     if more > 0 {
         let more = plural(more as u64, "communicator", "communicators");
@@ -57,71 +64,9 @@ pub fn text(startup: &Startup, all: bool, look: Look, out: &mut impl Write) -> R
     page.finish(out)
 }
 
-/// Other ranks took as long as the one on the critical path if they took this part of its time at least.
-const ALIKE: f64 = 0.5;
-
-/// The answer, if any rank's phases are known.
+/// The answer, if something failed or any rank's phases are known.
 pub fn sentence(startup: &Startup) -> Option<String> {
-    let communicator = startup.communicators.first()?;
-    let total = communicator.phases.last()?;
-    let longest = longest(startup)?;
-    let ranks = plural(communicator.nranks.into(), "rank", "ranks");
-    let row = |row: &&PhaseRow| row.phase == longest.phase;
-    let shortest = communicator.phases.iter().find(row)?.shortest_s;
-    let others = match communicator.ranks_known > 1 && shortest >= ALIKE * longest.time_s {
-        true => format!(", and {} s or more on each other", seconds(shortest)),
-        false => String::new(),
-    };
-    let known = match communicator.ranks_known == communicator.nranks {
-        true => String::new(),
-        false => format!(
-            " Only {} of the {ranks} said how long it took. So another one may have been slower.",
-            communicator.ranks_known
-        ),
-    };
-    Some(format!(
-        "Making the slowest communicator ({ranks}) took {} s. The largest part of it was {}: {} s on rank \
-         {}{others}.{known}",
-        seconds(total.slowest_s),
-        named(longest.phase),
-        seconds(longest.time_s),
-        longest.rank,
-    ))
-}
-
-/// The longest leg of the slowest communicator's critical path; the first of several.
-fn longest(startup: &Startup) -> Option<&Leg> {
-    let path = &startup.communicators.first()?.critical_path;
-    path.iter()
-        .reduce(|a, b| if b.time_s > a.time_s { b } else { a })
-}
-
-/// What is said if no phases are known.
-fn nothing(startup: &Startup) -> String {
-    let communicators = &startup.communicators;
-    let unfinished = communicators.iter().find(|c| !c.unfinished.is_empty());
-    let why = match unfinished {
-        Some(c) => format!("No communicator is complete. {}", not_there(c)),
-        None if communicators.is_empty() => {
-            "The phases of start-up are not known: there is no line `Init timings` of NCCL.".to_owned()
-        }
-        None => "The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), and \
-                 this output has none."
-            .to_owned(),
-    };
-    // The last to be ready stands first.
-    let last = startup.processes.first();
-    let ready = last.and_then(|row| Some((row, row.to_first_call_s?)));
-    match ready {
-        Some((row, s)) => {
-            let who = match row.rank {
-                Some(rank) => format!("rank {rank}"),
-                None => format!("process {} on {}", row.pid, row.host),
-            };
-            format!("The last to make its first call was {who}: {s:.3} s after its start. {why}")
-        }
-        None => why,
-    }
+    Answer::of(startup).map(|answer| answer.sentence(startup))
 }
 
 /// Ranks that did not get through the init; empty if there are none.
@@ -154,35 +99,6 @@ pub(crate) fn named(phase: &str) -> &'static str {
         "connections" => "connecting to other ranks",
         _ => "what NCCL counts in no phase",
     }
-}
-
-/// What helps against a long phase; nothing for one that is short.
-fn advice(leg: &Leg) -> Option<String> {
-    if leg.time_s < WORTH_S {
-        return None;
-    }
-    let advice = match leg.phase {
-        "kernels" => {
-            "NCCL's library may hold no code for this GPU, and the driver then compiles it at each start. \
-             Use an NCCL that was built for this GPU (`cuobjdump --list-elf libnccl.so.2` lists what it \
-             holds), keep CUDA_MODULE_LOADING=LAZY, which is the default, and keep the compiled code \
-             (CUDA_CACHE_PATH on a disk that stays, CUDA_CACHE_MAXSIZE large enough)."
-        }
-        "bootstrap" => {
-            "The ranks meet over TCP. See that NCCL_SOCKET_IFNAME names a fast interface, and that no rank \
-             is late for other reasons: the table has each rank's phases before it."
-        }
-        "topo" => {
-            "NCCL reads /sys and asks NVML. Persistence mode of the driver (`nvidia-smi -pm 1`) makes NVML \
-             fast, and NCCL_TOPO_FILE can hold what NCCL finds."
-        }
-        "graphs" => "NCCL_GRAPH_FILE can hold what NCCL finds, if all nodes are alike.",
-        "connections" => {
-            "NCCL_RUNTIME_CONNECT=1, the default from 2.22 on, connects at the first call that needs it."
-        }
-        _ => return None,
-    };
-    Some(advice.to_owned())
 }
 
 fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
@@ -247,14 +163,22 @@ fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
         let time = |s: Option<f64>| s.map_or("-".to_owned(), seconds);
         let first = [
             row.rank.to_string(),
-            row.host.clone(),
-            row.pid.to_string(),
-            row.thread.to_string(),
+            or_dash(!row.host.is_empty(), &row.host),
+            or_dash(row.pid != 0, &row.pid),
+            or_dash(row.thread != 0, &row.thread),
             time(row.total_s),
         ];
         table.row(first.into_iter().chain(row.phases_s().map(time)));
     }
     page.table(&table, RANKS, "ranks");
+}
+
+/// What a line of NCCL had, or a dash.
+fn or_dash(is_known: bool, value: &impl ToString) -> String {
+    match is_known {
+        true => value.to_string(),
+        false => "-".to_owned(),
+    }
 }
 
 /// Through which ranks the critical path goes, one after the other.
@@ -281,15 +205,65 @@ fn path_in_words(communicator: &CommunicatorStartup) -> String {
         )
     });
     let parts: Vec<String> = parts.collect();
-    let late = communicator.spread_s.map_or(String::new(), |late| {
-        format!(" The last rank began {} s after the first.", seconds(late))
-    });
+    let late = match (&communicator.late, communicator.spread_s) {
+        (Some(late), _) => format!(
+            " Rank {} began {} s after the first rank.",
+            late.rank,
+            seconds(late.by_s)
+        ),
+        (None, Some(spread_s)) => {
+            let spread = seconds(spread_s);
+            format!(" The last rank began {spread} s after the first.")
+        }
+        (None, None) => String::new(),
+    };
     match parts.is_empty() {
         true => format!("No phase of it took any time.{late}"),
         false => format!(
             "The critical path goes through {}.{late}",
             parts.join(", then through ")
         ),
+    }
+}
+
+/// Lines of warnings that are printed.
+const WARNINGS: usize = 4;
+
+/// What NCCL warned of, in its own words.
+fn warnings(startup: &Startup, page: &mut Page) {
+    let shown = if page.all { usize::MAX } else { WARNINGS };
+    let mut lines: Vec<(String, u64)> = Vec::new();
+    for warning in &startup.warnings {
+        match lines.iter_mut().find(|(text, _)| *text == warning.text) {
+            Some((_, n)) => *n += 1,
+            None => lines.push((warning.text.clone(), 1)),
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    page.title(&format!(
+        "Warnings of NCCL ({} lines; in their order)",
+        startup.warned
+    ));
+    for (text, n) in lines.iter().take(shown) {
+        let of = startup
+            .warnings
+            .iter()
+            .find(|warning| warning.text == *text);
+        let from = of.map_or(String::new(), |warning| match warning.host.as_str() {
+            "" => String::new(),
+            host => format!("{host}:{} ", warning.pid),
+        });
+        let times = if *n > 1 {
+            format!(" ({n} times)")
+        } else {
+            String::new()
+        };
+        page.line(&format!("{from}{text}{times}"));
+    }
+    if lines.len() > shown {
+        page.line(&format!("… {} more (--all)", lines.len() - shown));
     }
 }
 
@@ -349,10 +323,11 @@ pub(crate) fn section(startup: &Startup, page: &mut Page) {
 
 /// Whether a start-up is worth a line in a report.
 fn line(startup: &Startup) -> Option<String> {
-    let communicator = startup.communicators.first()?;
-    let total = communicator.phases.last()?.slowest_s;
-    let leg = longest(startup)?;
-    (leg.time_s >= WORTH_S && leg.time_s >= WORTH * total)
-        .then(|| sentence(startup))
-        .flatten()
+    let total = startup.communicators.first().and_then(|c| c.phases.last());
+    let total_s = total.map_or(0.0, |total| total.slowest_s);
+    let answer = Answer::of(startup)?;
+    let is_worth = answer
+        .time_s()
+        .is_none_or(|time_s| time_s >= WORTH_S && time_s >= WORTH * total_s);
+    is_worth.then(|| answer.sentence(startup))
 }

@@ -62,6 +62,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     list("Settings", &settings, &mut page);
     crate::startup::section(&report.startup, &mut page);
     crate::topo::section(&report.topologies, &mut page);
+    crate::paths::section(&report.paths, &mut page);
     completeness(report, &mut page);
     crate::steps::steps(report, &mut page);
     crate::account::account(report, &mut page);

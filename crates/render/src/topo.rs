@@ -3,7 +3,7 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::topology::{Host, SCHEMA as FORMAT};
 use serde::Serialize;
-use setup::topology::{compare, Change, GraphChoice, Topology};
+use setup::topology::{compare, Change, GraphChoice, Topology, MISSING_NVLINK};
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`json`].
@@ -61,6 +61,13 @@ pub fn text(host: &Host, look: Look, out: &mut impl Write) -> Result<()> {
     );
     for remark in remarks {
         page.line(&remark.sentence);
+    }
+    for fact in &host.facts {
+        page.line(fact);
+    }
+    if remarks.iter().any(|remark| remark.kind == MISSING_NVLINK) {
+        page.gap();
+        page.next("nvidia-smi nvlink -s; systemctl status nvidia-fabricmanager");
     }
     page.title(LINKS);
     matrix(topology, &mut page)?;

@@ -4,12 +4,16 @@
 //! takes lines in their order and gathers one [`Init`] for each communicator that a thread made. The lines of
 //! all ranks may be in one file, in any mixture.
 //!
-//! Rule: a line belongs to the init that its own thread is in. So two threads that make communicators at the
-//! same time are told apart.
+//! Rule: a line belongs to the init of its own thread that has its communicator and rank. So two threads that
+//! make communicators at the same time are told apart, and so are containers with equal names and numbers.
 
+use crate::log_line::without_colours;
 use crate::memory::{Ledger, Memory, Sizes};
-use std::borrow::Cow;
+use crate::paths::{End, Hop, HostFacts};
+use crate::warnings::{Warning, Warnings};
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use crate::log_line::{Level, LogLine};
 
 /// Phases of an init, in the order in which NCCL prints them.
 pub const PHASES: [&str; 8] = [
@@ -23,55 +27,6 @@ pub const PHASES: [&str; 8] = [
     "rest",
 ];
 
-/// A line of NCCL's debug output.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LogLine<'a> {
-    /// Host name, as NCCL has it.
-    pub host: &'a str,
-    /// Process id.
-    pub pid: u32,
-    /// The thread, by Linux's number.
-    pub tid: u32,
-    /// CUDA device of the thread.
-    pub device: Option<u32>,
-    /// Seconds since 1970, if the line begins with them.
-    pub at_s: Option<f64>,
-    /// What NCCL said.
-    pub text: &'a str,
-}
-
-impl<'a> LogLine<'a> {
-    /// Takes a line of level INFO apart; `None` for any other line.
-    ///
-    /// Launchers may put words before it, as `srun --label` does.
-    pub fn parse(line: &'a str) -> Option<LogLine<'a>> {
-        let (before, text) = line.trim_end().split_once(" NCCL INFO ")?;
-        let (before, device) = match before.rsplit_once(' ') {
-            Some((rest, device)) if device.starts_with('[') => (rest, device),
-            _ => (before, ""),
-        };
-        let device = device.trim_matches(['[', ']']).parse().ok();
-        let (stamp, place) = before.rsplit_once(' ').unwrap_or(("", before));
-        let mut parts = place.rsplitn(3, ':');
-        let tid = parts.next()?.parse().ok()?;
-        let pid = parts.next()?.parse().ok()?;
-        // mpirun's tag ends with `>:`.
-        let host = parts.next()?.rsplit([':', '>']).next()?;
-        let at_s = stamp
-            .rsplit_once('[')
-            .and_then(|(_, stamp)| stamp.trim_end().strip_suffix(']'))
-            .and_then(|stamp| stamp.parse().ok());
-        Some(LogLine {
-            host,
-            pid,
-            tid,
-            device,
-            at_s,
-            text,
-        })
-    }
-}
-
 /// One rank's way through the making of one communicator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Init {
@@ -83,6 +38,8 @@ pub struct Init {
     pub tid: u32,
     /// CUDA device.
     pub device: Option<u32>,
+    /// The GPU by NVML's number, which nvidia-smi uses.
+    pub nvml: Option<u32>,
     /// NCCL's function that made it, such as `ncclCommInitRankConfig`.
     pub function: String,
     /// Its rank.
@@ -110,6 +67,8 @@ pub struct Init {
     pub timings: Option<Timings>,
     /// What NCCL allocated for it, if it said so.
     pub memory: Memory,
+    /// How it is connected, as this rank said.
+    pub hops: Vec<Hop>,
 }
 
 /// Times of the phases of an init, in seconds. NCCL prints them with a resolution of 10 ms.
@@ -156,12 +115,35 @@ const SHARED: &str = "MemManager: Shared from parent";
 /// Host, process, thread.
 type Thread = (String, u32, u32);
 
+/// Inits of a thread that wait for more lines, at most. Several containers may look like one thread.
+const OPEN: usize = 64;
+
+/// Hosts of which facts are kept, at most.
+const HOSTS: usize = 1 << 16;
+/// Connections that are kept, at most: those of 1024 ranks with 32 channels to 30 others each.
+const HOPS: usize = 1 << 20;
+
+/// Inits that are looked through for the one of a connection, and connections that wait for theirs.
+const NEWEST: usize = 4096;
+
 /// Gathers inits from lines.
 #[derive(Clone, Default)]
 pub struct Reader {
     inits: Vec<Init>,
-    /// The init that a thread was in last.
-    last: BTreeMap<Thread, usize>,
+    /// Inits of a thread of which not every line has come, in the order of their first lines.
+    open: BTreeMap<Thread, Vec<usize>>,
+    warnings: Warnings,
+    /// What is known about each host.
+    hosts: BTreeMap<String, HostFacts>,
+    /// Inits of a process, in the order of their first lines.
+    of_process: BTreeMap<(String, u32), Vec<usize>>,
+    /// Connections of processes of which no init has the rank yet.
+    unplaced: BTreeMap<(String, u32), Vec<Hop>>,
+    /// Connections that are kept.
+    hops: usize,
+    lines: u64,
+    left_out: u64,
+    version: Option<String>,
     /// Threads whose next init is of a communicator that shares its parent's buffers.
     sharing: BTreeSet<Thread>,
     memory: Ledger,
@@ -176,6 +158,18 @@ pub struct Said {
     pub inits: Vec<Init>,
     /// What was allocated in a process, by host and pid, for communicators that can't be told apart.
     pub unowned: BTreeMap<(String, u32), Sizes>,
+    /// What NCCL warned of, in the order of lines; the first of many.
+    pub warnings: Vec<Warning>,
+    /// How often it warned.
+    pub warned: u64,
+    /// What NCCL said of each host; of one without a name, if lines have lost theirs.
+    pub hosts: BTreeMap<String, HostFacts>,
+    /// Lines of level INFO.
+    pub lines: u64,
+    /// Lines that Ray left out because they were like others.
+    pub left_out: u64,
+    /// NCCL's version, which it prints also without level INFO.
+    pub version: Option<String>,
 }
 
 /// The inits that a text tells of, in the order of their first lines.
@@ -190,8 +184,22 @@ impl Reader {
     pub fn add(&mut self, line: &str) {
         let line = without_colours(line);
         let Some(line) = LogLine::parse(&line) else {
+            self.version(&line);
             return;
         };
+        self.left_out = self.left_out.saturating_add(line.left_out.into());
+        if let Some(hop) = Hop::parse(line.text.trim_end()) {
+            self.hop(&line, hop);
+        } else if self.hosts.len() < HOSTS || self.hosts.contains_key(line.host) {
+            let facts = self.hosts.entry(line.host.to_owned()).or_default();
+            facts.add(&line);
+        }
+        if line.level == Level::Warn {
+            return self.warnings.add(&line);
+        }
+        self.version(line.text);
+        self.lines += 1;
+        self.warnings.follow(&line);
         let text = line.text.trim_end();
         if let Some(text) = text.strip_suffix("- Init START") {
             self.state(&line, text, false);
@@ -209,34 +217,112 @@ impl Reader {
     /// What they said.
     pub fn finish(self) -> Said {
         let (mut memories, unowned) = self.memory.finish();
+        let (warnings, warned) = self.warnings.finish();
         let mut inits = self.inits;
         for (init, number) in self.numbers {
             if let Some(memory) = memories.get_mut(number) {
                 inits[init].memory = std::mem::take(memory);
             }
         }
-        Said { inits, unowned }
+        Said {
+            inits,
+            unowned,
+            warnings,
+            warned,
+            hosts: self.hosts,
+            lines: self.lines,
+            left_out: self.left_out,
+            version: self.version,
+        }
     }
 
+    /// A line that has lost its numbers is of the thread that uses its device.
     fn thread(line: &LogLine) -> Thread {
-        (line.host.to_owned(), line.pid, line.tid)
+        let thread = match (line.pid, line.tid) {
+            (0, 0) => line.device.unwrap_or(0),
+            (_, tid) => tid,
+        };
+        (line.host.to_owned(), line.pid, thread)
     }
 
-    /// The init that the thread is in and that `fits`, or another.
+    /// `NCCL version 2.26.2+cuda12.4`, in a line of its own or behind a launcher's words.
+    fn version(&mut self, text: &str) {
+        if self.version.is_some() {
+            return;
+        }
+        let version = text.split_once("NCCL version ").and_then(|(_, rest)| {
+            let word = rest.split_whitespace().next()?;
+            word.starts_with(|c: char| c.is_ascii_digit())
+                .then_some(word)
+        });
+        self.version = version.map(str::to_owned);
+    }
+
+    /// A connection belongs to the newest communicator of its process in which its rank is an end of it.
+    fn hop(&mut self, line: &LogLine, hop: Hop) {
+        if self.hops >= HOPS {
+            return;
+        }
+        self.hops += 1;
+        let process = (line.host.to_owned(), line.pid);
+        match self.home(&process, &hop) {
+            Some(at) => self.inits[at].hops.push(hop),
+            None => self.unplaced.entry(process).or_default().push(hop),
+        }
+    }
+
+    fn home(&self, process: &(String, u32), hop: &Hop) -> Option<usize> {
+        let all = self.of_process.get(process)?;
+        all.iter().rev().take(NEWEST).copied().find(|at| {
+            let init = &self.inits[*at];
+            let speaker = match hop.end {
+                End::Send => hop.from,
+                End::Receive => hop.to,
+            };
+            init.rank == speaker && init.nranks > hop.from.max(hop.to)
+        })
+    }
+
+    /// Connections may come before the first line about their init.
+    fn place(&mut self, line: &LogLine) {
+        let process = (line.host.to_owned(), line.pid);
+        let Some(waiting) = self.unplaced.remove(&process) else {
+            return;
+        };
+        let waits = waiting.len() <= NEWEST;
+        for hop in waiting {
+            match self.home(&process, &hop) {
+                Some(at) => self.inits[at].hops.push(hop),
+                None if !waits => {}
+                None => self.unplaced.entry(process.clone()).or_default().push(hop),
+            }
+        }
+    }
+
+    /// The last init of the thread that `fits`, or another.
     fn open(&mut self, line: &LogLine, fits: impl Fn(&Init) -> bool) -> usize {
         let thread = Self::thread(line);
-        let last = self.last.get(&thread).copied();
-        let at = last.filter(|at| self.inits.get(*at).is_some_and(fits));
-        at.unwrap_or_else(|| {
-            self.inits.push(Init {
+        let (inits, open) = (&mut self.inits, self.open.entry(thread).or_default());
+        open.retain(|at| !inits[*at].is_complete || inits[*at].timings.is_none());
+        let found = open.iter().rev().copied().find(|at| fits(&inits[*at]));
+        found.unwrap_or_else(|| {
+            if open.len() == OPEN {
+                open.remove(0);
+            }
+            open.push(inits.len());
+            let process = (line.host.to_owned(), line.pid);
+            self.of_process
+                .entry(process)
+                .or_default()
+                .push(inits.len());
+            inits.push(Init {
                 host: line.host.to_owned(),
                 pid: line.pid,
                 tid: line.tid,
                 device: line.device,
                 ..Init::default()
             });
-            self.last.insert(thread, self.inits.len() - 1);
-            self.inits.len() - 1
+            inits.len() - 1
         })
     }
 
@@ -263,12 +349,15 @@ impl Reader {
         };
         let function = words.iter().position(|word| *word == "comm");
         let function = function.and_then(|at| words.get(at.checked_sub(1)?));
-        let fits = |init: &Init| complete && init.comm == Some(comm) && !init.is_complete;
+        let fits = |init: &Init| {
+            complete && init.comm == Some(comm) && init.rank == rank && !init.is_complete
+        };
         let at = self.open(line, fits);
         let init = &mut self.inits[at];
         init.function = function.copied().unwrap_or_default().to_owned();
         (init.rank, init.nranks) = (rank, nranks);
         init.comm = Some(comm);
+        init.nvml = number("nvmlDev").and_then(|n| n.try_into().ok());
         init.id = hex("commId").filter(|id| *id != 0);
         init.split = hex("parent").filter(|parent| *parent != 0).map(|parent| {
             // Before 2.25 it was the count of splits.
@@ -288,6 +377,7 @@ impl Reader {
             false => init.started_s = line.at_s,
         }
         let device = init.device;
+        self.place(line);
         match (complete, self.numbers.get(&at)) {
             (false, _) => {
                 let number = self.memory.begin(line, device, comm);
@@ -331,22 +421,6 @@ impl Reader {
     }
 }
 
-/// Launchers colour the lines of a rank, also in files: an escape character, `[`, numbers, a letter.
-fn without_colours(line: &str) -> Cow<'_, str> {
-    if !line.contains("\u{1b}[") {
-        return Cow::Borrowed(line);
-    }
-    let mut parts = line.split("\u{1b}[");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let is_number = |c: char| c.is_ascii_digit() || c == ';';
-        let mut rest = part.trim_start_matches(is_number).chars();
-        rest.next();
-        plain += rest.as_str();
-    }
-    Cow::Owned(plain)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,50 +438,10 @@ mod tests {
         ] {
             assert_eq!(read(&coloured), plain, "{coloured:?}");
         }
-        assert_eq!(without_colours("a\u{1b}["), "a");
-    }
-
-    #[test]
-    fn a_line_is_taken_apart_behind_what_launchers_put_before_it() {
-        let plain = "n1:12:34 [3] NCCL INFO Trees [0] 1/-1/-1->0->-1";
-        let parsed = LogLine::parse(plain).expect("a line of NCCL");
-        assert_eq!(
-            (
-                parsed.host,
-                parsed.pid,
-                parsed.tid,
-                parsed.device,
-                parsed.at_s
-            ),
-            ("n1", 12, 34, Some(3), None)
-        );
-        assert_eq!(parsed.text, "Trees [0] 1/-1/-1->0->-1");
-        for before in [
-            "0: ",
-            "[1,0]<stdout>:",
-            "(Worker pid=7) ",
-            "[2026-11-22 23:00:00] ",
-        ] {
-            let line = format!("{before}{plain}");
-            assert_eq!(LogLine::parse(&line), Some(parsed), "{before}");
-        }
-        let stamped = format!("[1763852882.250000] {plain}");
-        assert_eq!(
-            LogLine::parse(&stamped).and_then(|l| l.at_s),
-            Some(1_763_852_882.25)
-        );
     }
 
     #[test]
     fn other_lines_are_none() {
-        for line in [
-            "",
-            "epoch 3 loss 0.1",
-            "n1 NCCL INFO hello",
-            "n1:x:1 [0] NCCL INFO a",
-        ] {
-            assert_eq!(LogLine::parse(line), None, "{line}");
-        }
         assert!(
             read("n1:1:1 [0] NCCL INFO Init timings - f: rank 0 nranks 2 total x (").is_empty()
         );
@@ -547,6 +581,61 @@ mod tests {
             (timings.phase("rest"), inits[0].function.as_str()),
             (0.02, "")
         );
+    }
+
+    #[test]
+    fn containers_with_equal_names_and_numbers_are_told_apart_by_rank() {
+        let line = |text: &str| format!("localhost:57:57 [0] NCCL INFO {text}\n");
+        let of = |rank: u32, end: &str| {
+            line(&format!(
+                "f comm 0x5570 rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 1 commId 0xabba - Init {end}"
+            ))
+        };
+        let timings = |rank: u32| {
+            line(&format!(
+                "Init timings - f: rank {rank} nranks 2 total {rank}.50 (kernels {rank}.50, rest 0.00)"
+            ))
+        };
+        let text = [
+            of(0, "START"),
+            of(1, "START"),
+            of(0, "COMPLETE"),
+            of(1, "COMPLETE"),
+            timings(0),
+            timings(1),
+        ]
+        .concat();
+        let seen = read(&text);
+        let seen = seen
+            .iter()
+            .map(|i| (i.rank, i.is_complete, i.timings.map(|t| t.total_s)));
+        assert_eq!(
+            seen.collect::<Vec<_>>(),
+            [(0, true, Some(0.5)), (1, true, Some(1.5))]
+        );
+    }
+
+    #[test]
+    fn warnings_are_kept_with_the_way_of_the_error() {
+        let mut reader = Reader::default();
+        for line in [
+            "NCCL version 2.26.2+cuda12.4",
+            "b:905:985 [5] include/alloc.h:334 NCCL WARN Failed to CUDA calloc 536870912 bytes",
+            "b:905:985 [5] NCCL INFO transport/net.cc:561 -> 1",
+            "b:906:986 [6] NCCL INFO transport/net.cc:999 -> 1",
+            "b:905:985 [5] NCCL INFO Connected all rings",
+            "b:905:985 [5] NCCL INFO init.cc:12 -> 1 [repeated 3x across cluster]",
+        ] {
+            reader.add(line);
+        }
+        let said = reader.finish();
+        assert_eq!(said.version.as_deref(), Some("2.26.2+cuda12.4"));
+        assert_eq!((said.warned, said.left_out, said.warnings.len()), (1, 3, 1));
+        let warning = &said.warnings[0];
+        assert_eq!((warning.pid, warning.device), (905, Some(5)));
+        assert_eq!(warning.source, "include/alloc.h:334");
+        assert_eq!(warning.text, "Failed to CUDA calloc 536870912 bytes");
+        assert_eq!(warning.through, ["transport/net.cc:561"]);
     }
 
     #[test]

@@ -54,6 +54,13 @@ const PCIE: [(&str, f64); 6] = [
     ("64", 64.0 * 242.0 / 256.0 / 8.0),
 ];
 
+/// What a lane carries in one direction, GB/s, by its gigatransfers a second as the kernel has them (`16.0`).
+pub fn pcie_gb_per_s(speed: &str) -> Option<f64> {
+    let speed: f64 = speed.parse().ok()?;
+    let is_it = |(of, _): &&(&str, f64)| of.parse() == Ok(speed);
+    PCIE.iter().find(is_it).map(|(_, rate)| *rate)
+}
+
 impl Rates {
     /// Of what NVML says: `18 26562`, NVLinks and the MB/s of a line; and `5 16`, generation and lanes.
     pub fn of_nvml(nvlinks: Option<&str>, pcie: Option<&str>) -> Rates {

@@ -8,6 +8,8 @@ use crate::comm_memory::{CommMemory, COMM_MEMORY};
 use crate::counts::{Counts, COUNTS};
 use crate::log::{Init, Reader};
 use crate::memory::Sizes;
+use crate::paths::HostFacts;
+use crate::warnings::Warning;
 use std::collections::BTreeMap;
 
 /// How a line of the recorder begins. NCCL's never do, because a host's name has no blank.
@@ -53,6 +55,10 @@ impl Mask {
 pub struct Setup {
     /// Communicators that were made.
     pub inits: Vec<Init>,
+    /// What NCCL warned of.
+    pub warnings: Vec<Warning>,
+    /// What NCCL said of its host.
+    pub hosts: BTreeMap<String, HostFacts>,
     /// What was allocated for communicators that can't be told apart, by NCCL's host and pid.
     pub unowned: BTreeMap<(String, u32), Sizes>,
     /// How long the recorder's inits took, ns, all together.
@@ -112,6 +118,8 @@ impl Blocks {
         let said = self.log.finish();
         Setup {
             inits: said.inits,
+            warnings: said.warnings,
+            hosts: said.hosts,
             unowned: said.unowned,
             plugin_ns: self.plugin_ns,
             cpus: self.cpus,

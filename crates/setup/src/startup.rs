@@ -11,6 +11,7 @@
 //! Rule: the phases are NCCL's own figures. The path is concluded from them, and is never longer than the
 //! longest total if the ranks began together.
 
+use crate::late::{late, Late};
 use crate::log::{Init, Timings, PHASES};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,10 @@ pub struct CommunicatorStartup {
     pub elapsed_s: Option<f64>,
     /// How much later than the first rank the last one began; null without times of day.
     pub spread_s: Option<f64>,
+    /// Which attempt of the program it belongs to, from 1 on, if ranks came again in other processes.
+    pub attempt: u32,
+    /// The rank for which the others waited because it began late; null if none did.
+    pub late: Option<Late>,
     /// Phases, in NCCL's order.
     pub phases: Vec<PhaseRow>,
     /// What the ranks waited for, one after the other; empty if no rank's phases are known.
@@ -151,7 +156,99 @@ enum Key {
 /// The communicators that these inits made, in the order of their first inits.
 pub fn communicators(inits: &[Init]) -> Vec<CommunicatorStartup> {
     let groups = group(inits);
-    groups.iter().map(|members| communicator(members)).collect()
+    let attempts = attempts(&groups);
+    let pairs = groups.iter().zip(attempts);
+    pairs
+        .map(|(members, attempt)| CommunicatorStartup {
+            attempt,
+            ..communicator(members)
+        })
+        .collect()
+}
+
+/// Which attempt each group belongs to. A program that was started again makes a communicator of as many
+/// ranks, and the same rank is on the same GPU in another process.
+fn attempts(groups: &[Vec<&Init>]) -> Vec<u32> {
+    let mut processes: BTreeMap<(u32, u32, &str, Option<u32>), Vec<u32>> = BTreeMap::new();
+    let mut of = Vec::new();
+    for members in groups {
+        let mut attempt = 1;
+        for init in members
+            .iter()
+            .filter(|init| init.pid != 0 && init.nranks > 1)
+        {
+            let place = (init.nranks, init.rank, init.host.as_str(), init.device);
+            let pids = processes.entry(place).or_default();
+            let at = pids.iter().position(|pid| *pid == init.pid);
+            let at = at.unwrap_or_else(|| {
+                pids.push(init.pid);
+                pids.len() - 1
+            });
+            attempt = attempt.max(at as u32 + 1);
+        }
+        of.push(attempt);
+    }
+    of
+}
+
+/// What a process spent on all its communicators, one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Together {
+    /// How many it made.
+    pub communicators: u32,
+    /// How long that took.
+    pub time_s: f64,
+    /// Its rank in the first of them.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+    /// The longest phase of all of them.
+    pub phase: &'static str,
+    /// How long that took.
+    pub phase_s: f64,
+}
+
+/// The process and device that spent longest on its communicators, if it made several.
+///
+/// Containers may have equal names and numbers. Then one process seems to be in a communicator twice, and
+/// nothing can be said about it.
+pub fn together(inits: &[Init]) -> Option<Together> {
+    type Place<'a> = (&'a str, u32, Option<u32>);
+    let mut all: BTreeMap<Place, Vec<(&Init, Timings)>> = BTreeMap::new();
+    let mut ambiguous: BTreeSet<Place> = BTreeSet::new();
+    for members in group(inits) {
+        let mut here = BTreeSet::new();
+        for init in members {
+            let place = (init.host.as_str(), init.pid, init.device);
+            if !here.insert(place) {
+                ambiguous.insert(place);
+            }
+            let timed = init.timings.map(|timings| (init, timings));
+            all.entry(place).or_default().extend(timed);
+        }
+    }
+    all.retain(|place, _| !ambiguous.contains(place));
+    let sum = |of: &[(&Init, Timings)]| of.iter().map(|(_, t)| t.total_s).sum::<f64>();
+    let several = all.into_values().filter(|of| of.len() > 1);
+    // The first of several that took as long.
+    let longest = several.reduce(|a, b| if sum(&b) > sum(&a) { b } else { a })?;
+    let phases = PHASES.iter().map(|phase| {
+        let times = longest.iter().map(|(_, t)| t.phase(phase));
+        (*phase, times.sum::<f64>())
+    });
+    let (phase, phase_s) = phases.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+    let first = longest[0].0;
+    Some(Together {
+        communicators: longest.len() as u32,
+        time_s: sum(&longest),
+        rank: first.rank,
+        host: first.host.clone(),
+        pid: first.pid,
+        phase,
+        phase_s,
+    })
 }
 
 /// The inits of each communicator, in the order of their first ones.
@@ -234,6 +331,8 @@ fn communicator(members: &[&Init]) -> CommunicatorStartup {
         spread_s: begun
             .as_deref()
             .and_then(|begun| Some(most(begun)? - least(begun)?)),
+        attempt: 1,
+        late: late(&members),
         phases: phases(&known),
         critical_path_s: critical_path.iter().map(|leg| leg.time_s).sum(),
         critical_path,
@@ -461,6 +560,37 @@ mod tests {
         let one = &found[0];
         assert!((one.elapsed_s.expect("times") - 5.1).abs() < 1e-9);
         assert!((one.spread_s.expect("times") - 2.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_a_process_spends_on_all_its_communicators_is_added_up() {
+        let phases = [0.1, 0.0, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0];
+        let of = |pid, id| Init {
+            pid,
+            ..init(0, id, id, phases)
+        };
+        let all = together(&[of(5, 1), of(5, 2), of(6, 3), of(5, 4)]).expect("several");
+        assert_eq!((all.communicators, all.pid, all.phase), (3, 5, "topo"));
+        assert!((all.time_s - 3.0).abs() < 1e-9 && (all.phase_s - 2.7).abs() < 1e-9);
+        assert_eq!(together(&[of(5, 1), of(6, 2)]), None);
+        // Two containers that look like one process.
+        let one = init(0, 1, 1, phases);
+        let twin = Init {
+            pid: one.pid,
+            ..init(1, 1, 1, phases)
+        };
+        assert_eq!(together(&[one, twin]), None);
+    }
+
+    #[test]
+    fn attempts_are_told_apart_by_the_processes_of_a_rank() {
+        let of = |pid, rank, id| Init {
+            pid,
+            ..init(rank, id, id, [0.0; 8])
+        };
+        let found = communicators(&[of(5, 0, 1), of(6, 1, 1), of(7, 0, 2), of(8, 1, 2)]);
+        let attempts: Vec<u32> = found.iter().map(|one| one.attempt).collect();
+        assert_eq!(attempts, [1, 2]);
     }
 
     #[test]

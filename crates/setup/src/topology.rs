@@ -13,6 +13,9 @@
 mod graphs;
 mod matrix;
 mod nccl_file;
+mod pasted;
+mod pcie;
+mod remarkable;
 mod remarks;
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,8 @@ use crate::xml;
 use serde::Serialize;
 
 pub use graphs::{graphs, GraphChoice};
+pub use pcie::{PcieLink, SLOW_PCIE};
+pub use remarkable::facts;
 pub use remarks::{far_cards, remarks, Remark, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK};
 pub use unreadable::Unreadable;
 
@@ -49,6 +54,8 @@ pub struct Device {
     /// What its links carry, if it is a GPU of which that is known.
     #[serde(flatten)]
     pub rates: Rates,
+    /// The slowest PCIe link on its way to the CPU, if that is known.
+    pub pcie_way: Option<PcieLink>,
 }
 
 impl Device {
@@ -91,6 +98,37 @@ impl Topology {
         }
     }
 
+    /// Reads all hosts of a text. Several matrices may be in it, with the launcher's tag of each host.
+    ///
+    /// # Errors
+    /// Those of [`Topology::read`], if no part of it can be read.
+    pub fn read_all(text: &str) -> Result<Vec<(Option<String>, Topology)>, Unreadable> {
+        let parts = match text.trim_start().starts_with('<') {
+            true => Vec::new(),
+            false => pasted::parts(text),
+        };
+        let mut all: Vec<(Option<String>, Topology)> = Vec::new();
+        let mut why = None;
+        for (tag, part) in &parts {
+            match Topology::of_matrix(part) {
+                Ok(topology) => {
+                    let tag = Some(tag.clone()).filter(|tag| !tag.is_empty());
+                    if !all.contains(&(tag.clone(), topology.clone())) {
+                        all.push((tag, topology));
+                    }
+                }
+                // A matrix of what is possible may follow the links.
+                Err(Unreadable::Other) => {}
+                Err(error) => why = why.or(Some(error)),
+            }
+        }
+        match (all.is_empty(), why) {
+            (false, None) => Ok(all),
+            (_, Some(error)) => Err(error),
+            (true, None) => Topology::read(text).map(|one| vec![(None, one)]),
+        }
+    }
+
     /// The link between two devices by name.
     pub fn link(&self, from: &str, to: &str) -> Option<&str> {
         let at = |name: &str| self.devices.iter().position(|device| device.name == name);
@@ -98,7 +136,11 @@ impl Topology {
     }
 }
 
-/// The links that differ, each once.
+/// The other end of a device's way over PCIe.
+const CPU: &str = "CPU";
+
+/// The links that differ, each once: those between devices, and the slowest one of each on its way to the CPU
+/// if both topologies have it.
 pub fn compare(a: &Topology, b: &Topology) -> Vec<Change> {
     let names = |t: &Topology| t.devices.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
     let mut all = names(a);
@@ -108,6 +150,25 @@ pub fn compare(a: &Topology, b: &Topology) -> Vec<Change> {
             .filter(|name| a.devices.iter().all(|d| d.name != *name)),
     );
     let mut changes = Vec::new();
+    for name in &all {
+        let way = |topology: &Topology| {
+            let device = topology
+                .devices
+                .iter()
+                .find(|device| device.name == *name)?;
+            Some(device.pcie_way.as_ref()?.link.clone())
+        };
+        if let (Some(before), Some(after)) = (way(a), way(b)) {
+            if before != after {
+                changes.push(Change {
+                    from: name.clone(),
+                    to: CPU.to_owned(),
+                    a: Some(before),
+                    b: Some(after),
+                });
+            }
+        }
+    }
     for (at, from) in all.iter().enumerate() {
         for to in &all[at + 1..] {
             let (before, after) = (a.link(from, to), b.link(from, to));

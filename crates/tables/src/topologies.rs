@@ -70,6 +70,7 @@ fn of_node(node: &Node) -> Option<Topology> {
                 node.fact(&format!("nvlinks.{number}")),
                 node.fact(&format!("pcie.{number}")),
             ),
+            pcie_way: None,
         });
         topology
             .links

@@ -17,6 +17,14 @@ pub(super) fn recommendation(report: &Report) -> Option<Recommendation> {
     let slowest = report.startup.communicators.first()?;
     let legs = slowest.critical_path.iter();
     let longest = legs.reduce(|a, b| if b.time_s > a.time_s { b } else { a })?;
+    // Who began late is the reason, and no phase.
+    if slowest
+        .late
+        .as_ref()
+        .is_some_and(|late| late.by_s > longest.time_s)
+    {
+        return None;
+    }
     let run_s = report.ranks.wall_us.map_or(0.0, |wall| wall.max / 1e6);
     let all_s = slowest.critical_path_s;
     let least_s = LEAST_S

@@ -50,9 +50,28 @@ pub const VERBS: &[Word] = &[
     word("incoming", "connections over which the rank receives."),
     word("modelled", "GPU memory that these connections take by NCCL's sizes of buffers, MiB: a model."),
     word("communicators", "how many communicators the row is about."),
+    // paths
+    word("where", "whether both ranks are on one host."),
+    word("routes", "pairs of ranks that are connected this way, in one direction."),
+    word("cards", "network cards, or interfaces for sockets, at both ends."),
+    word(
+        "from",
+        "the rank, host or device that sends. With an estimate: the lower end of its 95 % interval. With a \
+         clock: what its offset rests on.",
+    ),
+    word(
+        "to",
+        "the rank, host or device that receives. With an estimate: the upper end of its 95 % interval.",
+    ),
+    word("from card", "the sender's network card."),
+    word("to card", "the receiver's network card."),
+    word("gdr", "whether the network card reads and writes the GPU's memory by itself (GPU Direct RDMA)."),
+    word("best", "whether the machine has no better way, as far as NCCL's output and the topology say."),
+    word("why", "why it is not the best way; the text above the table says it in words."),
     // topo
     word("label", "a device's address on the PCI bus, or the name of a network card."),
     word("numa", "the NUMA node that the device is on."),
+    word("GB/s", "bandwidth of a link, 10⁹ bytes a second."),
     word("gb_per_s", "what NCCL expects of one channel of the graph within a host, GB/s."),
     word("links", "the kind of links that NCCL counts with: within a node, and between nodes."),
     // hang, clocks, power

@@ -49,7 +49,24 @@ fn examine(capture: &Capture, report: &Report, checks: &mut Checks) {
     lost(capture, report, checks);
     events(capture, checks);
     times(capture, report, checks);
+    paths(report, checks);
     damage(capture, checks);
+}
+
+/// Whether NCCL goes a slower way than it must, if its output was recorded.
+fn paths(report: &Report, checks: &mut Checks) {
+    const NAME: &str = "paths";
+    let mut routes = report
+        .paths
+        .communicators
+        .iter()
+        .flat_map(|one| &one.routes);
+    if routes.any(|route| route.is_best == Some(false)) {
+        let sentence = render::paths::sentence(&report.paths);
+        let finding = sentence.trim_end_matches('.').to_owned();
+        let remedy = "`ncclscope paths DIR` has each pair, and what changes it";
+        checks.not(Status::Warn, NAME, finding, remedy);
+    }
 }
 
 fn no_trace(folder: &Path, error: &OpenError, checks: &mut Checks) {

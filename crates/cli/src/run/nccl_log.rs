@@ -85,6 +85,16 @@ impl NcclLogFiles {
     }
 }
 
+/// A note if all processes of a host are to write into one file, where their lines run into each other.
+/// `/dev/stderr` is fine.
+pub fn shared_file(file: Option<&str>) -> Option<String> {
+    let file = file.filter(|file| !file.contains("%p") && !file.starts_with("/dev/std"))?;
+    Some(format!(
+        "NCCL_DEBUG_FILE={file} is one file for all processes of a host, so lines are lost; \
+         NCCL_DEBUG_FILE={file}.%h.%p gives each its own"
+    ))
+}
+
 /// Whether a variable says what NCCL shall say, or where.
 fn is_debug(name: &str) -> bool {
     name.starts_with("NCCL_DEBUG") || name == "NCCL_WARN_ENABLE_DEBUG_INFO"
@@ -116,6 +126,18 @@ mod tests {
     fn a_configuration_file_that_sets_debug_output_is_seen() {
         assert!(sets_debug("# mine\nNCCL_ALGO=Ring\n NCCL_DEBUG=WARN\n"));
         assert!(!sets_debug("# NCCL_DEBUG\nNCCL_ALGO=Ring\n"));
+    }
+
+    #[test]
+    fn one_file_for_all_processes_gets_a_note() {
+        for fine in [None, Some("x.%h.%p"), Some("/dev/stderr")] {
+            assert_eq!(shared_file(fine), None, "{fine:?}");
+        }
+        let note = shared_file(Some("/tmp/nccl.log")).expect("a note");
+        assert!(
+            note.contains("NCCL_DEBUG_FILE=/tmp/nccl.log.%h.%p"),
+            "{note}"
+        );
     }
 
     #[test]

@@ -273,7 +273,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 18] = [
+const SCHEMAS: [(&str, &str); 19] = [
     (
         "report",
         include_str!("../../../render/schema/report-1.json"),
@@ -297,6 +297,7 @@ const SCHEMAS: [(&str, &str); 18] = [
         "memory",
         include_str!("../../../render/schema/memory-1.json"),
     ),
+    ("paths", include_str!("../../../render/schema/paths-1.json")),
     ("topo", include_str!("../../../render/schema/topo-1.json")),
     ("model", include_str!("../../../render/schema/model-1.json")),
     (

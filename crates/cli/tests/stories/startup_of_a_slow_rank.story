@@ -75,8 +75,8 @@ Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it w
 [exit 1]
 --- grep -v 'rank 1 nranks' log > part; ncclscope startup part | sed '/^Phases/,/total/d; s/ The last rank began .*//; /^Ranks of/,$d'
 Making the slowest communicator (3 ranks) took 52.94 s. The largest part of it was meeting the other ranks (bootstrap):
-51.44 s on rank 0, and 51.44 s or more on each other. Only 2 of the 3 ranks said how long it took. So another one may
-have been slower.
+51.44 s on rank 0, and 51.44 s or more on each other. There they wait for the last rank to begin: probably the one
+without times.
 
 What to do
   The ranks meet over TCP. See that NCCL_SOCKET_IFNAME names a fast interface, and that no rank is late for other
@@ -85,7 +85,7 @@ What to do
   The critical path goes through rank 0 in kernels, bootstrap (52.94 s).
   Ranks without a line of NCCL: 1.
 --- grep -v 'Init timings' log > old; ncclscope startup old | head -1
-The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), and this output has none.
+All 3 ranks are ready. The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), and this
 --- echo hello > other; ncclscope startup other
 2| error: expected lines `Init timings` or `Init START` of NCCL, found none in `other`
 2|   hint: NCCL prints them with NCCL_DEBUG=INFO, from 2.22 on; or record with `NCCLSCOPE_NCCL_LOG=on ncclscope run`

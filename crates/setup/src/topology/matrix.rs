@@ -1,17 +1,23 @@
 //! The matrix that `nvidia-smi topo -m` prints.
 
+use super::pasted::{glued, links};
 use super::{Device, Topology, Unreadable};
-use crate::peak::Rates;
+use crate::log_line::without_colours;
 use std::collections::BTreeMap;
 
 impl Topology {
     /// Of `nvidia-smi topo -m`, as it prints it with tabs, or as people paste it with blanks.
     pub(super) fn of_matrix(text: &str) -> Result<Topology, Unreadable> {
         // It underlines the heading on a terminal, and keeps doing so in files.
-        let plain = text.replace("\u{1b}[4m", "").replace("\u{1b}[0m", "");
+        let plain: Vec<_> = text.lines().map(without_colours).collect();
+        let plain = plain.join("\n");
         let is_gpu = |word: &str| is_numbered(word, "GPU");
         let mut lines = plain.lines();
-        let heading = lines.find(|line| line.split_whitespace().next().is_some_and(is_gpu));
+        let begins = |line: &&str| {
+            let first = line.split_whitespace().next();
+            first.is_some_and(|word| is_gpu(glued(word)[0]))
+        };
+        let heading = lines.find(begins);
         let heading = heading.ok_or(Unreadable::Other)?;
         // Devices, then columns with blanks in their names, of which `CPU Affinity` is the first. Cards are
         // `NIC0` or, before driver 510, have their own names.
@@ -19,6 +25,7 @@ impl Topology {
         let names: Vec<&str> = heading
             .split_whitespace()
             .take_while(|w| !is_column(w))
+            .flat_map(glued)
             .collect();
         let mut columns: Vec<(usize, &str)> = ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
             .into_iter()
@@ -102,7 +109,7 @@ impl Topology {
                 label: own.map(|label| (*label).to_owned()),
                 numa: of(name, "NUMA Affinity").and_then(|numa| numa.parse().ok()),
                 cpus: of(name, "CPU Affinity"),
-                rates: Rates::default(),
+                ..Device::default()
             });
         }
         Ok(topology)
@@ -111,7 +118,12 @@ impl Topology {
 
 /// The links of a row of the matrix.
 fn cells(row: &str, device: &str, expected: usize) -> Result<Vec<String>, Unreadable> {
-    let mut words = row.split_whitespace().skip(1).peekable();
+    // `NV18NV18` is two cells.
+    let split = |word| match links(word) {
+        Some(several) if several.len() > 1 => several,
+        _ => vec![word],
+    };
+    let mut words = row.split_whitespace().skip(1).flat_map(split).peekable();
     let mut links = Vec::new();
     while let Some(link) = words.next_if(|word| links.len() < expected && is_link(word)) {
         links.push(link.to_owned());
@@ -129,13 +141,13 @@ fn cells(row: &str, device: &str, expected: usize) -> Result<Vec<String>, Unread
 }
 
 /// Whether a word is this kind and a number, such as `GPU0`.
-fn is_numbered(word: &str, kind: &str) -> bool {
+pub(super) fn is_numbered(word: &str, kind: &str) -> bool {
     let digits = word.strip_prefix(kind);
     digits.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Whether nvidia-smi calls a link so. `SOC` is `SYS` of old drivers.
-fn is_link(word: &str) -> bool {
+pub(super) fn is_link(word: &str) -> bool {
     const LINKS: [&str; 8] = ["X", "PIX", "PXB", "PHB", "NODE", "SYS", "SOC", "N/A"];
     LINKS.contains(&word) || is_numbered(word, "NV")
 }

@@ -1,6 +1,6 @@
 //! The file that NCCL writes for `NCCL_TOPO_DUMP_FILE`.
 
-use super::{Device, Topology, Unreadable};
+use super::{Device, PcieLink, Topology, Unreadable};
 use crate::peak::Rates;
 use crate::xml::Element;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,10 @@ impl Topology {
             _ => return Err(Unreadable::Xml),
         }
         let mut found = Vec::new();
-        walk(root, None, &mut Vec::new(), &mut found);
+        walk(root, None, &mut Vec::new(), &mut Vec::new(), &mut found);
+        if found.is_empty() {
+            return Err(skeleton(root));
+        }
         let is_gpu = |place: &ListedDevice| place.device.is_gpu();
         // Each host counts its devices from 0. Then they are numbered in the order of the file.
         for gpus in [true, false] {
@@ -55,6 +58,7 @@ fn walk(
     element: &Element,
     host: Option<&str>,
     path: &mut Vec<String>,
+    ways: &mut Vec<PcieLink>,
     found: &mut Vec<ListedDevice>,
 ) {
     let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u32>().ok();
@@ -67,6 +71,10 @@ fn walk(
         let numa = path
             .first()
             .and_then(|cpu| cpu.strip_prefix("cpu ")?.parse().ok());
+        let slowest = ways
+            .iter()
+            .min_by(|a, b| a.gb_per_s.total_cmp(&b.gb_per_s))
+            .cloned();
         let mut device = |kind: &str, label: Option<String>, nvlinks, rates| {
             let Some(number) = number(child, "dev") else {
                 return;
@@ -78,6 +86,7 @@ fn walk(
                     numa,
                     cpus: None,
                     rates,
+                    pcie_way: slowest.clone(),
                 },
                 number,
                 host: host.map(str::to_owned),
@@ -119,11 +128,31 @@ fn walk(
             .attribute("host_hash")
             .filter(|_| child.name == "cpu")
             .or(host);
-        let depth = path.len();
+        let depth = (path.len(), ways.len());
         path.extend(step);
-        walk(child, host, path, found);
-        path.truncate(depth);
+        ways.extend(PcieLink::of(child).filter(|_| child.name == "pci"));
+        walk(child, host, path, ways, found);
+        path.truncate(depth.0);
+        ways.truncate(depth.1);
     }
+}
+
+/// A file without `<gpu>` and `<net>`: clouds give NCCL the PCI functions, and it adds the rest.
+fn skeleton(root: &Element) -> Unreadable {
+    fn count(element: &Element, counts: &mut [usize; 2]) {
+        for child in &element.children {
+            match child.attribute("class") {
+                Some(class) if class.starts_with("0x03") => counts[0] += 1,
+                Some(class) if class.starts_with("0x02") => counts[1] += 1,
+                _ => {}
+            }
+            count(child, counts);
+        }
+    }
+    let mut counts = [0; 2];
+    count(root, &mut counts);
+    let [gpus, cards] = counts;
+    Unreadable::Skeleton { gpus, cards }
 }
 
 /// The link between two devices of NCCL's file.

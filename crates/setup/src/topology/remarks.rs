@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Something about a topology that costs bandwidth.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remark {
-    /// [`MISSING_NVLINK`], [`FAR_NETWORK_CARD`] or [`FAR_CPUS`].
+    /// [`MISSING_NVLINK`], [`super::SLOW_PCIE`], [`FAR_NETWORK_CARD`] or [`FAR_CPUS`].
     pub kind: &'static str,
     /// It.
     pub sentence: String,
@@ -161,8 +161,8 @@ fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
     pairs(gpus).into_iter().filter_map(sentence).collect()
 }
 
-/// What costs bandwidth, in sentences: GPUs with fewer NVLinks than others, and GPUs that no network card is
-/// near.
+/// What costs bandwidth, in sentences: GPUs with fewer NVLinks than others, devices with a slow PCIe link,
+/// and GPUs that no network card is near.
 pub fn remarks(topology: &Topology) -> Vec<Remark> {
     let mut remarks = Vec::new();
     let gpus: Vec<usize> = (0..topology.devices.len())
@@ -179,6 +179,7 @@ pub fn remarks(topology: &Topology) -> Vec<Remark> {
                 sentence,
             }),
     );
+    remarks.extend(super::pcie::slow(topology));
     let nearest = |gpu: usize| {
         let links = cards
             .iter()

@@ -9,6 +9,13 @@ pub enum Unreadable {
     Xml,
     /// It is NCCL's file of rings and trees.
     Graphs,
+    /// It is a file for `NCCL_TOPO_FILE` that names no GPU and no card.
+    Skeleton {
+        /// PCI functions that are GPUs by their class.
+        gpus: usize,
+        /// PCI functions that are network cards by their class.
+        cards: usize,
+    },
     /// A row of the matrix has another number of links than its heading has devices.
     Row {
         /// The device whose row it is.
@@ -45,6 +52,16 @@ impl std::fmt::Display for Unreadable {
             Unreadable::Graphs => write!(
                 f,
                 "expected a file of NCCL_TOPO_DUMP_FILE, found one of NCCL_GRAPH_DUMP_FILE: rings and trees"
+            ),
+            Unreadable::Skeleton { gpus: 0, cards: 0 } => write!(
+                f,
+                "expected GPUs in the file of NCCL_TOPO_DUMP_FILE, found none"
+            ),
+            Unreadable::Skeleton { gpus, cards } => write!(
+                f,
+                "expected a file of NCCL_TOPO_DUMP_FILE, found a skeleton for NCCL_TOPO_FILE: {gpus} GPUs \
+                 and {cards} network cards by their PCI classes, without NVLinks and names; nothing can be \
+                 said of its links"
             ),
             Unreadable::Row {
                 device,

@@ -1,0 +1,455 @@
+//! The first sentences of a start-up: what failed, who was late, or what took longest, and what to do.
+//!
+//! Rule: a failure comes before a late rank, and a late rank before a phase, because waiting for either is
+//! counted in the phases of the others.
+
+use super::{named, not_there, seconds};
+use crate::layout::plural;
+use analyze::spelling::{ranges, size};
+use analyze::startup::Startup;
+use setup::failure::Failure;
+use setup::late::Late;
+use setup::startup::{CommunicatorStartup, Leg, PhaseRow, Together};
+
+/// Other ranks took as long as the one on the critical path if they took this part of its time at least.
+const ALIKE: f64 = 0.5;
+/// Several communicators are the answer if they took this much more than the slowest of them.
+const SEVERAL: f64 = 1.5;
+/// Less time is not worth a word of advice, in seconds.
+pub(super) const WORTH_S: f64 = 1.0;
+/// Ranks that a sentence names one by one.
+const NAMED: usize = 8;
+
+/// What is said first.
+pub(crate) enum Answer<'a> {
+    /// NCCL said why ranks did not end.
+    Failed(&'a Failure),
+    /// Ranks of this communicator did not end.
+    Unfinished(&'a CommunicatorStartup),
+    /// The others waited for a rank.
+    Late(&'a CommunicatorStartup, &'a Late),
+    /// Many communicators, one after the other.
+    Together(&'a Together),
+    /// A phase on a rank.
+    Phase(&'a CommunicatorStartup, &'a Leg),
+}
+
+impl<'a> Answer<'a> {
+    /// The answer; nothing if nothing failed and no phases are known.
+    pub(crate) fn of(startup: &'a Startup) -> Option<Answer<'a>> {
+        if let Some(failure) = &startup.failure {
+            return Some(Answer::Failed(failure));
+        }
+        let mut all = startup.communicators.iter();
+        // That of the most ranks: others wait for it.
+        let open = all
+            .clone()
+            .filter(|communicator| !communicator.unfinished.is_empty());
+        if let Some(open) = open.reduce(|a, b| if b.nranks > a.nranks { b } else { a }) {
+            return Some(Answer::Unfinished(open));
+        }
+        let slowest = all.next()?;
+        let longest = longest(slowest);
+        let leg_s = longest.map_or(0.0, |leg| leg.time_s);
+        let total_s = total_s(slowest);
+        let late = slowest.late.as_ref().filter(|late| late.by_s > leg_s);
+        let several = startup.together.as_ref();
+        let several = several.filter(|all| all.time_s >= SEVERAL * total_s);
+        match (late, several, longest) {
+            (Some(late), Some(several), _) if late.by_s < several.phase_s => {
+                Some(Answer::Together(several))
+            }
+            (Some(late), _, _) => Some(Answer::Late(slowest, late)),
+            (None, Some(several), _) => Some(Answer::Together(several)),
+            (None, None, longest) => Some(Answer::Phase(slowest, longest?)),
+        }
+    }
+
+    /// In sentences.
+    pub(crate) fn sentence(&self, startup: &Startup) -> String {
+        match self {
+            Answer::Failed(failure) => failed(failure, startup),
+            Answer::Unfinished(communicator) => unfinished(communicator, startup),
+            Answer::Late(communicator, late) => {
+                was_late(communicator, late) + &aside(startup).unwrap_or_default()
+            }
+            Answer::Together(several) => together(several, startup),
+            Answer::Phase(communicator, leg) => {
+                phase(communicator, leg) + &aside(startup).unwrap_or_default()
+            }
+        }
+    }
+
+    /// How long what it names took, s; nothing for a failure, which always matters.
+    pub(super) fn time_s(&self) -> Option<f64> {
+        match self {
+            Answer::Failed(_) | Answer::Unfinished(_) => None,
+            Answer::Late(_, late) => Some(late.by_s),
+            Answer::Together(several) => Some(several.phase_s),
+            Answer::Phase(_, leg) => Some(leg.time_s),
+        }
+    }
+
+    /// What helps; nothing if it took little.
+    pub(super) fn advice(&self) -> Option<String> {
+        if self.time_s().is_some_and(|time_s| time_s < WORTH_S) {
+            return None;
+        }
+        let advice = match self {
+            Answer::Failed(failure) if failure.warning.is_out_of_memory() => {
+                "Leave NCCL more of the GPU's memory: start it before the program takes the rest, or give \
+                 the program's own pool less. `ncclscope memory FILE` says what each communicator takes, if \
+                 NCCL_DEBUG_SUBSYS has ALLOC."
+                    .to_owned()
+            }
+            Answer::Failed(_) => {
+                "Begin with this warning. Later ones come from ranks that lost this one.".to_owned()
+            }
+            Answer::Unfinished(communicator) => ask(communicator),
+            Answer::Late(_, late) => format!(
+                "See what rank {} did before it called NCCL: it loaded data or a model, compiled, or its \
+                 node started late. `py-spy dump --pid PID` shows it while the others wait.",
+                late.rank
+            ),
+            Answer::Together(several) => phase_advice(several.phase)?.to_owned(),
+            Answer::Phase(_, leg) => phase_advice(leg.phase)?.to_owned(),
+        };
+        Some(advice)
+    }
+}
+
+/// How long the slowest rank took.
+fn total_s(communicator: &CommunicatorStartup) -> f64 {
+    communicator.phases.last().map_or(0.0, |row| row.slowest_s)
+}
+
+/// The longest leg of a communicator's critical path; the first of several.
+fn longest(communicator: &CommunicatorStartup) -> Option<&Leg> {
+    let path = communicator.critical_path.iter();
+    path.reduce(|a, b| if b.time_s > a.time_s { b } else { a })
+}
+
+fn failed(failure: &Failure, startup: &Startup) -> String {
+    let warning = &failure.warning;
+    let mut place = Vec::new();
+    if warning.pid != 0 {
+        place.push(format!("process {}", warning.pid));
+    }
+    if !warning.host.is_empty() {
+        place.push(format!("on {}", warning.host));
+    }
+    let device = warning.device.map(|device| format!("GPU {device}"));
+    let who = match failure
+        .rank
+        .filter(|_| failure.nranks.is_some_and(|n| n > 1))
+    {
+        Some(rank) => {
+            let place = [place.join(" ")].into_iter().filter(|p| !p.is_empty());
+            let place: Vec<String> = place.chain(device).collect();
+            match place.is_empty() {
+                true => format!("Rank {rank}"),
+                false => format!("Rank {rank} ({})", place.join(", ")),
+            }
+        }
+        None => {
+            let place = match place.is_empty() {
+                true => "A process".to_owned(),
+                false => place.join(" "),
+            };
+            let device = device.map_or(String::new(), |device| format!(" ({device})"));
+            let mut who = format!("{place}{device}");
+            if let Some(first) = who.get(..1) {
+                who = first.to_uppercase() + &who[1..];
+            }
+            who
+        }
+    };
+    let from = match (warning.source.as_str(), through(failure)) {
+        ("", None) => String::new(),
+        (source, None) => format!(" ({source})"),
+        ("", Some(through)) => format!(" ({through})"),
+        (source, Some(through)) => format!(" ({source}, {through})"),
+    };
+    let what = match failure.bytes {
+        Some(bytes) => {
+            let gpu = match warning.text.to_ascii_lowercase().contains("cuda") {
+                true => " of GPU memory",
+                false => "",
+            };
+            format!("failed to allocate {}{gpu}{from}", size(bytes))
+        }
+        None => format!("failed: `{}`{from}", warning.text),
+    };
+    let ended = match failure.rank {
+        Some(_) => "and did not end its init",
+        None => "and nothing says that it got ready",
+    };
+    let others = others(startup);
+    format!("{who} {what}, {ended}.{others}")
+}
+
+/// For what NCCL needed what it did not get.
+fn through(failure: &Failure) -> Option<String> {
+    let place = failure.warning.through.first()?;
+    let what = match place.split(':').next()? {
+        "transport/net.cc" => "for the buffers of the network, ",
+        "transport/shm.cc" => "for shared memory between processes, ",
+        "transport/p2p.cc" => "for buffers between GPUs, ",
+        "transport/nvls.cc" => "for NVLink SHARP, ",
+        _ => "",
+    };
+    Some(format!("{what}called from {place}"))
+}
+
+/// How the other communicators fared.
+fn others(startup: &Startup) -> String {
+    let is_ready = |c: &&CommunicatorStartup| c.unfinished.is_empty() && c.silent.is_empty();
+    let ready = startup.communicators.iter().filter(is_ready).count();
+    match ready {
+        0 => String::new(),
+        n => format!(
+            " {} made.",
+            plural(
+                n as u64,
+                "other communicator was",
+                "other communicators were"
+            )
+        ),
+    }
+}
+
+fn unfinished(communicator: &CommunicatorStartup, startup: &Startup) -> String {
+    let open = &communicator.unfinished;
+    let ready: Vec<u32> = communicator
+        .ranks
+        .iter()
+        .map(|row| row.rank)
+        .filter(|rank| !open.contains(rank))
+        .collect();
+    let of = plural(communicator.nranks.into(), "rank", "ranks");
+    let last = startup.communicators.iter().map(|c| c.attempt).max();
+    let attempt = match last.unwrap_or(1) {
+        1 => String::new(),
+        last => format!(" (attempt {} of {last})", communicator.attempt),
+    };
+    let said = match (ready.is_empty(), communicator.silent.is_empty()) {
+        (true, true) => format!(
+            "All {of} began to make the communicator{attempt}, and none said that it was ready."
+        ),
+        (true, false) => format!(
+            "{} never came to the communicator of {of}{attempt}: there is no line of it, and {} began and \
+             did not end.",
+            some(&communicator.silent, true),
+            some(open, false)
+        ),
+        (false, _) => format!(
+            "{} began to make the communicator of {of}{attempt} and did not end. {} ready.",
+            some(open, true),
+            match ready.len() {
+                1 => format!("{} is", some(&ready, true)),
+                _ => format!("{} are", some(&ready, true)),
+            }
+        ),
+    };
+    said + &others(startup)
+}
+
+/// What to do about ranks that began and did not end.
+fn ask(communicator: &CommunicatorStartup) -> String {
+    if !communicator.silent.is_empty() && communicator.ranks_known == 0 {
+        return format!(
+            "See if {} runs at all and reaches the others: its process may have ended or may still load, the \
+             number of ranks may be wrong, or its output may be elsewhere.",
+            some(&communicator.silent, false)
+        );
+    }
+    let open = |rank: u32| communicator.unfinished.contains(&rank);
+    let row = communicator.ranks.iter().find(|row| open(row.rank));
+    match row.filter(|row| row.pid != 0) {
+        Some(row) => format!(
+            "Look into one of these processes while it waits: `py-spy dump --pid {}` or `gdb -p {} -batch \
+             -ex 'thread apply all bt'` on {}. If it has ended, its own output says why.",
+            row.pid, row.pid, row.host
+        ),
+        None => "See if these processes still run. If one has ended, its own output says why.".to_owned(),
+    }
+}
+
+/// `Ranks 1, 3, 5, 7`.
+fn some(ranks: &[u32], begins: bool) -> String {
+    let list = match ranks.len() <= NAMED {
+        true => {
+            let all: Vec<String> = ranks.iter().map(u32::to_string).collect();
+            all.join(", ")
+        }
+        false => ranges(ranks.iter().copied()),
+    };
+    let word = match (begins, ranks.len()) {
+        (true, 1) => "Rank",
+        (true, _) => "Ranks",
+        (false, 1) => "rank",
+        (false, _) => "ranks",
+    };
+    format!("{word} {list}")
+}
+
+fn was_late(communicator: &CommunicatorStartup, late: &Late) -> String {
+    let of = plural(communicator.nranks.into(), "rank", "ranks");
+    let on = match late.host.as_str() {
+        "" => String::new(),
+        host => format!(" on {host}"),
+    };
+    let own = late.own_s.map_or(String::new(), |own_s| {
+        format!(" Its own init took {} s.", seconds(own_s))
+    });
+    let by = seconds(late.by_s);
+    let total_s = total_s(communicator);
+    match total_s > 0.0 {
+        false => format!(
+            "Rank {}{on} began to make a communicator of {of} {by} s after the first rank, which waited for \
+             it.",
+            late.rank
+        ),
+        true => format!(
+            "Making the slowest communicator ({of}) took {} s, because rank {}{on} began {by} s after the \
+             first rank. The others waited for it in bootstrap.{own}",
+            seconds(total_s),
+            late.rank
+        ),
+    }
+}
+
+fn together(several: &Together, startup: &Startup) -> String {
+    let slowest = startup.communicators.first();
+    let slowest = slowest.map_or(String::new(), |slowest| {
+        format!(
+            " The slowest one ({}) took {} s.",
+            plural(slowest.nranks.into(), "rank", "ranks"),
+            seconds(total_s(slowest))
+        )
+    });
+    let where_ = match (several.pid, several.host.as_str()) {
+        (0, _) => String::new(),
+        (pid, host) => format!(" (process {pid} on {host})"),
+    };
+    format!(
+        "Making {} communicators one after the other took {} s on rank {}{where_}. The largest part of it \
+         was {}: {} s.{slowest}",
+        several.communicators,
+        seconds(several.time_s),
+        several.rank,
+        named(several.phase),
+        seconds(several.phase_s),
+    )
+}
+
+fn phase(communicator: &CommunicatorStartup, leg: &Leg) -> String {
+    let of = plural(communicator.nranks.into(), "rank", "ranks");
+    let row = |row: &&PhaseRow| row.phase == leg.phase;
+    let shortest = communicator.phases.iter().find(row);
+    let shortest = shortest.map_or(0.0, |row| row.shortest_s);
+    let others = match communicator.ranks_known > 1 && shortest >= ALIKE * leg.time_s {
+        true => format!(", and {} s or more on each other", seconds(shortest)),
+        false => String::new(),
+    };
+    let is_wait = leg.phase == "bootstrap" && leg.time_s >= WORTH_S;
+    let known = match (communicator.ranks_known == communicator.nranks, is_wait) {
+        (true, _) => String::new(),
+        (false, false) => format!(
+            " Only {} of the {of} said how long it took. So another one may have been slower.",
+            communicator.ranks_known
+        ),
+        (false, true) => {
+            let missing = communicator.nranks.saturating_sub(communicator.ranks_known);
+            let who = match missing {
+                1 => "the one".to_owned(),
+                n => format!("one of the {n}"),
+            };
+            format!(" There they wait for the last rank to begin: probably {who} without times.")
+        }
+    };
+    format!(
+        "Making the slowest communicator ({of}) took {} s. The largest part of it was {}: {} s on rank \
+         {}{others}.{known}",
+        seconds(total_s(communicator)),
+        named(leg.phase),
+        seconds(leg.time_s),
+        leg.rank,
+    )
+}
+
+/// What all communicators took, if that is more than the slowest of them.
+fn aside(startup: &Startup) -> Option<String> {
+    let (several, slowest) = (startup.together.as_ref()?, startup.communicators.first()?);
+    (several.time_s >= SEVERAL * total_s(slowest)).then(|| {
+        format!(
+            " All {} communicators of rank {} together took {} s.",
+            several.communicators,
+            several.rank,
+            seconds(several.time_s)
+        )
+    })
+}
+
+/// What is said if nothing failed and no phases are known.
+pub(super) fn nothing(startup: &Startup) -> String {
+    let communicators = &startup.communicators;
+    let ready = match communicators.first() {
+        None => String::new(),
+        Some(first) => {
+            let of = plural(first.nranks.into(), "rank", "ranks");
+            let missing = not_there(first);
+            match (communicators.len(), missing.is_empty()) {
+                (1, true) => format!("All {of} are ready. "),
+                (1, false) => format!("{missing} "),
+                (n, _) => format!("{n} communicators are ready. "),
+            }
+        }
+    };
+    let why = match communicators.is_empty() {
+        true => "The phases of start-up are not known: there is no line `Init timings` of NCCL.".to_owned(),
+        false => format!(
+            "{ready}The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), \
+             and this output has none."
+        ),
+    };
+    // The last to be ready stands first.
+    let last = startup.processes.first();
+    let ready = last.and_then(|row| Some((row, row.to_first_call_s?)));
+    match ready {
+        Some((row, s)) => {
+            let who = match row.rank {
+                Some(rank) => format!("rank {rank}"),
+                None => format!("process {} on {}", row.pid, row.host),
+            };
+            format!("The last to make its first call was {who}: {s:.3} s after its start. {why}")
+        }
+        None => why,
+    }
+}
+
+/// What helps against a long phase.
+fn phase_advice(phase: &str) -> Option<&'static str> {
+    let advice = match phase {
+        "kernels" => {
+            "NCCL's library may hold no code for this GPU, and the driver then compiles it at each start. \
+             Use an NCCL that was built for this GPU (`cuobjdump --list-elf libnccl.so.2` lists what it \
+             holds), keep CUDA_MODULE_LOADING=LAZY, which is the default, and keep the compiled code \
+             (CUDA_CACHE_PATH on a disk that stays, CUDA_CACHE_MAXSIZE large enough)."
+        }
+        "bootstrap" => {
+            "The ranks meet over TCP. See that NCCL_SOCKET_IFNAME names a fast interface, and that no rank \
+             is late for other reasons: the table has each rank's phases before it."
+        }
+        "topo" => {
+            "NCCL reads /sys and asks NVML. Persistence mode of the driver (`nvidia-smi -pm 1`) makes NVML \
+             fast, and NCCL_TOPO_FILE can hold what NCCL finds."
+        }
+        "graphs" => "NCCL_GRAPH_FILE can hold what NCCL finds, if all nodes are alike.",
+        "connections" => {
+            "NCCL_RUNTIME_CONNECT=1, the default from 2.22 on, connects at the first call that needs it."
+        }
+        _ => return None,
+    };
+    Some(advice)
+}

@@ -1,0 +1,245 @@
+//! Which way NCCL goes between any two ranks, whether that is the best way of the machine, and if not, why.
+//!
+//! NCCL says for each channel how it connects two ranks ([`Hop`]), and it says what it does without
+//! ([`HostFacts`]). [`paths`] puts the ends of all ranks together into [`Route`]s, and looks for the reason
+//! of each route that is not the best one. A topology of the host ([`Topology`]) helps, and is not needed.
+//!
+//! Rule: a route is called worse than necessary only if a line, a setting or the topology says so. If none
+//! does, `is_best` is `None` and the reason says what would tell.
+
+mod facts;
+mod hop;
+mod reasons;
+
+use crate::log::Init;
+use crate::startup::group;
+use crate::topology::Topology;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use facts::{Card, HostFacts, Mark};
+pub use hop::{End, Hop, Transport};
+pub use reasons::{kinds, Reason};
+
+/// The format of [`Paths`].
+pub const SCHEMA: &str = "ncclscope.paths/1";
+
+/// The ways of a job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Paths {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Each communicator with a known connection, in the order of their first lines.
+    pub communicators: Vec<CommunicatorPaths>,
+    /// Why routes are not the best ones, and what changes that; what costs most first.
+    pub reasons: Vec<Reason>,
+}
+
+/// The ways of a communicator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CommunicatorPaths {
+    /// NCCL's id as hex; null for a communicator that was split from another.
+    pub id: Option<String>,
+    /// Ranks in it.
+    pub nranks: u32,
+    /// From each rank to each that it is connected to.
+    pub routes: Vec<Route>,
+}
+
+/// How data goes from one rank to another, on channels that go the same way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Route {
+    /// The rank that sends.
+    pub from: u32,
+    /// The rank that receives.
+    pub to: u32,
+    /// The sender's host; null if no line says it.
+    pub from_host: Option<String>,
+    /// The receiver's host.
+    pub to_host: Option<String>,
+    /// How data goes.
+    pub transport: Transport,
+    /// What NCCL says about it: `CUMEM/read`, or the network's name.
+    pub through: String,
+    /// The sender's network card; null without a network, or if its line is missing.
+    pub from_card: Option<String>,
+    /// The receiver's.
+    pub to_card: Option<String>,
+    /// Whether cards reach GPUs' memory by themselves (GPU Direct RDMA), at both ends as far as is known;
+    /// null without a network.
+    pub gdr: Option<bool>,
+    /// Whether sends and receives of the program use it, or collectives.
+    pub is_send_receive: bool,
+    /// Its channels.
+    pub channels: Vec<u32>,
+    /// Whether the machine has no better way; null if that is not known.
+    pub is_best: Option<bool>,
+    /// Kinds of [`Reason`]s.
+    pub reasons: Vec<&'static str>,
+}
+
+impl Route {
+    /// Whether both ranks are on one host; `None` if that is not known.
+    pub fn is_within_host(&self) -> Option<bool> {
+        match self.transport {
+            Transport::Shm => Some(true),
+            _ => Some(self.from_host.as_ref()? == self.to_host.as_ref()?),
+        }
+    }
+}
+
+/// One end of a connection over a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct NetEnd {
+    card: Option<String>,
+    gdr: bool,
+}
+
+/// What is the same for all channels of a route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Way {
+    from: u32,
+    to: u32,
+    index: u32,
+    transport: Transport,
+    through: String,
+    send: Option<NetEnd>,
+    receive: Option<NetEnd>,
+}
+
+/// The ways that these inits' ranks are connected. `topology` has that of a host, if it is known.
+pub fn paths<'t>(
+    inits: &[Init],
+    hosts: &BTreeMap<String, HostFacts>,
+    topology: impl Fn(&str) -> Option<&'t Topology>,
+) -> Paths {
+    let mut found = reasons::Reasons::default();
+    let mut communicators = Vec::new();
+    for members in group(inits) {
+        let routes = routes(&members, hosts);
+        if routes.is_empty() {
+            continue;
+        }
+        let mut one = CommunicatorPaths {
+            id: members
+                .iter()
+                .find_map(|init| init.id)
+                .map(|id| format!("0x{id:x}")),
+            nranks: members[0].nranks,
+            routes,
+        };
+        let ranks: BTreeMap<u32, &Init> = members.iter().map(|init| (init.rank, *init)).collect();
+        for route in &mut one.routes {
+            let ends = [ranks.get(&route.from), ranks.get(&route.to)].map(Option::<&&Init>::copied);
+            reasons::judge(route, ends, hosts, &topology, &mut found);
+        }
+        reasons::unused_cards(&one, hosts, &mut found);
+        communicators.push(one);
+    }
+    let used: BTreeSet<&str> = communicators
+        .iter()
+        .flat_map(|one| &one.routes)
+        .flat_map(|route| [&route.from_host, &route.to_host])
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    reasons::slow_pci(hosts, &used, &mut found);
+    Paths {
+        schema: SCHEMA,
+        communicators,
+        reasons: found.finish(),
+    }
+}
+
+/// The routes of a communicator, by rank.
+fn routes(members: &[&Init], hosts: &BTreeMap<String, HostFacts>) -> Vec<Route> {
+    // By pair, channel and transport, because each end speaks for itself.
+    type Place = (u32, u32, u32, u32, Transport, String);
+    let mut all: BTreeMap<Place, [Option<NetEnd>; 2]> = BTreeMap::new();
+    for init in members {
+        for hop in &init.hops {
+            let place = (
+                hop.from,
+                hop.to,
+                hop.channel,
+                hop.index,
+                hop.transport,
+                hop.through.clone(),
+            );
+            let ends = all.entry(place).or_default();
+            if let Some(gdr) = hop.gdr {
+                let facts = hosts.get(&init.host);
+                let name = hop.card.map(|card| {
+                    let known =
+                        facts.and_then(|facts| facts.cards.get(&(hop.through.clone(), card)));
+                    known.map_or_else(|| card.to_string(), |card| card.name.clone())
+                });
+                ends[usize::from(hop.end == End::Receive)] = Some(NetEnd { card: name, gdr });
+            }
+        }
+    }
+    let host_of: BTreeMap<u32, &str> = members
+        .iter()
+        .filter(|init| !init.host.is_empty())
+        .map(|init| (init.rank, init.host.as_str()))
+        .collect();
+    // Both ends of a channel use one transport. If they contradict each other, lines were mixed, and the one
+    // that fits the hosts counts.
+    let mut both: BTreeMap<(u32, u32, u32, u32), BTreeSet<bool>> = BTreeMap::new();
+    for (from, to, channel, index, transport, _) in all.keys() {
+        let is_local = matches!(transport, Transport::P2p | Transport::Shm);
+        let place = (*from, *to, *channel, *index);
+        both.entry(place).or_default().insert(is_local);
+    }
+    let fits = |from: u32, to: u32, channel: u32, index: u32, transport: Transport| {
+        let contradict = both
+            .get(&(from, to, channel, index))
+            .is_some_and(|of| of.len() > 1);
+        let is_local = matches!(transport, Transport::P2p | Transport::Shm);
+        match (host_of.get(&from), host_of.get(&to)) {
+            (Some(a), Some(b)) if contradict => (a == b) == is_local,
+            _ => true,
+        }
+    };
+    let mut ways: BTreeMap<Way, Vec<u32>> = BTreeMap::new();
+    for ((from, to, channel, index, transport, through), [send, receive]) in all {
+        if !fits(from, to, channel, index, transport) {
+            continue;
+        }
+        let way = Way {
+            from,
+            to,
+            index,
+            transport,
+            through,
+            send,
+            receive,
+        };
+        ways.entry(way).or_default().push(channel);
+    }
+    let host = |rank: u32| host_of.get(&rank).map(|host| (*host).to_owned());
+    let route = |(way, channels): (Way, Vec<u32>)| {
+        let ends = [&way.send, &way.receive].into_iter().flatten();
+        let gdr = ends.map(|end| end.gdr).reduce(|a, b| a && b);
+        let card = |end: Option<NetEnd>| end.and_then(|end| end.card);
+        Route {
+            from: way.from,
+            to: way.to,
+            from_host: host(way.from),
+            to_host: host(way.to),
+            transport: way.transport,
+            through: way.through,
+            from_card: card(way.send),
+            to_card: card(way.receive),
+            gdr,
+            is_send_receive: way.index > 0,
+            channels,
+            is_best: None,
+            reasons: Vec::new(),
+        }
+    };
+    ways.into_iter().map(route).collect()
+}
+
+#[cfg(test)]
+mod tests;

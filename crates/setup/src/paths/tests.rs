@@ -1,0 +1,186 @@
+use super::*;
+use crate::log::Reader;
+
+fn of(lines: &str) -> Paths {
+    let mut reader = Reader::default();
+    lines.lines().for_each(|line| reader.add(line));
+    let said = reader.finish();
+    paths(&said.inits, &said.hosts, |_| None)
+}
+
+/// A rank's lines: its init, then what it says.
+fn rank(host: &str, rank: u32, device: u32, says: &[&str]) -> String {
+    let at = format!("{host}:{}:{} [{device}] NCCL INFO", 50 + rank, 50 + rank);
+    let init = format!(
+        "ncclCommInitRank comm 0x7{rank} rank {rank} nranks 4 cudaDev {device} nvmlDev {device} busId 1000 \
+         commId 0xbad - Init"
+    );
+    let mut text = format!("{at} {init} START\n");
+    for line in says {
+        text += &format!("{at} {line}\n");
+    }
+    text + &format!("{at} {init} COMPLETE\n")
+}
+
+fn kinds(paths: &Paths) -> Vec<&str> {
+    paths.reasons.iter().map(|reason| reason.kind).collect()
+}
+
+#[test]
+fn both_ends_of_a_network_make_one_route() {
+    let card = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>";
+    let found = of(&[
+        rank(
+            "n0",
+            1,
+            1,
+            &[
+                card,
+                "Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/0/GDRDMA",
+                "Channel 01/0 : 1[1] -> 2[0] [send] via NET/IB/0/GDRDMA",
+            ],
+        ),
+        rank(
+            "n1",
+            2,
+            0,
+            &[
+                card,
+                "Channel 00/0 : 1[1] -> 2[0] [receive] via NET/IB/1/GDRDMA",
+                "Channel 01/0 : 1[1] -> 2[0] [receive] via NET/IB/1",
+            ],
+        ),
+    ]
+    .concat());
+    let routes = &found.communicators[0].routes;
+    let seen: Vec<_> = routes
+        .iter()
+        .map(|route| {
+            let cards = (route.from_card.as_deref(), route.to_card.as_deref());
+            (cards, route.gdr, route.channels.clone(), route.is_best)
+        })
+        .collect();
+    let cards = (Some("mlx5_0"), Some("mlx5_1"));
+    assert_eq!(
+        seen,
+        [
+            (cards, Some(false), vec![1], Some(false)),
+            (cards, Some(true), vec![0], Some(true)),
+        ]
+    );
+    assert_eq!(kinds(&found), ["gdr_unexplained"]);
+}
+
+#[test]
+fn each_reason_is_found_by_its_line() {
+    let sockets = "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/0";
+    let other = rank("n1", 2, 0, &[]);
+    for (line, kind, is_best) in [
+        (
+            "NCCL_IB_DISABLE set by environment to 1.",
+            "sockets_by_setting",
+            Some(false),
+        ),
+        (
+            "NCCL_NET set by environment to Socket",
+            "sockets_by_setting",
+            Some(false),
+        ),
+        ("Failed to open libibverbs.so[.1]", "no_verbs", Some(false)),
+        ("NET/IB : No device found.", "no_rdma_device", None),
+        ("Using network Socket", "sockets_unexplained", None),
+    ] {
+        let found = of(&(rank("n0", 1, 1, &[line, sockets]) + &other));
+        assert_eq!(kinds(&found), [kind], "{line}");
+        assert_eq!(found.communicators[0].routes[0].is_best, is_best, "{line}");
+    }
+    let shm = "Channel 00/0 : 1[1] -> 0[0] via SHM/direct/direct";
+    for (line, kind) in [
+        (
+            "NCCL_P2P_DISABLE set by environment to 1.",
+            "p2p_by_setting",
+        ),
+        (
+            "P2P is disabled between connected GPUs 1 and 0. You can",
+            "p2p_not_possible",
+        ),
+        ("Using network IB", "p2p_unexplained"),
+    ] {
+        assert_eq!(
+            kinds(&of(&rank("n0", 1, 1, &[line, shm]))),
+            [kind],
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_topology_says_if_p2p_was_possible() {
+    let text = "\tGPU0\tGPU1\nGPU0\t X \tLINK\nGPU1\tLINK\t X \n";
+    let shm = "Channel 00/0 : 1[1] -> 0[0] via SHM/direct/direct";
+    let lines = rank("n0", 1, 1, &[shm]) + &rank("n0", 0, 0, &[]);
+    let mut reader = Reader::default();
+    lines.lines().for_each(|line| reader.add(line));
+    let said = reader.finish();
+    for (link, kind, is_best) in [
+        ("SYS", "p2p_too_far", Some(true)),
+        ("NV12", "p2p_lost", Some(false)),
+        ("PIX", "p2p_lost", Some(false)),
+    ] {
+        let topology = Topology::read(&text.replace("LINK", link)).expect("a matrix");
+        let found = paths(&said.inits, &said.hosts, |_| Some(&topology));
+        assert_eq!(kinds(&found), [kind], "{link}");
+        assert_eq!(found.communicators[0].routes[0].is_best, is_best, "{link}");
+    }
+}
+
+#[test]
+fn a_network_within_a_host_and_cards_left_unused_are_named() {
+    let found = of(&rank(
+        "n0",
+        1,
+        1,
+        &["Channel 00/0 : 1[1] -> 1[1] [send] via NET/IB/0"],
+    ));
+    assert_eq!(kinds(&found), ["seen_as_other_host"]);
+    let cards = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB";
+    let found = of(&[
+        rank(
+            "n0",
+            0,
+            0,
+            &[
+                cards,
+                "Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA",
+            ],
+        ),
+        rank(
+            "n0",
+            1,
+            1,
+            &["Channel 00/0 : 1[1] -> 3[1] [send] via NET/IB/0/GDRDMA"],
+        ),
+        rank("n1", 2, 0, &[]),
+        rank("n1", 3, 1, &[]),
+    ]
+    .concat());
+    assert_eq!(kinds(&found), ["few_cards"]);
+    assert!(
+        found.reasons[0].because.contains("use 1 of its 2"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn lines_before_the_init_and_without_a_place_find_their_rank() {
+    // Before 2.18, the connections come before the only line about the init.
+    let old = "n0:5:9 [1] NCCL INFO Ring 00 : 1[1] -> 0[0] via direct shared memory\n\
+               n0:5:9 [1] NCCL INFO comm 0x7 rank 1 nranks 2 cudaDev 1 busId 2000 - Init COMPLETE\n";
+    let bare = "[1] NCCL INFO comm 0x7 rank 1 nranks 2 cudaDev 1 busId 2000 - Init COMPLETE\n\
+                [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via SHM/direct/direct\n";
+    for text in [old, bare] {
+        let found = of(text);
+        assert_eq!(found.communicators[0].routes.len(), 1, "{text}");
+        assert_eq!(kinds(&found), ["p2p_unexplained"], "{text}");
+    }
+}
