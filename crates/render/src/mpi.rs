@@ -139,7 +139,7 @@ pub(crate) fn mpi(report: &Report, page: &mut Page) {
         "of_step_%",
     ];
     let mut table = Table::new(names, ">>>>>>>>>>>>");
-    table.squeeze = &["pid", "one-sided", "files", "messages"];
+    table.squeeze = &["pid", "one-sided", "files", "messages", "waits"];
     let share = |share: f64| format!("{:.1}", 100.0 * share);
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in &mpi.rows {

@@ -331,7 +331,7 @@ fn long_calls(nodes: &Nodes, page: &mut Page) {
         "ran",
     ];
     let mut table = Table::new(names, ">>>>>>>>>>");
-    table.squeeze = &["pid", "tid"];
+    table.squeeze = &["pid", "tid", "asleep"];
     let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
     for row in &nodes.jitter {
         table.row([

@@ -155,7 +155,7 @@ fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
     ));
     let names = [&["rank", "host", "pid", "thread", "total"][..], &PHASES].concat();
     let mut table = Table::new(names, "><>>>>>>>>>>>");
-    table.squeeze = &["thread", "pid", "rest", "graphs"];
+    table.squeeze = &["thread", "pid", "rest", "graphs", "alloc", "topo"];
     let mut ranks: Vec<_> = communicator.ranks.iter().collect();
     let total = |s: Option<f64>| s.unwrap_or(f64::INFINITY);
     ranks.sort_by(|a, b| total(b.total_s).total_cmp(&total(a.total_s)));
