@@ -8,7 +8,7 @@ use super::calls::{CaptureCalls, CommunicatorCalls, RankCalls};
 use super::evidence::Evidence;
 use super::limits::Limits;
 use super::liveness::{states, Liveness};
-use super::waits::{waits, Stall, Wait};
+use super::waits::{waits, Stall, Wait, Waits};
 use tables::{Capture, Life};
 
 /// What the verdict depends on beside the capture.
@@ -27,6 +27,8 @@ pub(super) struct Case<'a> {
     pub limits: Limits,
     pub waits: Vec<Wait>,
     pub stalls: Vec<Stall>,
+    /// See [`Waits::held_up`].
+    pub held_up: Vec<Wait>,
     /// By process.
     pub states: Vec<Liveness>,
     /// By process: whether the system says that it is gone.
@@ -39,7 +41,11 @@ impl<'a> Case<'a> {
         align(&mut calls);
         let evidence = Evidence::new(&calls);
         let limits = Limits::new(conditions.after_ns, evidence.longest_pause);
-        let (waits, stalls) = waits(&calls);
+        let Waits {
+            waits,
+            stalls,
+            held_up,
+        } = waits(&calls);
         let states = states(&calls, &evidence, (&waits, &stalls), limits.brief_ns);
         let processes = capture.processes.iter();
         let gone = processes
@@ -52,8 +58,17 @@ impl<'a> Case<'a> {
             limits,
             waits,
             stalls,
+            held_up,
             states,
             gone,
+        }
+    }
+
+    /// A wait by its number in the wait-for graph: those that hold members up come last.
+    pub fn wait(&self, index: usize) -> &Wait {
+        match index.checked_sub(self.waits.len()) {
+            None => &self.waits[index],
+            Some(index) => &self.held_up[index],
         }
     }
 

@@ -75,6 +75,9 @@ fn mismatch(case: &Case) -> Option<Mismatch> {
 fn waits_end(case: &Case) -> Option<Verdict> {
     let graph = WaitForGraph::new(case);
     let sinks = graph.sinks();
+    if let Some(cycle) = held_up(case, &sinks) {
+        return Some(Verdict::Cycle(cycle));
+    }
     let mut all: Vec<Verdict> = sinks
         .iter()
         .map(|found| Verdict::Sink(sink(case, found)))
@@ -101,6 +104,39 @@ fn waits_end(case: &Case) -> Option<Verdict> {
         sink.others = others.map(|(_, other)| lacking(case, other)).collect();
     }
     Some(verdict)
+}
+
+/// A cycle: ranks made a collective and have not come to it, because they wait for ranks that wait in it. If
+/// one rank alone went astray, it is one that is held up: it left out an earlier collective, and went on to
+/// what the others do later. If nothing shows who did, and all made both calls, only their order is wrong.
+fn held_up(case: &Case, sinks: &[wait_for::Sink]) -> Option<Cycle> {
+    let comes = |sink: &wait_for::Sink| {
+        let of = case.waits[sink.wait].communicator;
+        let is_there = |member: &usize| {
+            case.state(of, *member) == Liveness::Running
+                && case.member(of, *member).ended_ns.is_none()
+        };
+        sink.members.iter().all(is_there)
+    };
+    if case.held_up.is_empty() || !sinks.iter().all(comes) {
+        return None;
+    }
+    let graph = WaitForGraph::with_held_up(case);
+    let steps = graph.cycle()?;
+    let found = cycle(case, &graph, &steps);
+    let vertex = |wait: usize, member: usize| {
+        let communicator = case.wait(wait).communicator;
+        case.member(communicator, member).vertex
+    };
+    let is_held = |step: &CycleEdge| {
+        let mut held = steps.iter().filter(|of| of.wait >= case.waits.len());
+        held.any(|of| vertex(of.wait, of.missing) == vertex(step.wait, step.waiting))
+    };
+    let counts = match &found.astray {
+        Some(astray) => is_held(&steps[astray.step]),
+        None => sinks.iter().all(|sink| case.waits[sink.wait].is_crossed),
+    };
+    counts.then_some(found)
 }
 
 /// Which of these verdicts it is, by index.
@@ -301,7 +337,7 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
 }
 
 fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {
-    let wait = |step: &CycleEdge| &case.waits[step.wait];
+    let wait = |step: &CycleEdge| case.wait(step.wait);
     let vertex = |step: &CycleEdge| case.member(wait(step).communicator, step.waiting).vertex;
     let since = steps.iter().filter_map(|step| wait(step).since_ns);
     let active = steps

@@ -40,14 +40,25 @@ pub(super) struct CycleEdge {
 /// See the module.
 pub(super) struct WaitForGraph<'c> {
     case: &'c Case<'c>,
+    /// By [`Case::wait`]'s number.
+    waits: Vec<&'c Wait>,
     /// By vertex: those that it waits for.
     edges: BTreeMap<usize, BTreeSet<usize>>,
 }
 
 impl<'c> WaitForGraph<'c> {
     pub fn new(case: &'c Case) -> WaitForGraph<'c> {
+        WaitForGraph::of(case, case.waits.iter().collect())
+    }
+
+    /// With the waits for members that others hold up.
+    pub fn with_held_up(case: &'c Case) -> WaitForGraph<'c> {
+        WaitForGraph::of(case, case.waits.iter().chain(&case.held_up).collect())
+    }
+
+    fn of(case: &'c Case, waits: Vec<&'c Wait>) -> WaitForGraph<'c> {
         let mut edges: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-        for wait in &case.waits {
+        for wait in &waits {
             let vertex = |member: &usize| case.member(wait.communicator, *member).vertex;
             for waiting in &wait.waiting {
                 let to = edges.entry(vertex(waiting)).or_default();
@@ -59,7 +70,7 @@ impl<'c> WaitForGraph<'c> {
         for (vertex, to) in &mut edges {
             to.remove(vertex);
         }
-        WaitForGraph { case, edges }
+        WaitForGraph { case, waits, edges }
     }
 
     /// The ranks that wait for nobody, those first that explain most.
@@ -146,7 +157,7 @@ impl<'c> WaitForGraph<'c> {
         let ring = self.ring()?;
         let step = |(index, vertex): (usize, &usize)| {
             let to = ring[(index + 1) % ring.len()];
-            let mut waits = self.case.waits.iter().enumerate();
+            let mut waits = self.waits.iter().enumerate();
             waits.find_map(|(index, wait)| {
                 let member = |members: &[usize], vertex: usize| {
                     let of = |member: &usize| self.case.member(wait.communicator, *member).vertex;
@@ -245,7 +256,7 @@ fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
 /// Whether the rank that waits in `step` came to that call in a new order. Only calls since its last one on
 /// the communicator of the step `before` count, because others wait for it there.
 pub(super) fn is_astray(case: &Case, step: CycleEdge, before: CycleEdge) -> bool {
-    let wait = &case.waits[step.wait];
+    let wait = case.wait(step.wait);
     let own = case.member(wait.communicator, step.waiting);
     let call = match wait.ordinal {
         Some(ordinal) => own.call(wait.lane, ordinal),
@@ -254,7 +265,7 @@ pub(super) fn is_astray(case: &Case, step: CycleEdge, before: CycleEdge) -> bool
     let Some(call) = call else {
         return false;
     };
-    let lacked = &case.waits[before.wait];
+    let lacked = case.wait(before.wait);
     let there = case.member(lacked.communicator, before.missing);
     let earlier: Vec<u32> = match lacked.ordinal {
         Some(_) => there.calls[lacked.lane as usize].clone(),

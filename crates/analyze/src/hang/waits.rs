@@ -53,6 +53,8 @@ pub(super) struct Wait {
     pub calls: Vec<(usize, u32)>,
     /// Of a send or receive: how many between the two ranks met their other half before.
     pub met: usize,
+    /// The missing members made the other half, but on the other side of a collective that does not end.
+    pub is_crossed: bool,
     /// They are sends, which end without their other half if they are small.
     pub may_have_ended: bool,
     /// The later call that the first missing member is in, beside those that wait here.
@@ -89,8 +91,20 @@ pub(super) struct Stall {
     pub inside: bool,
 }
 
+/// Operations that can't end, and operations that do not end.
+#[derive(Debug)]
+pub(super) struct Waits {
+    /// Those that some ranks are in and some lack.
+    pub waits: Vec<Wait>,
+    /// Those that all ranks are in.
+    pub stalls: Vec<Stall>,
+    /// Those that all ranks made, but that some have not come to, because a wait of [`Waits::waits`] holds
+    /// them up.
+    pub held_up: Vec<Wait>,
+}
+
 /// The operations of all communicators that can't end, and those that do not end.
-pub(super) fn waits(calls: &CaptureCalls) -> (Vec<Wait>, Vec<Stall>) {
+pub(super) fn waits(calls: &CaptureCalls) -> Waits {
     let mut search = Search {
         calls,
         waits: Vec::new(),
@@ -272,6 +286,7 @@ impl<'c> Search<'c, '_> {
             missing,
             call,
             met: 0,
+            is_crossed: false,
             may_have_ended: false,
             went_on: None,
             since_ns: since.min(),
@@ -343,6 +358,7 @@ impl<'c> Search<'c, '_> {
                     waiting: (member, calls[met]),
                     missing: other,
                     met,
+                    is_crossed: false,
                     may_have_ended: false,
                 };
                 self.add_halves(&mut by_missing, halves);
@@ -414,6 +430,7 @@ impl<'c> Search<'c, '_> {
                         waiting: (other, receives[sent]),
                         missing: member,
                         met: sent,
+                        is_crossed: true,
                         may_have_ended: false,
                     }
                 } else if sent > received && !self.is_habit(communicator, (member, other), received)
@@ -424,6 +441,7 @@ impl<'c> Search<'c, '_> {
                         waiting: (member, sends[received]),
                         missing: other,
                         met: received,
+                        is_crossed: true,
                         may_have_ended: true,
                     }
                 } else {
@@ -472,10 +490,12 @@ impl<'c> Search<'c, '_> {
             call: halves.waiting,
             calls: Vec::new(),
             met: halves.met,
+            is_crossed: halves.is_crossed,
             may_have_ended: halves.may_have_ended,
             went_on: None,
             since_ns: since,
         });
+        wait.is_crossed &= halves.is_crossed;
         wait.may_have_ended &= halves.may_have_ended;
         match wait
             .calls
@@ -503,6 +523,8 @@ struct Halves {
     /// The member that lacks the other half.
     missing: usize,
     met: usize,
+    /// See [`Wait::is_crossed`].
+    is_crossed: bool,
     /// See [`Wait::may_have_ended`].
     may_have_ended: bool,
 }

@@ -99,6 +99,24 @@ const PLAYS: &[Play] = &[
         status: 1,
     },
     Play {
+        name: "two_hosts_skipped_before_a_ring",
+        script: "all_reduce 1MiB x10\nrank 2 skip\nall_reduce 4MiB\ngroup { send 1MiB to=+1 ; recv 1MiB \
+            from=-1 }\nrepeat 3 { all_reduce 4MiB ; group { send 1MiB to=+1 ; recv 1MiB from=-1 } }\nsync",
+        says: "Rank 2 went on to SendRecv of 1 MiB on communicator * without AllReduce of 4 MiB, call 11 on \
+            communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
+        name: "two_hosts_skipped_before_sends_in_a_row",
+        script: "all_reduce 1MiB x10\nrank 2 skip\nall_reduce 4MiB\nrank 0 { send 1MiB to=+1 ; recv 1MiB \
+            from=-1 }\nrank 1..3 { recv 1MiB from=-1 ; send 1MiB to=+1 }\nall_reduce 4MiB\nrank 0 { send \
+            1MiB to=+1 ; recv 1MiB from=-1 }\nrank 1..3 { recv 1MiB from=-1 ; send 1MiB to=+1 \
+            }\nall_reduce 4MiB\nsync",
+        says: "Rank 2 went on to Recv of 1 MiB on communicator * without AllReduce of 4 MiB, call 11 on \
+            communicator *, which ranks 0-1,3 wait in for",
+        status: 1,
+    },
+    Play {
         name: "other_size",
         script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { all_reduce 2MiB }\nsync",
         says: "Rank 2 made AllReduce of 2 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \

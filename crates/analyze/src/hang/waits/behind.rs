@@ -2,12 +2,14 @@
 //!
 //! A rank that left out a call goes on to the next one. There it looks as if all others were with it, because
 //! that operation does not end either. But the others wait in the earlier one, and have not come to the later
-//! one on their GPUs. [`settle`] keeps the earlier one alone.
+//! one on their GPUs. [`settle`] keeps the earlier one alone. If both have the same ranks, they may wait for
+//! each other: a rank that left out a collective sends to ranks that wait for it in that collective.
 //!
 //! Rule: an operation that some rank lacks is always kept. Calls of one group have no order.
 
 use super::super::calls::CaptureCalls;
-use super::{Lack, Later, Stall, Wait};
+use super::super::reached::known;
+use super::{Lack, Later, Stall, Wait, Waits};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -39,12 +41,9 @@ enum Order {
     Behind,
 }
 
-/// The waits and stalls that no earlier wait explains.
-pub(super) fn settle(
-    calls: &CaptureCalls,
-    waits: Vec<Wait>,
-    mut stalls: Vec<Stall>,
-) -> (Vec<Wait>, Vec<Stall>) {
+/// The waits and stalls that no earlier wait explains, and stalls that such a wait explains, as waits for the
+/// members that it holds up.
+pub(super) fn settle(calls: &CaptureCalls, waits: Vec<Wait>, mut stalls: Vec<Stall>) -> Waits {
     let mut held = HeldUp::default();
     let since = |wait: &Wait| {
         (
@@ -72,6 +71,7 @@ pub(super) fn settle(
             kept.push((index, wait));
         }
     }
+    let mut held_up = Vec::new();
     stalls.retain_mut(|stall| {
         let order = |at: &(usize, u32)| held.order(calls, stall.communicator, *at);
         let found = stall
@@ -91,10 +91,17 @@ pub(super) fn settle(
             });
         }
         stall.may_be_behind = order == Order::Unknown;
+        if order == Order::Behind {
+            held_up.extend(held.up(calls, stall));
+        }
         order != Order::Behind
     });
     kept.sort_by_key(|(index, _)| *index);
-    (kept.into_iter().map(|(_, wait)| wait).collect(), stalls)
+    Waits {
+        waits: kept.into_iter().map(|(_, wait)| wait).collect(),
+        stalls,
+        held_up,
+    }
 }
 
 impl HeldUp {
@@ -111,6 +118,34 @@ impl HeldUp {
                 stream: shape.stream,
             });
         }
+    }
+
+    /// A collective that all made, as a wait for those members that an earlier call holds up.
+    fn up(&self, calls: &CaptureCalls, stall: &Stall) -> Option<Wait> {
+        let is_held = |at: &(usize, u32)| {
+            let (order, _) = self.order(calls, stall.communicator, *at);
+            order == Order::Behind
+        };
+        let (missing, waiting): (Vec<_>, Vec<_>) = stall.calls.iter().partition(|at| is_held(at));
+        let call = *waiting.first().filter(|_| stall.ordinal.is_some())?;
+        let made = |at: &(usize, u32)| calls.made(stall.communicator, *at).0;
+        let since = waiting.iter().filter_map(|at| known(made(at).api_ns)).min();
+        let members = |of: &[(usize, u32)]| of.iter().map(|(member, _)| *member).collect();
+        Some(Wait {
+            communicator: stall.communicator,
+            lane: stall.lane,
+            ordinal: stall.ordinal,
+            lack: Lack::Start,
+            waiting: members(&waiting),
+            missing: members(&missing),
+            call,
+            calls: waiting,
+            met: 0,
+            is_crossed: false,
+            may_have_ended: false,
+            went_on: None,
+            since_ns: since,
+        })
     }
 
     /// Whether a member's call waits for an earlier one in which its vertex waits for others, and for which
