@@ -186,12 +186,12 @@ Why, and what changes it
 Between hosts, NCCL uses IB (mlx5_0) with GPU Direct RDMA. Within hosts, NCCL uses the GPUs' own links (P2P). 2 ranks of
 n0 use 1 of its 2 network cards.
 --- sed 's/P2P.CUMEM/SHM\/direct\/direct/' good > shm; ncclscope paths shm | sed '/^Ways/,$d'; printf '\tGPU0\tGPU1\nGPU0\t X \tNV12\nGPU1\tNV12\t X \n' > nv.txt; sed 's/NV12/SYS/g' nv.txt > sys.txt; for links in nv sys; do ncclscope paths --topo $links.txt shm | sed '/^$/,$d'; done
-Between hosts, NCCL uses IB (mlx5_0, mlx5_1) with GPU Direct RDMA. Within hosts, NCCL uses the host's memory (SHM),
-because no line says why.
+Between hosts, NCCL uses IB (mlx5_0, mlx5_1) with GPU Direct RDMA. Within hosts, NCCL uses the host's memory (SHM); no
+line says why there is no P2P.
 
 Why, and what changes it
-  No line says why (on 2 hosts, n0 to n1). Give the host's links with `--topo FILE` (`nvidia-smi topo -m > FILE`): they
-    say if P2P is possible.
+  No line says why there is no P2P (on 2 hosts, n0 to n1). Give the host's links with `--topo FILE` (`nvidia-smi topo -m
+    > FILE`): they say if P2P is possible.
 
 Between hosts, NCCL uses IB (mlx5_0, mlx5_1) with GPU Direct RDMA. Within hosts, NCCL uses the host's memory (SHM),
 because NCCL did not use the link NV12 that the GPUs have.
