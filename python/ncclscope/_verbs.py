@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 
 from ._capture import Capture
 from ._capture import open as open_capture
@@ -116,20 +117,44 @@ def diff(a: Source, b: Source, *, fail_on: Iterable[str] = ()) -> Diff:
 
 def export(
     capture: Source,
-    to: Literal["perfetto", "chrome", "parquet", "jsonl"],
+    to: Literal["perfetto", "chrome", "parquet", "csv", "jsonl"],
     output: str | os.PathLike[str],
     *,
-    table: Literal["calls", "kernels", "samples", "switches", "mpi"] | None = None,
+    table: Literal[
+        "calls",
+        "operations",
+        "arrivals",
+        "steps",
+        "ranks",
+        "findings",
+        "graphs",
+        "graph_launches",
+        "kernels",
+        "samples",
+        "switches",
+        "mpi",
+        "events",
+    ]
+    | None = None,
     events: bool = False,
+    force: bool = False,
 ) -> int:
     """Writes a capture in another format into the file ``output``, and returns how many rows or slices there
     were.
 
-    Parquet needs a new or an empty folder. ``table`` chooses the table for ``parquet`` (calls by default) and
-    ``jsonl`` (every callback by default). ``events`` draws every event of NCCL with ``perfetto`` and
-    ``chrome``, if the capture was made in mode ``callbacks``. Raises ``ValueError`` for what can't be written
-    so, and ``OSError`` if the file can't be.
+    Parquet writes one file if the name ends in ``.parquet``, and else needs a new or an empty folder.
+    ``table`` chooses the table for ``parquet`` and ``csv`` (calls by default) and ``jsonl`` (every callback
+    by default). ``events`` draws every event of NCCL with ``perfetto`` and ``chrome``, if the capture was
+    made in mode ``callbacks``. Warns of calls that are left out, for example those in CUDA graphs. Raises
+    ``FileExistsError`` if the file is there and ``force`` is not given, ``ValueError`` for what can't be
+    written so, and ``OSError`` if the file can't be.
 
         >>> ncclscope.export("run-0412", "perfetto", "run-0412.pftrace")
     """
-    return _native_of(capture).export(to, os.fspath(output), table, events)
+    native = _native_of(capture)
+    written = native.export(to, os.fspath(output), table, events, force)
+    is_calls = table == "calls" or (table is None and to != "jsonl")
+    if is_calls and not events:
+        for said in native.left_out():
+            warnings.warn(said, stacklevel=2)
+    return written

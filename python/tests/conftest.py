@@ -27,12 +27,8 @@ def job(name: str) -> Path:
 
 
 def rows_of(table: ncclscope.Table) -> list[dict[str, Any]]:
-    """The rows of a table, with times as numbers of ns since 1970: datetime has no ns."""
-    arrow = table.to_arrow()
-    types = [
-        pyarrow.int64() if pyarrow.types.is_timestamp(field.type) else field.type for field in arrow.schema
-    ]
-    rows: list[dict[str, Any]] = arrow.cast(pyarrow.schema(list(zip(arrow.column_names, types)))).to_pylist()
+    """The rows of a table."""
+    rows: list[dict[str, Any]] = table.to_arrow().to_pylist()
     return rows
 
 

@@ -31,12 +31,6 @@ def rows_of(name: str) -> list[Row]:
     return conftest.rows_of(ncclscope.open(job(name)).calls)
 
 
-def times() -> list[str]:
-    """The columns of moments."""
-    schema = pyarrow.schema(ncclscope.open(job("ddp4")).calls)
-    return [field.name for field in schema if field.type == pyarrow.timestamp("ns", "UTC")]
-
-
 def by_call(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["process"], row["ticket"]))
 
@@ -58,15 +52,14 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_duckdb_reads_parquet(parquet: str) -> None:
     names = ncclscope.open(job("mix_228")).calls.columns
     files = f"read_parquet('{parquet}/*/*.parquet', hive_partitioning = true)"
-    chosen = ", ".join(f"epoch_ns({name})" if name in times() else name for name in names)
-    found = duckdb.execute(f"select {chosen} from {files}").fetchall()
+    found = duckdb.execute(f"select {', '.join(names)} from {files}").fetchall()
     assert by_call([dict(zip(names, row)) for row in found]) == by_call(rows_of("mix_228"))
 
 
 def test_polars_reads_parquet(parquet: str) -> None:
     found = polars.scan_parquet(parquet, hive_partitioning=True, try_parse_hive_dates=False)
     names = ncclscope.open(job("mix_228")).calls.columns
-    found = found.select(names).with_columns(polars.col(times()).dt.epoch("ns"))
+    found = found.select(names)
     assert by_call(found.collect().to_dicts()) == by_call(rows_of("mix_228"))
 
 
@@ -75,9 +68,52 @@ def test_pandas_reads_parquet(parquet: str) -> None:
     found = pandas.read_parquet(parquet).sort_values(["process", "ticket"])
     assert found["communicator"].astype(str).tolist() == [row["communicator"] for row in rows]
     for name in ("function", "bytes", "rank", "replay", "api_ns"):
-        column = found[name].astype("int64") if name in times() else found[name]
-        assert column.astype(object).where(found[name].notna(), None).tolist() == [row[name] for row in rows]
+        known = found[name].astype(object).where(found[name].notna(), None)
+        assert known.tolist() == [row[name] for row in rows]
     assert found["gpu_time_ns"].sum() == sum(row["gpu_time_ns"] or 0 for row in rows)
+
+
+def test_pandas_keeps_every_digit_of_parquet(parquet: str, tmp_path: Path) -> None:
+    rows = by_call(rows_of("mix_228"))
+    one = export("mix_228", "parquet", tmp_path / "calls.parquet")
+    for path in (parquet, one):
+        found = pandas.read_parquet(path).sort_values(["process", "ticket"])
+        for name in ("stream", "api_ns", "gpu_start_ns", "gpu_time_ns", "peer"):
+            known = [row[name] for row in rows if row[name] is not None]
+            assert 0 < len(known) and found[name].dropna().tolist() == known, name
+            assert found[name].isna().tolist() == [row[name] is None for row in rows]
+    # Times that a double can't hold.
+    assert any((row["gpu_start_ns"] or 0) > 2**53 for row in rows)
+
+
+@pytest.mark.parametrize("table", ["calls", "operations", "graph_launches", "findings"])
+def test_csv_and_parquet_are_the_same_table(table: str, tmp_path: Path) -> None:
+    csv = export("graph_host_228", "csv", tmp_path / "t.csv", "--table", table)
+    packed = export("graph_host_228", "parquet", tmp_path / "t.parquet", "--table", table)
+    plain = [field for field in duckdb.execute(f"describe '{packed}'").fetchall() if "MAP" not in field[1]]
+    cast = ", ".join(f"cast({name} as {kind}) as {name}" for name, kind, *_ in plain)
+    names = ", ".join(name for name, *_ in plain)
+    text = f"read_csv('{csv}', all_varchar = true, header = true, delim = ',')"
+    assert (
+        duckdb.execute(f"select {cast} from {text}").fetchall()
+        == duckdb.execute(f"select {names} from '{packed}'").fetchall()
+    )
+
+
+def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    ncclscope.export(job("ddp4"), "csv", path)
+    written = path.read_text()
+    with pytest.raises(FileExistsError, match="there already"):
+        ncclscope.export(job("mix_228"), "csv", path)
+    assert path.read_text() == written
+    ncclscope.export(job("mix_228"), "csv", path, force=True)
+    assert path.read_text() != written
+
+
+def test_an_export_warns_of_calls_in_graphs(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="launches of CUDA graphs executed"):
+        ncclscope.export(job("decode_plain"), "parquet", tmp_path / "calls")
 
 
 def test_pyarrow_reads_parquet_with_units(parquet: str) -> None:
@@ -98,7 +134,7 @@ def test_spark_reads_parquet(parquet: str) -> None:
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     builder = pyspark.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.config("spark.sql.legacy.parquet.nanosAsLong", "true").getOrCreate()
+    session = builder.getOrCreate()
     try:
         found = session.read.parquet(parquet)
         totals = found.groupBy("communicator", "function").agg({"*": "count", "gpu_time_ns": "sum"}).collect()
@@ -153,7 +189,11 @@ def test_perfetto_s_classes_know_every_field(tmp_path: Path) -> None:
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
     trace = perfetto_trace_pb2.Trace()
-    trace.ParseFromString(Path(export("mix_228", "perfetto", tmp_path / "mix.pftrace")).read_bytes())
+    packed = Path(export("mix_228", "perfetto", tmp_path / "mix.pftrace")).read_bytes()
+    trace.ParseFromString(gzip.decompress(packed))
+    first = min(packet.timestamp for packet in trace.packet if packet.HasField("track_event"))
+    # The viewer's clock begins with the run, and not in 1970.
+    assert 0 <= first < 60_000_000_000
 
     def unknown(message: Any) -> int:
         fields = [value for _, value in message.ListFields()]

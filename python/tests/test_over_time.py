@@ -83,7 +83,7 @@ def test_hovered_values_are_those_of_the_parquet_export(show: Callable[..., Any]
     for bucket in (20, 40, 77, 120, 150):
         begin = timeline["begin_ns"] + bucket * width
         query = f"""select process, count(*) from {calls}
-            where epoch_ns(gpu_start_ns) >= {begin} and epoch_ns(gpu_start_ns) < {begin + width} group by 1"""
+            where gpu_start_ns >= {begin} and gpu_start_ns < {begin + width} group by 1"""
         by_rank = dict(duckdb.execute(query).fetchall())
         counts = [by_rank.get(rank, 0) for rank in range(timeline["ranks"])]
         title, *lines = go(page, bucket)
@@ -95,7 +95,7 @@ def test_hovered_values_are_those_of_the_parquet_export(show: Callable[..., Any]
         compared += sum(counts)
         # The time in NCCL, of kernels that begin before the bucket too.
         chosen(page, "waiting")
-        start, stop = "epoch_ns(gpu_start_ns)", "epoch_ns(gpu_stop_ns)"
+        start, stop = "gpu_start_ns", "gpu_stop_ns"
         query = f"""select process, sum(least({stop}, {begin + width}) - greatest({start}, {begin}))
             from {calls}
             where {stop} > {begin} and {start} < {begin + width} group by 1"""
@@ -157,7 +157,7 @@ def test_a_span_leaves_the_rows_with_calls_in_it(show: Callable[..., Any], tmp_p
         f"""select distinct function, bytes
             from read_parquet('{tmp_path}/calls/*/*.parquet', hive_partitioning = true)
         where gpu_time_ns is not null and gpu_error_ns is not null
-        and epoch_ns(gpu_stop_ns) >= {begin} and epoch_ns(gpu_start_ns) < {begin + 4 * width}"""
+        and gpu_stop_ns >= {begin} and gpu_start_ns < {begin + 4 * width}"""
     ).fetchall()
     # First calls are in a table of their own.
     left = rows()

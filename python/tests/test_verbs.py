@@ -81,13 +81,13 @@ def test_what_cannot_be_exported_is_an_error_with_the_way_out(tmp_path: Path) ->
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").touch()
     for arguments, said in [
-        (("otf2", "x", None), "to: expected perfetto, chrome, parquet or jsonl, found `otf2`"),
-        (("perfetto", "x", "calls"), "table: expected one with `parquet` or `jsonl`"),
+        (("xml", "x", None), "to: expected perfetto, chrome, parquet, csv or jsonl, found `xml`"),
+        (("perfetto", "x", "calls"), "table: expected one with `parquet`, `csv` or `jsonl`"),
         (
-            ("parquet", "x", "graphs"),
-            "table: expected calls, kernels, samples, switches or mpi, found `graphs`",
+            ("parquet", "x", "wishes"),
+            "table: expected one of calls, operations, arrivals, steps, ranks, findings, graphs, "
+            "graph_launches, kernels, samples, switches, mpi, events, found `wishes`",
         ),
-        (("jsonl", "x", "calls"), "hint: `parquet`"),
         (("jsonl", "x", None), "hint: `ncclscope run --mode callbacks"),
         (("parquet", "full", None), "expected a new or an empty folder"),
     ]:

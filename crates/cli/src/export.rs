@@ -3,10 +3,13 @@
 use crate::progress::{self, CountingReader};
 use crate::report::{open_attempt, print, unwritable};
 use analyze::clocks::Clocks;
-use analyze::streams::kernels;
 use anyhow::{bail, Context};
+use choices::{Format, Tables};
+use flate2::write::GzEncoder;
+use flate2::Compression;
 use render::events::Events;
-use render::samples;
+use render::left_out;
+use render::table::{self, Rows, Table};
 use render::timeline::Timeline;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,96 +18,65 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tables::{Capture, Which};
 
+mod choices;
+mod target;
+
 /// Write a capture in another format
 #[derive(clap::Args)]
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
     capture: PathBuf,
-    /// Format to write
+    /// Format to write. Without it, the name of the file says: `.json`, `.pftrace`, `.parquet`,
+    /// `.csv` or `.jsonl`
     #[arg(long, value_enum)]
-    to: Format,
-    /// Table to write, of parquet and jsonl
+    to: Option<Format>,
+    /// Table to write, of parquet, csv and jsonl
     #[arg(long, value_enum)]
-    table: Option<Table>,
+    table: Option<Tables>,
     /// Draw every event that NCCL told the profiler of, in place of calls; of perfetto and chrome. Needs a
     /// capture made with `--mode callbacks`
     #[arg(long)]
     events: bool,
-    /// File to write to; standard output without it, or as `-`. Parquet needs a folder, and chrome writes one
-    /// file per rank into one
+    /// File to write to; standard output without it, or as `-`. Parquet writes one file if the name ends in
+    /// `.parquet`, else a folder. Chrome writes one file per rank into a folder
     #[arg(short, long)]
     output: Option<PathBuf>,
+    /// Replace what an earlier export wrote there
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     offsets: crate::offsets::Offsets,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Chrome Trace Event JSON with a slice per call; compressed with gzip unless the file's name ends in
-    /// `.json`
-    Chrome,
-    /// The table of calls as Parquet files, one folder per communicator; or another `--table`
-    Parquet,
-    /// Perfetto trace with a slice per call
-    Perfetto,
-    /// One JSON object for each profiler callback, with every field; needs a capture made with
-    /// `--mode callbacks`. Or another `--table`
-    Jsonl,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Table {
-    /// A row for each NCCL call of a rank; Parquet's default
-    Calls,
-    /// A row for each kernel, copy and fill in kernel windows
-    Kernels,
-    /// A row for each value that the node sampler read
-    Samples,
-    /// A row for each time in which a thread that the node sampler watched was off its CPU
-    Switches,
-    /// A row for each time in which a thread was inside of MPI
-    Mpi,
-}
-
-impl Table {
-    /// Of what is around the calls.
-    fn sampled(self) -> Option<samples::SampleTable> {
-        match self {
-            Table::Samples => Some(samples::SampleTable::Samples),
-            Table::Switches => Some(samples::SampleTable::Switches),
-            Table::Mpi => Some(samples::SampleTable::Mpi),
-            Table::Calls | Table::Kernels => None,
-        }
-    }
 }
 
 /// Writes the export.
 pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     args.output = args.output.filter(|path| path != Path::new("-"));
     let given = args.offsets.read()?;
-    if given.is_some() && !matches!(args.to, Format::Chrome | Format::Perfetto) {
+    let format = Format::of(args.to, args.output.as_deref())?;
+    let is_line = matches!(format, Format::Chrome | Format::Perfetto);
+    if given.is_some() && !is_line {
         bail!(
             "expected `--offsets` with a time line, found it with a table of times as they were recorded\
              \n  hint: `--to perfetto` and `--to chrome` move the times of all hosts onto one clock"
         );
     }
-    match (args.to, args.table) {
-        (Format::Chrome | Format::Perfetto, Some(_)) => bail!(
-            "expected `--table` with `--to parquet` or `--to jsonl`, found it with a time line\n  \
-             hint: a time line has calls and kernels"
-        ),
-        (Format::Jsonl, Some(Table::Calls)) => {
-            bail!("the table of calls is not written as JSON lines\n  hint: `--to parquet`")
-        }
-        _ => {}
-    }
-    if args.events && matches!(args.to, Format::Parquet) {
+    if is_line && args.table.is_some() {
         bail!(
-            "expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with a table of calls"
+            "expected `--table` with `--to parquet`, `csv` or `jsonl`, found it with a time line\n  \
+             hint: a time line has calls and kernels"
+        );
+    }
+    if args.events && matches!(format, Format::Parquet | Format::Csv) {
+        bail!(
+            "expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with a table\
+             \n  hint: `--table events` is the table of events"
         );
     }
     if args.events && args.table.is_some() {
         bail!("expected `--events` or `--table`, found both");
+    }
+    if let Some(path) = &args.output {
+        target::check(path, &args.capture, args.force)?;
     }
     let capture = open_attempt(&args.capture, Which::All)?;
     if args.events {
@@ -113,51 +85,25 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     for problem in &capture.problems {
         tell!("warning: {problem}");
     }
-    if args.table == Some(Table::Kernels) {
-        if let Some(why) = kernels::why_none(&capture) {
-            tell!("warning: the table of kernels is empty: {why}");
-        }
-    }
-    let sampled = args.table.and_then(Table::sampled);
-    if sampled.is_some() && capture.nodes.is_empty() {
-        tell!("warning: the table is empty: no node was sampled. `ncclscope run` samples nodes");
-    }
-    match (args.to, sampled) {
-        (Format::Parquet, Some(table)) => {
-            return parquet(&args, "rows", |folder| table.parquet(&capture, folder))
-        }
-        (Format::Jsonl, Some(table)) => {
-            return to_file(&args, "rows", |mut out| table.jsonl(&capture, &mut out))
-        }
-        _ => {}
-    }
-    match args.to {
-        Format::Jsonl if args.table == Some(Table::Kernels) => {
-            to_file(&args, "kernels, copies and fills", |mut out| {
-                render::kernels::jsonl(&capture, &mut out)
-            })
-        }
-        Format::Jsonl => {
+    match format {
+        Format::Jsonl if args.table.is_none() => {
             has_callbacks(&capture)?;
-            to_file(&args, "callbacks", |mut out| {
+            to_file(&args, format, "callbacks", |mut out| {
                 render::jsonl::write(&capture, &mut out)
             })
         }
-        Format::Parquet if args.table == Some(Table::Kernels) => {
-            parquet(&args, "kernels, copies and fills", |folder| {
-                render::kernels::parquet(&capture, folder)
-            })
-        }
-        Format::Parquet => {
-            has_calls(&capture)?;
-            parquet(&args, "calls", |folder| {
-                render::parquet::write(&capture, folder)
-            })
+        Format::Parquet | Format::Csv | Format::Jsonl => {
+            let table = args.table.unwrap_or(Tables::One(Table::Calls));
+            table_or_all(&args, format, table, &capture)
         }
         Format::Chrome if args.events => {
             let clocks = analyze::clocks_of(&capture, given);
             let events = drawn(&capture, clocks.as_ref())?;
-            if let Some(folder) = args.output.as_deref().filter(|path| is_folder(path)) {
+            if let Some(folder) = args
+                .output
+                .as_deref()
+                .filter(|path| target::is_folder(path))
+            {
                 bail!(
                     "`{}`: events of all ranks go into one file, because links join them\
                      \n  hint: name a file with `-o FILE`",
@@ -165,7 +111,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                 );
             }
             let plain = is_plain(args.output.as_deref());
-            to_file(&args, "events", |mut out| match plain {
+            to_file(&args, format, "events", |mut out| match plain {
                 true => render::chrome::write_events(&events, &mut out),
                 false => render::chrome::write_events_gzip(&events, out),
             })
@@ -173,23 +119,24 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         Format::Perfetto if args.events => {
             let clocks = analyze::clocks_of(&capture, given);
             let events = drawn(&capture, clocks.as_ref())?;
-            to_file(&args, "events", |mut out| {
-                render::perfetto::write_events(&events, &mut out)
+            to_file(&args, format, "events", |out| {
+                render::perfetto::write_events_gzip(&events, out)
             })
         }
         Format::Chrome => {
             has_calls(&capture)?;
-            if let Some(folder) = args.output.as_deref().filter(|path| is_folder(path)) {
-                let clocks = analyze::clocks_of(&capture, given);
-                let clocks = clocks.as_ref();
-                let timeline = checked(Timeline::new(&capture, clocks), clocks)?;
-                return chrome_by_rank(&timeline, folder).with_context(|| unwritten(folder));
-            }
             let report = analyze::report_with(&capture, given);
             let clocks = report.clocks.as_ref();
-            let timeline = checked(Timeline::new(&capture, clocks), clocks)?;
+            let timeline = checked(Timeline::new(&capture, clocks), &report)?;
+            if let Some(folder) = args
+                .output
+                .as_deref()
+                .filter(|path| target::is_folder(path))
+            {
+                return chrome_by_rank(&timeline, folder).with_context(|| unwritten(folder));
+            }
             let plain = is_plain(args.output.as_deref());
-            to_file(&args, "slices", |out| {
+            to_file(&args, format, "slices", |out| {
                 chrome(&timeline, Some(&report), None, plain, out)
             })
         }
@@ -197,17 +144,123 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             has_calls(&capture)?;
             let report = analyze::report_with(&capture, given);
             let clocks = report.clocks.as_ref();
-            let timeline = checked(Timeline::trimmed(&capture, clocks), clocks)?;
-            to_file(&args, "slices", |mut out| {
-                render::perfetto::write(&timeline, Some(&report), &mut out)
+            let timeline = checked(Timeline::trimmed(&capture, clocks), &report)?;
+            to_file(&args, format, "slices", |out| {
+                render::perfetto::write_gzip(&timeline, Some(&report), out)
             })
         }
     }
 }
 
+/// Writes one table, or all that have rows.
+fn table_or_all(
+    args: &Args,
+    format: Format,
+    table: Tables,
+    capture: &Capture,
+) -> anyhow::Result<ExitCode> {
+    let rows = Rows::new(capture);
+    let Tables::One(table) = table else {
+        return all_tables(args, format, capture, &rows);
+    };
+    match table {
+        Table::Calls => {
+            has_calls(capture)?;
+            for said in left_out::calls(rows.report()) {
+                tell!("warning: {said}");
+            }
+        }
+        table => {
+            if let Some(why) = table.why_empty(capture) {
+                tell!("warning: the table of {} is empty: {why}", table.name());
+            }
+        }
+    }
+    let is_one_file = |path: &PathBuf| path.extension().is_some_and(|e| e == "parquet");
+    match (format, &args.output) {
+        (Format::Parquet, None) => bail!(
+            "Parquet can't go to standard output\
+             \n  hint: name a folder with `-o FOLDER`, or a file with `-o FILE.parquet`"
+        ),
+        (Format::Parquet, Some(path)) if is_one_file(path) && !path.is_dir() => {
+            let written = parquet_file(&rows, table, path)?;
+            tell!("{written} {} written to {}", table.title(), path.display());
+            Ok(ExitCode::SUCCESS)
+        }
+        (Format::Parquet, Some(folder)) => {
+            let written = progress::show("writing", |_| -> anyhow::Result<u64> {
+                if table == Table::Calls {
+                    return Ok(render::parquet::write(capture, folder)?);
+                }
+                std::fs::create_dir_all(folder)?;
+                parquet_file(&rows, table, &folder.join("part-0.parquet"))
+            });
+            let written = written.with_context(|| unwritten(folder))?;
+            tell!(
+                "{written} {} written to {}",
+                table.title(),
+                folder.display()
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        (Format::Csv, _) => to_file(args, format, table.title(), |out| {
+            table::csv(&rows, table, out)
+        }),
+        _ => to_file(args, format, table.title(), |out| {
+            table::jsonl(&rows, table, out)
+        }),
+    }
+}
+
+/// A file for each table that has rows.
+fn all_tables(
+    args: &Args,
+    format: Format,
+    capture: &Capture,
+    rows: &Rows<'_>,
+) -> anyhow::Result<ExitCode> {
+    let Some(folder) = &args.output else {
+        bail!("all tables can't go to standard output\n  hint: name a folder with `-o FOLDER`");
+    };
+    for said in left_out::calls(rows.report()) {
+        tell!("warning: {said}");
+    }
+    std::fs::create_dir_all(folder).with_context(|| unwritten(folder))?;
+    for table in Table::ALL {
+        if let Some(why) = table.why_empty(capture) {
+            tell!("no file for the table of {}: {why}", table.name());
+            continue;
+        }
+        let path = folder.join(format!("{}.{}", table.name(), format.extension()));
+        let text = || -> std::io::Result<u64> {
+            let mut out = BufWriter::new(File::create(&path)?);
+            let written = match format {
+                Format::Csv => table::csv(rows, table, &mut out)?,
+                _ => table::jsonl(rows, table, &mut out)?,
+            };
+            out.flush().map(|()| written)
+        };
+        let written = progress::show("writing", |_| match format {
+            Format::Parquet => parquet_file(rows, table, &path),
+            _ => text().map_err(|error| unwritable(&path, &error)),
+        })?;
+        tell!("{written} {} written to {}", table.title(), path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parquet_file(rows: &Rows<'_>, table: Table, path: &Path) -> anyhow::Result<u64> {
+    let written = File::create(path).and_then(|file| {
+        let out = BufWriter::new(file);
+        table::parquet(rows, table, out)
+    });
+    written.map_err(|error| unwritable(path, &error))
+}
+
 /// Runs `write` on the file or standard output, and says how much of `what` there was.
 fn to_file(
     args: &Args,
+    format: Format,
     what: &str,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>,
 ) -> anyhow::Result<ExitCode> {
@@ -217,14 +270,25 @@ fn to_file(
             let written = progress::show("writing", |progress| {
                 let bytes = &progress.done;
                 let mut out = BufWriter::new(CountingReader { to: file, bytes });
-                write(&mut out).and_then(|written| out.flush().map(|()| written))
+                let is_packed = path.extension().is_some_and(|e| e == "gz");
+                let written = match format {
+                    Format::Csv | Format::Jsonl if is_packed => {
+                        let mut packed = GzEncoder::new(&mut out, Compression::default());
+                        let written = write(&mut packed)?;
+                        packed.finish()?;
+                        written
+                    }
+                    _ => write(&mut out)?,
+                };
+                out.flush().map(|()| written)
             })
             .map_err(|error| unwritable(path, &error))?;
             tell!("{written} {what} written to {}", path.display());
             Ok(ExitCode::SUCCESS)
         }
         None => {
-            if args.to != Format::Jsonl && std::io::stdout().is_terminal() {
+            let is_text = matches!(format, Format::Jsonl | Format::Csv);
+            if !is_text && std::io::stdout().is_terminal() {
                 bail!(
                     "this format is not text and standard output is a terminal\
                     \n  hint: name a file with `-o FILE`"
@@ -245,11 +309,6 @@ fn unwritten(folder: &Path) -> String {
 /// Whether a file is to be plain JSON, by its name.
 fn is_plain(output: Option<&Path>) -> bool {
     output.is_some_and(|path| path.extension().is_some_and(|e| e == "json"))
-}
-
-/// A name that ends in `/` says that a folder is meant before there is one.
-fn is_folder(path: &Path) -> bool {
-    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 /// Fails for a capture without a single call to write: an empty file would look as if the job had made none.
@@ -307,9 +366,12 @@ fn modes(capture: &Capture) -> String {
 }
 
 /// Says what is left out of a time line; fails for one with nothing to draw.
-fn checked<'a>(timeline: Timeline<'a>, clocks: Option<&Clocks>) -> anyhow::Result<Timeline<'a>> {
+fn checked<'a>(timeline: Timeline<'a>, report: &analyze::Report) -> anyhow::Result<Timeline<'a>> {
     let capture = timeline.capture();
-    for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
+    for said in left_out::calls(report) {
+        tell!("warning: {said}");
+    }
+    for note in report.clocks.iter().flat_map(|clocks| &clocks.notes) {
         tell!("warning: {note}");
     }
     if timeline.unplaced > 0 {
@@ -362,33 +424,5 @@ fn chrome_by_rank(timeline: &Timeline<'_>, folder: &Path) -> anyhow::Result<Exit
         "{slices} slices written to {processes} files in {}",
         folder.display()
     );
-    Ok(ExitCode::SUCCESS)
-}
-
-fn parquet<E>(
-    args: &Args,
-    what: &str,
-    write: impl FnOnce(&Path) -> Result<u64, E>,
-) -> anyhow::Result<ExitCode>
-where
-    Result<u64, E>: Context<u64, E>,
-{
-    let Some(folder) = &args.output else {
-        bail!(
-            "a folder of Parquet files can't go to standard output\
-             \n  hint: name a folder with `-o FOLDER`"
-        );
-    };
-    // Files of an earlier export would be read together with the new ones.
-    if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        bail!(
-            "`{}`: expected a new or an empty folder, found one with files in it\
-             \n  hint: name another one with `-o FOLDER`",
-            folder.display()
-        );
-    }
-    let written = progress::show("writing", |_| write(folder));
-    let rows = written.with_context(|| unwritten(folder))?;
-    tell!("{rows} {what} written to {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -17,14 +17,14 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::{
-    PyKeyError, PyModuleNotFoundError, PyOSError, PyRuntimeError, PyValueError,
+    PyFileExistsError, PyKeyError, PyModuleNotFoundError, PyRuntimeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use render::batches::{self, CallsTable};
 use render::events::Events;
 use render::layout::Look;
-use render::samples;
+use render::table::{self, Rows, Table as Named};
 use render::text::Options;
 use render::timeline::Timeline;
 use std::fs::File;
@@ -255,69 +255,69 @@ impl Capture {
         output: PathBuf,
         table: Option<&str>,
         events: bool,
+        force: bool,
     ) -> PyResult<u64> {
         let capture = &self.inner.capture;
-        let kernels = table == Some("kernels");
-        let sampled = match table {
-            Some("samples") => Some(samples::SampleTable::Samples),
-            Some("switches") => Some(samples::SampleTable::Switches),
-            Some("mpi") => Some(samples::SampleTable::Mpi),
-            _ => None,
-        };
-        exportable(capture, to, table, events).map_err(PyValueError::new_err)?;
-        if to == "parquet" {
-            // Files of an earlier export would be read together with the new ones.
-            if std::fs::read_dir(&output).is_ok_and(|mut entries| entries.next().is_some()) {
-                return Err(PyValueError::new_err(format!(
-                    "`{}`: expected a new or an empty folder, found one with files in it",
-                    output.display()
-                )));
-            }
-            let written = py.detach(|| match sampled {
-                Some(table) => table.parquet(capture, &output),
-                None if kernels => render::kernels::parquet(capture, &output),
-                None => render::parquet::write(capture, &output),
-            });
-            return written.map_err(|error| PyOSError::new_err(error.to_string()));
+        let chosen = exportable(capture, to, table, events).map_err(PyValueError::new_err)?;
+        let is_file = output.extension().is_some_and(|e| e == "parquet") && !output.is_dir();
+        let is_folder = to == "parquet" && !is_file;
+        // Files of an earlier export would be read together with the new ones.
+        if is_folder && std::fs::read_dir(&output).is_ok_and(|mut entries| entries.next().is_some())
+        {
+            return Err(PyValueError::new_err(format!(
+                "`{}`: expected a new or an empty folder, found one with files in it",
+                output.display()
+            )));
+        }
+        if output.is_file() && !force {
+            return Err(PyFileExistsError::new_err(format!(
+                "`{}` is there already\n  hint: name another file, or replace it with force=True",
+                output.display()
+            )));
         }
         let written = py.detach(|| {
-            let mut out = BufWriter::new(File::create(&output)?);
+            if is_folder && chosen == Some(Named::Calls) {
+                return render::parquet::write(capture, &output).map_err(std::io::Error::other);
+            }
+            let file = match is_folder {
+                true => {
+                    std::fs::create_dir_all(&output)?;
+                    File::create(output.join("part-0.parquet"))?
+                }
+                false => File::create(&output)?,
+            };
+            let mut out = BufWriter::new(file);
             let is_plain = output.extension().is_some_and(|e| e == "json");
             let drawn = || {
                 let clocks = analyze::clocks_of(capture, None);
                 Events::new(capture, clocks.as_ref())
             };
-            // Only JSON lines have a table here.
-            if let Some(table) = sampled {
-                let rows = table.jsonl(capture, &mut out)?;
-                return out.flush().map(|()| rows);
-            }
-            let rows = match to {
-                "perfetto" if events => render::perfetto::write_events(&drawn(), &mut out)?,
-                "chrome" if events => match is_plain {
+            let rows = match (to, chosen) {
+                ("parquet", Some(of)) => table::parquet(&Rows::new(capture), of, &mut out)?,
+                ("csv", Some(of)) => table::csv(&Rows::new(capture), of, &mut out)?,
+                ("jsonl", Some(of)) => table::jsonl(&Rows::new(capture), of, &mut out)?,
+                ("jsonl", None) => render::jsonl::write(capture, &mut out)?,
+                ("perfetto", _) if events => {
+                    render::perfetto::write_events_gzip(&drawn(), &mut out)?
+                }
+                ("chrome", _) if events => match is_plain {
                     true => render::chrome::write_events(&drawn(), &mut out)?,
                     false => render::chrome::write_events_gzip(&drawn(), &mut out)?,
                 },
-                "jsonl" if kernels => render::kernels::jsonl(capture, &mut out)?,
-                "jsonl" => render::jsonl::write(capture, &mut out)?,
-                "perfetto" => {
+                ("perfetto", _) => {
                     let report = analyze::report_with(capture, None);
                     let timeline = Timeline::trimmed(capture, report.clocks.as_ref());
-                    render::perfetto::write(&timeline, Some(&report), &mut out)?
+                    render::perfetto::write_gzip(&timeline, Some(&report), &mut out)?
                 }
                 _ => {
                     let report = analyze::report_with(capture, None);
-                    let timeline = Timeline::new(capture, report.clocks.as_ref());
+                    let (timeline, of) = (
+                        Timeline::new(capture, report.clocks.as_ref()),
+                        Some(&report),
+                    );
                     match is_plain {
-                        true => {
-                            render::chrome::write_with(&timeline, Some(&report), None, &mut out)?
-                        }
-                        false => render::chrome::write_gzip_with(
-                            &timeline,
-                            Some(&report),
-                            None,
-                            &mut out,
-                        )?,
+                        true => render::chrome::write_with(&timeline, of, None, &mut out)?,
+                        false => render::chrome::write_gzip_with(&timeline, of, None, &mut out)?,
                     }
                 }
             };
@@ -326,49 +326,67 @@ impl Capture {
         });
         Ok(written?)
     }
+
+    /// What an export of calls leaves out, in sentences.
+    fn left_out(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| render::left_out::calls(self.inner.report()))
+    }
 }
 
-/// Fails for what can't be written so, with the way out.
+/// The table to write, if it is one. Fails for what can't be written so, with the way out.
 fn exportable(
     capture: &tables::Capture,
     to: &str,
     table: Option<&str>,
     events: bool,
-) -> Result<(), String> {
-    if !["perfetto", "chrome", "parquet", "jsonl"].contains(&to) {
+) -> Result<Option<Named>, String> {
+    let is_line = ["perfetto", "chrome"].contains(&to);
+    if !is_line && !["parquet", "csv", "jsonl"].contains(&to) {
         return Err(format!(
-            "to: expected perfetto, chrome, parquet or jsonl, found `{to}`"
+            "to: expected perfetto, chrome, parquet, csv or jsonl, found `{to}`"
         ));
     }
-    const TABLES: [&str; 5] = ["calls", "kernels", "samples", "switches", "mpi"];
-    if let Some(other) = table.filter(|table| !TABLES.contains(table)) {
-        return Err(format!(
-            "table: expected calls, kernels, samples, switches or mpi, found `{other}`"
-        ));
-    }
-    if events && (to == "parquet" || table.is_some()) {
+    let named = match table {
+        None => None,
+        Some(name) => match Named::of_name(name) {
+            Some(table) => Some(table),
+            None => {
+                let names: Vec<&str> = Named::ALL.into_iter().map(Named::name).collect();
+                let names = names.join(", ");
+                return Err(format!("table: expected one of {names}, found `{name}`"));
+            }
+        },
+    };
+    if events && (["parquet", "csv"].contains(&to) || named.is_some()) {
         return Err("events: expected `perfetto`, `chrome` or `jsonl` without a table".to_owned());
     }
-    let shown = capture.path.display();
-    let has_calls = capture.processes.iter().any(|p| !p.calls.is_empty());
-    match (to, table) {
-        ("perfetto" | "chrome", Some(_)) => Err(
-            "table: expected one with `parquet` or `jsonl`, found it with a time line\
+    if is_line && named.is_some() {
+        return Err(
+            "table: expected one with `parquet`, `csv` or `jsonl`, found it with a time line\
              \n  hint: a time line has calls and kernels"
                 .to_owned(),
-        ),
-        ("jsonl", Some("calls")) => {
-            Err("the table of calls is not written as JSON lines\n  hint: `parquet`".to_owned())
-        }
-        (_, None) if (events || to == "jsonl") && !capture.has_mode("callbacks") => Err(format!(
+        );
+    }
+    let chosen = match to {
+        "parquet" | "csv" => Some(named.unwrap_or(Named::Calls)),
+        _ => named,
+    };
+    let shown = capture.path.display();
+    let has_calls = capture.processes.iter().any(|p| !p.calls.is_empty());
+    let needs_callbacks = events || (to == "jsonl" && chosen.is_none());
+    if needs_callbacks && !capture.has_mode("callbacks") {
+        return Err(format!(
             "`{shown}`: expected a capture with callbacks, found one of calls\n  hint: `ncclscope run --mode \
              callbacks -- COMMAND` records every callback"
-        )),
-        (_, None | Some("calls")) if to != "jsonl" && !has_calls => Err(format!(
-            "`{shown}` holds no call\n  hint: `ncclscope doctor {shown}` says why"
-        )),
-        _ => Ok(()),
+        ));
     }
+    let needs_calls = chosen == Some(Named::Calls) || (is_line && !events);
+    if needs_calls && !has_calls {
+        return Err(format!(
+            "`{shown}` holds no call\n  hint: `ncclscope doctor {shown}` says why"
+        ));
+    }
+    Ok(chosen)
 }
 
 /// What a verb of the command prints.

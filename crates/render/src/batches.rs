@@ -6,9 +6,10 @@
 //! that the report's JSON Schema gives them. Statistics are flattened (`time_ns_p50`), and maps stay maps. An
 //! interval is two columns (`wall_low_ns`), and so is a span (`from_ns`).
 //!
-//! Rule: a column's type depends on its declaration alone, never on the values of a capture. A moment is a
-//! `timestamp[ns, UTC]` and a number is signed, so that no difference wraps; only bit patterns (`uint`) are
-//! unsigned. Times are ns in all tables; those of the report's JSON, in µs (`_us`), become ns (`_ns`).
+//! Rule: a column's type depends on its declaration alone, never on the values of a capture. A column
+//! with `ns` in its name is an int64, of a moment or of a duration. Numbers are signed, so that no difference
+//! wraps; only bit patterns (`uint`) are unsigned. Times are ns in all tables; those of the report's JSON, in
+//! µs (`_us`), become ns (`_ns`).
 
 use crate::json::SCHEMA;
 use analyze::arrivals::table as arrivals;
@@ -22,10 +23,9 @@ use arrow_array::builder::{
 };
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampNanosecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
 };
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use serde_json::{json, Value as Json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,8 +33,6 @@ use tables::calls::{CallRef, Column};
 use tables::columns::{known, Value};
 use tables::Capture;
 
-/// The time zone of moments.
-const UTC: &str = "UTC";
 /// The column that needs [`OperationIds`].
 const OPERATION_ID: &str = "operation_id";
 
@@ -130,7 +128,6 @@ fn field(name: &str, kind: &str, unit: &str, texts: &DataType) -> Field {
     let kind = match kind {
         "bool" => DataType::Boolean,
         "text" => texts.clone(),
-        "time" => DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())),
         "uint" => DataType::UInt64,
         _ => DataType::Int64,
     };
@@ -166,10 +163,6 @@ fn array<'a>(
             values.for_each(|value| builder.append_option(text(value)));
             Arc::new(builder.finish())
         }
-        DataType::Timestamp(..) => {
-            let moments = TimestampNanosecondArray::from_iter(values.map(signed));
-            Arc::new(moments.with_timezone(UTC))
-        }
         DataType::UInt64 => Arc::new(UInt64Array::from_iter(values.map(|value| match value {
             Value::Unsigned(value) => Some(value),
             _ => None,
@@ -184,7 +177,7 @@ fn array<'a>(
 
 /// A table of which `rows` has a value for each of these columns (name, kind, unit). Its texts are
 /// dictionaries.
-fn table<'a, R>(
+pub(crate) fn table<'a, R>(
     columns: impl Iterator<Item = (&'static str, &'static str, &'static str)>,
     rows: &'a [R],
     value: impl Fn(usize, &'a R) -> Value<'a>,
@@ -252,7 +245,7 @@ pub fn steps(report: &Report) -> Result<RecordBatch, ArrowError> {
         ("host", "text", ""),
         ("pid", "int", ""),
         ("step", "int", ""),
-        ("start_ns", "time", ""),
+        ("start_ns", "time", "ns since 1970"),
         ("time_ns", "int", "ns"),
         ("communication_ns", "int", "ns"),
     ];
@@ -299,7 +292,7 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
         ("pid", "int", ""),
         ("graph", "int", ""),
         ("calls", "int", ""),
-        ("launch_ns", "time", ""),
+        ("launch_ns", "time", "ns since 1970"),
         ("took_ns", "int", "ns"),
         ("stream", "uint", ""),
     ];
@@ -320,35 +313,35 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
 }
 
 /// Columns of [`samples`].
-pub(crate) const SAMPLES: [(&str, &str, &str); 6] = [
+const SAMPLES: [(&str, &str, &str); 6] = [
     ("host", "text", ""),
     ("name", "text", ""),
     ("of", "text", ""),
-    ("at_ns", "time", ""),
+    ("at_ns", "time", "ns since 1970"),
     ("value", "int", ""),
     ("counts_up", "bool", ""),
 ];
 
 /// Columns of [`switches`].
-pub(crate) const SWITCHES: [(&str, &str, &str); 7] = [
+const SWITCHES: [(&str, &str, &str); 7] = [
     ("host", "text", ""),
     ("pid", "int", ""),
     ("tid", "int", ""),
     ("thread", "text", ""),
-    ("off_ns", "time", ""),
+    ("off_ns", "time", "ns since 1970"),
     ("time_ns", "int", "ns"),
     ("preempted", "bool", ""),
 ];
 
 /// Columns of [`mpi`].
-pub(crate) const MPI: [(&str, &str, &str); 10] = [
+const MPI: [(&str, &str, &str); 10] = [
     ("launcher_rank", "int", ""),
     ("host", "text", ""),
     ("pid", "int", ""),
     ("tid", "int", ""),
     ("function", "text", ""),
     ("calls", "int", ""),
-    ("mpi_ns", "time", ""),
+    ("mpi_ns", "time", "ns since 1970"),
     ("time_ns", "int", "ns"),
     ("inside_ns", "int", "ns"),
     ("open", "bool", ""),
@@ -460,15 +453,6 @@ pub fn kernels_of(rows: &[kernels::KernelRef<'_>]) -> Result<RecordBatch, ArrowE
     table(kernel_columns(), rows, |column, row| {
         (kernels::COLUMNS[column].value)(row)
     })
-}
-
-/// The schema of the table of kernels. Units are in the metadata of the fields.
-pub fn kernels_schema() -> SchemaRef {
-    let texts = dictionary();
-    let fields: Fields = kernel_columns()
-        .map(|(name, kind, unit)| field(name, kind, unit, &texts))
-        .collect();
-    Arc::new(Schema::new(fields))
 }
 
 fn kernel_columns() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {

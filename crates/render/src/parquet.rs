@@ -14,6 +14,8 @@ use ::parquet::errors::Result;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
 use analyze::operation_ids::OperationIds;
+use arrow_schema::{DataType, Schema};
+use serde_json::json;
 use std::fs::File;
 use std::path::Path;
 use tables::calls::{CallRef, Column, COLUMNS};
@@ -49,7 +51,7 @@ pub fn write(capture: &Capture, folder: &Path) -> Result<u64> {
         std::fs::create_dir_all(&part)?;
         let file = File::create(part.join("part-0.parquet"))?;
         let options = ArrowWriterOptions::new()
-            .with_properties(properties())
+            .with_properties(properties("calls", &table.schema()))
             .with_skip_arrow_metadata(true);
         let mut writer = ArrowWriter::try_new_with_options(file, table.schema(), options)?;
         for calls in calls.chunks(batches::ROWS) {
@@ -66,20 +68,13 @@ fn columns() -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(|column| column.name != PARTITION)
 }
 
-fn properties() -> WriterProperties {
-    with_units("calls", columns().map(|column| (column.name, column.unit)))
-}
-
-/// How the files of a table are written, of which these are the columns' names and units.
-pub(crate) fn with_units(
-    table: &str,
-    units: impl Iterator<Item = (&'static str, &'static str)>,
-) -> WriterProperties {
-    let units: serde_json::Map<String, serde_json::Value> = units
-        .filter(|(_, unit)| !unit.is_empty())
-        .map(|(name, unit)| (name.to_owned(), unit.into()))
-        .collect();
-    let units = serde_json::Value::Object(units).to_string();
+/// How the files of a table with this schema are written.
+pub(crate) fn properties(table: &str, schema: &Schema) -> WriterProperties {
+    let units = schema.fields().iter().filter_map(|field| {
+        let unit = field.metadata().get("unit")?;
+        Some((field.name().clone(), unit.as_str().into()))
+    });
+    let units = serde_json::Value::Object(units.collect()).to_string();
     WriterProperties::builder()
         .set_created_by(format!("ncclscope {}", env!("CARGO_PKG_VERSION")))
         .set_max_row_group_row_count(Some(batches::ROWS))
@@ -87,8 +82,37 @@ pub(crate) fn with_units(
         .set_key_value_metadata(Some(vec![
             KeyValue::new("ncclscope.table".to_owned(), table.to_owned()),
             KeyValue::new("ncclscope.units".to_owned(), units),
+            KeyValue::new("pandas".to_owned(), for_pandas(schema)),
         ]))
         .build()
+}
+
+/// What pandas writes about its own types. Without it, pandas reads whole numbers as doubles if some are
+/// null, and a handle or a time since 1970 loses its last digits.
+fn for_pandas(schema: &Schema) -> String {
+    let columns = schema.fields().iter().filter_map(|field| {
+        let (pandas, numpy) = match field.data_type() {
+            DataType::Int64 => ("int64", "Int64"),
+            DataType::UInt64 => ("uint64", "UInt64"),
+            DataType::Boolean => ("bool", "boolean"),
+            _ => return None,
+        };
+        Some(json!({
+            "name": field.name(),
+            "field_name": field.name(),
+            "pandas_type": pandas,
+            "numpy_type": numpy,
+            "metadata": null,
+        }))
+    });
+    json!({
+        "index_columns": [],
+        "column_indexes": [],
+        "columns": columns.collect::<Vec<_>>(),
+        "creator": { "library": "ncclscope", "version": env!("CARGO_PKG_VERSION") },
+        "pandas_version": "2.0.0",
+    })
+    .to_string()
 }
 
 fn rows<'a>(

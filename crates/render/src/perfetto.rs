@@ -11,10 +11,13 @@
 //!
 //! Rule: packets are written one by one; no more than one is in memory.
 
+use crate::events::Events;
 use crate::timeline::{Placed, Slice, Span, Timeline, GPU_CLOCK, KERNEL_CLOCK};
 use analyze::findings::{Finding, Kind};
 use analyze::streams::kernels;
 use analyze::Report;
+use flate2::write::GzEncoder;
+use flate2::Compression;
 use prost::Message;
 use std::collections::HashMap;
 use std::io::{Result, Write};
@@ -180,11 +183,14 @@ pub fn write(
     let mut packets = Packets {
         out,
         bytes: Vec::new(),
+        base_ns: 0,
     };
-    packets.begin(timeline.base_ns)?;
+    let over_time = report.and_then(|report| Some((report, report.timeline.as_ref()?)));
+    // Steps and counters may begin before the first slice.
+    let begins = over_time.map_or(i64::MAX, |(_, of)| of.begin_ns);
+    packets.begin(begins.min(timeline.base_ns))?;
     let mut first_track = Vec::new();
     let mut names = Interner::default();
-    let over_time = report.and_then(|report| Some((report, report.timeline.as_ref()?)));
     let mut uuid = match over_time {
         Some((report, over_time)) => packets.over_time(report, over_time, &mut names)?,
         None => 1,
@@ -264,6 +270,32 @@ pub fn write(
     Ok(slices)
 }
 
+/// As [`write`], compressed with gzip, which the viewer and trace_processor read as they are.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_gzip(
+    timeline: &Timeline<'_>,
+    report: Option<&Report>,
+    out: impl Write,
+) -> Result<u64> {
+    let mut out = GzEncoder::new(out, Compression::default());
+    let slices = write(timeline, report, &mut out)?;
+    out.finish()?;
+    Ok(slices)
+}
+
+/// As [`write_events`], compressed with gzip.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_events_gzip(events: &Events<'_>, out: impl Write) -> Result<u64> {
+    let mut out = GzEncoder::new(out, Compression::default());
+    let bars = write_events(events, &mut out)?;
+    out.finish()?;
+    Ok(bars)
+}
+
 /// What of a call's time on the GPU was waiting and what transfer, with the numbers of their names.
 fn parts(
     timeline: &Timeline<'_>,
@@ -300,9 +332,10 @@ fn packet() -> TracePacket {
     }
 }
 
+/// `at` is ns since 1970, until [`Packets::write`] counts it from the begin of the trace.
 fn event(at: i64, event: TrackEvent) -> TracePacket {
     TracePacket {
-        timestamp: u64::try_from(at).ok(),
+        timestamp: Some(u64::try_from(at).unwrap_or(0)),
         track_event: Some(event),
         sequence_flags: Some(SEQ_NEEDS_INCREMENTAL_STATE),
         ..packet()
@@ -385,34 +418,37 @@ impl Interner {
 struct Packets<'a, W> {
     out: &'a mut W,
     bytes: Vec<u8>,
+    /// Where the trace's own time is 0, ns since 1970.
+    base_ns: u64,
 }
 
 impl<W: Write> Packets<'_, W> {
     /// A packet is field 1 of `Trace`, which is repeated and so may be written in pieces.
-    fn write(&mut self, packet: &TracePacket) -> Result<()> {
+    fn write(&mut self, mut packet: TracePacket) -> Result<()> {
         self.bytes.clear();
-        prost::encoding::message::encode(1, packet, &mut self.bytes);
+        packet.timestamp = packet.timestamp.map(|at| at.saturating_sub(self.base_ns));
+        prost::encoding::message::encode(1, &packet, &mut self.bytes);
         self.out.write_all(&self.bytes)
     }
 
     /// Writes what comes before all else: how the clocks stand, and the track that all others are under.
     fn begin(&mut self, base_ns: i64) -> Result<()> {
-        // Events are in CLOCK_REALTIME and Perfetto's own clock is BOOTTIME. That the two are one here lets
-        // its viewer show the time of day.
-        let base = u64::try_from(base_ns).unwrap_or(0);
-        let clock = |id| Clock {
+        // Perfetto's own clock is BOOTTIME, and its viewer shows that clock's time. So it counts from the
+        // begin of the run, and the snapshot lets the viewer show the time of day, too.
+        self.base_ns = u64::try_from(base_ns).unwrap_or(0);
+        let clock = |id, at| Clock {
             clock_id: Some(id),
-            timestamp: Some(base),
+            timestamp: Some(at),
         };
-        self.write(&TracePacket {
+        self.write(TracePacket {
             clock_snapshot: Some(ClockSnapshot {
-                clocks: vec![clock(BOOTTIME), clock(REALTIME)],
+                clocks: vec![clock(BOOTTIME, 0), clock(REALTIME, self.base_ns)],
             }),
             sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
             ..packet()
         })?;
         // Tracks are numbered through; 0 is what all of them are under.
-        self.write(&TracePacket {
+        self.write(TracePacket {
             track_descriptor: Some(TrackDescriptor {
                 uuid: Some(0),
                 child_ordering: Some(EXPLICIT),
@@ -454,7 +490,7 @@ impl<W: Write> Packets<'_, W> {
             let about = [Some(timeline.title(process)), timeline.clock(process)];
             let about = about.into_iter().flatten();
             let about = about.chain(lane.is_gpu.then(|| clock.to_owned()));
-            self.write(&TracePacket {
+            self.write(TracePacket {
                 track_descriptor: Some(TrackDescriptor {
                     uuid: Some(number(index)),
                     parent_uuid: parent.map(number),
@@ -483,7 +519,7 @@ impl<W: Write> Packets<'_, W> {
             track_uuid: Some(track),
             ..TrackEvent::default()
         };
-        self.write(&TracePacket {
+        self.write(TracePacket {
             interned_data: (fresh != InternedData::default()).then_some(fresh),
             ..event(span.begin, begin)
         })?;
@@ -494,10 +530,10 @@ impl<W: Write> Packets<'_, W> {
                 track_uuid: Some(track),
                 ..TrackEvent::default()
             };
-            self.write(&event(part.begin, begin))?;
-            self.write(&event(part.end, end()))?;
+            self.write(event(part.begin, begin))?;
+            self.write(event(part.end, end()))?;
         }
-        self.write(&event(span.end, end()))
+        self.write(event(span.end, end()))
     }
 
     /// Writes steps, findings and counters, on tracks that are numbered from 1. Returns the number of the
@@ -523,7 +559,7 @@ impl<W: Write> Packets<'_, W> {
                     sibling_order_rank: i32::try_from(uuid).ok(),
                     ..TrackDescriptor::default()
                 };
-                packets.write(&TracePacket {
+                packets.write(TracePacket {
                     track_descriptor: Some(descriptor),
                     ..packet()
                 })?;
@@ -561,7 +597,7 @@ impl<W: Write> Packets<'_, W> {
             .flat_map(|on| moments.iter().map(move |m| (on, m)))
         {
             let (instant, fresh) = named(INSTANT, on, text, names);
-            self.write(&TracePacket {
+            self.write(TracePacket {
                 interned_data: (fresh != InternedData::default()).then_some(fresh),
                 ..event(at(*us), instant)
             })?;
@@ -579,7 +615,7 @@ impl<W: Write> Packets<'_, W> {
                     double_counter_value: Some(value),
                     ..TrackEvent::default()
                 };
-                self.write(&event(at(us), value))?;
+                self.write(event(at(us), value))?;
             }
         }
         Ok(uuid + 1)

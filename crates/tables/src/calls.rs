@@ -594,11 +594,11 @@ crate::columns! { CallRef:
     "symmetric_memory" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
     "launch_ambiguous" "bool" "" |r| Value::Bool(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
     "finished" "bool" "" |r| Value::Bool(r.process.has_finished(r.call));
-    "api_ns" "time" "" |r| time(r.call.api_ns);
-    "launch_start_ns" "time" "" |r| time(r.call.launch_start_ns);
-    "launch_end_ns" "time" "" |r| time(r.call.launch_end_ns);
-    "enqueue_ns" "time" "" |r| time(r.call.enqueue_ns);
-    "return_ns" "time" "" |r| time(r.call.return_ns);
+    "api_ns" "time" "ns since 1970" |r| time(r.call.api_ns);
+    "launch_start_ns" "time" "ns since 1970" |r| time(r.call.launch_start_ns);
+    "launch_end_ns" "time" "ns since 1970" |r| time(r.call.launch_end_ns);
+    "enqueue_ns" "time" "ns since 1970" |r| time(r.call.enqueue_ns);
+    "return_ns" "time" "ns since 1970" |r| time(r.call.return_ns);
     "host_time_ns" "int" "ns" |r| known(r.call.host_ns());
     "gpu_start_ns" "time" "see gpu_error_ns" |r| known(r.call.gpu.start());
     "gpu_stop_ns" "time" "see gpu_error_ns" |r| known(r.call.gpu.stop());
@@ -606,7 +606,7 @@ crate::columns! { CallRef:
     "gpu_time_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok());
     "gpu_time_source" "text" ""
         |r| r.call.gpu.start().map_or(Value::Null, |_| Value::Text(r.shape.time_source()));
-    "gpu_seen_ns" "time" "" |r| time(r.call.gpu_seen_ns);
+    "gpu_seen_ns" "time" "ns since 1970" |r| time(r.call.gpu_seen_ns);
     "waiting_stream" "int" "" |r| known(r.call.waiting_stream());
     "waited_from_ns" "time" "see gpu_error_ns" |r| moment(r.call.waited_from());
     "exposed_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()));

@@ -56,7 +56,7 @@ tables::columns! { ArrivalRow:
     "device" "int" "" |r| known(r.shape.device);
     "rank" "int" "" |r| known(r.shape.rank);
     "ticket" "int" "" |r| Value::Unsigned(r.call.ticket);
-    "api_ns" "time" "" |r| moment(Some(r.call.api_ns).filter(|at| *at != 0));
+    "api_ns" "time" "ns since 1970" |r| moment(Some(r.call.api_ns).filter(|at| *at != 0));
     "gpu_time_ns" "int" "ns" |r| Value::Unsigned(r.time);
     "wait_ns" "int" "ns" |r| Value::Unsigned(r.time - r.range.0);
     "late_ns" "int" "ns" |r| Value::Unsigned(r.range.1 - r.time);

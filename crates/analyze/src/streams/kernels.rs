@@ -69,8 +69,8 @@ tables::columns! { KernelRef:
     "pid" "int" "" |r| Value::Unsigned(r.process.pid.into());
     "window_number" "int" "" |r| Value::Unsigned(r.window.number.into());
     "window_whole" "bool" "" |r| Value::Bool(r.window.is_whole());
-    "counted_from_ns" "time" "" |r| moment(r.counted.map(|span| span.0));
-    "counted_to_ns" "time" "" |r| moment(r.counted.map(|span| span.1));
+    "counted_from_ns" "time" "ns since 1970" |r| moment(r.counted.map(|span| span.0));
+    "counted_to_ns" "time" "ns since 1970" |r| moment(r.counted.map(|span| span.1));
     "device" "int" "" |r| Value::Unsigned(r.ran.device.into());
     "stream" "int" "" |r| Value::Unsigned(r.ran.stream.into());
     "kind" "text" "" |r| Value::Text(match r.ran.kind {
@@ -88,8 +88,8 @@ tables::columns! { KernelRef:
         Does::Nccl => Some("NCCL"),
         Does::OtherCommunication(library) => Some(library),
     }));
-    "start_ns" "time" "" |r| Value::Signed(r.ran.start);
-    "end_ns" "time" "" |r| Value::Signed(r.ran.end);
+    "start_ns" "time" "ns since 1970" |r| Value::Signed(r.ran.start);
+    "end_ns" "time" "ns since 1970" |r| Value::Signed(r.ran.end);
     "time_ns" "int" "ns" |r| known(u64::try_from(r.ran.end - r.ran.start).ok());
     "blocks" "int" "" |r| match r.ran.kind {
         ActivityKind::Kernel => Value::Unsigned(r.ran.size),

@@ -29,6 +29,7 @@ pub fn write(events: &Events<'_>, out: &mut impl Write) -> Result<u64> {
         packets: Packets {
             out,
             bytes: Vec::new(),
+            base_ns: 0,
         },
         names: Interner::default(),
         columns: Interner::default(),
@@ -124,7 +125,7 @@ impl<W: Write> Writer<'_, W> {
         let capture = events.capture();
         let processes = capture.processes.len() as u64;
         let mut track = |uuid: u64, parent: Option<u64>, name: String| {
-            self.packets.write(&TracePacket {
+            self.packets.write(TracePacket {
                 track_descriptor: Some(TrackDescriptor {
                     uuid: Some(uuid),
                     parent_uuid: parent,
@@ -173,7 +174,7 @@ impl<W: Write> Writer<'_, W> {
                 track_uuid: Some(track),
                 ..written
             };
-            self.packets.write(&TracePacket {
+            self.packets.write(TracePacket {
                 interned_data: (fresh != InternedData::default()).then_some(fresh),
                 ..event(at, written)
             })?;

@@ -5,6 +5,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use prost::Message;
 use render::perfetto::{DebugAnnotation, TracePacket};
+use render::table::{self, Rows, Table};
 use render::timeline::Timeline;
 use render::{chrome, perfetto};
 use serde_json::Value as Json;
@@ -318,7 +319,8 @@ fn perfetto_decodes_to_the_same_calls() {
             continue;
         }
         let (row, slice, name) = placed.next().expect("as many slices as were placed");
-        assert_eq!(time, slice.span.begin as u64);
+        // Perfetto's own time begins with the run.
+        assert_eq!(time as i64, slice.span.begin - timeline.base_ns);
         let rank = row.process.rank.expect("torchrun's rank");
         assert!(
             lane.starts_with(&format!("rank {rank}: ranks 0-3, ")),
@@ -369,6 +371,92 @@ fn perfetto_decodes_to_the_same_calls() {
     assert_eq!((transfers, waiting), (all, all - all / 4));
     assert_eq!(flows.len(), 176 / 4);
     assert!(flows.values().all(|calls| *calls == 4));
+}
+
+/// What a row is, in each of the formats that hold a table.
+#[test]
+fn every_table_has_the_same_rows_as_parquet_csv_and_json_lines() {
+    for name in ["ddp_slow_host", "decode_plain", "events_228", "killed_228"] {
+        let capture = job(name);
+        let rows = Rows::new(&capture);
+        for of in Table::ALL {
+            let (mut csv, mut jsonl) = (Vec::new(), Vec::new());
+            let packed = tempfile::tempfile().expect("a file");
+            let counted = [
+                table::csv(&rows, of, &mut csv).expect("in memory"),
+                table::jsonl(&rows, of, &mut jsonl).expect("in memory"),
+                table::parquet(&rows, of, &packed).expect("written"),
+            ];
+            assert_eq!(counted, [counted[0]; 3], "{name} {of:?}");
+            assert_eq!(
+                jsonl.iter().filter(|b| **b == b'\n').count() as u64,
+                counted[0]
+            );
+            let reader = SerializedFileReader::new(packed).expect("Parquet");
+            let head: Vec<String> = {
+                let schema = reader.metadata().file_metadata().schema();
+                let fields = schema.get_fields().iter();
+                fields.map(|field| field.name().to_owned()).collect()
+            };
+            let csv = String::from_utf8(csv).expect("text");
+            let mut lines = records(&csv).into_iter();
+            assert_eq!(lines.next().expect("a head"), head, "{name} {of:?}");
+            let jsonl = String::from_utf8(jsonl).expect("text");
+            for (cells, line) in lines.zip(jsonl.lines()) {
+                let line: Json = serde_json::from_str(line).expect("JSON");
+                for (cell, column) in cells.iter().zip(&head) {
+                    let wanted = match &line[column] {
+                        Json::Null => String::new(),
+                        Json::String(text) => text.clone(),
+                        value => value.to_string(),
+                    };
+                    match line[column].as_f64().filter(|_| line[column].is_f64()) {
+                        // Read alike: serde_json's last digit is its own.
+                        Some(value) => assert_eq!(serde_json::from_str(cell).ok(), Some(value)),
+                        None => assert_eq!(*cell, wanted, "{name} {of:?} {column}"),
+                    }
+                }
+                assert_eq!(cells.len(), head.len());
+            }
+            let has_rows = counted[0] > 0;
+            assert!(
+                !has_rows || of.why_empty(&capture).is_none(),
+                "{name} {of:?}"
+            );
+        }
+    }
+}
+
+/// The records of a CSV file, by the rules of RFC 4180.
+fn records(text: &str) -> Vec<Vec<String>> {
+    let (mut records, mut record, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let mut quoted = false;
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => cell.extend(letters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => record.push(std::mem::take(&mut cell)),
+            '\n' if !quoted => {
+                record.push(std::mem::take(&mut cell));
+                records.push(std::mem::take(&mut record));
+            }
+            letter => cell.push(letter),
+        }
+    }
+    records
+}
+
+/// A job whose calls run in CUDA graphs: the export of calls has few rows, and says so.
+#[test]
+fn calls_in_graphs_are_said_to_be_left_out() {
+    let said = |name| render::left_out::calls(&analyze::report(&job(name)));
+    let decode = said("decode_plain");
+    assert!(
+        decode[0].contains("launches of CUDA graphs executed"),
+        "{decode:?}"
+    );
+    assert_eq!(said("ddp4"), Vec::<String>::new());
 }
 
 /// Host times only, a killed rank, and calls of a graph that show no time of their own.

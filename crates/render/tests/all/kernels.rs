@@ -6,6 +6,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use prost::Message;
 use render::perfetto::TracePacket;
+use render::table::{self, Rows, Table};
 use render::timeline::Timeline;
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,7 +25,7 @@ fn ran(capture: &Capture) -> usize {
 
 fn lines(capture: &Capture) -> Vec<Json> {
     let mut text = Vec::new();
-    let written = render::kernels::jsonl(capture, &mut text).expect("in memory");
+    let written = table::jsonl(&Rows::new(capture), Table::Kernels, &mut text).expect("in memory");
     let text = String::from_utf8(text).expect("text");
     let lines: Vec<Json> = text
         .lines()
@@ -93,27 +94,25 @@ fn kernels_in_graphs_have_the_call_that_was_captured() {
 #[test]
 fn parquet_and_arrow_read_back_as_the_table() {
     let capture = job("ddp_slow_host");
-    let folder = tempfile::tempdir().expect("a folder");
-    let written = render::kernels::parquet(&capture, folder.path()).expect("written");
+    let file = tempfile::tempfile().expect("a file");
+    let rows = Rows::new(&capture);
+    let written = table::parquet(&rows, Table::Kernels, &file).expect("written");
     assert_eq!(written as usize, ran(&capture));
     let mut lines = lines(&capture).into_iter();
-    for process in 0..capture.processes.len() {
-        let part = folder.path().join(format!("part-{process}.parquet"));
-        let reader = SerializedFileReader::new(std::fs::File::open(part).expect("a part"));
-        for row in reader.expect("Parquet").get_row_iter(None).expect("rows") {
-            let line = lines.next().expect("as many");
-            for ((name, field), column) in row.expect("a row").into_columns().iter().zip(COLUMNS) {
-                assert_eq!(name, column.name);
-                let wanted = match field {
-                    Field::Null => Json::Null,
-                    Field::Bool(value) => (*value).into(),
-                    Field::ULong(value) => (*value).into(),
-                    Field::Long(value) => (*value).into(),
-                    Field::Str(value) => value.as_str().into(),
-                    other => panic!("{other:?}"),
-                };
-                assert_eq!(line[name], wanted, "{name}");
-            }
+    let reader = SerializedFileReader::new(file).expect("Parquet");
+    for row in reader.get_row_iter(None).expect("rows") {
+        let line = lines.next().expect("as many");
+        for ((name, field), column) in row.expect("a row").into_columns().iter().zip(COLUMNS) {
+            assert_eq!(name, column.name);
+            let wanted = match field {
+                Field::Null => Json::Null,
+                Field::Bool(value) => (*value).into(),
+                Field::ULong(value) => (*value).into(),
+                Field::Long(value) => (*value).into(),
+                Field::Str(value) => value.as_str().into(),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(line[name], wanted, "{name}");
         }
     }
     assert!(lines.next().is_none());
@@ -134,14 +133,24 @@ fn a_capture_without_windows_has_an_empty_table_and_a_reason() {
         0
     );
     assert!(lines(&capture).is_empty());
-    let folder = tempfile::tempdir().expect("a folder");
+    // With its columns, so that a query on it fails in no other way.
+    let mut text = Vec::new();
+    let rows = Rows::new(&capture);
+    let written = table::csv(&rows, Table::Kernels, &mut text).expect("in memory");
+    assert_eq!(written, 0);
+    assert!(text.starts_with(b"process,launcher_rank,host,"));
+    let file = tempfile::tempfile().expect("a file");
     assert_eq!(
-        render::kernels::parquet(&capture, folder.path()).expect("written"),
+        table::parquet(&rows, Table::Kernels, &file).expect("written"),
         0
     );
-    // With its columns, so that a query on it fails in no other way.
-    let files: Vec<_> = std::fs::read_dir(folder.path()).expect("made").collect();
-    assert_eq!(files.len(), 1);
+    let reader = SerializedFileReader::new(file).expect("Parquet");
+    let columns = reader
+        .metadata()
+        .file_metadata()
+        .schema_descr()
+        .num_columns();
+    assert_eq!(columns, COLUMNS.len());
     assert_eq!(why_none(&job("decode_plain")), None);
 }
 

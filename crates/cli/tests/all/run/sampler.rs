@@ -102,7 +102,12 @@ fn the_energy_of_a_run_is_that_of_its_gpus() {
             .expect("run")
             .status
             .success());
-        let trace = fs::read(place.path().join(name)).expect("written");
+        let mut trace = fs::read(place.path().join(name)).expect("written");
+        if format == "perfetto" {
+            let packed = std::mem::take(&mut trace);
+            let mut packed = flate2::read::GzDecoder::new(&packed[..]);
+            std::io::Read::read_to_end(&mut packed, &mut trace).expect("gzip");
+        }
         let counter = b"Power, mean of GPUs";
         assert!(
             trace.windows(counter.len()).any(|at| at == counter),

@@ -6,6 +6,7 @@
 
 use analyze::hang::Conditions;
 use capture::block::{self, BLOCK_HEADER, BLOCK_MAGIC};
+use render::table::{self, Rows, Table};
 use render::timeline::Timeline;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -106,6 +107,11 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     }
     let parquet = tempfile::tempdir().expect("a folder");
     render::parquet::write(&capture, parquet.path()).expect("written");
+    let rows = Rows::new(&capture);
+    for of in Table::ALL {
+        table::csv(&rows, of, &mut std::io::sink()).expect("written");
+        table::parquet(&rows, of, std::io::sink()).expect("written");
+    }
     let (text, all) = (text(false), text(true));
     let (html, hang, diff) = (html(&report), hang(&capture), diff(&capture));
     let json = String::from_utf8(json).expect("text");
