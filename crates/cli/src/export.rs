@@ -26,7 +26,7 @@ mod target;
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
     capture: PathBuf,
-    /// Format to write. Without it, the name of the file says: `.json`, `.pftrace`, `.parquet`,
+    /// Format to write. Without it, the name of the file says: `.json`, `.pftrace`, `.otf2`, `.parquet`,
     /// `.csv` or `.jsonl`
     #[arg(long, value_enum)]
     to: Option<Format>,
@@ -53,7 +53,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     args.output = args.output.filter(|path| path != Path::new("-"));
     let given = args.offsets.read()?;
     let format = Format::of(args.to, args.output.as_deref())?;
-    let is_line = matches!(format, Format::Chrome | Format::Perfetto);
+    let is_line = matches!(format, Format::Chrome | Format::Perfetto | Format::Otf2);
     if given.is_some() && !is_line {
         bail!(
             "expected `--offsets` with a time line, found it with a table of times as they were recorded\
@@ -66,6 +66,9 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
              hint: a time line has calls and kernels"
         );
     }
+    if args.events && format == Format::Otf2 {
+        bail!("expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with `otf2`");
+    }
     if args.events && matches!(format, Format::Parquet | Format::Csv) {
         bail!(
             "expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with a table\
@@ -75,7 +78,9 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     if args.events && args.table.is_some() {
         bail!("expected `--events` or `--table`, found both");
     }
-    if let Some(path) = &args.output {
+    if let (Format::Otf2, Some(path)) = (format, &args.output) {
+        target::check_archive(&target::anchor(path), args.force)?;
+    } else if let Some(path) = &args.output {
         target::check(path, &args.capture, args.force)?;
     }
     let capture = open_attempt(&args.capture, Which::All)?;
@@ -140,6 +145,11 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                 chrome(&timeline, Some(&report), None, plain, out)
             })
         }
+        Format::Otf2 => {
+            has_calls(&capture)?;
+            let report = analyze::report_with(&capture, given);
+            otf2(&args, &capture, &report)
+        }
         Format::Perfetto => {
             has_calls(&capture)?;
             let report = analyze::report_with(&capture, given);
@@ -150,6 +160,29 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             })
         }
     }
+}
+
+/// Writes an OTF2 archive: an anchor file, definitions, and a folder with a file for each location.
+fn otf2(args: &Args, capture: &Capture, report: &analyze::Report) -> anyhow::Result<ExitCode> {
+    let Some(path) = &args.output else {
+        bail!(
+            "an OTF2 archive can't go to standard output\
+             \n  hint: name its file with `-o FILE.otf2`, or a folder with `-o FOLDER`"
+        );
+    };
+    let anchor = target::anchor(path);
+    let timeline = checked(Timeline::trimmed(capture, report.clocks.as_ref()), report)?;
+    let written = progress::show("writing", |_| render::otf2::write(&timeline, report, &anchor));
+    let written = written.map_err(|error| unwritable(&anchor, &error))?;
+    tell!(
+        "{} regions on hosts, {} on GPUs and {} kernels written to {} ({} GPU locations)",
+        written.on_host,
+        written.on_gpu,
+        written.kernels,
+        anchor.display(),
+        written.gpu_locations
+    );
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes one table, or all that have rows.

@@ -36,6 +36,7 @@ pub mod metrics;
 pub mod model;
 mod mpi;
 mod nodes;
+pub mod otf2;
 pub mod page;
 pub mod parquet;
 pub mod paths;

@@ -16,6 +16,8 @@ pub enum Format {
     Parquet,
     /// Perfetto trace with a slice per call, compressed with gzip
     Perfetto,
+    /// OTF2 archive with a region per call, for Vampir, Scalasca and other HPC tools
+    Otf2,
     /// A table as comma-separated values: calls, or another `--table`
     Csv,
     /// One JSON object for each profiler callback, with every field; needs a capture made with
@@ -24,11 +26,12 @@ pub enum Format {
 }
 
 /// Ends of file names, without `.gz`, and what they promise.
-const NAMES: [(&str, Format); 8] = [
+const NAMES: [(&str, Format); 9] = [
     ("json", Format::Chrome),
     ("pftrace", Format::Perfetto),
     ("perfetto-trace", Format::Perfetto),
     ("parquet", Format::Parquet),
+    ("otf2", Format::Otf2),
     ("csv", Format::Csv),
     ("jsonl", Format::Jsonl),
     ("ndjson", Format::Jsonl),

@@ -2,7 +2,7 @@
 //! export is ever removed.
 
 use anyhow::{bail, Context};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A name that ends in `/` says that a folder is meant before there is one.
 pub fn is_folder(path: &Path) -> bool {
@@ -66,6 +66,56 @@ pub fn check(path: &Path, capture: &Path, force: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The anchor file of an OTF2 archive: the file that was named, or one in the folder that was named.
+pub fn anchor(path: &Path) -> PathBuf {
+    match path.extension().is_some_and(|e| e == "otf2") && !path.is_dir() {
+        true => path.to_owned(),
+        false => path.join("traces.otf2"),
+    }
+}
+
+/// As [`check`], for the files of an OTF2 archive.
+///
+/// # Errors
+/// If one of them is there; and if a file can't be removed.
+pub fn check_archive(anchor: &Path, force: bool) -> anyhow::Result<()> {
+    let [anchor, definitions, folder] = render::otf2::files(anchor);
+    for path in [&anchor, &definitions, &folder] {
+        if path.symlink_metadata().is_ok() && !force {
+            bail!(
+                "`{}` is there already\
+                 \n  hint: name another file, or replace the archive with `--force`",
+                path.display()
+            );
+        }
+    }
+    let Ok(entries) = folder.read_dir() else {
+        return Ok(());
+    };
+    let mut old = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        // The names of locations are numbers.
+        let is_number = path.file_stem().is_some_and(|name| {
+            name.to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit()))
+        });
+        let is_ours = path.extension().is_some_and(|end| end == "evt" || end == "def");
+        if !(is_number && is_ours && path.is_file()) {
+            bail!(
+                "`{}`: expected the files of an OTF2 archive, found `{}`\n  hint: name another file",
+                folder.display(),
+                path.display()
+            );
+        }
+        old.push(path);
+    }
+    for path in old {
+        std::fs::remove_file(&path)
+            .with_context(|| format!("`{}` can't be replaced", path.display()))?;
+    }
+    Ok(())
+}
+
 const PART: &str = "part-0.parquet";
 
 /// Whether an export writes files of this name and kind.
@@ -122,6 +172,21 @@ mod tests {
         fs::write(inner.join("mine"), "x").expect("written");
         assert!(check(home.path(), Path::new("none"), true).is_err());
         assert!(inner.join("mine").exists());
+    }
+
+    #[test]
+    fn an_archive_is_replaced_only_with_force_and_only_if_it_is_one() {
+        let home = tempfile::tempdir().expect("a folder");
+        let file = anchor(home.path());
+        assert!(file.ends_with("traces.otf2"));
+        check_archive(&file, false).expect("nothing is there");
+        fs::create_dir(home.path().join("traces")).expect("made");
+        fs::write(home.path().join("traces/0.evt"), "x").expect("written");
+        assert!(check_archive(&file, false).is_err());
+        check_archive(&file, true).expect("replaced");
+        assert!(!home.path().join("traces/0.evt").exists());
+        fs::write(home.path().join("traces/mine.def"), "x").expect("written");
+        assert!(check_archive(&file, true).is_err());
     }
 
     #[test]
