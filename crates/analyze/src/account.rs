@@ -12,6 +12,7 @@
 pub mod cause;
 pub mod difference;
 pub mod division;
+pub mod efficiencies;
 pub mod exposed;
 pub mod frame;
 pub mod launches;

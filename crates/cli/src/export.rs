@@ -26,8 +26,8 @@ mod target;
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
     capture: PathBuf,
-    /// Format to write. Without it, the name of the file says: `.json`, `.pftrace`, `.otf2`, `.parquet`,
-    /// `.csv` or `.jsonl`
+    /// Format to write. Without it, the name of the file says: `.json`, `.pftrace`, `.otf2`, `.cubex`,
+    /// `.parquet`, `.csv` or `.jsonl`
     #[arg(long, value_enum)]
     to: Option<Format>,
     /// Table to write, of parquet, csv and jsonl
@@ -66,8 +66,11 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
              hint: a time line has calls and kernels"
         );
     }
-    if args.events && format == Format::Otf2 {
-        bail!("expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with `otf2`");
+    if args.events && matches!(format, Format::Otf2 | Format::Cube) {
+        bail!("expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with `{format}`");
+    }
+    if args.table.is_some() && format == Format::Cube {
+        bail!("expected `--table` with `--to parquet`, `csv` or `jsonl`, found it with a profile");
     }
     if args.events && matches!(format, Format::Parquet | Format::Csv) {
         bail!(
@@ -150,6 +153,17 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
             let report = analyze::report_with(&capture, given);
             otf2(&args, &capture, &report)
         }
+        Format::Cube => {
+            has_calls(&capture)?;
+            let report = analyze::report(&capture);
+            for said in left_out::calls(&report) {
+                tell!("warning: {said}");
+            }
+            let profile = render::cube::Profile::of(&capture, &report);
+            to_file(&args, format, "calls", |out| {
+                profile.write(out).map(|written| written.calls)
+            })
+        }
         Format::Perfetto => {
             has_calls(&capture)?;
             let report = analyze::report_with(&capture, given);
@@ -172,7 +186,9 @@ fn otf2(args: &Args, capture: &Capture, report: &analyze::Report) -> anyhow::Res
     };
     let anchor = target::anchor(path);
     let timeline = checked(Timeline::trimmed(capture, report.clocks.as_ref()), report)?;
-    let written = progress::show("writing", |_| render::otf2::write(&timeline, report, &anchor));
+    let written = progress::show("writing", |_| {
+        render::otf2::write(&timeline, report, &anchor)
+    });
     let written = written.map_err(|error| unwritable(&anchor, &error))?;
     tell!(
         "{} regions on hosts, {} on GPUs and {} kernels written to {} ({} GPU locations)",

@@ -11,6 +11,7 @@ pub mod chrome;
 mod clocks;
 pub(crate) mod counters;
 mod critical_path;
+pub mod cube;
 pub mod diff_html;
 pub mod diff_json;
 pub mod diff_text;

@@ -18,6 +18,8 @@ pub enum Format {
     Perfetto,
     /// OTF2 archive with a region per call, for Vampir, Scalasca and other HPC tools
     Otf2,
+    /// CUBE4 profile: time, waiting and bytes by communicator, operation and GPU, for CubeGUI
+    Cube,
     /// A table as comma-separated values: calls, or another `--table`
     Csv,
     /// One JSON object for each profiler callback, with every field; needs a capture made with
@@ -26,12 +28,13 @@ pub enum Format {
 }
 
 /// Ends of file names, without `.gz`, and what they promise.
-const NAMES: [(&str, Format); 9] = [
+const NAMES: [(&str, Format); 10] = [
     ("json", Format::Chrome),
     ("pftrace", Format::Perfetto),
     ("perfetto-trace", Format::Perfetto),
     ("parquet", Format::Parquet),
     ("otf2", Format::Otf2),
+    ("cubex", Format::Cube),
     ("csv", Format::Csv),
     ("jsonl", Format::Jsonl),
     ("ndjson", Format::Jsonl),

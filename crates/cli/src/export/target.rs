@@ -97,9 +97,12 @@ pub fn check_archive(anchor: &Path, force: bool) -> anyhow::Result<()> {
         let path = entry?.path();
         // The names of locations are numbers.
         let is_number = path.file_stem().is_some_and(|name| {
-            name.to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit()))
+            name.to_str()
+                .is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit()))
         });
-        let is_ours = path.extension().is_some_and(|end| end == "evt" || end == "def");
+        let is_ours = path
+            .extension()
+            .is_some_and(|end| end == "evt" || end == "def");
         if !(is_number && is_ours && path.is_file()) {
             bail!(
                 "`{}`: expected the files of an OTF2 archive, found `{}`\n  hint: name another file",
