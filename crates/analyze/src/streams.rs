@@ -70,6 +70,7 @@ fn cause(off: Off) -> Option<&'static str> {
         Off::NoMemory => "no_memory",
         Off::HostBound(_) => "host_bound",
         Off::SharedGpu => "shared_gpu",
+        Off::UnsafeCupti(_) => "unsafe_cupti",
         Off::Unknown(_) => "unknown",
     })
 }

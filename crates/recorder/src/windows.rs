@@ -78,6 +78,8 @@ pub mod off {
     /// Not for good: the host may come to be ahead of its GPU.
     pub const TOO_DEAR: u32 = 7;
     pub const SHARED_GPU: u32 = 8;
+    /// The version of CUPTI is in `Header::windows_code`.
+    pub const UNSAFE_CUPTI: u32 = 9;
 }
 
 /// Switching on and off is done by the recorder's second thread, and off also by the thread of another
@@ -420,9 +422,13 @@ impl Windows {
                 self.off(header, off::NO_CUPTI, 0);
                 return false;
             };
-            // Who asked for windows whatever they cost has them there, too.
+            // Who asked for windows whatever they cost has them in these two cases, too.
             if self.price.is_limited() && has_mps() {
                 self.off(header, off::SHARED_GPU, 0);
+                return false;
+            }
+            if self.price.is_limited() && !cupti.is_safe() {
+                self.off(header, off::UNSAFE_CUPTI, cupti.version());
                 return false;
             }
             if !driver_calls::make() || !cupti::make_buffers() {

@@ -3,7 +3,7 @@
 use crate::layout::{cut, plural, Page, Table, Unit};
 use crate::text::FEW_RANKS;
 use analyze::spelling::{self, three, time};
-use analyze::streams::kernels::{NO_CUPTI, NO_MEMORY, SHARED_GPU};
+use analyze::streams::kernels::{NO_CUPTI, NO_MEMORY, SHARED_GPU, UNSAFE_CUPTI};
 use analyze::streams::{RankStreams, Share, Streams};
 use analyze::summary::range_of_shares;
 use analyze::Report;
@@ -74,6 +74,7 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
                  its host (NCCLSCOPE_WINDOWS=on records kernels all the same)"
             }
             "shared_gpu" => SHARED_GPU,
+            "unsafe_cupti" => UNSAFE_CUPTI,
             "cupti_error" => "CUPTI returned an error (doctor names it)",
             "no_memory" => NO_MEMORY,
             _ => "of a cause that is not known here",

@@ -50,6 +50,8 @@ pub enum Off {
     HostBound(u32),
     /// CUDA's MPS runs several processes on the GPU.
     SharedGpu,
+    /// This version of CUPTI, as 130001 for 13.0, may crash programs.
+    UnsafeCupti(u32),
     /// A cause that this version does not know.
     Unknown(u32),
 }
@@ -291,6 +293,7 @@ impl Gathered {
                 6 => Some(Off::NoDriver),
                 7 => Some(Off::HostBound(code)),
                 8 => Some(Off::SharedGpu),
+                9 => Some(Off::UnsafeCupti(code)),
                 other => Some(Off::Unknown(other)),
             },
         }

@@ -180,6 +180,11 @@ pub const SHARED_GPU: &str =
     "CUDA's MPS runs several processes on the GPU, which CUPTI may slow (NCCLSCOPE_WINDOWS=on records \
      all the same)";
 
+/// The same: a CUPTI that crashes programs.
+pub const UNSAFE_CUPTI: &str =
+    "CUPTI before 13.5 may crash a program in which it is switched on and off (NCCLSCOPE_WINDOWS=on \
+     takes that risk)";
+
 /// Why a capture has no kernels; `None` if it has some.
 pub fn why_none(capture: &Capture) -> Option<String> {
     let mut windows = capture.processes.iter().map(|process| &process.windows);
@@ -205,6 +210,7 @@ pub fn why_none(capture: &Capture) -> Option<String> {
             f64::from(share) / 100.0
         ),
         Off::SharedGpu => SHARED_GPU.to_owned(),
+        Off::UnsafeCupti(_) => UNSAFE_CUPTI.to_owned(),
         Off::Unknown(code) => format!("of cause {code}, which this version does not know"),
     };
     let off = windows.clone().find_map(|windows| windows.off);

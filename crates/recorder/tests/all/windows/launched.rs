@@ -366,11 +366,20 @@ pub(super) fn there_may_be_no_windows_and_the_cause_is_said() {
             let job = job.env("NCCLSCOPE_WINDOWS", "auto");
             Left::of(job.env("FAKE_CUDA_MPS", "1")).off()
         });
+        let crashing = scope.spawn(|| {
+            let job = there.job("launched::job_without_windows");
+            let job = job.env("NCCLSCOPE_WINDOWS", "auto");
+            Left::of(job.env("FAKE_CUPTI_VERSION", "130202")).off()
+        });
         assert_eq!(no_cupti.join().expect("passed"), Some(Off::NoCupti));
         assert_eq!(off.join().expect("passed"), Some(Off::NotAsked));
         assert_eq!(profile.join().expect("passed"), Some(Off::NotAsked));
         assert_eq!(foreign.join().expect("passed"), Some(Off::ForeignTool));
         assert_eq!(shared.join().expect("passed"), Some(Off::SharedGpu));
+        assert_eq!(
+            crashing.join().expect("passed"),
+            Some(Off::UnsafeCupti(130_202))
+        );
     });
 }
 

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Jobs that hang in a known way, several at a time, and what `ncclscope hang` says of each while it stands and
+# after it was killed.
+#
+#     bench/gpu/hangs.sh OUT [WRONG…]   # about a minute; needs two GPUs and `make` first
+#
+# Two ranks have a GPU of their own each, and rank 1 goes wrong. Four jobs at a time share the GPUs.
+set -u
+cd "$(dirname "$0")/../.."
+out=${1:?folder for captures}
+shift
+scope=${NCCLSCOPE:-target/release/ncclscope}
+unset NCCLSCOPE
+export NCCL_NVLS_ENABLE=0 NCCLSCOPE_QUIET=1
+[ $# -gt 0 ] || set -- stopped killed left loop kernel size order skip
+mkdir -p "$out"
+
+play() { # NAME WRONG RANK
+    local name=$1 wrong=$2 rank=$3
+    # The job is in a process group of its own, to be killed whole.
+    setsid timeout -s KILL 75 "$scope" run -o "$out/$name" -- python3 bench/gpu/jobs.py ddp --layers 2 --width 256 \
+        --tokens 128 --batch 2 --steps 100000 --sync-every 10 --wrong "$wrong" --wrong-rank "$rank" \
+        --wrong-step 200 >"$out/$name.out" 2>"$out/$name.err" </dev/null &
+    local job=$! waited=0
+    until grep -q "goes wrong now" "$out/$name.err" || ((++waited > 90)); do sleep 0.5; done
+    sleep 8
+    "$scope" hang "$out/$name" >"$out/$name.live" 2>&1
+    local status=$?
+    kill -9 -- "-$job" 2>/dev/null
+    pkill -KILL -f "[-]o $out/$name " 2>/dev/null
+    wait $job 2>/dev/null # The shell's own words on a killed job are noise.
+    "$scope" hang "$out/$name" >"$out/$name.dead" 2>&1
+    {
+        echo "$name: rank $rank goes wrong ($wrong)"
+        echo "  live (status $status): $(head -2 "$out/$name.live" | cut -c1-260 | paste -sd' ')"
+        echo "  dead: $(head -2 "$out/$name.dead" | cut -c1-260 | paste -sd' ')"
+    } >"$out/$name.said"
+    cat "$out/$name.said"
+}
+
+running=0
+for wrong in "$@"; do
+    play "$wrong" "$wrong" 1 &
+    ((++running % 4)) || wait
+done
+wait
