@@ -39,6 +39,7 @@ pub mod history;
 pub mod interval;
 pub mod job;
 pub mod jobs;
+pub mod live;
 pub mod matching;
 pub mod memory;
 pub mod mismatch;

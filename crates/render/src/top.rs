@@ -10,9 +10,9 @@ mod rows;
 
 use crate::findings;
 use crate::hang::Answer;
-use analyze::findings::{Finding, Kind};
 use analyze::hang::Hang;
-use analyze::spelling::{percent, three};
+use analyze::live::Live;
+use analyze::spelling::{percent, three, time};
 use analyze::Report;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,6 +48,9 @@ pub struct Now {
     pub state: &'static str,
     /// What all figures are of: the time up to the newest call, s.
     pub span_s: Option<f64>,
+    /// How long that is, s, if it is only the newest part of the span: somebody is named who was not late
+    /// before.
+    pub recent_s: Option<f64>,
     /// The name of its folder.
     pub job: Option<String>,
     /// Processes that are here.
@@ -107,15 +110,6 @@ pub struct Culprit {
     pub pid: u32,
 }
 
-/// Findings that say what a running job waits for.
-const LIVE: [Kind; 5] = [
-    Kind::DeadRank,
-    Kind::DifferingOperations,
-    Kind::LateRank,
-    Kind::SlowNetwork,
-    Kind::Stall,
-];
-
 /// The verdict, as it is put together.
 struct Judged {
     verdict: &'static str,
@@ -126,13 +120,8 @@ struct Judged {
     cost: Option<(f64, Option<f64>)>,
 }
 
-/// The finding that matters now, if any.
-pub fn finding(report: &Report) -> Option<&Finding> {
-    let mut all = report.findings.iter();
-    all.find(|finding| LIVE.contains(&finding.kind()))
-}
-
-fn judged(report: &Report, answer: &Answer) -> Judged {
+fn judged(live: &Live, answer: &Answer) -> Judged {
+    let report = &live.report;
     let remark = still(report);
     if answer.hang == Some(true) {
         let culprits = answer.blamed.iter().map(|blamed| Culprit {
@@ -148,7 +137,7 @@ fn judged(report: &Report, answer: &Answer) -> Judged {
             cost: None,
         };
     }
-    if let Some(found) = finding(report) {
+    if let Some(found) = live.finding() {
         let culprits = found.subject.ranks.iter().map(|of| Culprit {
             rank: of.rank,
             host: of.host.clone(),
@@ -156,7 +145,14 @@ fn judged(report: &Report, answer: &Answer) -> Judged {
         });
         return Judged {
             verdict: found.kind().name(),
-            sentence: findings::sentence(found),
+            sentence: match live.recent_s {
+                Some(s) => format!(
+                    "New in the last {}: {}",
+                    time(s * 1e6),
+                    findings::sentence(found)
+                ),
+                None => findings::sentence(found),
+            },
             remark,
             culprits: culprits.collect(),
             cost: found.loss.as_ref().map(|loss| (loss.wall_us, loss.run_us)),
@@ -201,11 +197,12 @@ fn still(report: &Report) -> Option<String> {
 
 impl Now {
     /// Of the newest span of a capture. `now_ns` is the time of this machine, ns since 1970.
-    pub fn new(capture: &Capture, report: &Report, hang: &Hang, now_ns: i64) -> Now {
+    pub fn new(capture: &Capture, live: &Live, now_ns: i64) -> Now {
+        let (report, hang) = (&live.report, &live.hang);
         let answer = Answer::new(hang);
         let at_ns = hang.as_of_ns;
         let age_s = at_ns.map(|at| (now_ns - at) as f64 / 1e9);
-        let judged = judged(report, &answer);
+        let judged = judged(live, &answer);
         let steps = report.steps.as_ref();
         let step = steps.and_then(|steps| steps.step_us.as_ref());
         let step_us = step.and_then(|step| step.p50).filter(|us| *us > 0.0);
@@ -228,6 +225,7 @@ impl Now {
             age_s,
             state,
             span_s,
+            recent_s: live.recent_s,
             job,
             processes: capture.processes.len() as u64,
             nodes: hosts.len() as u64,
@@ -252,7 +250,7 @@ impl Now {
                     0.0
                 }
             }),
-            ranks: rows::ranks(capture, report, &answer, &judged.culprits),
+            ranks: rows::ranks(capture, live, &answer, &judged.culprits),
             operations: rows::operations(report, span_s),
             links: rows::links(report, counted),
             in_flight: rows::in_flight(capture, &answer, at_ns),

@@ -175,7 +175,8 @@ impl Drawn {
         ((three.0 - one.0) / 2, 1e6 * (three.1 - one.1) / 2.0)
     }
 
-    fn play_by(&self, causes: &[Cause]) -> Played {
+    /// Plays it with these causes in place of its own.
+    pub fn play_by(&self, causes: &[Cause]) -> Played {
         let script = self.script();
         let job = self.job(&script, self.steps);
         let within = |step: &mut Step| causes.iter().for_each(|cause| cause.within(step));

@@ -58,6 +58,7 @@ fn look(ranks: u32, at_s: i64) -> Now {
         age_s: Some(0.5),
         state: "live",
         span_s: Some(60.0),
+        recent_s: None,
         job: Some("run-1".to_owned()),
         processes: ranks.into(),
         nodes: u64::from(ranks.div_ceil(4)),

@@ -1,6 +1,6 @@
 //! Looks at a capture again and again, and finds those that are written on this node.
 
-use analyze::hang::Conditions;
+use analyze::live;
 use anyhow::bail;
 use capture::left::{self, Here, Left, Liveness};
 use render::top::Now;
@@ -16,7 +16,7 @@ const PART: u32 = 10;
 pub struct Look {
     /// The figures.
     pub now: Now,
-    /// The newest span.
+    /// The newest span, or a part of it, with what was counted since the start.
     pub capture: Capture,
 }
 
@@ -95,15 +95,13 @@ fn cpu_time() -> Option<Duration> {
 }
 
 /// What the newest span of a capture says.
-fn judge(capture: Capture) -> Look {
-    let report = analyze::report_with(&capture, None);
-    let hang = analyze::hang::hang(&capture, &Conditions::default());
+fn judge(mut capture: Capture) -> Look {
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = now_ns.map_or(0, |since| since.as_nanos() as i64);
-    Look {
-        now: Now::new(&capture, &report, &hang, now_ns),
-        capture,
-    }
+    let now = live::judge(&mut capture, |capture, live| {
+        Now::new(capture, live, now_ns)
+    });
+    Look { now, capture }
 }
 
 /// The capture of the job of this user that runs on this node.

@@ -130,3 +130,36 @@ fn a_running_job_is_shown_on_a_terminal_until_q() {
     let status = run.wait().expect("ended");
     assert!(status.success(), "{status}");
 }
+
+/// The verdict on a job of a minute of which the last part is as `last` says.
+fn after(last: &str) -> Value {
+    // Fewer calls than the recorder has rows: a busy machine may not write any before the end.
+    let healthy = "all_reduce 4MiB time=3ms ; all_reduce 1KiB time=50us ; sleep 20ms";
+    let script = format!(
+        "ranks 4\nvirtual_time\nrepeat 2250 {{ {healthy} }}\nrepeat 375 {{ {last}{healthy} }}\n"
+    );
+    let mut job = Job::play(&script, &[("NCCLSCOPE_TIMING", "stamps")]);
+    job.wait();
+    let capture = job.capture().display().to_string();
+    let done = top(&[&capture, "--once", "--json"]).output();
+    let now = serde_json::from_slice(&done.expect("started").stdout).expect("JSON");
+    crate::schema::keeps_to(render::top::SCHEMA, &now);
+    now
+}
+
+#[test]
+fn a_rank_that_became_late_ten_seconds_ago_is_named() {
+    let now = after("rank 2 late 16ms ; ");
+    assert_eq!(now["verdict"], "late_rank", "{now}");
+    assert_eq!(now["culprits"][0]["rank"], 2, "{now}");
+    assert!(now["recent_s"].as_f64().is_some_and(|s| s < 20.0), "{now}");
+    let sentence = now["sentence"].as_str().expect("a sentence");
+    assert!(sentence.starts_with("New in the last "), "{sentence}");
+}
+
+#[test]
+fn nobody_is_named_in_a_job_that_goes_on_as_before() {
+    let now = after("");
+    assert_eq!(now["verdict"], "even", "{now}");
+    assert_eq!(now["recent_s"], Value::Null);
+}

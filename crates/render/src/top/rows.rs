@@ -2,6 +2,7 @@
 
 use super::Culprit;
 use crate::hang::Answer;
+use analyze::live::Live;
 use analyze::Report;
 use capture::live::flag;
 use serde::Serialize;
@@ -131,10 +132,11 @@ pub(super) fn span_s(capture: &Capture) -> Option<f64> {
 
 pub(super) fn ranks(
     capture: &Capture,
-    report: &Report,
+    live: &Live,
     answer: &Answer,
     culprits: &[Culprit],
 ) -> Vec<RankNow> {
+    let report = &live.report;
     let lives: BTreeMap<(&str, u32), &Process> = capture
         .processes
         .iter()
@@ -153,7 +155,9 @@ pub(super) fn ranks(
         .steps
         .as_ref()
         .and_then(|steps| Some(steps.step_us?.n));
-    let loss_us = super::finding(report).and_then(|found| Some(found.loss.as_ref()?.wall_us));
+    let loss_us = live
+        .finding()
+        .and_then(|found| Some(found.loss.as_ref()?.wall_us));
     let rows = report.ranks.rows.iter().map(|row| {
         let key = (row.host.as_str(), row.pid);
         let process = lives.get(&key);

@@ -2,5 +2,6 @@
 
 mod files;
 mod judge;
+mod live;
 mod random_jobs;
 mod real_jobs;
