@@ -1,6 +1,7 @@
 //! Reports of jobs that run: read again and again while the recorders seal, fold, flush and remove files,
 //! every report adds up and finds nothing unsound.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,6 +49,7 @@ impl Job {
             .envs(settings.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .expect("fake-nccl; `make debug` builds it");
         Job { child, folder }
@@ -67,9 +69,9 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // It ends its ranks with it.
+            // With its ranks, which are of its process group.
             // SAFETY: a plain system call with the id of a child that was not waited for.
-            unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
+            unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
         }
         let _ = self.child.wait();
         for file in live_parts(&self.capture()) {

@@ -71,7 +71,7 @@ fn a_folder_without_a_capture_is_said() {
 #[test]
 fn a_running_job_is_shown_on_a_terminal_until_q() {
     let job = Job::play(
-        "ranks 2\nrepeat 1000000 {\n  all_reduce 1MiB\n  sleep 10ms\n}\n",
+        "ranks 2\nrepeat 6000 {\n  all_reduce 1MiB\n  sleep 10ms\n}\n",
         &[("NCCLSCOPE_FLUSH", "0.2")],
     );
     let size = nix::pty::Winsize {
