@@ -10,7 +10,7 @@
 //!
 //! Rule: every call of the process is in exactly one execution. Nothing is looked up or allocated per call.
 
-use capture::live::flag;
+use capture::live::{flag, Cause};
 use std::collections::HashMap;
 use tables::{Call, GpuTimes, Name, Process, Shape, Untimed};
 
@@ -65,7 +65,7 @@ pub struct Execution<'a> {
     pub captured: bool,
     /// The first execution on its communicator by this rank.
     pub warmup: bool,
-    /// No call of its process is missing before it.
+    /// No call of its process is missing before it, as far as is known.
     pub whole: bool,
     /// Time on the GPU, or why there is none.
     pub gpu: Result<u64, Untimed>,
@@ -105,6 +105,14 @@ impl Execution<'_> {
         let (begin, end) = self.api?;
         u64::try_from(end.checked_sub(begin)?).ok()
     }
+}
+
+/// Calls of a process that never had a row.
+fn rowless(process: &Process) -> u64 {
+    let lost = process.counters.as_ref().map(|counters| &counters.lost);
+    let of = |cause: &Cause| lost?.get(*cause as usize).copied();
+    let all = Cause::WITHOUT_ROW.iter().filter_map(of);
+    all.fold(0, u64::saturating_add)
 }
 
 /// How far a process was walked, where that takes several walks over a part each.
@@ -195,6 +203,8 @@ impl<'a> Walk<'a> {
     /// before, or new.
     pub fn for_each(&self, steps: &mut Steps, mut each: impl FnMut(&Execution)) {
         let process = self.process;
+        // Calls that never had a row took no ticket, so nothing tells where they were.
+        let has_all = rowless(process) == 0;
         steps.begun.resize(self.locals, false);
         for (index, call) in process.calls.iter().enumerate() {
             // Tickets count up from 0; with one missing, the first call that is here need not be the first
@@ -213,7 +223,7 @@ impl<'a> Walk<'a> {
                     self.composite(composite, call)
                 }
             };
-            execution.whole = !steps.gap;
+            execution.whole = has_all && !steps.gap;
             if !execution.captured {
                 let local = self.places[execution.place].local as usize;
                 execution.warmup = !steps.gap && !steps.begun[local];

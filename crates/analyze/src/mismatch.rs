@@ -418,6 +418,23 @@ mod tests {
         (rank(&differ.rank), rank(&differ.against))
     }
 
+    #[test]
+    fn calls_that_never_had_a_row_leave_no_order_to_compare() {
+        let large = Some(("AllReduce", 4096, None));
+        let small = Some(("AllReduce", 1, None));
+        // The second rank found no row for its second call, which so took no ticket.
+        let mut capture = capture(&[vec![large, large, small], vec![large, small]]);
+        for call in &mut capture.processes[1].calls[1..] {
+            call.seq += 1;
+        }
+        assert_eq!(found(&capture).len(), 1);
+        capture.processes[1].counters = Some(tables::process::Counters {
+            lost: vec![1],
+            ..Default::default()
+        });
+        assert_eq!(found(&capture), []);
+    }
+
     fn same(n: usize) -> Vec<MadeOne> {
         vec![Some(("AllReduce", 1024, None)); n]
     }
