@@ -3,8 +3,9 @@
 //! A [`Gatherer`] keeps one small row per launch ([`launches`]). [`Gatherer::finish`] finds the steps
 //! ([`frame`]), for how long each rank's computing stream stood still in each launch ([`exposed`]), and which
 //! launches of different ranks are one operation ([`places`]). [`division`] splits the wall into work, waits,
-//! transfer and unknown time. [`difference`] says what a rank costs, [`stalls`] what single long steps cost,
-//! and [`cause`] if a host or a GPU was late. [`Answer`] is the result.
+//! transfer and unknown time. [`habit`] says what ranks cost in all steps: by a [`replay`] of the run if
+//! nearly all launches were timed, else by the paired [`difference`]. [`stalls`] says what single long steps
+//! cost, and [`cause`] if a host or a GPU was late. [`Answer`] is the result.
 //!
 //! Rule: the wall is the frame. Samples are scaled by place in the step to all launches of that place, and
 //! what no evidence covers is `unknown`: it is never dropped and never guessed.
@@ -15,6 +16,7 @@ pub mod division;
 pub mod efficiencies;
 pub mod exposed;
 pub mod frame;
+pub mod habit;
 pub mod launches;
 pub mod places;
 pub mod replay;
@@ -22,11 +24,13 @@ pub mod stalls;
 #[cfg(test)]
 mod tests;
 
-pub use difference::Source;
 pub use division::RankAccount;
+pub use habit::Source;
 pub use launches::Gatherer;
 
 use crate::findings::Cause;
+use crate::streams::Streams;
+use launches::Lane;
 use serde::Serialize;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
@@ -47,48 +51,22 @@ pub struct Account {
     pub wall_us: f64,
     /// Each rank's, by restart and rank.
     pub ranks: Vec<RankAccount>,
-    /// The part of the time that ranks stood still in operations of all ranks, 0 to 1; null if none did.
+    /// The part of the time that ranks stood still in operations in which all ranks need each other, 0 to 1;
+    /// null if they did not.
     pub together_share: Option<f64>,
-    /// What the rank that costs most costs; null if no rank can be compared with another.
-    pub answer: Option<Answer>,
-    /// If not all ranks meet in the same operations: what equal ranks would save; null if that is not known.
-    pub equal: Option<Equal>,
-}
-
-/// What equal ranks would save.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Equal {
-    /// The share of the steps' wall time.
-    pub share: f64,
-    /// The same, µs.
-    pub loss_us: f64,
-    /// Which of [`Account::ranks`] are to blame, by their place there; empty if ranks are late in turns.
-    pub late: Vec<usize>,
-    /// Why the first of them is late.
-    pub cause: Cause,
+    /// Whether it says what late ranks cost.
+    pub settles: bool,
+    /// What late ranks cost, largest first; empty if no rank can be compared with another.
+    pub answers: Vec<Answer>,
 }
 
 impl Account {
-    /// Whether it says what late ranks cost: exposed times of all ranks are known, or what is not known
-    /// can't change that one matters; and all ranks meet in the operations for which they stand still. In
-    /// a pipeline they don't.
-    pub fn settles(&self) -> bool {
-        let known = |answer: &Answer| match answer.source {
-            Source::Waits => true,
-            Source::SomeWaits => answer.interval_us.0 >= MATTERS * self.wall_us,
-            Source::CallTimes => false,
-        };
-        self.answer.as_ref().is_some_and(known)
-            && self
-                .together_share
-                .is_none_or(|part| part >= LEAST_TOGETHER)
-    }
-
-    /// The rank that costs so much that it matters, beyond the error of that. If ranks are late in turns, one
-    /// of them is last more often by chance, but the lower end is small.
-    pub fn late(&self) -> Option<&Answer> {
-        let answer = self.answer.as_ref().filter(|_| self.settles());
-        answer.filter(|answer| answer.interval_us.0 >= MATTERS * self.wall_us)
+    /// The ranks that cost so much that it matters, beyond the error of that; none if the account does not
+    /// settle.
+    pub fn late(&self) -> impl Iterator<Item = &Answer> {
+        let matters = |answer: &&Answer| answer.interval_us.0 >= MATTERS * self.wall_us;
+        let answers = self.answers.iter().filter(|_| self.settles);
+        answers.filter(matters)
     }
 
     /// The least and the most of the shares of the wall that ranks stood still in operations.
@@ -102,26 +80,20 @@ impl Account {
     }
 }
 
-/// All ranks meet if this part of the time that they stand still is in operations of all of them.
-const LEAST_TOGETHER: f64 = 0.9;
-
-/// What a late rank costs.
+/// What late ranks cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
-    /// CUDA device ordinal.
-    pub device: Option<u32>,
-    /// What the steps would take less without it, µs of the wall.
+    /// Which of [`Account::ranks`] are to blame, by their place there: one, or the ranks of a group; none if
+    /// ranks are late in turns.
+    pub ranks: Vec<usize>,
+    /// What the steps would take less without them, µs of the wall.
     pub loss_us: f64,
     /// The same as a share of the steps' wall.
     pub share: f64,
     /// Interval of the loss, µs.
     pub interval_us: (f64, f64),
+    /// Another rank that is late, and what both cost, µs; null if none costs so much that it matters.
+    pub with_other: Option<(usize, f64)>,
     /// Of the loss: in steps that stalled, µs.
     pub stalls_us: f64,
     /// How many stalls these are.
@@ -138,8 +110,9 @@ pub struct Answer {
 }
 
 impl Gatherer {
-    /// The account; `None` if no steps are found, or no launch was seen on two ranks.
-    pub fn finish(self) -> Option<Account> {
+    /// The account; `None` if no steps are found, or no launch was seen on two ranks. `streams` says how much
+    /// faster hosts could be.
+    pub fn finish(self, streams: Option<&Streams>) -> Option<Account> {
         let mut lanes = self.lanes()?;
         for lane in &mut lanes {
             exposed::of_lane(lane);
@@ -148,87 +121,71 @@ impl Gatherer {
         let places = places::Places::new(&lanes, &frame);
         let stalls = stalls::find(&places, &frame);
         let division = division::divide(&lanes, &places, &frame);
-        // Where all meet, the difference tells.
-        let chain =
-            places.together().is_none_or(|part| part < LEAST_TOGETHER) && !places.all_meet();
-        let equal = chain.then(|| replay::find(&lanes, &frame)).flatten();
-        let equal = equal.map(|equal| Equal {
-            share: equal.share,
-            loss_us: equal.share * frame.total() / 1e3,
-            cause: equal
-                .lanes
-                .first()
-                .map_or(Cause::Unknown, |lane| cause::of(&places, *lane).cause),
-            late: equal.lanes,
-        });
-        let answer = answer(&lanes, &places, &frame, &stalls);
+        let habit = habit::find(&lanes, &places, &frame, &stalls.regular(&frame), streams);
+        let settles = habit
+            .as_ref()
+            .is_some_and(|habit| habit.settles(&frame, &places));
         Some(Account {
             steps: frame.wall.len() as u64,
             skipped: frame.skipped as u64,
             wall_us: frame.total() / 1e3,
             ranks: division,
             together_share: places.together(),
-            equal,
-            answer,
+            settles,
+            answers: answers(&lanes, &places, &frame, &stalls, habit),
         })
     }
 }
 
-fn answer(
-    lanes: &[launches::Lane],
+/// What ranks cost in all steps, and what others' stalls cost.
+fn answers(
+    lanes: &[Lane],
     places: &places::Places,
     frame: &frame::Frame,
     stalls: &stalls::Stalls,
-) -> Option<Answer> {
-    let regular = stalls.regular(frame);
-    let found = difference::find(places, frame, &regular)?;
-    let total = frame.total();
-    let regular_ns: f64 = frame
-        .wall
-        .iter()
-        .zip(&regular)
-        .map(|(ns, is)| if *is { *ns } else { 0.0 })
-        .sum();
-    // By rank: what the habit costs, and what stalls cost.
-    let of = |lane: usize| {
-        let habit = if lane == found.lane {
-            found.share.max(0.0) * regular_ns
-        } else {
-            0.0
-        };
-        habit + stalls.ns[lane]
+    habit: Option<habit::Habit>,
+) -> Vec<Answer> {
+    let Some(habit) = habit else {
+        return Vec::new();
     };
-    let late = (0..lanes.len()).max_by(|a, b| of(*a).total_cmp(&of(*b)).then(b.cmp(a)))?;
-    // Host times of calls may overlap the steps before, and no rank costs more than there is.
-    let loss = of(late).min(total);
-    let (low, high) = match late == found.lane {
-        true => (found.interval.0 * regular_ns, found.interval.1 * regular_ns),
-        false => (0.0, 0.0),
+    let source = habit.source;
+    let stalled = (0..lanes.len()).max_by(|a, b| stalls.ns[*a].total_cmp(&stalls.ns[*b]));
+    let others = stalled.filter(|lane| habit.lanes != [*lane] && stalls.ns[*lane] > 0.0);
+    let others = others.map(|lane| habit::Habit::none(lane, source));
+    let answer = |habit: habit::Habit| {
+        let total = frame.total();
+        let first = habit.lanes.first().copied();
+        let one = first.filter(|_| habit.lanes.len() == 1);
+        let stalled = one.map_or(0.0, |lane| stalls.ns[lane]);
+        // Host times of calls may overlap the steps before, and no rank costs more than there is.
+        let loss = (habit.loss.max(0.0) + stalled).min(total);
+        let least = LEAST_HALF * loss;
+        let (low, high) = habit.interval;
+        let late = first.map(|lane| cause::of(places, lane));
+        Answer {
+            loss_us: loss / 1e3,
+            share: loss / total,
+            interval_us: (
+                (low + stalled).min(loss - least) / 1e3,
+                (high + stalled).max(loss + least).min(total) / 1e3,
+            ),
+            with_other: habit
+                .with
+                .map(|(lane, loss)| (lane, (loss + stalled) / 1e3)),
+            stalls_us: stalled / 1e3,
+            stalls: one.map_or(0, |lane| stalls.count[lane]),
+            longest_us: one.and_then(|lane| {
+                let (ns, step) = stalls.longest[lane]?;
+                let began = frame.begins[lane][step] - lanes[lane].launches[0].api;
+                Some((ns / 1e3, began as f64 / 1e3))
+            }),
+            cause: late.map_or(Cause::Unknown, |late| late.cause),
+            source: habit.source,
+            last: late.map_or((0, 0), |late| late.last),
+            ranks: habit.lanes,
+        }
     };
-    let least = LEAST_HALF * loss;
-    let stalled = stalls.ns[late];
-    let interval = (
-        (low + stalled).min(loss - least),
-        (high + stalled).max(loss + least).min(total),
-    );
-    let lane = &lanes[late];
-    let late_by = cause::of(places, late);
-    Some(Answer {
-        rank: lane.rank,
-        host: lane.host.clone(),
-        pid: lane.pid,
-        device: lane.device,
-        loss_us: loss / 1e3,
-        share: loss / total,
-        interval_us: (interval.0 / 1e3, interval.1 / 1e3),
-        stalls_us: stalled / 1e3,
-        stalls: stalls.count[late],
-        longest_us: stalls.longest[late].map(|(ns, step)| {
-            let began = frame.begins[late][step] - lane.launches[0].api;
-            (ns / 1e3, began as f64 / 1e3)
-        }),
-        cause: late_by.cause,
-        source: found.source,
-        last: late_by.last,
-    })
+    let mut answers: Vec<Answer> = [habit].into_iter().chain(others).map(answer).collect();
+    answers.sort_by(|a, b| b.loss_us.total_cmp(&a.loss_us));
+    answers
 }

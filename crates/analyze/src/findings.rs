@@ -11,7 +11,7 @@
 //! rank costs, that decides ([`waited_for`]). Over hosts the evidence says whether their clocks
 //! prove who came last, or whether that assumes common ends.
 
-use crate::account::{Account, Answer};
+use crate::account::Account;
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
 use crate::deaths::Death;
@@ -101,7 +101,6 @@ pub fn findings(
 ) -> Vec<Finding> {
     let streams = streams.filter(|streams| streams.tells_who());
     let proved = streams.is_some_and(Streams::proves_who);
-    let whole = account;
     let account = settling(account, streams, arrivals, wall_us).filter(|_| in_graphs.is_none());
     let known = proved || account.is_some();
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
@@ -118,9 +117,6 @@ pub fn findings(
         stalled::stalled(arrivals, run_us(arrivals, wall_us), &costly)
     });
     costly.extend(stalls);
-    if costly.is_empty() && in_graphs.is_none() {
-        costly.extend(whole.and_then(|account| account::unequal(account, wall_us)));
-    }
     sort(&mut costly);
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
     let mut differing_found = differing_operations(differing, settings);
@@ -153,17 +149,19 @@ pub fn settling<'a>(
     let by_windows = |streams: &Streams| streams.windows > 0 && streams.proves_who();
     let account = account?;
     let refuted = |row: &RankArrivals| {
-        let is = |answer: &Answer| {
-            (&answer.host, answer.pid, answer.device) == (&row.host, row.pid, row.device)
+        let is = |rank: &usize| {
+            let of = &account.ranks[*rank];
+            (&of.host, of.pid, of.device) == (&row.host, row.pid, row.device)
         };
-        account.answer.as_ref().is_some_and(is) && 2 * row.last_refuted.unwrap_or(0) > row.last
+        account.late().flat_map(|answer| &answer.ranks).any(is)
+            && 2 * row.last_refuted.unwrap_or(0) > row.last
     };
     let by_clocks = |arrivals: &Arrivals| {
         arrivals.ranks.iter().any(|row| row.last_over_hosts > 0)
             && (arrivals.ranks.iter().any(refuted) || !late(arrivals, wall_us, LEVEL).is_empty())
     };
     let is_better = !streams.is_some_and(by_windows) && !arrivals.is_some_and(by_clocks);
-    (account.settles() && is_better).then_some(account)
+    (account.settles && is_better).then_some(account)
 }
 
 /// `proved` says that something better says what late ranks cost.

@@ -388,7 +388,7 @@ impl Analysis {
             now.jitter.add(capture, threads[place], execution);
             now.cost.add(process, execution);
             let exposed = now.waits.add(execution);
-            now.launches.add(execution);
+            now.launches.add(process, execution);
             now.timeline.add(process, execution, exposed.unwrap_or(0));
             self.callers.add(sites[place], execution, exposed);
             self.operations.add(rows[place], execution);
@@ -541,7 +541,7 @@ impl Analysis {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
-        let account = self.account.finish();
+        let account = self.account.finish(streams.as_ref());
         let newest_ns = self.progress.newest_ns();
         let deaths = self.progress.deaths(capture);
         let standstill = self.progress.standstill(capture);

@@ -8,7 +8,7 @@ use analyze::Report;
 
 /// Writes where the wall time of the steps goes.
 pub(crate) fn account(report: &Report, page: &mut Page) {
-    let Some(account) = report.account.as_ref().filter(|account| account.settles()) else {
+    let Some(account) = report.account.as_ref().filter(|account| account.settles) else {
         return;
     };
     let steps = plural(account.steps, "step", "steps");

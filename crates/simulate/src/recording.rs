@@ -13,6 +13,14 @@ use tables::graphs::{Content, Graph, Graphs, Launch};
 use tables::windows::{GpuActivity, Off, Window};
 use tables::{Call, Capture, Communicator, GpuTimes, Process, Shape};
 
+/// The handle of a stream: scripts compute on the default stream, as PyTorch does.
+fn handle(stream: usize) -> u64 {
+    match stream {
+        0 => 0,
+        other => 0x7f00_0000_0000 + (other as u64) * 0x100,
+    }
+}
+
 /// CUDA's id of a graph in windows.
 const CUDA_GRAPH: u32 = 3;
 
@@ -196,6 +204,7 @@ impl Played {
                     },
                     count: called.bytes,
                     peer: *peer,
+                    stream: handle(node.stream),
                     ..Shape::default()
                 };
                 let known = process.shapes.iter().position(|s| *s == shape);

@@ -14,7 +14,6 @@ import json
 from ._account import (
     Account as Account,
     AccountAnswer as AccountAnswer,
-    EqualRanks as EqualRanks,
     RankAccount as RankAccount,
 )
 from ._arrivals import (

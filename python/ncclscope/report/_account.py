@@ -25,43 +25,31 @@ class RankAccount(Record):
 
 
 class AccountAnswer(Record):
-    """What the rank costs that costs most."""
+    """What late ranks cost. ``ranks`` are places in ``ranks`` of the account, none if they take turns."""
 
     __slots__ = ()
-    rank: int | None
-    host: str
-    pid: int
-    device: int | None
+    ranks: list[int]
     loss_us: float
     share: float
     interval_us: list[float]
+    with_other: list[float] | None
     stalls_us: float
     stalls: int
     longest_us: list[float] | None
     cause: Literal["host", "gpu", "unknown"]
-    source: Literal["waits", "some_waits", "call_times"]
+    source: Literal["replay", "waits", "some_waits", "call_times"]
     last: list[int]
-
-
-class EqualRanks(Record):
-    """What equal ranks would save. ``late`` are places in ``ranks`` of the account."""
-
-    __slots__ = ()
-    share: float
-    loss_us: float
-    late: list[int]
-    cause: Literal["host", "gpu", "unknown"]
 
 
 class Account(Record):
     """The account of the steps' wall time."""
 
-    _parts = {"ranks": RankAccount, "answer": AccountAnswer, "equal": EqualRanks}
+    _parts = {"ranks": RankAccount, "answers": AccountAnswer}
     __slots__ = ()
     steps: int
     skipped: int
     wall_us: float
     ranks: list[RankAccount]
     together_share: float | None
-    answer: AccountAnswer | None
-    equal: EqualRanks | None
+    settles: bool
+    answers: list[AccountAnswer]

@@ -8,26 +8,14 @@
 //! longer than its launches ran.
 
 use super::frame::Frame;
+use super::habit::Source;
 use super::places::{Cell, Places};
-use serde::Serialize;
 
 /// Fewer exposed times of a lane tell nothing.
 const LEAST_KNOWN: u64 = 20;
 
 /// A lane's exposed time is known if the launches of which it is not known took less of the wall.
 const MOST_UNKNOWN: f64 = 0.10;
-
-/// What a difference rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Exposed times of the lane and of others.
-    Waits,
-    /// Exposed times of some lanes, and bounds of the others.
-    SomeWaits,
-    /// The GPU times of the calls: bounds.
-    CallTimes,
-}
 
 /// The lane that costs most.
 #[derive(Clone, Copy, Debug)]

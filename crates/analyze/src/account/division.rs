@@ -36,7 +36,7 @@ pub struct RankAccount {
 
 impl RankAccount {
     /// Which rank it is of.
-    pub(crate) fn id(&self) -> RankId {
+    pub fn id(&self) -> RankId {
         RankId {
             rank: self.rank,
             host: self.host.clone(),

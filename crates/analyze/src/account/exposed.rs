@@ -25,9 +25,13 @@ pub fn of_lane(lane: &mut Lane) {
     let mut until = i64::MIN;
     for index in order {
         let launch = &mut lane.launches[index];
+        launch.is_alone = computing != 0 && launch.stream == 0 && !launch.on_default;
         if let Some(from) = stands_from(launch, computing) {
+            launch.stands = if launch.ended { 0 } else { from };
             launch.still = (launch.stop - from.max(until)).max(0) as f64;
-            until = until.max(launch.stop);
+            if from < launch.stop {
+                until = until.max(launch.stop);
+            }
         }
     }
 }

@@ -11,6 +11,9 @@ use std::collections::HashMap;
 /// A kind of launch that comes less often is no boundary.
 const LEAST: usize = 16;
 
+/// Lanes make as many steps, or differ by no more than this.
+const ALIKE: f64 = 1.1;
+
 /// A step that is this much longer than the median is a stall.
 pub const LONG: f64 = 1.5;
 
@@ -47,29 +50,35 @@ impl Frame {
 
     /// The steps of these lanes; `None` if no kind of launch marks them.
     pub fn find(lanes: &[Lane]) -> Option<Frame> {
-        let kind = boundary(lanes)?;
-        // Where it is called, and ends on the GPU if that is known.
-        let of = |lane: &Lane| -> Vec<(i64, i64)> {
-            let own = lane.kinds.iter().position(|k| *k == kind);
-            let is = |k: u32| own == Some(k as usize);
-            lane.launches
-                .iter()
-                .filter(|l| is(l.kind))
-                .map(|l| (l.api, l.stop))
-                .collect()
-        };
-        let mut marks: Vec<Vec<(i64, i64)>> = lanes.iter().map(of).collect();
-        let n = marks.iter().map(Vec::len).min()?;
-        marks.iter_mut().for_each(|m| m.truncate(n));
-        let period = period(&marks);
-        if period > 1 {
-            // From the end, so that odd calls of the start-up don't shift the phase.
-            for marks in &mut marks {
-                let mut kept: Vec<(i64, i64)> =
-                    marks.iter().rev().step_by(period).copied().collect();
-                kept.reverse();
-                *marks = kept;
+        let mut marks = boundary(lanes)?;
+        let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
+        let (least, most) = range(marks.iter().map(Vec::len))?;
+        let periods = match most as f64 <= ALIKE * least as f64 {
+            true => {
+                marks.iter_mut().for_each(|m| m.truncate(least));
+                vec![period(&marks); marks.len()]
             }
+            // A lane in the middle of a pipeline has more of them in a step.
+            false => {
+                let of = |marks: &Vec<(i64, i64)>| period(std::slice::from_ref(marks));
+                let periods: Vec<usize> = marks.iter().map(of).collect();
+                let steps = marks.iter().zip(&periods).map(|(m, p)| steps_of(m, *p));
+                let (least, most) = range(steps)?;
+                if most as f64 > ALIKE * least as f64 + 1.0 {
+                    return None;
+                }
+                periods
+            }
+        };
+        // From the end, so that odd calls of the start-up don't shift the phase.
+        for (marks, period) in marks.iter_mut().zip(periods) {
+            let mut kept: Vec<(i64, i64)> = marks.iter().rev().step_by(period).copied().collect();
+            kept.reverse();
+            *marks = kept;
+        }
+        let least = marks.iter().map(Vec::len).min()?;
+        for marks in &mut marks {
+            marks.drain(..marks.len() - least);
         }
         let ends: Vec<Vec<f64>> = marks.iter().map(|m| on_gpu(m)).collect();
         let steps = marks[0].len().checked_sub(1).filter(|steps| *steps > 0)?;
@@ -100,26 +109,48 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// The rarest kind of launch that comes often enough on all lanes, for most of their common time.
-fn boundary(lanes: &[Lane]) -> Option<Kind> {
+/// The least and the most.
+fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
+    let first = of.next()?;
+    Some(of.fold((first, first), |(least, most), n| {
+        (least.min(n), most.max(n))
+    }))
+}
+
+/// By lane, the launches of the rarest kind that comes often enough on all lanes, for most of their common
+/// time: where they are called, and end on the GPU if that is known. Kinds of a communicator come first, then
+/// what lanes do alike on communicators of their own.
+fn boundary(lanes: &[Lane]) -> Option<Vec<Vec<(i64, i64)>>> {
+    let own = |kind: &Kind| *kind;
+    let alike = |kind: &Kind| Kind {
+        communicator: u32::MAX,
+        ..*kind
+    };
+    marks(lanes, own).or_else(|| marks(lanes, alike))
+}
+
+fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Vec<Vec<(i64, i64)>>> {
     let mut kinds: HashMap<Kind, (usize, usize, i64, i64)> = HashMap::new();
     let (mut first, mut last) = (i64::MAX, i64::MIN);
     for lane in lanes {
-        let mut own = vec![(0usize, i64::MAX, i64::MIN); lane.kinds.len()];
+        let mut own: HashMap<Kind, (usize, i64, i64)> = HashMap::new();
+        let names: Vec<Kind> = lane.kinds.iter().map(&name).collect();
         for launch in &lane.launches {
-            let of = &mut own[launch.kind as usize];
+            let of = own
+                .entry(names[launch.kind as usize])
+                .or_insert((0usize, i64::MAX, i64::MIN));
             *of = (of.0 + 1, of.1.min(launch.api), of.2.max(launch.api));
         }
-        for (kind, (n, from, to)) in lane.kinds.iter().zip(own).filter(|(_, of)| of.0 > 0) {
+        for (kind, (n, from, to)) in own {
             let of = kinds
-                .entry(*kind)
+                .entry(kind)
                 .or_insert((0, usize::MAX, i64::MIN, i64::MAX));
             *of = (of.0 + 1, of.1.min(n), of.2.max(from), of.3.min(to));
             (first, last) = (first.min(from), last.max(to));
         }
     }
     let span = (last - first) as f64;
-    [0.6, 0.3, 0.0].iter().find_map(|part| {
+    let kind = [0.6, 0.3, 0.0].iter().find_map(|part| {
         let fits = |(_, of): &(&Kind, &(usize, usize, i64, i64))| {
             of.0 == lanes.len() && of.1 >= LEAST && (of.3 - of.2) as f64 > part * span
         };
@@ -128,7 +159,13 @@ fn boundary(lanes: &[Lane]) -> Option<Kind> {
             .filter(fits)
             .min_by_key(|(kind, of)| (of.1, **kind));
         found.map(|(kind, _)| *kind)
-    })
+    })?;
+    let of = |lane: &Lane| {
+        let is: Vec<bool> = lane.kinds.iter().map(|k| name(k) == kind).collect();
+        let marks = lane.launches.iter().filter(|l| is[l.kind as usize]);
+        marks.map(|l| (l.api, l.stop)).collect()
+    };
+    Some(lanes.iter().map(of).collect())
 }
 
 /// How many boundaries make a step: the smallest distance at which the gaps between them repeat; 1 without a

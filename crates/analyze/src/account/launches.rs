@@ -7,7 +7,7 @@ use crate::executions::{Execution, Walk};
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::Untimed;
-use tables::{Capture, Name, Process};
+use tables::{Call, Capture, Name, Process, Shape};
 
 /// Upper limit on launches: at 64 bytes each they take 2 GiB. Beyond it, there is no account.
 const MOST: u64 = 1 << 25;
@@ -27,6 +27,8 @@ pub struct Launch {
     pub stop: i64,
     /// Time on the GPU on whichever clock, ns; `u32::MAX` is not known.
     pub ns: u32,
+    /// The handle of the stream that it ran on; 0 is the default stream.
+    pub on: u64,
     /// The first stream that waited for it; 0 is not known.
     pub stream: u32,
     /// From when that stream had nothing else to do; 0 is not known.
@@ -35,9 +37,19 @@ pub struct Launch {
     pub ended: bool,
     /// It ran on the default stream, so nothing computed behind it until it ended.
     pub on_default: bool,
+    /// It has a send.
+    pub sends: bool,
+    /// It has a receive.
+    pub receives: bool,
+    /// No stream was seen to wait for it, though streams were seen to wait for others. [`super::exposed`]
+    /// sets it.
+    pub is_alone: bool,
     /// For how long the computing stream stood still until its end, ns; NaN is not known. [`super::exposed`]
     /// sets it.
     pub still: f64,
+    /// From when the computing stream stood still for it, or would have if it had taken longer; 0 is not
+    /// known. [`super::exposed`] sets it.
+    pub stands: i64,
 }
 
 /// What launches have in common.
@@ -62,6 +74,8 @@ pub struct Exchange {
     pub from: u32,
     /// Who receives; the same.
     pub to: u32,
+    /// The lane's own rank.
+    pub own: Option<u32>,
 }
 
 /// One GPU of a process.
@@ -113,6 +127,8 @@ pub struct Gatherer {
 
 /// Where the executions of a process go, and its launches of sends and receives that may go on.
 pub struct ProcessLaunches {
+    /// By shape: a send.
+    sends: Vec<bool>,
     ways: Vec<Way>,
     lanes: Vec<Lane>,
     known: Vec<HashMap<Kind, u32>>,
@@ -127,16 +143,16 @@ struct Way {
     local: u32,
     kind: Kind,
     /// Sends and receives of it: nothing of a collective.
-    exchange: Option<(Option<u32>, Option<u32>, Direction)>,
+    exchange: Option<Exchanges>,
     left_out: bool,
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
-    Sends,
-    Receives,
-    Both,
-    /// An AlltoAll, Gather or Scatter.
+/// Whom the sends and receives of an execution tie together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Exchanges {
+    /// Each of them two ranks.
+    Peers,
+    /// All ranks of the communicator.
     All,
 }
 
@@ -165,17 +181,15 @@ impl Gatherer {
                 });
                 lanes.len() as u32 - 1
             });
-            let is = |name: Name| matches!(capture.names.get(name), Some("Send" | "Recv"));
-            let is_of = |function: &str| capture.names.get(place.function) == Some(function);
-            let direction = match is(place.shape.function) {
-                true if is_of("Send") => Some(Direction::Sends),
-                true if is_of("Recv") => Some(Direction::Receives),
-                true if is_of("SendRecv") => Some(Direction::Both),
-                true => Some(Direction::All),
-                false => None,
+            let of = |name: Name| capture.names.get(name);
+            // Which piece of an AlltoAll, Gather or Scatter goes where is told by its name.
+            let exchange = match (of(place.shape.function), of(place.function)) {
+                (Some("Send" | "Recv"), Some("Send" | "Recv" | "SendRecv")) => {
+                    Some(Exchanges::Peers)
+                }
+                (Some("Send" | "Recv"), _) => Some(Exchanges::All),
+                _ => None,
             };
-            let exchange =
-                direction.map(|direction| (place.shape.rank, place.shape.peer, direction));
             Way {
                 lane,
                 local: place.local,
@@ -193,7 +207,9 @@ impl Gatherer {
             }
         });
         let ways: Vec<Way> = ways.collect();
+        let send = |shape: &Shape| capture.names.get(shape.function) == Some("Send");
         ProcessLaunches {
+            sends: process.shapes.iter().map(send).collect(),
             ways,
             known: lanes.iter().map(|_| HashMap::new()).collect(),
             lanes,
@@ -236,7 +252,7 @@ impl Gatherer {
 
 impl ProcessLaunches {
     /// Adds an execution. Those of CUDA graphs and those without a host time are left out.
-    pub fn add(&mut self, execution: &Execution) {
+    pub fn add(&mut self, process: &Process, execution: &Execution) {
         let way = self.ways[execution.place];
         let call = execution.call;
         if way.left_out || execution.captured || call.api_ns == 0 {
@@ -250,7 +266,7 @@ impl ProcessLaunches {
         let (start, stop) = times.on_host().unwrap_or((0, 0));
         let waited = last.waited();
         let timed = stop != 0;
-        let launch = Launch {
+        let mut launch = Launch {
             kind: 0,
             api: call.api_ns,
             launched: last.launch_end_ns,
@@ -259,43 +275,62 @@ impl ProcessLaunches {
             ns: times
                 .length()
                 .map_or(u32::MAX, |ns| u32::try_from(ns).unwrap_or(u32::MAX)),
+            on: execution.shape.stream,
             stream: last.waiting_stream().unwrap_or(0),
             from: last.waited_from().filter(|_| timed).unwrap_or(0),
             ended: timed && waited == Some(tables::calls::Waited::Ended),
             on_default: timed && execution.shape.has_events() && execution.shape.stream == 0,
+            sends: false,
+            receives: false,
+            is_alone: false,
             still: f64::NAN,
+            stands: 0,
         };
         let at = way.lane as usize;
         let lane = &mut self.lanes[at];
         if let Some(of) = way.exchange {
             let open = &mut self.open[way.local as usize];
             let communicator = way.kind.communicator;
+            let sends = &self.sends;
+            let pair = execution.pieces > 1 || of == Exchanges::All;
+            launch.sends = pair || sends[call.shape as usize];
+            launch.receives = pair || !sends[call.shape as usize];
             let mut exchange = |launch: usize| {
-                let mut push = |(from, to): (u32, u32)| {
-                    let launch = launch as u32;
+                let mut push = |own, from, to| {
                     lane.exchanges.push(Exchange {
-                        launch,
+                        launch: launch as u32,
                         communicator,
                         from,
                         to,
+                        own,
                     });
                 };
-                match of {
-                    (.., Direction::All) => push((u32::MAX, u32::MAX)),
-                    (Some(own), Some(peer), direction) if own != peer => {
-                        if !matches!(direction, Direction::Receives) {
-                            push((own, peer));
-                        }
-                        if !matches!(direction, Direction::Sends) {
-                            push((peer, own));
-                        }
+                let mut piece = |call: &Call| {
+                    let shape = &process.shapes[call.shape as usize];
+                    let (Some(own), Some(peer)) = (shape.rank, shape.peer) else {
+                        return;
+                    };
+                    match sends[call.shape as usize] {
+                        _ if own == peer => {}
+                        true => push(Some(own), own, peer),
+                        false => push(Some(own), peer, own),
                     }
-                    _ => {}
+                };
+                match (of, (call.composite as usize).checked_sub(1)) {
+                    (Exchanges::All, _) => push(None, u32::MAX, u32::MAX),
+                    (_, None) => piece(call),
+                    (_, Some(composite)) => {
+                        let calls = &process.composites[composite].calls;
+                        let calls = calls.iter().map(|call| &process.calls[*call as usize]);
+                        calls.for_each(&mut piece);
+                    }
                 }
             };
             if let Some(open) = open {
                 let before = &mut lane.launches[open.at];
                 let same = match (before.launched, launch.launched) {
+                    // NCCL launches after the last call of a group, and announces that for one of them.
+                    (launched, 0) if launch.api <= launched => true,
                     (0, _) | (_, 0) => open.group == call.group && call.group != 0,
                     (a, b) => a == b,
                 };
@@ -343,7 +378,20 @@ impl Launch {
         self.stream = self.stream.max(other.stream);
         self.from = self.from.max(other.from);
         self.ended |= other.ended;
+        self.sends |= other.sends;
+        self.receives |= other.receives;
         self.on_default &= other.on_default;
+    }
+
+    /// Whether each of its ranks needs the others: in a send alone or a receive alone, one does not wait.
+    pub fn is_mutual(&self) -> bool {
+        self.sends == self.receives
+    }
+
+    /// Whether it is known for how long the computing stream stood still for it. What is received is waited
+    /// for, so then that wait was not seen.
+    pub fn is_known(&self) -> bool {
+        !self.still.is_nan() || self.is_alone && !self.receives
     }
 
     /// Time on the GPU, ns.

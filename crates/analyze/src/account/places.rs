@@ -52,26 +52,52 @@ pub struct Places {
 impl Places {
     /// Of these lanes.
     pub fn new(lanes: &[Lane], frame: &Frame) -> Places {
-        let mut known: HashMap<(Kind, u32), u32> = HashMap::new();
-        let mut cells = Vec::new();
+        let mut known: HashMap<(Kind, u32, usize), u32> = HashMap::new();
+        let mut cells: Vec<Cell> = Vec::new();
         let mut hosts: HashMap<&str, u32> = HashMap::new();
+        let mut exchanges: HashMap<(u32, u32, u32, u32, u32), u32> = HashMap::new();
+        let mut tied = Tied::default();
         for (number, lane) in lanes.iter().enumerate() {
             let next = hosts.len() as u32;
             let host = *hosts.entry(&lane.clock).or_insert(next);
-            let mut before = vec![0; lane.kinds.len()];
+            let mut before: HashMap<Kind, u32> = HashMap::new();
+            let mut sent: HashMap<(u32, u32, u32), u32> = HashMap::new();
             let mut step = None;
-            for launch in &lane.launches {
+            let mut exchange = 0;
+            for (index, launch) in lane.launches.iter().enumerate() {
                 let of = frame.step(number, launch.api);
                 if of != step {
-                    before.fill(0);
+                    before.clear();
+                    sent.clear();
                     step = of;
                 }
+                let kind = lane.kinds[launch.kind as usize];
+                let is_exchange = kind.function == tables::Name::NONE;
+                let cell = cells.len() as u32;
+                let mut ties = false;
+                while let Some(of) = lane.exchanges.get(exchange) {
+                    if of.launch as usize > index {
+                        break;
+                    }
+                    exchange += 1;
+                    ties = true;
+                    let Some(step) = step else { continue };
+                    let ordinal = sent.entry((of.communicator, of.from, of.to)).or_default();
+                    let key = (of.communicator, of.from, of.to, step as u32, *ordinal);
+                    *ordinal += 1;
+                    tied.join(*exchanges.entry(key).or_insert(cell), cell);
+                }
                 let Some(step) = step else { continue };
-                let ordinal = &mut before[launch.kind as usize];
+                // Sends and receives differ in size from step to step. Whom they tie together says
+                // which ones they are.
+                let kind = Kind {
+                    bytes: if is_exchange { 0 } else { kind.bytes },
+                    ..kind
+                };
+                let ordinal = before.entry(kind).or_default();
                 let next = known.len() as u32;
-                let place = *known
-                    .entry((lane.kinds[launch.kind as usize], *ordinal))
-                    .or_insert(next);
+                let of = if ties { number } else { usize::MAX };
+                let place = *known.entry((kind, *ordinal, of)).or_insert(next);
                 *ordinal += 1;
                 cells.push(Cell {
                     place,
@@ -81,6 +107,11 @@ impl Places {
                     launch: *launch,
                 });
             }
+        }
+        // What is tied together is at the place of its first lane.
+        for index in 0..cells.len() {
+            let first = cells[tied.first(index as u32) as usize];
+            (cells[index].place, cells[index].step) = (first.place, first.step);
         }
         cells.sort_by_key(|cell| (cell.place, cell.step, cell.lane));
         let mut begins: Vec<u32> = Vec::new();
@@ -107,41 +138,22 @@ impl Places {
             .map(|pair| &self.cells[pair[0] as usize..pair[1] as usize])
     }
 
-    /// The part of the time that lanes stood still in operations of all lanes; `None` if they did not.
+    /// The part of the time that lanes stood still in operations in which all lanes need each other; `None`
+    /// if they did not.
     pub fn together(&self) -> Option<f64> {
         let still = |operation: &[Cell]| operation.iter().filter_map(Cell::still).sum::<f64>();
         let (mut all, mut together) = (0.0, 0.0);
         for operation in self.operations() {
             let still = still(operation);
             all += still;
-            together += if operation.len() == self.lanes {
+            let all_need = operation.iter().all(|cell| cell.launch.is_mutual());
+            together += if operation.len() == self.lanes && all_need {
                 still
             } else {
                 0.0
             };
         }
         (all > 0.0).then(|| together / all)
-    }
-
-    /// Whether nearly all GPU time is of operations of all lanes.
-    pub fn all_meet(&self) -> bool {
-        let took = |operation: &[Cell]| {
-            operation
-                .iter()
-                .filter_map(|cell| cell.launch.length())
-                .sum::<f64>()
-        };
-        let (mut all, mut together) = (0.0, 0.0);
-        for operation in self.operations() {
-            let took = took(operation);
-            all += took;
-            together += if operation.len() == self.lanes {
-                took
-            } else {
-                0.0
-            };
-        }
-        together >= 0.9 * all
     }
 
     /// What `value` says of the launches of each lane, summed over all operations of steps that are in: the
@@ -181,6 +193,33 @@ impl Places {
         }
         close(&mut at, &mut operations, &mut all);
         all
+    }
+}
+
+/// Which launches are one operation, by their number; the first one stands for all.
+#[derive(Default)]
+struct Tied {
+    first: Vec<u32>,
+}
+
+impl Tied {
+    fn first(&mut self, of: u32) -> u32 {
+        let known = |at: u32| self.first.get(at as usize).copied().unwrap_or(at);
+        let mut at = of;
+        while known(at) != at {
+            at = known(at);
+        }
+        if (of as usize) < self.first.len() {
+            self.first[of as usize] = at;
+        }
+        at
+    }
+
+    fn join(&mut self, a: u32, b: u32) {
+        let next = self.first.len() as u32;
+        self.first.extend(next..=a.max(b));
+        let (a, b) = (self.first(a), self.first(b));
+        self.first[a.max(b) as usize] = a.min(b);
     }
 }
 

@@ -1,18 +1,21 @@
-//! What equal ranks would save if not all ranks meet in the same operations: in pipelines, and over several
-//! communicators. The run is played again over its dependency graph, with other work on some ranks.
+//! What other work on some lanes would save: the run is played again over its dependency graph.
 //!
-//! A lane works, then arrives at its next launch. The launch ends when all lanes that it is tied to have
-//! arrived and the bytes have moved: the shortest GPU time of these lanes. Launches of a collective are tied
-//! by their order on the communicator, sends to receives by their order between two ranks.
+//! A lane's computing stream works, and stands still for launches of NCCL. A launch begins when the computing
+//! stream has come to where it began, and when the launch before it on its stream has ended. It ends when all
+//! that it is tied to have begun and the bytes have moved: the shortest GPU time of these. Launches of a
+//! collective are tied by their order on the communicator, sends to receives by their order between two
+//! ranks.
+//! Then the computing stream goes on, if it stood still.
 //!
 //! Rule: with the work as it was measured, the replay gives the measured steps. Else it says nothing.
 
+mod graph;
+mod ready;
+
 use super::frame::Frame;
 use super::launches::Lane;
+use graph::{Graph, Piece};
 use std::collections::{BTreeSet, HashMap};
-
-/// Upper limit on launches that are played again: each play takes a pass over them.
-const MOST: usize = 1 << 22;
 
 /// Upper limit on the lanes, and on the groups, that are tried.
 const MOST_TRIED: usize = 16;
@@ -20,278 +23,248 @@ const MOST_TRIED: usize = 16;
 /// The replay is off from the measured steps by no more than this part.
 const MOST_OFF: f64 = 0.1;
 
-/// Launches without times are left out, and may be no more than this part.
-const MOST_UNTIMED: f64 = 0.01;
-
 /// Lanes are late in turns if one constant for each lane saves less than this part of what equal lanes save.
 const IN_TURNS: f64 = 0.5;
+
+/// A group is to blame if it saves so many times as much as any lane.
+const MORE: f64 = 1.25;
+
+/// From the 5 % to the 35 % quantile of a normal distribution, in standard deviations.
+const NORMAL: f64 = 1.26;
+
+/// A piece of work is out of the usual by so many standard deviations.
+const USUAL: f64 = 3.0;
 
 /// What equal lanes would save.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Equal {
     /// The share of the steps' wall.
     pub share: f64,
+    /// Half of the interval of that, by how much the excess work differs from step to step.
+    pub half: f64,
     /// The lanes to blame; empty if lanes are late in turns.
     pub lanes: Vec<usize>,
+    /// Another lane that is late, and what both cost.
+    pub with: Option<(usize, f64)>,
 }
 
-struct Node {
-    lane: usize,
-    work: f64,
-    step: Option<usize>,
-    takes: f64,
-    /// Indices in [`Graph::ties`].
-    ties: Vec<u32>,
-}
-
-#[derive(Default)]
-struct Tie {
-    nodes: Vec<u32>,
-    shortest: f64,
-}
-
-struct Graph {
-    nodes: Vec<Node>,
-    ties: Vec<Tie>,
-    /// By lane: its nodes, by time.
-    order: Vec<Vec<u32>>,
-    /// By lane and step: how long it works.
-    work: Vec<Vec<f64>>,
-    measured: f64,
-}
-
-#[derive(PartialEq, Eq, Hash)]
-enum Key {
-    Collective(u32, tables::Name, u32),
-    Exchange(u32, u32, u32, u32),
-}
-
-impl Graph {
-    fn new(lanes: &[Lane], frame: &Frame) -> Option<Graph> {
-        let all: usize = lanes.iter().map(|lane| lane.launches.len()).sum();
-        let untimed = lanes
-            .iter()
-            .flat_map(|lane| &lane.launches)
-            .filter(|l| l.start == 0);
-        if all > MOST || untimed.count() as f64 > MOST_UNTIMED * all as f64 {
-            return None;
+/// How long no piece may be so that all of them together are so much shorter.
+fn level(pieces: &mut [f64], less: f64) -> f64 {
+    pieces.sort_by(f64::total_cmp);
+    let mut left = pieces.iter().sum::<f64>() - less;
+    for (index, piece) in pieces.iter().enumerate() {
+        let equal = left / (pieces.len() - index) as f64;
+        if *piece >= equal {
+            return equal.max(0.0);
         }
-        let mut graph = Graph {
-            nodes: Vec::with_capacity(all),
-            ties: Vec::new(),
-            order: Vec::new(),
-            work: vec![vec![0.0; frame.wall.len()]; lanes.len()],
-            measured: 0.0,
-        };
-        let mut known: HashMap<Key, u32> = HashMap::new();
-        for (number, lane) in lanes.iter().enumerate() {
-            let first = graph.nodes.len() as u32;
-            let mut keys: Vec<Vec<Key>> = lane.launches.iter().map(|_| Vec::new()).collect();
-            let mut before: HashMap<(u32, tables::Name), u32> = HashMap::new();
-            for (index, launch) in lane.launches.iter().enumerate() {
-                let kind = lane.kinds[launch.kind as usize];
-                if kind.function == tables::Name::NONE {
-                    continue;
-                }
-                let ordinal = before
-                    .entry((kind.communicator, kind.function))
-                    .or_default();
-                keys[index].push(Key::Collective(kind.communicator, kind.function, *ordinal));
-                *ordinal += 1;
-            }
-            let mut sent: HashMap<(u32, u32, u32), u32> = HashMap::new();
-            for of in &lane.exchanges {
-                let ordinal = sent.entry((of.communicator, of.from, of.to)).or_default();
-                let key = Key::Exchange(of.communicator, of.from, of.to, *ordinal);
-                keys[of.launch as usize].push(key);
-                *ordinal += 1;
-            }
-            let mut by_start: Vec<usize> = (0..lane.launches.len())
-                .filter(|i| lane.launches[*i].start != 0)
-                .collect();
-            by_start.sort_by_key(|i| (lane.launches[*i].start, lane.launches[*i].api));
-            let mut until: Option<i64> = None;
-            let (mut begin, mut end) = (None, 0);
-            for index in by_start {
-                let launch = &lane.launches[index];
-                let step = frame.step(number, launch.api);
-                let work = until.map_or(0, |until| (launch.start - until).max(0)) as f64;
-                let node = graph.nodes.len() as u32;
-                let takes = (launch.stop - launch.start).max(0) as f64;
-                let mut ties = Vec::new();
-                for key in keys[index].drain(..) {
-                    let tie = *known.entry(key).or_insert_with(|| {
-                        graph.ties.push(Tie {
-                            nodes: Vec::new(),
-                            shortest: f64::INFINITY,
-                        });
-                        graph.ties.len() as u32 - 1
-                    });
-                    let of = &mut graph.ties[tie as usize];
-                    of.nodes.push(node);
-                    of.shortest = of.shortest.min(takes);
-                    ties.push(tie);
-                }
-                if let Some(step) = step {
-                    graph.work[number][step] += work;
-                    begin = begin.or(Some(until.unwrap_or(launch.start)));
-                    end = until.map_or(launch.stop, |until| until.max(launch.stop));
-                }
-                until = Some(until.map_or(launch.stop, |until| until.max(launch.stop)));
-                graph.nodes.push(Node {
-                    lane: number,
-                    work,
-                    step,
-                    takes,
-                    ties,
-                });
-            }
-            graph.measured += (end - begin?) as f64 / lanes.len() as f64;
-            graph
-                .order
-                .push((first..graph.nodes.len() as u32).collect());
-        }
-        Some(graph)
+        left -= piece;
     }
-
-    /// How long the steps take, the mean over lanes, if the work of each lane and step is multiplied by this;
-    /// `None` if launches wait for each other in a circle.
-    fn play(&self, times: impl Fn(usize, usize) -> f64) -> Option<f64> {
-        let lanes = self.order.len();
-        let (mut now, mut next) = (vec![0.0; lanes], vec![0usize; lanes]);
-        let mut begin: Vec<Option<f64>> = vec![None; lanes];
-        let mut end = vec![0.0; lanes];
-        let mut arrived = vec![(0u32, 0.0f64); self.ties.len()];
-        let mut missing = vec![0u32; self.nodes.len()];
-        let mut left = self.nodes.len();
-        let mut ready: Vec<usize> = (0..lanes).collect();
-        while let Some(lane) = ready.pop() {
-            let Some(index) = self.order[lane].get(next[lane]).copied() else {
-                continue;
-            };
-            let node = &self.nodes[index as usize];
-            let scale = node.step.map_or(1.0, |step| times(lane, step));
-            let at = now[lane] + node.work * scale;
-            missing[index as usize] = node.ties.len() as u32;
-            let mut done = Vec::new();
-            if node.ties.is_empty() {
-                now[lane] = at;
-                done.push(index);
-            }
-            for tie in &node.ties {
-                let of = &mut arrived[*tie as usize];
-                *of = (of.0 + 1, of.1.max(at));
-                let tied = &self.ties[*tie as usize].nodes;
-                if of.0 as usize == tied.len() {
-                    for node in tied {
-                        missing[*node as usize] -= 1;
-                        if missing[*node as usize] == 0 {
-                            done.push(*node);
-                        }
-                    }
-                }
-            }
-            for index in done {
-                let node = &self.nodes[index as usize];
-                let lane = node.lane;
-                let ties = || node.ties.iter().map(|tie| *tie as usize);
-                let came = ties().map(|tie| arrived[tie].1).fold(now[lane], f64::max);
-                let moved = ties()
-                    .map(|tie| self.ties[tie].shortest)
-                    .fold(0.0, f64::max);
-                let takes = if node.ties.is_empty() {
-                    node.takes
-                } else {
-                    moved
-                };
-                if node.step.is_some() {
-                    begin[lane] = begin[lane].or(Some(now[lane]));
-                    end[lane] = came + takes;
-                }
-                now[lane] = came + takes;
-                next[lane] += 1;
-                left -= 1;
-                ready.push(lane);
-            }
-        }
-        let took = end
-            .iter()
-            .zip(&begin)
-            .map(|(end, begin)| end - begin.unwrap_or(*end));
-        (left == 0).then(|| took.sum::<f64>() / lanes as f64)
-    }
+    f64::INFINITY
 }
 
 /// What equal lanes would save; `None` if the run can't be played again.
-pub fn find(lanes: &[Lane], frame: &Frame) -> Option<Equal> {
+pub fn find(lanes: &[Lane], frame: &Frame, regular: &[bool]) -> Option<Equal> {
     let graph = Graph::new(lanes, frame)?;
-    let whole = graph.play(|_, _| 1.0)?;
+    let measured = graph.measured_work();
+    let whole = graph.play(&measured);
     if (whole / graph.measured - 1.0).abs() > MOST_OFF {
         return None;
     }
     let (n, steps) = (lanes.len(), frame.wall.len());
-    let work = &graph.work;
-    let mean = |step: usize, of: &[usize]| {
-        of.iter().map(|lane| work[*lane][step]).sum::<f64>() / of.len().max(1) as f64
-    };
+    let work: Vec<Vec<f64>> = (0..n).map(|lane| graph.by_step(lane, steps)).collect();
     let everybody: Vec<usize> = (0..n).collect();
-    let of_all: Vec<f64> = (0..steps).map(|step| mean(step, &everybody)).collect();
-    let times = |target: f64, lane: usize, step: usize| match work[lane][step] {
-        own if own > 0.0 => target / own,
-        _ => 1.0,
+    let saved = |work: &[f64]| 1.0 - graph.play(work) / whole;
+    let scene = Scene {
+        graph: &graph,
+        measured: &measured,
+        work: &work,
+        regular,
+        spread: spread(&graph),
     };
-    let saved = |took: f64| 1.0 - took / whole;
-    let equal = saved(graph.play(|lane, step| times(of_all[step], lane, step))?);
+    // Steps in which a lane does much more than usual, of all lanes.
+    let turns = saved(&scene.without(&everybody, &everybody, Excess::Rare));
     let sums: Vec<f64> = work.iter().map(|work| work.iter().sum()).collect();
-    let sum: f64 = sums.iter().sum::<f64>() / n as f64;
-    let constant = saved(graph.play(|lane, _| {
-        if sums[lane] > 0.0 {
-            sum / sums[lane]
-        } else {
-            1.0
-        }
-    })?);
-    if constant < IN_TURNS * equal {
-        return Some(Equal {
-            share: equal,
-            lanes: Vec::new(),
-        });
-    }
-    let mut tried: Vec<Vec<usize>> = Vec::new();
     let mut busiest = everybody.clone();
     busiest.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]));
-    tried.extend(busiest.iter().take(MOST_TRIED).map(|lane| vec![*lane]));
-    tried.extend(
-        groups(lanes)
-            .into_iter()
-            .filter(|group| (2..n).contains(&group.len()))
-            .take(MOST_TRIED),
-    );
-    let mut best: Option<Equal> = None;
-    for group in tried {
-        let others: Vec<usize> = everybody
-            .iter()
-            .copied()
-            .filter(|l| !group.contains(l))
-            .collect();
+    let of = |group: &[usize]| -> Option<f64> {
+        let is_other = |lane: &usize| !group.contains(lane);
+        let others: Vec<usize> = everybody.iter().copied().filter(is_other).collect();
         let total = |of: &[usize]| of.iter().map(|lane| sums[*lane]).sum::<f64>() / of.len() as f64;
-        if total(&group) <= total(&others) {
-            continue;
-        }
-        let target: Vec<f64> = (0..steps).map(|step| mean(step, &others)).collect();
-        let play = graph.play(|lane, step| match group.contains(&lane) {
-            true => times(target[step], lane, step),
-            false => 1.0,
-        });
-        let share = saved(play?);
-        if best.as_ref().is_none_or(|best| share > best.share) {
+        let busier = !others.is_empty() && total(group) > total(&others);
+        busier.then(|| saved(&scene.without(group, &others, Excess::All)))
+    };
+    let mut best: Option<Equal> = None;
+    let single = busiest.iter().take(MOST_TRIED).map(|lane| vec![*lane]);
+    let groups = groups(lanes).into_iter();
+    let groups = groups.filter(|group| (2..n).contains(&group.len()));
+    for group in single.chain(groups.take(MOST_TRIED)) {
+        let Some(share) = of(&group) else { continue };
+        let more = if group.len() > 1 { MORE } else { 1.0 };
+        if best.as_ref().is_none_or(|best| share > more * best.share) {
             best = Some(Equal {
                 share,
+                half: share * error(&work, &group, regular),
                 lanes: group,
+                with: None,
             });
         }
     }
-    best
+    let mut best = best
+        .filter(|best| best.share >= IN_TURNS * turns)
+        .unwrap_or(Equal {
+            share: turns,
+            half: 0.0,
+            lanes: Vec::new(),
+            with: None,
+        });
+    if let [lane] = best.lanes[..] {
+        let next = busiest
+            .iter()
+            .find(|other| **other != lane)
+            .filter(|_| n > 2);
+        best.with = next.and_then(|other| Some((*other, of(&[lane, *other])?)));
+    }
+    Some(best)
+}
+
+/// The error of the mean excess work of lanes over the others, as a part of it: by batches of neighbouring
+/// steps.
+fn error(work: &[Vec<f64>], lanes: &[usize], regular: &[bool]) -> f64 {
+    let mean = |step: usize, own: bool| {
+        let of = (0..work.len()).filter(|lane| lanes.contains(lane) == own);
+        let (sum, n) = of.fold((0.0, 0.0), |(sum, n), lane| {
+            (sum + work[lane][step], n + 1.0)
+        });
+        sum / n
+    };
+    let steps = (0..regular.len()).filter(|step| regular[*step]);
+    let excess: Vec<f64> = steps
+        .map(|step| mean(step, true) - mean(step, false))
+        .collect();
+    let batch = (excess.len() as f64).cbrt().round().max(1.0) as usize;
+    let chunks = excess.chunks_exact(batch);
+    let batches: Vec<f64> = chunks
+        .map(|of| of.iter().sum::<f64>() / batch as f64)
+        .collect();
+    let n = batches.len() as f64;
+    let mean = batches.iter().sum::<f64>() / n;
+    let squares: f64 = batches.iter().map(|of| (of - mean).powi(2)).sum();
+    match n < 3.0 || mean <= 0.0 {
+        true => 1.0,
+        false => crate::interval::student(n - 1.0) * (squares / (n * (n - 1.0))).sqrt() / mean,
+    }
+}
+
+/// The run with other work.
+struct Scene<'a> {
+    graph: &'a Graph,
+    measured: &'a [f64],
+    /// By lane and step.
+    work: &'a [Vec<f64>],
+    regular: &'a [bool],
+    /// By piece of the step.
+    spread: HashMap<u32, f64>,
+}
+
+/// Which excess over other lanes a lane shall not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    /// What it usually has, and what is out of the usual.
+    All,
+    /// What is out of the usual.
+    Rare,
+}
+
+impl Scene<'_> {
+    /// The work of all moments if these lanes had no more to do than the mean of others: piece by piece,
+    /// where these do the same. What differs from step to step as usual stays. Of what nobody else does, the
+    /// longest pieces are shorter.
+    fn without(&self, lanes: &[usize], others: &[usize], excess: Excess) -> Vec<f64> {
+        let graph = self.graph;
+        let mut takes = self.measured.to_vec();
+        let all = others.len() == self.work.len();
+        let mut alike = graph.alike.clone();
+        if !all {
+            for piece in lanes.iter().flat_map(|lane| &graph.pieces[*lane]) {
+                let of = &mut alike[piece.alike as usize];
+                (of.sum, of.lanes) = (of.sum - piece.work, of.lanes - 1);
+            }
+        }
+        let least = if all { 2 } else { 1 };
+        let mean = |piece: &Piece| {
+            let of = alike[piece.alike as usize];
+            (of.lanes >= least).then(|| of.sum.max(0.0) / f64::from(of.lanes))
+        };
+        let is_regular = |piece: &&Piece| self.regular[piece.step as usize];
+        for lane in lanes {
+            let pieces = || graph.pieces[*lane].iter().filter(is_regular);
+            // The mean excess by piece of the step.
+            let mut usual: HashMap<u32, (f64, u64)> = HashMap::new();
+            for piece in pieces() {
+                if let Some(mean) = mean(piece) {
+                    let of = usual.entry(piece.which).or_default();
+                    *of = (of.0 + piece.work - mean, of.1 + 1);
+                }
+            }
+            for pieces in graph.pieces[*lane].chunk_by(|a, b| a.step == b.step) {
+                let step = pieces[0].step as usize;
+                if !self.regular[step] {
+                    continue;
+                }
+                let of_others = others.iter().map(|lane| self.work[*lane][step]);
+                let mut more =
+                    self.work[*lane][step] - of_others.sum::<f64>() / others.len() as f64;
+                let mut own = Vec::new();
+                for piece in pieces {
+                    match mean(piece) {
+                        Some(mean) => {
+                            let (sum, n) = usual[&piece.which];
+                            let usual = sum / n as f64;
+                            let spread = self.spread[&piece.which];
+                            let noise = (piece.work - mean - usual).clamp(-spread, spread);
+                            let rest = match excess {
+                                Excess::All => noise,
+                                Excess::Rare => noise + usual,
+                            };
+                            takes[piece.moment as usize] = (mean + rest).max(0.0);
+                            more -= piece.work - mean;
+                        }
+                        None => own.push(piece.work),
+                    }
+                }
+                if excess == Excess::All && more > 0.0 && !own.is_empty() {
+                    let level = level(&mut own, more);
+                    for piece in pieces.iter().filter(|piece| mean(piece).is_none()) {
+                        takes[piece.moment as usize] = piece.work.min(level);
+                    }
+                }
+            }
+        }
+        takes
+    }
+}
+
+/// By how much each piece of a step differs from step to step as usual, ns.
+fn spread(graph: &Graph) -> HashMap<u32, f64> {
+    let mut by: HashMap<u32, Vec<f64>> = HashMap::new();
+    for pieces in &graph.pieces {
+        let mut own: HashMap<u32, Vec<f64>> = HashMap::new();
+        for piece in pieces {
+            own.entry(piece.which).or_default().push(piece.work);
+        }
+        for (which, mut all) in own {
+            all.sort_by(f64::total_cmp);
+            // The lower part: a lane may be late in half of its steps.
+            let at = |part: f64| all[(part * (all.len() - 1) as f64).round() as usize];
+            let deviation = (at(0.35) - at(0.05)) / NORMAL;
+            by.entry(which).or_default().push(USUAL * deviation);
+        }
+    }
+    let lower_median = |(which, mut all): (u32, Vec<f64>)| {
+        all.sort_by(f64::total_cmp);
+        (which, all[(all.len() - 1) / 2])
+    };
+    by.into_iter().map(lower_median).collect()
 }
 
 /// The lanes of each communicator, each set once.

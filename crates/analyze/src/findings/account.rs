@@ -3,22 +3,33 @@
 use super::{
     Advice, Cause, Evidence, Finding, InSteps, Late, Loss, Method, RankId, Stalls, Subject, Unequal,
 };
-use crate::account::{Account, Answer, LEAST_HALF, MATTERS};
+use crate::account::{Account, Answer, Source};
 
-/// The rank that costs most, if that matters; `wall_us` is the length of the run.
-pub fn late(account: &Account, wall_us: Option<f64>) -> Option<Finding> {
-    let answer = account.late()?;
+/// A rank whose steps stall more often than in this part of them is late as a habit.
+const SELDOM: f64 = 0.08;
+
+/// The ranks that cost so much that it matters; `wall_us` is the length of the run.
+pub fn late(account: &Account, wall_us: Option<f64>) -> Vec<Finding> {
+    let of = |answer: &Answer| match answer.ranks[..] {
+        [rank] => one(account, answer, rank, wall_us),
+        _ => several(account, answer, wall_us),
+    };
+    account.late().map(of).collect()
+}
+
+fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) -> Finding {
     let steps = InSteps {
         steps: account.steps,
         wall_us: account.wall_us,
         stalls: answer.stalls,
         stalls_us: answer.stalls_us,
-        still: still(account, answer),
+        still: still(account, rank),
         timed: timed(account),
     };
+    let seldom = (answer.stalls as f64) < SELDOM * account.steps as f64;
     let stalls = answer
         .longest_us
-        .filter(|_| 2.0 * answer.stalls_us > answer.loss_us);
+        .filter(|_| seldom && 2.0 * answer.stalls_us > answer.loss_us);
     let (last, operations) = answer.last;
     let (evidence, when_us) = match stalls {
         Some((longest_us, from)) => (
@@ -39,26 +50,18 @@ pub fn late(account: &Account, wall_us: Option<f64>) -> Option<Finding> {
                 last,
                 operations,
                 of_all: operations,
+                with_other: answer
+                    .with_other
+                    .map(|(lane, us)| (account.ranks[lane].rank, us)),
                 steps: Some(steps),
                 ..Late::default()
             }),
             None,
         ),
     };
-    Some(Finding {
-        subject: Subject::of(RankId {
-            rank: answer.rank,
-            host: answer.host.clone(),
-            pid: answer.pid,
-            device: answer.device,
-            gpu: None,
-        }),
-        loss: Some(Loss {
-            wall_us: answer.loss_us,
-            interval_us: Some(answer.interval_us),
-            method: Method::Account,
-            ..of_steps(account, wall_us)
-        }),
+    Finding {
+        subject: Subject::of(account.ranks[rank].id()),
+        loss: Some(loss(account, answer, wall_us)),
         when_us,
         cause: Some(answer.cause),
         evidence,
@@ -67,30 +70,16 @@ pub fn late(account: &Account, wall_us: Option<f64>) -> Option<Finding> {
             (Cause::Gpu, Some(_)) => Advice::SeeStallOnGpu,
             (_, Some(_)) => Advice::SeeStallOnHost,
         },
-    })
+    }
 }
 
-/// Ranks that cost time in a job whose ranks don't all meet in the same operations, if that matters.
-pub fn unequal(account: &Account, wall_us: Option<f64>) -> Option<Finding> {
-    let equal = account
-        .equal
-        .as_ref()
-        .filter(|equal| equal.share >= MATTERS)?;
-    let us = equal.loss_us;
-    let ranks: Vec<RankId> = equal
-        .late
-        .iter()
-        .map(|rank| account.ranks[*rank].id())
-        .collect();
-    let group = (ranks.len() > 1).then(|| {
-        let names = ranks
-            .iter()
-            .filter_map(|id| id.rank)
-            .map(|rank| rank.to_string());
-        names.collect::<Vec<_>>().join(",")
-    });
-    let cause = equal.cause;
-    Some(Finding {
+/// Ranks of a group, or ranks that are late in turns.
+fn several(account: &Account, answer: &Answer, wall_us: Option<f64>) -> Finding {
+    let ranks = answer.ranks.iter().map(|rank| account.ranks[*rank].id());
+    let ranks: Vec<RankId> = ranks.collect();
+    let names = ranks.iter().filter_map(|id| id.rank);
+    let names: Vec<String> = names.map(|rank| rank.to_string()).collect();
+    Finding {
         evidence: Evidence::Unequal(Unequal {
             ranks: account.ranks.len() as u64,
             steps: account.steps,
@@ -98,32 +87,30 @@ pub fn unequal(account: &Account, wall_us: Option<f64>) -> Option<Finding> {
             in_turns: ranks.is_empty(),
         }),
         subject: Subject {
+            group: (!ranks.is_empty()).then(|| names.join(",")),
             ranks,
-            group,
             ..Subject::default()
         },
-        loss: Some(Loss {
-            wall_us: us,
-            interval_us: Some(((1.0 - LEAST_HALF) * us, (1.0 + LEAST_HALF) * us)),
-            method: Method::WhatIf,
-            ..of_steps(account, wall_us)
-        }),
+        loss: Some(loss(account, answer, wall_us)),
         when_us: None,
-        cause: Some(cause),
-        advice: match equal.late.is_empty() {
+        cause: Some(answer.cause),
+        advice: match answer.ranks.is_empty() {
             true => Advice::EqualWork,
-            false => against(cause),
+            false => against(answer.cause),
         },
-    })
+    }
 }
 
-/// A loss of nothing, by the steps of the account.
-fn of_steps(account: &Account, run_us: Option<f64>) -> Loss {
+/// What the answer says is lost.
+fn loss(account: &Account, answer: &Answer, run_us: Option<f64>) -> Loss {
     Loss {
-        wall_us: 0.0,
-        interval_us: None,
+        wall_us: answer.loss_us,
+        interval_us: Some(answer.interval_us),
         at_most_us: None,
-        method: Method::Account,
+        method: match answer.source {
+            Source::Replay => Method::WhatIf,
+            _ => Method::Account,
+        },
         coverage: Some(run_us.map_or(1.0, |run| (account.wall_us / run).min(1.0))),
         untimed_in_graphs: None,
         run_us,
@@ -140,16 +127,11 @@ fn against(cause: Cause) -> Advice {
 }
 
 /// The shares of the wall that the rank stood still, and the others on average.
-fn still(account: &Account, answer: &Answer) -> (f64, f64) {
-    let (mut own, mut others) = (0.0, (0.0, 0u64));
-    for rank in &account.ranks {
-        let share = rank.still_us() / account.wall_us;
-        match (&rank.host, rank.pid, rank.device) == (&answer.host, answer.pid, answer.device) {
-            true => own = share,
-            false => others = (others.0 + share, others.1 + 1),
-        }
-    }
-    (own, others.0 / others.1.max(1) as f64)
+fn still(account: &Account, late: usize) -> (f64, f64) {
+    let share = |rank: usize| account.ranks[rank].still_us() / account.wall_us;
+    let others = (0..account.ranks.len()).filter(|rank| *rank != late);
+    let n = account.ranks.len().saturating_sub(1).max(1);
+    (share(late), others.map(share).sum::<f64>() / n as f64)
 }
 
 /// The part of the launches whose exposed time is known, on the rank with the smallest one.

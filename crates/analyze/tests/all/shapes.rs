@@ -11,7 +11,6 @@ struct Told {
     finding: Finding,
     loss: f64,
     interval: (f64, f64),
-    at_most: Option<f64>,
 }
 
 /// Plays a job with and without the straggler; `windows` says whether ranks have kernel windows.
@@ -50,7 +49,6 @@ fn told_with(
             truth: slowed.seconds - plain.seconds,
             loss: loss.wall_us / 1e6,
             interval: (low / 1e6, high / 1e6),
-            at_most: loss.at_most_us.map(|us| us / 1e6),
             finding: f,
         }
     })
@@ -101,7 +99,6 @@ const PIPELINES: [(&str, Script, usize, usize); 3] = [
 ];
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: a healthy 1F1B is told to lose 0.59 of 6.15 s"]
 fn a_late_host_of_a_pipeline_costs_what_it_costs_in_windows() {
     for shape in PIPELINES {
         let found = told(shape, true, 1, &sleeps);
@@ -112,15 +109,12 @@ fn a_late_host_of_a_pipeline_costs_what_it_costs_in_windows() {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: 4.03 s are told for 3.47"]
-fn a_late_host_of_a_pipeline_without_windows_is_estimated_and_bounded() {
+fn a_late_host_of_a_pipeline_without_windows_is_estimated() {
     for shape in PIPELINES {
         let found = told(shape, false, 1, &sleeps);
         is_close(&found, Cause::Host);
         let loss = found[0].finding.loss.as_ref().expect("a loss");
         assert!(!loss.method.is_measured(), "{loss:?}");
-        let most = found[0].at_most.expect("a bound");
-        assert!(found[0].truth <= most, "{most} {}", found[0].truth);
         let (low, high) = found[0].interval;
         assert!(low <= found[0].truth && found[0].truth <= high);
     }
@@ -143,7 +137,6 @@ fn a_late_host_that_never_waits_delays_all_that_follows() {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: 0.47 s of 4.99 are told for nothing"]
 fn what_a_pipelines_bubble_hides_costs_nothing() {
     // The last stage is done with a step before the first one is.
     for windows in [true, false] {
@@ -155,7 +148,6 @@ fn what_a_pipelines_bubble_hides_costs_nothing() {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: 2.28 s are told for 0.93"]
 fn operations_that_are_all_alike_show_by_stream_waits_what_work_depends_on() {
     // All buckets have one size, and hosts are so far ahead that the GPUs' pace is theirs.
     for shape in [
@@ -169,7 +161,6 @@ fn operations_that_are_all_alike_show_by_stream_waits_what_work_depends_on() {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: 2.28 s are told for 0.93"]
 fn a_busier_gpu_costs_what_it_costs_without_windows() {
     for (shape, seed) in [
         (("ddp", ddp as Script, 2, 200), 1),
@@ -192,7 +183,6 @@ fn a_busier_gpu_costs_what_it_costs_without_windows() {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: 2.27 s are told for 1.06"]
 fn what_two_late_ranks_cost_together_is_said() {
     let shape = ("ddp", ddp as Script, 4, 200);
     let two = |step: &mut Step| {
@@ -252,7 +242,6 @@ fn but_rank_1(rank: usize) -> bool {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: a healthy 1F1B is told to lose 0.59 of 6.15 s"]
 fn a_late_host_of_a_pipeline_is_known_though_its_rank_alone_has_no_windows() {
     for shape in [PIPELINES[0], PIPELINES[1]] {
         for seed in 1..=2 {
@@ -299,7 +288,6 @@ fn a_late_rank_of_a_ring_costs_what_it_costs() {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: a healthy rank is told to cost 2.99 of 4.80 s"]
 fn hosts_that_are_hardly_faster_than_their_gpus_bound_what_a_busy_one_costs() {
     let shape = ("host_bound", host_bound as Script, 4, 1000);
     holds_in_windows(shape, &busy, Cause::Gpu);
@@ -322,7 +310,6 @@ fn steps_of_different_sizes_have_no_cycles_and_windows_tell_all_the_same() {
 }
 
 #[test]
-#[ignore = "wrong since the account prices late ranks: nothing is told"]
 fn a_rank_that_is_late_now_and_then_costs_what_it_costs() {
     let now_and_then = |step: &mut Step| {
         if step.rank == 1 && step.number % 10 == 3 {

@@ -2,7 +2,7 @@
 
 use super::words::{costs, interval, rank, who};
 use analyze::account::{Account, MATTERS};
-use analyze::findings::{Cause, Finding, InSteps, Loss, RankId, Unequal};
+use analyze::findings::{Cause, Finding, InSteps, Loss, Unequal};
 use analyze::spelling::{percent, plural, time, times};
 
 /// The verdict if no rank costs so much that it matters.
@@ -20,14 +20,10 @@ pub(super) fn nobody(account: &Account) -> String {
             "Communication is no problem: GPUs stand still for it for {shares} of the steps' time."
         );
     }
-    let costs = account.answer.as_ref().map_or(String::new(), |answer| {
-        let id = RankId {
-            rank: answer.rank,
-            host: answer.host.clone(),
-            pid: answer.pid,
-            device: answer.device,
-            gpu: None,
-        };
+    let first = account.answers.first();
+    let one = first.and_then(|answer| Some((answer, account.ranks.get(*answer.ranks.first()?)?)));
+    let costs = one.map_or(String::new(), |(answer, of)| {
+        let id = of.id();
         let who = super::words::lower(&rank(&id));
         let (least, most) = answer.interval_us;
         match most < MATTERS * account.wall_us {

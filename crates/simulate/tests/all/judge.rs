@@ -33,14 +33,14 @@ pub fn told(report: &Report) -> Option<Told> {
 /// What the account of time says, if it says that it matters. Only the command asks for it.
 #[allow(dead_code)]
 pub fn told_by_account(report: &Report) -> Option<Told> {
-    let answer = report.account.as_ref()?.answer.as_ref()?;
-    if answer.share < analyze::account::MATTERS {
-        return None;
-    }
+    let account = report.account.as_ref()?;
+    let answer = account.late().next()?;
     let (low, high) = answer.interval_us;
+    let ranks = answer.ranks.iter().filter_map(|at| account.ranks[*at].rank);
     Some(Told {
-        ranks: answer.rank.iter().map(|rank| *rank as usize).collect(),
+        ranks: ranks.map(|rank| rank as usize).collect(),
         why: match answer.cause {
+            _ if answer.ranks.is_empty() => Some(Why::InTurns),
             Cause::Host => Some(Why::Host),
             Cause::Gpu => Some(Why::Gpu),
             Cause::Unknown => None,

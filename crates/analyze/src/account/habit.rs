@@ -1,0 +1,134 @@
+//! What late ranks cost in the steps that are no stalls.
+//!
+//! If nearly all launches were timed, the run is played again ([`replay`]). Else the exposed times of the
+//! ranks are compared ([`difference`]), which needs operations in which all ranks need each other.
+//!
+//! Rule: nobody costs more than the hosts of the others could be faster. If they were not late, the step
+//! would still take what any host needs for it.
+
+use super::difference;
+use super::frame::Frame;
+use super::launches::Lane;
+use super::places::Places;
+use super::{replay, MATTERS};
+use crate::streams::{RankStreams, Share, Streams};
+use serde::Serialize;
+
+/// What a loss rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The run was played again over the dependencies of its operations.
+    Replay,
+    /// Exposed times of the rank and of others.
+    Waits,
+    /// Exposed times of some ranks, and bounds of the others.
+    SomeWaits,
+    /// The GPU times of the calls: bounds.
+    CallTimes,
+}
+
+/// Ranks that are late, and what they cost, ns of the wall.
+#[derive(Clone, Debug)]
+pub struct Habit {
+    /// Their lanes: one or those of a group; none if lanes are late in turns.
+    pub lanes: Vec<usize>,
+    /// What they cost.
+    pub loss: f64,
+    /// Interval of that.
+    pub interval: (f64, f64),
+    /// Another lane that is late, and what both cost.
+    pub with: Option<(usize, f64)>,
+    /// What that rests on.
+    pub source: Source,
+}
+
+/// Operations in which all ranks need each other are at least this part, if exposed times are compared.
+const LEAST_TOGETHER: f64 = 0.9;
+
+impl Habit {
+    /// Of a lane that costs nothing.
+    pub fn none(lane: usize, source: Source) -> Habit {
+        Habit {
+            lanes: vec![lane],
+            loss: 0.0,
+            interval: (0.0, 0.0),
+            with: None,
+            source,
+        }
+    }
+
+    /// Whether it says what late ranks cost, or that none does: exposed times of all ranks are known, or what
+    /// is not known can't change that one matters.
+    pub fn settles(&self, frame: &Frame, places: &Places) -> bool {
+        let together = || places.together().is_none_or(|part| part >= LEAST_TOGETHER);
+        match self.source {
+            Source::Replay => true,
+            Source::Waits => together(),
+            Source::SomeWaits => self.interval.0 >= MATTERS * frame.total() && together(),
+            Source::CallTimes => false,
+        }
+    }
+}
+
+/// Finds them; `regular` says which steps are no stalls.
+pub fn find(
+    lanes: &[Lane],
+    places: &Places,
+    frame: &Frame,
+    regular: &[bool],
+    streams: Option<&Streams>,
+) -> Option<Habit> {
+    let total = frame.total();
+    let mut habit = match replay::find(lanes, frame, regular) {
+        Some(found) => Habit {
+            loss: found.share * total,
+            interval: (
+                (found.share - found.half) * total,
+                (found.share + found.half) * total,
+            ),
+            with: found
+                .with
+                .map(|(lane, share)| (lane, share * total))
+                .filter(|(_, share)| share - found.share * total >= MATTERS * total),
+            source: Source::Replay,
+            lanes: found.lanes,
+        },
+        None => {
+            let found = difference::find(places, frame, regular)?;
+            let steps = frame.wall.iter().zip(regular).filter(|(_, is)| **is);
+            let of: f64 = steps.map(|(ns, _)| ns).sum();
+            Habit {
+                lanes: vec![found.lane],
+                loss: found.share * of,
+                interval: (found.interval.0 * of, found.interval.1 * of),
+                with: None,
+                source: found.source,
+            }
+        }
+    };
+    let faster = streams.and_then(|streams| faster(lanes, &habit, streams));
+    let known = faster.and_then(|most| Some((most.share, most.interval?)));
+    // An interval that holds both nothing and all of the loss says nothing.
+    let says = |(_, (low, high)): &(f64, (f64, f64))| *low > 0.0 || high * total < habit.loss;
+    if let Some((share, (low, high))) = known.filter(says) {
+        habit.loss = habit.loss.min(share.max(0.0) * total);
+        habit.interval.0 = habit.interval.0.min(low * total);
+        habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
+    }
+    Some(habit)
+}
+
+/// By which part of the time the hosts of the other lanes could be faster; `None` if that is not known.
+fn faster(lanes: &[Lane], habit: &Habit, streams: &Streams) -> Option<Share> {
+    let waited = |lane: usize| {
+        let lane = &lanes[lane];
+        let is = |row: &&RankStreams| {
+            (&row.host, row.pid, Some(row.device)) == (&lane.host, lane.pid, lane.device)
+        };
+        streams.ranks.iter().find(is)?.host_waited
+    };
+    let others = (0..lanes.len()).filter(|lane| !habit.lanes.contains(lane));
+    let all = others.filter_map(waited);
+    all.min_by(|a, b| a.share.total_cmp(&b.share))
+}

@@ -1,0 +1,437 @@
+//! The dependency graph of a run: which moments come after which.
+
+use super::super::frame::Frame;
+use super::super::launches::{Lane, Launch};
+use super::ready::{begun, Apart, Begun, Worked};
+use std::collections::HashMap;
+
+/// Upper limit on launches that are played again: each play takes a few passes over them.
+const MOST: usize = 1 << 22;
+
+/// Launches without times are left out, and may be no more than this part.
+const MOST_UNTIMED: f64 = 0.01;
+
+/// A moment of the run, and what must have been before.
+#[derive(Clone, Copy)]
+enum Moment {
+    /// The computing stream of a lane comes to a place, after so much work.
+    Works(f64),
+    /// Something begins or ends so long after what must have been.
+    After(f64),
+}
+
+/// A piece of a lane's work: until a launch begins, or until the computing stream stands still for it.
+#[derive(Clone, Copy)]
+pub struct Piece {
+    /// Until when it is.
+    pub moment: u32,
+    /// The step.
+    pub step: u32,
+    /// How long it is, ns.
+    pub work: f64,
+    /// Which piece of a step it is: lanes that do the same have the same ones.
+    pub which: u32,
+    /// Index in [`Graph::alike`].
+    pub alike: u32,
+}
+
+/// The pieces of all lanes that are the same one in the same step.
+#[derive(Clone, Copy, Default)]
+pub struct Alike {
+    /// How long they are, ns.
+    pub sum: f64,
+    /// How many there are.
+    pub lanes: u32,
+}
+
+#[derive(Default)]
+pub struct Graph {
+    moments: Vec<Moment>,
+    /// Which moment must have been before which.
+    edges: Vec<(u32, u32)>,
+    /// By moment: where what must have been before it begins in `before`.
+    begins: Vec<u32>,
+    before: Vec<u32>,
+    order: Vec<u32>,
+    /// When the first moment of each lane is, ns.
+    since: HashMap<u32, f64>,
+    /// By lane: the first and last moment of the steps.
+    ends: Vec<(u32, u32)>,
+    /// By lane: its work in the steps, by step.
+    pub pieces: Vec<Vec<Piece>>,
+    /// What is alike in the pieces.
+    pub alike: Vec<Alike>,
+    /// How long the steps took, the sum over lanes, ns.
+    pub measured: f64,
+}
+
+/// What launches of lanes that do the same have in common.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Class {
+    /// Function and bytes.
+    Collective(tables::Name, u64),
+    /// Sends and receives in one launch: how many.
+    Both(usize, usize),
+    /// Only sends or only receives: to how many ranks further, or from.
+    Way(bool, Vec<i64>),
+}
+
+/// Numbers for what comes again.
+struct Numbers<T>(HashMap<T, u32>);
+
+impl<T: Eq + std::hash::Hash> Numbers<T> {
+    fn of(&mut self, what: T) -> u32 {
+        let next = self.0.len() as u32;
+        *self.0.entry(what).or_insert(next)
+    }
+}
+
+impl<T> Default for Numbers<T> {
+    fn default() -> Numbers<T> {
+        Numbers(HashMap::new())
+    }
+}
+
+/// Where a piece of work ends: the place in the program, and whether the stream stands still there.
+type End = (u32, bool);
+
+/// What the lanes have in common while the graph is built.
+#[derive(Default)]
+struct Common {
+    ties: HashMap<Key, Tie>,
+    classes: Numbers<Class>,
+    /// The classes of a step's launches: lanes with the same program do the same.
+    programs: Numbers<Vec<u32>>,
+    /// Program, where in it a piece of work ends, and where the one before it did.
+    which: Numbers<(u32, End, Option<End>)>,
+    alike: Numbers<(u32, u32)>,
+    apart: Apart,
+}
+
+/// What is known of a lane before all lanes are known.
+struct Prepared<'a> {
+    number: usize,
+    lane: &'a Lane,
+    worked: Worked,
+    begun: Vec<Begun>,
+    /// By launch: the program of its step, and its place there.
+    which: Vec<(u32, u32)>,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(number: usize, lane: &'a Lane, frame: &Frame, common: &mut Common) -> Prepared<'a> {
+        let worked = Worked::of(lane);
+        let begun = begun(lane, &worked);
+        let classes = classes(lane, &mut common.classes);
+        let step = |index: &usize| frame.step(number, lane.launches[*index].api);
+        let all: Vec<usize> = (0..lane.launches.len()).collect();
+        let mut which = Vec::with_capacity(all.len());
+        for of in all.chunk_by(|a, b| step(a) == step(b)) {
+            let program = of.iter().map(|index| classes[*index]).collect();
+            let program = common.programs.of(program);
+            which.extend((0..of.len() as u32).map(|position| (program, position)));
+        }
+        common.apart.add(&begun, &which);
+        Prepared {
+            number,
+            lane,
+            worked,
+            begun,
+            which,
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Collective(u32, tables::Name, u32),
+    Exchange(u32, u32, u32, u32),
+}
+
+impl Graph {
+    /// Of these lanes; `None` if too few launches have times, or they wait for each other in a circle.
+    pub fn new(lanes: &[Lane], frame: &Frame) -> Option<Graph> {
+        let all: usize = lanes.iter().map(|lane| lane.launches.len()).sum();
+        let untimed = lanes
+            .iter()
+            .flat_map(|lane| &lane.launches)
+            .filter(|l| l.start == 0 || !l.is_known());
+        if all > MOST || untimed.count() as f64 > MOST_UNTIMED * all as f64 {
+            return None;
+        }
+        let mut graph = Graph::default();
+        let mut common = Common::default();
+        let prepare = |(number, lane)| Prepared::new(number, lane, frame, &mut common);
+        let prepared: Vec<Prepared> = lanes.iter().enumerate().map(prepare).collect();
+        for prepared in &prepared {
+            graph.add(prepared, frame, &mut common)?;
+        }
+        graph.alike = vec![Alike::default(); common.alike.0.len()];
+        for piece in graph.pieces.iter().flatten() {
+            let alike = &mut graph.alike[piece.alike as usize];
+            (alike.sum, alike.lanes) = (alike.sum + piece.work, alike.lanes + 1);
+        }
+        graph.tie(common.ties);
+        graph.sort()?;
+        Some(graph)
+    }
+
+    fn moment(&mut self, moment: Moment) -> u32 {
+        self.moments.push(moment);
+        self.moments.len() as u32 - 1
+    }
+
+    /// Adds a lane, and its launches to what they are tied to.
+    fn add(&mut self, prepared: &Prepared, frame: &Frame, common: &mut Common) -> Option<()> {
+        let (lane, worked, which) = (prepared.lane, &prepared.worked, &prepared.which);
+        let of = |index: u32| -> &Launch { &lane.launches[index as usize] };
+        let mut begun = vec![u32::MAX; lane.launches.len()];
+        let mut ended = vec![u32::MAX; lane.launches.len()];
+        let ready = common.apart.ready(&prepared.begun, which);
+        // In the order of the computing stream: when it comes to where a launch began or stands still for it.
+        let mut events: Vec<(i64, i64, bool, u32)> = Vec::new();
+        for (launch, ready) in prepared.begun.iter().zip(ready) {
+            let index = launch.index;
+            let Launch {
+                start,
+                stop,
+                stands,
+                ..
+            } = *of(index);
+            begun[index as usize] = self.moment(Moment::After(0.0));
+            ended[index as usize] = self.moment(Moment::After((stop - start).max(0) as f64));
+            for before in launch.behind.into_iter().flatten() {
+                self.edges
+                    .push((ended[before as usize], begun[index as usize]));
+            }
+            events.push((ready, start, false, index));
+            if stands != 0 {
+                events.push((worked.until(stands.min(stop)), stop, true, index));
+            }
+        }
+        events.sort_unstable();
+        let mut pieces = Vec::new();
+        let (mut last, mut until): (Option<u32>, i64) = (None, 0);
+        let (mut first_in, mut last_in, mut before) = (None, None, None);
+        for (at, _, stands, index) in events {
+            let work = (at - until) as f64;
+            until = at;
+            let moment = self.moment(Moment::Works(work));
+            match last {
+                Some(last) => self.edges.push((last, moment)),
+                None => {
+                    self.since.insert(moment, worked.origin() as f64);
+                }
+            }
+            last = Some(moment);
+            match stands {
+                true => self.edges.push((ended[index as usize], moment)),
+                false => self.edges.push((moment, begun[index as usize])),
+            }
+            let Some(step) = frame.step(prepared.number, of(index).api) else {
+                continue;
+            };
+            let (program, place) = which[index as usize];
+            let which = common.which.of((program, (place, stands), before));
+            before = Some((place, stands));
+            pieces.push(Piece {
+                moment,
+                step: step as u32,
+                work,
+                which,
+                alike: common.alike.of((step as u32, which)),
+            });
+            let real = if stands {
+                of(index).stop
+            } else {
+                of(index).start
+            };
+            first_in = first_in.or(Some((moment, real)));
+            last_in = Some((moment, real));
+        }
+        let ((first, from), (end, to)) = (first_in?, last_in?);
+        pieces.sort_by_key(|piece| piece.step);
+        self.pieces.push(pieces);
+        self.ends.push((first, end));
+        self.measured += (to - from) as f64;
+        self.keys(lane, &begun, &ended, &mut common.ties);
+        Some(())
+    }
+
+    fn keys(&self, lane: &Lane, begun: &[u32], ended: &[u32], ties: &mut HashMap<Key, Tie>) {
+        let mut tie = |key: Key, index: usize| {
+            let launch = &lane.launches[index];
+            if launch.start == 0 {
+                return;
+            }
+            let tie = ties.entry(key).or_default();
+            tie.begun.push(begun[index]);
+            tie.ended.push(ended[index]);
+            let took = (launch.stop - launch.start).max(0) as f64;
+            tie.shortest = tie
+                .shortest
+                .map_or(Some(took), |least| Some(least.min(took)));
+        };
+        let mut before: HashMap<(u32, tables::Name), u32> = HashMap::new();
+        for (index, launch) in lane.launches.iter().enumerate() {
+            let kind = lane.kinds[launch.kind as usize];
+            if kind.function != tables::Name::NONE {
+                let ordinal = before
+                    .entry((kind.communicator, kind.function))
+                    .or_default();
+                tie(
+                    Key::Collective(kind.communicator, kind.function, *ordinal),
+                    index,
+                );
+                *ordinal += 1;
+            }
+        }
+        let mut sent: HashMap<(u32, u32, u32), u32> = HashMap::new();
+        for of in &lane.exchanges {
+            let ordinal = sent.entry((of.communicator, of.from, of.to)).or_default();
+            tie(
+                Key::Exchange(of.communicator, of.from, of.to, *ordinal),
+                of.launch as usize,
+            );
+            *ordinal += 1;
+        }
+    }
+
+    /// A launch ends after all that it is tied to have begun.
+    fn tie(&mut self, ties: HashMap<Key, Tie>) {
+        let mut moved: HashMap<u32, f64> = HashMap::new();
+        for tie in ties.into_values() {
+            let shortest = tie.shortest.unwrap_or(0.0);
+            let all = self.moment(Moment::After(0.0));
+            self.edges
+                .extend(tie.begun.iter().map(|begun| (*begun, all)));
+            for ended in tie.ended {
+                self.edges.push((all, ended));
+                let moved = moved.entry(ended).or_default();
+                *moved = shortest.max(*moved);
+            }
+        }
+        for (ended, takes) in moved {
+            self.moments[ended as usize] = Moment::After(takes);
+        }
+    }
+
+    /// Puts moments into an order in which each comes after those that must have been before; `None` if some
+    /// wait for each other in a circle.
+    fn sort(&mut self) -> Option<()> {
+        let n = self.moments.len();
+        let mut missing = vec![0u32; n];
+        let mut next_begins = vec![0u32; n + 1];
+        self.begins = vec![0; n + 1];
+        for (from, to) in &self.edges {
+            missing[*to as usize] += 1;
+            next_begins[*from as usize + 1] += 1;
+            self.begins[*to as usize + 1] += 1;
+        }
+        for i in 0..n {
+            next_begins[i + 1] += next_begins[i];
+            self.begins[i + 1] += self.begins[i];
+        }
+        self.before = vec![0; self.edges.len()];
+        let mut next = vec![0u32; self.edges.len()];
+        let (mut at, mut at_next) = (self.begins.clone(), next_begins.clone());
+        for (from, to) in self.edges.drain(..) {
+            self.before[at[to as usize] as usize] = from;
+            at[to as usize] += 1;
+            next[at_next[from as usize] as usize] = to;
+            at_next[from as usize] += 1;
+        }
+        let mut ready: Vec<u32> = (0..n as u32)
+            .filter(|i| missing[*i as usize] == 0)
+            .collect();
+        while let Some(moment) = ready.pop() {
+            self.order.push(moment);
+            let of = next_begins[moment as usize]..next_begins[moment as usize + 1];
+            for after in of {
+                let after = next[after as usize];
+                missing[after as usize] -= 1;
+                if missing[after as usize] == 0 {
+                    ready.push(after);
+                }
+            }
+        }
+        (self.order.len() == n).then_some(())
+    }
+
+    /// The work of all moments as it was measured.
+    pub fn measured_work(&self) -> Vec<f64> {
+        let of = |moment: &Moment| match moment {
+            Moment::Works(work) => *work,
+            Moment::After(_) => 0.0,
+        };
+        self.moments.iter().map(of).collect()
+    }
+
+    /// How long the steps take, the sum over lanes, if the work until each moment takes this long.
+    pub fn play(&self, work: &[f64]) -> f64 {
+        let mut at = vec![0.0f64; self.moments.len()];
+        for moment in &self.order {
+            let index = *moment as usize;
+            let before = &self.before[self.begins[index] as usize..self.begins[index + 1] as usize];
+            let mut came = match before.is_empty() {
+                true => self.since.get(moment).copied().unwrap_or(0.0),
+                false => f64::NEG_INFINITY,
+            };
+            for before in before {
+                came = came.max(at[*before as usize]);
+            }
+            at[index] = match self.moments[index] {
+                Moment::After(ns) => came + ns,
+                Moment::Works(_) => {
+                    // What a stream stands still for may end before it comes there.
+                    let own = before.first().map_or(came, |first| at[*first as usize]);
+                    came.max(own + work[index])
+                }
+            };
+        }
+        let took = |(first, last): &(u32, u32)| at[*last as usize] - at[*first as usize];
+        self.ends.iter().map(took).sum()
+    }
+
+    /// The work of a lane in each step.
+    pub fn by_step(&self, lane: usize, steps: usize) -> Vec<f64> {
+        let mut work = vec![0.0; steps];
+        for piece in &self.pieces[lane] {
+            work[piece.step as usize] += piece.work;
+        }
+        work
+    }
+}
+
+/// Launches that end together.
+#[derive(Default)]
+struct Tie {
+    begun: Vec<u32>,
+    ended: Vec<u32>,
+    shortest: Option<f64>,
+}
+
+/// The class of each launch of a lane.
+fn classes(lane: &Lane, numbers: &mut Numbers<Class>) -> Vec<u32> {
+    let mut exchanges = lane.exchanges.iter().peekable();
+    let of = |(index, launch): (usize, &Launch)| {
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        while let Some(of) = exchanges.next_if(|of| of.launch as usize <= index) {
+            let way = i64::from(of.to) - i64::from(of.from);
+            match of.own {
+                Some(own) if own == of.from => sends.push(way),
+                _ => receives.push(-way),
+            }
+        }
+        let kind = lane.kinds[launch.kind as usize];
+        numbers.of(match (sends.len(), receives.len()) {
+            _ if kind.function != tables::Name::NONE => {
+                Class::Collective(kind.function, kind.bytes)
+            }
+            (_, 0) => Class::Way(true, sends),
+            (0, _) => Class::Way(false, receives),
+            (sends, receives) => Class::Both(sends, receives),
+        })
+    };
+    lane.launches.iter().enumerate().map(of).collect()
+}
