@@ -60,8 +60,8 @@ mod tests {
             wall_us: 100.0,
             ranks: work.iter().map(rank).collect(),
             together_share: None,
-            answer: None,
-            equal: None,
+            settles: false,
+            answers: Vec::new(),
         }
     }
 
