@@ -1,4 +1,5 @@
-// What cupti_threads.py loads: a thread that switches CUPTI's kernel records on and off, as kernel windows do.
+// What cupti_threads.py loads: a thread that switches CUPTI's kernel records on and off, as kernel windows
+// do.
 // cc -O1 -shared -fPIC -o libcupti_threads.so cupti_threads.c -ldl -lpthread
 #define _GNU_SOURCE
 #include <dlfcn.h>

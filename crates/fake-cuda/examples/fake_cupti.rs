@@ -12,8 +12,8 @@
 //! For tests, `FAKE_CUPTI_FAIL=FUNCTION:FROM:CODE` makes each call of a function return an error from the
 //! FROMth on, `FAKE_CUPTI_DROP=N` drops each Nth record, `FAKE_CUPTI_RECORDS=N` puts so many into a buffer at
 //! most, `FAKE_CUPTI_AHEAD=NS` sets the clock ahead, and `FAKE_CUPTI_SLOWS=PERCENT` makes what is launched
-//! while records of kernels are on take so much longer. `FAKE_CUPTI_VERSION=130001` is CUPTI 13.0; without it,
-//! this is 13.5.
+//! while records of kernels are on take so much longer. `FAKE_CUPTI_VERSION=130001` is CUPTI 13.0; without
+//! it, this is 13.5.
 
 #![allow(missing_docs, non_snake_case)]
 

@@ -12,8 +12,9 @@
 //! CUPTI 13 has buffers for each thread that launches unless it is told otherwise. Here all threads share
 //! them, as they did before, because 16 buffers then serve any number of threads.
 //!
-//! CUPTI 13.0 and 13.2 crash programs of several threads when records are switched on and off again and again:
-//! their worker thread reads memory that was freed ([`SAFE`]). So only a newer one is switched on unasked.
+//! CUPTI 13.0 and 13.2 crash programs of several threads when records are switched on and off again and
+//! again: their worker thread reads memory that was freed ([`SAFE`]). So only a newer one is switched on
+//! unasked.
 //!
 //! Rule: one libcupti in a process. The one that is loaded is used, else one that lies beside CUDA's runtime
 //! is loaded.
@@ -40,9 +41,9 @@ pub const KINDS: [u32; 3] = [KERNEL, COPY, FILL];
 const BUFFERS_OF_THREADS: u32 = 9;
 static SHARED_BUFFERS: Once = Once::new();
 
-/// The oldest CUPTI that did not crash, as `cuptiGetVersion` says it: 13.5. Plain training of one GPU, without
-/// NCCL and without a recorder, with four switches a second (`bench/gpu/cupti_threads.py`, 2 H100): 13.0.85 and
-/// 13.2.86 ended 4 of 5 processes by SIGSEGV within 132 s, and 13.5.25 none of 3 in 160 s.
+/// The oldest CUPTI that did not crash, as `cuptiGetVersion` says it: 13.5. Plain training of one GPU,
+/// without NCCL and without a recorder, with four switches a second (`bench/gpu/cupti_threads.py`, 2 H100):
+/// 13.0.85 and 13.2.86 ended 4 of 5 processes by SIGSEGV within 132 s, and 13.5.25 none of 3 in 160 s.
 const SAFE: u32 = 130_500;
 
 /// There are no more records in a buffer.
