@@ -139,14 +139,15 @@ impl Places {
     }
 
     /// The part of the time that lanes stood still in operations in which all lanes need each other; `None`
-    /// if they did not.
+    /// if they did not. Of two lanes, who stands still waits for the other, whoever sends.
     pub fn together(&self) -> Option<f64> {
         let still = |operation: &[Cell]| operation.iter().filter_map(Cell::still).sum::<f64>();
         let (mut all, mut together) = (0.0, 0.0);
         for operation in self.operations() {
             let still = still(operation);
             all += still;
-            let all_need = operation.iter().all(|cell| cell.launch.is_mutual());
+            let all_need =
+                self.lanes == 2 || operation.iter().all(|cell| cell.launch.is_mutual());
             together += if operation.len() == self.lanes && all_need {
                 still
             } else {
