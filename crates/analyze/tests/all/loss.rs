@@ -88,11 +88,13 @@ impl<'s> Played<'s> {
             return;
         };
         let function = self.capture.names.intern("AllReduce");
+        let datatype = self.capture.names.intern("ncclInt8");
         let process = &mut self.capture.processes[rank];
         let shape = Shape {
             uid: call.comm as u32,
             communicator: Some(call.comm as u32),
             function,
+            datatype,
             count: call.bytes,
             ..Shape::default()
         };
