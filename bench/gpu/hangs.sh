@@ -19,8 +19,8 @@ play() { # NAME WRONG RANK
     local name=$1 wrong=$2 rank=$3
     # The job is in a process group of its own, to be killed whole.
     setsid timeout -s KILL 75 "$scope" run -o "$out/$name" -- python3 bench/gpu/jobs.py ddp --layers 2 \
-        --width 256 --tokens 128 --batch 2 --steps 100000 --sync-every 10 --wrong "$wrong" --wrong-rank "$rank" \
-        --wrong-step 200 >"$out/$name.out" 2>"$out/$name.err" </dev/null &
+        --width 256 --tokens 128 --batch 2 --steps 100000 --sync-every 10 --wrong "$wrong" \
+        --wrong-rank "$rank" --wrong-step 200 >"$out/$name.out" 2>"$out/$name.err" </dev/null &
     local job=$! waited=0
     until grep -q "goes wrong now" "$out/$name.err" || ((++waited > 90)); do sleep 0.5; done
     sleep 8
