@@ -146,8 +146,7 @@ impl Places {
         for operation in self.operations() {
             let still = still(operation);
             all += still;
-            let all_need =
-                self.lanes == 2 || operation.iter().all(|cell| cell.launch.is_mutual());
+            let all_need = self.lanes == 2 || operation.iter().all(|cell| cell.launch.is_mutual());
             together += if operation.len() == self.lanes && all_need {
                 still
             } else {
