@@ -116,11 +116,14 @@ fn files<T>(
 mod tests {
     use super::*;
 
+    /// What NCCL writes about a node with one GPU.
+    const XML: &str = "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:18:00.0\" \
+                       class=\"0x030200\"><gpu dev=\"0\" sm=\"90\"/></pci></cpu></system>";
+
     #[test]
     fn nvml_s_links_are_preferred() {
         let folder = tempfile::tempdir().expect("a folder");
-        let xml = "<system version=\"1\"></system>";
-        std::fs::write(folder.path().join("topology-n1.xml"), xml).expect("written");
+        std::fs::write(folder.path().join("topology-n1.xml"), XML).expect("written");
         let facts = [
             ("device.0", "GPU0 0000:18:00.0"),
             ("numa.0", "1"),
@@ -143,9 +146,9 @@ mod tests {
             ("n1", Some("NV18"))
         );
         assert_eq!(topology.devices[0].numa, Some(1));
-        // A row that is too short is none.
+        // A row that is too short is none, and NCCL's file is left.
         node.facts.insert("links.1".to_owned(), "X".to_owned());
-        assert_eq!(of_nodes(&[node], folder.path())[0].1.devices.len(), 0);
+        assert_eq!(of_nodes(&[node], folder.path())[0].1.devices.len(), 1);
     }
 
     #[test]
@@ -190,9 +193,9 @@ mod tests {
         let write = |name: &str, text: &str| {
             std::fs::write(folder.path().join(name), text).expect("written");
         };
-        write("topology-n2.xml", "<system version=\"1\"></system>");
-        write("topology-n1.xml", "<system version=\"1\"><cpu");
-        write("topology-n3.txt", "<system version=\"1\"></system>");
+        write("topology-n2.xml", XML);
+        write("topology-n1.xml", &XML[..XML.len() / 2]);
+        write("topology-n3.txt", XML);
         let hosts: Vec<String> = topologies(folder.path())
             .into_iter()
             .map(|(host, _)| host)
