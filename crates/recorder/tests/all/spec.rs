@@ -42,8 +42,8 @@ fn every_key_of_a_process_is_in_the_spec() {
         .filter(|key| !documented.contains(key.as_str()))
         .collect();
     assert_eq!(unknown, [] as [&String; 0], "not in SPEC.md");
-    // These need NCCL, a driver or GPUs, a machine without a driver, or another writer (`ncclscope attach`, or
-    // a reader of another tool's file).
+    // These need NCCL, a driver or GPUs, a machine without a driver, or another writer (`ncclscope attach`,
+    // or a reader of another tool's file).
     let maybe = "nccl driver driver_version gpus timing_because nccl_path nccl_build_id kernel \
                  not_recorded tool";
     let not_written = documented.iter().filter(|key| !written.contains(**key));
