@@ -116,6 +116,23 @@ pub struct GpuActivity<Time = Ticks> {
     pub size: u64,
 }
 
+impl<Time> GpuActivity<Time> {
+    /// The same on another clock: when it began there, and for how long, ns.
+    pub fn on_clock<Other>(&self, start: Other, ns: u64) -> GpuActivity<Other> {
+        GpuActivity {
+            start,
+            ns,
+            name: self.name,
+            stream: self.stream,
+            correlation: self.correlation,
+            graph: self.graph,
+            node: self.node,
+            kind: self.kind,
+            size: self.size,
+        }
+    }
+}
+
 /// What can run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]

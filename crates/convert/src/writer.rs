@@ -464,17 +464,8 @@ fn window(out: &mut Blocks, process: &Process, ticks: &impl Fn(u64) -> Ticks) ->
     }
     let mut by_device: HashMap<u32, Vec<GpuActivity>> = HashMap::new();
     for (device, ran) in &process.kernels {
-        by_device.entry(*device).or_default().push(GpuActivity {
-            start: ticks(ran.start),
-            ns: ran.ns,
-            name: ran.name,
-            stream: ran.stream,
-            correlation: ran.correlation,
-            graph: ran.graph,
-            node: ran.node,
-            kind: ran.kind,
-            size: ran.size,
-        });
+        let ran = ran.on_clock(ticks(ran.start), ran.ns);
+        by_device.entry(*device).or_default().push(ran);
     }
     let mut devices: Vec<(u32, Vec<GpuActivity>)> = by_device.into_iter().collect();
     devices.sort_by_key(|(device, _)| *device);

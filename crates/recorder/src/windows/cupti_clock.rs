@@ -86,17 +86,7 @@ impl ToTicks {
 
     /// What ran, on the recorder's clock.
     pub(super) fn ran(&self, ran: &GpuActivity<CuptiTime>) -> GpuActivity {
-        GpuActivity {
-            start: self.ticks(ran.start),
-            ns: self.ns(ran.ns),
-            name: ran.name,
-            stream: ran.stream,
-            correlation: ran.correlation,
-            graph: ran.graph,
-            node: ran.node,
-            kind: ran.kind,
-            size: ran.size,
-        }
+        ran.on_clock(self.ticks(ran.start), self.ns(ran.ns))
     }
 
     pub(super) fn ns(&self, duration: u64) -> u64 {
