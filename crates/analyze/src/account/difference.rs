@@ -32,13 +32,7 @@ pub struct Difference {
 
 /// Finds it; `steps` says which ones count.
 pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Difference> {
-    let wall: f64 = frame
-        .wall
-        .iter()
-        .zip(steps)
-        .filter(|(_, is)| **is)
-        .map(|(ns, _)| ns)
-        .sum();
+    let wall = frame.total_of(steps);
     let still = places.scaled(steps, Cell::still);
     let hidden = |cell: &Cell| match cell.still() {
         Some(_) => Some(0.0),

@@ -34,6 +34,12 @@ impl Frame {
         self.wall.iter().sum()
     }
 
+    /// The steps that are in, together, ns.
+    pub fn total_of(&self, is_in: &[bool]) -> f64 {
+        let steps = self.wall.iter().zip(is_in).filter(|(_, is)| **is);
+        steps.map(|(ns, _)| ns).sum()
+    }
+
     /// The median step, ns.
     pub fn median(&self) -> f64 {
         median(self.wall.clone())

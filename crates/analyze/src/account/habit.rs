@@ -96,8 +96,7 @@ pub fn find(
         },
         None => {
             let found = difference::find(places, frame, regular)?;
-            let steps = frame.wall.iter().zip(regular).filter(|(_, is)| **is);
-            let of: f64 = steps.map(|(ns, _)| ns).sum();
+            let of = frame.total_of(regular);
             Habit {
                 lanes: vec![found.lane],
                 loss: found.share * of,
