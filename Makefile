@@ -29,7 +29,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel demo test lint \
-	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
+	test-frameworks test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
 	bench-viewer locked fuzz damage random-jobs attacks sanitize soak msrv miri deny clean
 
 all: build
@@ -124,6 +124,11 @@ $(PYTESTS)/.installed: python/tests/requirements.txt Makefile
 	$(PYTESTS)/bin/pip install --quiet -r $<
 	$(PYTESTS)/bin/pip install --quiet --no-deps HolisticTraceAnalysis==0.5.0
 	touch $@
+
+test-frameworks: debug ## The callbacks with real frameworks: installs 6 GB
+	python3 -m venv .tools/frameworks
+	.tools/frameworks/bin/pip install --quiet -r python/tests/requirements-frameworks.txt
+	PYTHON=.tools/frameworks/bin/python scripts/test-python.sh $(TARGET)/debug "" python/tests/test_frameworks.py
 
 test-python: debug test-python-built ## The Python package, and exports in the programs they are for
 

@@ -13,4 +13,4 @@ fi
 scripts/test-tools.sh
 env -u NCCL_PROFILER_PLUGIN -u NCCLSCOPE_PLUGIN NCCLSCOPE_BIN="$built" PYTHONPATH="$package" \
     PYTHONDONTWRITEBYTECODE=1 \
-    .tools/python/bin/python -m pytest -q "${@:3}"
+    "${PYTHON:-.tools/python/bin/python}" -m pytest -q "${@:3}"

@@ -10,6 +10,9 @@ DuckDB read, and its report as objects. :func:`hang`, :func:`diff` and :func:`ex
 :func:`record` records this process and its children; :func:`plugin_path` is for jobs that set their
 environment themselves.
 
+:func:`step` and :func:`phase` mark the program's steps, and :func:`log_result` hands the verdict to W&B,
+MLflow or TensorBoard; ``ncclscope.callbacks`` does both for training frameworks.
+
 Rule: importing this loads nothing else. What is used is loaded when it is first used, and no dataframe
 library is.
 """
@@ -20,10 +23,16 @@ if TYPE_CHECKING:
     from ._capture import open as open
     from ._errors import CaptureError as CaptureError
     from ._errors import RecordError as RecordError
+    from ._marks import Span as Span
+    from ._marks import phase as phase
+    from ._marks import step as step
     from ._native import Table as Table
     from ._plugin import plugin_path as plugin_path
     from ._record import Recording as Recording
     from ._record import record as record
+    from ._results import Result as Result
+    from ._results import log_result as log_result
+    from ._results import result as result
     from ._verbs import Diff as Diff
     from ._verbs import Hang as Hang
     from ._verbs import diff as diff
@@ -41,13 +50,19 @@ _HOMES = {
     "RecordError": "_errors",
     "Recording": "_record",
     "Report": "report",
+    "Result": "_results",
+    "Span": "_marks",
     "Table": "_native",
     "diff": "_verbs",
     "export": "_verbs",
     "hang": "_verbs",
+    "log_result": "_results",
     "open": "_capture",
+    "phase": "_marks",
     "plugin_path": "_plugin",
     "record": "_record",
+    "result": "_results",
+    "step": "_marks",
 }
 
 __all__ = [
@@ -58,13 +73,19 @@ __all__ = [
     "RecordError",
     "Recording",
     "Report",
+    "Result",
+    "Span",
     "Table",
     "diff",
     "export",
     "hang",
+    "log_result",
     "open",
+    "phase",
     "plugin_path",
     "record",
+    "result",
+    "step",
 ]
 
 

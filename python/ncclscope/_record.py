@@ -14,6 +14,7 @@ import sys
 import warnings
 
 from ._errors import RecordError
+from ._marks import look_again
 from ._plugin import FILE, plugin_path
 
 TYPE_CHECKING = False
@@ -39,6 +40,7 @@ class Recording:
         self._path = path
         self._before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
+        look_again()
 
     @property
     def path(self) -> str:

@@ -145,6 +145,8 @@ pub struct Report {
     pub timeline: Option<timeline::Timeline>,
     /// The steps of the job; null where no pattern of calls repeats.
     pub steps: Option<steps::Steps>,
+    /// The phases that the program marked, the largest median time first.
+    pub phases: Vec<steps::marked::PhaseRow>,
     /// Of what their time consists; null where no step has a GPU time of every call.
     pub critical_path: Option<critical_path::CriticalPath>,
     /// What the GPUs did, from kernel windows; null where there were none.
@@ -265,6 +267,7 @@ pub struct Analysis {
     account: account::Gatherer,
     timeline: timeline::Gatherer,
     steps: Vec<steps::StepsRow>,
+    phases: Vec<steps::marked::OfProcess>,
     evidence: evidence::Gatherer,
     silent: notes::Silent,
     jitter: nodes::jitter::Gatherer,
@@ -319,6 +322,7 @@ impl Default for Analysis {
             account: account::Gatherer::default(),
             timeline: timeline::Gatherer::default(),
             steps: Vec::new(),
+            phases: Vec::new(),
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
             jitter: nodes::jitter::Gatherer::default(),
@@ -460,6 +464,7 @@ impl Analysis {
         });
         self.ranks.extend(ranks);
         self.timeline.add(now.timeline);
+        self.phases.extend(now.pattern.phases(process));
         self.steps.extend(now.pattern.finish(process));
         self.progress.add(capture, process, &walk, now.progress);
         self.startup.add(now.first_calls);
@@ -488,6 +493,7 @@ impl Analysis {
         self.account.merge(later.account);
         self.timeline.merge(later.timeline, &rows);
         self.steps.extend(later.steps);
+        self.phases.extend(later.phases);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
         self.progress.merge(later.progress);
@@ -591,6 +597,7 @@ impl Analysis {
             graphs: self.graphs.finish(capture),
             timeline,
             steps,
+            phases: steps::marked::finish(self.phases),
             critical_path,
             nodes,
             mpi,

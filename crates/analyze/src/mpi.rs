@@ -375,6 +375,7 @@ mod tests {
             end_ns: None,
         };
         let steps = Steps {
+            source: Default::default(),
             rank: Some(3),
             step_us: None,
             steps: None,
@@ -388,6 +389,7 @@ mod tests {
                 rank: Some(3),
                 host: "node".to_owned(),
                 pid: 7,
+                source: Default::default(),
                 steps: 2,
                 calls: 4,
                 equal_parts: 1,

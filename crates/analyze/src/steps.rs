@@ -1,4 +1,7 @@
-//! The steps of a job: training or decoding, found from the pattern of calls that repeats.
+//! The steps of a job: as the program marked them, or found from the pattern of calls that repeats.
+//!
+//! If the program of a process marked its steps, these are its steps ([`marked`]), and no pattern is looked
+//! for. The rest of this page is about the others.
 //!
 //! A [`Gatherer`] keeps what a process called, in order. [`Gatherer::finish`] looks for the period: a number
 //! of calls after which the same calls (communicator, function, datatype, count) come again. Candidates are
@@ -37,6 +40,7 @@
 //! Rule: a step's time is told where the next step follows at once, so nothing else is in it. Steps are each
 //! rank's own, on its own host's clock, or on its own GPU's if its host runs ahead: no clocks are compared.
 
+pub mod marked;
 pub(crate) mod pattern;
 #[cfg(test)]
 mod tests;
@@ -71,9 +75,22 @@ const SHORTEST_PAUSE: i64 = 50_000;
 /// Each next length is so many times the one before.
 const PAUSE_FACTOR: i64 = 2;
 
+/// Who says what a step is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepSource {
+    /// The program, by its marks.
+    Program,
+    /// The pattern of its calls.
+    #[default]
+    Calls,
+}
+
 /// The steps of the job.
 #[derive(Clone, Debug, Serialize)]
 pub struct Steps {
+    /// Who says so of `rank`.
+    pub source: StepSource,
     /// Rank whose steps `step_us` is of: the first of those with the number of steps that most ranks have.
     pub rank: Option<u32>,
     /// From a step's first call to the next step's, on that rank's host; null where no two follow each other.
@@ -109,6 +126,8 @@ pub struct StepsRow {
     pub host: String,
     /// Process.
     pub pid: u32,
+    /// Who says so.
+    pub source: StepSource,
     /// Steps.
     pub steps: u64,
     /// Calls in each.
@@ -225,6 +244,9 @@ impl Gatherer {
 
     /// The steps of `process`; `None` where nothing repeats.
     pub fn finish(self, process: &Process) -> Option<StepsRow> {
+        if let Some(marked) = self.marked(process) {
+            return Some(marked);
+        }
         // By time.
         let launches = &process.graphs.launches;
         let found = self.find(process);
@@ -426,6 +448,7 @@ impl Gatherer {
             rank: process.rank,
             host: process.host.clone(),
             pid: process.pid,
+            source: StepSource::Calls,
             steps: begins.len() as u64,
             calls: period as u64,
             equal_parts: 1,
@@ -452,6 +475,7 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
         spread(&figures)
     };
     Some(Steps {
+        source: reference.source,
         rank: reference.rank,
         step_us: reference.step_us,
         steps: spread(|row| Some(row.steps as f64)),
@@ -471,15 +495,20 @@ fn agree(a: u64, b: u64) -> bool {
     a.abs_diff(b) <= 4.max(a.max(b) / 20)
 }
 
-/// The row with which most rows agree; of equals, the one with the most steps, and of these the first.
+/// The row with which most rows agree; of equals, the one with the most steps, and of these the first. Rows
+/// that the program marked count alone, if there are some.
 fn reference(rows: &[StepsRow]) -> Option<&StepsRow> {
+    let is_marked = rows.iter().any(|row| row.source == StepSource::Program);
+    let counts = |row: &&StepsRow| !is_marked || row.source == StepSource::Program;
     let agreeing = |row: &StepsRow| {
         rows.iter()
+            .filter(counts)
             .filter(|other| agree(row.steps, other.steps))
             .count()
     };
-    let most = rows.iter().map(|row| (agreeing(row), row.steps)).max()?;
-    rows.iter().find(|row| (agreeing(row), row.steps) == most)
+    let rank_of = |row: &StepsRow| (agreeing(row), row.steps);
+    let most = rows.iter().filter(counts).map(rank_of).max()?;
+    rows.iter().filter(counts).find(|row| rank_of(row) == most)
 }
 
 /// How long after a step the next one ended on the GPU, ns. It is told by the last place in them at which

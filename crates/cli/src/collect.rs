@@ -371,9 +371,11 @@ impl Collector {
         let mut files = Vec::new();
         adopt::walk(folder, &mut |path| {
             if is_account(path)
-                || path
-                    .extension()
-                    .is_some_and(|e| ["trace", "snap", "live"].iter().any(|known| e == *known))
+                || path.extension().is_some_and(|e| {
+                    ["trace", "snap", "live", "marks"]
+                        .iter()
+                        .any(|known| e == *known)
+                })
             {
                 files.push(path.to_owned());
             }

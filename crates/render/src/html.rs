@@ -195,6 +195,7 @@ impl<'a> Page<'a> {
         self.topology();
         self.start_up();
         self.steps();
+        self.phases();
         self.critical_path();
         self.ranks();
         self.operations();

@@ -1,10 +1,14 @@
 //! The steps of the job, as text.
 
-use crate::layout::Page;
+use crate::layout::{Page, Table};
 use analyze::ranks::Spread;
 use analyze::spelling::{percent, plural, time, times};
-use analyze::steps::{Steps, StepsRow};
+use analyze::steps::marked::PhaseRow;
+use analyze::steps::{StepSource, Steps, StepsRow};
 use analyze::Report;
+
+/// Phases in a report.
+const PHASES_SHOWN: usize = 8;
 
 /// How many steps, how long, and what of them was communication.
 pub(crate) fn lines(report: &Report) -> Vec<String> {
@@ -112,12 +116,77 @@ fn differing(steps: &Steps) -> Option<String> {
     ))
 }
 
+fn source(report: &Report) -> StepSource {
+    report
+        .steps
+        .as_ref()
+        .map_or(StepSource::Calls, |of| of.source)
+}
+
+/// What steps are, as a sentence.
+pub(crate) fn about(report: &Report) -> &'static str {
+    match source(report) {
+        StepSource::Program => "As the program marked them.",
+        StepSource::Calls => "Calls that repeat, from the first after their longest pause.",
+    }
+}
+
+/// What phases are, as a sentence.
+pub(crate) const ABOUT_PHASES: &str =
+    "Parts of the run that the program marked, the largest median time of a rank first.";
+
 /// Writes them.
 pub(crate) fn steps(report: &Report, page: &mut Page) {
     let lines = lines(report);
     if lines.is_empty() {
         return;
     }
-    page.title("Steps (calls that repeat, from the first after their longest pause)");
+    page.title(match source(report) {
+        StepSource::Program => "Steps (as the program marked them)",
+        StepSource::Calls => "Steps (calls that repeat, from the first after their longest pause)",
+    });
     lines.iter().for_each(|line| page.line(line));
+}
+
+/// The columns of phases.
+const PHASES: [&str; 7] = [
+    "phase",
+    "ranks",
+    "visits",
+    "in_phase",
+    "longest_stay",
+    "by_rank",
+    "nccl_%",
+];
+
+/// A row of [`PHASES`].
+fn phase(row: &PhaseRow) -> [String; 7] {
+    let known = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let of = |spread: &Option<Spread>, figure: fn(&Spread) -> f64| spread.as_ref().map(figure);
+    let median = |spread: &Option<Spread>| of(spread, |of| of.median);
+    let share = median(&row.communication_us).zip(median(&row.time_us));
+    [
+        row.name.clone(),
+        row.time_us.map_or(0, |of| of.n).to_string(),
+        known(median(&row.visits).map(|n| format!("{n:.0}"))),
+        known(median(&row.time_us).map(time)),
+        known(of(&row.time_us, |of| of.max).map(time)),
+        known(row.longest_rank.map(|rank| rank.to_string())),
+        known(
+            share
+                .filter(|(_, whole)| *whole > 0.0)
+                .map(|(part, whole)| percent(part / whole)),
+        ),
+    ]
+}
+
+/// The phases that the program marked.
+pub(crate) fn phases(report: &Report, page: &mut Page) {
+    if report.phases.is_empty() {
+        return;
+    }
+    page.title("Phases (as the program marked them, largest median time of a rank first)");
+    let mut table = Table::new(PHASES, "<>>>>>>");
+    report.phases.iter().for_each(|row| table.row(phase(row)));
+    page.table(&table, PHASES_SHOWN, "phases");
 }

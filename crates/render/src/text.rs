@@ -65,6 +65,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     crate::paths::section(&report.paths, &mut page);
     completeness(report, &mut page);
     crate::steps::steps(report, &mut page);
+    crate::steps::phases(report, &mut page);
     crate::account::account(report, &mut page);
     crate::critical_path::critical_path(report, &mut page);
     ranks(report, &mut page);

@@ -88,6 +88,15 @@ impl Clock {
         }
     }
 
+    /// The moment of this CLOCK_MONOTONIC of the same process, ns since 1970.
+    pub fn of_monotonic(&self, ns: u64) -> Option<i64> {
+        let known = self.anchors.iter().filter(|a| a.monotonic != 0);
+        // Both clocks are slewed alike, so any anchor would do but for its rounding.
+        let near = known.min_by_key(|a| a.monotonic.abs_diff(ns))?;
+        let moved = i128::from(ns) - i128::from(near.monotonic);
+        i64::try_from(i128::from(near.realtime) + moved).ok()
+    }
+
     /// The length of `ticks` in ns, at the rate of the whole capture.
     pub fn duration(&self, ticks: u64) -> Option<u64> {
         let (from, to) = self.is_known().then(|| self.whole())?;

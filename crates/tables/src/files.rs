@@ -22,7 +22,7 @@ pub(crate) struct Limit {
     /// No such file is larger.
     pub(crate) most: u64,
     /// Bytes that it may have beyond those that are stored: in holes, or once it is unpacked.
-    slack: u64,
+    pub(crate) slack: u64,
 }
 
 /// Trace files are appended to, so only a host that went down leaves a hole.

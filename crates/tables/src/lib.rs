@@ -26,6 +26,7 @@ pub mod jobs;
 pub mod life;
 pub mod lineage;
 mod machines;
+pub mod marks;
 pub mod mpi;
 pub mod names;
 pub mod net_ops;

@@ -8,6 +8,7 @@ use crate::communicators::Local;
 use crate::composites::Composite;
 use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
+use crate::marks::Marks;
 use crate::mpi::Mpi;
 use crate::net_ops::NetOp;
 use crate::sightings::LastSeen;
@@ -158,6 +159,8 @@ pub struct Process {
     pub windows: Windows,
     /// Its time in MPI.
     pub mpi: Mpi,
+    /// Steps and phases that the program marked.
+    pub marks: Marks,
     /// Operations made of several calls.
     pub composites: Vec<Composite>,
     /// The stacks that its calls name, by id.

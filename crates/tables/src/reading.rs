@@ -237,6 +237,7 @@ impl Read<'_> {
         if process.other_tool().is_some() && process.live == LiveSource::None {
             process.live = LiveSource::OtherTool;
         }
+        process.marks = crate::marks::read(&files.stem, &process.clock, problems);
         process.life = life::life(&process);
         process.newest = life::newest(&LifeEvidence {
             facts: &process.facts,

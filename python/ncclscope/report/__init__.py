@@ -92,6 +92,7 @@ from ._steps import (
     PathRow as PathRow,
     PathSegment as PathSegment,
     PathStep as PathStep,
+    Phase as Phase,
     Steps as Steps,
     StepsRow as StepsRow,
 )
@@ -154,6 +155,7 @@ class Report(Record):
         "network": NetworkRow,
         "timeline": Timeline,
         "steps": Steps,
+        "phases": Phase,
         "critical_path": CriticalPath,
         "streams": Streams,
         "nodes": Nodes,
@@ -189,6 +191,7 @@ class Report(Record):
     network: list[NetworkRow]
     timeline: Timeline | None
     steps: Steps | None
+    phases: list[Phase]
     critical_path: CriticalPath | None
     streams: Streams | None
     nodes: Nodes

@@ -77,6 +77,7 @@ class StepsRow(Record):
     rank: int | None
     host: str
     pid: int
+    source: Literal["program", "calls"]
     steps: int
     calls: int
     equal_parts: int
@@ -89,7 +90,9 @@ class StepsRow(Record):
 
 
 class Steps(Record):
-    """The steps of the job: calls that repeat. ``step_us`` is of ``rank``, the others of all ranks."""
+    """The steps of the job: as the program marked them (``source`` is ``program``), or calls that repeat.
+    ``step_us`` is of ``rank``, the others of all ranks.
+    """
 
     _parts = {
         "step_us": Statistics,
@@ -101,6 +104,7 @@ class Steps(Record):
         "rows": StepsRow,
     }
     __slots__ = ()
+    source: Literal["program", "calls"]
     rank: int | None
     step_us: Statistics | None
     steps: Range | None
@@ -110,3 +114,16 @@ class Steps(Record):
     between_us: Range | None
     without: int
     rows: list[StepsRow]
+
+
+class Phase(Record):
+    """A phase that the program marked with :func:`ncclscope.phase`, over all ranks."""
+
+    _parts = {"visits": Range, "time_us": Range, "calls": Range, "communication_us": Range}
+    __slots__ = ()
+    name: str
+    visits: Range | None
+    time_us: Range | None
+    calls: Range | None
+    communication_us: Range | None
+    longest_rank: int | None

@@ -443,6 +443,7 @@ mod tests {
             rank: Some(0),
             host: "a".to_owned(),
             pid: 1,
+            source: Default::default(),
             steps: 101,
             calls: 1,
             equal_parts: 1,

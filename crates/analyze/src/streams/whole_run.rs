@@ -343,6 +343,7 @@ mod tests {
             max: None,
         };
         let steps = Steps {
+            source: Default::default(),
             rank: None,
             step_us: None,
             steps: None,
@@ -356,6 +357,7 @@ mod tests {
                 rank: Some(0),
                 host: "a".to_owned(),
                 pid: 2,
+                source: Default::default(),
                 steps: 80,
                 calls: 9,
                 equal_parts: 1,

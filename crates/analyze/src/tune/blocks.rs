@@ -243,6 +243,7 @@ mod tests {
             rank: Some(0),
             host: "h".to_owned(),
             pid: 42,
+            source: Default::default(),
             steps: 10,
             calls: 1,
             equal_parts: 1,

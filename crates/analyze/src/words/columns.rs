@@ -96,7 +96,12 @@ pub const COLUMNS: &[Word] = &[
     word("max power", "the largest power that was read. NVML gives a mean over a second on most GPUs."),
     word("energy", "joules, by the GPU's own counter; by its power, integrated, if it has none."),
     word("step energy", "mean energy of a step, on all GPUs that were sampled."),
-    word("phase", "a part of the run: start-up, steps, what lies between steps, and the end."),
+    word("phase", "a part of the run: start-up, steps, what lies between steps, and the end. In the table of \
+          phases: a part that the program marked, such as `eval`."),
+    word("visits", "how often a rank was in the phase, the median over ranks."),
+    word("in_phase", "time that a rank spent in the phase in all, the median over ranks."),
+    word("longest_stay", "time of the rank that spent most in the phase."),
+    word("by_rank", "the rank that spent most time in the phase."),
     word("uuid", "the beginning of the GPU's UUID."),
     word("sm_mhz", "mean clock of the GPU's multiprocessors."),
     word("throttled",

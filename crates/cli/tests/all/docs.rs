@@ -381,13 +381,14 @@ const SHARES: [&str; 8] = [
     "_of_time",
 ];
 /// Names of what is counted.
-const COUNTS: [&str; 14] = [
+const COUNTS: [&str; 15] = [
     "calls",
     "collectives",
     "sends",
     "recvs",
     "untimed",
     "steps",
+    "visits",
     "launches_of_a_rank",
     "launches_per_second",
     "nccl_per_step",

@@ -1,6 +1,6 @@
 //! The sections on what ranks do to each other: findings, steps, waiting, clocks.
 
-use super::columns::{ARRIVALS, BUBBLES, CLOCKS, LINKS, PROCESS, STEPS};
+use super::columns::{ARRIVALS, BUBBLES, CLOCKS, LINKS, PHASE, PROCESS, STEPS};
 use super::{marked, Page};
 use std::fmt::Write as _;
 
@@ -34,13 +34,19 @@ impl Page<'_> {
         if self.report.steps.is_none() {
             return;
         }
-        self.section(
-            "steps",
-            "Steps",
-            "Calls that repeat, from the first after their longest pause.",
-        );
+        let about = crate::steps::about(self.report);
+        self.section("steps", "Steps", about);
         self.list(&crate::steps::lines(self.report));
         self.table_of("steps.rows", "Steps by rank", &[PROCESS, STEPS], "");
+        self.end();
+    }
+
+    pub(super) fn phases(&mut self) {
+        if self.report.phases.is_empty() {
+            return;
+        }
+        self.section("phases", "Phases", crate::steps::ABOUT_PHASES);
+        self.table_of("phases", "Phases", &[PHASE], "");
         self.end();
     }
 

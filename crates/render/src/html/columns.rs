@@ -119,6 +119,7 @@ const NO_WINDOWS: &str = "the GPU has no kernel windows";
 const NO_CAUSES: &str = "neither the node sampler nor time in MPI says";
 const NO_POWER: &str = "the GPU does not tell";
 const NO_LONG: &str = "no call was long, or the kernel gave no records";
+const NO_TIME_IN_PHASE: &str = "no call in it, or a call without a GPU time";
 const NO_STEPS: &str = "no pattern of calls repeats";
 const NOT_COMPARED: &str = "no kernel ran both ways";
 const NO_LAUNCHES: &str = "needs two launches with a time on a rank";
@@ -262,6 +263,15 @@ columns! {
         "step_us" "a step" "ms" Ms "mean time in MPI of a step" NO_STEPS;
         "step_share" "of a step" "%" Percent "the same as a share of the step" NO_STEPS;
         "open" "last inside" "" Text "what a thread was inside of when it was last seen" NONE;
+    }
+    PHASE {
+        "name" "phase" "" Text "the program's name" NEVER;
+        "time_us.n" "ranks" "" Count "that were in it" NEVER;
+        "visits.median" "visits" "" Figure "how often a rank was in it, the median" NEVER;
+        "time_us.median" "in phase" "ms" Ms "time of a rank in it, in all, the median" NEVER;
+        "time_us.max" "longest stay" "ms" Ms "of the rank that spent most in it" NEVER;
+        "longest_rank" "by rank" "" Count "that rank" NOT_KNOWN;
+        "communication_us.median" "NCCL" "ms" Ms "of it in NCCL kernels, on the median rank" NO_TIME_IN_PHASE;
     }
     MPI_FUNCTION {
         "function" "function" "" Text "as in mpi.h" NEVER;

@@ -123,6 +123,7 @@ impl<'a> Page<'a> {
                 "Start-up",
             ),
             there(report.steps.is_some(), "steps", "Steps"),
+            there(!report.phases.is_empty(), "phases", "Phases"),
             there(
                 report.critical_path.is_some(),
                 "critical-path",
