@@ -29,8 +29,8 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel demo test lint \
-	test-frameworks test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
-	bench-viewer locked fuzz damage random-jobs attacks sanitize soak msrv miri deny clean
+	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
+	test-frameworks bench-viewer locked fuzz damage random-jobs attacks sanitize soak msrv miri deny clean
 
 all: build
 
