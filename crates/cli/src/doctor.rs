@@ -2,8 +2,8 @@
 //! or partial.
 //!
 //! Each area has a file and gives [`Check`]s: [`plugin`], [`nccl`], [`machine`], [`variables`],
-//! [`launchers`], and [`capture`] for a capture that was made. They ask a [`Machine`], which is this one, or
-//! in tests one of files in a folder.
+//! [`launchers`], [`surroundings`], and [`capture`] for a capture that was made. They ask a [`Machine`], which
+//! is this one, or in tests one of files in a folder.
 //!
 //! Rule: a check that is not `ok` says what to do. What can't be found out is `unknown`, never `ok`; only
 //! `fail` makes the exit status 1.
@@ -15,6 +15,7 @@ mod machine;
 mod nccl;
 mod plugin;
 mod probe;
+mod surroundings;
 mod variables;
 
 pub use variables::{distance, misspelt};
@@ -279,6 +280,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             checks.extend(machine::checks(&machine, &libraries));
             checks.extend(variables::checks(&machine));
             checks.extend(launchers::checks(&machine));
+            checks.extend(surroundings::checks(&machine));
             checks.extend(attach::checks());
             (
                 checks,

@@ -24,6 +24,7 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
     ("Read a capture", &[
         ["report", "what communication costs the job, which rank is late, and what to do",
             "ncclscope report DIR"],
+        ["list", "captures below a folder, the newest first, each with its verdict", "ncclscope list runs"],
         ["hang", "does it hang, which rank is missing, which transfer is stuck", "ncclscope hang DIR"],
         ["top", "watch a running job: which rank it waits for, what is in flight", "ncclscope top DIR"],
         ["serve", "metrics of a running job, for Prometheus and Grafana", "ncclscope serve DIR"],

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 mod attach;
 mod attempt;
 mod bench;
+mod captures;
 mod collect;
 mod diff;
 mod doctor;
@@ -28,6 +29,7 @@ mod history;
 mod hostbench;
 mod http;
 mod judge;
+mod list;
 mod look;
 mod measured;
 mod memory;
@@ -59,6 +61,7 @@ enum Verb {
     Run(run::Args),
     Attach(attach::Args),
     Report(report::Args),
+    List(list::Args),
     View(view::Args),
     Explain(explain::Args),
     Diff(diff::Args),
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::main(args),
         Verb::Attach(args) => attach::main(args),
         Verb::Report(args) => report::main(args),
+        Verb::List(args) => list::main(args),
         Verb::View(args) => view::main(args),
         Verb::Explain(args) => explain::main(args),
         Verb::Diff(args) => diff::main(args),

@@ -15,8 +15,10 @@ use tables::{Capture, OpenError, ReadProgress, Source, Which};
 /// Say what a capture holds: is every call there, and where did the time go?
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
-    capture: PathBuf,
+    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler [default:
+    /// the newest capture in this folder or below]
+    #[arg(value_name = "DIR")]
+    capture: Option<PathBuf>,
     /// Print JSON (ncclscope.report/1) instead of text
     #[arg(long)]
     json: bool,
@@ -52,10 +54,11 @@ const MOST_WITH_LANES: u64 = 600 << 20;
 
 /// Prints the report.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let path = crate::captures::named_or_newest(args.capture)?;
     let given = args.offsets.read()?;
     let is_given = given.is_some();
     let (mut report, capture) = progress::show("reading", |progress| {
-        let (source, _held) = source(&args.capture, progress, args.attempt.which())?;
+        let (source, _held) = source(&path, progress, args.attempt.which())?;
         // Lanes need all calls in memory.
         if args.html.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES {
             return anyhow::Ok((analyze::report_from(source, given, progress), None));

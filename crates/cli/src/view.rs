@@ -14,8 +14,10 @@ use std::process::ExitCode;
 /// Look at a capture in a browser: who waits for whom, over the run, in a step, in one operation
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
-    capture: PathBuf,
+    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler [default:
+    /// the newest capture in this folder or below]
+    #[arg(value_name = "DIR")]
+    capture: Option<PathBuf>,
     /// Port on 127.0.0.1; 0 takes a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
@@ -30,14 +32,15 @@ const MOST_CALLS: usize = 20_000;
 
 /// Serves the viewer until it is interrupted.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let path = crate::captures::named_or_newest(args.capture)?;
     let given = args.offsets.read()?;
-    let capture = crate::report::open_attempt(&args.capture, args.attempt.which())?;
+    let capture = crate::report::open_attempt(&path, args.attempt.which())?;
     crate::attempt::tell(&capture);
     if capture.processes.iter().all(|p| p.calls.is_empty()) {
         anyhow::bail!(
             "`{0}` holds no single call that could be drawn\
              \n  hint: `ncclscope report {0}` says what it holds",
-            args.capture.display()
+            path.display()
         );
     }
     let (report, server) = progress::show("reading", |_| {

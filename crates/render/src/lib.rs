@@ -32,6 +32,7 @@ pub mod json;
 pub mod jsonl;
 pub mod layout;
 pub mod left_out;
+pub mod list;
 pub mod memory;
 pub mod metrics;
 pub mod model;

@@ -273,11 +273,12 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 19] = [
+const SCHEMAS: [(&str, &str); 20] = [
     (
         "report",
         include_str!("../../../render/schema/report-1.json"),
     ),
+    ("list", include_str!("../../../render/schema/list-1.json")),
     ("diff", include_str!("../../../render/schema/diff-1.json")),
     (
         "diff A B C",
