@@ -129,7 +129,7 @@ test-frameworks: debug ## The callbacks with real frameworks: installs 6 GB
 	python3 -m venv .tools/frameworks
 	.tools/frameworks/bin/pip install --quiet -r python/tests/requirements-frameworks.txt
 	PYTHON=.tools/frameworks/bin/python scripts/test-python.sh $(TARGET)/debug "" \
-		python/tests/test_frameworks.py python/tests/test_clusters.py
+		python/tests/test_frameworks.py python/tests/test_clusters.py python/tests/test_mcp.py
 
 test-python: debug test-python-built ## The Python package, and exports in the programs they are for
 

@@ -2,8 +2,8 @@
 //! or partial.
 //!
 //! Each area has a file and gives [`Check`]s: [`plugin`], [`nccl`], [`machine`], [`variables`],
-//! [`launchers`], [`surroundings`], and [`capture`] for a capture that was made. They ask a [`Machine`], which
-//! is this one, or in tests one of files in a folder.
+//! [`launchers`], [`surroundings`], and [`capture`] for a capture that was made. They ask a [`Machine`],
+//! which is this one, or in tests one of files in a folder.
 //!
 //! Rule: a check that is not `ok` says what to do. What can't be found out is `unknown`, never `ok`; only
 //! `fail` makes the exit status 1.

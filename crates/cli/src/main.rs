@@ -31,6 +31,7 @@ mod http;
 mod judge;
 mod list;
 mod look;
+mod mcp;
 mod measured;
 mod memory;
 mod model;
@@ -75,6 +76,7 @@ enum Verb {
     Memory(memory::Args),
     Topo(topo::Args),
     Export(export::Args),
+    Mcp(mcp::Args),
     Model(model::Args),
     Estimate(estimate::Args),
     Tune(Box<tune::Args>),
@@ -110,6 +112,7 @@ fn main() -> ExitCode {
         Verb::Memory(args) => memory::main(args),
         Verb::Topo(args) => topo::main(args),
         Verb::Export(args) => export::main(args),
+        Verb::Mcp(args) => mcp::main(args),
         Verb::Model(args) => model::main(args),
         Verb::Estimate(args) => estimate::main(args),
         Verb::Tune(args) => tune::main(*args),

@@ -33,7 +33,7 @@ still a device
 --- ncclscope report capture --html report.html --json
 2| error: the argument '--html <FILE>' cannot be used with '--json'
 2| 
-2| Usage: ncclscope report --html <FILE> <CAPTURE>
+2| Usage: ncclscope report --html <FILE> <DIR>
 2| 
 2| For more information, try 'ncclscope report --help'.
 [exit 2]

@@ -24,13 +24,9 @@ Next: ncclscope doctor, in the job's environment
 --- ncclscope run -o none -- true; test ! -e none
 2| ncclscope: nothing was recorded, so there is no capture: no process of the program loaded NCCL's profiler plugin. Did it use NCCL, from 2.23 on, on more than one GPU?
 2|   next: ncclscope doctor
---- ncclscope report
-2| error: the following required arguments were not provided:
-2|   <CAPTURE>
-2| 
-2| Usage: ncclscope report <CAPTURE>
-2| 
-2| For more information, try 'ncclscope report --help'.
+--- mkdir none; cd none; ncclscope report
+2| error: there is no capture in this folder or below
+2|   hint: name a capture folder; `ncclscope run -- COMMAND` records one
 [exit 2]
 --- ncclscope repot capture
 2| error: unrecognized subcommand 'repot'
@@ -46,7 +42,7 @@ Next: ncclscope doctor, in the job's environment
 2| 
 2|   tip: a similar argument exists: '--color'
 2| 
-2| Usage: ncclscope report --color <WHEN> <CAPTURE>
+2| Usage: ncclscope report --color <WHEN> <DIR>
 2| 
 2| For more information, try 'ncclscope report --help'.
 [exit 2]
