@@ -173,8 +173,12 @@ macro_rules! call_fields {
             sealed waited: i32 = 37 plain;
             /// The [stack](crate::stacks) that made the call, stored at birth; 0 not recorded.
             shape stack: u32 = 15;
+            /// How far the GPU had come with it when it was asked: [`on_gpu`](crate::live::on_gpu).
+            live on_gpu: u32;
             /// 0.
-            live spare_e2: [u64; 2];
+            live spare_e2: u32;
+            /// When the GPU was asked last, ticks; 0 never. Stored before `on_gpu`.
+            live asked: Ticks;
         }
     };
 }

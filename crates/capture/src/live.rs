@@ -27,6 +27,6 @@ pub use layout::{
     HEADER_BYTES, MAGIC, MOST_COMMS, MOST_GRAPHS,
 };
 pub(crate) use layout::{stored_in, ELEMENT, SECTIONS};
-pub use row::{flag, part, row_state, verdict, waiter, Row, WAITS};
+pub use row::{flag, on_gpu, part, row_state, verdict, waiter, Row, WAITS};
 pub use totals::{bucket, bucket_middle, HistogramPage, Total, Undo};
 pub use view::{Image, View};

@@ -16,7 +16,7 @@
 //!   224 waits, 6 │ 248 net_longest │ 252 net_link
 //! line E, the recorder's thread
 //!   256 event_start │ 264 event_ns │ 272 event_error │ 276 waiter │ 280 send_buffer │ 288 recv_buffer
-//!   296 waited │ 300 stack
+//!   296 waited │ 300 stack │ 304 on_gpu │ 308 - │ 312 asked
 //! ```
 //!
 //! Example: line A of an AllReduce of 1024 elements on communicator 1 with ticket 5, entered at tick
@@ -115,6 +115,16 @@ pub mod waiter {
         let units = (ns + UNIT / 2).div_euclid(UNIT);
         units.clamp(i32::MIN.into(), i32::MAX.into()) as i32
     }
+}
+
+/// What [`Row::on_gpu`] has: how far the GPU had come with a call that was open when it was asked.
+pub mod on_gpu {
+    /// Nobody has asked, or the launch has ended since.
+    pub const NOT_ASKED: u32 = 0;
+    /// Its stream had not come to its launch.
+    pub const NOT_REACHED: u32 = 1;
+    /// Its stream had come to its launch, which had not ended.
+    pub const BEGUN: u32 = 2;
 }
 
 /// States of [`Row::word`].
