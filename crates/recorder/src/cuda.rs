@@ -339,16 +339,21 @@ impl Driver {
         unsafe { (self.exchange)(&mut mode) };
     }
 
-    /// Whether the GPU has come to the newest record of an event. While a capture forbids the question: not
-    /// that anybody knew.
-    pub fn has_ended(&self, event: u64) -> Result<bool, u32> {
+    /// Whether the GPU has come to the newest record of an event; `None` while a capture forbids the
+    /// question.
+    pub fn has_come_to(&self, event: u64) -> Result<Option<bool>, u32> {
         // SAFETY: an event that the driver gave.
         match unsafe { (self.query)(event) } {
-            0 => Ok(true),
-            NOT_READY => Ok(false),
-            code if CAPTURE_ERRORS.contains(&code) => Ok(false),
+            0 => Ok(Some(true)),
+            NOT_READY => Ok(Some(false)),
+            code if CAPTURE_ERRORS.contains(&code) => Ok(None),
             code => Err(code as u32),
         }
+    }
+
+    /// The same. While a capture forbids the question: not that anybody knew.
+    pub fn has_ended(&self, event: u64) -> Result<bool, u32> {
+        Ok(self.has_come_to(event)?.unwrap_or(false))
     }
 
     /// From one event to another, both ended, ns; negative where the second came first. `None` while a

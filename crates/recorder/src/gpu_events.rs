@@ -10,6 +10,7 @@
 //!   The poller sets how sparse the sample is, so that timing keeps to its budget.
 //! - `poller`: a thread of the recorder's (`writer::gpu_thread`) asks for the oldest pairs of each ring, in
 //!   order, and keeps their times: [`Poller::poll`].
+//!   A launch that stays under way for a second is asked how far the GPU has come with it, for `hang`.
 //! - `lead`: from these times it is seen whether the host is ahead of its GPU.
 //! - `anchor`: times are on the host's clock. Now and then the poller records an event on a stream
 //!   of our own, which is always idle, between two reads of the host's clock (an anchor).

@@ -2,9 +2,10 @@
 
 use super::anchor::{measure, refresh, GpuAnchor, HostClock, MeasuredLaunch};
 use super::lead::{Lead, TimedLaunch};
-use super::ring::{Ring, Rings, PAIRS};
+use super::ring::{OpenLaunch, Ring, Rings, PAIRS};
 use super::sampling::{Pace, Switch};
 use crate::cuda::{Context, Driver};
+use capture::live::on_gpu;
 use capture::rows::Ticks;
 use std::sync::atomic::{
     fence,
@@ -14,6 +15,12 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks for launches that have ended.
 const POLL_EVERY: Duration = Duration::from_millis(10);
+
+/// From how long on the GPU is asked how far it has come with a launch, ns. A collective mostly takes less,
+/// and `hang` asks for seconds.
+const LONG_NS: f64 = 1e9;
+/// Time between two such questions, ns.
+const ASK_EVERY_NS: f64 = 1e8;
 
 /// See the module.
 #[derive(Default)]
@@ -115,11 +122,17 @@ impl Poller {
         let anchor = self.anchor_of(driver, ring.context)?;
         refresh(anchor, driver, rings, clock, false)?;
         let mut done = ring.done.load(Relaxed);
+        let mut oldest = None;
         while done != pushed && anchor.half.is_finite() {
             let pair = &ring.pairs[done as usize % PAIRS];
             let (before, after) = (pair.before.load(Relaxed), pair.after.load(Relaxed));
-            if !driver.has_ended(after)? {
-                break;
+            match driver.has_come_to(after)? {
+                Some(true) => {}
+                Some(false) => {
+                    oldest = how_far(driver, ring, clock, done)?;
+                    break;
+                }
+                None => break,
             }
             match measure(anchor, driver, clock, before, after)? {
                 MeasuredLaunch::Later => break,
@@ -136,6 +149,7 @@ impl Poller {
             done = done.wrapping_add(1);
             ring.done.store(done, Release);
         }
+        ring.keep_oldest(oldest);
         ring.take_waits(|pair| {
             let (wait, after) = (pair.wait.load(Relaxed), pair.after.load(Relaxed));
             if !driver.has_ended(wait)? {
@@ -173,6 +187,40 @@ impl Poller {
         let newest = self.anchors.len() - 1;
         Ok(&mut self.anchors[newest])
     }
+}
+
+/// How far the GPU has come with a launch that has not ended, if it has been under way for long.
+fn how_far(
+    driver: &Driver,
+    ring: &Ring,
+    clock: &HostClock,
+    number: u32,
+) -> Result<Option<OpenLaunch>, u32> {
+    let pair = &ring.pairs[number as usize % PAIRS];
+    let now = (clock.ticks)();
+    let ns_since = |then: Ticks| now.since(then) as f64 * clock.ns_per_tick;
+    if ns_since(pair.launched.load(Relaxed)) < LONG_NS {
+        return Ok(None);
+    }
+    let known = ring.oldest().filter(|oldest| oldest.number == number);
+    if known.is_some_and(|known| ns_since(known.asked) < ASK_EVERY_NS) {
+        return Ok(known);
+    }
+    // A stream that has come to a launch stays there.
+    let begun = match known {
+        Some(known) if known.on_gpu == on_gpu::BEGUN => Some(true),
+        _ => driver.has_come_to(pair.before.load(Relaxed))?,
+    };
+    let on_gpu = match begun {
+        Some(true) => on_gpu::BEGUN,
+        Some(false) => on_gpu::NOT_REACHED,
+        None => return Ok(known),
+    };
+    Ok(Some(OpenLaunch {
+        number,
+        on_gpu,
+        asked: now,
+    }))
 }
 
 /// CUDA's own number for it, which stands for a failure to make an anchor's stream or events.

@@ -23,6 +23,7 @@ use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
 use crate::stream_waits::{Stream, TimedCall};
+use capture::live::on_gpu;
 use capture::rows::{AtomicTicks, Ticks};
 use std::sync::atomic::{
     fence, AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicU8,
@@ -93,6 +94,17 @@ pub enum Waited {
     Ended(u32),
     /// It could not be timed.
     Untimed(u32),
+}
+
+/// How far the GPU has come with a launch that has been under way for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLaunch {
+    /// The number of its pair.
+    pub number: u32,
+    /// A number of [`on_gpu`].
+    pub on_gpu: u32,
+    /// When the GPU was asked.
+    pub asked: Ticks,
 }
 
 /// The two events around one launch, and that of the first stream that waits for it.
@@ -172,6 +184,11 @@ pub struct Ring {
     spans: Box<[Kept; KEPT]>,
     /// Bits: pairs that a stream waits for, which the poller has not taken.
     marked: [AtomicU64; PAIRS / 64],
+    /// The oldest launch, if it has been under way for long: the pair's number << 2 | how far the GPU has
+    /// come with it; 0 none.
+    oldest: AtomicU64,
+    /// When the GPU was asked about it.
+    asked: AtomicTicks,
     /// Its communicator was finalized: nobody launches any more.
     closed: AtomicBool,
 }
@@ -240,6 +257,8 @@ impl Ring {
             indexes: array::boxed(zeroed(FUNCTIONS * CLASSES)),
             spans: array::boxed(zeroed(KEPT)),
             marked: std::array::from_fn(|_| AtomicU64::new(0)),
+            oldest: AtomicU64::new(0),
+            asked: AtomicTicks::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -532,6 +551,29 @@ impl Ring {
         pushed.wrapping_sub(self.done.load(Relaxed)) as usize
     }
 
+    /// Keeps how far the GPU has come with the oldest launch that has not ended.
+    pub(super) fn keep_oldest(&self, found: Option<OpenLaunch>) {
+        if let Some(found) = found {
+            self.asked.store(found.asked, Relaxed);
+        }
+        let word = found.map_or(0, |found| {
+            u64::from(found.number) << 2 | u64::from(found.on_gpu)
+        });
+        // Meets the Acquire in `oldest`.
+        self.oldest.store(word, Release);
+    }
+
+    /// The oldest launch that has not ended, if it has been under way for long.
+    pub fn oldest(&self) -> Option<OpenLaunch> {
+        let word = self.oldest.load(Acquire);
+        let on_gpu = (word & 3) as u32;
+        (on_gpu != on_gpu::NOT_ASKED).then(|| OpenLaunch {
+            number: (word >> 2) as u32,
+            on_gpu,
+            asked: self.asked.load(Relaxed),
+        })
+    }
+
     /// Nobody launches on its communicator any more.
     pub fn close(&self) {
         self.closed.store(true, Release);
@@ -550,6 +592,7 @@ impl Ring {
         self.done.store(pushed, Release);
         self.sure.store(pushed, Release);
         self.marked.iter().for_each(|word| word.store(0, Relaxed));
+        self.keep_oldest(None);
     }
 
     /// Whether another communicator of this context may have it: it is closed, and nothing is under way.

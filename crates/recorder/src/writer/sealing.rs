@@ -12,7 +12,7 @@ use crate::gpu_events::{Ring, Waited};
 use crate::recorder::{Recorder, Returned};
 use crate::settings::{Mode, Timing};
 use capture::block::{self, BlockKind};
-use capture::live::{flag, part, row_state, waiter, Cause, Odd, Row, Section};
+use capture::live::{flag, on_gpu, part, row_state, waiter, Cause, Odd, Row, Section};
 use capture::rows::{GpuTime, Record, Ticks};
 use std::sync::atomic::{
     AtomicU64,
@@ -124,6 +124,31 @@ impl Writer {
                 (newest, slot) = (slot, self.next[slot as usize]);
             }
             self.queues[at].timed = newest;
+            self.note_oldest(at, slot);
+        }
+    }
+
+    /// Notes how far the GPU has come with the oldest launch of a communicator, if that has been under way
+    /// for long. The rows of its calls are not before `from`.
+    fn note_oldest(&self, at: usize, from: u32) {
+        let oldest = self.recorder.ring_of(at).and_then(|ring| ring.oldest());
+        let Some(oldest) = oldest else {
+            return;
+        };
+        let mut slot = from;
+        let mut is_noted = false;
+        while slot != NONE {
+            let row = &self.rows()[slot as usize];
+            let is_its = row.parts.load(Acquire) & part::EVENTS != 0
+                && row.event.load(Relaxed) == oldest.number;
+            if is_its {
+                row.asked.store(oldest.asked, Relaxed);
+                row.on_gpu.store(oldest.on_gpu, Release);
+            } else if is_noted {
+                break;
+            }
+            is_noted |= is_its;
+            slot = self.next[slot as usize];
         }
     }
 
@@ -138,8 +163,12 @@ impl Writer {
         };
         match ring.span(row.event.load(Relaxed), &self.recorder.switch) {
             None => false,
-            Some(None) => true,
+            Some(None) => {
+                row.on_gpu.store(on_gpu::NOT_ASKED, Relaxed);
+                true
+            }
             Some(Some(span)) => {
+                row.on_gpu.store(on_gpu::NOT_ASKED, Relaxed);
                 row.event_ns.store(span.length, Relaxed);
                 row.event_error.store(span.error, Relaxed);
                 store_wait(ring, row);

@@ -519,6 +519,47 @@ fn a_driver_that_keeps_its_lock_holds_up_neither_the_capture_nor_the_exit() {
     }
 }
 
+/// Whether the GPU was asked about the call with this ticket alone, and had begun it or not.
+fn is_asked(ticket: u64, begun: bool) -> impl Fn(&Process) -> bool {
+    move |p| matches!(p.on_gpu[..], [found] if found.ticket == ticket && found.begun == begun)
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_on_a_busy_gpu() {
+    let cuda = Cuda::load();
+    let mut comm = Driver::new(1);
+    for _ in 0..20 {
+        all_reduce(&cuda, &mut comm, 256, 10_000);
+    }
+    recorded(has_times(20));
+    // Something else keeps the stream busy for a while, and then a call does.
+    cuda.kernel(STREAM, 2_000_000_000);
+    all_reduce(&cuda, &mut comm, 256, 1_500_000_000);
+    all_reduce(&cuda, &mut comm, 256, 10_000);
+    recorded(is_asked(20, false));
+    recorded(is_asked(20, true));
+    // A call that has ended is open no more.
+    recorded(|p| has_times(22)(p) && p.on_gpu.is_empty());
+    cuda.kernel(STREAM, 60_000_000_000);
+    all_reduce(&cuda, &mut comm, 256, 10_000);
+    recorded(is_asked(22, false));
+    assert_eq!(cuda.violations(), 0);
+    // SAFETY: ends this very process.
+    unsafe { libc::raise(libc::SIGKILL) };
+}
+
+#[test]
+fn how_far_the_gpu_is_with_an_open_call_is_known_live_and_after_sigkill() {
+    let (job, status) = run("job_on_a_busy_gpu", "auto");
+    assert!(!status.success());
+    let capture = job.capture();
+    let p = process(&capture);
+    assert!(is_asked(22, false)(p), "{:?}", p.on_gpu);
+    let (call, asked) = (&p.calls[22], p.on_gpu[0].asked_ns);
+    assert!(asked - call.api_ns >= 1_000_000_000, "asked too early");
+}
+
 #[test]
 #[ignore = "played by the test below"]
 fn job_of_silent_broadcasts() {
