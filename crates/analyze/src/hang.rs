@@ -27,6 +27,7 @@ mod liveness;
 mod mismatch;
 mod mpi;
 mod network;
+mod on_gpu;
 mod pattern;
 mod progress;
 mod reached;

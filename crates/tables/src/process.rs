@@ -11,6 +11,7 @@ use crate::life::{Life, Newest};
 use crate::marks::Marks;
 use crate::mpi::Mpi;
 use crate::net_ops::NetOp;
+use crate::on_gpu::OnGpu;
 use crate::sightings::LastSeen;
 use crate::stacks::CallStack;
 use crate::windows::Windows;
@@ -153,6 +154,8 @@ pub struct Process {
     pub extras: Vec<Extra>,
     /// Network operations that were not over, by ticket of their calls.
     pub net_ops: Vec<NetOp>,
+    /// How far the GPU had come with calls that were open for long, by ticket.
+    pub on_gpu: Vec<OnGpu>,
     /// Its CUDA graphs with captured calls.
     pub graphs: Graphs,
     /// Its kernel windows.

@@ -9,6 +9,7 @@
 //! communicator to make their calls in one order. The k-th send from a to b meets the k-th receive at b from
 //! a. A rank with lost rows has no ordinals (`base` is `None`) until `alignment` finds them.
 
+use super::on_gpu::{on_gpu, OnGpu};
 use super::reached::{reached, Reached};
 use capture::live::{flag, part, Cause};
 use std::collections::{BTreeMap, HashMap};
@@ -70,10 +71,10 @@ impl RankCalls {
     }
 
     /// Its newest send or receive that came this far.
-    pub fn newest_piece(&self, process: &Process, at_least: Reached) -> Option<u32> {
+    pub fn newest_piece(&self, calls: &CaptureCalls, at_least: Reached) -> Option<u32> {
         let all = self.pairs.values().flatten().chain(&self.inside);
         all.copied()
-            .filter(|call| reached(process, &process.calls[*call as usize]) >= at_least)
+            .filter(|call| calls.reached(self.process, *call) >= at_least)
             .max()
     }
 
@@ -171,6 +172,10 @@ pub(super) struct CaptureCalls<'a> {
     pub vertices: usize,
     /// By process: whether NCCL delivers the GPU's stamps.
     pub stamped: Vec<bool>,
+    /// By process: when its GPU ended the newest timed call, ns since 1970.
+    pub ended_ns: Vec<Option<i64>>,
+    /// By process: how far its GPU had come with open calls, by ticket.
+    on_gpu: Vec<HashMap<u64, OnGpu>>,
 }
 
 impl<'a> CaptureCalls<'a> {
@@ -209,6 +214,8 @@ impl<'a> CaptureCalls<'a> {
             communicators,
             vertices: vertices.len(),
             stamped: capture.processes.iter().map(stamped).collect(),
+            ended_ns: capture.processes.iter().map(ended_ns).collect(),
+            on_gpu: capture.processes.iter().map(on_gpu).collect(),
         };
         for (index, process) in capture.processes.iter().enumerate() {
             all.deal(index, process, &owners);
@@ -291,8 +298,35 @@ impl<'a> CaptureCalls<'a> {
         }
     }
 
+    /// How far a call of a process came.
+    pub fn reached(&self, process: usize, call: u32) -> Reached {
+        let of = &self.capture.processes[process];
+        let call = &of.calls[call as usize];
+        match (reached(of, call), self.on_gpu(process, call)) {
+            (Reached::Launched, Some(OnGpu::Begun)) => Reached::Started,
+            (Reached::Launched, Some(OnGpu::Ended)) => Reached::Finished,
+            (by_row, _) => by_row,
+        }
+    }
+
+    fn on_gpu(&self, process: usize, call: &Call) -> Option<OnGpu> {
+        self.on_gpu[process].get(&call.ticket).copied()
+    }
+
+    /// Whether the GPU of a process is seen not to have begun a call that was launched.
+    pub fn is_before(&self, process: usize, call: u32) -> bool {
+        let found = &self.capture.processes[process].calls[call as usize];
+        self.reached(process, call) == Reached::Launched
+            && (self.stamped[process] || self.on_gpu(process, found) == Some(OnGpu::NotReached))
+    }
+
     /// Whether a call is seen not to have ended.
     pub fn unfinished(&self, process: usize, call: &Call) -> bool {
+        match self.on_gpu(process, call) {
+            Some(OnGpu::NotReached | OnGpu::Begun) => return true,
+            Some(OnGpu::Ended) => return false,
+            None => {}
+        }
         let of = &self.capture.processes[process];
         let shape = &of.shapes[call.shape as usize];
         if call.sealed || shape.parts & part::ENQUEUED == 0 {
@@ -306,6 +340,12 @@ impl<'a> CaptureCalls<'a> {
             .is_some_and(|extra| extra.ops_started > extra.ops_stopped);
         network || stamps && reached(of, call) != Reached::Finished
     }
+}
+
+/// When a process's GPU ended the newest timed call.
+fn ended_ns(process: &Process) -> Option<i64> {
+    let ended = process.calls.iter().filter_map(|call| call.gpu.on_host());
+    ended.map(|(_, stop)| stop).max()
 }
 
 /// How many processes the launcher started of which the capture holds nothing.

@@ -13,7 +13,7 @@ use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
 use super::progress::{call_row, CallRow, Member, Members};
-use super::reached::{reached, Reached};
+use super::reached::Reached;
 use super::verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
     Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
@@ -223,11 +223,15 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     }
 }
 
-/// For how long a member has made no call while others waited for it, ns.
+/// For how long a member has made no call while others waited for it, ns. `None` if its evidence ends before
+/// they began to wait, and is old.
 fn away(case: &Case, wait: &Wait, member: usize) -> Option<i64> {
     let own = case.member(wait.communicator, member);
     let until = case.evidence.newest[own.process]?;
     let since = wait.since_ns?;
+    if until < since && case.ago(Some(until))? > case.limits.brief_ns {
+        return None;
+    }
     let since = since.max(case.evidence.active[own.vertex].unwrap_or(since));
     Some(until.saturating_sub(since).max(0))
 }
@@ -241,12 +245,11 @@ fn may_wait_on(case: &Case, wait: &Wait, member: usize) -> Option<usize> {
         if !communicator.is_partial() || own.ended_ns.is_some() {
             return None;
         }
-        let process = &case.capture.processes[own.process];
         let collectives = own.calls.iter().flatten().copied();
-        let piece = own.newest_piece(process, Reached::Entered);
-        let last = &process.calls[collectives.chain(piece).max()? as usize];
+        let piece = own.newest_piece(&case.calls, Reached::Entered);
+        let last = collectives.chain(piece).max()?;
         // An operation that ended on this rank had everybody in it.
-        (reached(process, last) != Reached::Finished).then_some(())
+        (case.calls.reached(own.process, last) != Reached::Finished).then_some(())
     };
     let mut all = case.calls.communicators.iter();
     all.position(|communicator| is_in(communicator).is_some())
@@ -285,8 +288,15 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
         let mut members = 0..of.ranks.len();
         members.find(|member| case.state(found.communicator, *member) == state)
     };
-    // What still moves, however slowly, does not hang.
-    let for_ns = case.ago(found.since_ns.max(moved(case, found)));
+    // What still moves, however slowly, does not hang. Nor does a host that is far ahead of its GPU.
+    let active = || {
+        let ranks = of.ranks.iter();
+        ranks
+            .filter_map(|own| case.evidence.active[own.vertex])
+            .max()
+    };
+    let ahead = found.before.then(active).flatten();
+    let for_ns = case.ago(found.since_ns.max(moved(case, found)).max(ahead));
     let stopped = in_state(Liveness::Stopped);
     let by_time = match stopped {
         Some(_) => case.limits.by_time_of_stopped(for_ns),
@@ -302,6 +312,8 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
         Outcome::Unknown
     } else if found.inside {
         Outcome::NotLaunched
+    } else if found.before {
+        Outcome::NotBegun
     } else {
         Outcome::Stuck
     };
@@ -489,8 +501,7 @@ fn quiet(case: &Case) -> Quiet {
 /// Whether the GPU is seen to have ended the newest call of a rank; NCCL runs those of a communicator in
 /// order.
 fn has_ended_all(case: &Case, own: &RankCalls) -> bool {
-    let process = &case.capture.processes[own.process];
-    let piece = own.newest_piece(process, Reached::Entered);
+    let piece = own.newest_piece(&case.calls, Reached::Entered);
     let newest = own.calls.iter().flatten().copied().chain(piece).max();
-    newest.is_none_or(|call| reached(process, &process.calls[call as usize]) == Reached::Finished)
+    newest.is_none_or(|call| case.calls.reached(own.process, call) == Reached::Finished)
 }

@@ -12,7 +12,7 @@ use super::calls::{CommunicatorCalls, Lane, LANES};
 use super::case::Case;
 use super::liveness::Liveness;
 use super::mpi::{in_mpi, InMpi};
-use super::reached::{known, reached, Reached};
+use super::reached::{known, Reached};
 use std::collections::BTreeSet;
 use tables::Life;
 
@@ -210,7 +210,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
             let calls = &own.calls[lane as usize];
             let index = calls
                 .iter()
-                .rposition(|call| reached(process, &process.calls[*call as usize]) >= at_least)?;
+                .rposition(|call| case.calls.reached(own.process, *call) >= at_least)?;
             let base = match lane {
                 Lane::Eager => own.base,
                 Lane::Replay => Some(0),
@@ -218,7 +218,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
             Some((calls[index], base.map(|base| base + index as u64), lane))
         };
         let collectives = LANES.into_iter().filter_map(newest);
-        let piece = own.newest_piece(process, at_least);
+        let piece = own.newest_piece(&case.calls, at_least);
         let all = collectives.chain(piece.map(|call| (call, None, Lane::Eager)));
         all.max_by_key(|(call, ..)| *call)
     };
@@ -226,7 +226,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         let (call, ordinal, lane) = newest_call(at_least)?;
         Some(call_row(case, communicator, (member, call), ordinal, lane))
     };
-    let came = |(call, ..): (u32, _, _)| reached(process, &process.calls[call as usize]);
+    let came = |(call, ..): (u32, _, _)| case.calls.reached(own.process, call);
     RankProgress {
         rank: own.rank,
         global_rank: process.rank,

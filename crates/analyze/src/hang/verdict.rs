@@ -169,6 +169,8 @@ pub enum Outcome {
     Unknown,
     /// No rank has launched it.
     NotLaunched,
+    /// All ranks have launched it, and the GPU of none has begun it.
+    NotBegun,
     /// It makes no progress.
     Stuck,
 }
@@ -279,7 +281,9 @@ impl Verdict {
                 Outcome::Dead(_) => VerdictKind::Dead,
                 Outcome::Stopped(_) => VerdictKind::Stopped,
                 Outcome::Unknown => VerdictKind::Unknown,
-                Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => VerdictKind::NoProgress,
+                Outcome::GoesOn | Outcome::NotLaunched | Outcome::NotBegun | Outcome::Stuck => {
+                    VerdictKind::NoProgress
+                }
             },
             Verdict::Cycle(cycle) => match cycle.astray {
                 Some(_) => VerdictKind::Missing,
@@ -311,9 +315,11 @@ impl Verdict {
             Verdict::Stall(stall) => match stall.outcome {
                 Outcome::Dead(_) => Some(true),
                 Outcome::Unknown => None,
-                Outcome::Stopped(_) | Outcome::GoesOn | Outcome::NotLaunched | Outcome::Stuck => {
-                    stall.by_time.hang()
-                }
+                Outcome::Stopped(_)
+                | Outcome::GoesOn
+                | Outcome::NotLaunched
+                | Outcome::NotBegun
+                | Outcome::Stuck => stall.by_time.hang(),
             },
             Verdict::Cycle(cycle) => cycle.by_time.hang(),
             Verdict::Quiet(_) => (self.kind() == VerdictKind::NoHang).then_some(false),

@@ -14,7 +14,7 @@
 mod behind;
 
 use super::calls::{CaptureCalls, CommunicatorCalls, Lane, RankCalls, LANES};
-use super::reached::{known, newest, reached, Reached};
+use super::reached::{known, newest, Reached};
 use std::collections::{BTreeMap, HashMap};
 
 /// Sends or receives that a host may have made beyond one that does not end: a stream takes about a thousand
@@ -89,6 +89,8 @@ pub(super) struct Stall {
     pub since_ns: Option<i64>,
     /// Nobody has launched it.
     pub inside: bool,
+    /// All have launched it, and no GPU has come to it.
+    pub before: bool,
 }
 
 /// Operations that can't end, and operations that do not end.
@@ -151,8 +153,8 @@ impl<'c> Search<'c, '_> {
     /// How far a member came in an operation.
     fn reached(&self, at: Operation, member: usize) -> Option<Reached> {
         let (_, call) = self.call(at, member)?;
-        let process = self.calls.process(at.communicator, member);
-        Some(reached(process, &process.calls[call as usize]))
+        let process = self.of(at.communicator).ranks[member].process;
+        Some(self.calls.reached(process, call))
     }
 
     /// The first open operation of a lane.
@@ -190,8 +192,9 @@ impl<'c> Search<'c, '_> {
             .iter()
             .filter_map(|(member, _)| self.unfinished(&ranks[*member], lane))
             .min();
-        let open = [inside, unfinished].map(|ordinal| ordinal.filter(|ordinal| *ordinal < least));
-        if let Some(ordinal) = open[0].or(open[1]) {
+        let open = [inside, unfinished].into_iter().flatten();
+        // A rank works off its calls in order, so the earlier one explains the later.
+        if let Some(ordinal) = open.filter(|ordinal| *ordinal < least).min() {
             self.all_in(at(ordinal), &counts);
         } else if least < most {
             let (missing, waiting): (Vec<_>, Vec<_>) = counts
@@ -208,7 +211,9 @@ impl<'c> Search<'c, '_> {
         let calls = &own.calls[lane as usize];
         let process = &self.calls.capture.processes[own.process];
         let call = |index: usize| &process.calls[calls[index] as usize];
-        let ended = (0..calls.len()).rposition(|i| reached(process, call(i)) == Reached::Finished);
+        let has_ended =
+            |index: usize| self.calls.reached(own.process, calls[index]) == Reached::Finished;
+        let ended = (0..calls.len()).rposition(has_ended);
         let open = (ended.map_or(0, |i| i + 1)..calls.len())
             .find(|i| self.calls.unfinished(own.process, call(*i)))?;
         let base = match lane {
@@ -225,21 +230,31 @@ impl<'c> Search<'c, '_> {
             .iter()
             .filter_map(|(member, _)| Some((*member, self.reached(at, *member)?)))
             .collect();
-        for (lack, below) in [
-            (Lack::Launch, Reached::Launched),
-            (Lack::Start, Reached::Started),
+        let is_before = |member: usize| {
+            let call = self.call(at, member);
+            call.is_some_and(|(_, call)| self.calls.is_before(ranks[member].process, call))
+        };
+        let launched = |level: Reached| level >= Reached::Launched;
+        let begun = |level: Reached| level >= Reached::Started;
+        let members = |these: &dyn Fn(usize, Reached) -> bool| {
+            let these = levels
+                .iter()
+                .filter(|(member, level)| these(*member, *level));
+            these.map(|(member, _)| *member).collect::<Vec<usize>>()
+        };
+        for (lack, waiting, missing) in [
+            (
+                Lack::Launch,
+                members(&|_, level| launched(level)),
+                members(&|_, level| !launched(level)),
+            ),
+            (
+                Lack::Start,
+                members(&|_, level| begun(level)),
+                members(&|member, _| is_before(member)),
+            ),
         ] {
-            // Only stamps show that a GPU has not begun.
-            let shown =
-                |member: &usize| lack == Lack::Launch || self.calls.stamped[ranks[*member].process];
-            let members = |missing: bool| {
-                let these = levels
-                    .iter()
-                    .filter(|(_, level)| (*level < below) == missing);
-                these.map(|(member, _)| *member).collect::<Vec<usize>>()
-            };
-            let (missing, waiting) = (members(true), members(false));
-            if !missing.is_empty() && !waiting.is_empty() && missing.iter().all(shown) {
+            if !missing.is_empty() && !waiting.is_empty() {
                 self.wait(at, lack, waiting, missing);
                 return;
             }
@@ -251,16 +266,22 @@ impl<'c> Search<'c, '_> {
         let Some(call) = calls.first().copied() else {
             return;
         };
-        let times = calls
-            .iter()
-            .filter_map(|call| newest(self.calls.made(at.communicator, *call).0));
+        let times = calls.iter().flat_map(|call| {
+            let process = ranks[call.0].process;
+            [
+                newest(self.calls.made(at.communicator, *call).0),
+                // Not before the one before had ended.
+                self.calls.ended_ns[process],
+            ]
+        });
         self.stalls.push(Stall {
             communicator: at.communicator,
             lane: at.lane,
             ordinal: Some(at.ordinal),
             call,
-            since_ns: times.max(),
+            since_ns: times.flatten().max(),
             inside: levels.iter().all(|(_, level)| *level < Reached::Launched),
+            before: levels.iter().all(|(member, _)| is_before(*member)),
             may_be_behind: false,
             calls,
         });
@@ -274,9 +295,16 @@ impl<'c> Search<'c, '_> {
         let Some(call) = calls.first().copied() else {
             return;
         };
-        let since = calls
-            .iter()
-            .filter_map(|call| known(self.calls.made(at.communicator, *call).0.api_ns));
+        let ranks = &self.of(at.communicator).ranks;
+        let since = calls.iter().filter_map(|call| {
+            let entered = known(self.calls.made(at.communicator, *call).0.api_ns)?;
+            // A GPU waits from when it has ended the call before.
+            let before = self.calls.ended_ns[ranks[call.0].process];
+            Some(match lack {
+                Lack::Start => before.map_or(entered, |before| before.max(entered)),
+                Lack::Call | Lack::Launch => entered,
+            })
+        });
         self.waits.push(Wait {
             communicator: at.communicator,
             lane: at.lane,
@@ -343,6 +371,7 @@ impl<'c> Search<'c, '_> {
                             may_be_behind: false,
                             since_ns: since,
                             inside: false,
+                            before: false,
                         });
                         stall.calls.push((member, last));
                         stall.since_ns = stall.since_ns.max(since);

@@ -557,6 +557,123 @@ const LINK: &str =
     step=5 channel=1\nrank 1 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\n";
 
 #[test]
+fn a_rank_whose_evidence_ends_before_the_wait_is_never_no_hang() {
+    use nix::sys::signal::{kill, Signal};
+    let script =
+        "ranks 3\nlinger 30s\nall_reduce 1MiB x10\nsync\nsleep 6s\nall_reduce 4MiB\nsync\n";
+    let (folder, mut child) = play(script, "host");
+    let ten = |_: i32, answer: &Value| {
+        let ranks = answer["communicators"][0]["ranks"].as_array();
+        ranks.is_some_and(|ranks| {
+            ranks.len() == 3 && ranks.iter().all(|rank| rank["entered"]["number"] == 10)
+        })
+    };
+    let pids = pids(&until(&folder, &["--after", "1s"], ten));
+    kill(pids[1], Signal::SIGSTOP).expect("stopped");
+    let waits = |_: i32, answer: &Value| {
+        answer["waits"][0]["waiting"] == "0,2" && answer["waited_s"].as_f64() > Some(3.0)
+    };
+    until(&folder, &["--after", "1s"], waits);
+    for pid in pids {
+        kill(pid, Signal::SIGKILL).expect("killed");
+    }
+    child.wait().expect("ended");
+    // As on another machine: without the live parts, and without what was seen while they were there.
+    for live in live_parts(&folder.capture()) {
+        std::fs::remove_file(live).expect("removed");
+    }
+    for file in walk(&folder.capture()) {
+        if file.extension().is_some_and(|e| e == "json") && file.to_string_lossy().contains("hang-")
+        {
+            std::fs::remove_file(file).expect("removed");
+        }
+    }
+    let (status, far) = json(&folder.capture(), &["--after", "1s"]);
+    assert_ne!(far["hang"], false, "[{status}] {far:#}");
+    assert_eq!(far["blamed"][0]["global_rank"], 1, "{far:#}");
+}
+
+/// Plays a script on simulated GPUs until the answer is as wanted, then kills the job and asks once more.
+/// Returns both answers.
+fn on_gpus(script: &str, wanted: impl Fn(i32, &Value) -> bool) -> [Value; 2] {
+    let (folder, mut child) = play(script, "auto");
+    let live = until(&folder, &["--after", "1s"], wanted);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    for pid in pids(&live) {
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+    }
+    let gone = |_: i32, answer: &Value| {
+        let ranks = answer["communicators"][0]["ranks"].as_array();
+        ranks.is_some_and(|ranks| ranks.iter().all(|rank| rank["state"] == "dead"))
+    };
+    [live, until(&folder, &["--after", "1s"], gone)]
+}
+
+#[test]
+fn a_gpu_that_is_busy_with_other_work_is_named_live_and_after_sigkill() {
+    for ranks in [2, 4] {
+        let last = ranks - 1;
+        let script = format!(
+            "ranks {ranks}\ncuda\nall_reduce 1MiB x10\nsync\nrank {last} {{ compute 60s }}\n\
+             all_reduce 4MiB\nsync\n"
+        );
+        let is_named = |_: i32, answer: &Value| answer["verdict"] == "not_begun";
+        for answer in on_gpus(&script, |status, answer| status == 1 && is_named(1, answer)) {
+            let others = match ranks {
+                2 => "rank 0 waits",
+                _ => "ranks 0-2 wait",
+            };
+            let wanted = format!(
+                "The GPU of rank {last} has not begun AllReduce of 4 MiB, call 11 on communicator *: it is \
+                 busy with earlier work; {others} for"
+            );
+            let sentence = answer["sentence"].as_str().unwrap_or("");
+            assert!(begins(sentence, &wanted), "{answer:#}");
+            assert_eq!(answer["certain"], true);
+            assert_eq!(answer["blamed"][0]["global_rank"], last);
+            assert_eq!(answer["waits"][0]["lack"], "start");
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_waits_itself_is_not_blamed_by_those_that_wait_for_it() {
+    // Rank 7's GPU is busy before a call with rank 6, whose host waits for that call. Ranks 0, 2 and 4 wait
+    // for rank 6, and ranks 1, 3 and 5 for rank 7.
+    let script = "ranks 8\ncuda\ncomm pair split world every 2\ncomm cross split world stride 2\n\
+        all_reduce 1MiB x10\nsync\nrank 7 { compute 60s }\nall_reduce 4MiB comm=pair\n\
+        rank 6,7 { sync }\nall_reduce 2MiB comm=cross\nsync\n";
+    for answer in on_gpus(script, |status, answer| {
+        status == 1 && answer["verdict"] == "not_begun"
+    }) {
+        let wanted =
+            "The GPU of rank 7 has not begun AllReduce of 4 MiB, call 1 on communicator *: it is \
+            busy with earlier work; rank 6 waits for";
+        let sentence = answer["sentence"].as_str().unwrap_or("");
+        assert!(begins(sentence, wanted), "{answer:#}");
+        let blamed = answer["blamed"].as_array().expect("ranks");
+        assert_eq!(blamed.len(), 1, "{answer:#}");
+    }
+}
+
+#[test]
+fn gpus_that_all_compute_are_no_hang() {
+    let script = "ranks 2\ncuda\nall_reduce 1MiB x10\nsync\ncompute 60s\nall_reduce 4MiB\nsync\n";
+    let (folder, mut child) = play(script, "auto");
+    let patient = until(&folder, &[], |_, answer| {
+        let sentence = answer["sentence"].as_str().unwrap_or("");
+        sentence.contains("call 11 on communicator")
+    });
+    assert_eq!(patient["hang"], false, "{patient:#}");
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    for pid in pids(&patient) {
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+    }
+}
+
+#[test]
 fn what_network_operations_wait_for_is_known_while_they_hang_after_sigkill_and_from_snapshots() {
     let (folder, mut child) = play(LINK, "host");
     let says = "Rank 1's receive from rank 0 on channel 1 of AllReduce of 64 MiB, call 11 on communicator *, \

@@ -29,8 +29,6 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
         _ => ("are", "have"),
     };
     let lacks = lacks(hang, sink);
-    let inside = mpi::inside(hang, &sink.ranks);
-    let inside = inside.map_or(String::new(), |inside| format!("; {inside}"));
     let sentence = match sink.reason {
         Reason::Dead => format!("{who} {is} dead and {lacks}"),
         Reason::Ended => format!("{who} {has} ended, and {lacks}"),
@@ -53,9 +51,9 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
                 Liveness::Dead => "when the job ended",
                 _ => "so far",
             };
-            format!("No hang {until}: {who} {lacks}{inside}")
+            format!("No hang {until}: {}", running(hang, sink, &who, &lacks))
         }
-        Reason::Running(_) => format!("{who} {lacks}{inside}"),
+        Reason::Running(_) => running(hang, sink, &who, &lacks),
     };
     let undecided = match sink.reason {
         Reason::Running(by_time) => by_time.hang() != Some(false),
@@ -77,6 +75,36 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
     }
 }
 
+/// What ranks do not do that run, and who waits for them.
+fn running(hang: &Hang, sink: &Sink, who: &str, lacks: &str) -> String {
+    if sink.lack != Lack::Start {
+        let inside = mpi::inside(hang, &sink.ranks);
+        let inside = inside.map_or(String::new(), |inside| format!("; {inside}"));
+        return format!("{who} {lacks}{inside}");
+    }
+    let (gpu, has, it_is) = match sink.ranks.len() {
+        1 => ("GPU", "has", "it is"),
+        _ => ("GPUs", "have", "they are"),
+    };
+    let call = call_and_peer(hang, &sink.call);
+    let [waiting, time] = waits(hang, sink);
+    let busy = format!("{it_is} busy with earlier work");
+    format!("the {gpu} of {who} {has} not begun {call}: {busy}; {waiting}{time}")
+}
+
+/// `ranks 0-2 wait`, and ` for 3.0 s`.
+fn waits(hang: &Hang, sink: &Sink) -> [String; 2] {
+    let waiting = match sink.waiting.len() {
+        n if n <= NAMED => ranks(hang, &sink.waiting),
+        n => format!("{n} ranks"),
+    };
+    let wait = match sink.waiting.len() {
+        1 => "waits",
+        _ => "wait",
+    };
+    [format!("{waiting} {wait}"), for_time(sink.for_ns)]
+}
+
 /// What they lack, and who waits for them.
 fn lacks(hang: &Hang, sink: &Sink) -> String {
     let call = call_and_peer(hang, &sink.call);
@@ -84,27 +112,18 @@ fn lacks(hang: &Hang, sink: &Sink) -> String {
         1 => ("is", "has"),
         _ => ("are", "have"),
     };
-    let waiting = match sink.waiting.len() {
-        n if n <= NAMED => ranks(hang, &sink.waiting),
-        n => format!("{n} ranks"),
-    };
-    let wait = if sink.waiting.len() > 1 {
-        "wait"
-    } else {
-        "waits"
-    };
-    let time = for_time(sink.for_ns);
+    let [waiting, time] = waits(hang, sink);
     match (sink.lack, &sink.went_on) {
         (Lack::Call, Some(later)) => format!(
-            "went on to {} without {call}, which {waiting} {wait} in{time}",
+            "went on to {} without {call}, which {waiting} in{time}",
             self::call(hang, later)
         ),
-        (Lack::Call, None) => format!("{has} not made {call}, which {waiting} {wait} in{time}"),
+        (Lack::Call, None) => format!("{has} not made {call}, which {waiting} in{time}"),
         (Lack::Launch, _) => {
-            format!("{is} inside {call}, and {has} not launched it; {waiting} {wait}{time}")
+            format!("{is} inside {call}, and {has} not launched it; {waiting}{time}")
         }
         (Lack::Start, _) => {
-            format!("{has} launched {call}, and the GPU has not begun it; {waiting} {wait}{time}")
+            format!("{has} launched {call}, and the GPU has not begun it; {waiting}{time}")
         }
     }
 }
@@ -146,9 +165,6 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
             "{} may lack an earlier call with ranks that are not in the capture.",
             ranks(hang, &sink.ranks)
         )));
-    }
-    if sink.lack == Lack::Start {
-        details.push("Work that was given to that GPU before keeps it busy.".to_owned());
     }
     details.extend(others(hang, &sink.others));
     details.extend(absent(hang, communicator));

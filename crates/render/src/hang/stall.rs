@@ -58,6 +58,9 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
         (Outcome::NotLaunched, _) => {
             format!("{all} are inside {call}, and none has launched it{time}.")
         }
+        (Outcome::NotBegun, _) => format!(
+            "{all} have launched {call}, and no GPU has begun it{time}: all are busy with earlier work."
+        ),
         (Outcome::Stuck, Some(network_op)) => {
             details.push(format!("{not_ended}."));
             network_op

@@ -10,6 +10,7 @@ use crate::communicators::Local;
 use crate::graphs::Gathered;
 use crate::mpi;
 use crate::net_ops;
+use crate::on_gpu;
 use crate::process::{Counters, LiveSource, NetTotal, Process};
 use crate::rotation;
 use crate::stacks;
@@ -295,6 +296,7 @@ impl Parts {
             live.calls.dedup_by_key(|call| call.ticket);
             process.totals = totals(view, &clock, &mut self.shapes);
             process.net_ops = net_ops::open(view, &clock);
+            process.on_gpu = on_gpu::open(view, &clock);
         }
         if let Some(view) = view {
             self.graphs.of_live(view);
