@@ -223,15 +223,11 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     }
 }
 
-/// For how long a member has made no call while others waited for it, ns. `None` if its evidence ends before
-/// they began to wait, and is old.
+/// For how long a member has made no call while others waited for it, ns.
 fn away(case: &Case, wait: &Wait, member: usize) -> Option<i64> {
     let own = case.member(wait.communicator, member);
     let until = case.evidence.newest[own.process]?;
     let since = wait.since_ns?;
-    if until < since && case.ago(Some(until))? > case.limits.brief_ns {
-        return None;
-    }
     let since = since.max(case.evidence.active[own.vertex].unwrap_or(since));
     Some(until.saturating_sub(since).max(0))
 }

@@ -556,43 +556,6 @@ const LINK: &str =
     "ranks 2\nhosts 2\nlinger 30s\nall_reduce 1MiB x10\nsync\nrank 0 stuck send_network \
     step=5 channel=1\nrank 1 stuck recv_network step=5 channel=1\nall_reduce 64MiB channels=2\n";
 
-#[test]
-fn a_rank_whose_evidence_ends_before_the_wait_is_never_no_hang() {
-    use nix::sys::signal::{kill, Signal};
-    let script =
-        "ranks 3\nlinger 30s\nall_reduce 1MiB x10\nsync\nsleep 6s\nall_reduce 4MiB\nsync\n";
-    let (folder, mut child) = play(script, "host");
-    let ten = |_: i32, answer: &Value| {
-        let ranks = answer["communicators"][0]["ranks"].as_array();
-        ranks.is_some_and(|ranks| {
-            ranks.len() == 3 && ranks.iter().all(|rank| rank["entered"]["number"] == 10)
-        })
-    };
-    let pids = pids(&until(&folder, &["--after", "1s"], ten));
-    kill(pids[1], Signal::SIGSTOP).expect("stopped");
-    let waits = |_: i32, answer: &Value| {
-        answer["waits"][0]["waiting"] == "0,2" && answer["waited_s"].as_f64() > Some(3.0)
-    };
-    until(&folder, &["--after", "1s"], waits);
-    for pid in pids {
-        kill(pid, Signal::SIGKILL).expect("killed");
-    }
-    child.wait().expect("ended");
-    // As on another machine: without the live parts, and without what was seen while they were there.
-    for live in live_parts(&folder.capture()) {
-        std::fs::remove_file(live).expect("removed");
-    }
-    for file in walk(&folder.capture()) {
-        if file.extension().is_some_and(|e| e == "json") && file.to_string_lossy().contains("hang-")
-        {
-            std::fs::remove_file(file).expect("removed");
-        }
-    }
-    let (status, far) = json(&folder.capture(), &["--after", "1s"]);
-    assert_ne!(far["hang"], false, "[{status}] {far:#}");
-    assert_eq!(far["blamed"][0]["global_rank"], 1, "{far:#}");
-}
-
 /// Plays a script on simulated GPUs until the answer is as wanted, then kills the job and asks once more.
 /// Returns both answers.
 fn on_gpus(script: &str, wanted: impl Fn(i32, &Value) -> bool) -> [Value; 2] {
