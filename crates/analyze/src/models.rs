@@ -6,6 +6,12 @@
 //! So its time is a line over the size: t = steps × α + volume × β × S. [`CostModel::predict`] says the time
 //! of another size or number of ranks, and how far outside the measurements that is.
 //!
+//! Within the measured sizes, what was measured counts and not the line: times are interpolated between the
+//! two nearest sizes, linearly in logarithms. How good that is shows when each size is left out and
+//! interpolated from its neighbours ([`CostModel::left_out_p50_share`]); the interval is that scatter. The
+//! line is for other sizes and other numbers of ranks. If it is off by more than a factor of two (root mean
+//! square), it is no line, and nothing is predicted by it.
+//!
 //! The line is fitted by least squares of relative errors, because times span four powers of ten and their
 //! noise grows with them. Intervals are Student's, of the line's two parameters and, for a prediction, of a
 //! single measurement. They assume that the line is right. Where it is not, for example because NCCL uses
@@ -29,6 +35,10 @@ use crate::spelling::size;
 use crate::statistics::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// A line from which the logarithms of the measurements are further, root mean square, is none: it is off by
+/// a factor of two.
+const NO_LINE: f64 = std::f64::consts::LN_2;
 
 /// Fewer sizes than this make no model.
 pub const LEAST_SIZES: usize = 3;
@@ -166,10 +176,75 @@ pub struct CostModel {
     pub residual_p50_share: f64,
     /// The largest.
     pub residual_max_share: f64,
+    /// Whether the line holds well enough to predict other sizes and numbers of ranks.
+    pub line_holds: bool,
+    /// Median error, as a share, if each size is left out and interpolated from its neighbours.
+    pub left_out_p50_share: f64,
+    /// The largest such error.
+    pub left_out_max_share: f64,
     /// The measurements, smallest size first.
     pub samples: Vec<Sampled>,
     #[serde(skip)]
+    curve: Curve,
+    #[serde(skip)]
     line: Line,
+}
+
+/// The measured times over the size, both as logarithms: one point for each size, smallest first.
+#[derive(Clone, Debug, PartialEq)]
+struct Curve {
+    points: Vec<(f64, f64)>,
+    /// Standard deviation of the logarithm of a time around its interpolation, and its degrees of freedom.
+    scatter: f64,
+    freedom: f64,
+}
+
+impl Curve {
+    /// Of points in order of their sizes, of which three or more differ.
+    fn new(points: &[Point]) -> Curve {
+        let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for (bytes, us, _) in points {
+            by_size.entry(*bytes).or_default().push(us.ln());
+        }
+        let mean = |logs: &Vec<f64>| logs.iter().sum::<f64>() / logs.len() as f64;
+        let points = by_size
+            .iter()
+            .map(|(bytes, logs)| ((*bytes as f64).ln(), mean(logs)));
+        let mut curve = Curve {
+            points: points.collect(),
+            scatter: 0.0,
+            freedom: 1.0,
+        };
+        let errors = curve.left_out();
+        curve.freedom = errors.len() as f64;
+        let squares: f64 = errors.iter().map(|error| error * error).sum();
+        curve.scatter = (squares / curve.freedom).sqrt();
+        curve
+    }
+
+    /// For each size but the first and the last: the logarithm of its time, less what its neighbours give.
+    fn left_out(&self) -> Vec<f64> {
+        let errors = self
+            .points
+            .windows(3)
+            .map(|of| of[1].1 - between(of[0], of[2], of[1].0));
+        errors.collect()
+    }
+
+    /// The time of so many bytes, which lie between the smallest and the largest size, and its interval, µs.
+    fn at(&self, bytes: f64) -> (f64, (f64, f64)) {
+        let at = bytes.ln();
+        let after = self.points.partition_point(|(size, _)| *size < at);
+        let after = after.clamp(1, self.points.len() - 1);
+        let log = between(self.points[after - 1], self.points[after], at);
+        let half = student(self.freedom) * self.scatter;
+        (log.exp(), ((log - half).exp(), (log + half).exp()))
+    }
+}
+
+/// The line through two points.
+fn between(a: (f64, f64), b: (f64, f64), at: f64) -> f64 {
+    a.1 + (b.1 - a.1) * (at - a.0) / (b.0 - a.0)
 }
 
 /// t = at_zero + slope × S, in µs and bytes.
@@ -307,6 +382,16 @@ impl CostModel {
             .collect();
         let mut residuals: Vec<f64> = samples.iter().map(|s| s.residual_share.abs()).collect();
         residuals.sort_by(f64::total_cmp);
+        let curve = Curve::new(&points);
+        // e^x - 1 of the larger of both directions.
+        let errors = curve
+            .left_out()
+            .into_iter()
+            .map(|error| error.abs().exp_m1());
+        let mut left_out: Vec<f64> = errors.collect();
+        left_out.sort_by(f64::total_cmp);
+        let logs = samples.iter().map(|of| (of.time_us / of.model_us).ln());
+        let squares: f64 = logs.map(|log| log * log).sum();
         Some(CostModel {
             formula: formula.map(|formula| formula.words),
             least_bytes: *sizes.first()?,
@@ -320,14 +405,26 @@ impl CostModel {
             half_bytes,
             residual_p50_share: median(&residuals)?,
             residual_max_share: *residuals.last()?,
+            line_holds: (squares / samples.len() as f64).sqrt() <= NO_LINE,
+            left_out_p50_share: median(&left_out)?,
+            left_out_max_share: *left_out.last()?,
+            curve,
             samples,
             line,
             of,
         })
     }
 
+    /// How far the nearest measured size is, as a logarithm.
+    fn distance(&self, bytes: u64) -> f64 {
+        let at = (bytes.max(1) as f64).ln();
+        let distances = self.curve.points.iter().map(|(size, _)| (size - at).abs());
+        distances.fold(f64::INFINITY, f64::min)
+    }
+
     /// The time of `bytes` over `nranks` ranks on `nnodes` nodes; without these, on as many ranks a node as
-    /// measured. `None` where the algorithm has no formula for another number of ranks.
+    /// measured. `None` where the algorithm has no formula for another number of ranks, and where the line
+    /// does not hold and would be needed.
     pub fn predict(&self, bytes: u64, nranks: u32, nnodes: Option<u32>) -> Option<Prediction> {
         let as_measured = self.of.nnodes.filter(|nodes| *nodes > 0).map(|nodes| {
             let of_a_node = (self.of.nranks / nodes).max(1);
@@ -347,14 +444,24 @@ impl CostModel {
                 (there.steps / here.steps, there.volume / here.volume)
             }
         };
-        let weighed = volume * bytes as f64;
-        let time_us = self.line.at_zero * steps + self.line.slope * weighed;
-        let [zero, slope, both] = self.line.covariance;
-        let of_line =
-            steps * steps * zero + weighed * weighed * slope + 2.0 * steps * weighed * both;
-        let half = self
-            .line
-            .half(of_line + self.line.variance * time_us * time_us);
+        let is_within = same && (self.least_bytes..=self.most_bytes).contains(&bytes);
+        let (time_us, interval_us) = match is_within {
+            true => self.curve.at(bytes as f64),
+            false if !self.line_holds => return None,
+            false => {
+                let weighed = volume * bytes as f64;
+                let time_us = self.line.at_zero * steps + self.line.slope * weighed;
+                let [zero, slope, both] = self.line.covariance;
+                let of_line =
+                    steps * steps * zero + weighed * weighed * slope + 2.0 * steps * weighed * both;
+                let half = self
+                    .line
+                    .half(of_line + self.line.variance * time_us * time_us);
+                // Errors are relative: as many times less as more, so a time is never below zero.
+                let ratio = 1.0 + half / time_us;
+                (time_us, (time_us / ratio, time_us * ratio))
+            }
+        };
         let bytes_f = bytes.max(1) as f64;
         let size_outside_ratio = (bytes_f / self.most_bytes as f64)
             .max(self.least_bytes as f64 / bytes_f)
@@ -394,7 +501,7 @@ impl CostModel {
             },
             bytes,
             time_us,
-            interval_us: (f64::max(time_us - half, 0.0), time_us + half),
+            interval_us,
             busbw_gb_per_s: busbw.and_then(|b| b.busbw_gb_per_s),
             size_outside_ratio,
             ranks_outside_ratio,
@@ -464,8 +571,8 @@ pub fn of_operations(
     operations.iter().filter_map(one).collect()
 }
 
-/// The prediction of the model that is nearest to what is asked: fewest times outside, then shortest time,
-/// because NCCL takes the protocol that it expects to be fastest.
+/// The prediction of the model that is nearest to what is asked: fewest times outside; then with a
+/// measurement at the nearest size, because that is what NCCL did there; then with the smallest residuals.
 pub fn nearest(
     models: &[CostModel],
     function: &str,
@@ -474,14 +581,22 @@ pub fn nearest(
     nnodes: Option<u32>,
 ) -> Option<Prediction> {
     let of = models.iter().filter(|model| model.of.function == function);
-    let predictions =
-        of.filter_map(|model| model.predict(bytes, nranks.unwrap_or(model.of.nranks), nnodes));
-    predictions.min_by(|a, b| {
-        let outside = |p: &Prediction| p.size_outside_ratio * p.ranks_outside_ratio;
-        outside(a)
-            .total_cmp(&outside(b))
-            .then(a.time_us.total_cmp(&b.time_us))
-    })
+    let predictions = of.filter_map(|model| {
+        let prediction = model.predict(bytes, nranks.unwrap_or(model.of.nranks), nnodes)?;
+        let outside = prediction.size_outside_ratio * prediction.ranks_outside_ratio;
+        Some((
+            outside,
+            model.distance(bytes),
+            model.residual_p50_share,
+            prediction,
+        ))
+    });
+    let nearest = predictions.min_by(|a, b| {
+        let figures = [(a.0, b.0), (a.1, b.1), (a.2, b.2)];
+        let order = figures.iter().map(|(a, b)| a.total_cmp(b));
+        order.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+    });
+    nearest.map(|(.., prediction)| prediction)
 }
 
 #[cfg(test)]
@@ -545,6 +660,75 @@ mod tests {
             );
             assert!(asked.basis.contains("4.0 times larger") && asked.basis.contains("8.0 times"));
         }
+    }
+
+    #[test]
+    fn within_the_measured_sizes_what_was_measured_counts() {
+        // A table that no line fits: a protocol changes at 1 MiB.
+        let of = subject("RING", 8);
+        let table = [
+            (1 << 18, 20.0),
+            (1 << 20, 45.0),
+            (1 << 22, 60.0),
+            (1 << 24, 150.0),
+        ];
+        let measured = |table: &[(u64, f64)], of: &Subject| -> Vec<Measurement> {
+            let one = |(bytes, time_us): &(u64, f64)| Measurement {
+                of: of.clone(),
+                bytes: *bytes,
+                time_us: *time_us,
+                nccl_us: None,
+            };
+            table.iter().map(one).collect()
+        };
+        let model = &fit(&measured(&table, &of))[0];
+        let at = |bytes: u64| model.predict(bytes, 8, None).expect("within");
+        assert!((at(1 << 20).time_us - 45.0).abs() < 1e-9);
+        // Half way in logarithms is the geometric mean.
+        let middle = at(1 << 21);
+        assert!((middle.time_us - (45.0f64 * 60.0).sqrt()).abs() < 1e-9);
+        assert!(
+            middle.interval_us.0 > 0.0
+                && middle.interval_us.0 < 45.0
+                && middle.interval_us.1 > 60.0
+        );
+        // sqrt(20 × 60) for 45, sqrt(45 × 150) for 60: 30 and 37 % off.
+        assert!((0.298..0.370).contains(&model.left_out_p50_share));
+        assert!((model.left_out_max_share - (82.158_f64 / 60.0 - 1.0)).abs() < 0.001);
+        // Of two models, the one that was measured there.
+        let other = Subject {
+            protocol: Some("LL".to_owned()),
+            ..of.clone()
+        };
+        let ll = [
+            (1 << 14, 5.0),
+            (1 << 17, 5.5),
+            (1 << 19, 6.0),
+            (1 << 25, 900.0),
+        ];
+        let models = fit(&[measured(&table, &of), measured(&ll, &other)].concat());
+        let told = nearest(&models, "AllReduce", 1 << 20, None, None).expect("within both");
+        assert!((told.time_us - 45.0).abs() < 1e-9, "{told:?}");
+    }
+
+    #[test]
+    fn a_line_that_misses_by_factors_predicts_nothing_outside() {
+        let of = subject("RING", 8);
+        // Times of an idle machine and of a busy one, by turns.
+        let times = [5.0, 9000.0, 6.0, 8000.0, 7.0, 9500.0, 5.0];
+        let one = |(power, time_us): (usize, &f64)| Measurement {
+            of: of.clone(),
+            bytes: 1 << (10 + 2 * power),
+            time_us: *time_us,
+            nccl_us: None,
+        };
+        let measured: Vec<Measurement> = times.iter().enumerate().map(one).collect();
+        let model = &fit(&measured)[0];
+        assert!(!model.line_holds);
+        assert_eq!(model.predict(1 << 30, 8, None), None);
+        assert_eq!(model.predict(1 << 20, 16, None), None);
+        let within = model.predict(1 << 15, 8, None).expect("within");
+        assert!(within.interval_us.0 > 0.0);
     }
 
     #[test]

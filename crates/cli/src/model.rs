@@ -101,6 +101,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 
 fn no_formula(models: &[CostModel], function: &str) -> String {
     let of = models.iter().filter(|model| model.of.function == function);
+    if let Some(model) = of.clone().find(|model| !model.line_holds) {
+        return render::model::no_line(model);
+    }
     let mut algorithms: Vec<&str> = of
         .filter_map(|model| model.of.algorithm.as_deref())
         .collect();

@@ -174,8 +174,9 @@ pub(crate) fn table(models: &[CostModel], page: &mut Page) {
         "half_size",
         "residual_%",
         "worst_%",
+        "left_out_%",
     ];
-    let mut table = Table::new(names, "<<><>>>>>>>");
+    let mut table = Table::new(names, "<<><>>>>>>>>");
     table.squeeze = &["comm", "sizes", "half_size", "latency"];
     let spread = |value: Option<f64>, interval: Option<(f64, f64)>| match (value, interval) {
         (Some(value), Some((low, high))) => {
@@ -202,13 +203,29 @@ pub(crate) fn table(models: &[CostModel], page: &mut Page) {
                 .map_or("-".to_owned(), |bytes| size(bytes as u64)),
             three(100.0 * model.residual_p50_share),
             three(100.0 * model.residual_max_share),
+            three(100.0 * model.left_out_p50_share),
         ]);
     }
     page.title(
         "Cost models (by function; alpha and latency in µs, beta_bw in GB/s, ± half of the 95 % interval; \
-         residuals: median and largest, in % of the model)",
+         residuals: median and largest, in % of the model; left_out_%: error within the measured sizes)",
     );
     page.table(&table, MODELS, "models");
+    for model in models.iter().filter(|model| !model.line_holds) {
+        page.line(&no_line(model));
+    }
+}
+
+/// Why a model predicts nothing outside of what was measured.
+pub fn no_line(model: &CostModel) -> String {
+    format!(
+        "{} by {} over {} ranks is no line over the size: measurements are up to {} off it. So nothing is \
+         predicted outside of the measured sizes and ranks.",
+        model.of.function,
+        algorithm(&model.of),
+        model.of.nranks,
+        percent(model.residual_max_share)
+    )
 }
 
 /// Columns and lines of a plot.

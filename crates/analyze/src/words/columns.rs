@@ -177,6 +177,8 @@ pub const COLUMNS: &[Word] = &[
     word("residual_%", "how far a measurement is above its cost model, in % of the model; of a model, the \
           median over sizes, without sign."),
     word("worst_%", "the largest distance of a measurement from its cost model, in % of the model."),
+    word("left_out_%", "the error within the measured sizes: each size is left out and interpolated from its \
+          neighbours; the median over sizes, in %."),
     word("regime", "whether a size is bound by `latency` or by `bandwidth`, by its cost model."),
     word("sizes", "from the smallest size that was measured to the largest."),
     word("measured", "the time that was measured."),
