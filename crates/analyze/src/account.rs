@@ -20,11 +20,13 @@ pub mod habit;
 pub mod launches;
 pub mod places;
 pub mod replay;
+pub mod slowing;
 pub mod stalls;
 #[cfg(test)]
 mod tests;
 
 pub use division::RankAccount;
+pub use efficiencies::Efficiencies;
 pub use habit::Source;
 pub use launches::Gatherer;
 
@@ -54,6 +56,9 @@ pub struct Account {
     /// The part of the time that ranks stood still in operations in which all ranks need each other, 0 to 1;
     /// null if they did not.
     pub together_share: Option<f64>,
+    /// Which part of the ranks' time is work, and why the rest is not; null if exposed times of some rank are
+    /// not known.
+    pub efficiencies: Option<Efficiencies>,
     /// Whether it says what late ranks cost.
     pub settles: bool,
     /// What late ranks cost, largest first; empty if no rank can be compared with another.
@@ -129,6 +134,11 @@ impl Gatherer {
             steps: frame.wall.len() as u64,
             skipped: frame.skipped as u64,
             wall_us: frame.total() / 1e3,
+            efficiencies: Efficiencies::of(
+                &division,
+                frame.total() / 1e3,
+                places.together() >= Some(habit::LEAST_TOGETHER),
+            ),
             ranks: division,
             together_share: places.together(),
             settles,

@@ -101,7 +101,7 @@ pub fn findings(
 ) -> Vec<Finding> {
     let streams = streams.filter(|streams| streams.tells_who());
     let proved = streams.is_some_and(Streams::proves_who);
-    let account = settling(account, streams, arrivals, wall_us).filter(|_| in_graphs.is_none());
+    let account = settling(account, streams, arrivals, wall_us);
     let known = proved || account.is_some();
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
         of_arrivals(arrivals, known, wall_us, in_graphs)
@@ -138,8 +138,8 @@ pub fn findings(
     found
 }
 
-/// The account, if it says what late ranks cost better than kernel windows do. Over hosts, clocks prove or
-/// refute who came last. Then arrivals say it, if they blame a rank or refute the account's.
+/// The account, if it says what late ranks cost better than a replay of kernel windows does. Over hosts,
+/// clocks prove or refute who came last. Then arrivals say it, if they blame a rank or refute the account's.
 pub fn settling<'a>(
     account: Option<&'a Account>,
     streams: Option<&Streams>,

@@ -194,6 +194,21 @@ pub struct Report {
     pub untimed_because: Option<String>,
 }
 
+impl Report {
+    /// If the account says what late ranks cost, GPU times of calls have no other price for it.
+    fn keep_one_price(&mut self) {
+        let wall_us = self.ranks.wall_us.map(|wall| wall.max);
+        let (account, streams) = (self.account.as_ref(), self.streams.as_ref());
+        if findings::settling(account, streams, self.arrivals.as_ref(), wall_us).is_none() {
+            return;
+        }
+        for rank in self.arrivals.iter_mut().flat_map(|all| &mut all.ranks) {
+            (rank.loss_wall_us, rank.loss_interval_us) = (None, None);
+            (rank.loss_at_most_us, rank.with_other) = (None, None);
+        }
+    }
+}
+
 /// The report on a capture.
 pub fn report(capture: &Capture) -> Report {
     report_with(capture, None)
@@ -451,9 +466,14 @@ impl Analysis {
             now.timeline.add_counted(shape as usize, calls);
         }
         self.graphs.add(capture, process);
-        for (shape, ns) in self.streams.add(capture, process, now.in_windows) {
-            self.operations.time_in_graph(rows[shape as usize], ns);
+        let shown = self.streams.add(capture, process, now.in_windows);
+        for kernel in &shown {
+            let ns = u64::try_from(kernel.stop - kernel.start);
+            if let Some((shape, ns)) = kernel.captured_as.zip(ns.ok()) {
+                self.operations.time_in_graph(rows[shape as usize], ns);
+            }
         }
+        now.launches.show(process, &shown);
         self.cost.add(process, now.cost);
         self.stream_waits.add(process, now.waits);
         self.account.add(now.launches);
@@ -656,6 +676,7 @@ impl Analysis {
         report.recommendations = recommendations::recommendations(&report, capture, &costs);
         report.next = summary::next(&report);
         report.verdict = summary::verdict(&report);
+        report.keep_one_price();
         report
     }
 }

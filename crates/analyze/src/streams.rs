@@ -34,6 +34,7 @@ mod what_if;
 pub(crate) mod whole_run;
 mod window;
 
+use crate::account::launches::ShownKernel;
 use crate::interval::{Batches, LEAST_STRETCHES};
 use interference::{alone, computed, named, slowed, Alone};
 use kinds::Names;
@@ -76,15 +77,14 @@ fn cause(off: Off) -> Option<&'static str> {
 }
 
 impl Gatherer {
-    /// Adds a process with the calls that it launched in windows. Returns what the windows show of calls in
-    /// graphs: index of the shape, and for how long its kernel ran, ns.
+    /// Adds a process with the calls that it launched in windows. Returns what the windows show of calls.
     pub fn add(
         &mut self,
         capture: &Capture,
         process: &Process,
         mut calls: WindowCalls,
-    ) -> Vec<(u32, u64)> {
-        let mut in_graphs = Vec::new();
+    ) -> Vec<ShownKernel> {
+        let mut shown = Vec::new();
         let windows = &process.windows;
         self.yielded += windows.yielded;
         let quiet = calls.by_span.iter().zip(&windows.list);
@@ -116,9 +116,15 @@ impl Gatherer {
                 let (ran, Some(seen)) = (on.ran, on.seen) else {
                     continue;
                 };
-                in_graphs.extend(seen.nccl.iter().filter_map(|kernel| {
-                    let ns = u64::try_from(kernel.end - kernel.start).ok()?;
-                    Some((kernel.captured_as?, ns))
+                shown.extend(seen.nccl.iter().map(|kernel| ShownKernel {
+                    device: on.device,
+                    call: kernel.call.map(|(_, ticket)| ticket),
+                    captured_as: kernel.captured_as,
+                    launched: kernel.launched.unwrap_or(0),
+                    start: kernel.start,
+                    stop: kernel.end,
+                    from: seen.idle_before(kernel.end),
+                    stream: kernel.stream,
                 }));
                 let lane = lanes.entry(on.device);
                 let lane = lane.or_insert_with(|| Lane::new(process, on.device, active));
@@ -152,7 +158,7 @@ impl Gatherer {
             lane.timed = timed::window(timed, process, &capture.names, &lane.windows, alone);
         }
         self.lanes.extend(lanes.into_values());
-        in_graphs
+        shown
     }
 
     /// Takes in what was gathered from the processes that follow.
@@ -240,9 +246,13 @@ impl Gatherer {
         let own: Vec<Alone> = self.lanes.iter().map(Lane::alone).collect();
         let ranks = self.lanes.iter().zip(&own).enumerate();
         let ranks = ranks.filter(|(_, (lane, _))| !lane.windows.is_empty());
-        let ranks: Vec<RankStreams> = ranks
+        let mut ranks: Vec<RankStreams> = ranks
             .map(|(index, (lane, own))| rank_row(index, lane, &waits, own, &all))
             .collect();
+        let slowed = losses::waiting_slows(&self.lanes, &waits, &own, &all);
+        for (rank, slowed) in ranks.iter_mut().zip(slowed) {
+            rank.waiting_slows = slowed;
+        }
         // Lanes without windows come last.
         let mut idle: Vec<Option<f64>> = ranks.iter().map(|rank| Some(rank.idle.share)).collect();
         idle.resize(self.lanes.len(), None);
@@ -337,6 +347,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         idle_causes: lane.idle.causes(seen),
         exposed_waiting,
         host_waited: host_waited(lane),
+        waiting_slows: None,
         interference: beside.ratio().map(|ratio| ratio - 1.0),
         interference_share: beside.ratio().map(|_| beside.lost() * beside_share.share),
     }

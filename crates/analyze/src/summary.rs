@@ -180,9 +180,16 @@ fn of_nccl(report: &Report) -> Lead {
     if !report.findings.is_empty() {
         return Lead::Finding;
     }
-    let (account, streams) = (report.account.as_ref(), report.streams.as_ref());
+    let account = report.account.as_ref();
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    if settling(account, streams, report.arrivals.as_ref(), wall_us).is_some() {
+    if settling(
+        account,
+        report.streams.as_ref(),
+        report.arrivals.as_ref(),
+        wall_us,
+    )
+    .is_some()
+    {
         return Lead::Account;
     }
     let judged =

@@ -2,7 +2,7 @@
 
 use crate::layout::{Page, Table};
 use crate::text::FEW_RANKS;
-use analyze::account::RankAccount;
+use analyze::account::{Efficiencies, RankAccount};
 use analyze::spelling::{plural, time};
 use analyze::Report;
 
@@ -35,4 +35,29 @@ pub(crate) fn account(report: &Report, page: &mut Page) {
     };
     account.ranks.iter().for_each(|rank| table.row(row(rank)));
     page.table(&table, FEW_RANKS, "ranks");
+    if let Some(of) = &account.efficiencies {
+        page.line(&efficiencies(of));
+    }
+}
+
+/// The efficiencies in a sentence.
+fn efficiencies(of: &Efficiencies) -> String {
+    let percent = |(low, high): (f64, f64)| match (100.0 * low, 100.0 * high) {
+        (low, high) if high - low < 0.05 => format!("{high:.1} %"),
+        (low, high) => format!("{low:.1} to {high:.1} %"),
+    };
+    let slowdown = of.slowdown.map_or(String::new(), |(low, high)| {
+        let times = match high - low < 0.005 {
+            true => format!("{high:.2}"),
+            false => format!("{low:.2} to {high:.2}"),
+        };
+        format!(" Steps take {times} times as long as with equal ranks.")
+    });
+    format!(
+        "Parallel efficiency {} = load balance {} x serialisation {} x transfer {}.{slowdown}",
+        percent(of.parallel),
+        percent(of.load_balance),
+        percent(of.serialisation),
+        percent(of.transfer),
+    )
 }

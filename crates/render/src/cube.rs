@@ -168,6 +168,9 @@ const METRICS: [Metric; 14] = [
     ),
 ];
 
+/// Efficiencies that are not known better than this are left out.
+const MOST_UNKNOWN: f64 = 0.05;
+
 /// What a profile has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -326,10 +329,12 @@ impl<'c> Profile<'c> {
                 self.add(WALL + at, JOB, location, us / 1e6);
             }
         }
-        let Some(shares) = account.efficiencies() else {
+        let is_known = |of: &analyze::account::Efficiencies| of.are_within(MOST_UNKNOWN);
+        let Some(of) = account.efficiencies.filter(is_known) else {
             return;
         };
-        let shares = [shares.parallel, shares.load_balance, shares.communication];
+        let communication = of.serialisation.0 * of.transfer.0;
+        let shares = [of.parallel.0, of.load_balance.0, communication];
         for (at, share) in shares.into_iter().enumerate() {
             for location in &known {
                 self.add(SHARES + at, JOB, *location, share);

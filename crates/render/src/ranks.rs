@@ -20,7 +20,10 @@ struct Beside {
 }
 
 fn beside(report: &Report, row: &RankRow) -> Beside {
-    let mut found = Beside::default();
+    let mut found = Beside {
+        cost_us: row.loss_us,
+        ..Beside::default()
+    };
     let here = |host: &str, pid: u32, device: Option<u32>| {
         let same = device.is_none() || row.device.is_none() || device == row.device;
         same && (host, pid) == (row.host.as_str(), row.pid)
@@ -30,7 +33,6 @@ fn beside(report: &Report, row: &RankRow) -> Beside {
         if let Some(rank) = of.clone().find(|r| here(&r.host, r.pid, r.device)) {
             found.waited_us = Some(rank.wait_rank_us);
             found.last = Some(rank.last);
-            found.cost_us = rank.loss_wall_us;
         }
     }
     if let Some(waits) = report.stream_waits.as_ref().filter(|waits| waits.tells()) {
@@ -43,11 +45,6 @@ fn beside(report: &Report, row: &RankRow) -> Beside {
             .clone()
             .find(|r| here(&r.host, r.pid, Some(r.device)));
         found.exposed = rank.map(|rank| rank.exposed.share).or(found.exposed);
-        if streams.tells_who() {
-            let costs = streams.waited_for.iter();
-            let cost = costs.clone().find(|r| here(&r.host, r.pid, Some(r.device)));
-            found.cost_us = cost.map(|rank| rank.loss_us);
-        }
     }
     found
 }

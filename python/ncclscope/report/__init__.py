@@ -14,6 +14,7 @@ import json
 from ._account import (
     Account as Account,
     AccountAnswer as AccountAnswer,
+    Efficiencies as Efficiencies,
     RankAccount as RankAccount,
 )
 from ._arrivals import (

@@ -37,19 +37,31 @@ class AccountAnswer(Record):
     stalls: int
     longest_us: list[float] | None
     cause: Literal["host", "gpu", "unknown"]
-    source: Literal["replay", "waits", "some_waits", "call_times"]
+    source: Literal["replay", "windows", "waits", "some_waits", "call_times"]
     last: list[int]
+
+
+class Efficiencies(Record):
+    """POP's efficiencies, each with its lower and upper end. The first is the product of the next three."""
+
+    __slots__ = ()
+    parallel: list[float]
+    load_balance: list[float]
+    serialisation: list[float]
+    transfer: list[float]
+    slowdown: list[float] | None
 
 
 class Account(Record):
     """The account of the steps' wall time."""
 
-    _parts = {"ranks": RankAccount, "answers": AccountAnswer}
+    _parts = {"ranks": RankAccount, "answers": AccountAnswer, "efficiencies": Efficiencies}
     __slots__ = ()
     steps: int
     skipped: int
     wall_us: float
     ranks: list[RankAccount]
     together_share: float | None
+    efficiencies: Efficiencies | None
     settles: bool
     answers: list[AccountAnswer]

@@ -136,18 +136,18 @@ fn of_lane(
 struct ByPlace {
     lanes: usize,
     sums: Vec<Sums>,
-    operations: Vec<u64>,
+    operations: Vec<f64>,
 }
 
 fn sums(places: &Places, steps: &[bool], value: Value) -> ByPlace {
     let mut by = ByPlace {
         lanes: places.lanes,
         sums: vec![Sums::default(); places.count * places.lanes],
-        operations: vec![0; places.count],
+        operations: vec![0.0; places.count],
     };
     for operation in places.operations().filter(|o| steps[o[0].step as usize]) {
         let place = operation[0].place as usize;
-        by.operations[place] += 1;
+        by.operations[place] += f64::from(operation[0].times);
         let (sum, n) = together(operation, value);
         for cell in operation {
             let Some(own) = value(cell) else { continue };
@@ -198,7 +198,7 @@ impl ByPlace {
     fn total(&self, lane: usize) -> f64 {
         let at = |place: usize| {
             let mean = self.mean(place, lane).map_or(0.0, |mean| mean.mean);
-            mean * self.operations[place] as f64
+            mean * self.operations[place]
         };
         (0..self.operations.len()).map(at).sum()
     }
@@ -227,7 +227,7 @@ impl ByPlace {
                 continue;
             };
             off[step] += mean.mean;
-            let times = self.operations[place] as f64;
+            let times = self.operations[place];
             let (sum, n) = together(operation, value);
             let own = operation
                 .iter()

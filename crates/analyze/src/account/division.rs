@@ -101,7 +101,7 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
             wait_us,
             transfer_us,
             unknown_us,
-            known_share: known[index].known as f64 / known[index].operations.max(1) as f64,
+            known_share: known[index].known as f64 / known[index].operations.max(1.0),
         }
     };
     lanes.iter().enumerate().map(row).collect()

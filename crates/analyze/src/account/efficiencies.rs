@@ -1,87 +1,138 @@
-//! Efficiencies of a job's steps, as POP defines them: which part of the ranks' time is work.
+//! Efficiencies of a job's steps, as POP defines them, and the slowdown by ranks that are not equal.
 //!
-//! Rule: the parallel efficiency is the product of the other two.
+//! Time that is not known makes each of them an interval: from all of it was no work to all of it was work.
+//!
+//! Rule: the parallel efficiency is the product of load balance, serialisation and transfer.
 
-use super::Account;
+use super::division::RankAccount;
+use serde::Serialize;
 
-/// Above this part of the ranks' time that is not known, efficiencies are not known either.
-const MOST_UNKNOWN: f64 = 0.05;
+/// The lower and the upper end.
+pub type Ends = (f64, f64);
 
-/// Efficiencies, 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Efficiencies, 0 to 1, each with both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Efficiencies {
     /// The mean work of the ranks, of the wall time.
-    pub parallel: f64,
+    pub parallel: Ends,
     /// The mean work of the ranks, of the most work that one has.
-    pub load_balance: f64,
-    /// The most work that a rank has, of the wall time.
-    pub communication: f64,
+    pub load_balance: Ends,
+    /// The most work that a rank has, of the wall time without that rank's transfers: the rest is waiting in
+    /// turns.
+    pub serialisation: Ends,
+    /// The wall time without the transfers of the rank with the most work, of the wall time.
+    pub transfer: Ends,
+    /// How many times as long a step takes as if all ranks were equal, because ranks wait for each other;
+    /// null if they do not all need each other in what they wait for.
+    pub slowdown: Option<Ends>,
 }
 
-impl Account {
-    /// The efficiencies of the steps; `None` if too much is not known.
-    pub fn efficiencies(&self) -> Option<Efficiencies> {
-        let n = self.ranks.len() as f64;
-        let whole = n * self.wall_us;
-        let unknown: f64 = self.ranks.iter().map(|rank| rank.unknown_us).sum();
-        let work = self.ranks.iter().map(|rank| rank.work_us);
-        let (mean, most) = (work.clone().sum::<f64>() / n, work.fold(0.0, f64::max));
-        // Without GPU times, all time looks like work.
-        let is_seen = self.ranks.iter().all(|rank| rank.known_share > 0.0);
-        let is_known = most > 0.0 && is_seen && unknown <= MOST_UNKNOWN * whole;
-        is_known.then(|| Efficiencies {
-            parallel: mean / self.wall_us,
-            load_balance: mean / most,
-            communication: most / self.wall_us,
+impl Efficiencies {
+    /// Of these ranks; `None` if no exposed time of some rank is known: all time looks like work then.
+    pub fn of(ranks: &[RankAccount], wall_us: f64, all_meet: bool) -> Option<Efficiencies> {
+        let is_seen = ranks.iter().all(|rank| rank.known_share > 0.0);
+        if ranks.is_empty() || wall_us <= 0.0 || !is_seen {
+            return None;
+        }
+        let (a, b) = (point(ranks, wall_us, 0.0)?, point(ranks, wall_us, 1.0)?);
+        let ends = |of: fn(&[f64; 5]) -> f64| (of(&a).min(of(&b)), of(&a).max(of(&b)));
+        Some(Efficiencies {
+            parallel: ends(|of| of[0]),
+            load_balance: ends(|of| of[1]),
+            serialisation: ends(|of| of[2]),
+            transfer: ends(|of| of[3]),
+            slowdown: all_meet.then(|| ends(|of| of[4])),
         })
     }
+
+    /// Whether both ends of all efficiencies are within this part of each other.
+    pub fn are_within(&self, part: f64) -> bool {
+        let all = [
+            self.parallel,
+            self.load_balance,
+            self.serialisation,
+            self.transfer,
+        ];
+        all.iter().all(|(low, high)| high - low <= part)
+    }
+}
+
+/// If this part of what is not known was work, and the rest waiting: parallel efficiency, load balance,
+/// serialisation, transfer and slowdown.
+fn point(ranks: &[RankAccount], wall: f64, part: f64) -> Option<[f64; 5]> {
+    let n = ranks.len() as f64;
+    let work = |rank: &RankAccount| rank.work_us + part * rank.unknown_us;
+    let most = ranks.iter().max_by(|a, b| work(a).total_cmp(&work(b)))?;
+    let mean = ranks.iter().map(work).sum::<f64>() / n;
+    let waits = ranks
+        .iter()
+        .map(|rank| rank.wait_us + (1.0 - part) * rank.unknown_us);
+    let waits = waits.sum::<f64>() / n;
+    let busy = wall - most.transfer_us;
+    (work(most) > 0.0).then(|| {
+        [
+            mean / wall,
+            mean / work(most),
+            work(most) / busy,
+            busy / wall,
+            wall / (wall - waits),
+        ]
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::RankAccount;
 
-    fn account(work: &[f64], unknown: f64) -> Account {
-        let rank = |work: &f64| RankAccount {
+    fn ranks(of: &[(f64, f64, f64)]) -> Vec<RankAccount> {
+        let rank = |(work, transfer, unknown): &(f64, f64, f64)| RankAccount {
             rank: None,
             host: String::new(),
             pid: 1,
             device: None,
             work_us: *work,
-            wait_us: 100.0 - work - unknown,
-            transfer_us: 0.0,
-            unknown_us: unknown,
+            wait_us: 100.0 - work - transfer - unknown,
+            transfer_us: *transfer,
+            unknown_us: *unknown,
             known_share: 1.0,
         };
-        Account {
-            steps: 10,
-            skipped: 0,
-            wall_us: 100.0,
-            ranks: work.iter().map(rank).collect(),
-            together_share: None,
-            settles: false,
-            answers: Vec::new(),
-        }
+        of.iter().map(rank).collect()
+    }
+
+    fn close(found: Ends, truth: Ends) {
+        let off = (found.0 - truth.0).abs() + (found.1 - truth.1).abs();
+        assert!(off < 1e-9, "{found:?} {truth:?}");
     }
 
     #[test]
-    fn a_rank_with_less_work_is_load_balance_and_the_rest_communication() {
-        let found = account(&[90.0, 60.0], 0.0).efficiencies();
-        let close = |found: f64, truth: f64| assert!((found - truth).abs() < 1e-9, "{found}");
+    fn the_parallel_efficiency_is_the_product_of_the_others() {
+        let found = Efficiencies::of(&ranks(&[(81.0, 10.0, 0.0), (60.0, 10.0, 0.0)]), 100.0, true);
         let found = found.expect("known");
-        close(found.parallel, 0.75);
-        close(found.load_balance, 75.0 / 90.0);
-        close(found.communication, 0.9);
+        close(found.parallel, (0.705, 0.705));
+        close(found.load_balance, (70.5 / 81.0, 70.5 / 81.0));
+        close(found.serialisation, (0.9, 0.9));
+        close(found.transfer, (0.9, 0.9));
+        let product = found.load_balance.0 * found.serialisation.0 * found.transfer.0;
+        close((product, product), found.parallel);
+        // They wait for 9 and 30: 19.5 on average.
+        let slowdown = found.slowdown.expect("all meet");
+        close(slowdown, (100.0 / 80.5, 100.0 / 80.5));
     }
 
     #[test]
-    fn what_is_not_known_is_not_an_efficiency() {
-        assert_eq!(account(&[50.0, 50.0], 10.0).efficiencies(), None);
-        assert_eq!(account(&[], 0.0).efficiencies(), None);
-        assert_eq!(account(&[0.0], 0.0).efficiencies(), None);
-        let mut unseen = account(&[100.0, 100.0], 0.0);
-        unseen.ranks[1].known_share = 0.0;
-        assert_eq!(unseen.efficiencies(), None);
+    fn what_is_not_known_makes_an_interval() {
+        let of = ranks(&[(90.0, 0.0, 0.0), (60.0, 0.0, 20.0)]);
+        let found = Efficiencies::of(&of, 100.0, false).expect("known");
+        close(found.parallel, (0.75, 0.85));
+        assert_eq!(found.slowdown, None);
+        assert!(!found.are_within(0.05));
+    }
+
+    #[test]
+    fn without_exposed_times_there_are_none() {
+        let mut unseen = ranks(&[(100.0, 0.0, 0.0), (100.0, 0.0, 0.0)]);
+        unseen[1].known_share = 0.0;
+        assert_eq!(Efficiencies::of(&unseen, 100.0, true), None);
+        assert_eq!(Efficiencies::of(&[], 100.0, true), None);
     }
 }

@@ -25,9 +25,13 @@ pub fn of_lane(lane: &mut Lane) {
     let mut until = i64::MIN;
     for index in order {
         let launch = &mut lane.launches[index];
-        launch.is_alone = computing != 0 && launch.stream == 0 && !launch.on_default;
+        let is_shown = launch.shown != 0 && launch.from == 0;
+        let is_seen = launch.stream != 0 || is_shown;
+        launch.is_alone = computing != 0 && !is_seen && !launch.on_default;
         if let Some(from) = stands_from(launch, computing) {
-            launch.stands = if launch.ended { 0 } else { from };
+            // What windows show to be hidden may not be needed for long.
+            let is_hidden = launch.ended || is_shown && from >= launch.stop;
+            launch.stands = if is_hidden { 0 } else { from };
             launch.still = (launch.stop - from.max(until)).max(0) as f64;
             if from < launch.stop {
                 until = until.max(launch.stop);
@@ -38,6 +42,10 @@ pub fn of_lane(lane: &mut Lane) {
 
 /// From when the computing stream had nothing to do but to wait for a launch; `None` if that is not known.
 fn stands_from(launch: &Launch, computing: u32) -> Option<i64> {
+    let is_measured = launch.from != 0 || launch.ended;
+    if launch.shown != 0 && !is_measured {
+        return Some(launch.shown.clamp(launch.start, launch.stop));
+    }
     if launch.stream == 0 {
         return launch.on_default.then_some(launch.start);
     }

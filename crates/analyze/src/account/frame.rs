@@ -141,7 +141,7 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Vec<Vec<(i64, i
     for lane in lanes {
         let mut own: HashMap<Kind, (usize, i64, i64)> = HashMap::new();
         let names: Vec<Kind> = lane.kinds.iter().map(&name).collect();
-        for launch in &lane.launches {
+        for launch in lane.launches.iter().filter(|launch| !launch.in_graph) {
             let of = own
                 .entry(names[launch.kind as usize])
                 .or_insert((0usize, i64::MAX, i64::MIN));
@@ -168,7 +168,10 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Vec<Vec<(i64, i
     })?;
     let of = |lane: &Lane| {
         let is: Vec<bool> = lane.kinds.iter().map(|k| name(k) == kind).collect();
-        let marks = lane.launches.iter().filter(|l| is[l.kind as usize]);
+        let marks = lane
+            .launches
+            .iter()
+            .filter(|l| is[l.kind as usize] && !l.in_graph);
         marks.map(|l| (l.api, l.stop)).collect()
     };
     Some(lanes.iter().map(of).collect())

@@ -10,7 +10,7 @@ use super::difference;
 use super::frame::Frame;
 use super::launches::Lane;
 use super::places::Places;
-use super::{replay, MATTERS};
+use super::{replay, slowing, MATTERS};
 use crate::streams::{RankStreams, Share, Streams};
 use serde::Serialize;
 
@@ -20,6 +20,8 @@ use serde::Serialize;
 pub enum Source {
     /// The run was played again over the dependencies of its operations.
     Replay,
+    /// The same of the steps that kernel windows show.
+    Windows,
     /// Exposed times of the rank and of others.
     Waits,
     /// Exposed times of some ranks, and bounds of the others.
@@ -44,7 +46,7 @@ pub struct Habit {
 }
 
 /// Operations in which all ranks need each other are at least this part, if exposed times are compared.
-const LEAST_TOGETHER: f64 = 0.9;
+pub const LEAST_TOGETHER: f64 = 0.9;
 
 impl Habit {
     /// Of a lane that costs nothing.
@@ -61,9 +63,12 @@ impl Habit {
     /// Whether it says what late ranks cost, or that none does: exposed times of all ranks are known, or what
     /// is not known can't change that one matters.
     pub fn settles(&self, frame: &Frame, places: &Places) -> bool {
+        if places.unseen {
+            return false;
+        }
         let together = || places.together().is_none_or(|part| part >= LEAST_TOGETHER);
         match self.source {
-            Source::Replay => true,
+            Source::Replay | Source::Windows => true,
             Source::Waits => together(),
             Source::SomeWaits => self.interval.0 >= MATTERS * frame.total() && together(),
             Source::CallTimes => false,
@@ -80,7 +85,18 @@ pub fn find(
     streams: Option<&Streams>,
 ) -> Option<Habit> {
     let total = frame.total();
-    let mut habit = match replay::find(lanes, frame, regular) {
+    let (known, whole) = replay::known_steps(lanes, frame);
+    let by_difference = || difference::find(places, frame, regular);
+    let mut compared = None;
+    if !whole {
+        compared = by_difference().map(|found| of_difference(found, frame, regular));
+    }
+    let is_enough = compared
+        .as_ref()
+        .is_some_and(|habit| habit.source == Source::Waits && habit.settles(frame, places));
+    let played = || replay::find(lanes, frame, &known, regular);
+    let played = if is_enough { None } else { played() };
+    let mut habit = match played {
         Some(found) => Habit {
             loss: found.share * total,
             interval: (
@@ -91,21 +107,20 @@ pub fn find(
                 .with
                 .map(|(lane, share)| (lane, share * total))
                 .filter(|(_, share)| share - found.share * total >= MATTERS * total),
-            source: Source::Replay,
+            source: match whole {
+                true => Source::Replay,
+                false => Source::Windows,
+            },
             lanes: found.lanes,
         },
-        None => {
-            let found = difference::find(places, frame, regular)?;
-            let of = frame.total_of(regular);
-            Habit {
-                lanes: vec![found.lane],
-                loss: found.share * of,
-                interval: (found.interval.0 * of, found.interval.1 * of),
-                with: None,
-                source: found.source,
-            }
-        }
+        None if whole => of_difference(by_difference()?, frame, regular),
+        None => compared?,
     };
+    let slowed = streams.map_or(0.0, |streams| {
+        slowing::of(lanes, places, &habit.lanes, regular, streams)
+    });
+    habit.loss += slowed;
+    habit.interval.1 += slowed;
     let faster = streams.and_then(|streams| faster(lanes, &habit, streams));
     let known = faster.and_then(|most| Some((most.share, most.interval?)));
     // An interval that holds both nothing and all of the loss says nothing.
@@ -118,16 +133,29 @@ pub fn find(
     Some(habit)
 }
 
+fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool]) -> Habit {
+    let of = frame.total_of(regular);
+    Habit {
+        lanes: vec![found.lane],
+        loss: found.share * of,
+        interval: (found.interval.0 * of, found.interval.1 * of),
+        with: None,
+        source: found.source,
+    }
+}
+
 /// By which part of the time the hosts of the other lanes could be faster; `None` if that is not known.
 fn faster(lanes: &[Lane], habit: &Habit, streams: &Streams) -> Option<Share> {
-    let waited = |lane: usize| {
-        let lane = &lanes[lane];
-        let is = |row: &&RankStreams| {
-            (&row.host, row.pid, Some(row.device)) == (&lane.host, lane.pid, lane.device)
-        };
-        streams.ranks.iter().find(is)?.host_waited
-    };
+    let waited = |lane: usize| row(&lanes[lane], streams)?.host_waited;
     let others = (0..lanes.len()).filter(|lane| !habit.lanes.contains(lane));
     let all = others.filter_map(waited);
     all.min_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+/// What windows show of a lane.
+pub fn row<'s>(lane: &Lane, streams: &'s Streams) -> Option<&'s RankStreams> {
+    let is = |row: &&RankStreams| {
+        (&row.host, row.pid, Some(row.device)) == (&lane.host, lane.pid, lane.device)
+    };
+    streams.ranks.iter().find(is)
 }

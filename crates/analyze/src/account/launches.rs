@@ -37,6 +37,13 @@ pub struct Launch {
     pub ended: bool,
     /// It ran on the default stream, so nothing computed behind it until it ended.
     pub on_default: bool,
+    /// From when on nothing but NCCL ran on its GPU until it ended, by a kernel window; 0 is not known.
+    pub shown: i64,
+    /// A launch of a CUDA graph, which is so many calls; 0 is none. The calls that windows show have launches
+    /// of their own.
+    pub graph: u32,
+    /// It is a call in a CUDA graph, which a window shows.
+    pub in_graph: bool,
     /// It has a send.
     pub sends: bool,
     /// It has a receive.
@@ -61,6 +68,11 @@ pub struct Kind {
     pub function: Name,
     /// Bytes; of all sends and receives of a launch.
     pub bytes: u64,
+}
+
+impl Kind {
+    /// In place of a communicator: a launch of a CUDA graph.
+    pub const GRAPH: u32 = u32::MAX - 1;
 }
 
 /// A send or receive of a launch, by ranks of the communicator.
@@ -118,6 +130,27 @@ impl Lane {
     }
 }
 
+/// A kernel of NCCL that a window shows. Times are ns.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownKernel {
+    /// CUDA device ordinal.
+    pub device: u32,
+    /// The ticket of its call; `None` in a graph.
+    pub call: Option<u64>,
+    /// In a graph: index of the captured call's shape in its process.
+    pub captured_as: Option<u32>,
+    /// In a graph: when that was launched.
+    pub launched: i64,
+    /// When it began.
+    pub start: i64,
+    /// When it ended.
+    pub stop: i64,
+    /// From when on nothing but NCCL ran until it ended; its end, if something else did then.
+    pub from: i64,
+    /// CUDA's id of its stream.
+    pub stream: u32,
+}
+
 /// What is gathered.
 #[derive(Default)]
 pub struct Gatherer {
@@ -135,6 +168,10 @@ pub struct ProcessLaunches {
     /// By communicator of the process: lane and index of the last launch of sends and receives, its group,
     /// and its bytes.
     open: Vec<Option<Open>>,
+    /// When windows are open.
+    windows: Vec<(i64, i64)>,
+    /// By ticket of a call that was launched in a window: lane and index of its launch.
+    tickets: HashMap<u64, (u32, u32)>,
 }
 
 #[derive(Clone, Copy)]
@@ -214,6 +251,13 @@ impl Gatherer {
             known: lanes.iter().map(|_| HashMap::new()).collect(),
             lanes,
             open: vec![None; walk.locals()],
+            windows: process
+                .windows
+                .list
+                .iter()
+                .map(|w| (w.open, w.closing))
+                .collect(),
+            tickets: HashMap::new(),
         }
     }
 
@@ -285,6 +329,9 @@ impl ProcessLaunches {
             is_alone: false,
             still: f64::NAN,
             stands: 0,
+            shown: 0,
+            graph: 0,
+            in_graph: false,
         };
         let at = way.lane as usize;
         let lane = &mut self.lanes[at];
@@ -336,6 +383,7 @@ impl ProcessLaunches {
                 };
                 if same {
                     exchange(open.at);
+                    remember(&mut self.tickets, &self.windows, process, call, at, open.at);
                     open.kind.bytes = open.kind.bytes.saturating_add(way.kind.bytes);
                     before.join(&launch);
                     before.kind = kind(&mut lane.kinds, &mut self.known[at], open.kind);
@@ -350,7 +398,110 @@ impl ProcessLaunches {
             });
         }
         let kind = kind(&mut lane.kinds, &mut self.known[at], way.kind);
+        let index = lane.launches.len();
         lane.launches.push(Launch { kind, ..launch });
+        remember(&mut self.tickets, &self.windows, process, call, at, index);
+    }
+
+    /// Takes in what windows show.
+    pub fn show(&mut self, process: &Process, kernels: &[ShownKernel]) {
+        self.add_graphs(process);
+        for kernel in kernels {
+            let known = kernel.call.and_then(|ticket| self.tickets.get(&ticket));
+            if let Some((lane, index)) = known {
+                let Lane {
+                    kinds, launches, ..
+                } = &mut self.lanes[*lane as usize];
+                let launch = &mut launches[*index as usize];
+                // Of several sends and receives at a time, windows don't show for which of them the
+                // computing stands still.
+                if kinds[launch.kind as usize].function == Name::NONE {
+                    continue;
+                }
+                if launch.stop == 0 {
+                    (launch.start, launch.stop) = (kernel.start, kernel.stop);
+                    launch.ns = u32::try_from(kernel.stop - kernel.start).unwrap_or(u32::MAX);
+                }
+                launch.shown = kernel.from;
+                continue;
+            }
+            let Some(way) = kernel.captured_as.map(|shape| self.ways[shape as usize]) else {
+                continue;
+            };
+            let at = way.lane as usize;
+            let lane = &mut self.lanes[at];
+            let launch = Launch {
+                kind: kind(&mut lane.kinds, &mut self.known[at], way.kind),
+                api: kernel.launched,
+                launched: kernel.launched,
+                start: kernel.start,
+                stop: kernel.stop,
+                ns: u32::try_from(kernel.stop - kernel.start).unwrap_or(u32::MAX),
+                on: u64::from(kernel.stream),
+                shown: kernel.from,
+                in_graph: true,
+                still: f64::NAN,
+                ..Launch::default()
+            };
+            lane.launches.push(launch);
+        }
+    }
+
+    /// Launches of graphs with calls of NCCL, of a process with one GPU: there are too many of their calls to
+    /// keep, but they mark the steps.
+    fn add_graphs(&mut self, process: &Process) {
+        let [lane] = &mut self.lanes[..] else { return };
+        let graphs = &process.graphs;
+        let mut calls: HashMap<u32, u64> = HashMap::new();
+        for graph in &graphs.executables {
+            let content = graph.content.and_then(|at| graphs.contents.get(at));
+            calls.insert(graph.number, content.map_or(0, |content| content.calls()));
+        }
+        for launch in &graphs.launches {
+            let calls = calls.get(&launch.graph).copied().unwrap_or(0);
+            let Some(calls) = u32::try_from(calls).ok().filter(|calls| *calls > 0) else {
+                continue;
+            };
+            let of = Kind {
+                communicator: Kind::GRAPH,
+                function: Name::NONE,
+                bytes: u64::from(calls),
+            };
+            lane.launches.push(Launch {
+                kind: kind(&mut lane.kinds, &mut self.known[0], of),
+                api: launch.at,
+                launched: launch.at + launch.took as i64,
+                graph: calls,
+                ns: u32::MAX,
+                still: f64::NAN,
+                ..Launch::default()
+            });
+        }
+    }
+}
+
+/// Remembers the launch of a call, if a window may show it.
+fn remember(
+    tickets: &mut HashMap<u64, (u32, u32)>,
+    windows: &[(i64, i64)],
+    process: &Process,
+    call: &Call,
+    lane: usize,
+    index: usize,
+) {
+    let at = match call.launch_start_ns {
+        0 => call.api_ns,
+        at => at,
+    };
+    let window = windows.partition_point(|window| window.1 < at);
+    if windows.get(window).is_none_or(|window| at < window.0) {
+        return;
+    }
+    let place = (lane as u32, index as u32);
+    tickets.insert(call.ticket, place);
+    if let Some(composite) = (call.composite as usize).checked_sub(1) {
+        let calls = process.composites[composite].calls.iter();
+        tickets.extend(calls.map(|call| (process.calls[*call as usize].ticket, place)));
     }
 }
 

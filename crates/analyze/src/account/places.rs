@@ -18,6 +18,8 @@ pub struct Cell {
     pub lane: u32,
     /// Number of its host, of those with clocks of their own.
     pub host: u32,
+    /// It stands for so many: of calls in graphs, only windows show some.
+    pub times: f32,
     /// What is known of it.
     pub launch: Launch,
 }
@@ -47,6 +49,8 @@ pub struct Places {
     pub count: usize,
     /// How many lanes there are.
     pub lanes: usize,
+    /// There are calls in graphs of which no window shows one on all lanes.
+    pub unseen: bool,
 }
 
 impl Places {
@@ -57,7 +61,12 @@ impl Places {
         let mut hosts: HashMap<&str, u32> = HashMap::new();
         let mut exchanges: HashMap<(u32, u32, u32, u32, u32), u32> = HashMap::new();
         let mut tied = Tied::default();
+        let mut in_graphs = 0.0f64;
         for (number, lane) in lanes.iter().enumerate() {
+            let in_frame = |launch: &&Launch| frame.step(number, launch.api).is_some();
+            let launches = lane.launches.iter().filter(in_frame);
+            let calls: f64 = launches.map(|launch| f64::from(launch.graph)).sum();
+            in_graphs = in_graphs.max(calls);
             let next = hosts.len() as u32;
             let host = *hosts.entry(&lane.clock).or_insert(next);
             let mut before: HashMap<Kind, u32> = HashMap::new();
@@ -65,6 +74,9 @@ impl Places {
             let mut step = None;
             let mut exchange = 0;
             for (index, launch) in lane.launches.iter().enumerate() {
+                if launch.graph != 0 {
+                    continue;
+                }
                 let of = frame.step(number, launch.api);
                 if of != step {
                     before.clear();
@@ -104,6 +116,7 @@ impl Places {
                     step: step as u32,
                     lane: number as u32,
                     host,
+                    times: 1.0,
                     launch: *launch,
                 });
             }
@@ -114,6 +127,8 @@ impl Places {
             (cells[index].place, cells[index].step) = (first.place, first.step);
         }
         cells.sort_by_key(|cell| (cell.place, cell.step, cell.lane));
+        let cells = of_graphs(cells, in_graphs);
+        let unseen = in_graphs > 0.0 && !cells.iter().any(|cell| cell.launch.in_graph);
         let mut begins: Vec<u32> = Vec::new();
         let mut last = None;
         for (index, cell) in cells.iter().enumerate() {
@@ -128,6 +143,7 @@ impl Places {
             begins,
             count: known.len(),
             lanes: lanes.len(),
+            unseen,
         }
     }
 
@@ -162,18 +178,18 @@ impl Places {
     pub fn scaled(&self, steps: &[bool], value: impl Fn(&Cell) -> Option<f64>) -> Vec<Scaled> {
         let mut all = vec![Scaled::default(); self.lanes];
         let mut at = vec![(0.0, 0u64); self.lanes];
-        let (mut place, mut operations) = (0, 0u64);
-        let close = |at: &mut [(f64, u64)], operations: &mut u64, all: &mut [Scaled]| {
+        let (mut place, mut operations) = (0, 0.0);
+        let close = |at: &mut [(f64, u64)], operations: &mut f64, all: &mut [Scaled]| {
             for ((sum, known), all) in at.iter_mut().zip(all) {
                 all.operations += *operations;
                 if *known > 0 {
-                    all.sum += *sum / *known as f64 * *operations as f64;
+                    all.sum += *sum / *known as f64 * *operations;
                     all.known += *known;
                     all.covered += *operations;
                 }
                 (*sum, *known) = (0.0, 0);
             }
-            *operations = 0;
+            *operations = 0.0;
         };
         for operation in self.operations() {
             if operation[0].place != place {
@@ -183,7 +199,7 @@ impl Places {
             if !steps[operation[0].step as usize] {
                 continue;
             }
-            operations += 1;
+            operations += f64::from(operation[0].times);
             for cell in operation {
                 if let Some(value) = value(cell) {
                     let at = &mut at[cell.lane as usize];
@@ -194,6 +210,29 @@ impl Places {
         close(&mut at, &mut operations, &mut all);
         all
     }
+}
+
+/// Calls in graphs are only known from windows. Those that the windows of all lanes show stand for all.
+fn of_graphs(cells: Vec<Cell>, calls: f64) -> Vec<Cell> {
+    if calls == 0.0 {
+        return cells;
+    }
+    let mut most: HashMap<u32, usize> = HashMap::new();
+    let operations = || cells.chunk_by(|a, b| (a.place, a.step) == (b.place, b.step));
+    for operation in operations() {
+        let of = most.entry(operation[0].place).or_default();
+        *of = operation.len().max(*of);
+    }
+    let is_whole = |operation: &&[Cell]| {
+        !operation[0].launch.in_graph || operation.len() == most[&operation[0].place]
+    };
+    let mut kept: Vec<Cell> = operations().filter(is_whole).flatten().copied().collect();
+    let shown = operations().filter(|o| is_whole(o) && o[0].launch.in_graph);
+    let times = (calls / shown.count().max(1) as f64).max(1.0) as f32;
+    for cell in kept.iter_mut().filter(|cell| cell.launch.in_graph) {
+        cell.times = times;
+    }
+    kept
 }
 
 /// Which launches are one operation, by their number; the first one stands for all.
@@ -231,7 +270,7 @@ pub struct Scaled {
     /// Values that it rests on.
     pub known: u64,
     /// Operations at places with a value.
-    pub covered: u64,
+    pub covered: f64,
     /// All operations.
-    pub operations: u64,
+    pub operations: f64,
 }

@@ -14,6 +14,7 @@ mod ready;
 
 use super::frame::Frame;
 use super::launches::Lane;
+pub use graph::known_steps;
 use graph::{Graph, Piece};
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,6 +29,9 @@ const IN_TURNS: f64 = 0.5;
 
 /// A group is to blame if it saves so many times as much as any lane.
 const MORE: f64 = 1.25;
+
+/// Fewer steps tell nothing.
+const LEAST_STEPS: usize = 3;
 
 /// From the 5 % to the 35 % quantile of a normal distribution, in standard deviations.
 const NORMAL: f64 = 1.26;
@@ -62,9 +66,9 @@ fn level(pieces: &mut [f64], less: f64) -> f64 {
     f64::INFINITY
 }
 
-/// What equal lanes would save; `None` if the run can't be played again.
-pub fn find(lanes: &[Lane], frame: &Frame, regular: &[bool]) -> Option<Equal> {
-    let graph = Graph::new(lanes, frame)?;
+/// What equal lanes would save; `None` if the run can't be played again. `known` says which steps can.
+pub fn find(lanes: &[Lane], frame: &Frame, known: &[bool], regular: &[bool]) -> Option<Equal> {
+    let graph = Graph::new(lanes, frame, known)?;
     let measured = graph.measured_work();
     let whole = graph.play(&measured);
     if (whole / graph.measured - 1.0).abs() > MOST_OFF {
@@ -74,6 +78,12 @@ pub fn find(lanes: &[Lane], frame: &Frame, regular: &[bool]) -> Option<Equal> {
     let work: Vec<Vec<f64>> = (0..n).map(|lane| graph.by_step(lane, steps)).collect();
     let everybody: Vec<usize> = (0..n).collect();
     let saved = |work: &[f64]| 1.0 - graph.play(work) / whole;
+    let regular: Vec<bool> = regular.iter().zip(known).map(|(a, b)| *a && *b).collect();
+    let regular = &regular[..];
+    let is_sample = known.contains(&false);
+    if is_sample && regular.iter().filter(|is| **is).count() < LEAST_STEPS {
+        return None;
+    }
     let scene = Scene {
         graph: &graph,
         measured: &measured,

@@ -184,6 +184,7 @@ fn join_graphs(seen: &mut Seen, window: &Window, process: &Process) {
         kernels.sort_by_key(|kernel| kernel.start);
         for (kernel, shape) in kernels.into_iter().zip(of) {
             kernel.captured_as = graphs.shapes.get(shape as usize).copied();
+            kernel.launched = Some(launch.at);
             let shape = kernel.captured_as.map(|shape| shape as usize);
             let shape = shape.and_then(|shape| process.shapes.get(shape));
             kernel.communicator = shape.and_then(|shape| shape.communicator);

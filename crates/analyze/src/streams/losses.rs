@@ -426,6 +426,31 @@ impl Losses<'_> {
     }
 }
 
+/// By lane: which part of the time of its kernels is lost beside kernels of NCCL that wait. They are compared
+/// with those of the lane that came last most often.
+pub fn waiting_slows(
+    lanes: &[Lane],
+    waits: &Waits,
+    alone: &[Alone],
+    all: &Alone,
+) -> Vec<Option<f64>> {
+    let windows = |lane: &Lane| taken(lane.windows.iter().map(|w| &w.computed[..]));
+    let losses = Losses {
+        lanes,
+        waits,
+        alone,
+        taken: lanes.iter().map(windows).collect(),
+        all,
+    };
+    let last = waits.last.iter().max_by_key(|(_, times)| **times);
+    let last = last.map_or(0, |(lane, _)| *lane);
+    let lost = |lane: usize| {
+        let slowed = losses.beside_waiting(lane, last);
+        slowed.ratio().map(|_| slowed.lost())
+    };
+    (0..lanes.len()).map(lost).collect()
+}
+
 /// Who was waited for, by loss. By lane, `idle` is for which part of the time nothing ran, if that is known,
 /// and `alone` what its kernels take without communication; `all` is what they take on any.
 pub fn waited_for(

@@ -141,6 +141,10 @@ pub struct RankStreams {
     pub exposed_waiting: Share,
     /// Its host waited for the GPU. Null where that is not known, because not all launches were seen.
     pub host_waited: Option<Share>,
+    /// Which part of the time of its kernels is lost if kernels of NCCL wait beside them; `None` if none can
+    /// be compared.
+    #[serde(skip)]
+    pub waiting_slows: Option<f64>,
     /// How much longer the same kernels ran beside communication than without, by which part of the time;
     /// null where none ran both ways.
     pub interference: Option<f64>,

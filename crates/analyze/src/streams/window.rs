@@ -108,6 +108,14 @@ impl Seen {
         (span.1 - span.0).max(0) - self.computes.covers(span)
     }
 
+    /// From when on nothing computed until then; that time, if something did.
+    pub fn idle_before(&self, end: i64) -> i64 {
+        let spans = self.computes.spans();
+        let before = spans.partition_point(|span| span.0 < end);
+        let last = before.checked_sub(1).map(|at| spans[at].1);
+        last.unwrap_or(self.known.0).min(end)
+    }
+
     /// Nothing ran.
     pub fn idle(&self) -> i64 {
         self.length() - self.computing - self.beside - self.exposed - self.copies

@@ -38,9 +38,9 @@ const WINDOWS: [(&str, ExpectedLoss); 8] = [
     // 69.9 ms in place of 54.9: 21.5 % of it. Both hosts are slow, so the rank that waits, for 45 % of the
     // time, could not be faster by as much.
     ("fsdp2_slow_gpu", Some(((0.183, 0.247), "its GPU is busy"))),
-    // 27.7 ms in place of 20.1 to 22.1. Recorded before launches of cuBLAS were seen: how fast the other
-    // host could be is not known, and nothing is claimed.
-    ("ddp_slow_host", None),
+    // 27.7 ms in place of 20.1 to 22.1: 20 to 27 % of it. Recorded before launches of cuBLAS were seen: how
+    // fast the other host could be is not known. Three windows show the steps.
+    ("ddp_slow_host", Some(((0.18, 0.36), "its host launches"))),
     // 26.2 ms in place of 20.3: 22.5 % of it. Four windows say 28 %, from 15 to 36 %: too few to be within
     // 15 % of the truth, which is in the interval.
     ("ddp_late_host", Some(((0.191, 0.29), "its host launches"))),
@@ -134,23 +134,20 @@ fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
         let found = &report.findings[0];
         is_about(found, 1, why);
         assert_eq!(found.subject.ranks[0].device, Some(1), "{name}");
-        let loss = streams.waited_for[0].loss.share;
+        let account = report.account.as_ref().expect("steps");
+        let loss = found.wall_us().expect("a loss") / account.wall_us;
         assert!((least..most).contains(&loss), "{name}: {loss}");
     }
 }
 
 #[test]
-fn a_rank_that_is_always_last_is_named_though_its_cost_is_not_known() {
+fn jobs_in_which_nobody_is_late_say_so_first() {
     let verdict = |name| render::findings::verdict(&report_on(&recorded(name)));
-    let named = "No rank is proved to hold this job up, but rank 1 (GPU 1 on vm) arrives last in 198 of 198 \
-                 operations in kernel windows. ";
-    assert!(verdict("ddp_slow_host").starts_with(named));
     let unslowed = "No rank is proved to hold this job up. ";
     let no_problem = "Communication is no problem: GPUs stand still for it for ";
     assert!(verdict("fsdp2_traced").starts_with(no_problem));
-    for name in ["decode_plain", "slow_plain"] {
-        assert!(verdict(name).starts_with(unslowed), "{name}");
-    }
+    assert!(verdict("slow_plain").starts_with(unslowed));
+    assert!(verdict("decode_plain").starts_with("No rank holds this job up. "));
 }
 
 #[test]

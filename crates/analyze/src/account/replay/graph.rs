@@ -11,6 +11,32 @@ const MOST: usize = 1 << 22;
 /// Launches without times are left out, and may be no more than this part.
 const MOST_UNTIMED: f64 = 0.01;
 
+/// The steps of which all launches of all lanes have times; and whether nearly all launches of the run have.
+pub fn known_steps(lanes: &[Lane], frame: &Frame) -> (Vec<bool>, bool) {
+    let steps = frame.wall.len();
+    let mut all = vec![(0i64, 0i64); steps];
+    let (mut launches, mut untimed) = (0, 0);
+    for (number, lane) in lanes.iter().enumerate() {
+        for launch in &lane.launches {
+            // A graph has so many calls that windows may show or not.
+            let (calls, missing) = match (launch.graph, launch.in_graph) {
+                (0, true) => (0, -1),
+                (0, false) => (1, i64::from(launch.start == 0 || !launch.is_known())),
+                (calls, _) => (i64::from(calls), i64::from(calls)),
+            };
+            (launches, untimed) = (launches + calls, untimed + missing);
+            if let Some(step) = frame.step(number, launch.api) {
+                all[step] = (all[step].0 + calls, all[step].1 + missing);
+            }
+        }
+    }
+    let is_known = |(all, missing): (i64, i64)| missing as f64 <= MOST_UNTIMED * all as f64;
+    if is_known((launches, untimed)) {
+        return (vec![true; steps], true);
+    }
+    (all.into_iter().map(is_known).collect(), false)
+}
+
 /// A moment of the run, and what must have been before.
 #[derive(Clone, Copy)]
 enum Moment {
@@ -55,7 +81,7 @@ pub struct Graph {
     order: Vec<u32>,
     /// When the first moment of each lane is, ns.
     since: HashMap<u32, f64>,
-    /// By lane: the first and last moment of the steps.
+    /// The first and last moment of the steps of each lane, by stretches of steps that follow each other.
     ends: Vec<(u32, u32)>,
     /// By lane: its work in the steps, by step.
     pub pieces: Vec<Vec<Piece>>,
@@ -149,14 +175,11 @@ enum Key {
 }
 
 impl Graph {
-    /// Of these lanes; `None` if too few launches have times, or they wait for each other in a circle.
-    pub fn new(lanes: &[Lane], frame: &Frame) -> Option<Graph> {
+    /// Of these lanes and these steps; `None` if there are too many launches, or they wait for each other in
+    /// a circle.
+    pub fn new(lanes: &[Lane], frame: &Frame, steps: &[bool]) -> Option<Graph> {
         let all: usize = lanes.iter().map(|lane| lane.launches.len()).sum();
-        let untimed = lanes
-            .iter()
-            .flat_map(|lane| &lane.launches)
-            .filter(|l| l.start == 0 || !l.is_known());
-        if all > MOST || untimed.count() as f64 > MOST_UNTIMED * all as f64 {
+        if all > MOST || !steps.contains(&true) {
             return None;
         }
         let mut graph = Graph::default();
@@ -164,7 +187,7 @@ impl Graph {
         let prepare = |(number, lane)| Prepared::new(number, lane, frame, &mut common);
         let prepared: Vec<Prepared> = lanes.iter().enumerate().map(prepare).collect();
         for prepared in &prepared {
-            graph.add(prepared, frame, &mut common)?;
+            graph.add(prepared, frame, steps, &mut common)?;
         }
         graph.alike = vec![Alike::default(); common.alike.0.len()];
         for piece in graph.pieces.iter().flatten() {
@@ -182,7 +205,13 @@ impl Graph {
     }
 
     /// Adds a lane, and its launches to what they are tied to.
-    fn add(&mut self, prepared: &Prepared, frame: &Frame, common: &mut Common) -> Option<()> {
+    fn add(
+        &mut self,
+        prepared: &Prepared,
+        frame: &Frame,
+        steps: &[bool],
+        common: &mut Common,
+    ) -> Option<()> {
         let (lane, worked, which) = (prepared.lane, &prepared.worked, &prepared.which);
         let of = |index: u32| -> &Launch { &lane.launches[index as usize] };
         let mut begun = vec![u32::MAX; lane.launches.len()];
@@ -190,8 +219,14 @@ impl Graph {
         let ready = common.apart.ready(&prepared.begun, which);
         // In the order of the computing stream: when it comes to where a launch began or stands still for it.
         let mut events: Vec<(i64, i64, bool, u32)> = Vec::new();
+        // Of all steps, also what is before and behind them.
+        let whole = steps.iter().all(|is| *is);
+        let step_of = |index: u32| frame.step(prepared.number, of(index).api);
         for (launch, ready) in prepared.begun.iter().zip(ready) {
             let index = launch.index;
+            if !whole && step_of(index).is_none_or(|step| !steps[step]) {
+                continue;
+            }
             let Launch {
                 start,
                 stop,
@@ -201,6 +236,9 @@ impl Graph {
             begun[index as usize] = self.moment(Moment::After(0.0));
             ended[index as usize] = self.moment(Moment::After((stop - start).max(0) as f64));
             for before in launch.behind.into_iter().flatten() {
+                if ended[before as usize] == u32::MAX {
+                    continue;
+                }
                 self.edges
                     .push((ended[before as usize], begun[index as usize]));
             }
@@ -211,16 +249,39 @@ impl Graph {
         }
         events.sort_unstable();
         let mut pieces = Vec::new();
-        let (mut last, mut until): (Option<u32>, i64) = (None, 0);
+        let (mut last, mut until, mut last_step): (Option<u32>, i64, Option<usize>) =
+            (None, 0, None);
         let (mut first_in, mut last_in, mut before) = (None, None, None);
         for (at, _, stands, index) in events {
-            let work = (at - until) as f64;
-            until = at;
+            let step = step_of(index);
+            let real = match stands {
+                true => of(index).stop,
+                false => of(index).start,
+            };
+            // Where steps are left out, the lane begins anew.
+            let follows = whole
+                || last_step
+                    .zip(step)
+                    .is_some_and(|(last, step)| (last..=step).all(|step| steps[step]));
+            let begins = last.is_none() || !follows;
+            if !follows {
+                self.end(&mut first_in, &mut last_in);
+                before = None;
+            }
+            let work = if begins && !whole {
+                0.0
+            } else {
+                (at - until) as f64
+            };
+            (until, last_step) = (at, step.or(last_step));
             let moment = self.moment(Moment::Works(work));
-            match last {
+            match last.filter(|_| !begins) {
                 Some(last) => self.edges.push((last, moment)),
-                None => {
+                None if whole => {
                     self.since.insert(moment, worked.origin() as f64);
+                }
+                None => {
+                    self.since.insert(moment, real as f64);
                 }
             }
             last = Some(moment);
@@ -228,12 +289,17 @@ impl Graph {
                 true => self.edges.push((ended[index as usize], moment)),
                 false => self.edges.push((moment, begun[index as usize])),
             }
-            let Some(step) = frame.step(prepared.number, of(index).api) else {
+            let Some(step) = step else {
                 continue;
             };
             let (program, place) = which[index as usize];
             let which = common.which.of((program, (place, stands), before));
             before = Some((place, stands));
+            first_in = first_in.or(Some((moment, real)));
+            last_in = Some((moment, real));
+            if begins && !whole {
+                continue;
+            }
             pieces.push(Piece {
                 moment,
                 step: step as u32,
@@ -241,27 +307,29 @@ impl Graph {
                 which,
                 alike: common.alike.of((step as u32, which)),
             });
-            let real = if stands {
-                of(index).stop
-            } else {
-                of(index).start
-            };
-            first_in = first_in.or(Some((moment, real)));
-            last_in = Some((moment, real));
         }
-        let ((first, from), (end, to)) = (first_in?, last_in?);
+        self.end(&mut first_in, &mut last_in);
+        if pieces.is_empty() {
+            return None;
+        }
         pieces.sort_by_key(|piece| piece.step);
         self.pieces.push(pieces);
-        self.ends.push((first, end));
-        self.measured += (to - from) as f64;
         self.keys(lane, &begun, &ended, &mut common.ties);
         Some(())
+    }
+
+    /// A stretch of steps of a lane ends.
+    fn end(&mut self, first: &mut Option<(u32, i64)>, last: &mut Option<(u32, i64)>) {
+        if let Some(((first, from), (last, to))) = first.take().zip(last.take()) {
+            self.ends.push((first, last));
+            self.measured += (to - from) as f64;
+        }
     }
 
     fn keys(&self, lane: &Lane, begun: &[u32], ended: &[u32], ties: &mut HashMap<Key, Tie>) {
         let mut tie = |key: Key, index: usize| {
             let launch = &lane.launches[index];
-            if launch.start == 0 {
+            if begun[index] == u32::MAX {
                 return;
             }
             let tie = ties.entry(key).or_default();
