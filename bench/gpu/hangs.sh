@@ -4,7 +4,9 @@
 #
 #     bench/gpu/hangs.sh OUT [WRONG…]   # about a minute; needs two GPUs and `make` first
 #
-# Two ranks have a GPU of their own each, and rank 1 goes wrong. Four jobs at a time share the GPUs.
+# Two ranks have a GPU of their own each, and the last rank goes wrong. Four jobs at a time share the GPUs.
+# RANKS=8 plays as many ranks, each as a host of its own, until step STEP. With JOBS=1, one job runs at a
+# time.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -12,15 +14,18 @@ shift
 scope=${NCCLSCOPE:-target/release/ncclscope}
 unset NCCLSCOPE
 export NCCL_NVLS_ENABLE=0 NCCLSCOPE_QUIET=1
-[ $# -gt 0 ] || set -- stopped killed left loop kernel size order skip
+[ $# -gt 0 ] || set -- stopped killed left loop kernel full size order crossed sends skip graph
+ranks=${RANKS:-2}
+[ "$ranks" -gt 2 ] && hosts=$ranks || hosts=1
 mkdir -p "$out"
 
 play() { # NAME WRONG RANK
     local name=$1 wrong=$2 rank=$3
     # The job is in a process group of its own, to be killed whole.
-    setsid timeout -s KILL 75 "$scope" run -o "$out/$name" -- python3 bench/gpu/jobs.py ddp --layers 2 \
-        --width 256 --tokens 128 --batch 2 --steps 100000 --sync-every 10 --wrong "$wrong" \
-        --wrong-rank "$rank" --wrong-step 200 >"$out/$name.out" 2>"$out/$name.err" </dev/null &
+    setsid timeout -s KILL 90 "$scope" run -o "$out/$name" -- python3 bench/gpu/jobs.py ddp --layers 2 \
+        --ranks "$ranks" --hosts "$hosts" --width 256 --tokens 128 --batch 2 --steps 100000 --sync-every 10 \
+        --wrong "$wrong" --wrong-rank "$rank" --wrong-step "${STEP:-200}" >"$out/$name.out" \
+        2>"$out/$name.err" </dev/null &
     local job=$! waited=0
     until grep -q "goes wrong now" "$out/$name.err" || ((++waited > 90)); do sleep 0.5; done
     sleep 8
@@ -40,7 +45,7 @@ play() { # NAME WRONG RANK
 
 running=0
 for wrong in "$@"; do
-    play "$wrong" "$wrong" 1 &
-    ((++running % 4)) || wait
+    play "$wrong" "$wrong" $((ranks - 1)) &
+    ((++running % ${JOBS:-4})) || wait
 done
 wait

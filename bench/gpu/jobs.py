@@ -25,6 +25,7 @@ With `--wrong` the job hangs: one rank goes wrong in a step and says so on stder
 """
 
 import argparse
+import datetime
 import gc
 import importlib
 import json
@@ -70,9 +71,12 @@ def options(words):
         "--slow-link", help="slow_link.c, built: the way out of --link-rank is slow (SLOW_LINK_MBPS)"
     )
     parser.add_argument("--link-rank", type=int, default=0)
-    parser.add_argument("--wrong", choices=sorted(WRONGS), help="each step ends with two more collectives")
+    parser.add_argument("--wrong", choices=sorted(WRONGS), help="each step ends with two more calls of NCCL")
     parser.add_argument("--wrong-rank", type=int, default=0)
     parser.add_argument("--wrong-step", type=int, default=50)
+    parser.add_argument(
+        "--timeout", type=float, default=600, help="after so many seconds of a hang, PyTorch ends the job"
+    )
     parser.add_argument("--as-rank", help=argparse.SUPPRESS)
     parser.add_argument(
         "--torch-profiler", help="record steps 20 to 31 with torch.profiler into this file, rank by rank"
@@ -483,27 +487,68 @@ def endless_kernel():
     torch.cuda._sleep(1 << 62)
 
 
-# What the wrong rank does before the two collectives of its step. The last three change these.
+def full_stream():
+    """A GPU that doesn't come to an end, and a host that launches until the queue takes no more."""
+    import torch
+
+    endless_kernel()
+    one = torch.zeros(1, device="cuda")
+    while True:
+        one += 1
+
+
+# What the wrong rank does before the two calls that end its step. Those from `size` on change these calls.
 WRONGS = {
     "stopped": lambda: os.kill(os.getpid(), signal.SIGSTOP),
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "left": lambda: os._exit(0),
     "loop": endless,
     "kernel": endless_kernel,
+    "full": full_stream,
     "size": lambda: None,
     "order": lambda: None,
+    "crossed": lambda: None,
+    "sends": lambda: None,
     "skip": lambda: None,
+    "graph": lambda: None,
 }
+# These make the two calls in the other order, and these leave the first one out.
+TURNED, LEFT_OUT = ("order", "crossed", "sends"), ("skip", "graph")
 
 
-def ending(job, step):
-    """A step that ends with two collectives, of which the wrong rank makes others."""
+def last_calls(job, data):
+    """The two calls that end each step, of so many elements: of one group, or as `--wrong` needs them."""
     import torch
     import torch.distributed as dist
 
+    wrong = job.args.wrong
+    if wrong == "crossed":
+        groups = [dist.new_group(), dist.new_group()]
+        return [lambda n, group=group: dist.all_reduce(data[:n], group=group) for group in groups]
+    if wrong == "sends":
+        # What fits into NCCL's buffers is sent without a receiver.
+        peer, data = job.rank ^ 1, torch.zeros(1 << 27, device=job.device)
+        there = torch.zeros_like(data)
+        pair = [lambda n: dist.send(data, peer), lambda n: dist.recv(there, peer)]
+        return pair[:: 1 if job.rank < peer else -1]
+    calls = [lambda n: dist.all_reduce(data[:n]), lambda n: dist.broadcast(data[:n], 0)]
+    if wrong == "graph":
+        calls[0](1 << 20)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            calls[0](1 << 20)
+        calls[0] = lambda n: graph.replay()
+    return calls
+
+
+def ending(job, step):
+    """A step that ends with two more calls of NCCL, in which the wrong rank does something else."""
+    import torch
+
     a = job.args
     data = torch.zeros(1 << 21, device=job.device)
-    calls = [lambda n: dist.all_reduce(data[:n]), lambda n: dist.broadcast(data[:n], 0)]
+    calls = last_calls(job, data)
 
     def whole(number):
         step(number)
@@ -512,8 +557,8 @@ def ending(job, step):
             print("goes wrong now", file=sys.stderr, flush=True)
             WRONGS[a.wrong]()
         n = 1 << 21 if is_wrong and a.wrong == "size" else 1 << 20
-        order = reversed(calls) if is_wrong and a.wrong == "order" else calls
-        for call in list(order)[1 if is_wrong and a.wrong == "skip" else 0 :]:
+        order = calls[::-1] if is_wrong and a.wrong in TURNED else calls
+        for call in order[1 if is_wrong and a.wrong in LEFT_OUT else 0 :]:
             call(n)
         torch.cuda.synchronize()
 
@@ -578,7 +623,8 @@ def rank_main(args, rank, world, port):
     device = torch.device("cuda", rank % torch.cuda.device_count())
     torch.cuda.set_device(device)
     torch.manual_seed(rank)
-    dist.init_process_group("nccl", device_id=device)
+    limit = datetime.timedelta(seconds=args.timeout)
+    dist.init_process_group("nccl", device_id=device, timeout=limit)
     job = Job(args, rank, world, device)
     step = SHAPES[args.shape](job)
     if args.wrong:
