@@ -28,6 +28,7 @@ use crate::graphs;
 use crate::moments::Zone;
 use crate::spelling::ranges;
 use crate::words::remedy;
+use capture::counts::ONE_SIDED as ONE_SIDED_CALLS;
 use capture::live::{Cause, CAUSES, ODDS};
 use serde::Serialize;
 use setup::recorded::Mask;
@@ -62,8 +63,8 @@ pub struct Completeness {
     /// Calls that these executed, each captured call once a launch. They are not among `announced`, because
     /// NCCL announces a captured call once.
     pub in_graphs: u64,
-    /// Why calls were not counted, with a number: [`MASKED`], and for calls in CUDA graphs
-    /// [`crate::graphs::UNSEEN`]. Empty if all were.
+    /// Why calls were not counted or have no row, with a number: [`MASKED`], [`ONE_SIDED`], and for calls in
+    /// CUDA graphs [`crate::graphs::UNSEEN`]. Empty if all were.
     pub unseen: BTreeMap<String, u64>,
     /// Callbacks without effect, by cause.
     pub odd: BTreeMap<String, u64>,
@@ -139,6 +140,8 @@ const LEAST_MISSING: f64 = 0.01;
 
 /// Cause of calls that NCCL made and did not announce.
 pub const MASKED: &str = "mask_changed";
+/// Cause of calls that NCCL tells no profiler of: its one-sided calls, of which only the number is known.
+pub const ONE_SIDED: &str = "one_sided";
 /// What is said first if calls in CUDA graphs were not counted.
 const IN_GRAPHS: &str = "Not all calls were counted: some ran in CUDA graphs that were not seen.";
 /// What is said first if NCCL made calls and did not announce them.
@@ -187,12 +190,20 @@ impl Completeness {
         ))
     }
 
-    /// That calls were not counted, as a sentence; `None` if all were.
-    pub fn not_counted(&self) -> Option<&'static str> {
-        match self.unseen.contains_key(MASKED) {
-            true => Some(NOT_ANNOUNCED),
-            false => (!self.unseen.is_empty()).then_some(IN_GRAPHS),
+    /// That calls were not counted, or only counted, as a sentence; `None` if all were recorded.
+    pub fn not_counted(&self) -> Option<String> {
+        if self.unseen.contains_key(MASKED) {
+            return Some(NOT_ANNOUNCED.to_owned());
         }
+        if self.unseen.keys().any(|why| why != ONE_SIDED) {
+            return Some(IN_GRAPHS.to_owned());
+        }
+        let n = self.unseen.get(ONE_SIDED)?;
+        let calls = if *n == 1 { "call" } else { "calls" };
+        Some(format!(
+            "{n} one-sided {calls} (ncclPutSignal, ncclSignal, ncclWaitSignal) are only counted: NCCL tells \
+            no profiler of them."
+        ))
     }
 
     /// How many calls were announced, recorded and timed, as a sentence; two if some were not counted.
@@ -259,6 +270,14 @@ impl Completeness {
         self.in_graphs = self.in_graphs.saturating_add(graphs.executions);
         for (cause, n) in graphs.unseen {
             add(&mut self.unseen, cause, n);
+        }
+        if let Some(counts) = process.setup.counts.last() {
+            let calls = ONE_SIDED_CALLS.iter().map(|name| counts.get(name));
+            add(
+                &mut self.unseen,
+                ONE_SIDED,
+                calls.fold(0, u64::saturating_add),
+            );
         }
         if process.setup.masks.iter().any(hides_calls) {
             add(&mut self.unseen, MASKED, 1);

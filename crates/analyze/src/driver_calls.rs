@@ -9,7 +9,7 @@
 
 use crate::statistics::median;
 use crate::steps::{Step, Steps, StepsRow};
-use capture::counts::{NAMES, OF_NCCL};
+use capture::counts::{OF_DRIVER, OF_NCCL};
 use serde::Serialize;
 use setup::counts::Counts;
 use tables::{Capture, Process};
@@ -74,7 +74,7 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
         median(&ranks)
     };
     let told_apart = counted.iter().all(|(_, last)| last.are_told_apart());
-    let mut rows: Vec<DriverCallRow> = (NAMES.iter())
+    let mut rows: Vec<DriverCallRow> = (OF_DRIVER.iter())
         .map(|name| {
             let of_nccl = format!("{OF_NCCL}{name}");
             DriverCallRow {

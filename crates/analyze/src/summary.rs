@@ -175,7 +175,7 @@ fn of_nccl(report: &Report) -> Lead {
         return Lead::Words(format!("Not all of this job is here. {lost}"));
     }
     if let Some(said) = c.not_counted() {
-        return Lead::Words(said.to_owned());
+        return Lead::Words(said);
     }
     if !report.findings.is_empty() {
         return Lead::Finding;

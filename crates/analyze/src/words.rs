@@ -176,6 +176,9 @@ pub const UNSEEN: &[Word] = &[
         with `ncclras CONTROL PROFILER_MASK none`. From then on NCCL makes calls that it does not announce, \
         so they can't be recorded. Set the mask back, or make a new communicator: each one sets the mask \
         again."),
+    word("one_sided", "calls of ncclPutSignal, ncclSignal and ncclWaitSignal. NCCL tells no profiler of \
+        them, so they have no row and no time: they are counted where the program calls them. What a GPU's \
+        own code sends (NCCL's device API, NVSHMEM) is not even counted."),
     word("graphs_not_watched", "processes that captured calls and whose graph launches were not watched: \
         NCCLSCOPE_GRAPHS=off was set, or the CUDA driver was not found."),
     word("graphs_never_launched", "executable graphs with captured calls of which no launch was seen. The \
@@ -522,7 +525,7 @@ mod tests {
             .filter(|cause| *cause != "templates_full")
             .chain(crate::executions::CAUSES.map(|c| c.name()))
             .chain(crate::graphs::UNSEEN)
-            .chain([crate::completeness::MASKED])
+            .chain([crate::completeness::MASKED, crate::completeness::ONE_SIDED])
             .chain([
                 "captured",
                 "damaged",

@@ -1,7 +1,8 @@
-//! What is counted of the CUDA driver's calls, and the names that the counts have in a capture.
+//! What is counted of the CUDA driver's calls, and of NCCL's calls that no profiler is told of, and the names
+//! that the counts have in a capture.
 //!
 //! The recorder writes them as lines of setup, and a reader finds them by name. So a count may be added
-//! anywhere in the list.
+//! anywhere in its list.
 
 /// What is counted. Its [names](NAMES) are those in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +29,16 @@ pub enum Count {
     StreamSync,
     /// Waits for a whole GPU context, and copies that wait.
     ContextSync,
+    /// NCCL's `ncclPutSignal`.
+    PutSignal,
+    /// NCCL's `ncclSignal`.
+    Signal,
+    /// NCCL's `ncclWaitSignal`.
+    WaitSignal,
 }
 
 /// The names of all [`Count`]s, in their order.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 14] = [
     "kernel_launches",
     "graph_launches",
     "copies",
@@ -43,7 +50,16 @@ pub const NAMES: [&str; 11] = [
     "event_syncs",
     "stream_syncs",
     "context_syncs",
+    "put_signals",
+    "signals",
+    "wait_signals",
 ];
+
+/// Those of them that count calls of the driver.
+pub const OF_DRIVER: [&str; 11] = *NAMES.first_chunk().expect("it has as many");
+
+/// NCCL's one-sided calls. NCCL makes them without an event for profilers (2.29 to 2.32).
+pub const ONE_SIDED: [&str; 3] = *NAMES.last_chunk().expect("it has as many");
 
 /// What stands before the name of what NCCL did, and not the program.
 pub const OF_NCCL: &str = "nccl.";

@@ -6,16 +6,18 @@
 //! copies, and that order or wait for them, note the call while a kernel window is open ([`asked`]). Those
 //! that record events, and that make streams wait for them, also tell
 //! [`StreamWaits`](crate::stream_waits::StreamWaits). Launches, allocations, IPC opens and synchronisations
-//! are counted ([`crate::counts`]). Tables at the end have all names and signatures.
+//! are counted ([`crate::counts`]), and so are NCCL's [one-sided calls](crate::one_sided). Tables at the end
+//! have all names and signatures.
 //!
 //! Rule: a handler looks only at what the driver has accepted, but for a wait: the event that is recorded
 //! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
 //! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
 use crate::counts;
-use crate::cuda::{driver_function, StreamQuery};
+use crate::cuda::{driver_function, nccl_function, StreamQuery};
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed};
+use crate::one_sided;
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
 use crate::stream_waits::Stream;
@@ -26,7 +28,7 @@ use capture::graphs::sight;
 use capture::live::Section;
 use capture::rows::Ticks;
 use capture::windows::DriverCallKind;
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_void, CStr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::OnceLock;
 
@@ -47,7 +49,11 @@ pub fn install(watch: Watch, again: bool) {
     if watch.windows || watch.waits {
         tables.push(&ORDER[..]);
     }
-    let installed = INTERPOSED.install(&tables, again, driver_function);
+    if watch.counts {
+        tables.push(&one_sided::FUNCTIONS[..]);
+    }
+    let find = |name: &CStr| driver_function(name).or_else(|| nccl_function(name));
+    let installed = INTERPOSED.install(&tables, again, find);
     if installed.of_nccl != 0 {
         counts::nccl_is_seen();
     }

@@ -95,7 +95,7 @@ macro_rules! interposed {
             $(pub static $name: Real = Real::unknown();)*
         }
 
-        static $table: [$crate::interpose::Replacement; [$($symbol),*].len()] = [$(
+        pub(crate) static $table: [$crate::interpose::Replacement; [$($symbol),*].len()] = [$(
             $crate::interpose::Replacement {
                 name: match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
                     Ok(name) => name,

@@ -37,6 +37,7 @@ mod lock;
 mod mask;
 mod mpi;
 mod network;
+mod one_sided;
 mod pages;
 mod place;
 mod recorder;

@@ -14,8 +14,7 @@ pub fn search(object: &Object, wanted: &[Wanted], mut found: impl FnMut(u64, usi
     if wanted.is_empty() {
         return 0;
     }
-    let lowest = wanted.iter().map(|w| w.address).min().unwrap_or(0);
-    let span = wanted.iter().map(|w| w.address - lowest).max().unwrap_or(0);
+    let places = together(wanted.iter().map(|w| w.address).collect());
     let mut chunk = vec![0u64; CHUNK];
     let mut bytes = 0;
     for range in object
@@ -33,8 +32,11 @@ pub fn search(object: &Object, wanted: &[Wanted], mut found: impl FnMut(u64, usi
             }
             bytes += read * 8;
             for (i, word) in chunk[..read].iter().enumerate() {
-                // All wanted addresses lie close together, so one comparison rules out nearly every word.
-                if word.wrapping_sub(lowest) <= span {
+                // One comparison for each library that is called rules out nearly every word.
+                if places
+                    .iter()
+                    .any(|(lowest, span)| word.wrapping_sub(*lowest) <= *span)
+                {
                     if let Some(function) = wanted.iter().position(|w| w.address == *word) {
                         found(at + 8 * i as u64, function);
                     }
@@ -44,6 +46,22 @@ pub fn search(object: &Object, wanted: &[Wanted], mut found: impl FnMut(u64, usi
         }
     }
     bytes
+}
+
+/// Functions of one library lie closer together, because they stand in one section of code.
+const APART: u64 = 16 << 20;
+
+/// The lowest address of each library, and how far above it the highest one is.
+fn together(mut addresses: Vec<u64>) -> Vec<(u64, u64)> {
+    addresses.sort_unstable();
+    let mut places: Vec<(u64, u64)> = Vec::new();
+    for address in addresses {
+        match places.last_mut() {
+            Some((lowest, span)) if address - *lowest - *span < APART => *span = address - *lowest,
+            _ => places.push((address, 0)),
+        }
+    }
+    places
 }
 
 /// The parts of `range` outside of `hole`.
@@ -67,6 +85,14 @@ fn outside(range: Range, hole: Range) -> impl Iterator<Item = Range> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_of_a_library_are_looked_for_together() {
+        let (cuda, nccl) = (0x7f00_0000_0000, 0x7f00_4000_0000);
+        let found = together(vec![nccl + 8, cuda + 640, cuda, nccl, cuda + (1 << 20)]);
+        assert_eq!(found, [(cuda, 1 << 20), (nccl, 8)]);
+        assert_eq!(together(Vec::new()), []);
+    }
 
     #[test]
     fn a_hole_is_left_out() {

@@ -115,7 +115,7 @@ impl Program {
     }
 }
 
-fn built(folder: &Path, name: &str, source: &str, options: &[&str]) -> libloading::Library {
+pub fn built(folder: &Path, name: &str, source: &str, options: &[&str]) -> libloading::Library {
     let (code, path) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&code, source).expect("written");
     let built = Command::new("cc")

@@ -13,6 +13,7 @@ mod job;
 mod late;
 mod model;
 mod mpi;
+mod one_sided;
 mod own_thread;
 mod pins;
 mod program;
