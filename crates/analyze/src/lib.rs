@@ -192,6 +192,9 @@ pub struct Report {
     /// Why no call has a GPU time; `None` if some have one, or if that is not known.
     #[serde(skip)]
     pub untimed_because: Option<String>,
+    /// Why nothing is said of who waited, although calls have GPU times; `None` if nothing hinders that.
+    #[serde(skip)]
+    pub unmatched: Option<arrivals::Unmatched>,
 }
 
 impl Report {
@@ -526,7 +529,7 @@ impl Analysis {
         let costs = tables::costs::costs(capture.root());
         nccl_costs::of_operations(&mut operations, capture, &costs);
         let differing = self.mismatch.finish(capture);
-        let too_many = self.arrivals.too_many();
+        let unmatched = self.arrivals.unmatched();
         let given = self.given.as_ref();
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
         let quiet = self.streams.quiet();
@@ -605,6 +608,7 @@ impl Analysis {
             standstill,
             communicators: job::communicators(capture, &memory),
             memory,
+            unmatched,
             untimed_because: notes::no_times(capture, &operations).map(|no| no.because),
             notes: notes::notes(capture, self.silent, &operations),
             ranks,
@@ -651,7 +655,7 @@ impl Analysis {
         let patterns = &capture.communication;
         let notes = streams::patterns::notes(patterns, report.streams.as_ref());
         report.notes.extend(notes);
-        if too_many {
+        if unmatched == Some(arrivals::Unmatched::TooMany) {
             report.notes.push(arrivals::TOO_MANY.to_owned());
         }
         let first_step = recommendations::warm_up_in_steps(&report);

@@ -147,8 +147,8 @@ fn of_other_tools(capture: &Capture, notes: &mut Vec<String>) {
     tools.dedup();
     for tool in tools {
         notes.push(format!(
-            "This is a file of {tool}. Calls that it does not have are not known, and neither are \
-             algorithms, protocols and networks. The page `docs/reference/other-tools.md` says what such a \
+            "This is a file of {tool}. Calls that it does not have are not known, and neither is \
+             the network. The page `docs/reference/other-tools.md` says what such a \
              file can know."
         ));
     }

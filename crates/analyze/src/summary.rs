@@ -5,7 +5,7 @@
 //! it doubtful comes first: a rank that died, calls that are not here. The last sentence is about what took
 //! most time, by the best clock there is; the command can be typed as it stands.
 
-use crate::arrivals::{Arrivals, RankArrivals};
+use crate::arrivals::{Arrivals, RankArrivals, Unmatched};
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{late, settling, Finding, Kind, LEAST_SHARE};
 use crate::interval::CONFIDENCE;
@@ -259,9 +259,17 @@ fn not_judged(report: &Report) -> String {
         }
         (_, 0, Some(because)) => format!("no call has a GPU time, because {because}"),
         (_, 0, None) => "no call has a GPU time".to_owned(),
-        _ => format!(
-            "{timed} of {calls} calls have a GPU time, and no operation on all of its ranks"
-        ),
+        _ => match report.unmatched {
+            Some(Unmatched::TooMany) => format!(
+                "{timed} calls have a GPU time, which are more than this report compares (33 million)"
+            ),
+            Some(Unmatched::OnlyLengths) => format!(
+                "of {timed} calls the file says how long they ran, and not when"
+            ),
+            None => format!(
+                "{timed} of {calls} calls have a GPU time, and no operation on all of its ranks"
+            ),
+        },
     };
     format!("Which rank is late, and what communication costs, is not known: {why}.")
 }
@@ -508,7 +516,7 @@ fn stopped_early(report: &Report) -> bool {
 }
 
 /// The facts `mode` of files of other tools.
-const OTHER_TOOLS: [&str; 2] = ["kineto", "flight-recorder"];
+const OTHER_TOOLS: [&str; 3] = ["kineto", "flight-recorder", "inspector"];
 
 /// The command that helps most.
 pub fn next(report: &Report) -> String {

@@ -58,6 +58,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             args.capture.display()
         );
     }
+    if capture.has_mode("inspector") {
+        anyhow::bail!(
+            "`{}` is of NCCL Inspector, which writes calls that have ended, and not those that never do\
+             \n  hint: record with `ncclscope run`, or give the folder with the dumps of PyTorch's flight \
+             recorder",
+            args.capture.display()
+        );
+    }
     // A dump of PyTorch's flight recorder is a moment: nobody sees how long a wait has lasted since.
     let is_dump = capture.has_mode("flight-recorder");
     let conditions = Conditions {

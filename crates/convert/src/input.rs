@@ -2,7 +2,7 @@
 
 use crate::json::{Json, Kind as Token};
 use crate::writer::Process;
-use crate::{flight, kineto, pickle};
+use crate::{flight, inspector, kineto, pickle};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ pub enum Kind {
     Kineto,
     /// A dump of PyTorch's flight recorder.
     FlightRecorder,
+    /// A file of NCCL Inspector.
+    Inspector,
 }
 
 impl Kind {
@@ -25,6 +27,7 @@ impl Kind {
         match self {
             Kind::Kineto => "a trace of torch.profiler",
             Kind::FlightRecorder => "a dump of PyTorch's flight recorder",
+            Kind::Inspector => "a file of NCCL Inspector",
         }
     }
 
@@ -38,6 +41,10 @@ impl Kind {
             Kind::FlightRecorder => {
                 "set TORCH_FR_BUFFER_SIZE=2000 before the job, and give the folder with the dumps of all \
                 ranks"
+            }
+            Kind::Inspector => {
+                "set NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500 and NCCL_INSPECTOR_DUMP_VERBOSE=1 \
+                before the job, and give the folder with the files of all processes"
             }
         }
     }
@@ -101,7 +108,7 @@ fn kind(path: &Path) -> Option<Kind> {
     let (mut first, mut key) = (true, String::new());
     match json.kind().ok()? {
         Token::Object => {}
-        Token::Array => return is_list_of_events(&mut json).then_some(Kind::Kineto),
+        Token::Array => return list(&mut json),
         _ => return None,
     }
     json.enter().ok()?;
@@ -112,31 +119,33 @@ fn kind(path: &Path) -> Option<Kind> {
         if flight::is_key(&key) {
             return Some(Kind::FlightRecorder);
         }
+        if inspector::is_key(&key) {
+            return Some(Kind::Inspector);
+        }
         json.skip().ok()?;
     }
     None
 }
 
-/// Whether a list's first element is one of Chrome's events.
-fn is_list_of_events<R: Read>(json: &mut Json<R>) -> bool {
+/// What a list is, by its first element.
+fn list<R: Read>(json: &mut Json<R>) -> Option<Kind> {
     let (mut first, mut key) = (true, String::new());
-    let mut look = || -> Option<bool> {
-        json.enter().ok()?;
-        json.element(&mut first).ok()?;
-        if json.kind().ok()? != Token::Object {
-            return None;
+    json.enter().ok()?;
+    json.element(&mut first).ok()?;
+    if json.kind().ok()? != Token::Object {
+        return None;
+    }
+    let mut first = true;
+    json.enter().ok()?;
+    while json.key(&mut first, &mut key).ok()? {
+        match key.as_str() {
+            // One of Chrome's events.
+            "ph" => return Some(Kind::Kineto),
+            key if inspector::is_key(key) => return Some(Kind::Inspector),
+            _ => json.skip().ok()?,
         }
-        let mut first = true;
-        json.enter().ok()?;
-        while json.key(&mut first, &mut key).ok()? {
-            if key == "ph" {
-                return Some(true);
-            }
-            json.skip().ok()?;
-        }
-        None
-    };
-    look().is_some()
+    }
+    None
 }
 
 /// Which processes ran on one host.

@@ -80,7 +80,11 @@ impl<R: Read> Json<R> {
         self.before + self.at as u64
     }
 
-    fn fail<T>(&self, expected: &'static str) -> Result<T, Fault> {
+    /// The fault that something else is here.
+    ///
+    /// # Errors
+    /// Always.
+    pub(crate) fn fail<T>(&self, expected: &'static str) -> Result<T, Fault> {
         Err(Fault::Syntax {
             at: self.position(),
             expected,
@@ -124,6 +128,36 @@ impl<R: Read> Json<R> {
                 other => return Ok(other),
             }
         }
+    }
+
+    /// Whether nothing but blanks comes.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub fn is_at_end(&mut self) -> Result<bool, Fault> {
+        match self.blank() {
+            Ok(_) => Ok(false),
+            Err(Fault::Truncated) => Ok(true),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Goes on behind the next end of a line.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub fn next_line(&mut self) -> Result<(), Fault> {
+        while self.fill()? {
+            let rest = &self.buffer[self.at..self.filled];
+            match rest.iter().position(|b| *b == b'\n') {
+                Some(n) => {
+                    self.at += n + 1;
+                    break;
+                }
+                None => self.at = self.filled,
+            }
+        }
+        Ok(())
     }
 
     /// What comes next.

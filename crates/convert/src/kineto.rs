@@ -419,6 +419,7 @@ impl Reader {
                 kernels: self.kernels,
                 names: self.names_by_id,
                 driver_calls,
+                moment: None,
                 as_of: None,
             },
             devices,

@@ -14,6 +14,7 @@
 
 pub mod flight;
 pub mod found;
+pub mod inspector;
 pub mod json;
 pub mod kineto;
 pub mod order;
@@ -26,6 +27,7 @@ mod input;
 
 pub use input::Kind;
 
+use found::Found;
 use json::Fault;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,9 @@ use writer::Process;
 
 /// Files of a folder that are looked at.
 const MOST_FILES: usize = 65_536;
+/// Calls of files that all calls of a job may be in, 200 bytes each. What follows is left out, and that is
+/// said.
+const MOST_CALLS: usize = 1 << 23;
 
 /// Why a path can't be opened.
 #[derive(Debug)]
@@ -140,6 +145,7 @@ fn convert(
     let mut problems = Vec::new();
     let mut processes: Vec<(PathBuf, Process)> = Vec::new();
     let mut hosts = input::Hosts::default();
+    let mut inspector = inspector::Reader::new(MOST_CALLS);
     for file in files {
         if file.kind != kind {
             problems.push(Problem {
@@ -154,8 +160,15 @@ fn convert(
         let read = read.and_then(|input| match kind {
             Kind::Kineto => kineto::read(input),
             Kind::FlightRecorder => flight::read(input),
+            Kind::Inspector => inspector.read(&file.path, input).map(|damage| Found {
+                damage,
+                ..Found::default()
+            }),
         });
         match read {
+            Ok(found) if kind == Kind::Inspector => {
+                problems.extend(found::problems(&file.path, found.damage));
+            }
             Ok(mut found) => {
                 problems.extend(found::problems(&file.path, found.damage));
                 hosts.add(
@@ -175,6 +188,11 @@ fn convert(
             }),
         }
     }
+    let (seen, damage) = inspector.finish();
+    processes.extend(seen);
+    for (file, damage) in damage {
+        problems.extend(found::problems(&file, vec![damage]));
+    }
     let other = |found: String| Error::Other {
         path: path.to_owned(),
         kind,
@@ -187,7 +205,9 @@ fn convert(
         let damaged = problems.first().map(|problem| problem.to_string());
         return Err(other(damaged.unwrap_or_else(|| "none".to_owned())));
     }
-    hosts.name(processes.iter_mut().map(|(_, process)| process));
+    if kind != Kind::Inspector {
+        hosts.name(processes.iter_mut().map(|(_, process)| process));
+    }
     let (paths, mut processes): (Vec<PathBuf>, Vec<Process>) = processes.into_iter().unzip();
     let unmatched = match kind {
         Kind::Kineto => order::number(&mut processes),
@@ -195,6 +215,8 @@ fn convert(
             flight::complete(&mut processes, &paths);
             Vec::new()
         }
+        // NCCL's own numbers.
+        Kind::Inspector => Vec::new(),
     };
     for (at, text) in unmatched {
         problems.push(Problem {

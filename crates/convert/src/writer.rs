@@ -14,7 +14,7 @@
 
 use capture::block::{self, BlockKind};
 use capture::live::{flag, part, row_state, Layout, View, MAGIC};
-use capture::rows::{definitions, Encoder, Record, Shape, Ticks};
+use capture::rows::{definitions, Encoder, GpuTime, Record, Shape, Ticks};
 use capture::windows::{self, DriverCall, GpuActivity, Window};
 use std::collections::HashMap;
 use std::fs::File;
@@ -67,16 +67,37 @@ pub struct Call {
     pub stream: u64,
     /// Its number among those of its function on its communicator, equal on all ranks.
     pub seq: Option<u64>,
-    /// The program called, ns.
+    /// The program called, ns; 0 not known.
     pub called: u64,
     /// The call returned, ns.
     pub returned: u64,
     /// Its launch, from and to, ns.
     pub launched: Option<(u64, u64)>,
-    /// Its kernel, from when and for how long, ns.
+    /// Algorithm as NCCL names it; empty if it is not known.
+    pub algorithm: &'static str,
+    /// Protocol as NCCL names it; empty if it is not known.
+    pub protocol: &'static str,
+    /// Its kernel by CUPTI, from when and for how long, ns.
     pub ran: Option<(u64, u64)>,
+    /// Its kernel by NCCL's stamps.
+    pub stamped: Option<Stamped>,
+    /// Its GPU time by NCCL's stamps, ns, if nothing else is known of its kernel.
+    pub length: Option<u64>,
     /// It had not ended when the file was written.
     pub is_open: bool,
+}
+
+/// When NCCL's stamps say that a kernel ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamped {
+    /// It began, ns of the GPU's clock.
+    pub start: u64,
+    /// It ended, ns of the GPU's clock.
+    pub stop: u64,
+    /// The host was told of its end, ns.
+    pub seen: u64,
+    /// Its channels.
+    pub channels: u16,
 }
 
 /// What a file says of one process.
@@ -96,6 +117,8 @@ pub struct Process {
     pub names: Vec<String>,
     /// What its host asked the driver for.
     pub driver_calls: Vec<DriverCall>,
+    /// A moment at which the process ran, ns, if its calls do not say one.
+    pub moment: Option<u64>,
     /// When the file was written, if it shows a moment of a process that goes on, and not the end of it.
     pub as_of: Option<u64>,
 }
@@ -150,8 +173,10 @@ pub fn write(folder: &Path, number: usize, of: &Path, process: &Process) -> io::
         bytes: Vec::new(),
     };
     // From the first of all times on, so that none is 0.
+    let called = process.calls.iter().map(|call| call.called);
     let firsts = [
-        process.calls.iter().map(|call| call.called).min(),
+        called.filter(|at| *at != 0).min(),
+        process.moment,
         process.kernels.iter().map(|(_, ran)| ran.start).min(),
         process.driver_calls.iter().map(|call| call.at.0).min(),
     ];
@@ -213,7 +238,8 @@ fn trace_id(process: &Process) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&process.facts, process.base).hash(&mut hasher);
     for call in &process.calls {
-        (call.function, call.count, call.called, call.ran).hash(&mut hasher);
+        (call.function, call.count, call.called, call.ran, call.seq).hash(&mut hasher);
+        (call.length, call.stamped.map(|times| times.start)).hash(&mut hasher);
     }
     for (device, ran) in &process.kernels {
         (device, ran.start, ran.ns, ran.stream).hash(&mut hasher);
@@ -331,7 +357,7 @@ fn live_part(
 fn strings(process: &Process) -> Vec<&'static str> {
     let mut strings: Vec<&str> = Vec::new();
     for call in &process.calls {
-        for name in [call.function, call.datatype] {
+        for name in [call.function, call.datatype, call.algorithm, call.protocol] {
             if !name.is_empty() && !strings.contains(&name) {
                 strings.push(name);
             }
@@ -385,9 +411,11 @@ fn record(
     };
     let is_p2p = matches!(call.function, "Send" | "Recv");
     let known = |time: Option<u64>| time.map_or(Ticks(0), ticks);
+    let stamped = call.stamped.unwrap_or_default();
     let mut parts = part::ENQUEUED | part::ENQUEUE_DONE;
+    let has_stamps = call.stamped.is_some() || call.length.is_some();
     for (is_so, bit) in [
-        (process.as_of.is_none(), part::EVENTS),
+        (process.as_of.is_none() && !has_stamps, part::EVENTS),
         (call.launched.is_some(), part::LAUNCHED),
     ] {
         parts |= if is_so { bit } else { 0 };
@@ -400,6 +428,9 @@ fn record(
             datatype: id(call.datatype),
             flags: if is_p2p { flag::P2P } else { 0 },
             parts,
+            algorithm: id(call.algorithm),
+            protocol: id(call.protocol),
+            nchannels: stamped.channels.min(u8::MAX.into()) as u8,
             count: call.count,
             root: call.root.map_or(-1, |root| root as i32),
             peer: call.peer.map_or(0, |peer| peer.saturating_add(1)),
@@ -408,13 +439,18 @@ fn record(
             ..Shape::default()
         },
         seq: call.seq.map_or(0, |seq| seq.saturating_add(1)),
-        t_api: ticks(call.called),
+        t_api: known(Some(call.called).filter(|at| *at != 0)),
         t_end: known(Some(call.returned).filter(|at| *at != 0)),
         t_launch0: known(call.launched.map(|(from, _)| from)),
         t_launch1: known(call.launched.map(|(_, to)| to)),
         event_start: known(call.ran.map(|(from, _)| from)),
-        event_ns: call.ran.map_or(0, |(_, ns)| ns),
+        event_ns: call.ran.map(|(_, ns)| ns).or(call.length).unwrap_or(0),
         event_error: if call.ran.is_some() { GPU_ERROR } else { 0 },
+        stamp_start: GpuTime(stamped.start),
+        stamp_stop: GpuTime(stamped.stop),
+        k_seen: known(Some(stamped.seen).filter(|at| *at != 0)),
+        k_started: stamped.channels,
+        k_stopped: stamped.channels,
         ..Record::default()
     }
 }

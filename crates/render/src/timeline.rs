@@ -582,7 +582,7 @@ impl Line {
         let gpu = || {
             call.gpu_ns(shape).ok()?;
             let (begin, end, offset) = match call.gpu {
-                GpuTimes::None => return None,
+                GpuTimes::None | GpuTimes::Length(_) => return None,
                 GpuTimes::OnHost { start, stop, .. } => (start, stop, 0),
                 GpuTimes::Stamps { start, stop } => {
                     let offset = self.offset_of[call.shape as usize]?;

@@ -158,6 +158,8 @@ pub enum GpuTimes {
     /// Not known.
     #[default]
     None,
+    /// Only how long it ran, ns, by NCCL's stamps. Another tool did not keep when that was.
+    Length(u64),
     /// NCCL's stamps, on the GPU's own clock. A stamp that was not delivered is 0.
     Stamps {
         /// Of its begin.
@@ -238,15 +240,18 @@ impl GpuTimes {
         }
     }
 
-    /// From begin to end, ns; `None` unless both are known, and in order.
+    /// From begin to end, ns; `None` unless both are known, and in order, or this is all that is known.
     pub fn length(self) -> Option<u64> {
+        if let GpuTimes::Length(ns) = self {
+            return Some(ns);
+        }
         self.on_either_clock().map(|(start, stop)| stop - start)
     }
 
     /// When it began, on whichever clock.
     pub fn start(self) -> Option<u64> {
         let start = match self {
-            GpuTimes::None => 0,
+            GpuTimes::None | GpuTimes::Length(_) => 0,
             GpuTimes::Stamps { start, .. } => start.0,
             GpuTimes::OnHost { start, .. } => start as u64,
         };
@@ -256,7 +261,7 @@ impl GpuTimes {
     /// When it ended, on whichever clock.
     pub fn stop(self) -> Option<u64> {
         let stop = match self {
-            GpuTimes::None => 0,
+            GpuTimes::None | GpuTimes::Length(_) => 0,
             GpuTimes::Stamps { stop, .. } => stop.0,
             GpuTimes::OnHost { stop, .. } => stop as u64,
         };
@@ -366,6 +371,13 @@ impl Call {
     pub fn gpu_ns(&self, shape: &Shape) -> Result<u64, Untimed> {
         if shape.parts & (part::EVENTS | part::UNSAMPLED) != 0 {
             return self.between_events(shape);
+        }
+        if let GpuTimes::Length(ns) = self.gpu {
+            return if shape.stops_early {
+                Err(Untimed::EarlyStop)
+            } else {
+                Ok(ns)
+            };
         }
         let (start, stop) = (self.gpu.start(), self.gpu.stop());
         if self.verdict & verdict::REPEATED != 0 {
@@ -605,7 +617,8 @@ crate::columns! { CallRef:
     "gpu_error_ns" "int" "ns" |r| known(r.call.gpu.error());
     "gpu_time_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok());
     "gpu_time_source" "text" ""
-        |r| r.call.gpu.start().map_or(Value::Null, |_| Value::Text(r.shape.time_source()));
+        |r| r.call.gpu.start().or(r.call.gpu.length())
+            .map_or(Value::Null, |_| Value::Text(r.shape.time_source()));
     "gpu_seen_ns" "time" "ns since 1970" |r| time(r.call.gpu_seen_ns);
     "waiting_stream" "int" "" |r| known(r.call.waiting_stream());
     "waited_from_ns" "time" "see gpu_error_ns" |r| moment(r.call.waited_from());

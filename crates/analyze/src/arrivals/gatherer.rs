@@ -19,21 +19,39 @@ pub fn waits_for_last(function: &str) -> bool {
     )
 }
 
-/// Of more kernels than this nobody's waiting is told: at 80 bytes each they take 2.5 GiB.
+/// If there are more kernels than this, nothing is said of who waited: at 80 bytes each they take 2.5 GiB.
 const MOST_PARTS: u64 = 1 << 25;
 
 /// The note on that.
 pub const TOO_MANY: &str =
     "Who waited for whom is not told: there are more than 33 million timed kernels.";
 
+/// Why GPU times don't say who waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmatched {
+    /// There are more timed kernels than are kept.
+    TooMany,
+    /// It is known how long calls ran, and not when.
+    OnlyLengths,
+}
+
 /// What is gathered.
-#[derive(Default)]
 pub struct Gatherer {
     lanes: Vec<Lane>,
-    /// Kernels seen. Beyond [`MOST_PARTS`] none is kept.
+    /// Kernels seen. Beyond `most` none is kept.
     seen: u64,
+    /// [`MOST_PARTS`], and fewer in tests.
+    most: u64,
+    /// Calls whose length is all that is known of their GPU time.
+    lengths: u64,
     /// By row, calls that were left out of the sample that is timed.
     unsampled: Vec<u64>,
+}
+
+impl Default for Gatherer {
+    fn default() -> Gatherer {
+        Gatherer::keeping(MOST_PARTS)
+    }
 }
 
 /// Where the executions of a process go, by place.
@@ -53,6 +71,17 @@ struct Way {
 }
 
 impl Gatherer {
+    /// A gatherer that keeps so many kernels.
+    pub(crate) fn keeping(most: u64) -> Gatherer {
+        Gatherer {
+            lanes: Vec::new(),
+            seen: 0,
+            most,
+            lengths: 0,
+            unsampled: Vec::new(),
+        }
+    }
+
     /// Prepares for a process.
     pub fn plan(&mut self, capture: &Capture, process: &Process, walk: &Walk) -> Routes {
         let mut lanes: BTreeMap<Option<u32>, u32> = BTreeMap::new();
@@ -95,6 +124,7 @@ impl Gatherer {
         let way = &plan.0[execution.place];
         let times = execution.kernel.on_either_clock();
         let Some((start, stop)) = times.filter(|_| !execution.captured) else {
+            self.lengths += u64::from(execution.gpu.is_ok());
             let row = at.filter(|_| way.all && execution.gpu == Err(Untimed::Unsampled));
             if let Some((_, row)) = row {
                 self.leave_out(row, 1);
@@ -140,10 +170,21 @@ impl Gatherer {
         });
     }
 
-    /// Whether there are more kernels than are looked at.
+    /// Whether there are more kernels than are kept.
     #[inline]
-    pub fn too_many(&self) -> bool {
-        self.seen > MOST_PARTS
+    fn too_many(&self) -> bool {
+        self.seen > self.most
+    }
+
+    /// Why it can't be said who waited, if something hinders that.
+    pub fn unmatched(&self) -> Option<Unmatched> {
+        if self.too_many() {
+            Some(Unmatched::TooMany)
+        } else if self.seen == 0 && self.lengths > 0 {
+            Some(Unmatched::OnlyLengths)
+        } else {
+            None
+        }
     }
 
     fn leave_out(&mut self, row: u32, calls: u64) {
@@ -174,6 +215,7 @@ impl Gatherer {
         }
         self.lanes.append(&mut later.lanes);
         self.seen += later.seen;
+        self.lengths += later.lengths;
         if self.too_many() {
             self.forget();
         }

@@ -12,12 +12,24 @@ type Kernel = (usize, u64, u64);
 /// A job whose communicators have these members, where each rank has these kernels, in order. A kernel's
 /// launch is `launched` before its start on that rank.
 fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arrivals {
+    let (found, unmatched) = gathered(members, kernels, launched, Gatherer::default());
+    assert_eq!(unmatched, None);
+    found.expect("operations")
+}
+
+/// The same, by this gatherer; and why nothing is said of who waited.
+fn gathered(
+    members: &[&[usize]],
+    kernels: &[Vec<Kernel>],
+    launched: &[u64],
+    mut gatherer: Gatherer,
+) -> (Option<Arrivals>, Option<Unmatched>) {
     let mut capture = Capture::default();
     let function = capture.names.intern("AllReduce");
     for (index, members) in members.iter().enumerate() {
         capture.communicators.push(communicator(index, members));
     }
-    let (mut matcher, mut gatherer) = (Matcher::default(), Gatherer::default());
+    let mut matcher = Matcher::default();
     let uids = 0..members.len() as u32;
     for (rank, kernels) in kernels.iter().enumerate() {
         let call = |(ticket, (on, start, stop)): (usize, &Kernel)| Call {
@@ -49,8 +61,21 @@ fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arriv
         };
         gather(&capture, &process, &mut matcher, &mut gatherer);
     }
+    let unmatched = gatherer.unmatched();
     let (found, _) = gatherer.finish(&capture, &matcher, None, |_, _| ());
-    found.expect("operations")
+    (found, unmatched)
+}
+
+#[test]
+fn one_kernel_more_than_are_kept_is_said_to_be_too_many() {
+    let kernels: Vec<Vec<Kernel>> = (0..2)
+        .map(|_| (1..=10).map(|at| (0, at * 1000, at * 1000 + 100)).collect())
+        .collect();
+    let (found, unmatched) = gathered(&[&[0, 1]], &kernels, &[], Gatherer::keeping(20));
+    assert!(found.is_some() && unmatched.is_none());
+    let (found, unmatched) = gathered(&[&[0, 1]], &kernels, &[], Gatherer::keeping(19));
+    assert!(found.is_none());
+    assert_eq!(unmatched, Some(Unmatched::TooMany));
 }
 
 /// Operations of all ranks, one a millisecond, in which ranks arrive so long after its beginning, ns.

@@ -22,7 +22,12 @@ pub(super) fn call(
         ticks => clock.realtime(ticks).unwrap_or(0),
     };
     let gpu = if shape.parts & part::EVENTS == 0 {
-        GpuTimes::stamps(r.stamp_start.0, r.stamp_stop.0)
+        let is_length = r.stamp_start.0 == 0 && r.stamp_stop.0 == 0 && r.event_ns != 0;
+        if is_length {
+            GpuTimes::Length(r.event_ns)
+        } else {
+            GpuTimes::stamps(r.stamp_start.0, r.stamp_stop.0)
+        }
     } else {
         let start = time(r.event_start);
         match start.checked_add_unsigned(r.event_ns) {
