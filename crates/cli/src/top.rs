@@ -76,14 +76,21 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         });
     }
     if args.json {
+        let mut is_readable = false;
         loop {
-            let now = watch.look().map_err(crate::report::hinted)?.now;
-            let mut out = std::io::stdout().lock();
-            if render::top::json(&now, &mut out)
-                .and_then(|()| out.flush())
-                .is_err()
-            {
-                return Ok(ExitCode::SUCCESS);
+            match watch.look() {
+                Ok(look) => {
+                    is_readable = true;
+                    let mut out = std::io::stdout().lock();
+                    let written = render::top::json(&look.now, &mut out);
+                    if written.and_then(|()| out.flush()).is_err() {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                }
+                // Nothing to read yet, or for a moment, is no reason to stop.
+                Err(tables::OpenError::NoTrace { .. }) => {}
+                Err(error) if !is_readable => return Err(crate::report::hinted(error)),
+                Err(_) => {}
             }
             watch.pause();
         }

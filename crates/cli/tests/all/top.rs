@@ -68,6 +68,35 @@ fn a_folder_without_a_capture_is_said() {
     );
 }
 
+/// Whoever watches a job may start before the job has made a communicator.
+#[test]
+fn json_waits_for_a_capture_that_has_no_trace_yet() {
+    let folder = tempfile::tempdir().expect("made");
+    let empty = folder.path().display().to_string();
+    let mut run = top(&[&empty, "--json", "--every", "100ms"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut out = std::io::BufReader::new(run.stdout.take().expect("piped"));
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/slow_link");
+    // Long enough for some looks at nothing. If it were too short, the test would only see less.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(run.try_wait().expect("asked").is_none(), "it ended");
+    for entry in std::fs::read_dir(recorded).expect("listed") {
+        let entry = entry.expect("read");
+        let to = folder.path().join(entry.file_name());
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(entry.path()).arg(to);
+        assert!(copy.status().expect("copied").success());
+    }
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).expect("read");
+    run.kill().expect("killed");
+    run.wait().expect("ended");
+    let line: Value = serde_json::from_str(&line).expect("JSON");
+    crate::schema::keeps_to(render::top::SCHEMA, &line);
+}
+
 #[test]
 fn a_running_job_is_shown_on_a_terminal_until_q() {
     let job = Job::play(
