@@ -125,7 +125,18 @@ struct Losses<'a> {
     all: &'a Alone,
 }
 
-impl Losses<'_> {
+impl<'a> Losses<'a> {
+    fn new(lanes: &'a [Lane], waits: &'a Waits, alone: &'a [Alone], all: &'a Alone) -> Losses<'a> {
+        let windows = |lane: &Lane| taken(lane.windows.iter().map(|w| &w.computed[..]));
+        Losses {
+            lanes,
+            waits,
+            alone,
+            taken: lanes.iter().map(windows).collect(),
+            all,
+        }
+    }
+
     /// Which part of the computing of a lane beside kernels that wait was lost to that. Nothing waits on the
     /// lane that came last, and its kernels run beside transfers as those of this lane would. Kernels that it
     /// does not show are compared with the same without communication.
@@ -434,14 +445,7 @@ pub fn waiting_slows(
     alone: &[Alone],
     all: &Alone,
 ) -> Vec<Option<f64>> {
-    let windows = |lane: &Lane| taken(lane.windows.iter().map(|w| &w.computed[..]));
-    let losses = Losses {
-        lanes,
-        waits,
-        alone,
-        taken: lanes.iter().map(windows).collect(),
-        all,
-    };
+    let losses = Losses::new(lanes, waits, alone, all);
     let last = waits.last.iter().max_by_key(|(_, times)| **times);
     let last = last.map_or(0, |(lane, _)| *lane);
     let lost = |lane: usize| {
@@ -466,14 +470,7 @@ pub fn waited_for(
         of.sort_by(f64::total_cmp);
         of.get(of.len() / 2).copied().unwrap_or(0.0)
     };
-    let windows = |lane: &Lane| taken(lane.windows.iter().map(|w| &w.computed[..]));
-    let losses = Losses {
-        lanes,
-        waits,
-        alone,
-        taken: lanes.iter().map(windows).collect(),
-        all,
-    };
+    let losses = Losses::new(lanes, waits, alone, all);
     let meets = schedule::meets(lanes, waits).filter(|meets| !meets.is_empty());
     let what_if = WhatIf::new(lanes, waits);
     let looked_at = match &what_if {
