@@ -1,5 +1,6 @@
 //! Files of other tools, read as captures.
 
+mod damage;
 mod flight;
 mod inspector;
 mod kineto;
