@@ -6,9 +6,9 @@
 //! the mask again and again ([`Masks::missing`]), and an init looks at the mask that it overwrites.
 //!
 //! Rule: NCCL's memory is read only while a communicator is alive, and never by following an address that may
-//! be gone.
+//! be gone. A caller whose mask is on a stack, or allocated, may give that memory to something else.
 
-use crate::interpose::memory;
+use crate::interpose::{memory, objects};
 use nccl_abi::event;
 use std::ffi::c_int;
 use std::sync::atomic::{
@@ -59,6 +59,9 @@ impl Masks {
         if let Some(known) = self.copies.iter().find(|c| c.at.load(Acquire) == address) {
             let missing = known.asked(self.wanted) & !before;
             self.overwritten.fetch_or(missing.into(), Relaxed);
+            return;
+        }
+        if !objects::have(address as u64) {
             return;
         }
         let free = |copy: &&OfOne| {
@@ -119,12 +122,9 @@ mod tests {
         let wanted = BASIC | event::COLL_API as u32;
         let masks = Masks::new(wanted);
         assert_eq!(masks.missing(), None);
-        let mut nccl: c_int = 0;
-        let address = &raw mut nccl;
-        let set = |value: u32| {
-            // SAFETY: ours.
-            unsafe { AtomicI32::from_ptr(address) }.store(value as i32, Relaxed)
-        };
+        static NCCL: AtomicI32 = AtomicI32::new(0);
+        let address = NCCL.as_ptr();
+        let set = |value: u32| NCCL.store(value as i32, Relaxed);
         // SAFETY: ours.
         unsafe { masks.store(address) };
         assert_eq!((masks.missing(), masks.take_overwritten()), (Some(0), 0));
@@ -146,14 +146,25 @@ mod tests {
 
     #[test]
     fn what_a_release_does_not_know_is_not_missed() {
+        static NCCL: AtomicI32 = AtomicI32::new(0);
         let masks = Masks::new(BASIC | event::COLL_API as u32);
-        let mut nccl: c_int = 0;
-        let address = &raw mut nccl;
         // SAFETY: ours.
-        unsafe {
-            masks.store(address);
-            AtomicI32::from_ptr(address).store(BASIC as i32, Relaxed);
-        }
+        unsafe { masks.store(NCCL.as_ptr()) };
+        NCCL.store(BASIC as i32, Relaxed);
         assert_eq!(masks.missing(), Some(0));
+    }
+
+    #[test]
+    fn memory_that_may_become_something_else_is_not_read_as_a_mask() {
+        let wanted = BASIC | event::COLL_API as u32;
+        let masks = Masks::new(wanted);
+        let mut on_the_stack = 0;
+        let mut allocated = Box::new(0);
+        for mask in [&raw mut on_the_stack, &raw mut *allocated] {
+            // SAFETY: ours.
+            unsafe { masks.store(mask) };
+        }
+        assert_eq!((on_the_stack, *allocated), (wanted as i32, wanted as i32));
+        assert_eq!(masks.missing(), None);
     }
 }

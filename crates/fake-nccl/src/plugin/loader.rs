@@ -10,7 +10,7 @@ use crate::nccl_log;
 use core::ffi::c_int;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use nccl_abi::{event, v5, SYMBOLS};
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
 
 /// Which plugin to load, and as which NCCL.
@@ -73,6 +73,16 @@ impl PluginContext {
     }
 }
 
+/// A new mask. NCCL's is in its data segment, so a plugin may store to it until the process ends, and may tell
+/// it from memory that is given back. Beyond 64 processes in one, masks are allocated.
+fn mask() -> &'static AtomicI32 {
+    static MASKS: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    MASKS
+        .get(NEXT.fetch_add(1, Relaxed))
+        .unwrap_or_else(|| Box::leak(Box::default()))
+}
+
 impl Loader {
     /// A process of the chosen release, with nothing loaded yet.
     ///
@@ -85,8 +95,7 @@ impl Loader {
             choice,
             native,
             state: Mutex::new(State::Ready),
-            // NCCL's mask is in its data segment, so a plugin may store to it until the process ends.
-            mask: Box::leak(Box::new(AtomicI32::new(0))),
+            mask: mask(),
         }
     }
 

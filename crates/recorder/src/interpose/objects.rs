@@ -90,6 +90,30 @@ pub fn names() -> Vec<String> {
     names
 }
 
+/// Whether an address is in the data of a loaded program or library, which stays where it is as long as that
+/// is loaded: not on a stack, and not allocated.
+pub fn have(address: u64) -> bool {
+    unsafe extern "C" fn one(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        address: *mut c_void,
+    ) -> c_int {
+        // SAFETY: dl_iterate_phdr gives a valid record, and hands on the address below.
+        let (info, address) = unsafe { (&*info, *address.cast::<u64>()) };
+        // SAFETY: as many headers as the record says.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let has = headers.iter().any(|header| {
+            let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
+            let end = start.wrapping_add(header.p_memsz);
+            header.p_type == libc::PT_LOAD && Range { start, end }.has(address)
+        });
+        has.into()
+    }
+    let mut address = address;
+    // SAFETY: `one` gets what it expects.
+    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut address).cast()) != 0 }
+}
+
 fn search(wanted: &[Wanted]) -> Search<'_> {
     let mut search = Search {
         wanted,
