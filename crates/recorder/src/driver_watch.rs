@@ -297,6 +297,7 @@ fn note(kind: DriverCallKind, stream: u64, object: u64, call: impl FnOnce() -> c
     let at = recorder.clock.ticks();
     let result = call();
     let took = recorder.clock.ticks().since(at);
+    driver_calls::took(kind, took);
     guard((), || {
         let Some(stream) = stream_id(stream) else {
             return;

@@ -14,6 +14,7 @@
 
 mod abi;
 mod array;
+mod blocked;
 mod callbacks;
 mod clock;
 mod comm_memory;

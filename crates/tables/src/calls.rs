@@ -305,6 +305,8 @@ pub struct Extra {
     pub longest_sends: bool,
     /// NCCL's return code, if that was not success and somebody saw it.
     pub error: u8,
+    /// How long the program's threads stood still in the CUDA driver since the call before, ns.
+    pub blocked_ns: u64,
 }
 
 impl Extra {
@@ -630,6 +632,7 @@ crate::columns! { CallRef:
     "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[0]));
     "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
         |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));
+    "blocked_before_ns" "int" "ns, summed over threads" |r| nonzero(r.extra().map_or(0, |e| e.blocked_ns));
     "return_code" "int" "" |r| nonzero(r.extra().map_or(0, |e| e.error));
     "user_tag" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.user_tag));
     "send_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.send_buffer));

@@ -8,6 +8,7 @@
 use super::communicators::CommState;
 use super::rows::{prefetch, Birth};
 use super::Recorder;
+use crate::blocked;
 use crate::events::{Api, Task};
 use crate::handle::{Handle, HandleKind};
 use crate::seats::{thread, Inside};
@@ -84,6 +85,7 @@ impl Recorder {
             flags,
             template: 0,
             stack: self.stack(),
+            blocked: blocked::take(),
             user_tag: api.user_tag,
             thread: self.threads.number(),
         };
@@ -287,6 +289,7 @@ impl Recorder {
             flags: flag::REPLAY | p2p,
             template: number + 1,
             stack: template.stack.load(Relaxed),
+            blocked: 0,
             user_tag: 0,
             thread: 0,
         };
@@ -358,6 +361,7 @@ impl Recorder {
             flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
             template: 0,
             stack: self.stack(),
+            blocked: blocked::take(),
             user_tag: 0,
             thread: self.threads.number(),
         };

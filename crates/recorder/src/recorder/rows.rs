@@ -110,6 +110,8 @@ pub struct Birth {
     pub flags: u8,
     pub template: u32,
     pub stack: u32,
+    /// See [`crate::blocked::take`].
+    pub blocked: u32,
     pub user_tag: u64,
     /// 0 for a replay: the program does not call then.
     pub thread: u32,
@@ -172,6 +174,9 @@ impl Recorder {
         // On line E, which is the caller's alone until ALIVE.
         if call.stack != 0 {
             row.stack.store(call.stack, Relaxed);
+        }
+        if call.blocked != 0 {
+            row.blocked.store(call.blocked, Relaxed);
         }
         row.t_end.store(Ticks(0), Relaxed);
         row.thread.store(call.thread, Relaxed);

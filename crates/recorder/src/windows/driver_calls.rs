@@ -6,7 +6,7 @@
 //! Rule: any thread may note a call; the recorder reads the log after the window is closed and its
 //! last writers have had time to finish.
 
-use crate::{pages, seats};
+use crate::{blocked, pages, seats};
 use capture::rows::{AtomicTicks, Ticks};
 use capture::windows::{DriverCall, DriverCallKind};
 use std::ffi::c_int;
@@ -82,35 +82,62 @@ pub fn pass(
     ticks: impl Fn() -> Ticks,
     call: impl FnOnce() -> c_int,
 ) -> c_int {
-    if !COUNTS.load(Relaxed) {
-        return call();
-    }
+    let counts = COUNTS.load(Relaxed);
     match kind {
-        DriverCallKind::Synchronise => return wait(ticks, call),
+        DriverCallKind::Synchronise => return wait(counts, ticks, call),
         DriverCallKind::LaunchGraph => {
-            GRAPHS.fetch_add(1, Relaxed);
-        }
-        _ => {
-            LAUNCHES.fetch_add(1, Relaxed);
-            let (place, thread) = launcher();
-            if place.load(Relaxed) != thread {
-                place.store(thread, Relaxed);
+            if counts {
+                GRAPHS.fetch_add(1, Relaxed);
             }
+            return call();
         }
+        _ if counts => {
+            LAUNCHES.fetch_add(1, Relaxed);
+        }
+        _ => {}
     }
-    call()
-}
-
-/// A call that waits for the GPU.
-fn wait(ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
     let (place, thread) = launcher();
     if place.load(Relaxed) != thread {
+        place.store(thread, Relaxed);
+    }
+    if !matches!(kind, DriverCallKind::Launch | DriverCallKind::Copy) {
         return call();
     }
     let since = ticks();
     let result = call();
-    WAITED.fetch_add(ticks().since(since), Relaxed);
+    blocked::launched(ticks().since(since));
     result
+}
+
+/// A call that waits for the GPU.
+fn wait(counts: bool, ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
+    if !launches() {
+        return call();
+    }
+    let since = ticks();
+    let result = call();
+    let took = ticks().since(since);
+    if counts {
+        WAITED.fetch_add(took, Relaxed);
+    }
+    blocked::waited(took);
+    result
+}
+
+/// Whether the calling thread launches kernels.
+#[inline(always)]
+fn launches() -> bool {
+    let (place, thread) = launcher();
+    place.load(Relaxed) == thread
+}
+
+/// A call that is noted took so many ticks.
+pub fn took(kind: DriverCallKind, ticks: u64) {
+    match kind {
+        DriverCallKind::Synchronise if launches() => blocked::waited(ticks),
+        DriverCallKind::Launch | DriverCallKind::Copy => blocked::launched(ticks),
+        _ => {}
+    }
 }
 
 /// What the host did outside of windows until now. `time` makes a time of a number of ticks.

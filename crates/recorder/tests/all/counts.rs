@@ -6,6 +6,7 @@ use crate::job::{Driver, Job};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::path::Path;
+use std::time::Duration;
 use tables::Process;
 
 /// The newest counts of what the ignored test `name` did.
@@ -89,6 +90,71 @@ fn job_both() {
 #[ignore = "played by a test below"]
 fn job_linked_in() {
     play("libtorch_and_nccl.so");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_stands_still() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let launch = |ns: u64| {
+        let kernel: (u64, *const c_char) = (ns, c"k".as_ptr());
+        let none = std::ptr::null_mut();
+        cuda.launch_kernel(&kernel, 1, 1, 1, 1, 1, 1, 0, STREAM, none, none);
+    };
+    let synchronise = || {
+        let caller = Caller(&cuda.caller);
+        assert_eq!(caller.call("cudaStreamSynchronize", [STREAM, 0, 0, 0]), 0);
+    };
+    // By now the recorder's thread knows the rate of the clock.
+    comm.all_reduce(64);
+    crate::job::recorded(|p| !p.calls.is_empty());
+    // A thread that launches nothing may wait for as long as it likes.
+    std::thread::scope(|scope| {
+        launch(20_000_000);
+        scope.spawn(synchronise);
+    });
+    comm.all_reduce(64);
+    launch(50_000_000);
+    synchronise();
+    comm.all_reduce(64);
+    comm.all_reduce(64);
+    // A launch that finds the driver's lock taken.
+    std::thread::scope(|scope| {
+        cuda.tell("stick", 1, 0);
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(60));
+            cuda.tell("stick", 0, 0);
+        });
+        launch(1000);
+    });
+    comm.all_reduce(64);
+    comm.finalize();
+}
+
+#[test]
+fn a_call_knows_how_long_the_program_stood_still_before_it() {
+    let mut job = Job::new(module_path!(), "job_that_stands_still").env("NCCLSCOPE_TIMING", "host");
+    assert!(job.run().success());
+    let capture = job.capture();
+    let process = &capture.processes[0];
+    let blocked = analyze::blocked::Blocked::of(process);
+    let calls = &process.calls;
+    let before = |i: usize| blocked.between(calls[i - 1].api_ns, calls[i].api_ns);
+    let ms = |i| before(i).expect("seen") / 1_000_000;
+    assert_eq!(calls.len(), 5);
+    // A busy machine may hold up any call; at most all that passed between the two.
+    for (i, least) in [(2, 49), (4, 59)] {
+        let passed = (calls[i].api_ns - calls[i - 1].api_ns) as u64;
+        let found = before(i).expect("seen");
+        assert!(
+            ms(i) >= least && found <= passed,
+            "call {i}: {found} of {passed}"
+        );
+    }
+    // While the other thread waits, this one stands still outside of the driver.
+    let passed = (calls[1].api_ns - calls[0].api_ns) as u64 / 1_000_000;
+    assert!(ms(1) + 19 <= passed, "{} of {passed}", ms(1));
 }
 
 /// So many of each.
