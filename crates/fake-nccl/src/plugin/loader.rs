@@ -73,8 +73,8 @@ impl PluginContext {
     }
 }
 
-/// A new mask. NCCL's is in its data segment, so a plugin may store to it until the process ends, and may tell
-/// it from memory that is given back. Beyond 64 processes in one, masks are allocated.
+/// A new mask. NCCL's is in its data segment, so a plugin may store to it until the process ends, and may
+/// tell it from memory that is given back. Beyond 64 processes in one, masks are allocated.
 fn mask() -> &'static AtomicI32 {
     static MASKS: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
     static NEXT: AtomicUsize = AtomicUsize::new(0);
