@@ -30,7 +30,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel demo test lint \
 	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
-	test-frameworks bench-viewer locked fuzz damage random-jobs attacks sanitize soak msrv miri deny clean
+	test-frameworks site bench-viewer locked fuzz damage random-jobs attacks sanitize soak msrv miri deny clean
 
 all: build
 
@@ -142,6 +142,9 @@ golden: debug ## Rewrites expected outputs and the README's picture; read the di
 screenshot: debug $(PYTESTS)/.installed ## Rewrites the pictures of README and docs, from recorded jobs
 	scripts/screenshot.py $(TARGET)/debug/ncclscope
 	$(PYTESTS)/bin/python scripts/pictures.py $(TARGET)/debug/ncclscope
+
+site: $(PYTESTS)/.installed ## All pages as a site with search, for a browser, in OUT (target/site)
+	$(PYTESTS)/bin/python scripts/docs_site.py $(or $(OUT),$(TARGET)/site)
 
 bench-viewer: $(PYTESTS)/.installed ## How quickly the viewer opens and moves on 10 000 ranks
 	cargo build --quiet --release -p ncclscope -p ncclscope-tables --bins --examples
