@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs a fresh checkout into an empty environment, as `pip install .` of README does, and tries what that
-# brings. Compiles nothing: pip, python/build_backend.py and maturin run as for a user, and ask a `cargo` that
-# answers with what is built already.
+# Installs a fresh checkout into an empty environment, as `pip install .` of README does, then a source
+# distribution into another one, and tries what they bring. Compiles nothing: pip, python/build_backend.py and
+# maturin run as for a user, and ask a `cargo` that answers with what is built already.
 # usage: test-install.sh FOLDER_WITH_THE_BUILT_PROGRAMS
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,19 +38,43 @@ END
 chmod +x "$work/bin/cargo"
 # A copy, because maturin may change it.
 cp "$built/lib_native.so" "$work/target/"
-python3 -m venv "$work/venv"
-if ! REAL_CARGO=$(command -v cargo) CARGO_TARGET_DIR="$work/target" PATH="$work/bin:$PATH" \
-    "$work/venv/bin/pip" install --no-deps "$work/checkout" >"$work/log" 2>&1; then
-    cat "$work/log"
-    echo "error: pip can't install a fresh checkout"
-    exit 1
-fi
-# By its path alone, without an activated environment, from elsewhere.
-cd "$work"
 run() { env -i HOME="$work" NCCLSCOPE_QUIET=1 "$@"; }
-version=$(run venv/bin/ncclscope --version)
-[ "ncclscope $(run venv/bin/python -c 'import ncclscope; print(ncclscope.__version__)')" = "$version" ]
-[ "$(run venv/bin/python -m ncclscope --version)" = "$version" ]
-[ "$(run venv/bin/ncclscope plugin-path)" -ef \
-    "$(run venv/bin/python -c 'import ncclscope; print(ncclscope.plugin_path())')" ]
-echo "a fresh checkout was installed: $version"
+
+# Installs $1 into an empty environment $2, and tries it by its path alone, from elsewhere.
+try() {
+    python3 -m venv "$work/$2"
+    if ! REAL_CARGO=$(command -v cargo) CARGO_TARGET_DIR="$work/target" PATH="$work/bin:$PATH" \
+        "$work/$2/bin/pip" install --no-deps "$1" >"$work/log" 2>&1; then
+        cat "$work/log"
+        echo "error: pip can't install $1"
+        exit 1
+    fi
+    (
+        cd "$work"
+        version=$(run "$2/bin/ncclscope" --version)
+        [ "ncclscope $(run "$2/bin/python" -c 'import ncclscope; print(ncclscope.__version__)')" = "$version" ]
+        [ "$(run "$2/bin/python" -m ncclscope --version)" = "$version" ]
+        [ "$(run "$2/bin/ncclscope" plugin-path)" -ef \
+            "$(run "$2/bin/python" -c 'import ncclscope; print(ncclscope.plugin_path())')" ]
+        echo "$3 was installed: $version"
+    )
+}
+
+try "$work/checkout" venv "a fresh checkout"
+
+# As `python -m build --sdist` makes it.
+mkdir "$work/dist"
+python3 -m venv "$work/backend"
+"$work/backend/bin/pip" install --quiet "$(sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml)"
+made() {
+    PATH="$work/backend/bin:$PATH" PYTHONPATH=python "$work/backend/bin/python" -c \
+        'import build_backend, sys; print(build_backend.build_sdist(sys.argv[1]))' "$work/dist" | tail -1
+}
+sdist=$(made)
+first=$(sha256sum <"$work/dist/$sdist")
+made >/dev/null
+[ "$(sha256sum <"$work/dist/$sdist")" = "$first" ] || {
+    echo "error: two source distributions of one commit differ"
+    exit 1
+}
+try "$work/dist/$sdist" from_source "a source distribution of $(stat -c %s "$work/dist/$sdist") bytes"
