@@ -22,11 +22,11 @@ BARS = 16
 
 # Dark enough for white pages and light enough for dark ones; told apart without red and green.
 _COLOURS = {
-    "computing": "#5b8fd6",
-    "both at once": "#9dbbe6",
-    "exposed communication": "#e0a030",
-    "in NCCL": "#e0a030",
-    "waiting for other ranks": "#c8502e",
+    "computing": "#2f6fb7",
+    "both at once": "#a9cbef",
+    "exposed communication": "#12a08a",
+    "in NCCL": "#12a08a",
+    "waiting for other ranks": "#cc4309",
     "copies": "#8a78b8",
     "idle": "#b9b9b9",
     "not in NCCL": "#b9b9b9",

@@ -53,6 +53,8 @@ function shares(field, name) {
   const found = curve(field, name, percent);
   return found && { ...found, dark: true, line: lit(found.line), low: lit(found.low), high: lit(found.high) };
 }
+// A part of a rank's time has the colour of that part on the whole page.
+const part = (name, of) => of && { ...of, part: name };
 const rates = (field, name, what) => curve(field, name, (value) => rate(value, what));
 
 function durations() {
@@ -97,8 +99,8 @@ const PRESETS = [
     title: "Waiting",
     curves: [
       shares("nccl", "In NCCL"),
-      shares("waiting", "Waiting for the last rank"),
-      shares("transfer", "Transfer"),
+      part("waiting", shares("waiting", "Waiting for the last rank")),
+      part("transfer", shares("transfer", "Transfer")),
       shares("exposed", "Exposed communication"),
       ...late,
     ],
@@ -327,7 +329,7 @@ class OverTime {
     const high = c.logarithmic ? Math.log(most * 1.2) : most * 1.05;
     const y = (v) =>
       bottom - (HEIGHT * ((c.logarithmic ? Math.log(Math.max(v, least / 1.2)) : v) - low)) / (high - low);
-    const group = shape("g", { class: `curve c${index % 8}` });
+    const group = shape("g", { class: `curve c${index % 8}${c.part ? ` ${c.part}` : ""}` });
     const x = (bucket) => this.x(bucket * width_us);
     const steps = (values) =>
       values

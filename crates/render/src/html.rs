@@ -36,7 +36,10 @@ mod table;
 mod timeline;
 mod topology;
 
-pub(crate) const STYLE: &str = include_str!("../html/style.css");
+pub(crate) const STYLE: &str = concat!(
+    include_str!("../html/palette.css"),
+    include_str!("../html/style.css")
+);
 const TABLES: &str = include_str!("../html/tables.js");
 const PLOTS: &str = concat!(
     include_str!("../html/shapes.js"),

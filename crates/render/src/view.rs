@@ -29,7 +29,10 @@ mod pyramid;
 /// The page that `ncclscope view` serves.
 pub const PAGE: &str = include_str!("../html/view.html");
 /// The style of that page, around the viewer.
-pub const PAGE_STYLE: &str = include_str!("../html/view.css");
+pub const PAGE_STYLE: &str = concat!(
+    include_str!("../html/palette.css"),
+    include_str!("../html/view.css")
+);
 /// The viewer's script. Its files share one scope, in this order.
 pub const SCRIPT: &str = concat!(
     include_str!("../html/shapes.js"),

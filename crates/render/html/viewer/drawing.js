@@ -25,7 +25,7 @@ function layout() {
   };
 }
 
-const GROUND = ["card", "text", "soft", "line", "bad", "ink"];
+const GROUND = ["card", "text", "soft", "line", "bad", "ink", "on-transfer"];
 const NAMES = [...GROUND, "wait", "transfer", "other", "host", "kernel", "event"];
 const palette = () => {
   const style = getComputedStyle(root);
@@ -188,10 +188,13 @@ function draw_calls(at, x, colours) {
     draw_call(box, x, colours, open);
     if (call.call === picked?.call || (operation !== null && call.operation === operation)) marked.push(box);
     if (to - from > 90 && tall > 14) {
-      context.fillStyle = ["open", "host"].includes(call.kind) ? colours.text : colours.ink;
+      const left = Math.max(from, at.left) + 4;
+      // The name stands where it begins: on waiting, or on transfer.
+      const is_transfer = call.transfer !== null && x(call.begin + call.length - call.transfer) <= left;
+      const is_plain = ["open", "host"].includes(call.kind);
+      context.fillStyle = is_plain ? colours.text : is_transfer ? colours["on-transfer"] : colours.ink;
       context.font = "12px sans-serif";
       context.textAlign = "left";
-      const left = Math.max(from, at.left) + 4;
       const name = data.names[call.name];
       context.fillText(name, left, y + tall / 2 + 4, Math.max(to - left - 4, 1));
     }
