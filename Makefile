@@ -137,10 +137,8 @@ golden: debug ## Rewrites expected outputs and the README's picture; read the di
 	export NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))"; \
 	cargo test -p ncclscope-render --test all contracts:: && \
 	cargo test -p ncclscope --test stories && cargo test -p ncclscope --test all docs::
-	scripts/screenshot.py $(TARGET)/debug/ncclscope
 
-screenshot: debug $(PYTESTS)/.installed ## Rewrites the pictures of README and docs, from recorded jobs
-	scripts/screenshot.py $(TARGET)/debug/ncclscope
+screenshot: debug $(PYTESTS)/.installed ## Rewrites the screenshots of docs, from recorded jobs
 	$(PYTESTS)/bin/python scripts/pictures.py $(TARGET)/debug/ncclscope
 
 site: $(PYTESTS)/.installed ## All pages as a site with search, for a browser, in OUT (target/site)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pickle
 import re
@@ -10,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from conftest import BIN, ROOT, job, run
@@ -165,18 +163,6 @@ def train():
     for (block, shown), printed in zip(blocks, done.stdout.split("=====\n")):
         if shown:
             assert printed == shown, block
-
-
-def test_the_readme_s_picture_is_what_the_command_prints() -> None:
-    """`make screenshot` writes it anew."""
-    specification = importlib.util.spec_from_file_location("screenshot", ROOT / "scripts/screenshot.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    picture = module.picture(module.shown(BIN / "ncclscope"))
-    assert (ROOT / "docs/screenshot.svg").read_text() == picture
-    ElementTree.fromstring(picture)
-    assert "docs/screenshot.svg" in (ROOT / "README.md").read_text()
 
 
 def test_the_readme_s_commands_are_taken(tmp_path: Path) -> None:

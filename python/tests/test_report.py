@@ -158,21 +158,22 @@ def test_notebooks_show_the_verdict_and_one_picture(play: Callable[..., Path]) -
         report = capture.report()
         shown = report._repr_html_()
         assert shown == capture._repr_html_()
-        assert shown.startswith(f"<p><b>{html.escape(report.verdict)}</b></p><svg ")
-        svg = ElementTree.fromstring(shown[shown.index("<svg") : shown.index("</svg>") + 6])
-        labels = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
-        assert len([label for label in labels if label and re.match(r"rank \d+$", label)]) == bars, name
-        lengths = [float(bar.attrib["width"]) for bar in svg.iter("{http://www.w3.org/2000/svg}rect")]
-        assert all(0 <= length <= 560 for length in lengths)
+        assert shown.startswith(report.svg())
+        assert f">{html.escape(report.verdict)}</title>" in shown
+        for dark in (False, True):
+            svg = ElementTree.fromstring(report.svg(dark=dark))
+            parts = [title.text or "" for title in svg.iter("{http://www.w3.org/2000/svg}title")]
+            of = {part.split(": ")[0] for part in parts if re.match(r"rank \d+: ", part)}
+            assert len(of) == bars, (name, parts)
         assert (
             f"{report.completeness.recorded} of {report.completeness.announced} announced calls recorded"
             in shown
         )
         assert all(html.escape(finding.advice) in shown for finding in report.findings)
     # The rank that the others wait for waits least itself.
-    late = ncclscope.open(job("slow_host"))._repr_html_()
-    waits = re.findall(r"<title>(rank \d): waiting for other ranks ([\d.]+)%", late)
-    assert dict(waits).get("rank 0", "0") < dict(waits)["rank 1"]
+    late = ncclscope.open(job("slow_host")).report().svg()
+    waits = {rank: float(share) for rank, share in re.findall(r"(rank \d): waiting ([\d.]+) %", late)}
+    assert waits.get("rank 0", 0.0) < waits["rank 1"]
     report = ncclscope.open(job("mix_228")).report()
     shown = report._repr_html_()
     rows = re.findall(r"<tr>(.*?)</tr>", shown)

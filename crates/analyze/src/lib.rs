@@ -56,6 +56,7 @@ pub mod operations;
 mod pages;
 pub mod paths;
 pub mod progress;
+pub mod rank_time;
 pub mod ranks;
 pub mod recommendations;
 pub mod roles;

@@ -2,6 +2,7 @@
 
 use crate::progress;
 use anyhow::Context;
+use render::picture::Picture;
 use render::text::Options;
 use render::timeline::Timeline;
 use render::view::View;
@@ -25,6 +26,12 @@ pub struct Args {
     /// Write one HTML file with plots, which needs nothing else; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "explain"])]
     html: Option<PathBuf>,
+    /// Write the first picture, 1200 x 630: the answer, where the time of each rank went, and a typical step
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "explain", "html"])]
+    svg: Option<PathBuf>,
+    /// Colours of the picture
+    #[arg(long, value_enum, default_value_t = Theme::Light, requires = "svg")]
+    theme: Theme,
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
@@ -48,6 +55,15 @@ pub struct Args {
     attempt: crate::attempt::Attempt,
 }
 
+/// Colours of a picture.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Theme {
+    /// Dark on white
+    Light,
+    /// Light on black
+    Dark,
+}
+
 /// The HTML page has lanes of single calls up to so many bytes of trace files: some 30 million calls, which
 /// take 6 GB of memory.
 const MOST_WITH_LANES: u64 = 600 << 20;
@@ -59,8 +75,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let is_given = given.is_some();
     let (mut report, capture) = progress::show("reading", |progress| {
         let (source, _held) = source(&path, progress, args.attempt.which())?;
-        // Lanes need all calls in memory.
-        if args.html.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES {
+        // Lanes and a typical step need all calls in memory.
+        if args.html.is_none() && args.svg.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES
+        {
             return anyhow::Ok((analyze::report_from(source, given, progress), None));
         }
         let capture = source.load(progress);
@@ -69,10 +86,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let ceilings = bench::ceiling::read_all(&args.ceiling, &report.job.gpu)?;
     analyze::efficiency::hold_against(&mut report.efficiency, &ceilings);
     let report = report;
+    let timeline = capture
+        .as_ref()
+        .map(|capture| Timeline::trimmed(capture, report.clocks.as_ref()));
     let write_html = |out: &mut dyn Write| {
-        let timeline = capture
-            .as_ref()
-            .map(|capture| Timeline::trimmed(capture, report.clocks.as_ref()));
         let view = timeline
             .as_ref()
             .map(|timeline| View::new(timeline, &report));
@@ -81,6 +98,19 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     if is_given && report.clocks.is_none() {
         tell!("warning: offsets were given, and there are no two hosts that they could be of");
+    }
+    if let Some(file) = args.svg.as_deref() {
+        let theme = match args.theme {
+            Theme::Light => render::picture::Theme::Light,
+            Theme::Dark => render::picture::Theme::Dark,
+        };
+        let svg = Picture::of(&report, timeline.as_ref()).svg(theme);
+        if file == Path::new("-") {
+            return print(|out| out.write_all(svg.as_bytes()));
+        }
+        replace(file, svg.as_bytes())?;
+        tell!("The picture is in {}", file.display());
+        return print(|out| writeln!(out, "{}", render::findings::verdict(&report)));
     }
     if let Some(file) = args.html.as_deref().filter(|file| *file != Path::new("-")) {
         let mut page = Vec::new();

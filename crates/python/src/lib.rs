@@ -24,6 +24,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use render::batches::{self, CallsTable};
 use render::events::Events;
 use render::layout::Look;
+use render::picture::{Picture, Theme};
 use render::table::{self, Rows, Table as Named};
 use render::text::Options;
 use render::timeline::Timeline;
@@ -212,7 +213,10 @@ impl Capture {
             let report = Arc::make_mut(&mut report);
             analyze::efficiency::hold_against(&mut report.efficiency, &found);
         }
-        Ok(Report(report))
+        Ok(Report {
+            report,
+            inner: self.inner.clone(),
+        })
     }
 
     /// Whether the job hangs; `after` is from how many seconds on a wait is a hang.
@@ -414,13 +418,17 @@ impl Answer {
 
 /// A report on a capture.
 #[pyclass(frozen, module = "ncclscope._native")]
-struct Report(Arc<analyze::Report>);
+struct Report {
+    report: Arc<analyze::Report>,
+    /// Of what it is.
+    inner: Arc<Inner>,
+}
 
 #[pymethods]
 impl Report {
     /// As `ncclscope report --json` prints it.
     fn json(&self, py: Python<'_>) -> PyResult<String> {
-        printed(py, |out| render::json::write(&self.0, out))
+        printed(py, |out| render::json::write(&self.report, out))
     }
 
     /// As `ncclscope report` prints it.
@@ -432,7 +440,17 @@ impl Report {
                 kernels: false,
                 ..Options::default()
             };
-            render::text::write(&self.0, options, out)
+            render::text::write(&self.report, options, out)
+        })
+    }
+
+    /// The first picture as SVG, as `ncclscope report --svg` writes it.
+    fn svg(&self, py: Python<'_>, dark: bool) -> String {
+        let theme = if dark { Theme::Dark } else { Theme::Light };
+        py.detach(|| {
+            let clocks = self.report.clocks.as_ref();
+            let timeline = Timeline::trimmed(&self.inner.capture, clocks);
+            Picture::of(&self.report, Some(&timeline)).svg(theme)
         })
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Rule: all words about a finding are here, and nothing reads them back.
 
-use analyze::findings::{Evidence, Finding};
+use analyze::findings::{Evidence, Finding, Loss};
 use analyze::spelling::time;
 use analyze::summary::{BesideNccl, Lead};
 use analyze::Report;
@@ -107,6 +107,21 @@ pub fn subject(of: &Finding) -> String {
         // Else the kind is enough.
         _ => of.kind().name().to_owned(),
     }
+}
+
+/// The wall time of the steps of which a loss is a part, µs.
+pub(crate) fn steps_of(of: &Finding, report: &Report) -> Option<f64> {
+    let steps = match &of.evidence {
+        Evidence::Late(late) => late.steps.map(|steps| steps.wall_us),
+        Evidence::Unequal(by) => Some(by.wall_us),
+        _ => None,
+    };
+    steps.or_else(|| Some(report.steps.as_ref()?.step_us.as_ref()?.sum))
+}
+
+/// A loss on all GPUs of the job, hours.
+pub(crate) fn gpu_hours(of: &Loss, report: &Report) -> f64 {
+    of.wall_us * report.ranks.rows.len() as f64 / 3.6e9
 }
 
 /// The verdict: what matters most about a job, in one sentence or two.

@@ -9,6 +9,7 @@
 //! hashes, and no other.
 
 use crate::layout::short_ids;
+use crate::picture::{Picture, Width};
 use crate::view::{embedded, View};
 use analyze::words::{self, Word};
 use analyze::Report;
@@ -73,10 +74,11 @@ pub fn write_with(
     out: &mut impl Write,
 ) -> std::io::Result<()> {
     let mut rows = MOST_ROWS;
-    let mut page = tables_page(report, view.is_some(), rows)?;
+    let picture = Picture::of(report, view.map(View::timeline));
+    let mut page = tables_page(report, &picture, view.is_some(), rows)?;
     while page.len() > MOST_OF_TABLES && rows > FEWEST_ROWS {
         rows /= 2;
-        page = tables_page(report, view.is_some(), rows)?;
+        page = tables_page(report, &picture, view.is_some(), rows)?;
     }
     let left = MOST_BYTES.saturating_sub(page.len() + lanes::AROUND);
     let lanes = view.and_then(|view| embedded::within(view, left));
@@ -85,7 +87,12 @@ pub fn write_with(
 }
 
 /// The page with tables of so many rows at most, and a place for lanes.
-fn tables_page(report: &Report, has_lanes: bool, rows: usize) -> std::io::Result<String> {
+fn tables_page(
+    report: &Report,
+    picture: &Picture<'_>,
+    has_lanes: bool,
+    rows: usize,
+) -> std::io::Result<String> {
     let mut data = crate::json::value(report)?;
     let mut cut = BTreeMap::new();
     shorten(&mut data, "", rows, &mut cut);
@@ -97,6 +104,7 @@ fn tables_page(report: &Report, has_lanes: bool, rows: usize) -> std::io::Result
     let more = json!({ "histograms": histograms, "short_ids": short, "active": active });
     let page = Page {
         report,
+        picture,
         data: &data,
         has_lanes,
         cut,
@@ -175,6 +183,7 @@ fn shorten(value: &mut Value, path: &str, most: usize, cut: &mut BTreeMap<String
 /// A page under construction.
 struct Page<'a> {
     report: &'a Report,
+    picture: &'a Picture<'a>,
     /// The report as JSON, with as many rows as the page has.
     data: &'a Value,
     /// Whether there is a viewer of single calls.
@@ -190,6 +199,7 @@ impl<'a> Page<'a> {
     fn body(mut self) -> String {
         self.header();
         self.html += "<main>\n";
+        self.picture();
         self.findings();
         self.timeline();
         self.lanes();
@@ -228,6 +238,21 @@ impl<'a> Page<'a> {
             env!("CARGO_PKG_VERSION")
         );
         self.html
+    }
+
+    fn picture(&mut self) {
+        if self.picture.is_empty() {
+            return;
+        }
+        self.html += "<section id=\"picture\" aria-label=\"Where the time went\">\n";
+        for (width, id) in [(Width::Wide, "wide"), (Width::Narrow, "narrow")] {
+            let _ = writeln!(
+                self.html,
+                "<div class=\"{id}\">\n{}</div>",
+                self.picture.inline(width, id)
+            );
+        }
+        self.end();
     }
 
     fn settings(&mut self) {

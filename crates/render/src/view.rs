@@ -335,6 +335,11 @@ impl Laying {
 const BAR_BITS: u32 = 40;
 
 impl<'a> View<'a> {
+    /// The calls on one time line.
+    pub fn timeline(&self) -> &'a Timeline<'a> {
+        self.timeline
+    }
+
     /// Lays out all calls.
     pub fn new(timeline: &'a Timeline<'a>, report: &'a Report) -> View<'a> {
         View::with_events(timeline, report, None)

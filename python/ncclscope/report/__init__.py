@@ -222,6 +222,13 @@ class Report(Record):
         """As ``ncclscope report`` prints it; ``all`` and ``explain`` are its options."""
         return self._source.text(all, explain)
 
+    def svg(self, *, dark: bool = False) -> str:
+        """The first picture: the answer, where the time of each rank went, and a typical step.
+
+        ``Path("first.svg").write_text(report.svg())`` is ``ncclscope report --svg first.svg``.
+        """
+        return self._source.svg(dark)
+
     def __str__(self) -> str:
         return self.text()
 

@@ -44,6 +44,7 @@ class Finding(Record):
     wall_us: float | None
     wall_interval_us: list[float] | None
     wall_at_most_us: float | None
+    lost_gpu_hours: float | None
     method: Literal["kernel_windows", "stream_waits", "what_if", "account"] | None
     coverage: float | None
     when_us: list[float] | None

@@ -57,6 +57,16 @@ impl<'a> KernelRef<'a> {
             .is_some_and(|does| !matches!(does, Does::Computes))
     }
 
+    /// From when to when its window counts on its device; `None` if it does not.
+    pub fn counted(&self) -> Option<(i64, i64)> {
+        self.counted
+    }
+
+    /// The ticket of the call that it carried out, if that is known; a call in a graph has none.
+    pub fn ticket(&self) -> Option<u64> {
+        self.call?.ticket
+    }
+
     fn shape(&self) -> Option<&'a Shape> {
         self.process.shapes.get(self.call?.shape as usize)
     }

@@ -357,7 +357,7 @@ fn the_page_of_json_has_every_name_of_the_schemas() {
 }
 
 /// Ends of names that say a unit, and of names of shares of one.
-const UNITS: [&str; 12] = [
+const UNITS: [&str; 13] = [
     "_us",
     "_ns",
     "_s",
@@ -370,6 +370,7 @@ const UNITS: [&str; 12] = [
     "_mhz",
     "_c",
     "_j_per_gb",
+    "_hours",
 ];
 const SHARES: [&str; 8] = [
     "share",
@@ -710,4 +711,22 @@ fn the_readme_s_picture_names_every_verb() {
         .filter(|v| !words.contains(**v) && !small.contains(v))
         .collect();
     assert!(absent.is_empty(), "{absent:?}");
+}
+
+#[test]
+fn the_first_picture_of_the_readme_is_what_the_command_writes() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("read");
+    for theme in ["light", "dark"] {
+        let name = format!("docs/first-{theme}.svg");
+        assert!(readme.contains(&name), "{name}");
+        let told = run(
+            &format!("ncclscope report data/fsdp2_slow_gpu --svg - --theme {theme}"),
+            root(),
+        ) + "\n";
+        let file = root().join(name);
+        if rewrite() {
+            fs::write(&file, &told).expect("written");
+        }
+        similar(&file, &fs::read_to_string(&file).unwrap_or_default(), &told);
+    }
 }

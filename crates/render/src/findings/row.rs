@@ -47,6 +47,8 @@ pub struct Row {
     pub wall_interval_us: Option<(f64, f64)>,
     /// No more than this is possible, µs.
     pub wall_at_most_us: Option<f64>,
+    /// The same on all GPUs of the job, hours.
+    pub lost_gpu_hours: Option<f64>,
     /// How that was found.
     pub method: Option<Method>,
     /// The part of the run, or of its operations, that it rests on.
@@ -71,7 +73,7 @@ fn as_object<S: Serializer>(pairs: &[(&'static str, f64)], to: S) -> Result<S::O
 }
 
 impl Row {
-    fn of(finding: &Finding, is_verdict: bool) -> Row {
+    fn of(finding: &Finding, is_verdict: bool, report: &Report) -> Row {
         let subject = &finding.subject;
         let first = subject.rank();
         let communicator = subject.communicator.as_ref();
@@ -105,6 +107,7 @@ impl Row {
                 .filter(|loss| loss.untimed_in_graphs.is_none())
                 .and_then(|loss| loss.interval_us),
             wall_at_most_us: loss.and_then(|loss| loss.at_most_us),
+            lost_gpu_hours: loss.map(|loss| super::gpu_hours(loss, report)),
             method: loss.map(|loss| loss.method),
             coverage: loss.and_then(|loss| loss.coverage),
             when_us: finding.when_us,
@@ -229,7 +232,7 @@ fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
 /// The rows of the findings of a report.
 pub fn rows(report: &Report) -> Vec<Row> {
     let all = report.findings.iter().enumerate();
-    all.map(|(index, finding)| Row::of(finding, report.verdict.is_finding(index)))
+    all.map(|(index, finding)| Row::of(finding, report.verdict.is_finding(index), report))
         .collect()
 }
 

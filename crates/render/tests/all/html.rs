@@ -37,6 +37,8 @@ fn it_needs_nothing_else() {
             );
         }
     }
+    // A hatch is of the page's own.
+    let page = page.replace("url(#", "");
     for word in ["@import", "url(", "fetch(", "XMLHttpRequest", "import("] {
         assert!(!page.contains(word), "{word}");
     }

@@ -1,0 +1,656 @@
+//! One typical step: a rank that waits above the one that it waits for, on one axis.
+//!
+//! [`Typical::of`] looks for the steps that both ranks' kernel windows show from end to end, or without
+//! windows for those whose calls have GPU times. A step ends with the last kernel of NCCL in it. Of these
+//! steps, the typical one is nearest to the median in its length and in what both ranks do in it.
+//!
+//! Two kernels are one operation by the numbers of their calls; in CUDA graphs, which have none, by their
+//! common end. A rank waits in its kernel for as long as that is longer than the other's: no clocks are
+//! compared.
+//!
+//! Rule: everything in a step was recorded. A step that is shown in part is not drawn.
+
+use crate::timeline::{PlacedKernel, Span, Timeline};
+use analyze::findings::{Finding, Kind, RankId};
+use analyze::rank_time::{Part, RankTimes};
+use analyze::Report;
+use std::collections::{BTreeMap, HashMap};
+use tables::Process;
+
+/// Ends of one operation on two GPUs differ by less, ns: 3 µs in graphs and 30 µs elsewhere on H200.
+const COMMON_END_NS: i64 = 30_000;
+/// Ranks that are tried as the one that waits.
+const MOST_TRIED: usize = 8;
+/// Steps that are compared with each other.
+const MOST_STEPS: usize = 400;
+
+/// A step of two ranks.
+#[derive(Clone, Debug)]
+pub struct Typical {
+    /// From when to when.
+    pub span: Span,
+    /// The rank that waits, then the one that it waits for.
+    pub lanes: [Lane; 2],
+    /// The kernel that the second runs longer, if it explains most of the waiting.
+    pub named: Option<Named>,
+    /// Kernels were recorded; else calls of NCCL only.
+    pub has_kernels: bool,
+    /// From how many such steps it was taken.
+    pub of: usize,
+}
+
+/// What a rank did in it.
+#[derive(Clone, Debug, Default)]
+pub struct Lane {
+    /// Index of its process.
+    pub process: usize,
+    /// Which rank.
+    pub id: RankId,
+    /// Its GPU computed.
+    pub computes: Vec<Span>,
+    /// Of that: the named kernel.
+    pub named: Vec<Span>,
+    /// Its GPU had nothing to do.
+    pub empty: Vec<Span>,
+    /// In kernels of NCCL; what ran beside computing is [`Part::Beside`].
+    pub communicates: Vec<(Part, Span)>,
+}
+
+/// A kernel that one rank runs longer than the other.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// How often it runs in the step, on both ranks.
+    pub runs: [usize; 2],
+    /// How much longer it runs on the second, ns.
+    pub longer_ns: i64,
+}
+
+impl Lane {
+    /// How long a part of communication takes, ns.
+    pub fn sum(&self, part: Part) -> i64 {
+        let spans = self.communicates.iter().filter(|(of, _)| *of == part);
+        spans.map(|(_, span)| length(span)).sum()
+    }
+
+    /// The longest stretch of a part of communication.
+    pub fn longest(&self, part: Part) -> Option<Span> {
+        let spans = self.communicates.iter().filter(|(of, _)| *of == part);
+        spans.map(|(_, span)| *span).max_by_key(length)
+    }
+}
+
+fn length(span: &Span) -> i64 {
+    span.end - span.begin
+}
+
+/// One kernel or call of a rank.
+struct Ran<'a> {
+    span: Span,
+    name: &'a str,
+    communicates: bool,
+    /// Operation, if its call is known.
+    operation: Option<u64>,
+    /// When its call was made, if that is known.
+    api_ns: Option<i64>,
+    /// From the last rank's arrival on, ns, by the GPU times of all ranks.
+    transfer: Option<i64>,
+}
+
+/// All of a rank that may be drawn.
+struct Rank<'a> {
+    process: usize,
+    /// By begin.
+    ran: Vec<Ran<'a>>,
+    /// What windows show from end to end; nothing without windows.
+    shown: Vec<Span>,
+}
+
+impl Typical {
+    /// A typical step of a report; `None` if no step of two ranks was recorded.
+    pub fn of(
+        report: &Report,
+        timeline: &Timeline<'_>,
+        times: Option<&RankTimes>,
+    ) -> Option<Typical> {
+        let processes = &timeline.capture().processes;
+        let place = |id: &RankId| processes.iter().position(|p| is(p, id));
+        let blamed = report.findings.iter().find_map(to_blame);
+        let mut waits: Vec<(usize, f64)> = times
+            .iter()
+            .flat_map(|times| &times.ranks)
+            .filter_map(|rank| Some((place(&rank.id)?, rank.share(Part::Waiting))))
+            .collect();
+        // The first of equals stands first.
+        waits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let late = blamed.and_then(place);
+        let late = late.or_else(|| Some(waits.last()?.0))?;
+        let known = |process: usize| timeline.host_error_ns(process).is_some();
+        let others = waits.iter().map(|(process, _)| *process);
+        let others = others.filter(|process| *process != late && known(*process));
+        let late = known(late).then(|| rank(timeline, late))?;
+        let mut found = others.take(MOST_TRIED).filter_map(|other| {
+            let other = rank(timeline, other);
+            of_pair(report, timeline, &other, &late)
+        });
+        found.next()
+    }
+}
+
+/// The rank that a finding blames for each step.
+fn to_blame(of: &Finding) -> Option<&RankId> {
+    let every_step = matches!(of.kind(), Kind::LateRank | Kind::SlowNetwork);
+    of.subject
+        .rank()
+        .filter(|_| every_step && of.loss.is_some())
+}
+
+fn is(process: &Process, id: &RankId) -> bool {
+    (process.pid, &process.host) == (id.pid, &id.host)
+}
+
+fn rank<'a>(timeline: &Timeline<'a>, process: usize) -> Rank<'a> {
+    let mut operations = HashMap::new();
+    let mut calls = Vec::new();
+    for placed in timeline
+        .calls()
+        .filter(|placed| placed.row.index == process)
+    {
+        let call = placed.row.call;
+        let known = placed.part.map(|part| part.operation);
+        let transfer = placed.waited.map(|waited| waited.transfer);
+        let api = Some(call.api_ns).filter(|ns| *ns != 0);
+        operations.insert(call.ticket, (known, transfer, api));
+        if let Some((slice, _)) = placed.gpu {
+            calls.push(Ran {
+                span: slice.span,
+                name: "",
+                communicates: true,
+                operation: known,
+                api_ns: api,
+                transfer,
+            });
+        }
+    }
+    let kernels = timeline.kernels(process);
+    let mut shown: Vec<Span> = Vec::new();
+    let ran = |kernel: PlacedKernel<'a>| {
+        let row = &kernel.row;
+        let (operation, transfer, api_ns) = row
+            .ticket()
+            .and_then(|ticket| operations.get(&ticket).copied())
+            .unwrap_or_default();
+        Ran {
+            span: kernel.slice.span,
+            name: row.name,
+            communicates: row.communicates(),
+            operation,
+            api_ns,
+            transfer,
+        }
+    };
+    for kernel in &kernels {
+        let Some((from, to)) = kernel.row.counted() else {
+            continue;
+        };
+        let span = Span {
+            begin: timeline.on_one_clock(process, from),
+            end: timeline.on_one_clock(process, to),
+        };
+        if shown.last() != Some(&span) {
+            shown.push(span);
+        }
+    }
+    shown.sort_unstable_by_key(|span| (span.begin, span.end));
+    shown.dedup();
+    let mut ran: Vec<Ran<'a>> = match shown.is_empty() {
+        true => calls,
+        false => kernels.into_iter().map(ran).collect(),
+    };
+    ran.sort_by_key(|ran| (ran.span.begin, ran.span.end));
+    Rank {
+        process,
+        ran,
+        shown,
+    }
+}
+
+fn of_pair(
+    report: &Report,
+    timeline: &Timeline<'_>,
+    other: &Rank<'_>,
+    late: &Rank<'_>,
+) -> Option<Typical> {
+    let process = &timeline.capture().processes[other.process];
+    let steps = report.steps.as_ref()?;
+    let row = steps
+        .rows
+        .iter()
+        .find(|row| (row.pid, &row.host) == (process.pid, &process.host))?;
+    let usual = row.step_us.as_ref()?.p50? * 1e3;
+    if other.shown.is_empty() != late.shown.is_empty() || usual <= 0.0 {
+        return None;
+    }
+    let has_kernels = !other.shown.is_empty();
+    let starts: Vec<i64> = row.each.iter().filter_map(|step| step.start_ns).collect();
+    let mut spans = steps_of(other, &starts, usual);
+    let within = |span: &Span, shown: &[Span]| {
+        let covers = |of: &Span| of.begin <= span.begin && span.end <= of.end;
+        shown.iter().any(covers)
+    };
+    match has_kernels {
+        true => spans.retain(|span| within(span, &other.shown) && within(span, &late.shown)),
+        // A step in which calls were left out of the sample is not shown whole.
+        false => {
+            let calls = |span: &Span, of: &Rank| {
+                of.ran
+                    .iter()
+                    .filter(|ran| span.begin < ran.span.end && ran.span.end <= span.end)
+                    .count() as u64
+            };
+            spans.retain(|span| calls(span, other) == row.calls && calls(span, late) == row.calls);
+        }
+    }
+    if spans.len() > MOST_STEPS {
+        let every = spans.len().div_ceil(MOST_STEPS);
+        spans = spans.into_iter().step_by(every).collect();
+    }
+    let drawn: Vec<(Span, [Lane; 2])> = spans
+        .into_iter()
+        .filter_map(|span| Some((span, lanes(timeline, span, other, late)?)))
+        .collect();
+    let figures: Vec<[f64; 4]> = drawn.iter().map(figures).collect();
+    let medians: [f64; 4] = std::array::from_fn(|figure| {
+        let mut all: Vec<f64> = figures.iter().map(|of| of[figure]).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied().unwrap_or(0.0)
+    });
+    let far = |of: &[f64; 4]| {
+        let each = of.iter().zip(&medians).map(|(a, b)| (a - b).abs());
+        each.sum::<f64>()
+    };
+    // The first of equals.
+    let best = (0..drawn.len()).min_by(|a, b| far(&figures[*a]).total_cmp(&far(&figures[*b])))?;
+    let of = drawn.len();
+    let (span, mut lanes) = drawn.into_iter().nth(best)?;
+    let named = named(span, &mut lanes, other, late).filter(|_| has_kernels);
+    Some(Typical {
+        span,
+        lanes,
+        named,
+        has_kernels,
+        of,
+    })
+}
+
+/// Steps of a rank on its GPU: each from the last end of NCCL's kernels in a step to that in the next. Calls
+/// say which step they are in; kernels of graphs have no calls, and there a step is as long as usual.
+fn steps_of(rank: &Rank<'_>, starts: &[i64], usual: f64) -> Vec<Span> {
+    let mut ends: BTreeMap<usize, i64> = BTreeMap::new();
+    for ran in rank.ran.iter().filter(|ran| ran.communicates) {
+        let Some(api) = ran.api_ns else { continue };
+        let step = starts.partition_point(|start| *start <= api);
+        let end = ends.entry(step).or_insert(ran.span.end);
+        *end = ran.span.end.max(*end);
+    }
+    let known: Vec<(usize, i64)> = ends.into_iter().collect();
+    let steps: Vec<Span> = known
+        .windows(2)
+        .filter(|pair| pair[0].0 + 1 == pair[1].0 && pair[0].1 < pair[1].1)
+        .map(|pair| Span {
+            begin: pair[0].1,
+            end: pair[1].1,
+        })
+        .collect();
+    if !steps.is_empty() {
+        return steps;
+    }
+    let mut steps = Vec::new();
+    for shown in &rank.shown {
+        let ends = rank.ran.iter().filter(|ran| ran.communicates);
+        let mut ends: Vec<i64> = ends
+            .map(|ran| ran.span.end)
+            .filter(|end| (shown.begin..=shown.end).contains(end))
+            .collect();
+        ends.sort_unstable();
+        let Some(mut begin) = ends.first().copied() else {
+            continue;
+        };
+        loop {
+            let due = begin + usual as i64;
+            let next = ends.iter().filter(|end| **end > begin);
+            let next = next.min_by_key(|end| (*end - due).abs());
+            let Some(end) = next.copied().filter(|_| due <= shown.end) else {
+                break;
+            };
+            steps.push(Span { begin, end });
+            begin = end;
+        }
+    }
+    steps
+}
+
+/// What both do in a step; `None` if not one operation of it is of both.
+fn lanes(
+    timeline: &Timeline<'_>,
+    span: Span,
+    other: &Rank<'_>,
+    late: &Rank<'_>,
+) -> Option<[Lane; 2]> {
+    let met = |a: &Rank, b: &Rank| waits(a, b, span);
+    let (of_other, of_late) = (met(other, late), met(late, other));
+    if of_other.iter().all(|(_, transfer)| transfer.is_none()) {
+        return None;
+    }
+    let lane = |rank: &Rank, waits: &[(usize, Option<i64>)]| {
+        let processes = &timeline.capture().processes;
+        let process = &processes[rank.process];
+        let mut lane = Lane {
+            process: rank.process,
+            id: RankId {
+                rank: process.rank,
+                host: process.host.clone(),
+                pid: process.pid,
+                device: rank_device(timeline, rank.process),
+                gpu: None,
+            },
+            ..Lane::default()
+        };
+        let computes = rank.ran.iter().filter(|ran| !ran.communicates);
+        lane.computes = joined(computes.filter_map(|ran| cut(ran.span, span)));
+        for (index, transfer) in waits {
+            let ran = &rank.ran[*index];
+            let arrived = transfer.map(|transfer| (ran.span.end - transfer).max(ran.span.begin));
+            let parts = match arrived {
+                Some(at) => vec![
+                    (
+                        Part::Waiting,
+                        Span {
+                            begin: ran.span.begin,
+                            end: at,
+                        },
+                    ),
+                    (
+                        Part::Transfer,
+                        Span {
+                            begin: at,
+                            end: ran.span.end,
+                        },
+                    ),
+                ],
+                None => vec![(Part::Unknown, ran.span)],
+            };
+            for (part, whole) in parts {
+                let Some(whole) = cut(whole, span) else {
+                    continue;
+                };
+                let (beside, alone) = split(whole, &lane.computes);
+                lane.communicates
+                    .extend(alone.into_iter().map(|span| (part, span)));
+                lane.communicates
+                    .extend(beside.into_iter().map(|span| (Part::Beside, span)));
+            }
+        }
+        lane.communicates.sort_by_key(|(_, span)| span.begin);
+        if !rank.shown.is_empty() {
+            let busy = lane.communicates.iter().map(|(_, span)| *span);
+            let mut busy: Vec<Span> = busy.chain(lane.computes.iter().copied()).collect();
+            busy.sort_by_key(|span| span.begin);
+            lane.empty = split(span, &joined(busy.into_iter())).1;
+        }
+        lane
+    };
+    Some([lane(other, &of_other), lane(late, &of_late)])
+}
+
+fn rank_device(timeline: &Timeline<'_>, process: usize) -> Option<u32> {
+    let locals = &timeline.capture().processes[process].communicators;
+    let mut devices = locals.iter().filter_map(|local| local.device);
+    let first = devices.next()?;
+    devices.all(|device| device == first).then_some(first)
+}
+
+/// NCCL's kernels of a rank in a step, and of each the time after the last of both ranks had arrived; `None`
+/// if the other rank is not in that operation.
+fn waits(rank: &Rank<'_>, other: &Rank<'_>, span: Span) -> Vec<(usize, Option<i64>)> {
+    let near =
+        |ran: &&Ran| ran.communicates && ran.span.end > span.begin && ran.span.begin < span.end;
+    let others: Vec<&Ran> = other.ran.iter().filter(near).collect();
+    let by_operation: HashMap<u64, &Ran> = others
+        .iter()
+        .filter_map(|ran| Some((ran.operation?, *ran)))
+        .collect();
+    let mine = rank.ran.iter().enumerate().filter(|(_, ran)| near(ran));
+    mine.map(|(index, ran)| {
+        let same = ran.operation.and_then(|of| by_operation.get(&of).copied());
+        let same = same.or_else(|| {
+            let ends = others.iter().filter(|other| {
+                (other.span.end - ran.span.end).abs() < COMMON_END_NS
+                    && (other.operation.is_none() || ran.operation.is_none())
+            });
+            let near = ends.min_by_key(|other| (other.span.end - ran.span.end).abs());
+            near.copied()
+        });
+        let own = length(&ran.span);
+        let transfer = same.map(|other| own.min(length(&other.span)));
+        let by_all = ran.transfer.map(|transfer| transfer.min(own));
+        // Of the two, another rank may have been the last.
+        let least = match (transfer, by_all) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        (index, least)
+    })
+    .collect()
+}
+
+/// Length, waiting and computing on both: as shares of the length.
+fn figures((span, lanes): &(Span, [Lane; 2])) -> [f64; 4] {
+    let all = length(span).max(1) as f64;
+    let computes = |lane: &Lane| lane.computes.iter().map(length).sum::<i64>() as f64 / all;
+    let [other, late] = lanes;
+    [
+        all.ln(),
+        other.sum(Part::Waiting) as f64 / all,
+        computes(other),
+        computes(late),
+    ]
+}
+
+/// The kernel that the late rank runs longer than the other, if that is most of the waiting.
+fn named(span: Span, lanes: &mut [Lane; 2], other: &Rank<'_>, late: &Rank<'_>) -> Option<Named> {
+    let mut by_name: BTreeMap<&str, ([usize; 2], i64)> = BTreeMap::new();
+    for (side, rank) in [other, late].into_iter().enumerate() {
+        for ran in rank
+            .ran
+            .iter()
+            .filter(|ran| !ran.communicates && !ran.name.is_empty())
+        {
+            let Some(part) = cut(ran.span, span) else {
+                continue;
+            };
+            let of = by_name.entry(ran.name).or_default();
+            of.0[side] += 1;
+            of.1 += if side == 0 {
+                -length(&part)
+            } else {
+                length(&part)
+            };
+        }
+    }
+    let (name, (runs, longer_ns)) = by_name.into_iter().max_by_key(|(_, (_, ns))| *ns)?;
+    let waits = lanes[0].sum(Part::Waiting);
+    // Most of it, or it does not explain why the other waits.
+    if waits == 0 || 2 * longer_ns < waits {
+        return None;
+    }
+    let spans = late
+        .ran
+        .iter()
+        .filter(|ran| !ran.communicates && ran.name == name);
+    lanes[1].named = joined(spans.filter_map(|ran| cut(ran.span, span)));
+    Some(Named {
+        name: name.to_owned(),
+        runs,
+        longer_ns,
+    })
+}
+
+/// The part of a span that is in another.
+fn cut(of: Span, within: Span) -> Option<Span> {
+    let (begin, end) = (of.begin.max(within.begin), of.end.min(within.end));
+    (begin < end).then_some(Span { begin, end })
+}
+
+/// Spans by begin, those that touch as one.
+fn joined(spans: impl Iterator<Item = Span>) -> Vec<Span> {
+    let mut all: Vec<Span> = Vec::new();
+    for span in spans {
+        match all.last_mut() {
+            Some(last) if span.begin <= last.end => last.end = last.end.max(span.end),
+            _ => all.push(span),
+        }
+    }
+    all
+}
+
+/// What of a span is in one of these, which are joined, and what is not.
+fn split(of: Span, these: &[Span]) -> (Vec<Span>, Vec<Span>) {
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    let mut at = of.begin;
+    for span in these.iter().filter_map(|span| cut(*span, of)) {
+        if at < span.begin {
+            outside.push(Span {
+                begin: at,
+                end: span.begin,
+            });
+        }
+        inside.push(span);
+        at = span.end;
+    }
+    if at < of.end {
+        outside.push(Span {
+            begin: at,
+            end: of.end,
+        });
+    }
+    (inside, outside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(begin: i64, end: i64) -> Span {
+        Span { begin, end }
+    }
+
+    fn ran(begin: i64, end: i64, name: &'static str, operation: Option<u64>) -> Ran<'static> {
+        Ran {
+            span: span(begin, end),
+            name,
+            communicates: name == "nccl",
+            operation,
+            api_ns: operation.map(|of| of as i64 * 100),
+            transfer: None,
+        }
+    }
+
+    fn rank(process: usize, ran: Vec<Ran<'static>>) -> Rank<'static> {
+        Rank {
+            process,
+            ran,
+            shown: vec![span(0, 10_000)],
+        }
+    }
+
+    #[test]
+    fn spans_split_at_what_covers_them() {
+        let (inside, outside) = split(span(0, 100), &[span(-10, 5), span(20, 30), span(90, 200)]);
+        assert_eq!(inside, [span(0, 5), span(20, 30), span(90, 100)]);
+        assert_eq!(outside, [span(5, 20), span(30, 90)]);
+        assert_eq!(
+            joined([span(0, 5), span(5, 9), span(10, 11)].into_iter()).len(),
+            2
+        );
+    }
+
+    #[test]
+    fn who_comes_early_waits_by_the_length_of_the_kernels() {
+        // Rank 0 waits from 10 to 80; both end at 100. The clocks differ by 3.
+        let early = rank(0, vec![ran(10, 100, "nccl", Some(7))]);
+        let late = rank(
+            1,
+            vec![ran(0, 80, "gemm", None), ran(83, 103, "nccl", Some(7))],
+        );
+        assert_eq!(waits(&early, &late, span(0, 110)), [(0, Some(20))]);
+        assert_eq!(waits(&late, &early, span(0, 110)), [(1, Some(20))]);
+        // Another operation, which ends elsewhere.
+        let alone = rank(1, vec![ran(200, 90_000, "nccl", Some(8))]);
+        assert_eq!(waits(&early, &alone, span(0, 110_000)), [(0, None)]);
+        // In graphs, the common end tells.
+        let graph = |begin| rank(0, vec![ran(begin, 1_000_000, "nccl", None)]);
+        assert_eq!(
+            waits(&graph(0), &graph(999_000), span(0, 2_000_000)),
+            [(0, Some(1_000))]
+        );
+    }
+
+    #[test]
+    fn a_step_ends_with_its_last_kernel() {
+        let rank = rank(
+            0,
+            vec![
+                ran(0, 40, "nccl", Some(1)),
+                ran(50, 90, "nccl", Some(2)),
+                ran(100, 140, "nccl", Some(3)),
+                ran(150, 190, "nccl", Some(4)),
+            ],
+        );
+        // Steps of two calls each.
+        let steps = steps_of(&rank, &[100, 300, 500], 100.0);
+        assert_eq!(steps, [span(90, 190)]);
+        // Without calls, by the usual length.
+        let graph = Rank {
+            ran: (0..6)
+                .map(|n| ran(50 * n, 50 * n + 40, "nccl", None))
+                .collect(),
+            ..rank
+        };
+        let steps = steps_of(&graph, &[], 100.0);
+        assert_eq!(steps[..2], [span(40, 140), span(140, 240)]);
+    }
+
+    #[test]
+    fn the_kernel_that_explains_the_wait_is_named() {
+        let other = rank(
+            0,
+            vec![ran(0, 10, "gemm", None), ran(10, 100, "nccl", Some(7))],
+        );
+        let late = rank(
+            1,
+            vec![
+                ran(0, 10, "gemm", None),
+                ran(10, 50, "spin", None),
+                ran(50, 80, "spin", None),
+                ran(80, 100, "nccl", Some(7)),
+            ],
+        );
+        let whole = span(0, 100);
+        let lane = |waiting| Lane {
+            communicates: vec![(Part::Waiting, waiting)],
+            ..Lane::default()
+        };
+        let mut lanes = [lane(span(10, 80)), lane(span(80, 80))];
+        let found = named(whole, &mut lanes, &other, &late).expect("a name");
+        assert_eq!((found.name.as_str(), found.runs), ("spin", [0, 2]));
+        assert_eq!(
+            (found.longer_ns, &lanes[1].named[..]),
+            (70, &[span(10, 80)][..])
+        );
+        // It does not explain a wait that is three times as long.
+        let mut lanes = [lane(span(0, 210)), lane(span(80, 80))];
+        assert!(named(whole, &mut lanes, &other, &late).is_none());
+    }
+}
