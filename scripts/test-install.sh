@@ -52,7 +52,8 @@ try() {
     (
         cd "$work"
         version=$(run "$2/bin/ncclscope" --version)
-        [ "ncclscope $(run "$2/bin/python" -c 'import ncclscope; print(ncclscope.__version__)')" = "$version" ]
+        module=$(run "$2/bin/python" -c "import ncclscope; print(ncclscope.__version__)")
+        [ "ncclscope $module" = "$version" ]
         [ "$(run "$2/bin/python" -m ncclscope --version)" = "$version" ]
         [ "$(run "$2/bin/ncclscope" plugin-path)" -ef \
             "$(run "$2/bin/python" -c 'import ncclscope; print(ncclscope.plugin_path())')" ]
