@@ -28,9 +28,10 @@ portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel demo test lint \
-	test-rust-built test-aarch64 test-install test-python test-python-built golden screenshot bench-report \
-	test-frameworks site bench-viewer locked fuzz damage random-jobs attacks sanitize soak msrv miri deny clean
+.PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel release-check \
+	demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
+	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs attacks \
+	sanitize soak msrv miri deny clean
 
 all: build
 
@@ -71,6 +72,11 @@ wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels, tri
 	scripts/wheel.sh $(X86) $(TARGET)/$(X86)/release
 	scripts/wheel.sh $(ARM) $(TARGET)/$(ARM)/release
 	scripts/test-wheel.sh $(TARGET)/debug
+
+release-check: wheel ## All that a release publishes, in dist/, tried from an index on this machine
+	command -v .tools/bin/cargo-cyclonedx >/dev/null || \
+		cargo install --locked --root .tools --version 0.5.9 cargo-cyclonedx
+	scripts/release-files.sh
 
 demo: build ## Plays a recorded job through the plugin and reports; with GPUs, records a live one, too
 	@scripts/demo.sh $(TARGET)/release
