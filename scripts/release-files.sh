@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Puts what a release publishes beside the wheels in dist/: source distribution, SBOMs, site, notes, checksums.
+# Puts what a release publishes beside the wheels in dist/: source distribution, SBOMs, site, notes and
+# checksums.
 # Then tries the packages from an index on this machine, with pip, uvx and pipx. Publishes nothing.
 # usage: release-files.sh     # after `make wheel`; or: make release-check
 set -euo pipefail
