@@ -5,7 +5,8 @@
 //! launches of different ranks are one operation ([`places`]). [`division`] splits the wall into work, waits,
 //! transfer and unknown time. [`habit`] says what ranks cost in all steps: by a [`replay`] of the run if
 //! nearly all launches were timed, else by the paired [`difference`]. [`stalls`] says what single long steps
-//! cost, and [`cause`] if a host or a GPU was late. [`Answer`] is the result.
+//! cost, [`hosts`] how much faster hosts could be, and [`cause`] if a host or a GPU was late. [`Answer`] is
+//! the result.
 //!
 //! Rule: the wall is the frame. Samples are scaled by place in the step to all launches of that place, and
 //! what no evidence covers is `unknown`: it is never dropped and never guessed.
@@ -17,6 +18,7 @@ pub mod efficiencies;
 pub mod exposed;
 pub mod frame;
 pub mod habit;
+pub mod hosts;
 pub mod launches;
 pub mod places;
 pub mod replay;
@@ -123,10 +125,12 @@ impl Gatherer {
             exposed::of_lane(lane);
         }
         let frame = frame::Frame::find(&lanes)?;
+        let hosts = hosts::Hosts::of(&lanes, &frame);
         let places = places::Places::new(&lanes, &frame);
         let stalls = stalls::find(&places, &frame);
         let division = division::divide(&lanes, &places, &frame);
-        let habit = habit::find(&lanes, &places, &frame, &stalls.regular(&frame), streams);
+        let regular = stalls.regular(&frame);
+        let habit = habit::find(&lanes, &places, &frame, &hosts, &regular, streams);
         let settles = habit
             .as_ref()
             .is_some_and(|habit| habit.settles(&frame, &places));

@@ -4,13 +4,14 @@
 //! ranks are compared ([`difference`]), which needs operations in which all ranks need each other.
 //!
 //! Rule: nobody costs more than the hosts of the others could be faster. If they were not late, the step
-//! would still take what any host needs for it.
+//! would still take what any host needs for it. Kernel windows show that, or else the times of all calls.
 
 use super::difference;
 use super::frame::Frame;
+use super::hosts::Hosts;
 use super::launches::Lane;
 use super::places::Places;
-use super::{replay, slowing, MATTERS};
+use super::{replay, slowing, LEAST_HALF, MATTERS};
 use crate::streams::{RankStreams, Share, Streams};
 use serde::Serialize;
 
@@ -81,6 +82,7 @@ pub fn find(
     lanes: &[Lane],
     places: &Places,
     frame: &Frame,
+    hosts: &Hosts,
     regular: &[bool],
     streams: Option<&Streams>,
 ) -> Option<Habit> {
@@ -116,16 +118,16 @@ pub fn find(
         None if whole => of_difference(by_difference()?, frame, regular),
         None => compared?,
     };
-    let slowed = streams.map_or(0.0, |streams| {
-        slowing::of(lanes, places, &habit.lanes, regular, streams)
-    });
-    habit.loss += slowed;
-    habit.interval.1 += slowed;
-    let faster = streams.and_then(|streams| faster(lanes, &habit, streams));
-    let known = faster.and_then(|most| Some((most.share, most.interval?)));
+    let slowed = slowing::of(lanes, places, &habit.lanes, regular, streams);
+    // Its bounds have the error of the rest, too.
+    habit.interval.1 = habit.interval.1.max((1.0 + LEAST_HALF) * habit.loss) + slowed.1;
+    habit.loss += (slowed.0 + slowed.1) / 2.0;
     // An interval that holds both nothing and all of the loss says nothing.
     let says = |(_, (low, high)): &(f64, (f64, f64))| *low > 0.0 || high * total < habit.loss;
-    if let Some((share, (low, high))) = known.filter(says) {
+    let ends = |most: Share| Some((most.share, most.interval?));
+    let by_windows = streams.and_then(|streams| ends(faster(lanes, &habit, streams)?));
+    let by_calls = || ends(hosts.faster(&habit.lanes)?);
+    if let Some((share, (low, high))) = by_windows.filter(says).or_else(by_calls) {
         habit.loss = habit.loss.min(share.max(0.0) * total);
         habit.interval.0 = habit.interval.0.min(low * total);
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);

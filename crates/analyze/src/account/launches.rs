@@ -44,6 +44,8 @@ pub struct Launch {
     pub graph: u32,
     /// It is a call in a CUDA graph, which a window shows.
     pub in_graph: bool,
+    /// Channels that NCCL uses for it; 0 is not known.
+    pub channels: u8,
     /// It has a send.
     pub sends: bool,
     /// It has a receive.
@@ -103,6 +105,8 @@ pub struct Lane {
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
+    /// Multiprocessors of the GPU.
+    pub multiprocessors: Option<u32>,
     /// What its launches are.
     pub kinds: Vec<Kind>,
     /// By time of the call.
@@ -214,6 +218,7 @@ impl Gatherer {
                     clock: process.clock_host().to_owned(),
                     pid: process.pid,
                     device,
+                    multiprocessors: process.fact("gpus").and_then(multiprocessors),
                     ..Lane::default()
                 });
                 lanes.len() as u32 - 1
@@ -324,6 +329,7 @@ impl ProcessLaunches {
             from: last.waited_from().filter(|_| timed).unwrap_or(0),
             ended: timed && waited == Some(tables::calls::Waited::Ended),
             on_default: timed && execution.shape.has_events() && execution.shape.stream == 0,
+            channels: execution.shape.nchannels,
             sends: false,
             receives: false,
             is_alone: false,
@@ -478,6 +484,28 @@ impl ProcessLaunches {
             });
         }
     }
+}
+
+/// Multiprocessors of GPUs with NVLink by name, from NVIDIA's data sheets. Of two names that a model has, the
+/// first one counts.
+const MULTIPROCESSORS: [(&str, u32); 9] = [
+    ("V100", 80),
+    ("A100", 108),
+    ("A800", 108),
+    ("H100 PCIe", 114),
+    ("H100", 132),
+    ("H800", 132),
+    ("H200", 132),
+    ("H20", 78),
+    ("B200", 148),
+];
+
+/// Multiprocessors of a host's GPUs (`2 x NVIDIA H200`); `None` if the GPUs differ or are not known.
+fn multiprocessors(gpus: &str) -> Option<u32> {
+    let known = MULTIPROCESSORS.iter().find(|(name, _)| gpus.contains(name));
+    known
+        .filter(|_| !gpus.contains(','))
+        .map(|(_, count)| *count)
 }
 
 /// Remembers the launch of a call, if a window may show it.
