@@ -22,6 +22,7 @@ use crate::{
     communicators, machines, unfinished, Capture, LiveSource, OpenError, Problem, Process,
 };
 use copies::{without_copies, Scanned};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
@@ -285,10 +286,13 @@ impl Source {
         begins.max()
     }
 
-    /// Counts the calls of a process that are not kept, by shape.
-    pub(crate) fn forgotten(&self, index: usize) -> Vec<Sum> {
+    /// Counts the calls of a process that are not kept, by shape. Also returns the tickets of those that are
+    /// in the copy of the live part, too: it was made before the files were read.
+    pub(crate) fn forgotten(&self, index: usize) -> (Vec<Sum>, HashSet<u64>) {
         let (process, reader) = (&self.capture.processes[index], &self.readers[index]);
         let mut sums = vec![Sum::default(); process.shapes.len()];
+        let live: HashSet<u64> = reader.live_tickets().collect();
+        let mut twice = HashSet::new();
         let mut check = StampCheck::new(process, &self.capture.names);
         let mut opened = reader.open(&process.clock);
         opened.forgotten(&mut TicketRange::default(), |part| {
@@ -297,9 +301,12 @@ impl Source {
             for call in &part.calls {
                 let shape = &process.shapes[call.shape as usize];
                 sums[call.shape as usize].add(shape, call);
+                if live.contains(&call.ticket) {
+                    twice.insert(call.ticket);
+                }
             }
         });
-        sums
+        (sums, twice)
     }
 
     /// What samplers saw, of which the time of the chosen attempt is kept.

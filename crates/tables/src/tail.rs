@@ -84,8 +84,10 @@ impl Tail {
         let found = files::find(&self.path, &mut capture.problems);
         let job_ended = capture.job.is_object();
         let job_ended = job_ended.then(|| !capture.job["ended"].is_null());
-        self.processes
-            .retain(|stem, followed| found.iter().any(|f| f.stem == *stem && followed.is_of(f)));
+        self.processes.retain(|stem, followed| {
+            let mut own = found.iter().filter(|files| files.stem == *stem);
+            own.any(|files| followed.is_of(files) && !followed.lacks(files))
+        });
         for files in &found {
             if !self.processes.contains_key(&files.stem) {
                 if let Some(followed) = Followed::new(files, self.counts) {
@@ -148,7 +150,8 @@ impl Tail {
             let Some(followed) = followed.get_mut(&process.file) else {
                 continue;
             };
-            let new = source.forgotten(index);
+            let (new, twice) = source.forgotten(index);
+            followed.twice = twice;
             let sums = &mut followed.sums;
             sums.resize(sums.len().max(new.len()), Sum::default());
             for (into, of) in sums.iter_mut().zip(&new) {
@@ -167,7 +170,10 @@ impl Tail {
             let known = followed.get(&process.file);
             let mut sums = known.map_or_else(Vec::new, |followed| followed.sums.clone());
             sums.resize(process.shapes.len(), Sum::default());
-            for call in &process.calls {
+            let is_counted = |call: &&Call| {
+                known.is_some_and(|followed| !call.sealed && followed.twice.contains(&call.ticket))
+            };
+            for call in process.calls.iter().filter(|call| !is_counted(call)) {
                 let index = call.shape as usize;
                 sums[index].add(&process.shapes[index], call);
             }

@@ -151,6 +151,11 @@ impl Reader {
         sealed.sum::<u64>() + self.live.calls.len() as u64
     }
 
+    /// The tickets of calls that were in the live part.
+    pub(crate) fn live_tickets(&self) -> impl Iterator<Item = u64> + '_ {
+        self.live.calls.iter().map(|call| call.ticket)
+    }
+
     /// Bytes of blocks.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks.iter().map(|b| u64::from(b.bytes)).sum()

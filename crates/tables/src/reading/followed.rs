@@ -18,7 +18,7 @@ use crate::trace;
 use capture::block::{self, Block, BlockKind, Damage, Growing};
 use capture::live::Image;
 use capture::rotated::Rotated;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
@@ -70,6 +70,8 @@ pub(crate) struct Followed {
     uncounted: Option<Vec<Rows>>,
     /// The calls that were counted, by shape.
     pub(crate) sums: Vec<Sum>,
+    /// Tickets of calls that were counted at the newest look, and stand in its copy of the live part, too.
+    pub(crate) twice: HashSet<u64>,
     bad: u64,
     features: u32,
     ended: bool,
@@ -105,6 +107,7 @@ impl Followed {
             forgotten: 0,
             uncounted: counts.then(Vec::new),
             sums: Vec::new(),
+            twice: HashSet::new(),
             bad: 0,
             features: 0,
             ended: false,
@@ -131,6 +134,20 @@ impl Followed {
                 .later
                 .iter()
                 .all(|(number, path)| is_same(*number, path))
+    }
+
+    /// Whether a file was removed before it was read, because a newer one needed the room. Its calls are in
+    /// the account of removed files, together with all that were read before, so reading begins anew.
+    pub(crate) fn lacks(&self, files: &Files) -> bool {
+        // Only a new file says that others are gone.
+        let newest = files.later.last_key_value().map(|(number, _)| number);
+        if newest.is_none_or(|newest| self.sources.contains_key(newest)) {
+            return false;
+        }
+        let first = |gone: &Rotated| gone.first_kept;
+        let known = self.rotated.as_ref().map_or(1, first).max(1);
+        let gone = trace::newest_rotated(files).as_ref().map_or(0, first);
+        (known..gone).any(|number| self.sources.get(&number).is_none_or(|of| of.inode == 0))
     }
 
     /// Reads what was written since. `files` are those that are there now.
