@@ -133,6 +133,27 @@ impl RankCompleteness {
     }
 }
 
+/// Causes for which a call is lost for good.
+pub const LASTING: [&str; 9] = [
+    "rows_full",
+    "size_limit",
+    "write_failed",
+    "totals_full",
+    "communicators_full",
+    "stale_context",
+    "ring_full",
+    "rotated",
+    "gone",
+];
+/// Causes for which a call may still turn up at a later look, while a job runs.
+pub const PASSING: [&str; 6] = [
+    "damaged",
+    "elsewhere",
+    "running",
+    "moving",
+    "in_birth",
+    "unexplained",
+];
 /// Why calls are not here though their rank is.
 const NOT_HERE: [&str; 4] = ["damaged", "elsewhere", "gone", "unexplained"];
 /// Of a rank's calls, such a part must be missing before that is said first.
@@ -558,6 +579,27 @@ fn recorder(process: &Process) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_cause_is_lasting_or_passing() {
+        // A template is no call that ran.
+        let templates = CAUSES[Cause::TemplatesFull as usize];
+        for cause in CAUSES.iter().filter(|cause| **cause != templates) {
+            assert!(LASTING.contains(cause), "{cause}");
+        }
+        let source = include_str!("completeness.rs");
+        let listed = source
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! - `"));
+        let listed: Vec<&str> = listed.filter_map(|line| line.split('`').next()).collect();
+        assert_eq!(listed.len(), 8);
+        for cause in listed {
+            assert!(
+                LASTING.contains(&cause) != PASSING.contains(&cause),
+                "{cause}"
+            );
+        }
+    }
     use tables::process::Counters;
     use tables::{Call, Total};
 

@@ -243,7 +243,9 @@ fn listen(listener: &TcpListener, door: &Door, ask: &SyncSender<Asked>) {
 
 /// Serves one connection to its end. A browser that has gone away is no failure.
 fn serve(connection: &Connection, door: &Door, ask: &SyncSender<Asked>) {
-    let known = || connection.is_known.store(true, Ordering::Release);
+    // Where everybody is served, nobody keeps a connection for having asked.
+    let has_token = !matches!(door.key, Key::Open);
+    let known = || connection.is_known.store(has_token, Ordering::Release);
     let mut stream = Timed {
         stream: &connection.stream,
         until: Instant::now() + HEAD_TIME,

@@ -1,21 +1,26 @@
-//! `ncclscope serve`: metrics of a running job, over HTTP or in a file.
+//! `ncclscope serve`: metrics of a running job, over HTTP, in a file, or sent to a collector.
 //!
 //! A thread looks at the capture again and again, as `ncclscope top` does, and keeps the newest page. A
-//! request gets that page, so it costs no look, and no request can make another wait.
+//! request gets that page, so it costs no look, and no request can make another wait. Another thread sends
+//! ([`otlp`]), so that no receiver can make a look wait.
 //!
 //! Rule: without a token, only programs on this machine are served ([`crate::http`]).
 
+mod otlp;
+
 use crate::http::{Request, Response, Server};
-use crate::top::watch::{self, Watch};
+use crate::top::watch::{self, Look, Watch};
 use anyhow::{bail, Context};
-use render::metrics::{self, Format};
+use render::metrics::otlp::Origin;
+use render::metrics::text::{text, Format};
+use render::metrics::{self, Family, Metrics};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use tables::OpenError;
 
-/// Serve metrics of a running job to Prometheus, or write them for node_exporter
+/// Serve metrics of a running job to Prometheus, write them for node_exporter, or send them by OTLP
 ///
 /// Metrics are at http://ADDRESS/metrics in the format OpenMetrics. The judgement is that of `report` and
 /// `hang`. Other nodes may write to the folder, too.
@@ -30,11 +35,18 @@ pub struct Args {
     /// Serve only those who send the token in this file (Authorization: Bearer TOKEN)
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Names of the metrics: ncclscope's own, or those of NCCL Inspector's exporter
+    #[arg(long, value_enum, default_value_t)]
+    names: Names,
+    /// Send the metrics to this collector, too (OTLP over HTTP). Without a path, /v1/metrics is added. Fields
+    /// such as a token come from OTEL_EXPORTER_OTLP_HEADERS
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
     /// Write the metrics to this file, too, for node_exporter's textfile collector (*.prom)
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
-    /// Write the file once and end, without listening
-    #[arg(long, requires = "textfile")]
+    /// Write the file or send once and end, without listening
+    #[arg(long)]
     once: bool,
     /// How much gauges look at, up to the newest call, like 60s or 5min
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::top::time)]
@@ -44,11 +56,33 @@ pub struct Args {
     every: i64,
 }
 
+/// Whose names metrics have.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Names {
+    /// ncclscope_calls_total and so on
+    #[default]
+    Own,
+    /// nccl_bus_bandwidth_gbs and so on, for dashboards that are there already
+    Inspector,
+}
+
+impl From<Names> for metrics::Names {
+    fn from(names: Names) -> metrics::Names {
+        match names {
+            Names::Own => metrics::Names::Own,
+            Names::Inspector => metrics::Names::Inspector,
+        }
+    }
+}
+
 /// The newest page; nothing before the first look.
 type Newest = Arc<Mutex<Option<String>>>;
 
 /// Serves until it is interrupted.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    if args.once && args.textfile.is_none() && args.otlp.is_none() {
+        bail!("`--once` needs a place for the metrics\n  hint: `--textfile FILE` or `--otlp URL`");
+    }
     let folder = match args.capture {
         Some(folder) => folder,
         None => watch::running()?,
@@ -62,10 +96,21 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             args.listen
         );
     }
+    let sender = args.otlp.as_deref().map(otlp::Sender::new).transpose()?;
+    let mut outlets = Outlets {
+        metrics: Metrics::new(args.names.into()),
+        newest: Newest::default(),
+        file: args.textfile,
+        mailbox: None,
+        last: None,
+    };
     let mut watch = Watch::new(&folder, args.span, args.every).counting();
-    let file = args.textfile;
     if args.once {
-        look(&mut watch, file.as_deref(), None).map_err(Failed::hinted)?;
+        let look = watch.look().map_err(crate::report::hinted)?;
+        let families = outlets.put(&look)?;
+        if let Some(mut sender) = sender {
+            sender.send(&metrics::otlp::request(&families, &origin(&look)))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let server = Server::open(args.listen, token).map_err(|error| {
@@ -74,11 +119,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             args.listen
         )
     })?;
-    let newest = Newest::default();
+    outlets.mailbox = sender.map(otlp::Sender::start).transpose()?;
     // What can't be read at all is said before anything is served.
-    match look(&mut watch, file.as_deref(), Some(&newest)) {
-        Ok(()) | Err(Failed::Capture(OpenError::NoTrace { .. })) => {}
-        Err(error) => return Err(error.hinted()),
+    match watch.look() {
+        Ok(look) => drop(outlets.put(&look)?),
+        Err(OpenError::NoTrace { .. }) => {}
+        Err(error) => return Err(crate::report::hinted(error)),
     }
     let address = server.listens_at().context("listening")?;
     tell!("http://{address}/metrics");
@@ -86,16 +132,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         "Metrics of {}. They are served until Ctrl-C.",
         folder.display()
     );
-    let of_thread = newest.clone();
+    let newest = outlets.newest.clone();
     std::thread::Builder::new()
         .name("watch".into())
-        .spawn(move || loop {
-            watch.pause();
-            // Nothing to read for a moment is no reason to stop. The age of the evidence shows it.
-            if let Err(Failed::File(error)) = look(&mut watch, file.as_deref(), Some(&of_thread)) {
-                tell!("{error:#}");
-            }
-        })
+        .spawn(move || outlets.watch(watch))
         .context("a thread that reads")?;
     server
         .serve(|request| answer(request, &newest))
@@ -103,36 +143,92 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why a look gave nothing.
-enum Failed {
-    /// The capture can't be read.
-    Capture(OpenError),
-    /// The file can't be written.
-    File(anyhow::Error),
+/// Where metrics go.
+struct Outlets {
+    metrics: Metrics,
+    newest: Newest,
+    file: Option<PathBuf>,
+    mailbox: Option<otlp::Mailbox>,
+    /// What the newest look gave.
+    last: Option<(Vec<Family>, Origin)>,
 }
 
-impl Failed {
-    fn hinted(self) -> anyhow::Error {
-        match self {
-            Failed::Capture(error) => crate::report::hinted(error),
-            Failed::File(error) => error,
+impl Outlets {
+    /// Looks for as long as the process runs. Each trouble is told once, until it is over.
+    fn watch(mut self, mut watch: Watch) {
+        let mut told = None;
+        loop {
+            watch.pause();
+            let trouble = match watch.look() {
+                Ok(look) => self.put(&look).err().map(|error| format!("{error:#}")),
+                // Nothing was recorded yet.
+                Err(OpenError::NoTrace { .. }) if self.last.is_none() => None,
+                Err(error) => {
+                    let said = self.put_unreadable();
+                    let error = format!("{:#}", crate::report::hinted(error));
+                    Some(said.err().map_or(error, |error| format!("{error:#}")))
+                }
+            };
+            if trouble != told {
+                if let Some(trouble) = &trouble {
+                    tell!("{trouble}");
+                }
+                told = trouble;
+            }
         }
     }
+
+    /// Puts what was seen where it belongs.
+    fn put(&mut self, look: &Look) -> anyhow::Result<Vec<Family>> {
+        let families = self.metrics.families(&look.now, &look.capture);
+        let origin = origin(look);
+        self.last = Some((families.clone(), origin.clone()));
+        self.hand_out(&families, &origin)?;
+        Ok(families)
+    }
+
+    /// Says that there is nothing new, because the capture can't be read.
+    fn put_unreadable(&mut self) -> anyhow::Result<()> {
+        let Some((families, origin)) = self.last.clone() else {
+            return Ok(());
+        };
+        let origin = Origin {
+            at_ns: now_ns(),
+            ..origin
+        };
+        self.hand_out(&metrics::unreadable(families), &origin)
+    }
+
+    fn hand_out(&self, families: &[Family], origin: &Origin) -> anyhow::Result<()> {
+        let page = text(families, Format::OpenMetrics);
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
+        if let Some(mailbox) = &self.mailbox {
+            mailbox.leave(metrics::otlp::request(families, origin));
+        }
+        if let Some(file) = &self.file {
+            let page = text(families, Format::Text);
+            // node_exporter may read at any moment: the file is replaced as a whole.
+            crate::report::replace(file, page.as_bytes())?;
+        }
+        Ok(())
+    }
 }
 
-/// Looks, and puts the metrics where they belong.
-fn look(watch: &mut Watch, file: Option<&Path>, newest: Option<&Newest>) -> Result<(), Failed> {
-    let seen = watch.look().map_err(Failed::Capture)?;
-    if let Some(newest) = newest {
-        let page = metrics::text(&seen.now, &seen.capture, Format::OpenMetrics);
-        *newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
+/// Time of this machine, ns since 1970.
+fn now_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Whose metrics these are.
+fn origin(look: &Look) -> Origin {
+    let began = look.capture.attempts.last().and_then(|last| last.began_ns);
+    let at_ns = now_ns();
+    Origin {
+        instance: look.now.job.clone().unwrap_or_default(),
+        start_ns: began.map_or(at_ns, i64::unsigned_abs),
+        at_ns,
     }
-    if let Some(file) = file {
-        let page = metrics::text(&seen.now, &seen.capture, Format::Text);
-        // node_exporter may read at any moment: the file is replaced as a whole.
-        crate::report::replace(file, page.as_bytes()).map_err(Failed::File)?;
-    }
-    Ok(())
 }
 
 fn answer(request: &Request, newest: &Newest) -> Response {

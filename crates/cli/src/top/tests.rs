@@ -38,6 +38,7 @@ fn row(rank: u32, wait: f64) -> RankNow {
         power_w: Some(500.0 + f64::from(rank)),
         sm_mhz: Some(1980.0),
         lost: 0,
+        lost_for_good: 0,
     }
 }
 

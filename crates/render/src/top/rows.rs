@@ -2,6 +2,7 @@
 
 use super::Culprit;
 use crate::hang::Answer;
+use analyze::completeness::LASTING;
 use analyze::live::Live;
 use analyze::Report;
 use capture::live::flag;
@@ -68,6 +69,9 @@ pub struct RankNow {
     pub sm_mhz: Option<f64>,
     /// Calls that it lost.
     pub lost: u64,
+    /// Those of them that its process lost for good. Of several GPUs of a process, the first has them.
+    #[serde(skip)]
+    pub lost_for_good: u64,
 }
 
 /// What was done, with one function and size on one communicator.
@@ -186,6 +190,14 @@ pub(super) fn ranks(
         };
         let completeness = report.completeness.ranks.iter();
         let lost = completeness.filter(|of| (of.host.as_str(), of.pid) == key);
+        let lost = || lost.clone().flat_map(|of| &of.lost);
+        let lasting = lost().filter(|(cause, _)| LASTING.contains(&cause.as_str()));
+        let same = report
+            .ranks
+            .rows
+            .iter()
+            .filter(|other| (other.host.as_str(), other.pid) == key);
+        let is_first = same.map(|other| other.device).min() == Some(row.device);
         RankNow {
             rank: row.rank,
             host: row.host.clone(),
@@ -200,7 +212,8 @@ pub(super) fn ranks(
             call: call(answer, key),
             power_w: gpu.and_then(|gpu| gpu.mean_w),
             sm_mhz: gpu.and_then(|gpu| gpu.sm_mhz),
-            lost: lost.flat_map(|of| of.lost.values()).sum(),
+            lost: lost().map(|(_, n)| n).sum(),
+            lost_for_good: lasting.map(|(_, n)| n).filter(|_| is_first).sum(),
             source: source.filter(|_| !parts.is_empty()),
             parts,
         }
