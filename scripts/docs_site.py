@@ -136,7 +136,12 @@ def build(out):
             theme={
                 "name": "material",
                 "font": False,
-                "features": ["navigation.sections", "navigation.top", "content.code.copy", "search.highlight"],
+                "features": [
+                    "navigation.sections",
+                    "navigation.top",
+                    "content.code.copy",
+                    "search.highlight",
+                ],
                 "palette": [
                     {"media": "(prefers-color-scheme: light)", "scheme": "default", "primary": "black"},
                     {"media": "(prefers-color-scheme: dark)", "scheme": "slate", "primary": "black"},
