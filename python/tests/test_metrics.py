@@ -22,11 +22,15 @@ from typing import Any
 import pytest
 from conftest import BIN, ROOT, job, run
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
-from prometheus_client.parser import text_string_to_metric_families as text_format
+from prometheus_client import parser
+from prometheus_client.openmetrics import parser as openmetrics_parser
 
 EXAMPLES = ROOT / "examples" / "prometheus"
 JOBS = ["ddp_late_host", "slow_link", "killed_228", "mix_228"]
+
+# Both have no types.
+openmetrics: Callable[[str], Any] = openmetrics_parser.text_string_to_metric_families
+text_format: Callable[[str], Any] = parser.text_string_to_metric_families
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -37,7 +41,7 @@ def serve() -> Iterator[Callable[..., str]]:
     started = []
 
     def serving(capture: Path, *arguments: str) -> str:
-        command = [BIN / "ncclscope", "serve", capture, "--listen", "127.0.0.1:0", *arguments]
+        command = [str(BIN / "ncclscope"), "serve", str(capture), "--listen", "127.0.0.1:0", *arguments]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stderr is not None
@@ -79,7 +83,7 @@ def test_openmetrics_and_text_have_the_same_series(
     page = fetched(serve(job(name), "--names", names, "--span", "1h") + "/metrics")
     served = series(openmetrics(page))
     file = tmp_path / "job.prom"
-    options = ["--names", names, "--span", "1h", "--textfile", file, "--once"]
+    options = ["--names", names, "--span", "1h", "--textfile", str(file), "--once"]
     run("ncclscope", "serve", job(name), *options)
     written = series(text_format(file.read_text()))
     # Only the spelling of bounds may differ, and here it does not.
