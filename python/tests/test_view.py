@@ -70,7 +70,8 @@ def view(browser: Any, serve: Callable[[Path], str]) -> Iterator[Callable[..., A
         page.on("request", asked)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(address + place)
+        # Tests that say no place begin with the whole run.
+        page.goto(address + (place or "#from=0"))
         settled(page)
         return page
 
@@ -530,6 +531,8 @@ def test_axe_finds_nothing(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_report_carries_the_lanes(scheme: str, show: Callable[..., Any]) -> None:
     page = show(job("slow_host"), color_scheme=scheme)
+    settled(page)
+    page.get_by_role("button", name="Whole run").click()
     settled(page)
     assert page.locator("canvas").get_attribute("data-lanes") == "2"
     late, other = waiting_by_lane(page)

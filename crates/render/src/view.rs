@@ -12,7 +12,9 @@
 //! difference of two.
 
 use crate::events::Events;
+use crate::picture::Picture;
 use crate::timeline::{Placed, PlacedKernel, Span, Timeline};
+use analyze::steps::StepsRow;
 use analyze::Report;
 use call_events::CallEvents;
 use pyramid::Level;
@@ -168,6 +170,8 @@ pub struct View<'a> {
     by_operation: Vec<u32>,
     /// Indexes of calls that waited, longest first.
     worst: Vec<u32>,
+    /// One typical step, if one was recorded whole.
+    typical: Option<Span>,
     /// The finest first.
     levels: Vec<Level>,
 }
@@ -394,7 +398,17 @@ impl<'a> View<'a> {
         let mut by_operation: Vec<u32> = indexes.clone().filter(is_part).collect();
         by_operation.sort_by_key(|index| seen[*index as usize].operation);
         let waited = |index: &u32| seen[*index as usize].waited_ns();
-        let mut worst: Vec<u32> = indexes.filter(|index| waited(index) > 0).collect();
+        let warm = warm_ns(timeline, report);
+        let is_warm = |index: &u32| {
+            let seen = &seen[*index as usize];
+            seen.span.begin >= warm[seen.process as usize]
+        };
+        let all: Vec<u32> = indexes.filter(|index| waited(index) > 0).collect();
+        // A job that ended in its start-up has nothing else.
+        let mut worst: Vec<u32> = match all.iter().any(is_warm) {
+            true => all.into_iter().filter(is_warm).collect(),
+            false => all,
+        };
         worst.sort_by_key(|index| std::cmp::Reverse(waited(index)));
         worst.truncate(MOST_WORST);
         let mut view = View {
@@ -410,6 +424,7 @@ impl<'a> View<'a> {
             by_lane,
             by_operation,
             worst,
+            typical: Picture::of(report, Some(timeline)).step(),
             levels: Vec::new(),
         };
         view.levels = pyramid::of(&view);
@@ -422,6 +437,12 @@ impl<'a> View<'a> {
             .iter()
             .filter(|seen| !seen.kind.is_event())
             .count()
+    }
+
+    /// From when to when a typical step is, µs; `None` if no step was recorded whole.
+    pub fn typical_us(&self) -> Option<(f64, f64)> {
+        let span = self.typical?;
+        Some((self.us(span.begin), self.us(span.end)))
     }
 
     fn us(&self, ns: i64) -> f64 {
@@ -468,11 +489,28 @@ impl<'a> View<'a> {
             "names": self.names,
             "lanes": self.lanes.iter().map(lane).collect::<Vec<_>>(),
             "steps": steps,
+            "typical": self.typical_us().map(|(from, to)| json!({"from_us": from, "to_us": to})),
             "findings": findings,
             "path": path::of(self),
             "start_up": path::of_start_up(self.report),
         })
     }
+}
+
+/// By process, when its start-up was over: connections are made and kernels loaded in it, so its waits are no
+/// sign of the job.
+fn warm_ns(timeline: &Timeline<'_>, report: &Report) -> Vec<i64> {
+    let skipped = report.account.as_ref().map_or(0, |account| account.skipped) as usize;
+    let rows = report.steps.iter().flat_map(|steps| &steps.rows);
+    let rows: HashMap<(u32, &str), &StepsRow> =
+        rows.map(|row| ((row.pid, &*row.host), row)).collect();
+    let processes = timeline.capture().processes.iter().enumerate();
+    let end = |(index, process): (usize, &tables::Process)| {
+        let row = rows.get(&(process.pid, &*process.host))?;
+        let first = row.each.get(skipped)?.start_ns?;
+        Some(timeline.on_one_clock(index, first))
+    };
+    processes.map(|of| end(of).unwrap_or(i64::MIN)).collect()
 }
 
 /// Lanes by rank, as these are numbered in exports, and the new place of each.

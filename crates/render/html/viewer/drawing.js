@@ -48,6 +48,8 @@ function hatching(line) {
 
 let last_layout = null;
 function draw() {
+  // In a folded section there is no room. Once there is, the observer of its width draws.
+  if (!canvas.clientWidth) return;
   const at = (last_layout = layout());
   const scale = devicePixelRatio || 1;
   if (canvas.width !== Math.round(at.wide * scale) || canvas.height !== Math.round(at.height * scale)) {

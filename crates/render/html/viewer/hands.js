@@ -74,6 +74,7 @@ const actions = {
   "=": () => zoom(2),
   "-": () => zoom(0.5),
   0: show_all,
+  t: () => data.typical && show(...opening()),
   n: () => state.call !== null && go("next"),
   p: () => state.call !== null && go("previous"),
   w: () => go("worst"),
@@ -95,6 +96,7 @@ const actions = {
   action();
 });
 buttons.fit.addEventListener("click", show_all);
+buttons.typical.addEventListener("click", () => actions.t());
 buttons.in.addEventListener("click", () => zoom(2));
 buttons.out.addEventListener("click", () => zoom(0.5));
 buttons.worst.addEventListener("click", () => actions.w());

@@ -24,6 +24,7 @@ function chooser(label, title, options) {
 }
 const buttons = {
   fit: button("Whole run", "Show the whole run (0)"),
+  typical: button("Typical step", "Show one typical step: a rank that waits, and whom it waits for (t)"),
   in: button("+", "Zoom in (+)", { "aria-label": "Zoom in" }),
   out: button("\u2212", "Zoom out (-)", { "aria-label": "Zoom out" }),
   worst: button("Longest wait", "The call that waited longest, then the next (w)"),
@@ -89,13 +90,15 @@ const hint = element(
   { class: "hint" },
   "Wheel or + and \u2212 zoom, drag or arrow keys move, Shift and drag zooms into a span. Click a call to " +
     "mark it on every rank; up and down go to another rank of it, n and p to the next and the previous of " +
-    "its kind, w to the longest wait, / searches, Escape lets go, 0 shows the whole run.",
+    "its kind, w to the longest wait, / searches, Escape lets go, 0 shows the whole run" +
+    (data.typical ? ", t one typical step." : "."),
 );
 root.append(
   element(
     "div",
     { class: "bar", role: "group", "aria-label": "View" },
     buttons.fit,
+    ...(data.typical ? [buttons.typical] : []),
     buttons.in,
     buttons.out,
     buttons.worst,

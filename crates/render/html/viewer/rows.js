@@ -17,15 +17,23 @@ const state = {
 let picked = null;
 let pointed = null;
 
+// What is shown first: the typical step, with some of what is around it; else the whole run.
+function opening() {
+  if (!data.typical) return [0, whole];
+  const { from_us, to_us } = data.typical;
+  const around = (to_us - from_us) / 20;
+  return [from_us - around, to_us + around];
+}
+
 function read_address() {
   const asked = new URLSearchParams(location.hash.slice(1));
-  if (!asked.has("from") && kept) return;
   const number = (name, otherwise) =>
     asked.has(name) && Number.isFinite(+asked.get(name)) ? +asked.get(name) : otherwise;
   const one_of = (name, select) =>
     [...select.options].map((o) => o.value).find((value) => value === asked.get(name));
-  state.from = Math.max(0, number("from", 0));
-  state.to = Math.min(whole, number("to", whole));
+  const [first, last] = asked.has("from") ? [0, whole] : opening();
+  state.from = Math.max(0, number("from", first));
+  state.to = Math.min(whole, number("to", last));
   if (!(state.to > state.from)) [state.from, state.to] = [0, whole];
   state.top = Math.max(0, Math.floor(number("top", 0)));
   state.tall = asked.has("tall") ? Math.max(1, Math.floor(number("tall", 1))) : null;
