@@ -38,7 +38,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     contexts = []
     file = tmp_path / "report.html"
 
-    def shown(capture: Path, **context: Any) -> Any:
+    def shown(capture: Path, unfolds: bool = True, **context: Any) -> Any:
         run("ncclscope", "report", capture, "--html", file)
         contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context}))
         page = contexts[-1].new_page()
@@ -46,6 +46,8 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(file.as_uri())
+        if unfolds and context.get("java_script_enabled", True):
+            unfold(page)
         return page
 
     yield shown
@@ -53,6 +55,11 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         context.close()
     assert asked == [file.as_uri()] * len(contexts)
     assert complaints == []
+
+
+def unfold(page: Any) -> None:
+    """Opens all folded sections."""
+    page.evaluate("() => document.querySelectorAll('details.fold').forEach((fold) => (fold.open = true))")
 
 
 def report_on(capture: Path) -> Any:
@@ -125,6 +132,36 @@ def test_it_opens_and_draws(name: str, show: Callable[..., Any]) -> None:
                 frame["y"] <= box["top"] + at + 1
                 and box["bottom"] + at <= frame["y"] + frame["height"] + at + 1
             )
+
+
+@pytest.mark.parametrize("name", ["slow_gpu", "fsdp2_slow_gpu", "slow_plain"])
+def test_the_answer_and_its_picture_come_first_and_the_rest_is_folded(
+    name: str, show: Callable[..., Any]
+) -> None:
+    page = show(job(name), unfolds=False, viewport={"width": 1440, "height": 900})
+    cards = page.locator(".tiles dt").all_text_contents()
+    report = report_on(job(name))
+    if report["findings"]:
+        assert cards[:4] == ["Lost", "Step", "Who", "Cause"]
+        lost = page.locator("h1.lead").get_attribute("title")
+        assert lost.endswith(" GPU-hours lost") and report["findings"][0]["lost_gpu_hours"] > 0
+    picture = page.locator(".first-picture .wide svg")
+    assert picture.is_visible() and not page.locator(".first-picture .narrow").is_visible()
+    assert picture.bounding_box()["y"] < 500
+    assert page.evaluate("() => document.documentElement.scrollHeight") <= 3500
+    assert page.locator("details.fold[open]").count() == 0
+    # Each fold says its result, and a link into one opens it.
+    assert all(page.locator("details.fold > summary span").all_text_contents())
+    page.evaluate("() => (location.hash = 'steps')")
+    page.wait_for_selector("#steps[open]")
+    page.get_by_role("link", name="Open this step in the viewer").click()
+    page.wait_for_selector("#lanes[open]")
+    page.wait_for_function("() => document.querySelector('#viewer canvas').dataset.place")
+    assert int(page.locator("#viewer canvas").get_attribute("data-calls")) > 0
+    # On a phone, the picture is the narrow one, and nothing is wider than the screen.
+    page.set_viewport_size({"width": 375, "height": 800})
+    assert page.locator(".first-picture .narrow svg").is_visible() and not picture.is_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 375
 
 
 def test_tables_sort_by_what_figures_are(show: Callable[..., Any]) -> None:
@@ -244,10 +281,11 @@ def test_it_fits_the_screen(width: int, scheme: str, show: Callable[..., Any]) -
 def test_it_reads_without_scripts_and_on_paper(show: Callable[..., Any]) -> None:
     page = show(job("ddp8_two_hosts"), java_script_enabled=False)
     assert page.locator(f"{OPERATIONS} >> tbody tr").count() == 8
+    page.locator("#operations > summary").click()
     assert page.get_by_text("Plots, sorting and filters need JavaScript").is_visible()
     assert not page.locator("#plots").is_visible()
     page = show(job("ddp8_two_hosts"))
     assert not page.get_by_text("Plots, sorting and filters need JavaScript").is_visible()
     page.emulate_media(media="print")
-    assert not page.locator("nav").is_visible() and page.locator("#by-size svg").first.is_visible()
+    assert page.locator("#by-size svg").first.is_visible()
     assert len(page.pdf()) > 10_000

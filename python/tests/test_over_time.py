@@ -48,6 +48,8 @@ def figures(text: str) -> list[float]:
 
 def drag(page: Any, from_bucket: int, to_bucket: int, buckets: int) -> None:
     """Drags from the middle of one bucket to the middle of another."""
+    # The mouse reaches what is on the screen.
+    page.locator(FIGURE).scroll_into_view_if_needed()
     box = page.locator(FIGURE).bounding_box()
     wide = page.locator(FIGURE).evaluate("(svg) => svg.viewBox.baseVal.width")
     left, right = box["x"] + 4 * box["width"] / wide, box["x"] + (wide - 4) * box["width"] / wide

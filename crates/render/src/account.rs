@@ -41,7 +41,7 @@ pub(crate) fn account(report: &Report, page: &mut Page) {
 }
 
 /// The efficiencies in a sentence.
-fn efficiencies(of: &Efficiencies) -> String {
+pub(crate) fn efficiencies(of: &Efficiencies) -> String {
     let percent = |(low, high): (f64, f64)| match (100.0 * low, 100.0 * high) {
         (low, high) if high - low < 0.05 => format!("{high:.1} %"),
         (low, high) => format!("{low:.1} to {high:.1} %"),

@@ -9,7 +9,7 @@
 //! hashes, and no other.
 
 use crate::layout::short_ids;
-use crate::picture::{Picture, Width};
+use crate::picture::Picture;
 use crate::view::{embedded, View};
 use analyze::words::{self, Word};
 use analyze::Report;
@@ -26,6 +26,7 @@ mod calls;
 pub(crate) mod columns;
 mod critical_path;
 mod escape;
+mod folds;
 mod gpus;
 mod head;
 mod hosts;
@@ -41,7 +42,10 @@ pub(crate) const STYLE: &str = concat!(
     include_str!("../html/palette.css"),
     include_str!("../html/style.css")
 );
-const TABLES: &str = include_str!("../html/tables.js");
+const TABLES: &str = concat!(
+    include_str!("../html/folds.js"),
+    include_str!("../html/tables.js")
+);
 const PLOTS: &str = concat!(
     include_str!("../html/shapes.js"),
     include_str!("../html/spelling.js"),
@@ -75,10 +79,10 @@ pub fn write_with(
 ) -> std::io::Result<()> {
     let mut rows = MOST_ROWS;
     let picture = Picture::of(report, view.map(View::timeline));
-    let mut page = tables_page(report, &picture, view.is_some(), rows)?;
+    let mut page = tables_page(report, &picture, view, rows)?;
     while page.len() > MOST_OF_TABLES && rows > FEWEST_ROWS {
         rows /= 2;
-        page = tables_page(report, &picture, view.is_some(), rows)?;
+        page = tables_page(report, &picture, view, rows)?;
     }
     let left = MOST_BYTES.saturating_sub(page.len() + lanes::AROUND);
     let lanes = view.and_then(|view| embedded::within(view, left));
@@ -90,9 +94,10 @@ pub fn write_with(
 fn tables_page(
     report: &Report,
     picture: &Picture<'_>,
-    has_lanes: bool,
+    view: Option<&View<'_>>,
     rows: usize,
 ) -> std::io::Result<String> {
+    let has_lanes = view.is_some();
     let mut data = crate::json::value(report)?;
     let mut cut = BTreeMap::new();
     shorten(&mut data, "", rows, &mut cut);
@@ -110,6 +115,9 @@ fn tables_page(
         cut,
         short,
         html: String::new(),
+        typical_us: view.and_then(View::typical_us),
+        is_folded: false,
+        rows,
     };
     let title = escaped(&report.job.capture);
     let mut scripts = vec![hash(TABLES), hash(PLOTS), hash(timeline::SCRIPT)];
@@ -193,6 +201,12 @@ struct Page<'a> {
     /// Communicators by id, in few digits.
     short: BTreeMap<&'a str, String>,
     html: String,
+    /// From when to when the step of the picture is in the viewer.
+    typical_us: Option<(f64, f64)>,
+    /// The section that was begun is folded.
+    is_folded: bool,
+    /// Rows of a table at most.
+    rows: usize,
 }
 
 impl<'a> Page<'a> {
@@ -202,33 +216,35 @@ impl<'a> Page<'a> {
         self.picture();
         self.findings();
         self.timeline();
+        self.account();
+        self.html += "<h2>Details</h2>\n";
         self.lanes();
-        self.job();
-        self.completeness();
-        self.topology();
-        self.start_up();
-        self.steps();
-        self.phases();
-        self.critical_path();
         self.ranks();
+        self.waiting();
+        self.steps();
+        self.critical_path();
         self.operations();
-        self.models();
-        self.callers();
-        self.graphs();
         self.streams();
         self.stream_waits();
         self.driver_calls();
-        self.waiting();
-        self.clocks();
+        self.graphs();
+        self.callers();
+        self.phases();
+        self.network();
         self.hosts();
         self.mpi();
-        self.settings();
-        self.communicators();
-        self.functions();
+        self.start_up();
         self.warmup();
-        self.network();
-        self.lines("Notes", "notes", &self.report.notes);
+        self.models();
+        self.functions();
+        self.communicators();
+        self.settings();
+        self.topology();
+        self.clocks();
+        self.job();
+        self.completeness();
         self.problems();
+        self.lines("Notes", "notes", &self.report.notes);
         self.definitions();
         let _ = writeln!(
             self.html,
@@ -245,14 +261,17 @@ impl<'a> Page<'a> {
             return;
         }
         self.html += "<section id=\"picture\" aria-label=\"Where the time went\">\n";
-        for (width, id) in [(Width::Wide, "wide"), (Width::Narrow, "narrow")] {
+        self.html += &self.picture.section("");
+        if let Some((from, to)) = self.typical_us {
+            let around = (to - from) / 20.0;
             let _ = writeln!(
                 self.html,
-                "<div class=\"{id}\">\n{}</div>",
-                self.picture.inline(width, id)
+                "<p><a href=\"#from={:.3}&amp;to={:.3}\">Open this step in the viewer</a></p>",
+                from - around,
+                to + around
             );
         }
-        self.end();
+        self.html += "</section>\n";
     }
 
     fn settings(&mut self) {

@@ -99,8 +99,8 @@ impl Row {
 }
 
 /// How wide the page is for which a picture is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
+#[derive(Clone, Copy)]
+enum Width {
     /// A screen.
     Wide,
     /// A phone.
@@ -203,9 +203,26 @@ impl<'a> Picture<'a> {
         to.whole(1200.0, 630.0, &verdict, &self.said(), &ground)
     }
 
+    /// The picture for both widths of a page, which shows the one that fits; nothing if there is nothing to
+    /// draw. `of` tells the pictures of a page apart.
+    pub fn section(&self, of: &str) -> String {
+        let part = |width, class: &str| {
+            let picture = self.inline(width, &format!("{class}{of}"));
+            format!("<div class=\"{class}\">\n{picture}</div>\n")
+        };
+        match self.is_empty() {
+            true => String::new(),
+            false => format!(
+                "<div class=\"first-picture\">\n{}{}</div>\n",
+                part(Width::Wide, "wide"),
+                part(Width::Narrow, "narrow")
+            ),
+        }
+    }
+
     /// The picture without its answer, as a part of a page that has `palette.css`; nothing if there is
     /// nothing to draw. No other picture of the page may have this id.
-    pub fn inline(&self, of: Width, id: &str) -> String {
+    fn inline(&self, of: Width, id: &str) -> String {
         if self.is_empty() {
             return String::new();
         }
@@ -220,7 +237,7 @@ impl<'a> Picture<'a> {
         if let Some(step) = &self.step {
             y = self.typical(&mut to, frame, y, step);
         }
-        y = self.legend(&mut to, frame, y + 36.0);
+        y = self.legend(&mut to, frame, y + 36.0) + 6.0;
         for line in wrap(&self.source(), 13.0, Face::Plain, frame.right.min(640.0)) {
             y += 20.0;
             to.text(frame.left, y, 13.0, &line, Face::Plain, to.c.soft);
@@ -640,7 +657,7 @@ fn gpu_hours(report: &Report) -> Option<f64> {
 }
 
 /// What was recorded, in a line.
-fn kicker(report: &Report) -> String {
+pub(crate) fn kicker(report: &Report) -> String {
     let job = &report.job;
     let path = std::path::Path::new(&job.capture);
     let name = path.file_name().map_or_else(

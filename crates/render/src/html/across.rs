@@ -2,7 +2,11 @@
 
 use super::columns::{ARRIVALS, BUBBLES, CLOCKS, LINKS, PHASE, PROCESS, STEPS};
 use super::{marked, Page};
+use crate::layout::plural;
 use std::fmt::Write as _;
+
+/// Recommendations that are not folded.
+const FEW: usize = 3;
 
 impl Page<'_> {
     pub(super) fn findings(&mut self) {
@@ -11,22 +15,40 @@ impl Page<'_> {
         if findings.is_empty() && recommended.is_empty() {
             return;
         }
-        self.section("findings", "Evidence", "");
+        self.section("findings", "What to do", "");
+        if !recommended.is_empty() {
+            self.html += "<ol>\n";
+            for (index, of) in recommended.iter().enumerate() {
+                if index == FEW {
+                    let more = plural((recommended.len() - FEW) as u64, "other", "others");
+                    let _ = writeln!(
+                        self.html,
+                        "</ol>\n<details><summary>{more}, which gain less</summary>\n<ol start=\"{}\">",
+                        FEW + 1
+                    );
+                }
+                let text = crate::recommendations::sentence(of);
+                let _ = writeln!(self.html, "<li>{}</li>", marked(&text));
+            }
+            self.html += "</ol>\n";
+            if recommended.len() > FEW {
+                self.html += "</details>\n";
+            }
+        }
         for (index, finding) in findings.iter().enumerate() {
             // The verdict stands above.
-            if !self.report.verdict.is_finding(index) {
-                let sentence = crate::findings::sentence(finding);
-                let _ = writeln!(self.html, "<h3>Also: {}</h3>", marked(&sentence));
-            }
+            let title = match self.report.verdict.is_finding(index) {
+                true => "Evidence".to_owned(),
+                false => format!("Also: {}", crate::findings::sentence(finding)),
+            };
             let evidence = crate::findings::evidence(finding);
-            let _ = writeln!(self.html, "<p>{}</p>", marked(&evidence));
+            let _ = writeln!(
+                self.html,
+                "<h3>{}</h3>\n<p>{}</p>",
+                marked(&title),
+                marked(&evidence)
+            );
         }
-        self.html += "<h3>What to do, largest gain first</h3>\n<ol>\n";
-        for of in recommended {
-            let text = crate::recommendations::sentence(of);
-            let _ = writeln!(self.html, "<li>{}</li>", marked(&text));
-        }
-        self.html += "</ol>\n";
         self.end();
     }
 

@@ -62,8 +62,9 @@ impl<'a> Page<'a> {
         };
         self.section(
             "stream-waits",
-            "Exposed communication, from stream waits",
-            "From the moment at which a stream had nothing to do but to wait for a call, to the call's end.",
+            "Stream waits",
+            "Exposed communication: from the moment at which a stream had nothing to do but to wait for a \
+             call, to the call's end.",
         );
         for line in crate::stream_waits::lines(waits) {
             let _ = writeln!(self.html, "<p>{}</p>", escaped(&line));

@@ -1,177 +1,308 @@
-//! The head of the page: the answer and its figures, with links to the sections.
+//! The head of the page: the answer, and cards about the job: what is lost, the step, who and why.
 
 use super::escape::escaped;
 use super::Page;
-use analyze::spelling::time;
+use crate::layout::plural;
+use analyze::account::RankAccount;
+use analyze::findings::{Cause, Finding, Kind};
+use analyze::spelling::{percent, three, time, times};
+use analyze::Report;
 use std::fmt::Write as _;
 
-impl<'a> Page<'a> {
+/// A card: its name, its figure, and what stands below.
+type Card = (&'static str, String, String);
+
+impl Page<'_> {
     pub(super) fn header(&mut self) {
-        let (report, job) = (self.report, &self.report.job);
+        let report = self.report;
+        let loss = report
+            .findings
+            .first()
+            .and_then(|first| first.loss.as_ref());
+        let hours = loss.map_or(String::new(), |loss| {
+            let hours = crate::findings::gpu_hours(loss, report);
+            format!(" title=\"{} GPU-hours lost\"", three(hours))
+        });
         let _ = writeln!(
             self.html,
-            "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n\
-             <p class=\"next\">NCCL calls of {}. Next: <code>{}</code></p>",
+            "<header>\n<p class=\"next\">{}</p>\n<h1 class=\"lead\"{hours}>{}</h1>\n<p>{}</p>",
+            escaped(&crate::picture::kicker(report)),
             escaped(&crate::findings::verdict(report)),
             escaped(&analyze::summary::figures(report).join(" · ")),
-            escaped(&job.capture),
+        );
+        self.html += &tiles(&job_cards(report));
+        let _ = writeln!(
+            self.html,
+            "<p class=\"next\">Next: <code>{}</code></p>\n</header>",
             escaped(&report.next)
         );
-        let c = &report.completeness;
-        let least = if c.announced_is_lower_bound {
-            "at least "
-        } else {
-            ""
+    }
+
+    /// Cards about the recording.
+    pub(super) fn recorded(&mut self) {
+        self.html += &tiles(&recording_cards(self.report));
+    }
+
+    /// Where the wall time of the steps went, as figures.
+    pub(super) fn account(&mut self) {
+        let Some(account) = self
+            .report
+            .account
+            .as_ref()
+            .filter(|account| account.settles)
+        else {
+            return;
         };
-        let announced = c.announced.saturating_add(c.missing_at_least);
-        let lost = announced.saturating_sub(c.recorded);
-        let recorded = match (lost, c.adds_up) {
-            (0, true) if !c.absent.is_empty() => {
-                "<small class=\"bad\">ranks are missing</small>".to_owned()
-            }
-            (0, true) if !c.unseen.is_empty() => {
-                "<small class=\"bad\">CUDA graphs not counted</small>".to_owned()
-            }
-            (0, true) => "<small class=\"good\">none lost</small>".to_owned(),
-            (_, false) => "<small class=\"bad\">the figures do not add up</small>".to_owned(),
-            (lost, _) if c.missing_at_least > 0 => {
-                format!("<small class=\"bad\">at least {lost} missing</small>")
-            }
-            (lost, _) => format!("<small class=\"bad\">{lost} lost</small>"),
-        };
-        let without = c.recorded.saturating_sub(c.timed);
-        let hosts = match job.hosts.as_slice() {
-            [] => "hosts not known".to_owned(),
-            [one] => format!("on {one}"),
-            hosts => format!("on {} hosts", hosts.len()),
-        };
-        let share = report.ranks.share.map(|s| {
-            let spread = format!(
-                "{:.1} to {:.1} % of the time over ranks",
-                100.0 * s.min,
-                100.0 * s.max
-            );
-            (format!("{:.1} %", 100.0 * s.median), spread)
-        });
-        let (share, spread) =
-            share.unwrap_or(("-".to_owned(), "no rank has both times".to_owned()));
-        // Where windows tell it, what communication costs says more than how long it ran.
-        let in_nccl = match analyze::summary::exposed(report) {
-            Some((exposed, from)) => (
-                "Exposed communication",
-                exposed,
-                small(match from {
-                    None => "of the time, nothing computed beside it",
-                    Some(_) => "of the time, by stream waits",
-                }),
+        self.section(
+            "account",
+            "The account of time",
+            &format!(
+                "Of the wall time of {}, in percent; {} of the start-up are left out. Each line sums to 100.",
+                plural(account.steps, "step", "steps"),
+                plural(account.skipped, "step", "steps"),
             ),
-            None => ("In NCCL, median rank", share, small(&spread)),
-        };
-        // All % are of the first.
-        let wall = report
-            .ranks
-            .wall_us
-            .map_or("-".to_owned(), |wall| time(wall.max));
-        let mut end = format!("from {} to the last call", crate::text::first(job));
-        if let (Some(_), Some(_), Some(all)) = (&job.started, &job.ended, job.wall_us) {
-            end += &match crate::text::is_from_outside(job) {
-                true => format!("; recorded from outside for {}", time(all)),
-                false => format!("; {} from launch to exit", time(all)),
-            };
-        }
-        match job.exit_status {
-            Some(0) => {}
-            Some(status) => end += &format!(", exit status {status}"),
-            None => {}
-        }
-        let tiles = [
-            (
-                "Calls recorded",
-                format!("{} of {least}{announced}", c.recorded),
-                recorded,
-            ),
-            (
-                "Calls with a GPU time",
-                c.timed.to_string(),
-                small(&format!("{without} without")),
-            ),
-            in_nccl,
-            ("Processes", job.nprocesses.to_string(), small(&hosts)),
-            ("Time", wall, small(&end)),
+        );
+        let heads = ["rank", "work", "wait", "transfer", "unknown", "known"];
+        let helps = [
+            "The launcher's rank",
+            "It computed, or its host had launched nothing",
+            "It stood still for ranks that had not come",
+            "It stood still while bytes moved",
+            "It was in operations, and if it stood still is not known",
+            "The part of its launches whose exposed time is known",
         ];
-        self.html += "<dl class=\"tiles\">\n";
-        for (name, figure, below) in tiles {
+        self.html += "<div class=\"frame\" tabindex=\"0\" role=\"region\" aria-label=\"The account of time\">\
+                      <table aria-label=\"The account of time\">\n<thead><tr>";
+        for (head, help) in heads.into_iter().zip(helps) {
+            let unit = if head == "rank" { "" } else { "<span>%</span>" };
+            let _ = write!(
+                self.html,
+                "<th scope=\"col\" title=\"{}\">{head}{unit}</th>",
+                escaped(help)
+            );
+        }
+        self.html += "</tr></thead>\n<tbody>\n";
+        let share = |us: f64| format!("{:.1}", 100.0 * us / account.wall_us);
+        let row = |rank: &RankAccount| {
+            [
+                rank.rank
+                    .map_or(format!("pid {}", rank.pid), |rank| rank.to_string()),
+                share(rank.work_us),
+                share(rank.wait_us),
+                share(rank.transfer_us),
+                share(rank.unknown_us),
+                format!("{:.0}", 100.0 * rank.known_share),
+            ]
+        };
+        for rank in account.ranks.iter().take(self.rows) {
+            let cells = row(rank).map(|cell| format!("<td>{cell}</td>"));
+            let _ = writeln!(self.html, "<tr>{}</tr>", cells.concat());
+        }
+        self.html += "</tbody></table></div>\n";
+        if let Some(of) = &account.efficiencies {
             let _ = writeln!(
                 self.html,
-                "<div><dt>{name}</dt><dd>{}{below}</dd></div>",
-                escaped(&figure)
+                "<p>{}</p>",
+                escaped(&crate::account::efficiencies(of))
             );
         }
-        self.html += "</dl>\n</header>\n<nav aria-label=\"Sections\"><ul>\n";
-        let there = |there: bool, id: &'static str, name: &'static str| there.then_some((id, name));
-        let has_models = !super::models::of(report).is_empty();
-        let sections = [
-            there(!report.recommendations.is_empty(), "findings", "Evidence"),
-            there(report.timeline.is_some(), "timeline", "Over time"),
-            there(self.has_lanes, "lanes", "Lanes"),
-            Some(("job", "Job")),
-            Some(("completeness", "Completeness")),
-            there(!report.topologies.is_empty(), "topology", "Topology"),
-            there(
-                super::startup::slowest(report).is_some(),
-                "start-up",
-                "Start-up",
-            ),
-            there(report.steps.is_some(), "steps", "Steps"),
-            there(!report.phases.is_empty(), "phases", "Phases"),
-            there(
-                report.critical_path.is_some(),
-                "critical-path",
-                "Critical path",
-            ),
-            there(!report.ranks.rows.is_empty(), "ranks", "Ranks"),
-            Some(("operations", "Operations")),
-            there(has_models, "models", "Cost models"),
-            there(
-                !report.callers.is_empty(),
-                "callers",
-                "Lines of the program",
-            ),
-            there(!report.graphs.is_empty(), "graphs", "CUDA graphs"),
-            there(report.streams.is_some(), "streams", "What the GPUs did"),
-            there(
-                report.streams.iter().any(|s| !s.bubbles.is_empty()),
-                "bubbles",
-                "Pipeline bubbles",
-            ),
-            there(
-                report.stream_waits.is_some(),
-                "stream-waits",
-                "Stream waits",
-            ),
-            there(
-                report.driver_calls.is_some(),
-                "driver-calls",
-                "Driver calls",
-            ),
-            there(report.arrivals.is_some(), "waiting", "Waiting"),
-            there(report.clocks.is_some(), "clocks", "Clocks"),
-            there(self.has_hosts(), "hosts", "Power and hosts"),
-            there(report.mpi.is_some(), "mpi", "MPI"),
-            there(!report.settings.is_empty(), "settings", "Settings"),
-            Some(("communicators", "Communicators")),
-            there(!report.functions.is_empty(), "functions", "Functions"),
-            there(!report.warmup.is_empty(), "warmup", "Warm-up"),
-            there(!report.network.is_empty(), "network", "Network"),
-            there(!report.notes.is_empty(), "notes", "Notes"),
-            there(!report.problems.is_empty(), "problems", "Problems"),
-            Some(("definitions", "Definitions")),
-        ];
-        for (id, name) in sections.into_iter().flatten() {
-            let _ = writeln!(self.html, "<li><a href=\"#{id}\">{name}</a></li>");
-        }
-        self.html += "</ul></nav>\n";
+        self.end();
     }
+}
+
+fn tiles(cards: &[Card]) -> String {
+    let mut html = String::from("<dl class=\"tiles\">\n");
+    for (name, figure, below) in cards {
+        let _ = writeln!(
+            html,
+            "<div><dt>{name}</dt><dd>{}{below}</dd></div>",
+            escaped(figure)
+        );
+    }
+    html + "</dl>\n"
+}
+
+/// What is lost, the step with and without that, who it is, and why; else how much communication there is.
+fn job_cards(report: &Report) -> Vec<Card> {
+    let first = report.findings.first();
+    let mut cards: Vec<Card> = Vec::new();
+    cards.extend(first.and_then(|first| lost(first, report)));
+    if cards.is_empty() {
+        cards.push(in_nccl(report));
+    }
+    cards.extend(crate::picture::step(report).map(|(now, without)| {
+        let n = report.steps.as_ref().and_then(|steps| steps.steps);
+        let all = n.map_or(String::new(), |n| {
+            plural(n.median.round() as u64, "step", "steps")
+        });
+        match without {
+            Some(without) => (
+                "Step",
+                format!("{} → {}", time(now), time(without)),
+                small(&format!("now, and without it; {all}")),
+            ),
+            None => ("Step", time(now), small(&all)),
+        }
+    }));
+    match first {
+        Some(first) => {
+            cards.extend(who(first));
+            cards.extend(cause(first));
+        }
+        None => {
+            let hosts = match report.job.hosts.as_slice() {
+                [] => "hosts not known".to_owned(),
+                [one] => format!("on {one}"),
+                hosts => format!("on {} hosts", hosts.len()),
+            };
+            cards.push((
+                "Processes",
+                report.job.nprocesses.to_string(),
+                small(&hosts),
+            ));
+            cards.push(took(report));
+        }
+    }
+    cards
+}
+
+fn lost(first: &Finding, report: &Report) -> Option<Card> {
+    let loss = first.loss.as_ref()?;
+    let mut below: Vec<String> = Vec::new();
+    below.extend(
+        loss.run_us
+            .map(|run| format!("{} of the run", percent(loss.wall_us / run))),
+    );
+    below.extend(loss.interval_us.map(|(low, high)| times(low, high)));
+    let hours = crate::findings::gpu_hours(loss, report);
+    below.push(format!("{} GPU-hours", three(hours)));
+    Some(("Lost", time(loss.wall_us), small(&below.join("; "))))
+}
+
+fn who(first: &Finding) -> Option<Card> {
+    let subject = &first.subject;
+    let number = |rank: Option<u32>| rank.map_or("?".to_owned(), |rank| rank.to_string());
+    let host = || subject.hosts.first().cloned();
+    let (figure, below) = match &subject.ranks[..] {
+        [] => (host()?, String::new()),
+        [one] => {
+            let place = match one.device {
+                Some(device) => format!("GPU {device} on {}, pid {}", one.host, one.pid),
+                None => format!("on {}, pid {}", one.host, one.pid),
+            };
+            match &subject.peer {
+                Some(peer) => (
+                    format!("rank {} → {}", number(one.rank), number(peer.rank)),
+                    format!("{} → {}", one.host, peer.host),
+                ),
+                None => (format!("rank {}", number(one.rank)), place),
+            }
+        }
+        [first, ..] => {
+            let all = subject.ranks.iter().filter_map(|id| id.rank);
+            (
+                format!("ranks {}", analyze::spelling::ranges(all)),
+                format!("the first on {}", first.host),
+            )
+        }
+    };
+    Some(("Who", figure, small(&below)))
+}
+
+fn cause(first: &Finding) -> Option<Card> {
+    let (figure, below) = match (first.kind(), first.cause) {
+        (Kind::DeadRank, _) => ("it died", "the others waited for it"),
+        (Kind::Standstill, _) => ("stands still", "ranks wait to the end of the recording"),
+        (Kind::SlowNetwork, _) => ("network", "a link is slower than the others"),
+        (Kind::DifferingOperations, _) => ("different calls", "ranks disagree at the same place"),
+        (Kind::LateRank | Kind::Stall, Some(Cause::Host)) => ("host", "it launches late"),
+        (Kind::LateRank | Kind::Stall, Some(Cause::Gpu)) => ("GPU", "it is busy with other work"),
+        (Kind::LateRank | Kind::Stall, _) => ("not known", "host or GPU"),
+        _ => return None,
+    };
+    Some(("Cause", figure.to_owned(), small(below)))
+}
+
+/// What communication costs; without that, how long it ran.
+fn in_nccl(report: &Report) -> Card {
+    if let Some((exposed, from)) = analyze::summary::exposed(report) {
+        let below = match from {
+            None => "of the time, nothing computed beside it",
+            Some(_) => "of the time, by stream waits",
+        };
+        return ("Exposed communication", exposed, small(below));
+    }
+    let share = report.ranks.share.map(|s| {
+        let spread = format!(
+            "{:.1} to {:.1} % of the time over ranks",
+            100.0 * s.min,
+            100.0 * s.max
+        );
+        (format!("{:.1} %", 100.0 * s.median), spread)
+    });
+    let (share, spread) = share.unwrap_or(("-".to_owned(), "no rank has both times".to_owned()));
+    ("In NCCL, median rank", share, small(&spread))
+}
+
+/// How long it took. All % are of this.
+fn took(report: &Report) -> Card {
+    let job = &report.job;
+    let wall = report
+        .ranks
+        .wall_us
+        .map_or("-".to_owned(), |wall| time(wall.max));
+    let mut end = format!("from {} to the last call", crate::text::first(job));
+    if let (Some(_), Some(_), Some(all)) = (&job.started, &job.ended, job.wall_us) {
+        end += &match crate::text::is_from_outside(job) {
+            true => format!("; recorded from outside for {}", time(all)),
+            false => format!("; {} from launch to exit", time(all)),
+        };
+    }
+    match job.exit_status {
+        Some(0) | None => {}
+        Some(status) => end += &format!(", exit status {status}"),
+    }
+    ("Time", wall, small(&end))
+}
+
+/// How much was recorded.
+fn recording_cards(report: &Report) -> Vec<Card> {
+    let c = &report.completeness;
+    let least = if c.announced_is_lower_bound {
+        "at least "
+    } else {
+        ""
+    };
+    let announced = c.announced.saturating_add(c.missing_at_least);
+    let lost = announced.saturating_sub(c.recorded);
+    let recorded = match (lost, c.adds_up) {
+        (0, true) if !c.absent.is_empty() => {
+            "<small class=\"bad\">ranks are missing</small>".to_owned()
+        }
+        (0, true) if !c.unseen.is_empty() => {
+            "<small class=\"bad\">CUDA graphs not counted</small>".to_owned()
+        }
+        (0, true) => "<small class=\"good\">none lost</small>".to_owned(),
+        (_, false) => "<small class=\"bad\">the figures do not add up</small>".to_owned(),
+        (lost, _) if c.missing_at_least > 0 => {
+            format!("<small class=\"bad\">at least {lost} missing</small>")
+        }
+        (lost, _) => format!("<small class=\"bad\">{lost} lost</small>"),
+    };
+    let without = c.recorded.saturating_sub(c.timed);
+    vec![
+        (
+            "Calls recorded",
+            format!("{} of {least}{announced}", c.recorded),
+            recorded,
+        ),
+        (
+            "Calls with a GPU time",
+            c.timed.to_string(),
+            small(&format!("{without} without")),
+        ),
+        took(report),
+    ]
 }
 
 fn small(text: &str) -> String {

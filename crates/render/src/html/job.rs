@@ -76,7 +76,8 @@ impl<'a> Page<'a> {
 
     pub(super) fn completeness(&mut self) {
         let c = &self.report.completeness;
-        self.section("completeness", "Completeness", "");
+        self.section("completeness", "What was recorded", "");
+        self.recorded();
         for sentence in c.missing() {
             let _ = writeln!(self.html, "<p class=\"bad\">{}</p>", escaped(&sentence));
         }

@@ -36,18 +36,6 @@ impl<'a> HtmlTable<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Begins a section, which the caller ends.
-    pub(super) fn section(&mut self, id: &str, title: &str, about: &str) {
-        let _ = writeln!(self.html, "<section id=\"{id}\">\n<h2>{title}</h2>");
-        if !about.is_empty() {
-            let _ = writeln!(self.html, "<p class=\"about\">{}</p>", marked(about));
-        }
-    }
-
-    pub(super) fn end(&mut self) {
-        self.html += "</section>\n";
-    }
-
     /// The elements of an array of the report.
     pub(super) fn elements(&self, path: &str) -> Vec<(usize, &'a Value)> {
         let list = field(self.data, path).and_then(Value::as_array);
@@ -65,7 +53,11 @@ impl<'a> Page<'a> {
         });
     }
 
+    /// Writes a table, if it has rows.
     pub(super) fn table(&mut self, table: &HtmlTable) {
+        if table.rows.is_empty() {
+            return;
+        }
         let columns = || table.columns.iter().copied().flatten();
         let from = table
             .from

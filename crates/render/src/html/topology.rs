@@ -176,9 +176,9 @@ mod tests {
         let mut out = Vec::new();
         super::super::write(&report, &mut out).expect("in memory");
         let page = String::from_utf8(out).expect("text");
-        let begin = page.find("<section id=\"topology\">");
+        let begin = page.find("id=\"topology\">");
         let page = begin.map_or("", |begin| &page[begin..]);
-        page.split("</section>")
+        page.split("</details>")
             .next()
             .unwrap_or_default()
             .to_owned()
