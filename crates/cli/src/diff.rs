@@ -3,9 +3,12 @@
 use crate::report::{open, print, replace};
 use analyze::diff::{Criterion, Run};
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use render::picture::Picture;
+use render::timeline::Timeline;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tables::Capture;
 
 /// Compare two runs: what became slower or faster, what changed around it, what appeared or vanished
 ///
@@ -41,6 +44,9 @@ pub struct Args {
     /// Write one HTML file, which needs nothing else; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all"])]
     html: Option<PathBuf>,
+    /// Print Markdown, for a pull request or a chat
+    #[arg(long, conflicts_with_all = ["json", "all", "html"])]
+    markdown: bool,
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
@@ -80,21 +86,35 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if !args.more.is_empty() {
         return several(&args, run);
     }
-    let diff = analyze::diff::diff(&run(&args.a)?, &run(&args.b)?, &args.fail_on);
+    let both = |of: &Named, name: &str| {
+        let capture = open(&of.path)?;
+        let picture = args.html.as_ref().map(|_| picture(&capture, name));
+        anyhow::Ok((Run::of(&capture), picture.unwrap_or_default()))
+    };
+    let ((a, of_a), (b, of_b)) = (both(&args.a, "a")?, both(&args.b, "b")?);
+    let diff = analyze::diff::diff(&a, &b, &args.fail_on);
     match &args.html {
         Some(file) => {
             let mut page = Vec::new();
-            render::diff_html::write(&diff, &mut page)?;
+            render::diff_html::write(&diff, &[of_a, of_b], &mut page)?;
             to_file(file, &page, &render::findings::changed(&diff.changed))?;
         }
         None => {
-            print(|out| match args.json {
-                true => render::diff_json::write(&diff, out),
-                false => render::diff_text::write(&diff, args.all, args.look.of_stdout(), out),
+            print(|out| match (args.json, args.markdown) {
+                (true, _) => render::diff_json::write(&diff, out),
+                (_, true) => render::diff_html::write_markdown(&diff, out),
+                _ => render::diff_text::write(&diff, args.all, args.look.of_stdout(), out),
             })?;
         }
     }
     Ok(ExitCode::from(diff.verdict.exit_status))
+}
+
+/// The first picture of a run, for a page that has several.
+fn picture(capture: &Capture, name: &str) -> String {
+    let report = analyze::report(capture);
+    let timeline = Timeline::trimmed(capture, report.clocks.as_ref());
+    Picture::of(&report, Some(&timeline)).section(name)
 }
 
 /// More than two runs.
@@ -102,6 +122,11 @@ fn several(args: &Args, run: impl Fn(&Named) -> anyhow::Result<Run>) -> anyhow::
     anyhow::ensure!(
         args.fail_on.is_empty(),
         "--fail-on judges two captures, and there are {}\n  hint: compare them two by two",
+        2 + args.more.len()
+    );
+    anyhow::ensure!(
+        !args.markdown,
+        "--markdown compares two captures, and there are {}\n  hint: compare them two by two",
         2 + args.more.len()
     );
     let captures = [&args.a, &args.b].into_iter().chain(&args.more);

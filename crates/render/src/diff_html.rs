@@ -1,4 +1,5 @@
-//! A comparison of runs as one HTML file that needs nothing else, and runs no script.
+//! A comparison of runs as one HTML file that needs nothing else, and runs no script; and of two runs as
+//! Markdown.
 //!
 //! Rule: it says what the text says, in the same order, with every row; whatever a program or a host chose is
 //! escaped.
@@ -7,28 +8,55 @@ use crate::diff_text::{
     changed, figure, figure_change, figure_name, finding, letter, title, with_interval,
 };
 use crate::layout::Unit;
-use crate::page::{finish, head, list, table};
+use crate::markdown::Markdown;
+use crate::page::{finish, Sections};
 use analyze::diff::{Diff, Side, Variants};
 use analyze::environment::Change;
 use analyze::findings::Finding;
 use std::io::{Result, Write};
 
-/// The page of two runs.
+/// The page of two runs, with the [first picture](crate::picture::Picture::section) of each.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
+pub fn write(diff: &Diff, pictures: &[String; 2], out: &mut impl Write) -> Result<()> {
     let mut html = String::new();
-    head(
-        &mut html,
+    begin(diff, &mut html);
+    for (name, picture) in ["A", "B"]
+        .iter()
+        .zip(pictures)
+        .filter(|(_, p)| !p.is_empty())
+    {
+        html += &format!("<section>\n<h2>{name}</h2>\n{picture}</section>\n");
+    }
+    sections(diff, &mut html);
+    finish(&html, "Two runs - ncclscope diff", out)
+}
+
+/// The same as Markdown, without pictures.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_markdown(diff: &Diff, out: &mut impl Write) -> Result<()> {
+    let mut page = Markdown::default();
+    begin(diff, &mut page);
+    sections(diff, &mut page);
+    out.write_all(page.text().as_bytes())
+}
+
+fn begin(diff: &Diff, to: &mut impl Sections) {
+    to.head(
         "Two runs beside each other",
         &crate::findings::changed(&diff.changed),
     );
+}
+
+fn sections(diff: &Diff, to: &mut impl Sections) {
     let runs = [("A", &diff.a), ("B", &diff.b)].map(|(name, run)| {
         let command = run.command.as_deref().unwrap_or("command not known");
         vec![name.to_owned(), run.capture.clone(), command.to_owned()]
     });
-    table(&mut html, "Runs", &["run", "capture", "command"], 3, &runs);
+    to.table("Runs", &["run", "capture", "command"], 3, &runs);
     let rows: Vec<Vec<String>> = diff
         .run
         .iter()
@@ -41,22 +69,12 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
             ]
         })
         .collect();
-    table(
-        &mut html,
-        "The run",
-        &["figure", "A", "B", "change"],
-        1,
-        &rows,
-    );
-    environment(
-        &mut html,
-        "What changed in the environment",
-        &diff.environment,
-    );
-    findings(&mut html, "New in B", &diff.new_findings);
-    findings(&mut html, "Gone since A", &diff.gone_findings);
-    let moved = diff.moved_findings.iter().map(crate::findings::moved);
-    list(&mut html, "In both, on other nodes or ranks", moved);
+    to.table("The run", &["figure", "A", "B", "change"], 1, &rows);
+    environment(to, "What changed in the environment", &diff.environment);
+    findings(to, "New in B", &diff.new_findings);
+    findings(to, "Gone since A", &diff.gone_findings);
+    let mut moved = diff.moved_findings.iter().map(crate::findings::moved);
+    to.list("In both, on other nodes or ranks", &mut moved);
     let recommended = diff.recommendations.iter().map(|of| {
         let gain = crate::recommendations::gain(of);
         let row = crate::findings::RecommendationRow::of(of);
@@ -64,8 +82,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     });
     let recommended: Vec<Vec<String>> = recommended.collect();
     if !recommended.is_empty() {
-        table(
-            &mut html,
+        to.table(
             "What the report on A recommends, and what became of it in B",
             &["status", "subject", "action", "gain"],
             4,
@@ -96,9 +113,8 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
         "function", "size", "type", "role", "time", "mean_A", "mean_B", "change", "finding",
     ];
     let name = format!("Kinds of operations (mean {} per call)", unit.name);
-    table(&mut html, &name, &names, 5, &rows);
-    list(&mut html, "Notes", diff.notes.iter().cloned());
-    finish(&html, "Two runs - ncclscope diff", out)
+    to.table(&name, &names, 5, &rows);
+    to.list("Notes", &mut diff.notes.iter().cloned());
 }
 
 /// The page of any number of runs.
@@ -107,7 +123,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
 /// Those of `out`.
 pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
     let mut html = String::new();
-    head(&mut html, "Variants beside each other", &variants.summary);
+    html.head("Variants beside each other", &variants.summary);
     let all = &variants.variants;
     let rows: Vec<Vec<String>> = all
         .iter()
@@ -117,13 +133,7 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
             vec![letter(index), variant.name.clone(), captures]
         })
         .collect();
-    table(
-        &mut html,
-        "Runs",
-        &["variant", "name", "captures"],
-        3,
-        &rows,
-    );
+    html.table("Runs", &["variant", "name", "captures"], 3, &rows);
     let letters: Vec<String> = (0..all.len()).map(letter).collect();
     let names: Vec<&str> = std::iter::once("figure")
         .chain(letters.iter().map(String::as_str))
@@ -148,7 +158,7 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
                 .collect()
         })
         .collect();
-    table(&mut html, "The runs (mean ± 95 %)", &names, 1, &rows);
+    html.table("The runs (mean ± 95 %)", &names, 1, &rows);
     for (index, variant) in all.iter().enumerate() {
         let name = letter(index);
         environment(
@@ -161,10 +171,10 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
     finish(&html, "Variants - ncclscope diff", out)
 }
 
-fn environment(html: &mut String, name: &str, changes: &[Change]) {
-    list(html, name, changes.iter().map(changed));
+fn environment(to: &mut impl Sections, name: &str, changes: &[Change]) {
+    to.list(name, &mut changes.iter().map(changed));
 }
 
-fn findings(html: &mut String, name: &str, findings: &[Finding]) {
-    list(html, name, findings.iter().map(crate::findings::sentence));
+fn findings(to: &mut impl Sections, name: &str, findings: &[Finding]) {
+    to.list(name, &mut findings.iter().map(crate::findings::sentence));
 }

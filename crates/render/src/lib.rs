@@ -33,6 +33,7 @@ pub mod jsonl;
 pub mod layout;
 pub mod left_out;
 pub mod list;
+pub mod markdown;
 pub mod memory;
 pub mod metrics;
 pub mod model;

@@ -11,6 +11,30 @@ use std::io::{Result, Write};
 
 const FIGURES: &str = include_str!("../html/figures.css");
 
+/// Where sections go: a page of HTML, or [Markdown](crate::markdown::Markdown).
+pub trait Sections {
+    /// Begins: the answer, and what it is of.
+    fn head(&mut self, name: &str, summary: &str);
+    /// A section with a table, of which the first `texts` columns hold text; nothing without rows.
+    fn table(&mut self, name: &str, names: &[&str], texts: usize, rows: &[Vec<String>]);
+    /// A section with lines of text; nothing if there is none.
+    fn list(&mut self, name: &str, lines: &mut dyn Iterator<Item = String>);
+}
+
+impl Sections for String {
+    fn head(&mut self, name: &str, summary: &str) {
+        head(self, name, summary);
+    }
+
+    fn table(&mut self, name: &str, names: &[&str], texts: usize, rows: &[Vec<String>]) {
+        table(self, name, names, texts, rows);
+    }
+
+    fn list(&mut self, name: &str, lines: &mut dyn Iterator<Item = String>) {
+        list(self, name, lines);
+    }
+}
+
 /// Begins the page: its answer, and what it is of.
 pub fn head(html: &mut String, name: &str, summary: &str) {
     let _ = writeln!(

@@ -40,6 +40,18 @@ fn check_schema(diff: &Diff) {
     render::diff_text::write(diff, false, Default::default(), &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains(analyze::diff::DEFINITION));
+    let mut markdown = Vec::new();
+    render::diff_html::write_markdown(diff, &mut markdown).expect("written");
+    let markdown = String::from_utf8(markdown).expect("text");
+    assert!(
+        markdown.starts_with("**")
+            && markdown.contains("\n### The run\n\n| figure | A | B | change |")
+    );
+    let pictures = ["<svg>A</svg>".to_owned(), String::new()];
+    let mut page = Vec::new();
+    render::diff_html::write(diff, &pictures, &mut page).expect("written");
+    let page = String::from_utf8(page).expect("text");
+    assert!(page.contains("<h2>A</h2>\n<svg>A</svg>") && !page.contains("<h2>B</h2>"));
 }
 
 #[test]
