@@ -1,6 +1,6 @@
 //! The palette: one for pages, pictures and notebooks, in a light and a dark scheme.
 //!
-//! Contrast of bars against the ground is 3.3 at least (WCAG), and of text in bars 4.6. Any two colours
+//! Contrast of bars against the ground is 3.2 at least (WCAG), and of text in bars 4.6. Any two colours
 //! differ by 7.1 at least to a reader with normal sight, protanopia, deuteranopia or tritanopia (distance in
 //! OKLab × 100 by Machado's matrices). The exceptions are [`Part::Beside`] and what is not known: these are
 //! always inside a bar, and the latter is hatched.
@@ -76,7 +76,7 @@ const DARK: Colours = Colours {
     named: "#cfe4fc",
     transfer: "#4fd1b8",
     waiting: "#ff7a38",
-    host: "#757d88",
+    host: "#7d8591",
     unknown: "#333a43",
     hatch: "#69717c",
     ink: "#14181d",
