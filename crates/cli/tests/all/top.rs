@@ -112,8 +112,14 @@ fn a_running_job_is_shown_on_a_terminal_until_q() {
     let terminal = nix::pty::openpty(&size, None).expect("opened");
     let slave = File::from(terminal.slave);
     let mut command = top(&[&job.capture().display().to_string(), "--every", "200ms"]);
+    // The terminal draws what changes only, so both processes must be there from the first frame on.
+    let folder = job.capture().display().to_string();
     let begun = Instant::now();
-    while !job.capture().is_dir() {
+    loop {
+        let once = top(&[&folder, "--once"]).output().expect("started");
+        if String::from_utf8_lossy(&once.stdout).contains("2 processes") {
+            break;
+        }
         assert!(begun.elapsed() < PATIENCE, "the job records nothing");
         std::thread::sleep(Duration::from_millis(20));
     }
