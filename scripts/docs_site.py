@@ -22,6 +22,8 @@ import pymdownx.slugs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+# Pictures that are chosen by the colours of the reader's screen are written as HTML.
+PICTURE = re.compile(r"""\bsrc(?:set)?="([^":]+)\"""")
 # Names of headings as in the repository's links.
 SLUG = pymdownx.slugs.slugify(case="lower")
 # Where the pages of other folders stand in the menu.
@@ -91,6 +93,10 @@ def copy(to):
             else:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(target, place)
+        for picture in PICTURE.findall(text):
+            place = to / os.path.normpath(pathlib.PurePath(page).parent / picture)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / pathlib.PurePath(page).parent / picture, place)
         (to / page).write_text(as_markdown(text))
     for folder in folders:
         if not (folder / "README.md").exists():

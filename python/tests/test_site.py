@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,8 @@ def test_every_page_is_there_and_every_guide_is_in_the_menu(site: Path) -> None:
         assert (site / place).exists(), place
         if page.parent.name in ("guides", "concepts", "decisions"):
             assert f'href="{place}"' in menu, place
+    pictures = re.findall(r'src(?:set)?="([^":]+\.svg)"', menu)
+    assert pictures and all((site / picture).exists() for picture in pictures)
     # The lists of a page are lists, though no blank line is before them.
     assert "\n- " not in (site / "docs/guides/hang.html").read_text()
 
