@@ -39,8 +39,11 @@ impl Serve {
         let address = loop {
             line.clear();
             assert!(lines.read_line(&mut line).expect("read") > 0, "no address");
-            if let Some((_, rest)) = line.split_once("http://") {
-                break rest.split('/').next().expect("an address").to_owned();
+            // What a collector answers may be told first, with its address.
+            let own = line.strip_suffix("/metrics\n");
+            let own = own.and_then(|line| line.split_once("http://"));
+            if let Some((_, address)) = own.filter(|(_, address)| !address.contains('/')) {
+                break address.to_owned();
             }
         };
         // Whoever writes to a pipe that nobody reads waits.
