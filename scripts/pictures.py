@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the pictures of the docs: the viewer and the HTML report on recorded jobs, in headless chromium.
+"""Writes the pictures of the docs: pages and the viewer on recorded jobs, in headless chromium.
 
     scripts/pictures.py target/debug/ncclscope
 
@@ -48,16 +48,29 @@ def viewer(browser: Any, ncclscope: Path, job: str, name: str, keys: list[str]) 
         server.wait()
 
 
-def report(browser: Any, ncclscope: Path, job: str, name: str) -> None:
-    """A picture of the first screen of the HTML report on a job."""
+def page(
+    browser: Any, command: list[str], name: str, width: int, height: int, dark: bool = False, opened: str = ""
+) -> None:
+    """A picture of the first screen of a page that a command writes, with one section unfolded."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "report.html"
-        command = [str(ncclscope), "report", f"data/{job}", "--html", str(file)]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-        page = browser.new_page(viewport={"width": WIDTH, "height": 1240})
+        file = Path(folder) / "page.html"
+        subprocess.run([*command, "--html", str(file)], cwd=ROOT, check=True, capture_output=True)
+        scheme = "dark" if dark else "light"
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         page.goto(file.as_uri())
-        settled(page)
+        if opened:
+            section = page.locator("summary", has_text=opened).first
+            section.click()
+            section.scroll_into_view_if_needed()
+            section.evaluate("summary => summary.scrollIntoView()")
+        page.wait_for_timeout(1000)
         page.screenshot(path=DOCS / name)
+
+
+def first_picture(ncclscope: Path, job: str, name: str, theme: str = "light") -> None:
+    """The first picture of the report on a job."""
+    command = [str(ncclscope), "report", f"data/{job}", "--svg", str(DOCS / name), "--theme", theme]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
 def main() -> None:
@@ -66,11 +79,23 @@ def main() -> None:
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         sys.exit("no browser: install chromium (Debian's package chromium)")
+    first_picture(ncclscope, "fsdp2_slow_gpu", "first-light.svg")
+    first_picture(ncclscope, "fsdp2_slow_gpu", "first-dark.svg", "dark")
+    (DOCS / "gallery").mkdir(exist_ok=True)
+    for job in ("ddp_late_host", "decode_slow_gpu", "slow_link"):
+        first_picture(ncclscope, job, f"gallery/{job}.svg")
+    program_name = str(ncclscope)
+    late = "data/ddp_late_host"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         viewer(browser, ncclscope, "slow_host", "viewer-run.png", [])
         viewer(browser, ncclscope, "ddp8_two_hosts", "viewer-operation.png", ["w"])
-        report(browser, ncclscope, "slow_host", "report.png")
+        viewer(browser, ncclscope, "fsdp2_slow_gpu", "gallery/viewer-step.png", [])
+        page(browser, [program_name, "report", "data/slow_host"], "report.png", WIDTH, 1240)
+        page(browser, [program_name, "report", late], "gallery/report-dark.png", WIDTH, 900, dark=True)
+        page(browser, [program_name, "report", late], "gallery/report-phone.png", 375, 812)
+        compared = [program_name, "diff", "data/slow_plain", "data/slow_host"]
+        page(browser, compared, "gallery/diff.png", WIDTH, 900)
         browser.close()
 
 
