@@ -48,7 +48,7 @@ def test_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
     shutil.copy(SCRIPT, copy / "scripts/docs_site.py")
     page = copy / "docs/guides/hang.md"
     page.write_text(page.read_text() + "\n[nothing](nowhere.md) [no heading](record.md#nothing)\n")
-    command = [sys.executable, copy / "scripts/docs_site.py", tmp_path / "out"]
+    command: list[str | Path] = [sys.executable, copy / "scripts/docs_site.py", tmp_path / "out"]
     done = subprocess.run(command, text=True, capture_output=True)
     assert done.returncode != 0
     assert "'nowhere.md'" in done.stderr and "'#nothing'" in done.stderr
