@@ -70,48 +70,55 @@ pub(super) fn callers(wanted: &[Wanted]) -> Vec<Object> {
 
 /// The paths of all that is loaded.
 pub fn names() -> Vec<String> {
-    unsafe extern "C" fn one(
-        info: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        names: *mut c_void,
-    ) -> c_int {
-        // SAFETY: dl_iterate_phdr gives a valid record, and hands on the list below.
-        let (info, names) = unsafe { (&*info, &mut *names.cast::<Vec<String>>()) };
+    let mut names = Vec::new();
+    each_module(|info, _| {
         if !info.dlpi_name.is_null() {
             // SAFETY: a C string, valid during this call.
             let name = unsafe { CStr::from_ptr(info.dlpi_name) };
             names.push(name.to_string_lossy().into_owned());
         }
-        0
-    }
-    let mut names = Vec::new();
-    // SAFETY: `one` gets what it expects.
-    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut names).cast()) };
+    });
     names
 }
 
 /// Whether an address is in the data of a loaded program or library, which stays where it is as long as that
 /// is loaded: not on a stack, and not allocated.
 pub fn have(address: u64) -> bool {
-    unsafe extern "C" fn one(
-        info: *mut libc::dl_phdr_info,
-        _size: libc::size_t,
-        address: *mut c_void,
-    ) -> c_int {
-        // SAFETY: dl_iterate_phdr gives a valid record, and hands on the address below.
-        let (info, address) = unsafe { (&*info, *address.cast::<u64>()) };
-        // SAFETY: as many headers as the record says.
-        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-        let has = headers.iter().any(|header| {
+    let mut has = false;
+    each_module(|info, _| {
+        has |= headers(info).iter().any(|header| {
             let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
             let end = start.wrapping_add(header.p_memsz);
             header.p_type == libc::PT_LOAD && Range { start, end }.has(address)
         });
-        has.into()
+    });
+    has
+}
+
+/// Calls this for each loaded program or library, with the length of its record, under the dynamic linker's
+/// lock.
+pub fn each_module(mut each: impl FnMut(&libc::dl_phdr_info, usize)) {
+    unsafe extern "C" fn one(
+        info: *mut libc::dl_phdr_info,
+        size: libc::size_t,
+        each: *mut c_void,
+    ) -> c_int {
+        // SAFETY: dl_iterate_phdr gives a valid record, and hands on what it got below.
+        unsafe { (*each.cast::<&mut dyn FnMut(&libc::dl_phdr_info, usize)>())(&*info, size) };
+        0
     }
-    let mut address = address;
+    let mut each: &mut dyn FnMut(&libc::dl_phdr_info, usize) = &mut each;
     // SAFETY: `one` gets what it expects.
-    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut address).cast()) != 0 }
+    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut each).cast()) };
+}
+
+/// The program headers of a module.
+pub fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
+    if info.dlpi_phdr.is_null() {
+        return &[];
+    }
+    // SAFETY: so many headers, which stay as long as the module.
+    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
 }
 
 fn search(wanted: &[Wanted]) -> Search<'_> {
@@ -155,9 +162,7 @@ unsafe extern "C" fn one(
     };
     object.whole.start = u64::MAX;
     let mut dynamic = Range::default();
-    // SAFETY: as many headers as the record says.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    for header in headers {
+    for header in headers(info) {
         let start = info.dlpi_addr.wrapping_add(header.p_vaddr);
         let range = Range {
             start,

@@ -9,10 +9,11 @@
 //! at its end. Tables are read only from modules that the dynamic linker listed. Where a rule is of a kind
 //! that is not known, the walk ends there and says that there is more.
 
+use crate::interpose::objects::{each_module, headers};
 use crate::pages;
 use crate::seats::thread;
 use capture::stacks::DEPTH;
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::CStr;
 use std::sync::atomic::{
     AtomicPtr, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -254,30 +255,6 @@ fn counts() -> [u64; 2] {
         }
     });
     counts
-}
-
-fn each_module(mut each: impl FnMut(&libc::dl_phdr_info, usize)) {
-    unsafe extern "C" fn one(
-        info: *mut libc::dl_phdr_info,
-        size: libc::size_t,
-        each: *mut c_void,
-    ) -> c_int {
-        // SAFETY: dl_iterate_phdr gives a valid record, and hands on what it got below.
-        unsafe { (*each.cast::<&mut dyn FnMut(&libc::dl_phdr_info, usize)>())(&*info, size) };
-        0
-    }
-    let mut each: &mut dyn FnMut(&libc::dl_phdr_info, usize) = &mut each;
-    // SAFETY: `one` gets what it expects.
-    unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut each).cast()) };
-}
-
-/// The program headers of a module.
-fn headers(info: &libc::dl_phdr_info) -> &[libc::Elf64_Phdr] {
-    if info.dlpi_phdr.is_null() {
-        return &[];
-    }
-    // SAFETY: so many headers, which stay as long as the module.
-    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
 }
 
 /// From where to where a module is loaded.
