@@ -88,18 +88,20 @@ pub fn find(
 ) -> Option<Habit> {
     let total = frame.total();
     let (known, whole) = replay::known_steps(lanes, frame);
-    let by_difference = || difference::find(places, frame, regular);
-    let mut compared = None;
-    if !whole {
-        compared = by_difference().map(|found| of_difference(found, frame, regular));
-    }
-    let is_enough = compared
-        .as_ref()
-        .is_some_and(|habit| habit.source == Source::Waits && habit.settles(frame, places));
-    let played = || replay::find(lanes, frame, &known, regular);
-    let played = if is_enough { None } else { played() };
-    let mut habit = match played {
-        Some(found) => Habit {
+    let compared = || {
+        let found = difference::find(places, frame, regular)?;
+        let of = frame.total_of(regular);
+        Some(Habit {
+            lanes: vec![found.lane],
+            loss: found.share * of,
+            interval: (found.interval.0 * of, found.interval.1 * of),
+            with: None,
+            source: found.source,
+        })
+    };
+    let played = || {
+        let found = replay::find(lanes, frame, &known, regular)?;
+        Some(Habit {
             loss: found.share * total,
             interval: (
                 (found.share - found.half) * total,
@@ -114,9 +116,16 @@ pub fn find(
                 false => Source::Windows,
             },
             lanes: found.lanes,
-        },
-        None if whole => of_difference(by_difference()?, frame, regular),
-        None => compared?,
+        })
+    };
+    let is_enough = |habit: &Habit| habit.source == Source::Waits && habit.settles(frame, places);
+    let mut habit = if whole {
+        played().or_else(compared)?
+    } else {
+        match compared() {
+            Some(habit) if is_enough(&habit) => habit,
+            habit => played().or(habit)?,
+        }
     };
     let slowed = slowing::of(lanes, places, &habit.lanes, regular, streams);
     // Its bounds have the error of the rest, too.
@@ -133,17 +142,6 @@ pub fn find(
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
     }
     Some(habit)
-}
-
-fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool]) -> Habit {
-    let of = frame.total_of(regular);
-    Habit {
-        lanes: vec![found.lane],
-        loss: found.share * of,
-        interval: (found.interval.0 * of, found.interval.1 * of),
-        with: None,
-        source: found.source,
-    }
 }
 
 /// By which part of the time the hosts of the other lanes could be faster; `None` if that is not known.
