@@ -15,7 +15,6 @@ pub mod account;
 pub mod arrivals;
 pub mod attempts;
 pub mod bandwidth;
-pub mod blocked;
 pub mod callers;
 pub mod clocks;
 pub mod completeness;
