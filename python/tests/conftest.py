@@ -6,10 +6,12 @@ path.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow
@@ -47,6 +49,37 @@ def played_into(capture: Path, script: str, *arguments: str, **environment: str)
     env = {**os.environ, "NCCLSCOPE_OUT": str(capture), "NCCLSCOPE_QUIET": "1", **environment}
     run("fake-nccl", "play", "-", "--plugin", ncclscope.plugin_path(), *arguments, input=script, env=env)
     return capture
+
+
+def loaded(program: Path) -> ModuleType:
+    """A program of the repository, as a module."""
+    specification = importlib.util.spec_from_file_location(program.stem, program)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[..., str]]:
+    """Starts a verb that serves, with its arguments, and returns the address that it names."""
+    started = []
+
+    def serving(*command: str | Path) -> str:
+        process = subprocess.Popen([BIN / "ncclscope", *command], stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("http://127.0.0.1:"):
+                return line.strip()
+        raise AssertionError("it ended before it served")
+
+    yield serving
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
 
 
 @pytest.fixture

@@ -37,26 +37,14 @@ Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., str]]:
+def serve(served: Callable[..., str]) -> Callable[..., str]:
     """Serves the metrics of a capture, and returns the address."""
-    started = []
 
     def serving(capture: Path, *arguments: str) -> str:
-        command = [str(BIN / "ncclscope"), "serve", str(capture), "--listen", "127.0.0.1:0", *arguments]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        started.append(process)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if found := re.match(r"http://[^/]+", line):
-                return found.group()
-        raise AssertionError("it ended before it served")
+        address = served("serve", capture, "--listen", "127.0.0.1:0", *arguments)
+        return address.removesuffix("/metrics")
 
-    yield serving
-    for process in started:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+    return serving
 
 
 def fetched(url: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from conftest import ROOT, job
+from conftest import ROOT, job, loaded
 
 import ncclscope
 
@@ -19,11 +18,7 @@ RECIPES = ROOT / "examples/recipes"
 
 
 def recipe(name: str) -> ModuleType:
-    specification = importlib.util.spec_from_file_location(name, RECIPES / f"{name}.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return loaded(RECIPES / f"{name}.py")
 
 
 def listed() -> list[tuple[str, list[str]]]:

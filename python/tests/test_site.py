@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import http.server
-import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, loaded
+from test_html import browser
 
 SCRIPT = ROOT / "scripts/docs_site.py"
 
@@ -54,38 +55,27 @@ def test_a_link_to_nothing_is_an_error(tmp_path: Path) -> None:
     assert "'nowhere.md'" in done.stderr and "'#nothing'" in done.stderr
 
 
-def test_search_finds_a_page_and_asks_no_other_site(site: Path) -> None:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        pytest.skip("no browser: chromium is not installed and could not be (Debian's package chromium)")
-    from playwright.sync_api import sync_playwright
-
+def test_search_finds_a_page_and_asks_no_other_site(site: Path, browser: Any) -> None:
     asked: list[str] = []
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=site)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}/"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(address)
-        page.locator("input.md-search__input").fill("flight recorder")
-        found = page.locator(".md-search-result__link").first
-        found.wait_for(timeout=60_000)
-        found.click()
-        page.wait_for_url("**/docs/**")
-        browser.close()
+    page = browser.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    page.locator("input.md-search__input").fill("flight recorder")
+    found = page.locator(".md-search-result__link").first
+    found.wait_for(timeout=60_000)
+    found.click()
+    page.wait_for_url("**/docs/**")
+    page.close()
     server.shutdown()
     assert [url for url in asked if not url.startswith((address, "blob:", "data:"))] == []
 
 
 def test_names_of_headings_are_those_of_the_repository_s_links() -> None:
-    pytest.importorskip("mkdocs")
-    specification = importlib.util.spec_from_file_location("docs_site", SCRIPT)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = loaded(SCRIPT)
     assert module.SLUG("ncclscope attach --json", "-") == "ncclscope-attach---json"
     assert module.as_markdown("text\n- a\n- b\n# h\n") == "text\n\n- a\n- b\n\n# h\n"
     assert module.as_markdown("```\ntext\n- a\n```\n") == "```\ntext\n- a\n```\n"

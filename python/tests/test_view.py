@@ -30,25 +30,9 @@ __all__ = ["browser", "show"]
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Path], str]]:
+def serve(served: Callable[..., str]) -> Callable[[Path], str]:
     """Starts the viewer on a capture, and returns its address."""
-    started = []
-
-    def serving(capture: Path) -> str:
-        process = subprocess.Popen([BIN / "ncclscope", "view", capture], stderr=subprocess.PIPE, text=True)
-        started.append(process)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("http://127.0.0.1:"):
-                return line.strip()
-        raise AssertionError("it ended before it served")
-
-    yield serving
-    for process in started:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
+    return lambda capture: served("view", capture)
 
 
 @pytest.fixture
