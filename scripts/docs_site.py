@@ -65,44 +65,42 @@ def title(page):
 
 
 def of_folder(folder):
-    """A page that lists the pages of a folder, and the folders in it that have pages."""
+    """A page that lists the pages of a folder."""
     pages = sorted(p for p in folder.glob("*.md") if p.name != "index.md")
     entries = [f"- [{title(page)}]({page.name})" for page in pages]
     return f"# {folder.name.capitalize()}\n\n" + "\n".join(entries) + "\n"
 
 
 def copy(to):
-    """Copies all pages of the repository, and what they link to, at the same paths; returns the pages."""
+    """Copies all pages of the repository, and what they link to, to the same paths below a folder."""
     tracked = subprocess.run(
         ["git", "ls-files", "-z", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
-    pages = [page for page in tracked.split("\0") if page and "/tests/" not in page]
     folders = set()
-    for page in pages:
-        (to / page).parent.mkdir(parents=True, exist_ok=True)
+    for page in tracked.split("\0"):
+        if not page or "/tests/" in page:
+            continue
         text = (ROOT / page).read_text()
-        for found in LINK.finditer(text):
-            target = (ROOT / page).parent / found.group(1)
-            if "://" in found.group(1) or found.group(1).endswith(".md") or not target.exists():
+        pictures = set(PICTURE.findall(text))
+        for link in pictures | {found.group(1) for found in LINK.finditer(text)}:
+            target = (ROOT / page).parent / link
+            # MkDocs tells of links that lead nowhere, but not of pictures in HTML: those fail here.
+            is_there = link in pictures or target.exists()
+            if "://" in link or link.endswith(".md") or not is_there:
                 continue
             place = to / os.path.relpath(target.resolve(), ROOT)
             if target.is_dir():
                 folders.add(place)
-                index = found.group(1).rstrip("/") + "/index.md"
-                text = text.replace(found.group(0), f"]({index}{found.group(2) or ''})")
+                text = re.sub(rf"\]\({re.escape(link)}(?=[)#])", f"]({link.rstrip('/')}/index.md", text)
             else:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(target, place)
-        for picture in PICTURE.findall(text):
-            place = to / os.path.normpath(pathlib.PurePath(page).parent / picture)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / pathlib.PurePath(page).parent / picture, place)
+        (to / page).parent.mkdir(parents=True, exist_ok=True)
         (to / page).write_text(as_markdown(text))
     for folder in folders:
         if not (folder / "README.md").exists():
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "index.md").write_text(of_folder(folder))
-    return pages
 
 
 def menu():

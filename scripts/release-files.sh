@@ -11,9 +11,7 @@ ls "$dist"/ncclscope-"$version"-*.whl >/dev/null
 rm -rf "$dist"/*.tar.gz "$dist"/*.cdx.json "$dist"/notes.md "$dist"/SHA256SUMS
 work=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
-PATH="$PWD/.tools/venv/bin:$PATH" PYTHONPATH=python .tools/venv/bin/python -c \
-    'import build_backend, sys; build_backend.build_sdist(sys.argv[1])' "$dist" >"$work/log" 2>&1 ||
-    { cat "$work/log"; exit 1; }
+scripts/sdist.sh .tools/venv "$dist" >/dev/null
 # In a copy, because the tool writes into the folder of each crate.
 tar -xzf "$dist/ncclscope-$version.tar.gz" -C "$work"
 for crate in cli python recorder preload tuner; do

@@ -67,13 +67,9 @@ try "$work/checkout" venv "a fresh checkout"
 mkdir "$work/dist"
 python3 -m venv "$work/backend"
 "$work/backend/bin/pip" install --quiet "$(sed -n 's/^requires = \["\(.*\)"\]$/\1/p' pyproject.toml)"
-made() {
-    PATH="$work/backend/bin:$PATH" PYTHONPATH=python "$work/backend/bin/python" -c \
-        'import build_backend, sys; print(build_backend.build_sdist(sys.argv[1]))' "$work/dist" | tail -1
-}
-sdist=$(made)
+sdist=$(scripts/sdist.sh "$work/backend" "$work/dist")
 first=$(sha256sum <"$work/dist/$sdist")
-made >/dev/null
+scripts/sdist.sh "$work/backend" "$work/dist" >/dev/null
 [ "$(sha256sum <"$work/dist/$sdist")" = "$first" ] || {
     echo "error: two source distributions of one commit differ"
     exit 1
