@@ -46,8 +46,9 @@ def figures_of(report: Report) -> dict[str, float]:
     """The figures of a report that are logged, by name. What is not known is not there.
 
     ``step_ms``: the median step. ``nccl_share``: share of a rank's time in NCCL kernels, waiting included, of
-    the median rank. ``lost_s`` and ``lost_share``: what late ranks cost. ``work_share``, ``wait_share``,
-    ``transfer_share``, ``unknown_share``: the account of the steps' time, the mean over ranks.
+    the median rank. ``lost_s`` and ``lost_share``: what late ranks cost, also as a share of the run.
+    ``work_share``, ``wait_share``, ``transfer_share``, ``unknown_share``: the account of the steps' time, the
+    mean over ranks.
     """
     found: dict[str, float | None] = {
         "calls": report.completeness.recorded,
@@ -58,10 +59,13 @@ def figures_of(report: Report) -> dict[str, float]:
         found["step_ms"] = _in_ms(report.steps.step_us.p50 if report.steps.step_us else None)
     share = report.ranks.share
     found["nccl_share"] = share.median if share else None
+    late = (f for f in report.findings if f.kind in ("late_rank", "stall"))
+    lost_us = sum(f.wall_us or 0.0 for f in late)
+    found["lost_s"] = lost_us / 1e6
+    run = report.ranks.wall_us
+    found["lost_share"] = lost_us / run.max if run else None
     account = report.account
     if account is not None:
-        found["lost_s"] = sum(answer.loss_us for answer in account.answers) / 1e6
-        found["lost_share"] = sum(answer.share for answer in account.answers)
         whole = sum(r.work_us + r.wait_us + r.transfer_us + r.unknown_us for r in account.ranks)
         if whole > 0:
             for part in ("work", "wait", "transfer", "unknown"):

@@ -32,7 +32,7 @@ pub use efficiencies::Efficiencies;
 pub use habit::Source;
 pub use launches::Gatherer;
 
-use crate::findings::Cause;
+use crate::findings::{Cause, LEAST_SHARE};
 use crate::streams::Streams;
 use launches::Lane;
 use serde::Serialize;
@@ -63,15 +63,19 @@ pub struct Account {
     pub efficiencies: Option<Efficiencies>,
     /// Whether it says what late ranks cost.
     pub settles: bool,
-    /// What late ranks cost, largest first; empty if no rank can be compared with another.
+    /// What late ranks cost, largest first; empty if that is not known from the account.
     pub answers: Vec<Answer>,
 }
 
 impl Account {
     /// The ranks that cost so much that it matters, beyond the error of that; none if the account does not
-    /// settle.
+    /// settle. A stall is far out of what is usual, so less of it is no chance.
     pub fn late(&self) -> impl Iterator<Item = &Answer> {
-        let matters = |answer: &&Answer| answer.interval_us.0 >= MATTERS * self.wall_us;
+        let matters = |answer: &&Answer| {
+            let is_stall = 2.0 * answer.stalls_us > answer.loss_us;
+            let least = if is_stall { LEAST_SHARE } else { MATTERS };
+            answer.interval_us.0 >= least * self.wall_us
+        };
         let answers = self.answers.iter().filter(|_| self.settles);
         answers.filter(matters)
     }

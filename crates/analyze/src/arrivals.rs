@@ -137,13 +137,17 @@ pub struct RankArrivals {
     /// operations.
     pub saving_p: Option<f64>,
     /// What the run would take less had it been as early as the others, but for chance, µs of the wall. It is
-    /// the part of the saving that nothing else hides. An estimate; null where kernel windows prove it, and
-    /// for ranks that are not late more than chance gives and than ends are spread.
+    /// the part of the saving that nothing else hides. An estimate; `None` for ranks that are not late more
+    /// than chance gives and than ends are spread. A finding has it, if the account of the steps does not
+    /// say what late ranks cost.
+    #[serde(skip)]
     pub loss_wall_us: Option<f64>,
-    /// 95 % interval of the loss; null for too few operations.
+    /// 95 % interval of the loss; `None` for too few operations.
+    #[serde(skip)]
     pub loss_interval_us: Option<(f64, f64)>,
     /// The loss is an estimate, and no more than this is possible, µs: what the rank that waited least waited
     /// in all.
+    #[serde(skip)]
     pub loss_at_most_us: Option<f64>,
     /// Another rank that is late, too, and what the run loses by both together, µs of the wall; `None` if
     /// that is no more. Each of two late ranks hides what the other costs.

@@ -112,9 +112,10 @@ pub fn findings(
             waited_for::waited_for(streams, arrivals, wall_us)
         })),
     }
-    // A rank that is late as a habit is named once.
+    // A rank that is late as a habit is named once. The account has the stalls of steps, but no start-up.
     let stalls = arrivals.map_or(Vec::new(), |arrivals| {
-        stalled::stalled(arrivals, run_us(arrivals, wall_us), &costly)
+        let run_us = run_us(arrivals, wall_us);
+        stalled::stalled(arrivals, run_us, &costly, account.is_some())
     });
     costly.extend(stalls);
     sort(&mut costly);

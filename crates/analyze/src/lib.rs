@@ -199,11 +199,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// If the account says what late ranks cost, GPU times of calls have no other price for it.
+    /// What late ranks cost has one price. If something else says it, the account has none.
     fn keep_one_price(&mut self) {
         let wall_us = self.ranks.wall_us.map(|wall| wall.max);
         let (account, streams) = (self.account.as_ref(), self.streams.as_ref());
         if findings::settling(account, streams, self.arrivals.as_ref(), wall_us).is_none() {
+            if let Some(account) = &mut self.account {
+                account.answers.clear();
+            }
             return;
         }
         for rank in self.arrivals.iter_mut().flat_map(|all| &mut all.ranks) {

@@ -91,14 +91,13 @@ pub(crate) fn waiting(report: &Report, page: &mut Page) {
         "last",
         "last_proved",
         "saves_wall",
-        "loses_wall",
         "cost_rank",
         "inherited_rank",
         "waited_rank",
         "late_launch_wall",
         "busy_gpu_wall",
     ];
-    let mut table = Table::new(names, "><>>>>>>>>>>");
+    let mut table = Table::new(names, "><>>>>>>>>>");
     table.squeeze = &[
         "host",
         "operations",
@@ -128,7 +127,6 @@ pub(crate) fn waiting(report: &Report, page: &mut Page) {
             row.last.to_string(),
             row.last_proved.map_or("-".to_owned(), |n| n.to_string()),
             shown(row.saving_wall_us),
-            unit.show(row.loss_wall_us),
             shown(row.cost_rank_us),
             shown(row.inherited_rank_us),
             shown(row.wait_rank_us),

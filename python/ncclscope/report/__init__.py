@@ -115,7 +115,6 @@ from ._streams import (
     Share as Share,
     StreamWaits as StreamWaits,
     Streams as Streams,
-    WaitedFor as WaitedFor,
 )
 from ._timeline import (
     Band as Band,

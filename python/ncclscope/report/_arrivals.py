@@ -42,9 +42,6 @@ class RankArrivals(Record):
     excess_wall_us: float
     saving_interval_us: list[float] | None
     saving_p: float | None
-    loss_wall_us: float | None
-    loss_interval_us: list[float] | None
-    loss_at_most_us: float | None
     launched_late_us: float
     gpu_busy_us: float
     last_over_hosts: int
@@ -114,7 +111,6 @@ class Stall(Record):
     at_start: bool
     held_up_us: float
     longest_us: float
-    loss_wall_us: float
     usual_us: float
     launched_late_us: float
     gpu_busy_us: float

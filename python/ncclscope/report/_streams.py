@@ -108,24 +108,6 @@ class KernelOfRank(Record):
     beside_us: float
 
 
-class WaitedFor(Record):
-    """A GPU that the others waited for, and what that cost the job."""
-
-    _parts = {"loss": Share}
-    __slots__ = ()
-    rank: int | None
-    host: str
-    pid: int
-    device: int
-    last: int
-    operations: int
-    by_events: bool
-    loss: Share
-    loss_us: float
-    loss_interval_us: list[float] | None
-    host_late: bool
-
-
 class Replay(Record):
     """What communication takes in one replay of a CUDA graph on one rank: of a decode graph, in one token."""
 
@@ -186,7 +168,6 @@ class Streams(Record):
         "other_communication": OtherCommunication,
         "kernels": KernelRow,
         "kernels_by_rank": KernelOfRank,
-        "waited_for": WaitedFor,
         "replays": Replay,
         "bubbles": Bubble,
     }
@@ -202,7 +183,6 @@ class Streams(Record):
     common_us: float
     operations: int
     timed: int
-    waited_for: list[WaitedFor]
     replays: list[Replay]
     bubbles: list[Bubble]
 

@@ -4,12 +4,15 @@
 //! The sum over places of the step of mean(exposed of the others − exposed of the lane) × operations, by the
 //! wall of the steps. Pairs are of the same operation; at a place without a pair, means are compared.
 //!
+//! With this lane in time, the others would wait for the one of them that comes last. So it costs no more
+//! than that one stood still longer.
+//!
 //! Rule: what is only known of some lanes has bounds: a lane of which nothing is known stood still for no
 //! longer than its launches ran.
 
 use super::frame::Frame;
 use super::habit::Source;
-use super::places::{Cell, Places};
+use super::places::{Cell, Places, Scaled};
 
 /// Fewer exposed times of a lane tell nothing.
 const LEAST_KNOWN: u64 = 20;
@@ -26,12 +29,48 @@ pub struct Difference {
     pub share: f64,
     /// Interval of that.
     pub interval: (f64, f64),
+    /// The lane that others would wait for next, and what both cost; `None` of two lanes, or if exposed times
+    /// of some are not known.
+    pub with: Option<(usize, f64)>,
     /// What that rests on.
     pub source: Source,
 }
 
-/// Finds it; `steps` says which ones count.
-pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Difference> {
+impl Difference {
+    /// With the limit that the lane which comes next sets; `still` is by lane. What shares a GPU with this
+    /// one is slower because of it, and sets none.
+    fn limited(
+        self,
+        still: &[Scaled],
+        share_gpu: impl Fn(usize, usize) -> bool,
+        wall: f64,
+    ) -> Self {
+        let longer = |lane: usize| (still[lane].sum - still[self.lane].sum) / wall;
+        let others = (0..still.len()).filter(|lane| *lane != self.lane);
+        let others = others.filter(|lane| !share_gpu(self.lane, *lane));
+        let mut others: Vec<(usize, f64)> = others.map(|lane| (lane, longer(lane))).collect();
+        others.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let [next, third, ..] = others[..] else {
+            return self;
+        };
+        let over = (self.share - next.1).max(0.0);
+        let (low, high) = self.interval;
+        Difference {
+            share: self.share - over,
+            interval: (low - over, high - over),
+            with: Some((next.0, third.1)),
+            ..self
+        }
+    }
+}
+
+/// Finds it; `steps` says which ones count, and `share_gpu` which lanes may be on one GPU.
+pub fn find(
+    places: &Places,
+    frame: &Frame,
+    steps: &[bool],
+    share_gpu: impl Fn(usize, usize) -> bool,
+) -> Option<Difference> {
     let wall = frame.total_of(steps);
     let still = places.scaled(steps, Cell::still);
     let hidden = |cell: &Cell| match cell.still() {
@@ -58,7 +97,7 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Difference
     };
     let at = |value: fn(&Cell) -> Option<f64>| largest(places, frame, steps, wall, &value);
     if known.iter().all(|known| *known) {
-        let found = at(Cell::still)?;
+        let found = at(Cell::still)?.limited(&still, share_gpu, wall);
         return Some(Difference {
             interval: widened(found.lane, found.interval),
             ..found
@@ -83,6 +122,7 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Difference
         return Some(Difference {
             share: (a.share + b.share) / 2.0,
             interval: widened(a.lane, (low, high)),
+            with: None,
             source: Source::SomeWaits,
             lane: a.lane,
         });
@@ -91,6 +131,7 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Difference
     Some(Difference {
         share: most.share / 2.0,
         interval: (0.0, most.share),
+        with: None,
         source: Source::CallTimes,
         lane: most.lane,
     })
@@ -269,6 +310,7 @@ impl ByPlace {
             lane,
             share,
             interval: (share - half, share + half),
+            with: None,
             source: Source::Waits,
         })
     }

@@ -88,16 +88,11 @@ pub fn find(
 ) -> Option<Habit> {
     let total = frame.total();
     let (known, whole) = replay::known_steps(lanes, frame);
+    let gpu = |lane: usize| (&lanes[lane].host, lanes[lane].device);
+    let share_gpu = |a: usize, b: usize| gpu(a) == gpu(b);
     let compared = || {
-        let found = difference::find(places, frame, regular)?;
-        let of = frame.total_of(regular);
-        Some(Habit {
-            lanes: vec![found.lane],
-            loss: found.share * of,
-            interval: (found.interval.0 * of, found.interval.1 * of),
-            with: None,
-            source: found.source,
-        })
+        let found = difference::find(places, frame, regular, share_gpu)?;
+        Some(of_difference(found, frame, regular))
     };
     let played = || {
         let found = replay::find(lanes, frame, &known, regular)?;
@@ -142,6 +137,20 @@ pub fn find(
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
     }
     Some(habit)
+}
+
+fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool]) -> Habit {
+    let of = frame.total_of(regular);
+    Habit {
+        lanes: vec![found.lane],
+        loss: found.share * of,
+        interval: (found.interval.0 * of, found.interval.1 * of),
+        with: found
+            .with
+            .map(|(lane, share)| (lane, share * of))
+            .filter(|(_, both)| both - found.share * of >= MATTERS * frame.total()),
+        source: found.source,
+    }
 }
 
 /// By which part of the time the hosts of the other lanes could be faster; `None` if that is not known.

@@ -419,16 +419,16 @@ impl ProcessLaunches {
                     kinds, launches, ..
                 } = &mut self.lanes[*lane as usize];
                 let launch = &mut launches[*index as usize];
-                // Of several sends and receives at a time, windows don't show for which of them the
-                // computing stands still.
-                if kinds[launch.kind as usize].function == Name::NONE {
-                    continue;
-                }
                 if launch.stop == 0 {
                     (launch.start, launch.stop) = (kernel.start, kernel.stop);
                     launch.ns = u32::try_from(kernel.stop - kernel.start).unwrap_or(u32::MAX);
                 }
-                launch.shown = kernel.from;
+                // The computing stands still for what is received, and not for a send beside that.
+                let is_send = kinds[launch.kind as usize].function == Name::NONE;
+                launch.shown = match is_send && !launch.receives {
+                    true => launch.stop,
+                    false => kernel.from,
+                };
                 continue;
             }
             let Some(way) = kernel.captured_as.map(|shape| self.ways[shape as usize]) else {

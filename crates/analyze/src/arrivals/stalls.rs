@@ -54,8 +54,9 @@ pub struct Stall {
     /// The same of the longest stretch.
     pub longest_us: f64,
     /// What the run would save if the rank had been no later than the others' median in these operations, in
-    /// µs of wall time.
-    pub loss_wall_us: f64,
+    /// µs of wall time. A finding has it.
+    #[serde(skip)]
+    pub(crate) loss_wall_us: f64,
     /// What is usual: the third quartile of the lateness of whoever comes last, µs.
     pub usual_us: f64,
     /// Of `held_up_us`: its launch on the host was late as well.

@@ -7,9 +7,16 @@ use super::{Advice, Cause, Evidence, Finding, Kind, Loss, Method, Stalls, Subjec
 use crate::arrivals::{Arrivals, Stall};
 
 /// The findings, largest loss first; `others` are those that are there already, `run_us` is the length of the
-/// run.
-pub(super) fn stalled(arrivals: &Arrivals, run_us: f64, others: &[Finding]) -> Vec<Finding> {
-    let matters = |stall: &&Stall| stall.loss_wall_us >= LEAST_SHARE * run_us;
+/// run. If the account says what stalls of steps cost, there are only those `of_start`.
+pub(super) fn stalled(
+    arrivals: &Arrivals,
+    run_us: f64,
+    others: &[Finding],
+    of_start: bool,
+) -> Vec<Finding> {
+    let matters = |stall: &&Stall| {
+        stall.loss_wall_us >= LEAST_SHARE * run_us && (stall.at_start || !of_start)
+    };
     let stalls = arrivals.stalls.iter().filter(matters);
     let found = stalls.filter_map(|stall| {
         let who = stall.id();

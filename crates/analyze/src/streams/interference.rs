@@ -11,7 +11,7 @@
 use super::intervals::{Span, Union};
 use super::kinds::{Does, Names};
 use capture::windows::ActivityKind;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tables::windows::GpuActivity;
 
@@ -93,7 +93,8 @@ impl Slowed {
 }
 
 /// What kernels take without communication: by which are the same, number and sum of ns.
-pub type Alone = HashMap<u64, (u64, i64)>;
+/// In order, because sums of floats must be the same each time.
+pub type Alone = BTreeMap<u64, (u64, i64)>;
 
 fn share(of: &Union, span: Span) -> f64 {
     of.covers(span) as f64 / (span.1 - span.0) as f64

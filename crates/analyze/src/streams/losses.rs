@@ -446,7 +446,9 @@ pub fn waiting_slows(
     all: &Alone,
 ) -> Vec<Option<f64>> {
     let losses = Losses::new(lanes, waits, alone, all);
-    let last = waits.last.iter().max_by_key(|(_, times)| **times);
+    // Of equals the first, so that a report is the same each time.
+    let last = waits.last.iter();
+    let last = last.max_by_key(|(lane, times)| (**times, std::cmp::Reverse(**lane)));
     let last = last.map_or(0, |(lane, _)| *lane);
     let lost = |lane: usize| {
         let slowed = losses.beside_waiting(lane, last);

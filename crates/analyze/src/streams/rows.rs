@@ -41,7 +41,8 @@ pub struct Streams {
     pub operations: u64,
     /// GPUs without windows of which CUDA events say when they came.
     pub timed: u64,
-    /// Who was waited for, largest loss first.
+    /// Who was waited for, largest loss first. A finding has what that costs.
+    #[serde(skip)]
     pub waited_for: Vec<WaitedFor>,
     /// Replays of CUDA graphs that communicate, by rank and calls, longest in all first.
     pub replays: Vec<Replay>,

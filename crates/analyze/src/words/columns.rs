@@ -81,7 +81,7 @@ pub const COLUMNS: &[Word] = &[
     word("saves_wall",
         "what operations would have ended earlier with this rank on time; other work may hide a part."),
     word("loses_wall",
-        "what the run would take less with this rank, or link, like the median of the others."),
+        "what the run would take less with this link as fast as the median of the others."),
     word("cost_rank", "waiting of others that is charged to the rank, summed over these."),
     word("inherited_rank", "the part of `cost_rank` in which the rank was in another NCCL kernel, and so \
           late because of others."),

@@ -125,6 +125,7 @@ pub const VERBS: &[Word] = &[
     word("profiler", "a profiler of NCCL under judgement. `none` is no profiler, and `empty` a plugin that \
           asks for every event and does nothing."),
     word("case", "the work that was done, for example calls one at a time or back to back."),
+    word("of", "which calls a row of the judge counts: of a function and size, or of a rank."),
     word("done", "calls that the work made, by its own count."),
     word("matched", "calls done that the profiler recorded."),
     word("recorded_%", "`matched` in percent of `done`."),

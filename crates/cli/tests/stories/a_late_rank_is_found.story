@@ -10,7 +10,7 @@ repeat 20 {
 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 164, ABI v5
---- ncclscope report capture --all | sed -n '/^Waiting/,/^$/p; /^Arrivals/,/^$/p' | sed '/^  Rank 2 arrived last/,/)[.]$/d' | awk '/^ +[0-9]+ +[^% ]/ { print $1, $3, $4, $5, $7, $8, $9; next } /operations last/ { print "rank operations last saves_wall cost_rank inherited_rank waited_rank"; next } { print }'
+--- ncclscope report capture --all | sed -n '/^Waiting/,/^$/p; /^Arrivals/,/^$/p' | sed '/^  Rank 2 arrived last/,/)[.]$/d' | awk '/^ +[0-9]+ +[^% ]/ { print $1, $3, $4, $5, $6, $7, $8; next } /operations last/ { print "rank operations last saves_wall cost_rank inherited_rank waited_rank"; next } { print }'
 Waiting
   53.1 % of the GPU time in 40 operations was waiting for late ranks: 181 ms, summed over ranks. The transfers took 40.0
     ms.

@@ -14,7 +14,7 @@ repeat 40 {
 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 328, ABI v5
---- ncclscope report capture --all | sed -n '/^Arrivals/,/^$/p' | awk '/^ +[0-9]+ +[^% ]/ { print $1, $3, $4, $5, $7, $8, $9; next } /operations last/ { print "rank operations last saves_wall cost_rank inherited_rank waited_rank"; next } { print }'
+--- ncclscope report capture --all | sed -n '/^Arrivals/,/^$/p' | awk '/^ +[0-9]+ +[^% ]/ { print $1, $3, $4, $5, $6, $7, $8; next } /operations last/ { print "rank operations last saves_wall cost_rank inherited_rank waited_rank"; next } { print }'
 Arrivals by rank (largest saving first, in ms; wall: of the run, rank: summed over ranks; shortest GPU time of each
   operation, as if it ended on all ranks at once)
 rank operations last saves_wall cost_rank inherited_rank waited_rank

@@ -355,16 +355,6 @@ columns! {
         "exposed_us" "exposed" "ms" Ms "of that: nothing computed beside them" NEVER;
         "hidden_us" "hidden" "ms" Ms "of that: other kernels computed beside them" NEVER;
     }
-    WAITED_FOR {
-        "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
-        "host" "host" "" Text "the machine" NEVER;
-        "device" "GPU" "" Count "CUDA's number of it" NEVER;
-        "loss.share" "loss" "%" Percent
-            "what the job would take less had this rank been as early as the others" NEVER;
-        "loss_us" "loss" "ms" Ms "the same, of the time from its first call to its last" NEVER;
-        "last" "last" "" Count "operations in which it arrived last" NEVER;
-        "operations" "of" "" Count "operations in windows that were found on all their ranks" NEVER;
-    }
     REPLAYS {
         "rank" "rank" "" Count "the launcher's rank" NOT_KNOWN;
         "host" "host" "" Text "the machine" NEVER;
@@ -463,9 +453,6 @@ columns! {
             "those in which the hosts' clocks prove it" "on one host, or no offset is bounded";
         "last_refuted" "refuted" "" Count
             "those in which they prove that another came after it" "on one host, or no offset is bounded";
-        "loss_wall_us" "run loses" "ms of the wall" Ms
-            "what the run would take less with this rank as early as the median of the others"
-            "late no more than chance gives";
         "saving_wall_us" "saves" "ms of the wall" Ms
             "what operations would have ended earlier with this rank on time; other work may hide a part"
             NEVER;

@@ -42,12 +42,6 @@ impl<'a> Page<'a> {
             &[NCCL_KERNELS],
             "",
         );
-        self.table_of(
-            "streams.waited_for",
-            "Who was waited for",
-            &[WAITED_FOR],
-            "",
-        );
         self.table_of("streams.replays", "Replays of CUDA graphs", &[REPLAYS], "");
         self.table_of("streams.kernels", "Kernels", &[KERNELS], "");
         let by_rank = &[KERNELS_BY_RANK];

@@ -11,6 +11,7 @@ mod hang;
 mod html;
 mod in_mpi;
 mod kernels;
+mod one_price;
 mod picture;
 mod readers;
 mod recorded;

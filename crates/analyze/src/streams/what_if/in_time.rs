@@ -8,7 +8,7 @@
 //! Rule: no more is taken off than the lane computes and is idle longer in all.
 
 use super::{median, Node};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// How often something ran, and for how long in all, ns.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,13 +21,13 @@ struct Work {
 #[derive(Default)]
 pub(super) struct Did {
     /// By which are the same.
-    kinds: HashMap<u64, Work>,
+    kinds: BTreeMap<u64, Work>,
     /// How often, by which are the same and by place.
-    places: HashMap<(u64, u64), f64>,
+    places: BTreeMap<(u64, u64), f64>,
     /// By the place of what began then: for how long nothing ran, ns.
-    idle_before: HashMap<u64, f64>,
+    idle_before: BTreeMap<u64, f64>,
     /// The same before kernels of NCCL. Others may have begun at the same time.
-    idle_before_nccl: HashMap<u64, f64>,
+    idle_before_nccl: BTreeMap<u64, f64>,
     /// In all, ns.
     pub computed: f64,
     /// Nothing ran, ns.
@@ -54,18 +54,18 @@ impl Did {
 }
 
 /// Idle times of a lane, by place.
-type Before = fn(&Did) -> &HashMap<u64, f64>;
+type Before = fn(&Did) -> &BTreeMap<u64, f64>;
 
 /// What is to be taken off from a late lane, by part of what it does.
 pub(super) struct InTime {
     /// By which are the same: the part of each of them at a place, and for how much longer each takes.
-    kinds: HashMap<u64, (f64, f64)>,
+    kinds: BTreeMap<u64, (f64, f64)>,
     /// By place: how many of those that run there the others do not have.
-    places: HashMap<(u64, u64), f64>,
+    places: BTreeMap<(u64, u64), f64>,
     /// Which part of that, and which of all that it computes.
     computes: (f64, f64),
     /// By place: which part of the time before it.
-    idle_before: HashMap<u64, f64>,
+    idle_before: BTreeMap<u64, f64>,
     idle: (f64, f64),
     /// Which part of all the time in which nothing runs.
     pub less_idle: f64,
@@ -101,13 +101,13 @@ impl InTime {
             let more = times - usual(&|did| times_at(did, at));
             (*at, more.max(0.0))
         });
-        let mut places: HashMap<(u64, u64), f64> = often.collect();
-        let mut in_places: HashMap<u64, f64> = HashMap::new();
+        let mut places: BTreeMap<(u64, u64), f64> = often.collect();
+        let mut in_places: BTreeMap<u64, f64> = BTreeMap::new();
         for ((same, _), more) in &places {
             *in_places.entry(*same).or_default() += more;
         }
         let mut known = 0.0;
-        let mut kinds = HashMap::new();
+        let mut kinds = BTreeMap::new();
         for (same, work) in &own.kinds {
             let of = |did: &Did| did.kinds.get(same).copied().unwrap_or_default();
             let all = others.iter().fold(Work::default(), |sum, did| Work {
@@ -131,7 +131,7 @@ impl InTime {
                 false => extra,
             };
         }
-        let idle_at = |of: &HashMap<u64, f64>, at: &u64| of.get(at).copied().unwrap_or(0.0);
+        let idle_at = |of: &BTreeMap<u64, f64>, at: &u64| of.get(at).copied().unwrap_or(0.0);
         let more_idle = |of: Before, at: &u64| {
             idle_at(of(own), at) - median(others.iter().map(|did| idle_at(of(did), at)).collect())
         };
