@@ -36,6 +36,7 @@ mod tests;
 mod verdict;
 mod wait_for;
 mod waits;
+mod watch;
 
 use crate::job::{problems, ProblemRow};
 use crate::moments::Zone;
@@ -61,6 +62,7 @@ pub use verdict::{
     Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
+pub use watch::{News, Proof, Watch, PATIENCE_NS};
 
 /// The answer, as facts.
 #[derive(Clone, Debug)]
@@ -73,6 +75,10 @@ pub struct Hang {
     pub after_ns: i64,
     /// The newest evidence, ns since 1970.
     pub as_of_ns: Option<i64>,
+    /// The longest pause between two calls that a rank has come back from, ns.
+    pub longest_pause_ns: i64,
+    /// No process of the job is there any more.
+    pub is_over: bool,
     /// The time zone of the recording.
     pub zone: Zone,
     /// How far each rank got.
@@ -123,6 +129,8 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
         verdict: decide(&case),
         after_ns: case.limits.patience_ns,
         as_of_ns: case.evidence.as_of,
+        longest_pause_ns: case.evidence.longest_pause,
+        is_over: is_over(capture),
         zone: Zone::of(capture),
         communicators: communicators(&case),
         waits: case.waits.iter().map(wait).collect(),
@@ -133,4 +141,10 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
         ),
         problems: problems(capture),
     }
+}
+
+/// Whether no process of the job is there any more.
+fn is_over(capture: &Capture) -> bool {
+    let mut all = capture.processes.iter();
+    !capture.processes.is_empty() && all.all(|process| process.ended || process.life == Life::Gone)
 }

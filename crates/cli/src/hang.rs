@@ -1,13 +1,16 @@
 //! `ncclscope hang`: does the job hang, and if so, which rank in which call?
 
+mod watch;
+
 use crate::report::{open_attempt, print};
 use crate::run::adopt::Here;
-use analyze::hang::Conditions;
+use analyze::hang::{Conditions, Verdict, PATIENCE_NS};
 use anyhow::bail;
 use render::hang::Answer;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use tables::sightings::{folders, Looked, Sighting};
 use tables::{Capture, Process};
 
@@ -17,21 +20,38 @@ use tables::{Capture, Process};
 /// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error). While
 /// processes of the job run on this machine and someone waits, what was seen is kept in the capture, for the
 /// time after their end.
+///
+/// With --watch, it looks at a running job until its end, and prints a line for each piece of news. First
+/// that the job stands still, from 5 s on. Then that it hangs: on proof, which has to stand for 15 s (a rank
+/// is dead, has left or is stopped, or calls do not fit), or after --after. Then the whole answer is kept in
+/// the capture as hung-TIME.json, and the command of --exec runs.
 #[derive(clap::Args)]
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; of a running job, too; or dumps of
     /// PyTorch's flight recorder
     capture: PathBuf,
     /// The shortest wait that is a hang, like 10s, 500ms or 5min [default: 120s, and at least twice the
-    /// longest pause of a rank between two calls]
+    /// longest pause of a rank between two calls; with --watch: 15min, and always at least twice that pause]
     #[arg(long, value_name = "TIME", value_parser = time)]
     after: Option<i64>,
-    /// Print JSON (ncclscope.hang/1) instead of text
+    /// Print JSON (ncclscope.hang/1) instead of text; with --watch, a line for each piece of news
     #[arg(long)]
     json: bool,
     /// Print every rank instead of the first of each communicator
     #[arg(long, conflicts_with = "json")]
     all: bool,
+    /// Look at a running job until it ends, and say when it stands still, hangs, or goes on
+    #[arg(long, conflicts_with_all = ["all", "attempt"])]
+    watch: bool,
+    /// How often to look, at most
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "watch",
+        value_parser = crate::top::time)]
+    every: i64,
+    /// Command for the shell to run once for each hang; its output goes to standard error.
+    /// NCCLSCOPE_HANG_RANKS, _HOSTS and _PIDS name the ranks that the verdict names, in one order; _SENTENCE,
+    /// _PROOF, _EVIDENCE (a file) and _CAPTURE say more
+    #[arg(long, value_name = "CMD", requires = "watch")]
+    exec: Option<String>,
     #[command(flatten)]
     look: crate::look::Look,
     #[command(flatten)]
@@ -49,6 +69,15 @@ fn time(text: &str) -> anyhow::Result<i64> {
 
 /// Prints the verdict.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    if args.watch {
+        return watch::watch(&watch::Order {
+            folder: args.capture,
+            after_ns: args.after.unwrap_or(PATIENCE_NS),
+            every: Duration::from_nanos(args.every.unsigned_abs()),
+            command: args.exec,
+            json: args.json,
+        });
+    }
     let capture = open_attempt(&args.capture, args.attempt.which())?;
     crate::attempt::tell(&capture);
     if capture.has_mode("kineto") {
@@ -77,11 +106,15 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         true => render::hang::json(&hang, out),
         false => render::hang::text(&hang, args.all, args.look.of_stdout(), out),
     })?;
-    Ok(ExitCode::from(match hang.verdict.hang() {
+    Ok(exit_status(&hang.verdict))
+}
+
+fn exit_status(verdict: &Verdict) -> ExitCode {
+    ExitCode::from(match verdict.hang() {
         Some(false) => 0,
         Some(true) => 1,
         None => 2,
-    }))
+    })
 }
 
 /// Keeps what was seen beside the trace files of this machine, because nobody can ask a process after its

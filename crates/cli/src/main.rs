@@ -36,6 +36,7 @@ mod measured;
 mod memory;
 mod model;
 mod offsets;
+mod pace;
 mod paths;
 mod plugin_path;
 mod progress;

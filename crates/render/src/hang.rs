@@ -18,6 +18,7 @@ mod quiet;
 mod sink;
 mod stall;
 mod text;
+pub mod watch;
 mod words;
 
 use crate::layout::Look;

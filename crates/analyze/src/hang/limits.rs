@@ -8,11 +8,11 @@
 
 const SECOND: i64 = 1_000_000_000;
 /// Waits up to this long are part of any job.
-const BRIEF_NS: i64 = 5 * SECOND;
+pub(super) const BRIEF_NS: i64 = 5 * SECOND;
 /// A wait is a hang from here on, unless the user sets a limit; longer than checkpoints of a minute or two.
 const PATIENCE_NS: i64 = 120 * SECOND;
 /// A longer pause between two calls is no measure of what the job's ranks come back from.
-const LONGEST_PAUSE_NS: i64 = 24 * 3600 * SECOND;
+pub(super) const LONGEST_PAUSE_NS: i64 = 24 * 3600 * SECOND;
 
 /// What the length of a wait says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

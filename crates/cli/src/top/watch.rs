@@ -1,5 +1,6 @@
 //! Looks at a capture again and again, and finds those that are written on this node.
 
+use crate::pace::Pace;
 use analyze::live;
 use anyhow::bail;
 use capture::left::{self, Here, Left, Liveness};
@@ -23,9 +24,7 @@ pub struct Look {
 /// See the module.
 pub struct Watch {
     tail: Tail,
-    every: Duration,
-    took: Duration,
-    began: Instant,
+    pace: Pace,
     /// When the first look was over, and the CPU time of this process until then.
     since: Option<(Instant, Duration)>,
 }
@@ -35,9 +34,7 @@ impl Watch {
     pub fn new(folder: &Path, span_ns: i64, every_ns: i64) -> Watch {
         Watch {
             tail: Tail::new(folder, span_ns),
-            every: Duration::from_nanos(every_ns.unsigned_abs()),
-            took: Duration::ZERO,
-            began: Instant::now(),
+            pace: Pace::new(Duration::from_nanos(every_ns.unsigned_abs()), PART),
             since: None,
         }
     }
@@ -52,11 +49,8 @@ impl Watch {
     /// # Errors
     /// If there is nothing to read.
     pub fn look(&mut self) -> Result<Look, OpenError> {
-        self.began = Instant::now();
-        let seen = self.tail.newest();
-        let look = seen.map(judge);
-        self.took = self.began.elapsed();
-        look.map(|mut look| {
+        self.pace.begin();
+        self.tail.newest().map(judge).map(|mut look| {
             look.now.view_share = self.share();
             look
         })
@@ -78,8 +72,7 @@ impl Watch {
 
     /// Waits for the time of the next look.
     pub fn pause(&self) {
-        let next = self.every.max(self.took * PART);
-        std::thread::sleep(next.saturating_sub(self.began.elapsed()));
+        self.pace.rest();
     }
 }
 

@@ -1,6 +1,8 @@
 //! `ncclscope hang` on jobs that fake-nccl plays, while they run and after their end: two dozen plays at
 //! once, each with what the first sentence must say.
 
+mod watch;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
