@@ -20,12 +20,14 @@ pub mod frame;
 pub mod habit;
 pub mod hosts;
 pub mod launches;
+pub mod links;
 pub mod places;
 pub mod replay;
 pub mod slowing;
 pub mod stalls;
 #[cfg(test)]
 mod tests;
+pub mod turns;
 
 pub use division::RankAccount;
 pub use efficiencies::Efficiencies;
@@ -40,6 +42,9 @@ use serde::Serialize;
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
 /// in 30 % of 30 slowed jobs; with this in 70 %.
 pub(crate) const LEAST_HALF: f64 = 0.15;
+
+/// If this part of a rank's launches has no time, it may have stood still in them for any time.
+const DARK: f64 = 0.1;
 
 /// Below this share of the steps, a late rank is no problem.
 pub const MATTERS: f64 = 0.05;
@@ -63,21 +68,40 @@ pub struct Account {
     pub efficiencies: Option<Efficiencies>,
     /// Whether it says what late ranks cost.
     pub settles: bool,
+    /// For which part of the wall ranks stood still in operations, on average: at least, and at most.
+    #[serde(skip)]
+    pub still_between: (f64, f64),
+    /// Why it does not say all about late ranks; `None` if it does.
+    #[serde(skip)]
+    pub open: Option<Open>,
     /// What late ranks cost, largest first; empty if that is not known from the account.
     pub answers: Vec<Answer>,
+    /// Slow transfers and what they cost, largest first.
+    #[serde(skip)]
+    pub slow_links: Vec<SlowLink>,
 }
 
 impl Account {
-    /// The ranks that cost so much that it matters, beyond the error of that; none if the account does not
-    /// settle. A stall is far out of what is usual, so less of it is no chance.
+    /// The ranks that cost so much that it matters, beyond the error of that. What they cost as a habit
+    /// must settle. What stalls cost is known of the walls of their steps. A stall is far out of
+    /// what is usual, so less of it is no chance.
     pub fn late(&self) -> impl Iterator<Item = &Answer> {
         let matters = |answer: &&Answer| {
+            let is_known = self.settles || answer.loss_us <= answer.stalls_us;
             let is_stall = 2.0 * answer.stalls_us > answer.loss_us;
-            let least = if is_stall { LEAST_SHARE } else { MATTERS };
-            answer.interval_us.0 >= least * self.wall_us
+            let least = match is_stall && self.settles {
+                true => LEAST_SHARE,
+                false => MATTERS,
+            };
+            is_known && answer.interval_us.0 >= least * self.wall_us
         };
-        let answers = self.answers.iter().filter(|_| self.settles);
-        answers.filter(matters)
+        self.answers.iter().filter(matters)
+    }
+
+    /// The slow transfers that cost so much that it matters.
+    pub fn slow(&self) -> impl Iterator<Item = &SlowLink> {
+        let matters = |slow: &&SlowLink| slow.interval_us.0 >= MATTERS * self.wall_us;
+        self.slow_links.iter().filter(matters)
     }
 
     /// The least and the most of the shares of the wall that ranks stood still in operations.
@@ -89,6 +113,38 @@ impl Account {
             Some((low, high)) => Some((share.min(low), share.max(high))),
         })
     }
+}
+
+/// Why an account does not say all that late ranks cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// So many ranks are not in the capture.
+    Absent(u32),
+    /// Calls in CUDA graphs were not timed.
+    Graphs,
+    /// No evidence shows on all ranks for how long computing stood still.
+    Hidden,
+    /// Ranks do not all meet in the same operations, and too few calls were timed to play the run again.
+    Apart,
+}
+
+/// A communicator whose transfers take longer than usual: for a part of the run, or than those of others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlowLink {
+    /// Id of the communicator.
+    pub communicator: String,
+    /// Which of [`Account::ranks`] are its members, by their place there.
+    pub ranks: Vec<usize>,
+    /// What the steps would take less without that, µs of the wall.
+    pub loss_us: f64,
+    /// Interval of that, µs.
+    pub interval_us: (f64, f64),
+    /// How long a slow transfer takes, and a usual one, µs.
+    pub transfer_us: (f64, f64),
+    /// Slow transfers, and all of that part of the run, of those that were timed.
+    pub transfers: (u64, u64),
+    /// From when to when, after the first launch, µs; null if it is slow all the time.
+    pub when_us: Option<(f64, f64)>,
 }
 
 /// What late ranks cost.
@@ -131,27 +187,96 @@ impl Gatherer {
         let frame = frame::Frame::find(&lanes)?;
         let hosts = hosts::Hosts::of(&lanes, &frame);
         let places = places::Places::new(&lanes, &frame);
-        let stalls = stalls::find(&places, &frame);
+        let slow = links::find(&lanes, &places, &frame);
+        let stalls = stalls::find(&places, &frame, &links::usual_steps(&slow, &frame));
         let division = division::divide(&lanes, &places, &frame);
         let regular = stalls.regular(&frame);
-        let habit = habit::find(&lanes, &places, &frame, &hosts, &regular, streams);
+        let habit = (lanes.len() > 1)
+            .then(|| habit::find(&lanes, &places, &frame, &hosts, &regular, streams))
+            .flatten();
         let settles = habit
             .as_ref()
             .is_some_and(|habit| habit.settles(&frame, &places));
+        let together = places.together();
         Some(Account {
+            still_between: still_between(&division, &places, &frame),
+            open: match absent(&lanes) {
+                0 if settles => None,
+                0 if places.unseen => Some(Open::Graphs),
+                0 if together.is_some_and(|part| part < habit::LEAST_TOGETHER) => Some(Open::Apart),
+                0 => Some(Open::Hidden),
+                ranks => Some(Open::Absent(ranks)),
+            },
             steps: frame.wall.len() as u64,
             skipped: frame.skipped as u64,
             wall_us: frame.total() / 1e3,
             efficiencies: Efficiencies::of(
                 &division,
                 frame.total() / 1e3,
-                places.together() >= Some(habit::LEAST_TOGETHER),
-            ),
+                together >= Some(habit::LEAST_TOGETHER),
+            )
+            .filter(|_| lanes.len() > 1),
             ranks: division,
-            together_share: places.together(),
+            together_share: together,
             settles,
             answers: answers(&lanes, &places, &frame, &stalls, habit),
+            slow_links: slow
+                .into_iter()
+                .map(|slow| slow_link(slow, &lanes, &frame))
+                .collect(),
         })
+    }
+}
+
+/// How many ranks of the largest communicator are not here.
+fn absent(lanes: &[Lane]) -> u32 {
+    let groups = lanes.iter().flat_map(|lane| &lane.groups);
+    let most = groups.max_by_key(|(_, group)| group.ranks);
+    most.map_or(0, |(communicator, group)| {
+        let is_in = |lane: &&Lane| lane.groups.contains_key(communicator);
+        let here = lanes.iter().filter(is_in).count() as u32;
+        group.ranks.saturating_sub(here)
+    })
+}
+
+/// For which part of the wall lanes stood still, on average. Of launches without any time, nothing is known.
+fn still_between(
+    ranks: &[RankAccount],
+    places: &places::Places,
+    frame: &frame::Frame,
+) -> (f64, f64) {
+    let all = vec![true; frame.wall.len()];
+    let seen = places.scaled(&all, |cell| cell.still().or(cell.launch.length()));
+    let n = ranks.len() as f64 * frame.total() / 1e3;
+    let low = ranks.iter().map(|rank| rank.still_us()).sum::<f64>() / n;
+    let high = ranks.iter().zip(&seen).map(|(rank, seen)| {
+        let dark = places.unseen || seen.covered < (1.0 - DARK) * seen.operations;
+        match dark {
+            true => frame.total() / 1e3,
+            false => rank.still_us() + rank.unknown_us,
+        }
+    });
+    (low, high.sum::<f64>() / n)
+}
+
+fn slow_link(slow: links::Slow, lanes: &[Lane], frame: &frame::Frame) -> SlowLink {
+    let loss_us = slow.share * frame.total() / 1e3;
+    let at = |step: usize| {
+        let (lane, last) = (slow.lanes[0], frame.begins[0].len() - 1);
+        let since = lanes[lane].launches[0].api;
+        (frame.begins[lane][step.min(last)] - since) as f64 / 1e3
+    };
+    SlowLink {
+        communicator: lanes[slow.lanes[0]]
+            .groups
+            .get(&slow.communicator)
+            .map_or(String::new(), |group| group.id.clone()),
+        loss_us,
+        interval_us: ((1.0 - LEAST_HALF) * loss_us, (1.0 + LEAST_HALF) * loss_us),
+        transfer_us: (slow.took.0 / 1e3, slow.took.1 / 1e3),
+        transfers: slow.slow,
+        when_us: slow.steps.map(|(from, to)| (at(from), at(to + 1))),
+        ranks: slow.lanes,
     }
 }
 
@@ -180,6 +305,11 @@ fn answers(
         let least = LEAST_HALF * loss;
         let (low, high) = habit.interval;
         let late = first.map(|lane| cause::of(places, lane));
+        let by_stalls = one.and_then(|lane| {
+            let by_host = 2.0 * stalls.by_host[lane] >= stalls.ns[lane];
+            // What the steps between stalls show says nothing of these.
+            (2.0 * stalled >= loss && by_host).then_some(Cause::Host)
+        });
         Answer {
             loss_us: loss / 1e3,
             share: loss / total,
@@ -197,7 +327,9 @@ fn answers(
                 let began = frame.begins[lane][step] - lanes[lane].launches[0].api;
                 Some((ns / 1e3, began as f64 / 1e3))
             }),
-            cause: late.map_or(Cause::Unknown, |late| late.cause),
+            cause: by_stalls
+                .or(late.map(|late| late.cause))
+                .unwrap_or(Cause::Unknown),
             source: habit.source,
             last: late.map_or((0, 0), |late| late.last),
             ranks: habit.lanes,

@@ -101,16 +101,25 @@ pub fn findings(
 ) -> Vec<Finding> {
     let streams = streams.filter(|streams| streams.tells_who());
     let proved = streams.is_some_and(Streams::proves_who);
+    let slow = account.map_or(Vec::new(), |account| account::slow(account, wall_us));
     let account = settling(account, streams, arrivals, wall_us);
-    let known = proved || account.is_some();
+    let settles = account.is_some_and(|account| account.settles);
+    let known = proved || settles;
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
         of_arrivals(arrivals, known, wall_us, in_graphs)
     });
-    match account {
-        Some(account) => costly.extend(account::late(account, wall_us)),
-        None => costly.extend(streams.map_or(Vec::new(), |streams| {
+    if let Some(account) = account {
+        costly.extend(account::late(account, wall_us));
+    }
+    // What the network's own times say is nearer to the cause.
+    if !costly.iter().any(|of| of.kind() == Kind::SlowNetwork) {
+        costly.extend(slow);
+    }
+    let is_late = |of: &Finding| of.kind() != Kind::SlowNetwork;
+    if !settles && !costly.iter().any(is_late) {
+        costly.extend(streams.map_or(Vec::new(), |streams| {
             waited_for::waited_for(streams, arrivals, wall_us)
-        })),
+        }));
     }
     // A rank that is late as a habit is named once. The account has the stalls of steps, but no start-up.
     let stalls = arrivals.map_or(Vec::new(), |arrivals| {
@@ -162,7 +171,8 @@ pub fn settling<'a>(
             && (arrivals.ranks.iter().any(refuted) || !late(arrivals, wall_us, LEVEL).is_empty())
     };
     let is_better = !streams.is_some_and(by_windows) && !arrivals.is_some_and(by_clocks);
-    (account.settles && is_better).then_some(account)
+    let says = account.settles || account.late().next().is_some();
+    (says && is_better).then_some(account)
 }
 
 /// `proved` says that something better says what late ranks cost.

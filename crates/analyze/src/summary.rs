@@ -5,6 +5,7 @@
 //! it doubtful comes first: a rank that died, calls that are not here. The last sentence is about what took
 //! most time, by the best clock there is; the command can be typed as it stands.
 
+use crate::account::{Open, MATTERS};
 use crate::arrivals::{Arrivals, RankArrivals, Unmatched};
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{late, settling, Finding, Kind, LEAST_SHARE};
@@ -188,7 +189,7 @@ fn of_nccl(report: &Report) -> Lead {
         report.arrivals.as_ref(),
         wall_us,
     )
-    .is_some()
+    .is_some_and(|account| account.open.is_none())
     {
         return Lead::Account;
     }
@@ -201,11 +202,90 @@ fn of_nccl(report: &Report) -> Lead {
             let over = over_ranks(&exposed);
             format!("{nobody}Communication stops computing for {exposed} of the time{over}{from}.")
         }
-        None if judged => format!(
-            "{nobody}How long communication stops computing is not known: compute kernels were not recorded."
-        ),
-        None => not_judged(report),
+        None => match bounded(report) {
+            Some(bounded) => format!("{nobody}{bounded}"),
+            None if judged => format!(
+                "{nobody}How long communication stops computing is not known: compute kernels were not \
+                 recorded."
+            ),
+            None => not_judged(report),
+        },
     })
+}
+
+/// Bounds that are wider say nothing.
+const WIDE: f64 = 0.9;
+
+/// For how long GPUs stood still, if there are bounds of that; why no more is known, and what would tell
+/// more.
+fn bounded(report: &Report) -> Option<String> {
+    let account = report.account.as_ref()?;
+    let ((low, high), open) = (account.still_between, account.open?);
+    if high < MATTERS {
+        return Some(format!(
+            "Communication is no problem: GPUs stand still for it for {} of the steps' time at most.",
+            percent(high)
+        ));
+    }
+    let (why, then) = match open {
+        Open::Absent(ranks) => (
+            format!(
+                "{} not in this capture",
+                match ranks {
+                    1 => "one rank is".to_owned(),
+                    _ => format!("{ranks} ranks are"),
+                }
+            ),
+            "Record all ranks.",
+        ),
+        Open::Graphs => (
+            "calls in CUDA graphs have no times outside of kernel windows".to_owned(),
+            "Longer kernel windows tell more.",
+        ),
+        Open::Hidden => (
+            "it was not recorded what GPUs computed beside communication".to_owned(),
+            "Kernel windows on all ranks tell more.",
+        ),
+        Open::Apart => (
+            "ranks do not all meet in the same operations, and too few calls were timed".to_owned(),
+            "Kernel windows on all ranks tell more.",
+        ),
+    };
+    let still = match (high < WIDE, percent(low) == percent(high)) {
+        (false, _) if low < MATTERS => return None,
+        (false, _) => format!("for {} of the steps' time or more", percent(low)),
+        (true, true) => format!("for {} of the steps' time", percent(low)),
+        (true, false) => {
+            let low = percent(low);
+            format!(
+                "for {} to {} of the steps' time",
+                low.trim_end_matches(" %"),
+                percent(high)
+            )
+        }
+    };
+    Some(format!(
+        "GPUs stand still in communication {still}. Who is late is not known: {why}. {then}"
+    ))
+}
+
+/// Between which parts of the steps' time GPUs stand still, if the verdict says that and blames nobody.
+pub fn still_between(report: &Report) -> Option<(f64, f64)> {
+    let account = report.account.as_ref()?;
+    match &report.verdict.lead {
+        Lead::Account => account.still(),
+        Lead::Words(_) => {
+            let shares = exposed_shares(report).filter(|shares| !shares.is_empty());
+            let range = shares.map(|shares| {
+                let ends = (f64::INFINITY, 0.0f64);
+                shares.iter().fold(ends, |(low, high), share| {
+                    (low.min(*share), high.max(*share))
+                })
+            });
+            range.or_else(|| bounded(report).map(|_| account.still_between))
+        }
+        Lead::Finding => None,
+    }
 }
 
 /// Why nobody can be blamed and no cost be told.

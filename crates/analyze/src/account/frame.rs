@@ -1,7 +1,8 @@
 //! The frame of the account: the steps, and the wall time of each.
 //!
-//! The boundary is the rarest kind of launch that all lanes make all the time. If there are several of it in
-//! a step, the pattern of their distances says how many.
+//! The boundary is the rarest kind of launch that all lanes make all the time. If a lane makes the same
+//! launches between any two of them, and these are more than a layer's, that is a step. Else the pattern of
+//! the distances says how many are in a step: a pause after every twentieth step makes no step of twenty.
 //!
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
@@ -13,6 +14,15 @@ const LEAST: usize = 16;
 
 /// Lanes make as many steps, or differ by no more than this.
 const ALIKE: f64 = 1.1;
+
+/// So many kinds of launches are more than a layer's,
+const MORE_KINDS: usize = 3;
+
+/// and so are more of one kind: a layer that is split over GPUs gathers four times.
+const MOST_OF_LAYER: usize = 4;
+
+/// Launches are the same in so many steps, if they are the same in all.
+const ALWAYS: f64 = 0.9;
 
 /// A step that is this much longer than the median is a stall.
 pub const LONG: f64 = 1.5;
@@ -26,6 +36,8 @@ pub struct Frame {
     pub wall: Vec<f64>,
     /// Steps of the start-up, before these.
     pub skipped: usize,
+    /// The hosts say how long steps are, because too few boundaries have GPU times.
+    pub by_hosts: bool,
 }
 
 impl Frame {
@@ -38,6 +50,18 @@ impl Frame {
     pub fn total_of(&self, is_in: &[bool]) -> f64 {
         let steps = self.wall.iter().zip(is_in).filter(|(_, is)| **is);
         steps.map(|(ns, _)| ns).sum()
+    }
+
+    /// Whether a long step is long on the hosts of all lanes, if only these say so: it or one beside it,
+    /// because a host may be ahead.
+    pub fn is_long_on_all(&self, step: usize, usual: &[f64]) -> bool {
+        let excess = self.wall[step] - usual[step];
+        let is_long = |begins: &Vec<i64>| {
+            let (from, to) = (step.saturating_sub(1), (step + 2).min(begins.len() - 1));
+            let took = (begins[to] - begins[from]) as f64;
+            took - usual[step] * (to - from) as f64 > (LONG - 1.0) / LONG * excess
+        };
+        !self.by_hosts || self.begins.iter().all(is_long)
     }
 
     /// The median step, ns.
@@ -56,13 +80,14 @@ impl Frame {
 
     /// The steps of these lanes; `None` if no kind of launch marks them.
     pub fn find(lanes: &[Lane]) -> Option<Frame> {
-        let mut marks = boundary(lanes)?;
+        let (mut marks, is_whole) = boundary(lanes)?;
         let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
         let (least, most) = range(marks.iter().map(Vec::len))?;
         let periods = match most as f64 <= ALIKE * least as f64 {
             true => {
                 marks.iter_mut().for_each(|m| m.truncate(least));
-                vec![period(&marks); marks.len()]
+                let period = if is_whole { 1 } else { period(&marks) };
+                vec![period; marks.len()]
             }
             // A lane in the middle of a pipeline has more of them in a step.
             false => {
@@ -86,7 +111,8 @@ impl Frame {
         for marks in &mut marks {
             marks.drain(..marks.len() - least);
         }
-        let ends: Vec<Vec<f64>> = marks.iter().map(|m| on_gpu(m)).collect();
+        let on_gpus = marks.iter().map(|m| on_gpu(m));
+        let (ends, by_hosts): (Vec<Vec<f64>>, Vec<bool>) = on_gpus.unzip();
         let steps = marks[0].len().checked_sub(1).filter(|steps| *steps > 0)?;
         let wall = |i: usize| {
             let sum: f64 = ends.iter().map(|ends| ends[i + 1] - ends[i]).sum();
@@ -101,6 +127,7 @@ impl Frame {
             begins: begins.collect(),
             wall: wall[skipped..].to_vec(),
             skipped,
+            by_hosts: by_hosts.contains(&true),
         })
     }
 }
@@ -125,8 +152,8 @@ fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
 
 /// By lane, the launches of the rarest kind that comes often enough on all lanes, for most of their common
 /// time: where they are called, and end on the GPU if that is known. Kinds of a communicator come first, then
-/// what lanes do alike on communicators of their own.
-fn boundary(lanes: &[Lane]) -> Option<Vec<Vec<(i64, i64)>>> {
+/// what lanes do alike on communicators of their own. And whether what lies between two of them is a step.
+fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
     let own = |kind: &Kind| *kind;
     let alike = |kind: &Kind| Kind {
         communicator: u32::MAX,
@@ -135,7 +162,9 @@ fn boundary(lanes: &[Lane]) -> Option<Vec<Vec<(i64, i64)>>> {
     marks(lanes, own).or_else(|| marks(lanes, alike))
 }
 
-fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Vec<Vec<(i64, i64)>>> {
+type Marks = Vec<Vec<(i64, i64)>>;
+
+fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> {
     let mut kinds: HashMap<Kind, (usize, usize, i64, i64)> = HashMap::new();
     let (mut first, mut last) = (i64::MAX, i64::MIN);
     for lane in lanes {
@@ -174,7 +203,49 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<Vec<Vec<(i64, i
             .filter(|l| is[l.kind as usize] && !l.in_graph);
         marks.map(|l| (l.api, l.stop)).collect()
     };
-    Some(lanes.iter().map(of).collect())
+    let is_whole = lanes.iter().all(|lane| {
+        let is: Vec<bool> = lane.kinds.iter().map(|k| name(k) == kind).collect();
+        is_step(lane, &is)
+    });
+    Some((lanes.iter().map(of).collect(), is_whole))
+}
+
+/// Whether a lane makes the same launches from each of these to the next, and more than a layer's: several
+/// different ones, one of them very often, or a graph.
+fn is_step(lane: &Lane, is_mark: &[bool]) -> bool {
+    let mut segments: Vec<Vec<u32>> = Vec::new();
+    // Sends and receives differ in size from step to step.
+    let first_like = |of: u32| match lane.kinds[of as usize] {
+        kind if kind.function != tables::Name::NONE || kind.communicator == Kind::GRAPH => of,
+        _ => u32::MAX,
+    };
+    for launch in lane.launches.iter().filter(|l| !l.in_graph) {
+        if is_mark[launch.kind as usize] {
+            segments.push(Vec::new());
+        } else if let Some(last) = segments.last_mut() {
+            last.push(first_like(launch.kind));
+        }
+    }
+    segments.pop();
+    let pairs = segments.windows(2);
+    let (all, same) = (pairs.len(), pairs.filter(|of| of[0] == of[1]).count());
+    let Some(usual) = segments.get(segments.len() / 2) else {
+        return false;
+    };
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    let mark = is_mark.iter().position(|is| *is).map(|at| at as u32);
+    usual
+        .iter()
+        .chain(&mark)
+        .for_each(|kind| *counts.entry(*kind).or_default() += 1);
+    let is_graph = |kind: &u32| {
+        let known = lane.kinds.get(*kind as usize);
+        known.is_some_and(|kind| kind.communicator == Kind::GRAPH)
+    };
+    let is_more = counts.len() >= MORE_KINDS
+        || counts.values().any(|n| *n > MOST_OF_LAYER)
+        || counts.keys().any(is_graph);
+    is_more && same as f64 >= ALWAYS * all as f64
 }
 
 /// How many boundaries make a step: the smallest distance at which the gaps between them repeat; 1 without a
@@ -190,15 +261,15 @@ fn period(marks: &[Vec<(i64, i64)>]) -> usize {
 }
 
 /// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end
-/// around it. All by the host if few were timed.
-fn on_gpu(marks: &[(i64, i64)]) -> Vec<f64> {
+/// around it. All by the host if few were timed, which is said too.
+fn on_gpu(marks: &[(i64, i64)]) -> (Vec<f64>, bool) {
     let known: Vec<(f64, f64)> = marks
         .iter()
         .filter(|(_, stop)| *stop != 0)
         .map(|(api, stop)| (*api as f64, (stop - api) as f64))
         .collect();
     if known.len() < 8.max(marks.len() / 10) {
-        return marks.iter().map(|(api, _)| *api as f64).collect();
+        return (marks.iter().map(|(api, _)| *api as f64).collect(), true);
     }
     let lead = |api: f64| {
         let after = known.partition_point(|(at, _)| *at < api);
@@ -209,10 +280,8 @@ fn on_gpu(marks: &[(i64, i64)]) -> Vec<f64> {
             (None, None) => 0.0,
         }
     };
-    marks
-        .iter()
-        .map(|(api, _)| *api as f64 + lead(*api as f64))
-        .collect()
+    let ends = marks.iter().map(|(api, _)| *api as f64 + lead(*api as f64));
+    (ends.collect(), false)
 }
 
 /// Steps before the first four in a row that are no longer than usual.
@@ -223,4 +292,71 @@ fn start_up(wall: &[f64]) -> usize {
     let first = (0..most).find(|i| wall[*i..i + 4].iter().all(|ns| *ns <= usual));
     let least = if n >= 20 { 2 } else { 1 };
     first.unwrap_or(0).max(least).min(n - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launches::Launch;
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    /// Two lanes that make such launches in each step of 10 ms, with a pause of 90 ms after every 16th.
+    fn lanes(of_a_step: &[u32]) -> Vec<Lane> {
+        let name = tables::Names::default().intern("AllReduce");
+        let kinds = (0..4).map(|bytes| Kind {
+            communicator: 0,
+            function: name,
+            bytes,
+        });
+        let launch = |(at, kind): (i64, &u32)| Launch {
+            api: at,
+            kind: *kind,
+            ..Launch::default()
+        };
+        let step = |step: i64| {
+            let begin = MS + step * 10 * MS + step / 16 * 90 * MS;
+            let times = (0..).map(move |n| begin + n * MS);
+            times.zip(of_a_step).map(launch).collect::<Vec<Launch>>()
+        };
+        let lane = |_| Lane {
+            kinds: kinds.clone().collect(),
+            launches: (0..320).flat_map(step).collect(),
+            ..Lane::default()
+        };
+        (0..2).map(lane).collect()
+    }
+
+    #[test]
+    fn a_pause_after_many_steps_does_not_make_them_one_step() {
+        let frame = Frame::find(&lanes(&[0, 1, 2, 1, 3])).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 319);
+    }
+
+    #[test]
+    fn layers_that_are_alike_are_no_steps() {
+        let frame = Frame::find(&lanes(&[0])).expect("steps");
+        assert!(
+            frame.wall.len() + frame.skipped < 21,
+            "{}",
+            frame.wall.len()
+        );
+    }
+
+    #[test]
+    fn a_host_that_stands_still_alone_makes_no_long_step() {
+        let mut lanes = lanes(&[0, 1, 2, 1, 3]);
+        // The host of lane 0 is ahead: after a pause of 45 ms it has caught up in 10 steps.
+        let mut behind = 45 * MS;
+        for launch in &mut lanes[0].launches[500..550] {
+            launch.api += behind;
+            behind = (behind - MS).max(0);
+        }
+        let frame = Frame::find(&lanes).expect("steps");
+        let usual = vec![frame.median(); frame.wall.len()];
+        let long = (0..frame.wall.len()).filter(|step| frame.wall[*step] > LONG * frame.median());
+        let (all, alone): (Vec<usize>, Vec<usize>) =
+            long.partition(|s| frame.is_long_on_all(*s, &usual));
+        assert!(all.len() == 19 && !alone.is_empty(), "{all:?} {alone:?}");
+    }
 }

@@ -11,7 +11,7 @@ use super::frame::Frame;
 use super::hosts::Hosts;
 use super::launches::Lane;
 use super::places::Places;
-use super::{replay, slowing, LEAST_HALF, MATTERS};
+use super::{replay, slowing, turns, LEAST_HALF, MATTERS};
 use crate::streams::{RankStreams, Share, Streams};
 use serde::Serialize;
 
@@ -48,6 +48,9 @@ pub struct Habit {
 
 /// Operations in which all ranks need each other are at least this part, if exposed times are compared.
 pub const LEAST_TOGETHER: f64 = 0.9;
+
+/// A host that waited for less of the time, in windows, did not wait.
+const LEAST_WAITED: f64 = 1e-6;
 
 impl Habit {
     /// Of a lane that costs nothing.
@@ -122,16 +125,23 @@ pub fn find(
             habit => played().or(habit)?,
         }
     };
+    if let Some(turns) = in_turns(&habit, places, frame, regular) {
+        habit = turns;
+    }
     let slowed = slowing::of(lanes, places, &habit.lanes, regular, streams);
     // Its bounds have the error of the rest, too.
     habit.interval.1 = habit.interval.1.max((1.0 + LEAST_HALF) * habit.loss) + slowed.1;
     habit.loss += (slowed.0 + slowed.1) / 2.0;
-    // An interval that holds both nothing and all of the loss says nothing.
-    let says = |(_, (low, high)): &(f64, (f64, f64))| *low > 0.0 || high * total < habit.loss;
+    // An interval that holds both nothing and all of the loss says nothing. A host that never waits in
+    // windows may be filling its queue there: then the calls of all of the run say more.
+    let says = |(share, (low, high)): &(f64, (f64, f64))| {
+        *share > LEAST_WAITED && (*low > 0.0 || high * total < habit.loss)
+    };
     let ends = |most: Share| Some((most.share, most.interval?));
     let by_windows = streams.and_then(|streams| ends(faster(lanes, &habit, streams)?));
     let by_calls = || ends(hosts.faster(&habit.lanes)?);
-    if let Some((share, (low, high))) = by_windows.filter(says).or_else(by_calls) {
+    let floor = by_windows.filter(says).or_else(by_calls).or(by_windows);
+    if let Some((share, (low, high))) = floor {
         habit.loss = habit.loss.min(share.max(0.0) * total);
         habit.interval.0 = habit.interval.0.min(low * total);
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
@@ -151,6 +161,26 @@ fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool])
             .filter(|(_, both)| both - found.share * of >= MATTERS * frame.total()),
         source: found.source,
     }
+}
+
+/// What lanes that are late in turns cost, if that is more than any lane costs as a habit.
+fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> Option<Habit> {
+    let together = places.together()? >= LEAST_TOGETHER && !places.unseen;
+    let turns = turns::find(places, frame, regular).filter(|_| together)?;
+    let of_one = match habit.lanes[..] {
+        [] => return None,
+        // What may be nothing is no habit.
+        _ if habit.interval.0 <= 0.0 => 0.0,
+        _ => habit.loss,
+    };
+    let is_more = of_one < replay::IN_TURNS * turns.loss && turns.half < turns.loss;
+    (is_more && turns.loss >= MATTERS * frame.total()).then_some(Habit {
+        lanes: Vec::new(),
+        loss: turns.loss,
+        interval: (turns.loss - turns.half, turns.loss + turns.half),
+        with: None,
+        source: Source::Waits,
+    })
 }
 
 /// By which part of the time the hosts of the other lanes could be faster; `None` if that is not known.

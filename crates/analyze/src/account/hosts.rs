@@ -361,6 +361,7 @@ mod tests {
             begins: lanes.iter().map(begins).collect(),
             wall: vec![1.0; STEPS as usize - 1],
             skipped: 0,
+            by_hosts: false,
         };
         (lanes, frame)
     }

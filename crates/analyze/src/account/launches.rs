@@ -113,6 +113,17 @@ pub struct Lane {
     pub launches: Vec<Launch>,
     /// Sends and receives.
     pub exchanges: Vec<Exchange>,
+    /// Its communicators, by their index in the capture.
+    pub groups: HashMap<u32, Group>,
+}
+
+/// A communicator.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// How many ranks it has.
+    pub ranks: u32,
+    /// Its id.
+    pub id: String,
 }
 
 impl Lane {
@@ -209,8 +220,13 @@ impl Gatherer {
     pub fn plan(&self, capture: &Capture, process: &Process, walk: &Walk) -> ProcessLaunches {
         let mut by_device: BTreeMap<Option<u32>, u32> = BTreeMap::new();
         let mut lanes: Vec<Lane> = Vec::new();
+        let id = |communicator: u32| {
+            let of = capture.communicators.get(communicator as usize);
+            of.map_or(String::new(), |of| of.id.clone())
+        };
         let ways = walk.places().iter().map(|place| {
-            let device = process.communicator(place.shape.uid).and_then(|l| l.device);
+            let local = process.communicator(place.shape.uid);
+            let device = local.and_then(|local| local.device);
             let lane = *by_device.entry(device).or_insert_with(|| {
                 lanes.push(Lane {
                     rank: process.rank,
@@ -223,6 +239,13 @@ impl Gatherer {
                 });
                 lanes.len() as u32 - 1
             });
+            if let (Some(communicator), Some(local)) = (place.shape.communicator, local) {
+                let groups = &mut lanes[lane as usize].groups;
+                groups.entry(communicator).or_insert_with(|| Group {
+                    ranks: local.nranks,
+                    id: id(communicator),
+                });
+            }
             let of = |name: Name| capture.names.get(name);
             // Which piece of an AlltoAll, Gather or Scatter goes where is told by its name.
             let exchange = match (of(place.shape.function), of(place.function)) {
@@ -288,14 +311,15 @@ impl Gatherer {
         }
     }
 
-    /// The lanes that launched, each by time; `None` for fewer than two.
+    /// The lanes that launched, each by time; `None` if none of them has another rank to wait for.
     pub(super) fn lanes(self) -> Option<Vec<Lane>> {
         let mut lanes = self.lanes;
         lanes.retain(|lane| !lane.launches.is_empty());
         for lane in &mut lanes {
             lane.sort();
         }
-        (lanes.len() > 1).then_some(lanes)
+        let shares = |lane: &Lane| lane.groups.values().any(|group| group.ranks > 1);
+        (lanes.len() > 1 || lanes.iter().any(shares)).then_some(lanes)
     }
 }
 

@@ -25,7 +25,7 @@ const MOST_TRIED: usize = 16;
 const MOST_OFF: f64 = 0.1;
 
 /// Lanes are late in turns if one constant for each lane saves less than this part of what equal lanes save.
-const IN_TURNS: f64 = 0.5;
+pub const IN_TURNS: f64 = 0.5;
 
 /// A group is to blame if it saves so many times as much as any lane.
 const MORE: f64 = 1.25;

@@ -1,7 +1,8 @@
 //! Steps that took much longer than usual, and which lane made them so.
 //!
 //! Rule: a stall is priced by the wall of its step. It and its neighbours are left out of the habit, because
-//! a host that runs ahead stalls in one step and its GPU waits in another.
+//! a host that runs ahead stalls in one step and its GPU waits in another. If only hosts' times say how long
+//! steps are, a stall is one that all hosts see: one that is ahead of its GPU stands still and nobody waits.
 
 use super::frame::{median, Frame, LONG};
 use super::places::Places;
@@ -17,6 +18,8 @@ const LEAST_REGULAR: usize = 5;
 pub struct Stalls {
     /// What they cost, ns of the wall.
     pub ns: Vec<f64>,
+    /// Of that: how much later the lane's host launched than usual.
+    pub by_host: Vec<f64>,
     /// How many.
     pub count: Vec<u64>,
     /// The longest step of these: what it costs, ns, and which one it is.
@@ -37,23 +40,26 @@ impl Stalls {
     }
 }
 
-/// The stalls that a lane made.
-pub fn find(places: &Places, frame: &Frame) -> Stalls {
-    let usual = frame.median();
+/// The stalls that a lane made; `usual` is how long each step usually takes at that time of the run.
+pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
     let steps = frame.wall.len();
     let mut stalls = Stalls {
         ns: vec![0.0; places.lanes],
+        by_host: vec![0.0; places.lanes],
         count: vec![0; places.lanes],
         longest: vec![None; places.lanes],
         long: (0..steps)
-            .filter(|step| frame.wall[*step] > LONG * usual)
+            .filter(|step| {
+                frame.wall[*step] > LONG * usual[*step] && frame.is_long_on_all(*step, usual)
+            })
             .collect(),
     };
     if stalls.long.is_empty() {
         return stalls;
     }
-    // By step and lane: for how long it stood still, as far as that is known; and how late it launched most.
-    let mut still = vec![0.0; steps * places.lanes];
+    // By step and lane: for how much less than others it stood still in the same operations, as far as that
+    // is known; and how late it launched most.
+    let mut less = vec![0.0; steps * places.lanes];
     let mut late = vec![0.0f64; steps * places.lanes];
     let mut of_place: Vec<(usize, usize, f64)> = Vec::new();
     let mut close = |of_place: &mut Vec<(usize, usize, f64)>| {
@@ -75,8 +81,14 @@ pub fn find(places: &Places, frame: &Frame) -> Stalls {
             place = operation[0].place;
         }
         let step = operation[0].step as usize;
-        for cell in operation {
-            still[step * places.lanes + cell.lane as usize] += cell.still().unwrap_or(0.0);
+        let timed = operation
+            .iter()
+            .filter_map(|cell| Some((cell.lane, cell.still()?)));
+        let timed: Vec<(u32, f64)> = timed.collect();
+        let sum: f64 = timed.iter().map(|(_, ns)| ns).sum();
+        for (lane, ns) in timed.iter().filter(|_| timed.len() > 1) {
+            let others = (sum - ns) / (timed.len() - 1) as f64;
+            less[step * places.lanes + *lane as usize] += others - ns;
         }
         if operation.len() > 1 {
             let sum: f64 = operation
@@ -91,19 +103,13 @@ pub fn find(places: &Places, frame: &Frame) -> Stalls {
         }
     }
     close(&mut of_place);
-    let mean_others = |values: &[f64], lane: usize| {
-        let sum: f64 = values.iter().sum();
-        (sum - values[lane]) / (values.len() - 1) as f64
-    };
     let mut before: Option<(usize, usize)> = None;
     for step in stalls.long.clone() {
-        let excess = frame.wall[step] - usual;
-        let around = |lane: usize| -> f64 {
+        let excess = frame.wall[step] - usual[step];
+        let less = |lane: usize| -> f64 {
             let steps = step.saturating_sub(1)..(step + 2).min(steps);
-            steps.map(|s| still[s * places.lanes + lane]).sum()
+            steps.map(|s| less[s * places.lanes + lane]).sum()
         };
-        let stood: Vec<f64> = (0..places.lanes).map(around).collect();
-        let less = |lane: usize| mean_others(&stood, lane) - stood[lane];
         let by_host = |lane: usize| {
             let at = |s: usize| late[s * places.lanes + lane];
             let next = (step + 1).min(steps - 1);
@@ -116,6 +122,7 @@ pub fn find(places: &Places, frame: &Frame) -> Stalls {
         };
         if let Some(lane) = most(&less).or_else(|| most(&by_host)) {
             stalls.ns[lane] += excess;
+            stalls.by_host[lane] += by_host(lane).clamp(0.0, excess);
             if stalls.longest[lane].is_none_or(|(ns, _)| ns < excess) {
                 stalls.longest[lane] = Some((excess, step));
             }

@@ -19,10 +19,34 @@ struct Does {
 /// A job of ranks that do this in steps of `step_ms`, of which `timed` says which calls have a time. The
 /// first call ends 2 ms after the last arrival; the second one is hidden.
 fn job(ranks: &[Does], function: &str, steps: usize, timed: impl Fn(usize) -> bool) -> Capture {
+    let does = |rank: usize, _| ranks[rank];
+    varied(ranks.len(), &does, &|_| 2 * MS, function, steps, timed)
+}
+
+/// The same if ranks do other things in other steps, and transfers take other times.
+fn varied(
+    ranks: usize,
+    does: &dyn Fn(usize, usize) -> Does,
+    transfer: &dyn Fn(usize) -> i64,
+    function: &str,
+    steps: usize,
+    timed: impl Fn(usize) -> bool,
+) -> Capture {
     let mut capture = Capture::default();
+    let members: Vec<usize> = (0..ranks).collect();
+    let communicator = crate::fixtures::communicator(0, &members);
+    capture.communicators.push(tables::Communicator {
+        id: "comm-0".to_owned(),
+        ..communicator
+    });
     let functions = [function, "AllGather"].map(|name| capture.names.intern(name));
-    let last = ranks.iter().map(|does| does.arrives).max().unwrap_or(0);
-    for (rank, does) in ranks.iter().enumerate() {
+    let last = |step: usize| {
+        (0..ranks)
+            .map(|rank| does(rank, step).arrives)
+            .max()
+            .unwrap_or(0)
+    };
+    for rank in 0..ranks {
         let shape = |index: usize, parts| Shape {
             uid: 1,
             communicator: Some(0),
@@ -37,10 +61,10 @@ fn job(ranks: &[Does], function: &str, steps: usize, timed: impl Fn(usize) -> bo
         let shapes = (0..4).map(|i| shape(i / 2, parts[i % 2])).collect();
         let call = |ticket: usize| {
             let (step, second) = (ticket / 2, ticket % 2);
-            let begin = BEGIN + step as i64 * 20 * MS;
+            let (begin, does) = (BEGIN + step as i64 * 20 * MS, does(rank, step));
             let launched = begin + if second == 0 { does.launches } else { 15 * MS };
             let (start, stop) = match second {
-                0 => (begin + does.arrives, begin + last + 2 * MS),
+                0 => (begin + does.arrives, begin + last(step) + transfer(step)),
                 _ => (begin + 16 * MS, begin + 17 * MS),
             };
             let is_timed = timed(ticket);
@@ -75,6 +99,12 @@ fn job(ranks: &[Does], function: &str, steps: usize, timed: impl Fn(usize) -> bo
             rank: Some(rank as u32),
             pid: rank as u32,
             shapes,
+            communicators: vec![tables::communicators::Local {
+                uid: 1,
+                nranks: ranks as u32,
+                rank: Some(rank as u32),
+                ..Default::default()
+            }],
             calls: (0..2 * steps).map(call).collect(),
             facts: [("timing".to_owned(), "auto".to_owned())].into(),
             ..Process::default()
@@ -207,4 +237,92 @@ fn a_stall_is_priced_by_the_wall_of_its_step() {
     let answer = account(&capture).answers.remove(0);
     assert_eq!((&answer.ranks[..], answer.stalls), (&[1][..], 1));
     assert!((answer.stalls_us / 300e3 - 1.0).abs() < 0.02, "{answer:?}");
+}
+
+#[test]
+fn no_rank_owns_what_ranks_lose_that_are_late_in_turns() {
+    // Another rank has 6 ms more to do in each step, and all differ by some µs.
+    let noise = |rank: usize, step: usize| ((rank * 7 + step * 13) % 31 * 10_000) as i64;
+    for ranks in [2, 4] {
+        let does = |rank: usize, step: usize| Does {
+            launches: 0,
+            arrives: 2 * MS + noise(rank, step) + i64::from(step * 5 / 3 % ranks == rank) * 6 * MS,
+        };
+        let timed = |ticket: usize| (ticket / 2).is_multiple_of(3);
+        let mut capture = varied(ranks, &does, &|_| 2 * MS, "AllReduce", 300, timed);
+        // Hosts wait for the first call.
+        for process in &mut capture.processes {
+            for (step, calls) in process.calls.chunks_mut(2).enumerate() {
+                let arrivals = (0..ranks).map(|rank| does(rank, step).arrives);
+                let last = arrivals.max().unwrap_or(0);
+                calls[1].api_ns = BEGIN + step as i64 * 20 * MS + last + 3 * MS;
+            }
+        }
+        let account = account(&capture);
+        let answer = &account.answers[0];
+        assert!(answer.ranks.is_empty(), "{answer:?}");
+        assert!((answer.share - 0.3).abs() < 0.02, "{answer:?}");
+        // Of such noise alone, nothing is told.
+        let does = |rank: usize, step: usize| Does {
+            launches: 0,
+            arrives: 2 * MS + 10 * noise(rank, step),
+        };
+        let capture = varied(ranks, &does, &|_| 2 * MS, "AllReduce", 300, timed);
+        assert_eq!(self::account(&capture).late().count(), 0);
+    }
+}
+
+#[test]
+fn a_link_that_is_slow_for_a_part_of_the_run_costs_what_transfers_take_longer() {
+    let transfer = |step: usize| {
+        if (60..110).contains(&step) {
+            8 * MS
+        } else {
+            2 * MS
+        }
+    };
+    let timed = |ticket: usize| (ticket / 2).is_multiple_of(3);
+    let does = |_: usize, _: usize| EARLY;
+    let capture = varied(3, &does, &transfer, "AllReduce", 200, timed);
+    let account = account(&capture);
+    assert_eq!(account.late().count(), 0, "{:?}", account.answers);
+    let slow = account.slow().next().expect("slow");
+    assert_eq!(
+        (slow.ranks.len(), &slow.communicator),
+        (3, &"comm-0".to_owned())
+    );
+    assert!((slow.loss_us / (50.0 * 6e3) - 1.0).abs() < 0.1, "{slow:?}");
+    assert_eq!(slow.transfer_us, (8e3, 2e3));
+    let (from, to) = slow.when_us.expect("a part of the run");
+    assert!((from / 60.0 / 20e3 - 1.0).abs() < 0.1 && (to / 110.0 / 20e3 - 1.0).abs() < 0.1);
+    // If a rank is not there, the others may wait for it.
+    let mut capture = varied(3, &does, &transfer, "AllReduce", 200, timed);
+    capture.processes.pop();
+    capture.communicators[0].members.pop();
+    let account = self::account(&capture);
+    assert_eq!(
+        (account.slow().count(), account.open),
+        (0, Some(Open::Absent(1)))
+    );
+}
+
+#[test]
+fn gpus_stand_still_within_bounds_that_are_said() {
+    let late = Does {
+        launches: 9 * MS,
+        arrives: 10 * MS,
+    };
+    let mut capture = job(&[EARLY, late], "AllReduce", 60, |_| true);
+    for call in capture
+        .processes
+        .iter_mut()
+        .flat_map(|process| &mut process.calls)
+    {
+        (call.waiter, call.waited) = (0, 0);
+    }
+    // Calls take 10 and 2 ms of 20, and a hidden one 1 ms. What of that computing waited for is not known.
+    let account = account(&capture);
+    let (low, high) = account.still_between;
+    assert_eq!((low, account.open), (0.0, Some(Open::Hidden)));
+    assert!((high - 0.35).abs() < 0.01, "{high}");
 }

@@ -1,9 +1,10 @@
 //! A rank that costs the job time, by the account of its steps.
 
 use super::{
-    Advice, Cause, Evidence, Finding, InSteps, Late, Loss, Method, RankId, Stalls, Subject, Unequal,
+    Advice, Cause, CommunicatorId, Evidence, Finding, InSteps, Late, Loss, Method, RankId,
+    SlowLink, Stalls, Subject, Unequal,
 };
-use crate::account::{Account, Answer, Source};
+use crate::account::{self, Account, Answer, Source};
 
 /// A rank whose steps stall more often than in this part of them is late as a habit.
 const SELDOM: f64 = 0.08;
@@ -15,6 +16,45 @@ pub fn late(account: &Account, wall_us: Option<f64>) -> Vec<Finding> {
         _ => several(account, answer, wall_us),
     };
     account.late().map(of).collect()
+}
+
+/// The communicators whose transfers are slow, and cost so much that it matters.
+pub fn slow(account: &Account, wall_us: Option<f64>) -> Vec<Finding> {
+    account
+        .slow()
+        .map(|of| slow_link(account, of, wall_us))
+        .collect()
+}
+
+fn slow_link(account: &Account, of: &account::SlowLink, wall_us: Option<f64>) -> Finding {
+    let (slow, _) = of.transfers;
+    let ranks = of.ranks.iter().map(|rank| account.ranks[*rank].id());
+    let total = |us: f64| us * slow as f64;
+    Finding {
+        subject: Subject {
+            ranks: ranks.collect(),
+            communicator: Some(CommunicatorId::of(&of.communicator)),
+            ..Subject::default()
+        },
+        loss: Some(Loss {
+            wall_us: of.loss_us,
+            interval_us: Some(of.interval_us),
+            at_most_us: None,
+            method: Method::Account,
+            coverage: Some(wall_us.map_or(1.0, |run| (account.wall_us / run).min(1.0))),
+            untimed_in_graphs: None,
+            run_us: wall_us,
+        }),
+        when_us: of.when_us,
+        cause: None,
+        evidence: Evidence::Link(SlowLink {
+            operations: slow,
+            transfer_us: total(of.transfer_us.0),
+            held_us: total(of.transfer_us.0),
+            others_us: total(of.transfer_us.1),
+        }),
+        advice: Advice::CheckNetwork,
+    }
 }
 
 fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) -> Finding {

@@ -202,7 +202,8 @@ pub const FINDINGS: &[Word] = &[
     word("stall", "a rank that came late once, a few times, or while the job started, by far more than \
           anybody does otherwise: a checkpoint, compiling, loading data."),
     word("slow_network", "a link of the network whose data takes half as long again as on the other links of \
-          its communicator, or longer, and costs the run 1 % or more."),
+          its communicator, or longer, and costs the run 1 % or more; or a communicator whose transfers take \
+          so much longer in a part of the run, or than those of others, and cost 5 % or more."),
     word("differing_operations", "ranks that make different calls at the same place: another function, size, \
           datatype or root. What such calls do is not defined, and they may hang."),
     word("clock_step",

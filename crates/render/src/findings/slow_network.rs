@@ -8,8 +8,26 @@ fn sends(of: &Finding) -> bool {
     of.subject.way != Some(Way::RecvFlush)
 }
 
+/// The communicator whose transfers are slow, if no state of the network tells which way.
+fn transfers(of: &Finding) -> Option<String> {
+    let communicator = of.subject.communicator.as_ref();
+    let communicator = communicator.filter(|_| of.subject.way.is_none())?;
+    let name = communicator.name.as_ref().unwrap_or(&communicator.id);
+    Some(format!("The network of communicator {name}"))
+}
+
+/// When it is slow.
+fn when(of: &Finding) -> String {
+    of.when_us.map_or(String::new(), |(from, to)| {
+        format!(" from {} to {} of the run", time(from), time(to))
+    })
+}
+
 /// The link.
 pub(super) fn subject(of: &Finding) -> String {
+    if let Some(transfers) = transfers(of) {
+        return transfers;
+    }
     let this = of.subject.rank().map(|rank| match rank.rank {
         Some(number) => format!("rank {number} on {}", rank.host),
         None => format!("pid {} on {}", rank.pid, rank.host),
@@ -31,6 +49,13 @@ fn why(of: &Finding, link: &SlowLink) -> String {
         ratio if ratio < 1000.0 => format!("{} times", three(ratio)),
         _ => "over 1000 times".to_owned(),
     };
+    if transfers(of).is_some() {
+        let than = match of.when_us {
+            Some(_) => "at other times",
+            None => "on other communicators",
+        };
+        return format!("its transfers take {slower} as long as {than}{}", when(of));
+    }
     match sends(of) {
         true => format!("its data takes {slower} as long as on the other links"),
         false => format!("it is flushed to the GPU in {slower} the time of the other links"),
@@ -51,6 +76,22 @@ pub(super) fn cause(of: &Finding, link: &SlowLink) -> String {
 
 /// What it rests on.
 pub(super) fn evidence(of: &Finding, link: &SlowLink) -> String {
+    if transfers(of).is_some() {
+        let slow = (
+            link.held_us / link.operations.max(1) as f64,
+            link.others_us / link.operations.max(1) as f64,
+        );
+        return format!(
+            "In {} operations that were timed on all ranks{}, a transfer takes {} on average, and {} \
+             elsewhere: that is the time behind the arrival of the last rank. Only what keeps all ranks from \
+             computing counts. Interval of the cost: {}.",
+            link.operations,
+            when(of),
+            time(slow.0),
+            time(slow.1),
+            of.loss.as_ref().map_or(String::new(), interval),
+        );
+    }
     let mean = |us: f64| time(us / link.operations.max(1) as f64);
     let communicator = of.subject.communicator.as_ref();
     let way = if sends(of) { "sent" } else { "received" };
