@@ -88,6 +88,7 @@ impl Played {
             "Recv",
             "SendRecv",
             "AlltoAll",
+            "ncclInt8",
         ]
         .into_iter()
         .map(|name| (name, capture.names.intern(name)))
@@ -203,6 +204,7 @@ impl Played {
                         (false, false) => 0,
                     },
                     count: called.bytes,
+                    datatype: names["ncclInt8"],
                     peer: *peer,
                     stream: handle(node.stream),
                     ..Shape::default()

@@ -14,6 +14,8 @@ use std::fmt;
 
 /// What must be told, and what must not be told without reason: a part of the run.
 pub const MATTERS: f64 = 0.05;
+/// Bounds that are further apart say nothing: a part of the run.
+const WIDE: f64 = 0.5;
 /// A price is right within this part of the truth, or within [`MATTERS`] of the run.
 const CLOSE: f64 = 0.15;
 
@@ -39,6 +41,8 @@ pub enum Verdict {
     WrongRank,
     /// The right rank, and another cause.
     WrongCause,
+    /// It blames nobody, and says between which parts of the run GPUs stand still: the truth is in that.
+    Bounds,
     /// It says nothing of what matters.
     Silent,
     /// It blames somebody, and nothing matters.
@@ -80,8 +84,14 @@ fn evidence(drawn: &Drawn) -> &'static str {
     }
 }
 
-/// Holds what a report says against the truth.
-pub fn score(drawn: &Drawn, outcome: &Outcome, told: Option<&Told>) -> Scored {
+/// Holds what a report says against the truth. `still` is between which parts of the run GPUs stand still, if
+/// it says that and blames nobody.
+pub fn score(
+    drawn: &Drawn,
+    outcome: &Outcome,
+    told: Option<&Told>,
+    still: Option<(f64, f64)>,
+) -> Scored {
     let run = outcome.played.seconds;
     let matters = |culprit: &&Culprit| culprit.loss >= MATTERS * run;
     let first = outcome.culprits.first();
@@ -114,7 +124,12 @@ pub fn score(drawn: &Drawn, outcome: &Outcome, told: Option<&Told>) -> Scored {
                 false => Verdict::FalseAlarm,
             }
         }
-        (Some(_), None, _) => Verdict::Silent,
+        (Some(culprit), None, _) => {
+            let holds = |(low, high): &(f64, f64)| high - low <= WIDE && culprit.loss <= high * run;
+            still
+                .filter(holds)
+                .map_or(Verdict::Silent, |_| Verdict::Bounds)
+        }
         (Some(_), Some(_), None) => Verdict::WrongRank,
         (Some(_), Some(_), Some(culprit)) if agrees(&culprit) => Verdict::Right,
         (Some(_), Some(_), Some(_)) => Verdict::WrongCause,
@@ -218,11 +233,12 @@ impl fmt::Display for Matrix {
             let of = |verdict| row.verdicts.get(&verdict).copied().unwrap_or(0);
             writeln!(
                 f,
-                "| {name} | {} | {} | {} | {} | {} | {} | {} of {} | {} | {} of {} | {} |",
+                "| {name} | {} | {} | {} | {} | {} | {} | {} | {} of {} | {} | {} of {} | {} |",
                 row.jobs,
                 of(Verdict::Right),
                 of(Verdict::WrongRank),
                 of(Verdict::WrongCause),
+                of(Verdict::Bounds),
                 of(Verdict::Silent),
                 of(Verdict::FalseAlarm),
                 row.close,
@@ -236,10 +252,10 @@ impl fmt::Display for Matrix {
         let head = |f: &mut fmt::Formatter, by: &str| {
             writeln!(
                 f,
-                "| {by} | jobs | right | wrong rank | wrong cause | silent | false alarm | price right | \
-                 median error, % | interval holds | half width, % |"
+                "| {by} | jobs | right | wrong rank | wrong cause | bounds | silent | false alarm | \
+                 price right | median error, % | interval holds | half width, % |"
             )?;
-            writeln!(f, "|---|---|---|---|---|---|---|---|---|---|---|")
+            writeln!(f, "|---|---|---|---|---|---|---|---|---|---|---|---|")
         };
         head(f, "cause")?;
         for (name, of) in &self.causes {

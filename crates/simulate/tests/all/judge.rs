@@ -1,5 +1,6 @@
 //! Reports on random jobs, held against the truth. [`told`] is the one place that reads a finding.
 
+use analyze::account::{Account, RankAccount};
 use analyze::findings::{Cause, Evidence, Kind};
 use analyze::Report;
 use simulate::{score, Drawn, Matrix, Scored, Told, Verdict, Why};
@@ -50,6 +51,57 @@ pub fn told_by_account(report: &Report) -> Option<Told> {
     })
 }
 
+/// What the account of time knows, in one line.
+fn known(account: &Account) -> String {
+    let wall = account.wall_us;
+    let range = |of: &dyn Fn(&RankAccount) -> f64| {
+        let shares = account.ranks.iter().map(|rank| 100.0 * of(rank));
+        let (low, high) = shares.fold((f64::INFINITY, 0.0f64), |(low, high), share| {
+            (low.min(share), high.max(share))
+        });
+        format!("{low:.1} to {high:.1}")
+    };
+    let answers = account.answers.iter().map(|answer| {
+        let (low, high) = answer.interval_us;
+        let who = answer.ranks.iter().filter_map(|at| account.ranks[*at].rank);
+        format!(
+            "; {:?} costs {:.3} ({:.3} to {:.3}) s by {:?}, {:?}",
+            who.collect::<Vec<u32>>(),
+            answer.loss_us / 1e6,
+            low / 1e6,
+            high / 1e6,
+            answer.source,
+            answer.cause,
+        )
+    });
+    let links = account.slow_links.iter().map(|slow| {
+        let ((took, usual), when) = (slow.transfer_us, slow.when_us.unwrap_or_default());
+        format!(
+            "; link of {} ranks costs {:.3} s: {:.0} and {:.0} us, {:?}, {:.1} to {:.1} s",
+            slow.ranks.len(),
+            slow.loss_us / 1e6,
+            took,
+            usual,
+            slow.transfers,
+            when.0 / 1e6,
+            when.1 / 1e6,
+        )
+    });
+    format!(
+        "    account: {} steps of {:.2} s, settles: {}, together: {:.2?}, waits {} %, transfer {} %, unknown \
+         {} %, known of {} %{}\n",
+        account.steps,
+        wall / 1e6,
+        account.settles,
+        account.together_share,
+        range(&|rank| rank.wait_us / wall),
+        range(&|rank| rank.transfer_us / wall),
+        range(&|rank| rank.unknown_us / wall),
+        range(&|rank| rank.known_share),
+        answers.chain(links).collect::<String>(),
+    )
+}
+
 /// What reads a report.
 pub type Reader = fn(&Report) -> Option<Told>;
 
@@ -59,7 +111,8 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
     let outcome = drawn.play();
     let report = analyze::report(&outcome.played.capture_of(&drawn.evidence));
     let told = reader(&report);
-    let scored = score(&drawn, &outcome, told.as_ref());
+    let still = analyze::summary::still_between(&report);
+    let scored = score(&drawn, &outcome, told.as_ref(), still);
     let mut lines = format!(
         "{seed}: {:?}: {drawn}; {:.2} s, {:.2} s without; {}\n",
         scored.verdict, outcome.played.seconds, outcome.plain, scored.evidence
@@ -67,7 +120,13 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
     for culprit in &outcome.culprits {
         lines += &format!("    true: {}: {:.3} s\n", culprit.cause, culprit.loss);
     }
-    lines += &format!("    told: {told:?}\n");
+    lines += &format!("    told: {told:?}, still: {still:.3?}\n");
+    if let analyze::summary::Lead::Words(words) = &report.verdict.lead {
+        lines += &format!("    said: {words}\n");
+    }
+    if let Some(account) = &report.account {
+        lines += &known(account);
+    }
     for finding in &report.findings {
         let loss = finding.wall_us().unwrap_or(0.0) / 1e6;
         let (kind, cause) = (finding.kind(), finding.cause);
