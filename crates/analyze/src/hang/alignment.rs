@@ -1,7 +1,7 @@
 //! Puts the calls of ranks with lost rows beside those of the other ranks.
 //!
-//! [`align`] gives every rank the ordinal of its first call. If all its calls are known, that is by order;
-//! else by NCCL's sequence numbers, which count the calls of each function on a communicator.
+//! [`align`] gives every rank the ordinal of its first call. If all its calls are known or counted, that is
+//! by order; else by NCCL's sequence numbers, which count the calls of each function on a communicator.
 //!
 //! Rule: a call has an ordinal only if two things hold. No call between it and the rank's newest call is
 //! missing. And the rank shares a sequence number with the reference, which is the rank of which most is
@@ -21,10 +21,10 @@ pub(super) fn align(calls: &mut CaptureCalls) {
 
 fn align_ranks(capture: &Capture, communicator: &mut CommunicatorCalls) {
     let ranks = &mut communicator.ranks;
-    let partial = |own: &RankCalls| !own.whole || own.at_least;
+    let partial = |own: &RankCalls| !own.counted || own.at_least;
     for own in ranks.iter_mut() {
         if !partial(own) {
-            own.base = Some(0);
+            own.base = Some(own.forgotten[0]);
         } else {
             let from = unbroken(&capture.processes[own.process], &own.calls[0]);
             own.calls[0].drain(..from);

@@ -56,6 +56,12 @@ pub(super) struct RankCalls {
     pub inside: Vec<u32>,
     /// All calls since the communicator's creation are known.
     pub whole: bool,
+    /// They are known, or were counted before they were forgotten.
+    pub counted: bool,
+    /// How many were forgotten, by lane.
+    pub forgotten: [u64; 2],
+    /// The same of sends and receives, by peer.
+    pub forgotten_pairs: BTreeMap<(bool, u32), u64>,
     /// The rank may have made newer calls than are known.
     pub at_least: bool,
 }
@@ -66,7 +72,7 @@ impl RankCalls {
         let calls = self.calls[lane as usize].len() as u64;
         match lane {
             Lane::Eager => Some(self.base? + calls),
-            Lane::Replay => self.whole.then_some(calls),
+            Lane::Replay => self.counted.then(|| self.forgotten[1] + calls),
         }
     }
 
@@ -78,9 +84,12 @@ impl RankCalls {
             .max()
     }
 
-    /// Of its sends to (`true`) or receives from a peer, the one with this number.
-    pub fn pair(&self, send: bool, peer: u32, number: usize) -> Option<u32> {
-        self.pairs.get(&(send, peer))?.get(number).copied()
+    /// Its sends to (`true`) or receives from a peer.
+    pub fn pairs(&self, send: bool, peer: u32) -> Pairs<'_> {
+        Pairs {
+            forgotten: self.forgotten_pairs.get(&(send, peer)).map_or(0, |n| *n as usize),
+            calls: self.pairs.get(&(send, peer)).map_or(&[], Vec::as_slice),
+        }
     }
 
     /// The ordinal of one of its own collectives, if that is known.
@@ -93,10 +102,36 @@ impl RankCalls {
     pub fn call(&self, lane: Lane, ordinal: u64) -> Option<u32> {
         let base = match lane {
             Lane::Eager => self.base?,
-            Lane::Replay => 0,
+            Lane::Replay => self.forgotten[1],
         };
         let index = usize::try_from(ordinal.checked_sub(base)?).ok()?;
         self.calls[lane as usize].get(index).copied()
+    }
+}
+
+/// Sends to a peer, or receives from it, by number: the k-th of all that were made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pairs<'c> {
+    /// How many of them were forgotten.
+    pub forgotten: usize,
+    /// The others.
+    pub calls: &'c [u32],
+}
+
+impl Pairs<'_> {
+    /// How many were made.
+    pub fn made(&self) -> usize {
+        self.forgotten + self.calls.len()
+    }
+
+    /// The one with this number, if it is not forgotten.
+    pub fn call(&self, number: usize) -> Option<u32> {
+        self.calls.get(number.checked_sub(self.forgotten)?).copied()
+    }
+
+    /// How many were made before the rank's call `until`.
+    pub fn before(&self, until: u32) -> usize {
+        self.forgotten + self.calls.partition_point(|call| *call < until)
     }
 }
 
@@ -144,7 +179,7 @@ impl CommunicatorCalls {
     /// Whether some rank, or some call of a rank, is not known.
     pub fn is_partial(&self) -> bool {
         let hidden = |own: &RankCalls| {
-            own.base.is_none() || own.at_least || own.calls[1].len() > 1 && !own.whole
+            own.base.is_none() || own.at_least || own.calls[1].len() > 1 && !own.counted
         };
         self.nabsent > 0 || self.ranks.iter().any(hidden)
     }
@@ -233,15 +268,19 @@ impl<'a> CaptureCalls<'a> {
         };
         let rowless = process.counters.as_ref().is_some_and(lost);
         let owner = |uid: u32| owners.get(&(index, uid)).copied();
+        let counted = whole || are_counted(process);
         for (communicator, member) in process.communicators.iter().filter_map(|l| owner(l.uid)) {
             let own = &mut self.communicators[communicator].ranks[member];
-            (own.whole, own.at_least) = (whole, rowless);
+            (own.whole, own.counted, own.at_least) = (whole, counted, rowless);
         }
         let of_shape: Vec<_> = process
             .shapes
             .iter()
             .map(|shape| owner(shape.uid))
             .collect();
+        if counted && !whole {
+            self.forget(process, &of_shape);
+        }
         let of_all = |function: Name| {
             let name = self.capture.names.get(function);
             name.is_some_and(|name| matches!(name, "AlltoAll" | "Gather" | "Scatter"))
@@ -271,6 +310,31 @@ impl<'a> CaptureCalls<'a> {
                 own.pairs.entry((send, peer)).or_default().push(number);
             } else if reached(process, call) < Reached::Launched {
                 own.inside.push(number);
+            }
+        }
+    }
+
+    /// Notes how many calls of a process were forgotten.
+    fn forget(&mut self, process: &Process, of_shape: &[Option<(usize, usize)>]) {
+        let mut kept = vec![0; process.shapes.len()];
+        for call in &process.calls {
+            kept[call.shape as usize] += 1;
+        }
+        for (index, shape) in process.shapes.iter().enumerate() {
+            let forgotten = process.sums[index].calls.saturating_sub(kept[index]);
+            let Some((communicator, member)) = of_shape[index] else {
+                continue;
+            };
+            let own = &mut self.communicators[communicator].ranks[member];
+            if shape.is(flag::CAPTURED) {
+                continue;
+            } else if shape.is(flag::REPLAY) {
+                own.forgotten[Lane::Replay as usize] += forgotten;
+            } else if !shape.is(flag::P2P) {
+                own.forgotten[Lane::Eager as usize] += forgotten;
+            } else if let Some(peer) = shape.peer {
+                let send = self.capture.names.get(shape.function) == Some("Send");
+                *own.forgotten_pairs.entry((send, peer)).or_default() += forgotten;
             }
         }
     }
@@ -340,6 +404,19 @@ impl<'a> CaptureCalls<'a> {
             .is_some_and(|extra| extra.ops_started > extra.ops_stopped);
         network || stamps && reached(of, call) != Reached::Finished
     }
+}
+
+/// Whether all calls of a process since its start are there or were counted before they were forgotten.
+fn are_counted(process: &Process) -> bool {
+    let Some(last) = process.calls.last() else {
+        return false;
+    };
+    let counted: u64 = process.sums.iter().map(|sum| sum.calls).sum();
+    let mut follow = process.calls.windows(2);
+    process.shapeless == 0
+        && process.sums.len() == process.shapes.len()
+        && counted == last.ticket + 1
+        && follow.all(|two| two[1].ticket == two[0].ticket + 1)
 }
 
 /// When a process's GPU ended the newest timed call.

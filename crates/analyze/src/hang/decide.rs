@@ -9,6 +9,7 @@
 
 use super::calls::{CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
+use super::graphs;
 use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
@@ -21,7 +22,7 @@ use super::verdict::{
 use super::wait_for::{self, is_astray, CycleEdge, WaitForGraph};
 use super::waits::{self, Lack, Wait};
 use crate::notes::is_attached;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tables::Process;
 
 /// The verdict.
@@ -29,6 +30,7 @@ pub(super) fn decide(case: &Case) -> Verdict {
     mismatch(case)
         .map(Verdict::Mismatch)
         .or_else(|| waits_end(case))
+        .or_else(|| graph_lacked(case).map(Verdict::Sink))
         .unwrap_or_else(|| Verdict::Quiet(quiet(case)))
 }
 
@@ -184,20 +186,7 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     let wait = &case.waits[found.wait];
     let first = found.members[0];
     let waited = case.ago(wait.since_ns);
-    let reason = match case.state(wait.communicator, first) {
-        Liveness::Dead => Reason::Dead,
-        Liveness::Ended => Reason::Ended,
-        Liveness::Stopped => Reason::Stopped(case.limits.by_time_of_stopped(waited)),
-        Liveness::Silent => Reason::Silent(case.limits.by_time(waited)),
-        Liveness::Running if case.member(wait.communicator, first).ended_ns.is_some() => {
-            Reason::Destroyed
-        }
-        Liveness::Running => {
-            let members = found.members.iter();
-            let away = members.filter_map(|member| away(case, wait, *member)).max();
-            Reason::Running(case.limits.by_time_of_ranks(away, waited))
-        }
-    };
+    let reason = reason(case, wait.communicator, &found.members, wait.since_ns);
     let Lacking { ranks, call } = lacking(case, found);
     Sink {
         ranks,
@@ -223,11 +212,72 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
     }
 }
 
-/// For how long a member has made no call while others waited for it, ns.
-fn away(case: &Case, wait: &Wait, member: usize) -> Option<i64> {
-    let own = case.member(wait.communicator, member);
+/// Why members do not come to an operation that others have waited in since then.
+fn reason(case: &Case, communicator: usize, of: &[usize], since_ns: Option<i64>) -> Reason {
+    let waited = case.ago(since_ns);
+    match case.state(communicator, of[0]) {
+        Liveness::Dead => Reason::Dead,
+        Liveness::Ended => Reason::Ended,
+        Liveness::Stopped => Reason::Stopped(case.limits.by_time_of_stopped(waited)),
+        Liveness::Silent => Reason::Silent(case.limits.by_time(waited)),
+        Liveness::Running if case.member(communicator, of[0]).ended_ns.is_some() => {
+            Reason::Destroyed
+        }
+        Liveness::Running => {
+            let away = |member: &usize| away(case, communicator, *member, since_ns);
+            let away = of.iter().filter_map(away).max();
+            Reason::Running(case.limits.by_time_of_ranks(away, waited))
+        }
+    }
+}
+
+/// Ranks that lack a launch of a CUDA graph which others of their communicator have made.
+fn graph_lacked(case: &Case) -> Option<Sink> {
+    let lacked = graphs::lacked(case)?;
+    let communicator = lacked.communicator;
+    let row = CallRow {
+        communicator,
+        number: None,
+        replay: false,
+        function: Some(format!("launch {} of a CUDA graph", lacked.number)),
+        datatype: None,
+        bytes: None,
+        root: None,
+        peer: None,
+        seq: None,
+        caller: None,
+        age_ns: case.ago(lacked.since_ns),
+    };
+    // Those that surely never come explain it.
+    let hopeless = |member: &usize| match case.state(communicator, *member) {
+        Liveness::Dead => 0,
+        Liveness::Ended => 1,
+        Liveness::Stopped | Liveness::Silent => 2,
+        Liveness::Running => 3,
+    };
+    let least = lacked.missing.iter().map(hopeless).min();
+    let missing = lacked.missing.iter().copied();
+    let missing: Vec<usize> = missing.filter(|member| Some(hopeless(member)) == least).collect();
+    Some(Sink {
+        reason: reason(case, communicator, &missing, lacked.since_ns),
+        ranks: members(communicator, &missing),
+        lack: Lack::Call,
+        call: row,
+        waiting: members(communicator, &lacked.waiting),
+        for_ns: case.ago(lacked.since_ns),
+        may_lack_earlier: false,
+        may_wait_on: None,
+        may_wait_in: None,
+        went_on: None,
+        others: Vec::new(),
+    })
+}
+
+/// For how long a member has made no call while others waited for it since then, ns.
+fn away(case: &Case, communicator: usize, member: usize, since_ns: Option<i64>) -> Option<i64> {
+    let own = case.member(communicator, member);
     let until = case.evidence.newest[own.process]?;
-    let since = wait.since_ns?;
+    let since = since_ns?;
     let since = since.max(case.evidence.active[own.vertex].unwrap_or(since));
     Some(until.saturating_sub(since).max(0))
 }
@@ -432,24 +482,31 @@ fn quiet(case: &Case) -> Quiet {
         .collect();
     let newest_call_ns = case.ago(case.evidence.active.iter().flatten().copied().max());
     let in_state = |state: Liveness| {
-        let ranks = open
-            .iter()
-            .flat_map(|(_, communicator)| &communicator.ranks);
-        let processes: BTreeSet<usize> = ranks
-            .filter(|own| own.ended_ns.is_none())
-            .map(|own| own.process)
-            .filter(|process| case.states[*process] == state)
-            .collect();
-        let name = |process: usize| {
-            let process = &case.capture.processes[process];
+        let mut of: BTreeMap<usize, Member> = BTreeMap::new();
+        for (communicator, calls) in &open {
+            for (member, own) in calls.ranks.iter().enumerate() {
+                if own.ended_ns.is_none() && case.states[own.process] == state {
+                    of.entry(own.process).or_insert(Member {
+                        communicator: *communicator,
+                        member,
+                    });
+                }
+            }
+        }
+        (!of.is_empty()).then_some(of)
+    };
+    let mut named = Vec::new();
+    let mut names = |of: BTreeMap<usize, Member>| {
+        named.extend(of.values());
+        let name = |process: &usize| {
+            let process = &case.capture.processes[*process];
             ProcessName {
                 rank: process.rank,
                 host: process.host.clone(),
                 pid: process.pid,
             }
         };
-        let names: Vec<ProcessName> = processes.into_iter().map(name).collect();
-        (!names.is_empty()).then_some(names)
+        of.keys().map(name).collect::<Vec<ProcessName>>()
     };
     let mut processes = case.capture.processes.iter().zip(&case.states);
     let over = open.is_empty()
@@ -463,13 +520,13 @@ fn quiet(case: &Case) -> Quiet {
     } else if over {
         Because::Over
     } else if let Some(stopped) = in_state(Liveness::Stopped) {
-        Because::Stopped(stopped)
+        Because::Stopped(names(stopped))
     } else if let Some(dead) = in_state(Liveness::Dead) {
-        Because::Dead(dead)
+        Because::Dead(names(dead))
     } else if active {
         Because::Active
     } else if let Some(silent) = in_state(Liveness::Silent) {
-        Because::Silent(silent)
+        Because::Silent(names(silent))
     } else if let Some((communicator, _)) = partial {
         Because::Partial(*communicator)
     } else {
@@ -490,6 +547,7 @@ fn quiet(case: &Case) -> Quiet {
     };
     Quiet {
         because,
+        named,
         newest_call_ns,
     }
 }

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 pub(super) struct Evidence {
     /// By process: when it was seen last, ns since 1970.
     pub newest: Vec<Option<i64>>,
-    /// By vertex: newest host time of any of its calls, ns since 1970.
+    /// By vertex: newest host time of any of its calls, ns since 1970. A launch of a CUDA graph counts for
+    /// all vertices of the process.
     pub active: Vec<Option<i64>>,
     /// The newest evidence of all processes, ns since 1970.
     pub as_of: Option<i64>,
@@ -47,6 +48,11 @@ impl Evidence {
                     longest_pause = longest_pause.max(entered.saturating_sub(before));
                 }
                 before = before.max(now);
+            }
+            let graphs = process.graphs.executables.iter();
+            let launched = graphs.filter_map(|graph| graph.newest).max();
+            for vertex in vertices.values() {
+                active[*vertex] = active[*vertex].max(launched);
             }
         }
         Evidence {

@@ -213,7 +213,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
                 .rposition(|call| case.calls.reached(own.process, *call) >= at_least)?;
             let base = match lane {
                 Lane::Eager => own.base,
-                Lane::Replay => Some(0),
+                Lane::Replay => Some(own.forgotten[1]),
             };
             Some((calls[index], base.map(|base| base + index as u64), lane))
         };

@@ -230,7 +230,9 @@ pub struct Astray {
 pub struct Quiet {
     /// What can be said of it.
     pub because: Because,
-    /// How long ago any rank made its newest call, ns.
+    /// The ranks of those processes.
+    pub named: Vec<Member>,
+    /// How long ago any rank made its newest call or launched a CUDA graph, ns.
     pub newest_call_ns: Option<i64>,
 }
 
@@ -370,7 +372,7 @@ impl Verdict {
                 Some(astray) => vec![cycle.steps[astray.step].waiting],
                 None => cycle.steps.iter().map(|step| step.waiting).collect(),
             },
-            Verdict::Quiet(_) => Vec::new(),
+            Verdict::Quiet(quiet) => quiet.named.clone(),
         }
     }
 

@@ -274,7 +274,7 @@ pub(super) fn is_astray(case: &Case, step: CycleEdge, before: CycleEdge) -> bool
             let send = case.capture.names.get(shape.function) != Some("Send");
             let peer = case.member(lacked.communicator, lacked.call.0).rank;
             let last = peer.zip(lacked.met.checked_sub(1));
-            let last = last.and_then(|(peer, number)| there.pair(send, peer, number));
+            let last = last.and_then(|(peer, number)| there.pairs(send, peer).call(number));
             last.into_iter().collect()
         }
     };

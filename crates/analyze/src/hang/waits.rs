@@ -13,7 +13,7 @@
 
 mod behind;
 
-use super::calls::{CaptureCalls, CommunicatorCalls, Lane, RankCalls, LANES};
+use super::calls::{CaptureCalls, CommunicatorCalls, Lane, Pairs, RankCalls, LANES};
 use super::reached::{known, newest, Reached};
 use std::collections::{BTreeMap, HashMap};
 
@@ -218,7 +218,7 @@ impl<'c> Search<'c, '_> {
             .find(|i| self.calls.unfinished(own.process, call(*i)))?;
         let base = match lane {
             Lane::Eager => own.base?,
-            Lane::Replay => 0,
+            Lane::Replay => own.forgotten[1],
         };
         Some(base + open as u64)
     }
@@ -330,37 +330,37 @@ impl<'c> Search<'c, '_> {
         let mut by_missing: BTreeMap<usize, Wait> = BTreeMap::new();
         let mut open: Option<Stall> = None;
         for (member, own) in ranks.iter().enumerate() {
-            let Some(rank) = own.rank.filter(|_| own.whole) else {
+            let Some(rank) = own.rank.filter(|_| own.counted) else {
                 continue;
             };
-            for ((send, peer), calls) in &own.pairs {
+            for (send, peer) in own.pairs.keys() {
+                let calls = own.pairs(*send, *peer);
                 let Some(other) = by_rank.get(peer).copied().filter(|o| *o != member) else {
                     continue;
                 };
                 let theirs = &ranks[other];
-                if !theirs.whole || theirs.at_least {
+                if !theirs.counted || theirs.at_least {
                     continue;
                 }
-                let answers = theirs
-                    .pairs
-                    .get(&(!*send, rank))
-                    .map_or(&[][..], Vec::as_slice);
+                let answers = theirs.pairs(!*send, rank);
                 let size = |member: usize, call: u32| {
                     let shape = self.calls.made(communicator, (member, call)).1;
                     self.calls.capture.bytes(shape)
                 };
                 // If two halves differ in size, one was left out there. A rank that has gone far beyond is
                 // not held up there.
-                let from = calls.len().saturating_sub(AHEAD);
-                let differs =
-                    |number: &usize| size(other, answers[*number]) != size(member, calls[*number]);
-                let both = calls.len().min(answers.len());
+                let from = calls.made().saturating_sub(AHEAD);
+                let differs = |number: &usize| {
+                    let both = answers.call(*number).zip(calls.call(*number));
+                    both.is_some_and(|(theirs, own)| size(other, theirs) != size(member, own))
+                };
+                let both = calls.made().min(answers.made());
                 let differ = (from..both).find(differs);
-                let met = differ.or((both < calls.len()).then_some(both));
+                let met = differ.or((both < calls.made()).then_some(both));
                 let Some(met) = met else {
-                    let last = *calls.last().expect("pairs are not empty");
+                    let last = *calls.calls.last().expect("pairs are not empty");
                     let made = self.calls.made(communicator, (member, last)).0;
-                    if answers.len() == calls.len() && self.calls.unfinished(own.process, made) {
+                    if answers.made() == calls.made() && self.calls.unfinished(own.process, made) {
                         let since = newest(made);
                         let stall = open.get_or_insert(Stall {
                             communicator,
@@ -378,13 +378,17 @@ impl<'c> Search<'c, '_> {
                     }
                     continue;
                 };
+                // What it waits in may be forgotten, if it made many more since.
+                let Some(waiting) = calls.call(met).or(calls.calls.first().copied()) else {
+                    continue;
+                };
                 let halves = Halves {
                     communicator,
                     lack: match theirs.inside.is_empty() {
                         true => Lack::Call,
                         false => Lack::Launch,
                     },
-                    waiting: (member, calls[met]),
+                    waiting: (member, waiting),
                     missing: other,
                     met,
                     is_crossed: false,
@@ -418,14 +422,15 @@ impl<'c> Search<'c, '_> {
         };
         let ranks = &self.of(communicator).ranks;
         let by_rank = self.by_rank(communicator);
-        let known = |own: &RankCalls| own.whole && !own.at_least;
+        let known = |own: &RankCalls| own.counted && !own.at_least;
         let mut by_missing: BTreeMap<usize, Wait> = BTreeMap::new();
         for (member, own) in ranks.iter().enumerate().filter(|(_, own)| known(own)) {
             let (Some(rank), Some(until)) = (own.rank, own.call(Lane::Eager, ordinal)) else {
                 continue;
             };
-            let sends = own.pairs.iter().filter(|((send, _), _)| *send);
-            for ((_, peer), sends) in sends {
+            let peers = own.pairs.keys().filter(|(send, _)| *send);
+            for (_, peer) in peers {
+                let sends = own.pairs(true, *peer);
                 let other = by_rank.get(peer).copied().filter(|other| *other != member);
                 let theirs = other.map(|other| &ranks[other]).filter(|own| known(own));
                 let (Some(other), Some(theirs)) = (other, theirs) else {
@@ -434,17 +439,14 @@ impl<'c> Search<'c, '_> {
                 let Some(their_until) = theirs.call(Lane::Eager, ordinal) else {
                     continue;
                 };
-                let receives = theirs
-                    .pairs
-                    .get(&(false, rank))
-                    .map_or(&[][..], Vec::as_slice);
-                let sent = sends.partition_point(|call| *call < until);
-                let received = receives.partition_point(|call| *call < their_until);
-                let together = |at: usize, calls: &[u32], member: usize, until: u32| {
+                let receives = theirs.pairs(false, rank);
+                let sent = sends.before(until);
+                let received = receives.before(their_until);
+                let together = |at: usize, calls: Pairs, member: usize, until: u32| {
                     let group = |call: u32| self.calls.made(communicator, (member, call)).0.group;
                     let beside = [at.checked_sub(1), Some(at)].into_iter().flatten();
-                    let mut beside = beside.filter_map(|index| calls.get(index));
-                    group(until) != 0 && beside.any(|call| group(*call) == group(until))
+                    let mut beside = beside.filter_map(|number| calls.call(number));
+                    group(until) != 0 && beside.any(|call| group(call) == group(until))
                 };
                 // Calls of one group have no order.
                 if together(sent, sends, member, until)
@@ -452,22 +454,24 @@ impl<'c> Search<'c, '_> {
                 {
                     continue;
                 }
-                let halves = if received > sent {
+                let (a, b) = (receives.call(sent), sends.call(received));
+                let halves = if let Some(receive) = a.filter(|_| received > sent) {
                     Halves {
                         communicator,
                         lack: Lack::Call,
-                        waiting: (other, receives[sent]),
+                        waiting: (other, receive),
                         missing: member,
                         met: sent,
                         is_crossed: true,
                         may_have_ended: false,
                     }
-                } else if sent > received && !self.is_habit(communicator, (member, other), received)
-                {
+                } else if let Some(send) = b.filter(|_| {
+                    sent > received && !self.is_habit(communicator, (member, other), received)
+                }) {
                     Halves {
                         communicator,
                         lack: Lack::Call,
-                        waiting: (member, sends[received]),
+                        waiting: (member, send),
                         missing: other,
                         met: received,
                         is_crossed: true,
@@ -493,8 +497,8 @@ impl<'c> Search<'c, '_> {
             ranks[member].calls[Lane::Eager as usize].partition_point(|c| *c < call)
         };
         (number.saturating_sub(HABIT)..number).any(|number| {
-            let send = ranks[from].pair(true, receiver, number);
-            let receive = ranks[to].pair(false, sender, number);
+            let send = ranks[from].pairs(true, receiver).call(number);
+            let receive = ranks[to].pairs(false, sender).call(number);
             send.zip(receive)
                 .is_some_and(|(send, receive)| before(from, send) < before(to, receive))
         })

@@ -181,7 +181,14 @@ fn stands_still(hang: &Hang) -> Option<i64> {
 /// What proves that the job will not go on by itself.
 fn proof(verdict: &Verdict) -> Option<Proof> {
     let proof = match (verdict, verdict.kind()) {
-        (Verdict::Quiet(_), _) => return None,
+        // Others may wait in CUDA graphs, of which NCCL does not tell.
+        (Verdict::Quiet(quiet), _) => {
+            return match quiet.because {
+                Because::Dead(_) => Some(Proof::Dead),
+                Because::Stopped(_) => Some(Proof::Stopped),
+                _ => None,
+            };
+        }
         (Verdict::Cycle(_), _) => Proof::Calls,
         (_, VerdictKind::Dead) => Proof::Dead,
         (_, VerdictKind::Left) => Proof::Left,

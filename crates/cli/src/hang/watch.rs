@@ -35,7 +35,8 @@ pub(super) struct Order {
 
 /// Watches until the job is over, or nobody reads what is told.
 pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
-    let mut tail = Tail::new(&order.folder, SPAN_NS);
+    // Sends and receives that are forgotten count: the newest ones stand where the others stand.
+    let mut tail = Tail::new(&order.folder, SPAN_NS).counting();
     let mut watch = Watch::new(order.after_ns);
     let mut pace = Pace::new(order.every, PART);
     let mut run = Run::default();
