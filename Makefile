@@ -30,7 +30,7 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel release-check \
 	demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
-	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs attacks \
+	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs random-hangs attacks \
 	sanitize soak msrv miri deny clean
 
 all: build
@@ -193,6 +193,10 @@ soak: ## 100 million calls in one process
 
 random-jobs: ## Reports on JOBS simulated jobs with a known cause, from SEED on
 	$(FAST) cargo run --quiet --target-dir $(TARGET)/fast -p ncclscope-simulate --example play -- \
+	$(or $(JOBS),1000) --seed $(or $(SEED),1)
+
+random-hangs: ## Watches JOBS simulated jobs that hang, and as many healthy ones, from SEED on
+	$(FAST) cargo run --quiet --target-dir $(TARGET)/fast -p ncclscope-simulate --example hangs -- \
 	$(or $(JOBS),1000) --seed $(or $(SEED),1)
 
 sanitize: ## The recorder and its tests under the address and thread sanitizers

@@ -195,6 +195,7 @@ impl Drawn {
             within: Some(&within),
             before: Some(&before),
             link: Some(&link),
+            ..Fault::default()
         };
         play_with(&job, self.seed, fault)
     }

@@ -9,16 +9,19 @@
 //!
 //! Truth: the same script with the same noise without the fault ([`play::Played::seconds`]).
 
+mod as_of;
 mod cause;
 mod communicators;
 mod drawn;
 mod evidence;
 pub mod files;
+pub mod hanging;
 pub mod held_out;
 mod picture;
 pub mod play;
 mod random;
 mod recording;
+pub mod ring;
 mod score;
 pub mod scripts;
 mod shape;

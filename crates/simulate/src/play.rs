@@ -29,7 +29,7 @@ const QUEUE: usize = 1000;
 /// CUDA's ids of streams.
 pub(crate) const FIRST_STREAM: u32 = 7;
 /// Streams of a rank.
-const STREAMS: usize = 8;
+pub(crate) const STREAMS: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -71,6 +71,7 @@ pub(crate) struct Called {
     pub(crate) function: &'static str,
     pub(crate) bytes: u64,
     pub(crate) ways: Vec<Way>,
+    pub(crate) datatype: &'static str,
     pub(crate) api: i64,
     pub(crate) launch: i64,
     pub(crate) back: i64,
@@ -116,11 +117,27 @@ pub(crate) struct Rank {
     pub(crate) begun: Vec<i64>,
     /// Launches of graphs: their first node, when, and for how long, ns.
     pub(crate) graphs: Vec<(usize, i64, u64)>,
+    /// When its host did its last, if it does nothing more.
+    pub(crate) stopped: Option<i64>,
+    /// Communicators that it destroyed, and when.
+    pub(crate) destroyed: Vec<(usize, i64)>,
+}
+
+impl Rank {
+    /// Whether it has done all, and its GPU too.
+    pub(crate) fn is_over(&self) -> bool {
+        let has_ended = |node: &Node| node.end.is_some();
+        self.does.is_empty() && self.stopped.is_none() && self.nodes.iter().all(has_ended)
+    }
 }
 
 struct Operation {
     came: Vec<(usize, usize)>,
     ns: i64,
+    /// Function, bytes and datatype of the rank that was first to call it.
+    what: (&'static str, u64, &'static str),
+    /// Another rank's call differs, so it never ends.
+    differs: bool,
 }
 
 /// A job that was played.
@@ -146,6 +163,15 @@ pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) ->
 
 /// Plays a job that has this fault.
 pub fn play_with<'s>(job: &'s Job, seed: u64, fault: Fault<'s>) -> Played {
+    let played = play_open(job, seed, fault);
+    for (number, rank) in played.ranks.iter().enumerate() {
+        assert!(rank.is_over(), "rank {number} hangs in step {}", rank.step);
+    }
+    played
+}
+
+/// Plays a job that may hang: until nothing happens any more.
+pub(crate) fn play_open<'s>(job: &'s Job, seed: u64, fault: Fault<'s>) -> Played {
     let ranks = (0..job.ranks).map(|rank| {
         let mut seeds = Random(seed.wrapping_mul(1000) + rank as u64);
         Rank {
@@ -166,10 +192,6 @@ pub fn play_with<'s>(job: &'s Job, seed: u64, fault: Fault<'s>) -> Played {
     };
     play.run();
     let ranks = play.ranks;
-    for (number, rank) in ranks.iter().enumerate() {
-        let over = rank.does.is_empty() && rank.nodes.iter().all(|n| n.end.is_some());
-        assert!(over, "rank {number} hangs in step {}", rank.step);
-    }
     let ends = ranks
         .iter()
         .flat_map(|r| r.nodes.iter().filter_map(|n| n.end));
@@ -230,6 +252,9 @@ impl Play<'_> {
 
     /// A node ends then. Ends are apart by some 0.3 us.
     fn ends_at(&mut self, at: i64, rank: usize, node: usize) {
+        if at == i64::MAX {
+            return;
+        }
         let apart = (node as i64 * 7919 + rank as i64 * 104_729).rem_euclid(300);
         let version = self.ranks[rank].nodes[node].version;
         self.at(at + apart, rank, node, Event::Ends(version));
@@ -239,6 +264,8 @@ impl Play<'_> {
         let node = &mut self.ranks[rank].nodes[index];
         node.start = Some(at);
         match node.does.clone() {
+            // It never ends.
+            Kind::Compute(_, i64::MAX) => {}
             Kind::Compute(_, ns) => {
                 (node.left, node.since) = (ns as f64, at);
                 self.ranks[rank].running.push(index);
@@ -248,8 +275,9 @@ impl Play<'_> {
                 self.changes(rank, at, 1);
                 let operation = &mut self.operations[comm][number];
                 operation.came.push((rank, index));
-                if operation.came.len() == self.job.comms[comm].len() {
-                    let end = at + operation.ns;
+                let are_all = operation.came.len() == self.job.comms[comm].len();
+                if are_all && !operation.differs {
+                    let end = at.saturating_add(operation.ns);
                     for (rank, index) in std::mem::take(&mut operation.came) {
                         self.ends_at(end, rank, index);
                     }
@@ -268,7 +296,7 @@ impl Play<'_> {
                             let node = &mut self.ranks[other].nodes[of];
                             node.missing -= 1;
                             if let (0, Kind::Pass(_, ns)) = (node.missing, &node.does) {
-                                let end = at + *ns;
+                                let end = at.saturating_add(*ns);
                                 self.ends_at(end, other, of);
                             }
                         }
@@ -276,7 +304,7 @@ impl Play<'_> {
                 }
                 self.ranks[rank].nodes[index].missing = missing;
                 if missing == 0 {
-                    self.ends_at(at + ns, rank, index);
+                    self.ends_at(at.saturating_add(ns), rank, index);
                 }
             }
         }
@@ -370,6 +398,10 @@ impl Play<'_> {
             before(&mut step);
         }
         (job.script)(&mut step);
+        if let Some(after) = fault.after {
+            after(&mut step);
+        }
+        let rank = &mut self.ranks[number];
         rank.begun.push(rank.host as i64);
         rank.does = step.does.into();
         rank.step += 1;
@@ -381,6 +413,9 @@ impl Play<'_> {
         use capture::windows::DriverCallKind;
         loop {
             let rank = &mut self.ranks[number];
+            if rank.stopped.is_some() {
+                return;
+            }
             let Some(next) = rank.does.front() else {
                 if self.next_step(number) {
                     continue;
@@ -438,6 +473,16 @@ impl Play<'_> {
                         self.queue(number, one, Some(first));
                     }
                 }
+                Do::Enters(call) => {
+                    let api = rank.host as i64;
+                    rank.stopped = Some(api);
+                    self.queue(number, *call, None);
+                    if let Some(called) = self.ranks[number].calls.last_mut() {
+                        (called.api, called.launch, called.back) = (api, i64::MAX, i64::MAX);
+                    }
+                }
+                Do::Stops => rank.stopped = Some(rank.host as i64),
+                Do::Ends(comm) => rank.destroyed.push((comm, rank.host as i64)),
                 Do::Wait(stream, on) => {
                     rank.asks(DriverCallKind::Record, 1e3);
                     rank.asks(DriverCallKind::Wait, 1e3);
@@ -471,6 +516,7 @@ impl Play<'_> {
                 ns,
                 stream,
                 ways,
+                datatype,
             } => {
                 let step = self.ranks[number].step - 1;
                 let ns = (ns * between(job, self.fault, (step, number), comm, &ways)) as i64;
@@ -479,9 +525,15 @@ impl Play<'_> {
                     let at = rank.joined.entry(comm).or_default();
                     let index = *at;
                     *at += 1;
-                    if self.operations[comm].len() == index {
-                        let came = Vec::new();
-                        self.operations[comm].push(Operation { came, ns });
+                    let what = (function, bytes, datatype);
+                    match self.operations[comm].get_mut(index) {
+                        Some(operation) => operation.differs |= operation.what != what,
+                        None => self.operations[comm].push(Operation {
+                            came: Vec::new(),
+                            ns,
+                            what,
+                            differs: false,
+                        }),
                     }
                     // Kernels of a communicator follow each other, on whatever streams they are. Sends and
                     // receives between different ranks are thought to have communicators of their own.
@@ -504,6 +556,7 @@ impl Play<'_> {
                     function,
                     bytes,
                     ways,
+                    datatype,
                     api: rank.host as i64,
                     launch: rank.host as i64,
                     back: rank.host as i64,
@@ -511,7 +564,12 @@ impl Play<'_> {
                 });
             }
             Do::Wait(stream, on) => self.ranks[number].waits(stream, on, job.waits_for_each),
-            Do::Host(_) | Do::Sync(_) | Do::Graph(_) => {}
+            Do::Host(_)
+            | Do::Sync(_)
+            | Do::Graph(_)
+            | Do::Enters(_)
+            | Do::Stops
+            | Do::Ends(_) => {}
         }
     }
 
@@ -533,6 +591,8 @@ impl Play<'_> {
                 }
             }
         }
+        // A host that enters a call and stops does not launch it.
+        missing += usize::from(rank.stopped.is_some());
         rank.nodes.push(Node {
             does,
             stream,

@@ -27,6 +27,9 @@ const CUDA_GRAPH: u32 = 3;
 /// Which ranks have kernel windows.
 pub type Windows<'a> = &'a dyn Fn(usize) -> bool;
 
+/// Numbers of names.
+pub(crate) type Names = BTreeMap<&'static str, tables::Name>;
+
 impl Played {
     /// When windows are open, by rank, ns of its host.
     fn windows(&self) -> Vec<Vec<(u64, i64, i64)>> {
@@ -78,31 +81,10 @@ impl Played {
     }
 
     fn read(&self, evidence: &Evidence, with_windows: Windows) -> Capture {
-        let mut capture = Capture::default();
-        let names: BTreeMap<&str, tables::Name> = [
-            "AllReduce",
-            "AllGather",
-            "ReduceScatter",
-            "Broadcast",
-            "Send",
-            "Recv",
-            "SendRecv",
-            "AlltoAll",
-            "ncclInt8",
-        ]
-        .into_iter()
-        .map(|name| (name, capture.names.intern(name)))
-        .collect();
-        for (index, members) in self.comms.iter().enumerate() {
-            capture.communicators.push(Communicator {
-                id: format!("comm-{index}"),
-                hash: index as u64 + 1,
-                ..communicator(index, members)
-            });
-        }
+        let (mut capture, names) = self.empty();
         let windows = self.windows();
         for (number, rank) in self.ranks.iter().enumerate() {
-            let mut process = self.process(number, rank, &names, evidence);
+            let mut process = self.process(number, rank, &names, evidence, i64::MAX);
             if with_windows(number) {
                 self.add_windows(&mut process, rank, &windows[number]);
             } else {
@@ -113,12 +95,42 @@ impl Played {
         capture
     }
 
-    fn process(
+    /// Communicators and names, before any process.
+    pub(crate) fn empty(&self) -> (Capture, Names) {
+        let mut capture = Capture::default();
+        let names = [
+            "AllReduce",
+            "AllGather",
+            "ReduceScatter",
+            "Broadcast",
+            "Send",
+            "Recv",
+            "SendRecv",
+            "AlltoAll",
+            "ncclFloat16",
+            "ncclFloat32",
+        ];
+        let names = names.into_iter();
+        let names = names.map(|name| (name, capture.names.intern(name)));
+        let names = names.collect();
+        for (index, members) in self.comms.iter().enumerate() {
+            capture.communicators.push(Communicator {
+                id: format!("comm-{index}"),
+                hash: index as u64 + 1,
+                ..communicator(index, members)
+            });
+        }
+        (capture, names)
+    }
+
+    /// A process with what was recorded up to a moment.
+    pub(crate) fn process(
         &self,
         number: usize,
         rank: &Rank,
-        names: &BTreeMap<&str, tables::Name>,
+        names: &Names,
         evidence: &Evidence,
+        until: i64,
     ) -> Process {
         let device = self.device(number);
         let locals = self.comms.iter().enumerate().map(|(index, members)| Local {
@@ -142,7 +154,7 @@ impl Played {
         process.facts.insert("timing".into(), timing.into());
         let mut launches: HashMap<(usize, &str, u64), u32> = HashMap::new();
         let captured = rank.graphs.first().map(|(first, ..)| *first);
-        for called in &rank.calls {
+        for called in rank.calls.iter().filter(|called| called.api <= until) {
             let graph = rank.nodes[called.node].graph;
             if graph.is_some() && graph != captured {
                 continue;
@@ -153,11 +165,14 @@ impl Played {
             let timed = !in_graph && evidence.events && sampled(*index, evidence.level(number));
             *index += 1;
             let node = &rank.nodes[called.node];
-            let (start, end) = (node.start.expect("played"), node.end.expect("played"));
+            let is_back = called.back <= until;
+            let has_launched = called.launch <= until;
+            let end = node.end.filter(|end| *end <= until);
             let (mut waiter, mut waited) = (0, 0);
-            if let (true, Some(wait)) = (timed && evidence.stream_waits, called.waited_by) {
+            let waits = called.waited_by.filter(|_| timed && evidence.stream_waits);
+            if let (Some(wait), Some(start), Some(end)) = (waits, node.start, end) {
                 // The computing stream had nothing else to do from here on.
-                let end_of = |node: Option<usize>| node.map(|n| rank.nodes[n].end.expect("played"));
+                let end_of = |node: Option<usize>| rank.nodes[node?].end;
                 let begun = end_of(wait.busy).or(Some(start)).max(end_of(wait.before));
                 let from = begun.unwrap_or(start);
                 let asked = wait.asked;
@@ -203,8 +218,8 @@ impl Played {
                         (false, true) => flag::CAPTURED,
                         (false, false) => 0,
                     },
+                    datatype: names[called.datatype],
                     count: called.bytes,
-                    datatype: names["ncclInt8"],
                     peer: *peer,
                     stream: handle(node.stream),
                     ..Shape::default()
@@ -218,29 +233,28 @@ impl Played {
                     ticket: process.calls.len() as u64,
                     shape: index as u32,
                     api_ns: SINCE_1970 + called.api,
-                    launch_start_ns: if launched {
+                    launch_start_ns: if launched && has_launched {
                         SINCE_1970 + called.launch
                     } else {
                         0
                     },
-                    launch_end_ns: if launched {
+                    launch_end_ns: if launched && has_launched {
                         SINCE_1970 + called.launch + 2000
                     } else {
                         0
                     },
-                    return_ns: SINCE_1970 + called.back,
-                    gpu: match launched && timed {
-                        true => GpuTimes::OnHost {
+                    return_ns: if is_back { SINCE_1970 + called.back } else { 0 },
+                    gpu: match (node.start, end) {
+                        (Some(start), Some(end)) if launched && timed => GpuTimes::OnHost {
                             start: SINCE_1970 + start,
                             stop: SINCE_1970 + end,
                             error: 500,
                         },
-                        false => GpuTimes::None,
+                        _ => GpuTimes::None,
                     },
-                    gpu_seen_ns: if launched && timed {
-                        SINCE_1970 + end + 1000
-                    } else {
-                        0
+                    gpu_seen_ns: match end {
+                        Some(end) if launched && timed => SINCE_1970 + end + 1000,
+                        _ => 0,
                     },
                     verdict: if fused && launched && timed {
                         verdict::FUSED
@@ -250,7 +264,7 @@ impl Played {
                     composite: u32::from(several && !fused) * (process.composites.len() as u32 + 1),
                     waiter: if launched { waiter } else { 0 },
                     waited,
-                    sealed: true,
+                    sealed: is_back && (!(launched && timed) || end.is_some()),
                     ..Call::default()
                 });
             }
@@ -262,7 +276,7 @@ impl Played {
                 });
             }
         }
-        process.graphs = graphs(&process, rank);
+        process.graphs = graphs(&process, rank, until);
         process
     }
 
@@ -338,10 +352,12 @@ impl Played {
 }
 
 /// The graph that a rank launches, of the calls that were captured into it.
-fn graphs(process: &Process, rank: &Rank) -> Graphs {
-    if rank.graphs.is_empty() {
+fn graphs(process: &Process, rank: &Rank, until: i64) -> Graphs {
+    let launched = rank.graphs.partition_point(|(_, at, _)| *at <= until);
+    let launched = &rank.graphs[..launched];
+    let Some((_, newest, took)) = launched.last().copied() else {
         return Graphs::default();
-    }
+    };
     let captured = process.calls.iter().map(|call| call.shape);
     let captured = captured.filter(|shape| process.shapes[*shape as usize].is(flag::CAPTURED));
     let mut shapes: Vec<u32> = Vec::new();
@@ -357,7 +373,7 @@ fn graphs(process: &Process, rank: &Rank) -> Graphs {
             _ => runs.push((number, 1)),
         }
     }
-    let launches = rank.graphs.iter().map(|(_, at, took)| Launch {
+    let launches = launched.iter().map(|(_, at, took)| Launch {
         graph: 1,
         at: SINCE_1970 + at,
         took: *took,
@@ -373,11 +389,11 @@ fn graphs(process: &Process, rank: &Rank) -> Graphs {
             number: 1,
             content: Some(0),
             before: None,
-            instantiated: rank.graphs.first().map(|(_, at, _)| SINCE_1970 + at - MS),
+            instantiated: launched.first().map(|(_, at, _)| SINCE_1970 + at - MS),
             destroyed: None,
-            launches: rank.graphs.len() as u64,
-            newest: rank.graphs.last().map(|(_, at, _)| SINCE_1970 + at),
-            launching: false,
+            launches: launched.len() as u64,
+            newest: Some(SINCE_1970 + newest),
+            launching: newest.saturating_add(took as i64) > until,
             stream: 0,
         }],
         launches: launches.collect(),

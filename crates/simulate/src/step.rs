@@ -32,6 +32,7 @@ pub(crate) enum Do {
         ns: f64,
         stream: usize,
         ways: Vec<Way>,
+        datatype: &'static str,
     },
     /// A stream waits for what is on another so far.
     Wait(usize, usize),
@@ -39,7 +40,15 @@ pub(crate) enum Do {
     Sync(usize),
     /// One launch of a CUDA graph with all of this.
     Graph(Vec<Do>),
+    /// The host enters this call and never comes to its launch.
+    Enters(Box<Do>),
+    /// The host does nothing more.
+    Stops,
+    /// The rank destroys this communicator.
+    Ends(usize),
 }
+
+const DATATYPE: &str = "ncclFloat32";
 
 /// One step of one rank, as the script writes it. Times are µs.
 pub struct Step<'s> {
@@ -117,6 +126,7 @@ impl Step<'_> {
             ns,
             stream,
             ways: Vec::new(),
+            datatype: DATATYPE,
         });
     }
 
@@ -133,6 +143,7 @@ impl Step<'_> {
             ns: 1e3 * us,
             stream,
             ways: ways.to_vec(),
+            datatype: DATATYPE,
         });
     }
 
@@ -202,6 +213,8 @@ pub struct Fault<'s> {
     pub within: Option<&'s dyn Fn(&mut Step)>,
     /// What is different about a step of a rank as a whole.
     pub before: Option<&'s dyn Fn(&mut Step)>,
+    /// What changes a step of a rank once its script has written it.
+    pub after: Option<&'s dyn Fn(&mut Step)>,
     /// Transfers that take longer.
     pub link: Option<&'s SlowLink<'s>>,
 }

@@ -6,11 +6,11 @@
 //! the k-th call of every rank on a communicator is one operation. The operation ends when all have made it
 //! alike, and a host waits at a sync for its operations.
 
-use crate::ring::{Channel, Stuck};
 use analyze::hang::{hang, Cause, Conditions, Life, VerdictKind};
 use capture::live::{flag, part, ODDS};
 use capture::rows::Ticks;
 use render::hang::Answer;
+use simulate::ring::{Channel, Stuck};
 use std::collections::HashMap;
 use tables::calls::Extra;
 use tables::clock::{Anchor, Clock};

@@ -16,6 +16,5 @@ mod picture;
 mod readers;
 mod recorded;
 mod report;
-mod ring;
 mod shares;
 mod tidy;
