@@ -8,6 +8,7 @@
 //! Rule: a process that may still live is no death. After a long wait, the order in which processes were
 //! ended proves nothing. So the others must have made a call shortly before the end of the first, or later.
 
+use crate::behind::{inside, Inside};
 use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
 use crate::spelling::{ranges, size};
@@ -50,6 +51,9 @@ pub struct Death {
     pub left: Vec<u32>,
     /// The most collectives that one of them made there.
     pub most_calls: u64,
+    /// It was inside another profiler plugin.
+    #[serde(skip)]
+    pub inside: Option<Inside>,
     /// When its recorder last wrote a time, as people read it.
     #[serde(skip)]
     pub seen: String,
@@ -164,6 +168,7 @@ impl Gatherer {
                 host: process.host.clone(),
                 pid: process.pid,
                 exited: process.ended,
+                inside: inside(process),
                 seen_ns,
                 seen: zone.spelled(seen_ns, 3),
                 before_others_ns,

@@ -38,6 +38,7 @@ mod wait_for;
 mod waits;
 mod watch;
 
+use crate::behind;
 use crate::job::{problems, ProblemRow};
 use crate::moments::Zone;
 use crate::sightings::{self, SightingRow};
@@ -89,6 +90,8 @@ pub struct Hang {
     pub launches: Vec<Launches>,
     /// What `ncclscope hang` said while the job ran, the oldest first.
     pub sightings: Vec<SightingRow>,
+    /// Which processes were inside another profiler plugin, a sentence each.
+    pub inside: Vec<String>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
 }
@@ -139,6 +142,7 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
             capture,
             case.evidence.active.iter().flatten().copied().max(),
         ),
+        inside: behind::inside_sentences(capture),
         problems: problems(capture),
     }
 }

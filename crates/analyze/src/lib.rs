@@ -15,6 +15,7 @@ pub mod account;
 pub mod arrivals;
 pub mod attempts;
 pub mod bandwidth;
+pub mod behind;
 pub mod callers;
 pub mod clocks;
 pub mod completeness;

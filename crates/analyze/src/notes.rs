@@ -62,6 +62,7 @@ pub fn notes(capture: &Capture, silent: Silent, rows: &[Operation]) -> Vec<Strin
     let mut notes = Vec::new();
     from_outside(capture, &mut notes);
     of_other_tools(capture, &mut notes);
+    notes.extend(crate::behind::sentences(capture));
     if let Some(because) = no_times(capture, rows) {
         notes.push(because.note);
     }

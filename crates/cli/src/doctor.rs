@@ -18,6 +18,7 @@ mod probe;
 mod surroundings;
 mod variables;
 
+pub(crate) use plugin::several as several_plugins;
 pub use variables::{distance, misspelt};
 
 use crate::report::print;

@@ -78,6 +78,11 @@ pub struct Args {
     #[arg(long)]
     replace_plugin: bool,
 
+    /// Record even though NCCL_PROFILER_PLUGIN names another plugin, which runs behind ncclscope, at its own
+    /// risk and cost (NCCLSCOPE_CHAIN)
+    #[arg(long, conflicts_with = "replace_plugin")]
+    keep_plugin: bool,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -121,12 +126,23 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         );
     }
     let mut notes = Vec::new();
-    notes.extend(other_plugin(
+    let with_it = match (args.keep_plugin, args.replace_plugin) {
+        (true, _) => WithOther::Keep,
+        (_, true) => WithOther::Replace,
+        _ => WithOther::Refuse,
+    };
+    let other = other_plugin(
         &plugin,
         env("NCCL_PROFILER_PLUGIN"),
         env("LD_LIBRARY_PATH"),
-        args.replace_plugin,
-    )?);
+        with_it,
+    )?;
+    let kept = other.as_ref().filter(|_| args.keep_plugin);
+    let kept = kept.map(|other| (CHAIN.to_owned(), other.into()));
+    notes.extend(other.as_ref().map(|other| match kept {
+        Some(_) => format!("the profiler plugin `{other}` runs behind ncclscope's"),
+        None => format!("the profiler plugin `{other}` is replaced"),
+    }));
 
     notes.extend(doctor::misspelt());
     notes.extend(nccl_log::shared_file(env("NCCL_DEBUG_FILE").as_deref()));
@@ -148,6 +164,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         ("NCCLSCOPE_OUT".to_owned(), folder.out.clone().into()),
         ("NCCLSCOPE_RUN".to_owned(), folder.path.clone().into()),
     ];
+    variables.extend(kept);
     variables.extend(
         args.env
             .into_iter()
@@ -280,35 +297,52 @@ pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Another profiler plugin in the program's environment: an error, or a note when it is to be replaced.
+/// The recorder's setting for another plugin.
+const CHAIN: &str = "NCCLSCOPE_CHAIN";
+
+/// What becomes of another plugin that is named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WithOther {
+    /// That is an error, because nobody said what to do.
+    Refuse,
+    /// Ours records in its place.
+    Replace,
+    /// It runs behind ours.
+    Keep,
+}
+
+/// Another profiler plugin in the program's environment, by name or path.
 fn other_plugin(
     ours: &Path,
     named: Option<String>,
     library_path: Option<String>,
-    replace: bool,
+    with_it: WithOther,
 ) -> anyhow::Result<Option<String>> {
     if let Some(named) = named.filter(|n| n != "none") {
+        if let Some(libraries) = doctor::several_plugins(&named) {
+            bail!(
+                "NCCL_PROFILER_PLUGIN is `{named}`. NCCL takes that as the name of one library, and loads \
+                 none of these {libraries}\n  hint: name one library there, and use `ncclscope run \
+                 --keep-plugin ...`"
+            );
+        }
         let file = Path::new(&named).file_name().unwrap_or_default();
         let is_ours =
             named == "ncclscope" || file == plugin_path::FILE || Path::new(&named) == ours;
-        if !is_ours && !replace {
+        if !is_ours && with_it == WithOther::Refuse {
             bail!(
                 "NCCL_PROFILER_PLUGIN is `{named}`, and NCCL loads one profiler plugin\n  hint: \
-                 `ncclscope run --replace-plugin ...` records in its place; or unset it"
+                 `ncclscope run --keep-plugin ...` runs it behind ncclscope's, `--replace-plugin` records \
+                 in its place; or unset it"
             );
         }
-        return Ok((!is_ours).then(|| format!("the profiler plugin `{named}` is replaced")));
+        return Ok((!is_ours).then_some(named));
     }
-    let default = library_path.and_then(|list| {
+    Ok(library_path.and_then(|list| {
         std::env::split_paths(&list)
             .map(|place| place.join("libnccl-profiler.so"))
             .find(|file| file.exists())
-    });
-    Ok(default.map(|file| {
-        format!(
-            "NCCL's default profiler plugin `{}` is replaced",
-            file.display()
-        )
+            .map(|file| file.display().to_string())
     }))
 }
 
@@ -414,18 +448,28 @@ mod tests {
 
     #[test]
     fn other_plugins_are_refused_replaced_or_ours() {
-        let check = |named: &str, replace| {
+        let check = |named: &str, with_it| {
             other_plugin(
                 Path::new("/x/ours.so"),
                 Some(named.to_owned()),
                 None,
-                replace,
+                with_it,
             )
         };
-        assert!(
-            check("inspector", false).is_err_and(|e| e.to_string().contains("--replace-plugin"))
-        );
-        assert!(check("inspector", true).is_ok_and(|note| note.is_some()));
+        use WithOther::{Keep, Refuse, Replace};
+        assert!(check("inspector", Refuse).is_err_and(|e| {
+            ["--replace-plugin", "--keep-plugin"]
+                .iter()
+                .all(|option| e.to_string().contains(option))
+        }));
+        for with_it in [Replace, Keep] {
+            let other = check("inspector", with_it).expect("no error");
+            assert_eq!(other.as_deref(), Some("inspector"));
+            // NCCL would load none of them.
+            for list in ["ncclscope,inspector", "/x/ours.so:/y/b.so", "a.so b.so"] {
+                assert!(check(list, with_it).is_err_and(|e| e.to_string().contains("these 2")));
+            }
+        }
         for fine in [
             "none",
             "ncclscope",
@@ -433,7 +477,7 @@ mod tests {
             "/y/libnccl-profiler-ncclscope.so",
         ] {
             assert!(
-                check(fine, false).is_ok_and(|note| note.is_none()),
+                check(fine, Refuse).is_ok_and(|other| other.is_none()),
                 "{fine}"
             );
         }
@@ -444,7 +488,8 @@ mod tests {
         let place = tempfile::tempdir().expect("a folder");
         std::fs::write(place.path().join("libnccl-profiler.so"), "").expect("written");
         let path = format!("/nowhere:{}", place.path().display());
-        let note = other_plugin(Path::new("/x"), None, Some(path), false).expect("no error");
-        assert!(note.is_some_and(|n| n.contains("libnccl-profiler.so")));
+        let other = other_plugin(Path::new("/x"), None, Some(path), WithOther::Refuse);
+        let other = other.expect("no error").expect("one");
+        assert!(other.ends_with("libnccl-profiler.so"));
     }
 }

@@ -76,11 +76,12 @@ impl Tools {
         let fake = built.join("fake-nccl");
         let tuner = built.join("libnccl_tuner_ncclscope.so");
         let nvml = built.join("examples/libfake_nvml.so");
-        for needed in [&plugin, &fake, &tuner, &nvml] {
+        let log = built.join("examples/liblog_plugin.so");
+        for needed in [&plugin, &fake, &tuner, &nvml, &log] {
             assert!(
                 needed.is_file(),
-                "expected the plugins, fake-nccl and fake_nvml in {}, found no {needed:?}; `make debug` and \
-                 `cargo build -p ncclscope-fake-cuda --examples` build them",
+                "expected the plugins, fake-nccl and examples in {}, found no {needed:?}; `make tests-built` \
+                 builds them",
                 built.display()
             );
         }
@@ -88,6 +89,7 @@ impl Tools {
         link(&program, bin.join("ncclscope"));
         link(&fake, bin.join("fake-nccl"));
         link(&nvml, plugins.join("libfake_nvml.so"));
+        link(&log, plugins.join("liblog_plugin.so"));
         // A copy: dlopen knows libraries by file, and the default name must be a library of its own.
         for name in ["libnccl-profiler-ncclscope.so", "libnccl-profiler.so"] {
             fs::copy(&plugin, plugins.join(name)).expect("copied");

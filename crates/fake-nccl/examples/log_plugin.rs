@@ -5,8 +5,9 @@
 //! folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). With
 //! `LOG_PLUGIN_CLOCK`, each line has the clock that the callback read. With `LOG_PLUGIN_INNER`, another
 //! plugin's library, every call goes on to that plugin, and NCCL gets its answers; so two plugins see the
-//! same job. It is for learning and testing: it formats and writes under a lock inside the callbacks, which a
-//! plugin for real jobs must not do.
+//! same job. `LOG_PLUGIN_FAULT` makes it a bad plugin: `init` returns an error, `errors` returns one from
+//! each start, `abort N` and `hang N` do that in the start of event N. It is for learning and testing: it
+//! formats and writes under a lock inside the callbacks, which a plugin for real jobs must not do.
 //!
 //! ```text
 //! cargo build -p ncclscope-fake-nccl --example log_plugin
@@ -52,6 +53,27 @@ fn inner(abi: u8) -> Option<nccl_abi::v5::Profiler> {
 
 /// The ABI that NCCL chose, for calls that do not say.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// What `LOG_PLUGIN_FAULT` says, and its number.
+static FAULT: LazyLock<(String, u64)> = LazyLock::new(|| {
+    let text = std::env::var("LOG_PLUGIN_FAULT").unwrap_or_default();
+    let (what, number) = text.split_once(' ').unwrap_or((&text, "0"));
+    (what.to_owned(), number.parse().expect("a number"))
+});
+static STARTS: AtomicUsize = AtomicUsize::new(0);
+
+/// The result of a start, if there is one.
+fn fault_of_start() -> c_int {
+    let number = STARTS.fetch_add(1, Relaxed) as u64 + 1;
+    match FAULT.0.as_str() {
+        "errors" => 3,
+        "abort" if number == FAULT.1 => std::process::abort(),
+        "hang" if number == FAULT.1 => loop {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        },
+        _ => 0,
+    }
+}
 
 fn write(mut line: Value) {
     // SAFETY: a plain system call.
@@ -102,6 +124,9 @@ fn init(
     mut line: Value,
 ) -> c_int {
     CHOSEN.store(abi, Relaxed);
+    if FAULT.0 == "init" {
+        return 3;
+    }
     if let Some(result) = inner {
         if *ON {
             // SAFETY: the inner plugin has written both.
@@ -210,6 +235,7 @@ macro_rules! version {
                 handle: *mut *mut c_void,
                 descr: *mut nccl_abi::$module::Descr,
             ) -> c_int {
+                let result = fault_of_start();
                 let go_on = inner($abi).and_then(|inner| inner.start_event);
                 // SAFETY: NCCL passes a place for the handle and a descriptor whose header is filled. The
                 // inner plugin's entry takes this version's descriptor.
@@ -222,7 +248,7 @@ macro_rules! version {
                     (*handle as usize, bit, (*descr).parent_obj as usize, (*descr).rank)
                 };
                 if !*ON {
-                    return 0;
+                    return result;
                 }
                 let mut line = json!({
                     "call": "start", "handle": own, "context": context as usize,
@@ -234,7 +260,7 @@ macro_rules! version {
                 }
                 line["raw"] = json!(hex(descr.cast(), size_of::<nccl_abi::$module::Descr>()));
                 write(line);
-                0
+                result
             }
 
             unsafe extern "C" fn record(

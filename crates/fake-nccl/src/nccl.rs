@@ -9,7 +9,7 @@
 //! - `worker`, `progress`: NCCL's threads (ProxyCtrl).
 //! - `proxy`: network operations (ProxyOp, ProxyStep).
 //! - `kernel_channels`: when a kernel ran on the GPU (KernelCh, KernelPhase).
-//! - `masks`: which mask bits bring an event. `timeline`: virtual time on the real clock.
+//! - `timeline`: virtual time on the real clock.
 //!
 //! A [`Communicator`] is one rank's part in a communicator: its link to the plugin, its counters, its
 //! threads. [`Launcher::group`] plays a group on the calling thread in NCCL's order. GPU and network events
@@ -29,7 +29,6 @@ mod group;
 mod kernel_channels;
 mod launch;
 mod launcher;
-mod masks;
 mod plan;
 mod progress;
 mod proxy;

@@ -104,9 +104,85 @@ pub fn bit(name: &str) -> Option<u64> {
     ALL.iter().find(|e| e.name == name).map(|e| e.bit)
 }
 
+/// Which bits of the activation mask bring an event. Bits of children bring their parents too.
+#[allow(missing_docs)]
+pub mod because {
+    use super::*;
+
+    pub const FOR_COLL: u64 = COLL | PROXY_OP | PROXY_STEP | KERNEL_CH | NET_PLUGIN;
+    pub const FOR_P2P: u64 = P2P | PROXY_OP | PROXY_STEP | KERNEL_CH | NET_PLUGIN;
+    /// Up to ABI v2, the bit of P2p brings nothing, and that of Coll brings sends and receives, too.
+    pub const FOR_P2P_AT_FIRST: u64 = COLL | PROXY_OP | PROXY_STEP;
+    pub const FOR_CE: u64 = CE_COLL | CE_SYNC | CE_BATCH;
+    pub const FOR_COLL_API: u64 = COLL_API | FOR_COLL | FOR_CE;
+    pub const FOR_P2P_API: u64 = P2P_API | FOR_P2P;
+    pub const FOR_GROUP: u64 = GROUP | FOR_COLL | FOR_P2P;
+    pub const FOR_GROUP_API: u64 = 0x7fdf;
+    pub const FOR_PROXY_OP: u64 = PROXY_OP | PROXY_STEP | NET_PLUGIN;
+    pub const FOR_PROXY_STEP: u64 = PROXY_STEP | NET_PLUGIN;
+}
+
+/// All events that a mask brings in ABI version `abi`: those in it, and those that could be their parents.
+pub const fn announced_with(abi: u8, mask: u64) -> u64 {
+    use because::*;
+    let known = match known(abi) {
+        Some(known) => known,
+        None => 0,
+    };
+    // From v7 on, phases of kernels bring their kernels.
+    let mask = if mask & known & KERNEL_PHASE != 0 {
+        mask & known | KERNEL_CH
+    } else {
+        mask & known
+    };
+    let (p2p, mask) = match abi {
+        1 | 2 => (FOR_P2P_AT_FIRST, mask & !P2P),
+        _ => (FOR_P2P, mask),
+    };
+    let parents: [(u64, u64); 9] = [
+        (GROUP, FOR_GROUP),
+        (COLL, FOR_COLL),
+        (P2P, p2p),
+        (PROXY_OP, FOR_PROXY_OP),
+        (PROXY_STEP, FOR_PROXY_STEP),
+        (GROUP_API, FOR_GROUP_API),
+        (COLL_API, FOR_COLL_API),
+        (P2P_API, FOR_P2P_API),
+        (CE_COLL, FOR_CE),
+    ];
+    let (mut all, mut i) = (mask, 0);
+    while i < parents.len() {
+        if mask & parents[i].1 != 0 {
+            all |= parents[i].0 & known;
+        }
+        i += 1;
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mask_brings_the_parents_of_what_it_asks_for() {
+        let with = |mask| announced_with(7, mask);
+        assert_eq!((with(0), with(PROXY_CTRL)), (0, PROXY_CTRL));
+        assert_eq!(with(KERNEL_LAUNCH), KERNEL_LAUNCH | GROUP_API);
+        let calls = GROUP_API | COLL_API | P2P_API | GROUP | COLL | P2P;
+        assert_eq!(with(KERNEL_CH), KERNEL_CH | calls);
+        assert_eq!(with(KERNEL_PHASE), KERNEL_PHASE | KERNEL_CH | calls);
+        let network = PROXY_OP | PROXY_STEP | NET_PLUGIN;
+        assert_eq!(with(NET_PLUGIN), network | calls);
+        assert_eq!(with(CE_BATCH), CE_BATCH | CE_COLL | COLL_API | GROUP_API);
+        // Asking for a parent brings no child.
+        assert_eq!(with(GROUP_API), GROUP_API);
+        // An older ABI has fewer events.
+        assert_eq!(announced_with(4, KERNEL_CH), KERNEL_CH | GROUP | COLL | P2P);
+        assert_eq!(announced_with(1, COLL | KERNEL_CH), COLL | P2P | GROUP);
+        assert_eq!(announced_with(2, P2P), 0);
+        assert_eq!(announced_with(8, COLL), 0);
+    }
 
     #[test]
     fn names_round_trip() {

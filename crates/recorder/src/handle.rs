@@ -39,6 +39,8 @@ pub enum HandleKind {
     Ignored = 12,
     /// A row, a channel of it, and a phase of its kernel there.
     Phase = 13,
+    /// An event that only the plugin behind ours asked for.
+    Chained = 14,
 }
 
 /// A handle with the salt taken out: if NCCL handed back one of ours, its lowest 16 bits are 0.
@@ -143,6 +145,7 @@ impl Handle {
             11 => HandleKind::Rowless,
             12 => HandleKind::Ignored,
             13 => HandleKind::Phase,
+            14 => HandleKind::Chained,
             _ => return None,
         })
     }
@@ -222,7 +225,7 @@ mod tests {
             let renamed = back.renamed(HandleKind::Phase, 1);
             assert_eq!(renamed, Handle::new(HandleKind::Phase, 1, 9, 5));
         }
-        assert_eq!(kinds, 13);
+        assert_eq!(kinds, 14);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! Rules:
 //!
 //! - Nothing that NCCL hands back is dereferenced: a handle is a name (see [`handle`]).
+//! - Another plugin runs behind ours only if the user asks for that, and then at its own risk ([`chain`]).
 //! - A callback takes no lock, allocates nothing, makes no system call and does a bounded amount of work.
 //! - No failure in here reaches the job.
 
@@ -16,6 +17,7 @@ mod abi;
 mod array;
 mod blocked;
 mod callbacks;
+mod chain;
 mod clock;
 mod comm_memory;
 mod control;

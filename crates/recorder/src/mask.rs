@@ -48,13 +48,14 @@ impl Masks {
         }
     }
 
-    /// An init stores what the recorder wants.
+    /// An init stores what the recorder wants, and `more` that another plugin wants.
     ///
     /// # Safety
     /// `mask` is the address of NCCL's mask.
-    pub unsafe fn store(&self, mask: *mut c_int) {
+    pub unsafe fn store(&self, mask: *mut c_int, more: u32) {
+        let wanted = (self.wanted | more) as i32;
         // SAFETY: as the caller promises. NCCL's threads read it with atomic loads.
-        let before = unsafe { AtomicI32::from_ptr(mask) }.swap(self.wanted as i32, Relaxed) as u32;
+        let before = unsafe { AtomicI32::from_ptr(mask) }.swap(wanted, Relaxed) as u32;
         let address = mask as usize;
         if let Some(known) = self.copies.iter().find(|c| c.at.load(Acquire) == address) {
             let missing = known.asked(self.wanted) & !before;
@@ -126,7 +127,7 @@ mod tests {
         let address = NCCL.as_ptr();
         let set = |value: u32| NCCL.store(value as i32, Relaxed);
         // SAFETY: ours.
-        unsafe { masks.store(address) };
+        unsafe { masks.store(address, 0) };
         assert_eq!((masks.missing(), masks.take_overwritten()), (Some(0), 0));
         set(0);
         assert_eq!(masks.missing(), Some(wanted));
@@ -136,7 +137,7 @@ mod tests {
         // Nobody looked between the change and the next init.
         set(BASIC);
         // SAFETY: ours.
-        unsafe { masks.store(address) };
+        unsafe { masks.store(address, 0) };
         assert_eq!(masks.take_overwritten(), event::COLL_API as u32);
         assert_eq!((masks.missing(), masks.take_overwritten()), (Some(0), 0));
         set(0);
@@ -149,7 +150,7 @@ mod tests {
         static NCCL: AtomicI32 = AtomicI32::new(0);
         let masks = Masks::new(BASIC | event::COLL_API as u32);
         // SAFETY: ours.
-        unsafe { masks.store(NCCL.as_ptr()) };
+        unsafe { masks.store(NCCL.as_ptr(), 0) };
         NCCL.store(BASIC as i32, Relaxed);
         assert_eq!(masks.missing(), Some(0));
     }
@@ -162,7 +163,7 @@ mod tests {
         let mut allocated = Box::new(0);
         for mask in [&raw mut on_the_stack, &raw mut *allocated] {
             // SAFETY: ours.
-            unsafe { masks.store(mask) };
+            unsafe { masks.store(mask, 0) };
         }
         assert_eq!((on_the_stack, *allocated), (wanted as i32, wanted as i32));
         assert_eq!(masks.missing(), None);

@@ -22,6 +22,7 @@
 //! NCCL breaks the rule, a count may be off by what two plain stores lose, and nothing worse happens.
 
 use crate::callbacks::Callbacks;
+use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::cuda::{CaptureQuery, Driver};
@@ -89,6 +90,8 @@ pub struct Recorder {
     network: Network,
     interner: Interner,
     pub callbacks: Option<Callbacks>,
+    /// Another plugin behind this one, if that is asked for.
+    pub chain: Option<Chain>,
     pub settings: Settings,
     pub names: FileNames,
     known: Known,
@@ -172,6 +175,11 @@ impl Recorder {
         }
         let find = || Driver::find().map(|driver| &*Box::leak(Box::new(driver)));
         *self.driver.get_or_init(find)
+    }
+
+    /// Whether a callback only has to hand its event on to this.
+    pub fn is_plain(&self) -> bool {
+        self.callbacks.is_none() && self.chain.is_none()
     }
 
     /// How many network operations were taken out of their table before they were stopped.

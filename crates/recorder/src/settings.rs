@@ -119,6 +119,8 @@ pub struct Settings {
     pub mpi: bool,
     /// Whether each call's stack is recorded.
     pub stacks: bool,
+    /// Another profiler plugin, to be loaded behind this one.
+    pub chain: Option<String>,
     /// Where NCCL's debug output goes.
     pub nccl_log: NcclLog,
     /// Seconds between flushes; `None` lets the file system decide.
@@ -190,6 +192,7 @@ impl Settings {
         let stacks =
             choose("NCCLSCOPE_STACKS", "off", &["on", "off"]) == 0 && mode != Mode::Profile;
         let system_clock = choose("NCCLSCOPE_CLOCK", "auto", &["auto", "system"]) == 1;
+        let chain = var("NCCLSCOPE_CHAIN");
         let nccl_log = NcclLog::read(var);
         let (events, complaint) =
             var("NCCLSCOPE_EVENTS").map_or((0, None), |v| more_events(&v, mode));
@@ -271,6 +274,7 @@ impl Settings {
             waits,
             mpi,
             stacks,
+            chain,
             nccl_log,
             flush,
             system_clock,
@@ -328,6 +332,12 @@ impl Settings {
         }
         mask
     }
+}
+
+/// The events that crash this release of NCCL.
+pub fn crashing(nccl: Option<i32>) -> u32 {
+    let here = CRASHES.iter().filter(|crash| nccl == Some(crash.nccl));
+    here.fold(0, |all, crash| all | crash.event as u32)
 }
 
 /// An event that crashes a release of NCCL.

@@ -32,6 +32,7 @@ use std::sync::atomic::{
 };
 use std::time::{Duration, Instant};
 
+mod chain;
 mod counts;
 mod files;
 mod folding;
@@ -106,6 +107,8 @@ struct Writer {
     mpi: mpi::Waiting,
     counts: counts::Written,
     announced: mask::Announced,
+    /// What the capture says of the plugin behind ours.
+    chain: String,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -211,6 +214,7 @@ impl Writer {
             mpi: mpi::Waiting::default(),
             counts: counts::Written::new(),
             announced: mask::Announced::default(),
+            chain: String::new(),
         }
     }
 
@@ -281,6 +285,7 @@ impl Writer {
             self.write_mpi(flush, end);
             if flush {
                 self.write_setup();
+                self.write_chain();
                 self.write_counts(end);
                 self.write_net_totals(end);
                 self.flush(anchor, end);

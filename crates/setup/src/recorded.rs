@@ -23,6 +23,49 @@ pub const CPUS: &str = "cpus=";
 /// The recorder's line about NCCL's activation mask: this, and `name=value` words.
 pub const MASK: &str = "mask ";
 
+/// The recorder's line about another profiler plugin behind it: this, `name=value` words, and the path.
+pub const CHAIN: &str = "chain ";
+
+/// Another profiler plugin, which runs behind the recorder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// As the user named its library.
+    pub path: String,
+    /// As it calls itself, if it was loaded.
+    pub name: Option<String>,
+    /// The version of its table.
+    pub abi: Option<u8>,
+    /// Events that NCCL was asked for on its behalf.
+    pub events: Vec<String>,
+    /// Why it got no calls, or none of some communicators, in a word.
+    pub refused: Option<String>,
+}
+
+impl Chain {
+    /// From what stands behind [`CHAIN`]; `None` without a path.
+    fn parse(text: &str) -> Option<Chain> {
+        // The path may have blanks.
+        let (words, path) = format!(" {text}")
+            .split_once(" path=")
+            .map(|(words, path)| (words.to_owned(), path.to_owned()))?;
+        let word = |name: &str| {
+            let words = words.split_ascii_whitespace();
+            let mut words = words.filter_map(|word| word.split_once('='));
+            words.find(|(key, _)| *key == name).map(|(_, value)| value)
+        };
+        Some(Chain {
+            path,
+            name: word("name").map(str::to_owned),
+            abi: word("abi").and_then(|n| n.parse().ok()),
+            events: word("events").map_or(Vec::new(), |list| {
+                let names = list.split(',').filter(|name| !name.is_empty());
+                names.map(str::to_owned).collect()
+            }),
+            refused: word("refused").map(str::to_owned),
+        })
+    }
+}
+
 /// What NCCL announced from a moment on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
@@ -71,6 +114,8 @@ pub struct Setup {
     pub comm_memory: Vec<CommMemory>,
     /// Changes of NCCL's activation mask by somebody else, in the order of time.
     pub masks: Vec<Mask>,
+    /// Another profiler plugin behind the recorder, if there was to be one.
+    pub chain: Option<Chain>,
 }
 
 /// Reads it from blocks, in their order.
@@ -82,6 +127,7 @@ pub struct Blocks {
     counts: Vec<Counts>,
     comm_memory: Vec<CommMemory>,
     masks: Vec<Mask>,
+    chain: Option<Chain>,
 }
 
 impl Blocks {
@@ -101,6 +147,9 @@ impl Blocks {
                 }
                 Some(own) if own.starts_with(MASK) => {
                     self.masks.extend(Mask::parse(&own[MASK.len()..]));
+                }
+                Some(own) if own.starts_with(CHAIN) => {
+                    self.chain = Chain::parse(&own[CHAIN.len()..]).or(self.chain.take());
                 }
                 Some(own) => {
                     let ns = own.strip_prefix(PLUGIN_INIT);
@@ -126,6 +175,7 @@ impl Blocks {
             counts: self.counts,
             comm_memory: self.comm_memory,
             masks: self.masks,
+            chain: self.chain,
         }
     }
 }
@@ -142,6 +192,9 @@ mod tests {
         );
         blocks.add("ncclscope mask at_ns=5 asked=6 new=1 missing=2\n");
         blocks.add("ncclscope mask at_ns=5 asked=x missing=2\n");
+        blocks
+            .add("ncclscope chain refused=not_loaded path=/x.so\nncclscope chain name=A_B abi=5\n");
+        blocks.add("ncclscope chain name=A_B abi=5 events=Coll,P2p new=1 path=/a b/x.so\n");
         blocks.add("ncclscope plugin_init_ns=50\nncclscope other=1\nncclscope cpus=0-3,8\n");
         blocks.add(
             "n1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 total 1.00 (kernels 1.00)\n",
@@ -155,6 +208,14 @@ mod tests {
             missing: 2,
         };
         assert_eq!(setup.masks, [mask]);
+        let chain = Chain {
+            path: "/a b/x.so".to_owned(),
+            name: Some("A_B".to_owned()),
+            abi: Some(5),
+            events: vec!["Coll".to_owned(), "P2p".to_owned()],
+            refused: None,
+        };
+        assert_eq!(setup.chain, Some(chain));
         assert_eq!(Blocks::default().finish(), Setup::default());
     }
 }

@@ -111,6 +111,9 @@ pub struct Counters {
     pub state: u32,
     /// CUDA's error that ended the timing of launches by its events, 0 if none.
     pub cuda_error: u32,
+    /// The plugin behind the recorder: threads inside of it, the thread that entered it last, and calls for
+    /// which it returned an error.
+    pub chain: [u32; 3],
 }
 
 /// One process.

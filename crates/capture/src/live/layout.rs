@@ -150,6 +150,12 @@ pub struct Header {
     pub required: AtomicU32,
     /// Features that a reader may leave out.
     pub optional: AtomicU32,
+    /// Threads that are inside the plugin behind the recorder's (`NCCLSCOPE_CHAIN`).
+    pub chain_inside: AtomicU32,
+    /// The thread that entered that plugin last; 0 none did.
+    pub chain_thread: AtomicU32,
+    /// Calls for which that plugin returned an error.
+    pub chain_errors: AtomicU32,
 }
 
 impl Header {

@@ -34,7 +34,7 @@ fn of_code() -> Vec<(&'static str, usize, Vec<Field>)> {
             write_errno groups_seen totals_used pages_used pages_full undo unrequested process_len process
             trace_number cuda_error later_sections graph_launches graph_launches_taken
             graph_launches_untimed unplaced graphs_full windows_off windows_code windows_yielded
-            graph_sight required optional),
+            graph_sight required optional chain_inside chain_thread chain_errors),
         fields!(Undo: ticket entry bucket before bucket_before),
         fields!(Text: len bytes),
         fields!(Comm: uid abi hash nranks nnodes rank generation device finalized t_init t_final gpu name_len

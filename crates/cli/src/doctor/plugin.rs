@@ -64,6 +64,14 @@ fn opened(machine: &Machine, path: &Path, checks: &mut Checks) {
     }
 }
 
+/// How many libraries a value of NCCL_PROFILER_PLUGIN lists, if it lists several. A path with one of these
+/// separators may be there.
+pub(crate) fn several(value: &str) -> Option<usize> {
+    let words = value.split([',', ':', ';', ' ']).filter(|w| !w.is_empty());
+    let libraries = words.count();
+    (libraries > 1 && !Path::new(value).exists()).then_some(libraries)
+}
+
 /// What NCCL_PROFILER_PLUGIN would make NCCL do, without `ncclscope run`.
 fn named(machine: &Machine, ours: Option<&Path>, checks: &mut Checks) {
     const NAME: &str = "profiler_plugin_variable";
@@ -99,6 +107,15 @@ fn named(machine: &Machine, ours: Option<&Path>, checks: &mut Checks) {
             checks,
             format!("{is}: NCCL loads no profiler plugin"),
             "unset it; `ncclscope run` sets its own",
+        );
+    }
+    if let Some(libraries) = several(value) {
+        return fail(
+            checks,
+            format!(
+                "{is}: NCCL takes that as the name of one library, and loads none of these {libraries}"
+            ),
+            "use `ncclscope run`, and name the other plugin in NCCLSCOPE_CHAIN",
         );
     }
     // NCCL compares as many characters as the value has.
@@ -157,7 +174,7 @@ fn named(machine: &Machine, ours: Option<&Path>, checks: &mut Checks) {
         fail(
             checks,
             format!("{is}: another plugin, and NCCL loads one"),
-            "unset it, or `ncclscope run --replace-plugin`",
+            "`ncclscope run --keep-plugin` runs it behind ncclscope's, and `--replace-plugin` replaces it",
         );
     }
 }
@@ -209,6 +226,8 @@ mod tests {
             ("NONE", "fail"),
             ("static", "fail"),
             ("elsewhere", "unknown"),
+            ("ncclscope,inspector", "fail"),
+            ("/opt/libnccl-profiler-ncclscope.so:/opt/b.so", "fail"),
         ];
         for (value, expected) in cases {
             assert_eq!(named(value), expected, "{value}");

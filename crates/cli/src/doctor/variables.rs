@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 25] = [
+const SETTINGS: [(&str, Takes); 26] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -39,6 +39,7 @@ const SETTINGS: [(&str, Takes); 25] = [
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_MPI", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_CHAIN", Takes::Any),
     ("NCCLSCOPE_SAMPLER", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NVML", Takes::Any),
     ("NCCLSCOPE_SWITCHES", Takes::Words(&["on", "off"])),

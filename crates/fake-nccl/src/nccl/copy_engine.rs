@@ -1,10 +1,10 @@
 //! CeColl, CeSync and CeBatch: collectives that copy engines do, without a kernel.
 
 use super::communicator::Communicator;
-use super::masks::FOR_CE;
 use super::plan::{count, Planned};
 use crate::event::{CeColl, Event, Handle};
 use crate::script::Call;
+use nccl_abi::event::because::FOR_CE;
 use nccl_abi::event::{CE_BATCH, CE_SYNC};
 use std::sync::atomic::Ordering::Relaxed;
 

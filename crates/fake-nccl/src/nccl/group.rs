@@ -2,10 +2,10 @@
 
 use super::communicator::Communicator;
 use super::launcher::{Captured, Launcher, Mode};
-use super::masks::{FOR_COLL_API, FOR_GROUP_API, FOR_P2P_API};
 use super::plan::{count, func, parts, Planned, Task, TaskPart};
 use crate::announced::Times;
 use crate::event::{Event, Handle};
+use nccl_abi::event::because::{FOR_COLL_API, FOR_GROUP_API, FOR_P2P_API};
 use nccl_abi::state;
 use std::ops::ControlFlow;
 

@@ -4,7 +4,6 @@ use super::communicator::Communicator;
 use super::copy_engine::copy_engine;
 use super::graph::replays_show;
 use super::launcher::{Captured, Launcher, Mode};
-use super::masks::FOR_GROUP;
 use super::plan::{plan_of, Planned, Play, Task, TaskPart};
 use super::task_events::TaskEvent;
 use crate::event::{Event, Handle};
@@ -12,6 +11,7 @@ use crate::gpu;
 use crate::schedule::Kernel;
 use crate::script::Path;
 use crate::stuck::Held;
+use nccl_abi::event::because::FOR_GROUP;
 use nccl_abi::event::KERNEL_LAUNCH;
 
 /// Collectives that share one device batch, and with it their stamps.

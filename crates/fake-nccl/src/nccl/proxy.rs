@@ -1,10 +1,10 @@
 //! ProxyOp and ProxyStep: network operations and their steps.
 
-use super::masks::{FOR_PROXY_OP, FOR_PROXY_STEP};
 use super::progress::Progress;
 use super::work::{Side, Work};
 use crate::event::{Event, Handle, StateArgs};
 use crate::stuck::{Stop, Wait};
+use nccl_abi::event::because::{FOR_PROXY_OP, FOR_PROXY_STEP};
 use nccl_abi::event::NET_PLUGIN;
 use nccl_abi::state;
 

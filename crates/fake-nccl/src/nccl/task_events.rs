@@ -2,7 +2,6 @@
 
 use super::communicator::Communicator;
 use super::launcher::Launcher;
-use super::masks::{FOR_COLL, FOR_P2P};
 use super::plan::{
     channels, count, func, launched_count, proto, sides, suffix, told_channels, variant, Planned,
     Play, Task, TaskPart,
@@ -11,6 +10,7 @@ use super::progress::Progress;
 use super::work::Work;
 use crate::announced::Times;
 use crate::event::{Coll, Event, Handle, P2p};
+use nccl_abi::event::because::{FOR_COLL, FOR_P2P};
 use nccl_abi::event::*;
 use std::ffi::c_char;
 use std::sync::atomic::Ordering::Relaxed;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The plugin that `make` built: NCCLSCOPE_PLUGIN, else the one in the target folder of this test.
-fn plugin() -> String {
+pub(crate) fn plugin() -> String {
     if let Ok(path) = std::env::var("NCCLSCOPE_PLUGIN") {
         return path;
     }
@@ -24,7 +24,7 @@ fn plugin() -> String {
 
 /// Collectives, sends and receives, groups, symmetric kernels, copy engines and a graph, over a network whose
 /// plugin has events of its own.
-const SCRIPT: &str = "ranks 4
+pub(crate) const SCRIPT: &str = "ranks 4
 hosts 2
 net_plugin
 comm half split world every 2
@@ -140,7 +140,7 @@ fn counted(nccl: &str, events: Option<&str>) -> Vec<Counts> {
     found
 }
 
-const RELEASES: [&str; 7] = [
+pub(crate) const RELEASES: [&str; 7] = [
     "2.23.4", "2.24.3", "2.26.2", "2.27.7", "2.28.9", "2.30.7", "2.32.3",
 ];
 

@@ -1,5 +1,6 @@
 //! Scripts and recorded jobs, played through plugins.
 
+mod chained;
 mod common;
 mod every_event;
 mod play;

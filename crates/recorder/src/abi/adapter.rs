@@ -30,7 +30,7 @@ macro_rules! adapter {
         #[no_mangle]
         #[allow(non_upper_case_globals)]
         pub static $symbol: Padded<abi::Profiler> = Padded::new(abi::Profiler {
-            name: c"ncclscope".as_ptr(),
+            name: crate::chain::OUR_NAME.as_ptr(),
             init: Some(init_context),
             start_event: Some(start_event::<This>),
             stop_event: Some(stop_event::<This>),

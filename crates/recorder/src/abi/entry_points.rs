@@ -2,13 +2,14 @@
 //!
 //! They are generic over the adapter, and [`start_one`] over the event's type too. So there is one small
 //! function for each type that a job sees often, in which the event exists only while compiling. The
-//! `_slowly` functions do whatever else there is to do: what is rare, and `callbacks` mode, which also hands
-//! on the raw bytes. They know the type only when they run.
+//! `_slowly` functions do whatever else there is to do: what is rare, `callbacks` mode, which also hands on
+//! the raw bytes, and [another plugin behind ours](crate::chain). They know the type only when they run.
 //!
 //! Rule: every entry point goes through [`guard`] or [`caught`], returns success, and writes what NCCL will
 //! hand back (handle, context) whatever happens.
 
 use super::Abi;
+use crate::callbacks::Callbacks;
 use crate::events::{Init, Receive};
 use crate::guard::{caught, guard};
 use crate::handle::HandleKind;
@@ -33,11 +34,15 @@ pub(super) fn init(
     logger: nccl_abi::Logger,
 ) -> c_int {
     let begun = Instant::now();
-    let (given, masks) = guard((NOTHING, None), || {
+    let (given, masks, more) = guard((NOTHING, None, 0), || {
         let Some(recorder) = get_or_make() else {
-            return (NOTHING, None);
+            return (NOTHING, None, 0);
         };
         let (given, wanted) = recorder.init(&init);
+        let more = recorder.chain.as_ref().map_or(0, |chain| {
+            // SAFETY: what NCCL passed.
+            unsafe { chain.init(recorder.chained(given), &init, logger) }
+        });
         if let Some(stacks) = &recorder.stacks {
             stacks.look();
         }
@@ -74,7 +79,7 @@ pub(super) fn init(
         log(logger, recorder);
         let took = begun.elapsed().as_nanos() as u64;
         recorder.writer.init_ns.fetch_add(took, Relaxed);
-        (given, Some(&recorder.masks))
+        (given, Some(&recorder.masks), more)
     });
     if !context.is_null() {
         // SAFETY: NCCL passes the address of its context pointer.
@@ -84,7 +89,7 @@ pub(super) fn init(
         // SAFETY: NCCL passes the address of its process-wide mask.
         unsafe {
             match masks {
-                Some(masks) => masks.store(mask),
+                Some(masks) => masks.store(mask, more),
                 None => AtomicI32::from_ptr(mask).store(0, Relaxed),
             }
         }
@@ -193,7 +198,7 @@ unsafe extern "C" fn start_any<A: Abi>(
 unsafe extern "C" fn start_slowly<A: Abi>(
     context: *mut c_void,
     out: *mut *mut c_void,
-    d: *const A::Descr,
+    d: *mut A::Descr,
 ) -> c_int {
     let handle = guard(NOTHING, || {
         let Some(recorder) = get() else {
@@ -201,11 +206,24 @@ unsafe extern "C" fn start_slowly<A: Abi>(
         };
         // SAFETY: as the caller promises.
         let kind = unsafe { A::kind(d) };
+        let chain = recorder.chain.as_ref();
+        if let Some(chain) = chain.filter(|chain| chain.alone_wants(kind, recorder.mask())) {
+            let handle = recorder.only_chained(chain.next_number());
+            if let Some(comm) = recorder.chained(context as u64) {
+                // SAFETY: as above.
+                unsafe { chain.start(comm, kind, handle, d.cast()) };
+            }
+            return handle;
+        }
         // SAFETY: as above.
         let (parent, event) = unsafe { A::read(recorder, d, kind) };
         let mut handle = recorder.start(context as u64, kind, parent, event);
-        if let Some(callbacks) = &recorder.callbacks {
-            handle = recorder.told_apart(handle, callbacks.next_number());
+        let callbacks = recorder.callbacks.as_ref();
+        let number = callbacks.map(Callbacks::next_number);
+        if let Some(number) = number.or_else(|| Some(chain?.next_number())) {
+            handle = recorder.told_apart(handle, number);
+        }
+        if let Some(callbacks) = callbacks {
             let (version, ticks) = (A::VERSION, recorder.clock.ticks());
             // SAFETY: as above; what comes back is the part of the descriptor that this event's type defines.
             let bytes = unsafe { &*A::raw(d, &mut |text| callbacks.text(version, ticks, text)) };
@@ -217,6 +235,10 @@ unsafe extern "C" fn start_slowly<A: Abi>(
                 handle,
                 bytes,
             );
+        }
+        if let Some((chain, comm)) = chain.zip(recorder.chained(context as u64)) {
+            // SAFETY: as above.
+            unsafe { chain.start(comm, kind, handle, d.cast()) };
         }
         handle
     });
@@ -261,10 +283,15 @@ extern "C" fn stop_one<const BITS: usize>(handle: *mut c_void, recorder: &Record
 fn stop_slowly<A: Abi>(handle: *mut c_void) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
-        recorder.stop(handle as u64, None);
-        if let Some(callbacks) = &recorder.callbacks {
-            let ticks = recorder.clock.ticks();
-            callbacks.push(EntryPoint::Stop, A::VERSION, ticks, handle as u64, 0, &[]);
+        if !recorder.is_only_chained(handle as u64) {
+            recorder.stop(handle as u64, None);
+            if let Some(callbacks) = &recorder.callbacks {
+                let ticks = recorder.clock.ticks();
+                callbacks.push(EntryPoint::Stop, A::VERSION, ticks, handle as u64, 0, &[]);
+            }
+        }
+        if let Some(chain) = &recorder.chain {
+            chain.stop(handle as u64);
         }
     });
     result::SUCCESS
@@ -316,22 +343,28 @@ extern "C" fn change_slowly<A: Abi>(
 ) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
-        recorder.state(handle as u64, A::state(number, first(args)));
-        if let Some(callbacks) = &recorder.callbacks {
-            let bytes: &[u8] = if args.is_null() {
-                &[]
-            } else {
-                // SAFETY: as for `first`.
-                unsafe { std::slice::from_raw_parts(args.cast(), size_of::<A::StateArgs>()) }
-            };
-            callbacks.push(
-                EntryPoint::State,
-                A::VERSION,
-                recorder.clock.ticks(),
-                handle as u64,
-                number.into(),
-                bytes,
-            );
+        if !recorder.is_only_chained(handle as u64) {
+            recorder.state(handle as u64, A::state(number, first(args)));
+            if let Some(callbacks) = &recorder.callbacks {
+                let bytes: &[u8] = if args.is_null() {
+                    &[]
+                } else {
+                    // SAFETY: as for `first`.
+                    unsafe { std::slice::from_raw_parts(args.cast(), size_of::<A::StateArgs>()) }
+                };
+                callbacks.push(
+                    EntryPoint::State,
+                    A::VERSION,
+                    recorder.clock.ticks(),
+                    handle as u64,
+                    number.into(),
+                    bytes,
+                );
+            }
+        }
+        if let Some(chain) = &recorder.chain {
+            // SAFETY: NCCL's arguments, as they came.
+            unsafe { chain.change(handle as u64, number, args.cast()) };
         }
     });
     result::SUCCESS
@@ -340,6 +373,13 @@ extern "C" fn change_slowly<A: Abi>(
 pub(super) unsafe extern "C" fn finalize_context<A: Abi>(context: *mut c_void) -> c_int {
     guard((), || {
         let Some(recorder) = get() else { return };
+        if let Some((chain, comm)) = recorder
+            .chain
+            .as_ref()
+            .zip(recorder.chained(context as u64))
+        {
+            chain.finalize(comm);
+        }
         if let Some(callbacks) = &recorder.callbacks {
             let ticks = recorder.clock.ticks();
             callbacks.push(

@@ -9,6 +9,7 @@
 
 use super::comm_table;
 use super::Recorder;
+use crate::chain::Chained;
 use crate::cuda;
 use crate::events::Init;
 use crate::gpu_events::Ring;
@@ -37,6 +38,8 @@ pub struct CommState {
     /// Times this slot was used.
     pub(super) generation: AtomicU32,
     pub(super) abi: AtomicU8,
+    /// As the plugin behind ours knows it.
+    chained: Chained,
     /// Its CUDA events, if they time its launches.
     pub(super) ring: AtomicPtr<Ring>,
     /// When the launch under way began.
@@ -247,6 +250,13 @@ impl Recorder {
         if !self.found_no_slot(context) {
             self.odd(Odd::StaleContext);
         }
+    }
+
+    /// What the plugin behind ours knows of the communicator of a context.
+    pub fn chained(&self, context: u64) -> Option<&'static Chained> {
+        let comm = self.comms.at(self.read(context).slot() as u16);
+        let is = context != 0 && comm.context.load(Acquire) == context;
+        is.then_some(&comm.chained)
     }
 
     fn found_no_slot(&self, context: u64) -> bool {

@@ -88,7 +88,8 @@ impl Receive for Recorder {
                 | HandleKind::Template
                 | HandleKind::Rowless
                 | HandleKind::Ignored
-                | HandleKind::Phase,
+                | HandleKind::Phase
+                | HandleKind::Chained,
             ) => {}
             Some(HandleKind::Launch) => self.stop_launch(handle),
             Some(HandleKind::Plan) => self.stop_plan(handle),
@@ -154,17 +155,28 @@ impl Recorder {
     pub fn told_apart(&self, given: u64, number: u64) -> u64 {
         let handle = self.read(given);
         match handle.kind() {
-            Some(kind @ (HandleKind::Ignored | HandleKind::Rowless)) => self.give(Handle::new(
-                kind,
-                number as u8,
-                (number >> 8) as u32,
-                number >> 26,
-            )),
+            Some(kind @ (HandleKind::Ignored | HandleKind::Rowless | HandleKind::Chained)) => self
+                .give(Handle::new(
+                    kind,
+                    number as u8,
+                    (number >> 8) as u32,
+                    number >> 26,
+                )),
             Some(HandleKind::Plan) => {
                 self.give(Handle::of_ticket(HandleKind::Plan, handle.comm(), number))
             }
             _ => given,
         }
+    }
+
+    /// A handle for an event that only the plugin behind ours asked for.
+    pub fn only_chained(&self, number: u64) -> u64 {
+        self.told_apart(self.encode(HandleKind::Chained, 0, 0, 0), number)
+    }
+
+    /// Whether only the plugin behind ours asked for the event of this handle.
+    pub fn is_only_chained(&self, given: u64) -> bool {
+        self.read(given).is(HandleKind::Chained)
     }
 
     /// Counts a handle that this process did not give out, or a null one.

@@ -26,8 +26,8 @@ static NONE: Page = Page {
 struct Page {
     /// The recorder that this process made, or null.
     any: AtomicPtr<Recorder>,
-    /// The same, but null in `callbacks` mode and if recording is off: each callback then has more to do, or
-    /// less.
+    /// The same, but null in `callbacks` mode, with another plugin behind ours, and if recording is off: each
+    /// callback then has more to do, or less.
     plain: AtomicPtr<Recorder>,
 }
 
@@ -53,7 +53,7 @@ pub fn plain() -> Option<&'static Recorder> {
 /// Lets [`plain`] find the recorder again, after a test switched recording off.
 #[cfg(debug_assertions)]
 pub fn resume() {
-    if let Some(recorder) = get().filter(|r| r.callbacks.is_none()) {
+    if let Some(recorder) = get().filter(|r| r.is_plain()) {
         page()
             .plain
             .store(std::ptr::from_ref(recorder).cast_mut(), Release);
@@ -79,7 +79,7 @@ pub fn publish(recorder: &'static Recorder) -> std::io::Result<()> {
         PAGE.store(fresh.cast(), Release);
     }
     let pointer = std::ptr::from_ref(recorder).cast_mut();
-    if recorder.callbacks.is_none() {
+    if recorder.is_plain() {
         page().plain.store(pointer, Release);
     }
     page().any.store(pointer, Release);

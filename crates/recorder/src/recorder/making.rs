@@ -5,6 +5,7 @@ use super::names::Known;
 use super::{CommTable, Recorder};
 use crate::array;
 use crate::callbacks::{self, Callbacks};
+use crate::chain::Chain;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::cuda;
@@ -18,7 +19,7 @@ use crate::network::Network;
 use crate::place;
 use crate::round::Round;
 use crate::seats::Seats;
-use crate::settings::{Mode, Settings, Timing};
+use crate::settings::{self, Mode, Settings, Timing};
 use crate::stacks::Stacks;
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
@@ -39,7 +40,9 @@ impl Recorder {
         watch_driver: fn(Watch, again: bool),
     ) -> std::io::Result<&'static Recorder> {
         let mut settings = Settings::from_env();
-        let mask = settings.mask_for(cuda::nccl_version());
+        let nccl = cuda::nccl_version();
+        let mask = settings.mask_for(nccl);
+        let crashes = settings::crashing(nccl);
         if is_first_try {
             settings.complaints.iter().for_each(|line| say(line));
         }
@@ -83,6 +86,9 @@ impl Recorder {
         let callbacks = (settings.mode == Mode::Callbacks)
             .then(Callbacks::new)
             .transpose()?;
+        let threads = Threads::new();
+        let chain = settings.chain.clone();
+        let chain = chain.and_then(|path| Chain::new(path, live.header(), threads, crashes));
         let odd_size = || std::io::Error::other("the live part has tables of an odd size");
         let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let (rows, most_rows) = live.room(Section::Rows);
@@ -95,12 +101,13 @@ impl Recorder {
             clock,
             free: FreeRing::new(cells, layout.rows.into(), AtomicU64::new(0)),
             seats: Seats::new(),
-            threads: Threads::new(),
+            threads,
             comms: CommTable::new().ok_or_else(no_memory)?,
             comms_used: AtomicU32::new(0),
             generations: Mutex::default(),
             first_rows: layout.rows as usize,
             callbacks,
+            chain,
             writer: Control::default(),
             salt: (random >> 32) as u16 | 1,
             pid: std::process::id() as i32,

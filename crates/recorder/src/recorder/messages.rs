@@ -3,6 +3,7 @@
 //! Rule: none of these is called from an event callback.
 
 use super::Recorder;
+use crate::chain::Chain;
 use crate::settings::Timing;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -67,6 +68,8 @@ pub fn hello(recorder: &Recorder) {
             times(recorder)
         ));
         settings.notes.iter().for_each(|note| say(note));
+        let behind = recorder.chain.as_ref().and_then(Chain::note);
+        behind.iter().for_each(|note| say(note));
     }
 }
 

@@ -10,8 +10,10 @@ pub(super) fn evidence(death: &Death, more: usize) -> String {
         0 => String::new(),
         more => format!("; {more} more ranks died"),
     };
+    let inside = death.inside.as_ref();
+    let inside = inside.map_or(String::new(), |inside| format!("; {}", inside.words()));
     format!(
-        "Its recording {} {} before that of the others{also}.",
+        "Its recording {} {} before that of the others{also}{inside}.",
         match death.exited {
             true => "ends",
             false => "has no end, and stops",
@@ -26,6 +28,12 @@ pub(super) fn advice(of: &Finding) -> String {
         .subject
         .rank()
         .map_or((0, ""), |rank| (rank.pid, rank.host.as_str()));
+    if matches!(&of.evidence, Evidence::Death { death, .. } if death.inside.is_some()) {
+        return format!(
+            "Try the job without NCCLSCOPE_CHAIN: pid {pid} on {host} was inside the other profiler plugin. \
+             Its own log, and `dmesg` there, may say more."
+        );
+    }
     if matches!(&of.evidence, Evidence::Death { death, .. } if death.exited) {
         return format!(
             "Look at the end of the log of pid {pid} on {host}: an exception, an exit, or less work than the \

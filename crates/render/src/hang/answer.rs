@@ -207,6 +207,7 @@ impl Answer {
             sentence,
             mut details,
         } = words(hang);
+        details.extend(hang.inside.iter().cloned());
         details.extend(hang.sightings.iter().map(SightingRow::sentence));
         // Of a job that has ended, nothing is open.
         if hang.communicators.iter().any(|of| !of.over) {

@@ -130,6 +130,11 @@ impl Parts {
             write_errno: header.write_errno.load(Relaxed),
             state: header.state.load(Relaxed),
             cuda_error: header.cuda_error.load(Relaxed),
+            chain: [
+                header.chain_inside.load(Relaxed),
+                header.chain_thread.load(Relaxed),
+                header.chain_errors.load(Relaxed),
+            ],
             in_birth: match process.live {
                 LiveSource::Adopted | LiveSource::Here => births::count(view),
                 // It has the rows that the recorder's thread had seen.
