@@ -32,6 +32,8 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 	demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
 	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs random-hangs attacks \
 	sanitize soak msrv miri deny clean
+	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs attacks \
+	sanitize soak releases msrv miri deny clean
 
 all: build
 
@@ -108,6 +110,9 @@ test-rust-built:
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
 	cargo test --workspace --lib --bins --tests
+
+releases: tests-built ## The plugin in the libraries of all releases of NCCL on PyPI, without a GPU
+	scripts/test-releases.sh
 
 busy: tests-built ## The tests in Rust, RUNS times on a machine with LOAD other busy processes
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
