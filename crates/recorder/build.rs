@@ -4,8 +4,18 @@
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    for version in 1..=7 {
+    // A table for each version that crates/nccl-abi has.
+    let versions = std::fs::read_dir("../nccl-abi/src").expect("the ABI versions");
+    let versions = versions.filter_map(|file| {
+        let name = file.ok()?.file_name().into_string().ok()?;
+        name.strip_prefix('v')?
+            .strip_suffix(".rs")?
+            .parse::<u8>()
+            .ok()
+    });
+    for version in versions {
         println!("cargo:rustc-link-arg-tests=-Wl,--export-dynamic-symbol=ncclProfiler_v{version}");
     }
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../nccl-abi/src");
 }

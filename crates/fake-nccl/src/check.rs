@@ -110,7 +110,7 @@ pub fn check(
         bail!("expected one of {}", known.join(", "));
     }
     let mut why = String::new();
-    for abi in (1..=7).filter(|abi| selection.abi.is_none_or(|only| only == *abi)) {
+    for abi in (1..=nccl_abi::NEWEST).filter(|abi| selection.abi.is_none_or(|only| only == *abi)) {
         match run(&program, plugin, "load", abi)? {
             Some(absent) if absent.starts_with(ABSENT) => {
                 why = absent;

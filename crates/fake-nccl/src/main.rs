@@ -33,7 +33,7 @@ enum Command {
         #[arg(long, value_parser = version)]
         nccl: Option<Version>,
         /// Take symbols above this ABI as absent, to try a plugin behind NCCL's shims.
-        #[arg(long, value_parser = clap::value_parser!(u8).range(1..=7))]
+        #[arg(long, value_parser = clap::value_parser!(u8).range(1..=i64::from(nccl_abi::NEWEST)))]
         abi: Option<u8>,
         /// Don't wait for the script's times; GPU stamps then run ahead of the host's clock.
         #[arg(long)]
@@ -60,7 +60,7 @@ enum Command {
         #[arg(long)]
         plugin: Option<String>,
         /// Only this ABI.
-        #[arg(long, value_parser = clap::value_parser!(u8).range(1..=7))]
+        #[arg(long, value_parser = clap::value_parser!(u8).range(1..=i64::from(nccl_abi::NEWEST)))]
         abi: Option<u8>,
         /// Only this item.
         #[arg(long)]

@@ -79,12 +79,12 @@ pub const ALL: [EventType; 16] = [
 ];
 
 /// All event bits of each ABI version: the entry for ABI `n` is at `n - 1`.
-pub const KNOWN: [u64; 7] = [0x3f, 0x3f, 0xff, 0xff, 0xfff, 0x7fff, 0xffff];
+pub const KNOWN: [u64; crate::NEWEST as usize] = [0x3f, 0x3f, 0xff, 0xff, 0xfff, 0x7fff, 0xffff];
 
 /// All event bits of ABI version `abi`; `None` if there is no such version here.
 pub const fn known(abi: u8) -> Option<u64> {
     match abi {
-        1..=7 => Some(KNOWN[abi as usize - 1]),
+        1..=crate::NEWEST => Some(KNOWN[abi as usize - 1]),
         _ => None,
     }
 }
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(announced_with(4, KERNEL_CH), KERNEL_CH | GROUP | COLL | P2P);
         assert_eq!(announced_with(1, COLL | KERNEL_CH), COLL | P2P | GROUP);
         assert_eq!(announced_with(2, P2P), 0);
-        assert_eq!(announced_with(8, COLL), 0);
+        assert_eq!(announced_with(crate::NEWEST + 1, COLL), 0);
     }
 
     #[test]
@@ -203,11 +203,11 @@ mod tests {
 
     #[test]
     fn known_sets_follow_the_first_version_of_each_event() {
-        for abi in 1..=7 {
+        for abi in 1..=crate::NEWEST {
             let bits = ALL.iter().filter(|e| e.since <= abi).map(|e| e.bit);
             assert_eq!(known(abi), Some(bits.sum()), "v{abi}");
         }
-        assert_eq!((known(0), known(8)), (None, None));
+        assert_eq!((known(0), known(crate::NEWEST + 1)), (None, None));
     }
 
     #[test]

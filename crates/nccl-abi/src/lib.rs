@@ -58,6 +58,9 @@ pub const SYMBOLS: [&str; 7] = [
     "ncclProfiler_v7",
 ];
 
+/// The newest ABI version.
+pub const NEWEST: u8 = SYMBOLS.len() as u8;
+
 /// NCCL's log function, given to `init` from v4 on. Levels and flags are in [`log`].
 ///
 /// `fmt` is a printf format. Pass `"%s"` and the text, so that a `%` in a path can't be read as a conversion.

@@ -15,7 +15,8 @@ use crate::SYMBOLS;
 pub struct Release {
     /// As ncclGetVersion gives it.
     pub version: u32,
-    /// The newest ABI it looks up, and the one its core calls without a shim. In `1..=7`.
+    /// The newest ABI it looks up, and the one its core calls without a shim, from 1 to
+    /// [`NEWEST`](crate::NEWEST).
     pub native_abi: u8,
 }
 

@@ -9,7 +9,7 @@ use nccl_abi::{v1, v2, v3, v4, v5, v6, v7};
 pub const POISON: u8 = 0xA5;
 
 /// Bytes of the descriptor of each ABI version.
-pub const DESCR_BYTES: [usize; 7] = [
+pub const DESCR_BYTES: [usize; nccl_abi::NEWEST as usize] = [
     size_of::<v1::Descr>(),
     size_of::<v2::Descr>(),
     size_of::<v3::Descr>(),
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn bytes_that_the_event_does_not_define_stay_poison() {
         let mut descr = Descr::default();
-        for abi in 1..=7 {
+        for abi in 1..=nccl_abi::NEWEST {
             descr.encode(seat(abi), &Event::Group, Handle(1), 0);
             let width = if abi < 5 { 1 } else { 8 };
             assert!(descr.0[width..8].iter().all(|b| *b == POISON), "v{abi}");

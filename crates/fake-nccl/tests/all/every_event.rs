@@ -140,7 +140,7 @@ fn counted(nccl: &str, events: Option<&str>) -> Vec<Counts> {
     found
 }
 
-pub(crate) const RELEASES: [&str; 7] = [
+pub(crate) const RELEASES: [&str; nccl_abi::NEWEST as usize] = [
     "2.23.4", "2.24.3", "2.26.2", "2.27.7", "2.28.9", "2.30.7", "2.32.3",
 ];
 

@@ -6,7 +6,7 @@ use fake_nccl::plugin::{Identity, Table};
 use std::ffi::CString;
 use std::sync::atomic::AtomicI32;
 
-pub const ABIS: std::ops::RangeInclusive<u8> = 1..=7;
+pub const ABIS: std::ops::RangeInclusive<u8> = 1..=nccl_abi::NEWEST;
 
 pub static MASK: AtomicI32 = AtomicI32::new(0);
 
