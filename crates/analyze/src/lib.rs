@@ -55,6 +55,7 @@ pub mod operation_ids;
 pub mod operations;
 mod pages;
 pub mod paths;
+pub mod phases;
 pub mod progress;
 pub mod rank_time;
 pub mod ranks;
@@ -299,6 +300,7 @@ pub struct Analysis {
     phases: Vec<steps::marked::OfProcess>,
     evidence: evidence::Gatherer,
     silent: notes::Silent,
+    kernel_phases: phases::Gatherer,
     jitter: nodes::jitter::Gatherer,
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
@@ -354,6 +356,7 @@ impl Default for Analysis {
             phases: Vec::new(),
             evidence: evidence::Gatherer::default(),
             silent: notes::Silent::default(),
+            kernel_phases: phases::Gatherer::default(),
             jitter: nodes::jitter::Gatherer::default(),
             under_way: None,
             progress: progress::Gatherer::default(),
@@ -450,6 +453,7 @@ impl Analysis {
             }
         });
         self.silent.add(capture, process);
+        self.kernel_phases.add(process);
         self.evidence.add(&mut now.evidence, process);
         if !shown.last {
             self.under_way = Some(now);
@@ -530,6 +534,7 @@ impl Analysis {
         self.phases.extend(later.phases);
         self.evidence.merge(later.evidence);
         self.silent.merge(later.silent);
+        self.kernel_phases.merge(later.kernel_phases);
         self.progress.merge(later.progress);
         self.jitter.merge(later.jitter);
     }
@@ -621,7 +626,12 @@ impl Analysis {
             memory,
             unmatched,
             untimed_because: notes::no_times(capture, &operations).map(|no| no.because),
-            notes: notes::notes(capture, self.silent, &operations),
+            notes: notes::notes(
+                capture,
+                self.silent,
+                self.kernel_phases.finish(capture),
+                &operations,
+            ),
             ranks,
             kinds,
             functions,

@@ -5,6 +5,7 @@
 
 use crate::functions::KindRow;
 use crate::operations::Operation;
+use crate::phases::Phases;
 use crate::ranks::Ranks;
 use crate::spelling::ranges;
 use capture::live::{flag, part};
@@ -58,11 +59,17 @@ pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
 }
 
 /// The notes on a capture, from its processes' facts and what was gathered from their calls.
-pub fn notes(capture: &Capture, silent: Silent, rows: &[Operation]) -> Vec<String> {
+pub fn notes(
+    capture: &Capture,
+    silent: Silent,
+    phases: Option<Phases>,
+    rows: &[Operation],
+) -> Vec<String> {
     let mut notes = Vec::new();
     from_outside(capture, &mut notes);
     of_other_tools(capture, &mut notes);
     notes.extend(crate::behind::sentences(capture));
+    notes.extend(phases.map(|phases| phases.sentence()));
     if let Some(because) = no_times(capture, rows) {
         notes.push(because.note);
     }

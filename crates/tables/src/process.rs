@@ -206,6 +206,16 @@ impl Process {
         self.communicators.iter().find(|local| local.uid == uid)
     }
 
+    /// How long a call's kernel waited for other ranks, moved bytes, and waited at its end, by NCCL's kernel
+    /// phases, ns. They are recorded with `NCCLSCOPE_MODE=full` and stamps, from NCCL 2.31 on.
+    pub fn phases_ns(&self, call: &Call) -> Option<[u64; 3]> {
+        let extra = &self.extras[(call.extra as usize).checked_sub(1)?];
+        let [synced, computed] = extra.phase_stop;
+        let (start, stop) = call.gpu.on_either_clock()?;
+        let in_order = start <= synced && synced <= computed && computed <= stop;
+        (synced != 0 && in_order).then(|| [synced - start, computed - synced, stop - computed])
+    }
+
     /// A fact by key, if it is there and not empty.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts

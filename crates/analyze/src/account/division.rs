@@ -1,7 +1,8 @@
 //! The wall of the steps of each rank, divided without a rest: work, waits, transfer and unknown.
 //!
-//! A wait is what a lane stood still for an operation before its last rank had come: its GPU time above that
-//! of the rank with the shortest one. The rest of what it stood still is transfer.
+//! A wait is what a lane stood still for an operation before its last rank had come. NCCL's own phases say
+//! it, if they are recorded ([`crate::phases`]): they need no other rank. Else it is the lane's GPU time
+//! above that of the rank with the shortest one. The rest of what it stood still is transfer.
 //!
 //! Rule: the lines sum to the wall. They are whole ns, and `unknown` takes what no evidence covers.
 
@@ -66,9 +67,12 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
         }
     }
     let wait = |cell: &Cell| {
-        let least = shortest.get(&(cell.place, cell.step))?;
         let still = cell.still()?;
-        Some((cell.launch.length()? - least).max(0.0).min(still))
+        let waited = cell.launch.synced().or_else(|| {
+            let least = shortest.get(&(cell.place, cell.step))?;
+            Some((cell.launch.length()? - least).max(0.0))
+        });
+        Some(waited?.min(still))
     };
     let hidden = |cell: &Cell| match cell.still() {
         Some(_) => Some(0.0),

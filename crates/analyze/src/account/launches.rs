@@ -27,6 +27,9 @@ pub struct Launch {
     pub stop: i64,
     /// Time on the GPU on whichever clock, ns; `u32::MAX` is not known.
     pub ns: u32,
+    /// How long its kernel waited for other ranks by NCCL's own phases ([`crate::phases`]), ns + 1; 0 is not
+    /// known.
+    pub synced: u32,
     /// The handle of the stream that it ran on; 0 is the default stream.
     pub on: u64,
     /// The first stream that waited for it; 0 is not known.
@@ -348,6 +351,13 @@ impl ProcessLaunches {
             ns: times
                 .length()
                 .map_or(u32::MAX, |ns| u32::try_from(ns).unwrap_or(u32::MAX)),
+            // Pieces of one operation have a kernel each, or share one.
+            synced: match (way.exchange, execution.pieces) {
+                (None, 1) => process.phases_ns(call).map_or(0, |[waited, ..]| {
+                    u32::try_from(waited).map_or(0, |ns| ns.saturating_add(1))
+                }),
+                _ => 0,
+            },
             on: execution.shape.stream,
             stream: last.waiting_stream().unwrap_or(0),
             from: last.waited_from().filter(|_| timed).unwrap_or(0),
@@ -595,6 +605,11 @@ impl Launch {
     /// for, so then that wait was not seen.
     pub fn is_known(&self) -> bool {
         !self.still.is_nan() || self.is_alone && !self.receives
+    }
+
+    /// How long its kernel waited for other ranks by NCCL's own phases, ns.
+    pub fn synced(&self) -> Option<f64> {
+        (self.synced != 0).then(|| f64::from(self.synced - 1))
     }
 
     /// Time on the GPU, ns.

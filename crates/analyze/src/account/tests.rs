@@ -215,6 +215,81 @@ fn the_lines_of_each_rank_sum_to_the_wall() {
     assert!((shares - 0.4).abs() < 1e-3, "{shares}");
 }
 
+/// NCCL's phases of the first calls: they wait for the last rank, and then move bytes for 2 ms.
+fn with_phases(capture: &mut Capture) {
+    for process in &mut capture.processes {
+        for call in process.calls.iter_mut().filter(|call| call.ticket % 2 == 0) {
+            let (start, stop) = call.gpu.on_host().expect("all are timed");
+            let synced = stop - 2 * MS;
+            assert!(start <= synced);
+            process.extras.push(tables::calls::Extra {
+                phase_stop: [synced as u64, stop as u64],
+                ..Default::default()
+            });
+            call.extra = process.extras.len() as u32;
+            call.seq = call.ticket / 2 + 1;
+        }
+    }
+    capture.communicators.push(tables::Communicator {
+        nranks: Some(capture.processes.len() as u32),
+        ..Default::default()
+    });
+}
+
+fn phases(capture: &Capture) -> Option<crate::phases::Phases> {
+    let mut gatherer = crate::phases::Gatherer::default();
+    for process in &capture.processes {
+        // As if each process were read elsewhere.
+        let mut own = crate::phases::Gatherer::default();
+        own.add(process);
+        gatherer.merge(own);
+    }
+    gatherer.finish(capture)
+}
+
+#[test]
+fn phases_and_the_times_of_all_ranks_give_the_same_waits() {
+    let late = Does {
+        launches: 9 * MS,
+        arrives: 10 * MS,
+    };
+    let ranks = [EARLY, late, EARLY];
+    let by_times = job(&ranks, "AllReduce", 60, |_| true);
+    let mut capture = job(&ranks, "AllReduce", 60, |_| true);
+    with_phases(&mut capture);
+    let waits = |capture: &Capture| -> Vec<i64> {
+        let ranks = account(capture).ranks;
+        ranks.iter().map(|rank| rank.wait_us as i64).collect()
+    };
+    assert_eq!(waits(&capture), waits(&by_times));
+    assert!(waits(&capture)[0] > 400_000 && waits(&capture)[1] == 0);
+    let phases = phases(&capture).expect("phases");
+    assert_eq!((phases.kernels, phases.matched), (180, 60));
+    assert_eq!(phases.matched_waited, phases.matched_longer);
+    assert_eq!(phases.matched_waited, 60 * 2 * 8 * MS as u64);
+    assert_eq!(phases.moved, 180 * 2 * MS as u64);
+    assert!(self::phases(&by_times).is_none());
+}
+
+/// Without the times of other ranks, only phases tell waiting from moving.
+#[test]
+fn phases_of_one_rank_tell_how_long_it_waited() {
+    let late = Does {
+        launches: 9 * MS,
+        arrives: 10 * MS,
+    };
+    let mut capture = job(&[EARLY, late], "AllReduce", 60, |_| true);
+    with_phases(&mut capture);
+    // The calls of the late rank lose their times.
+    for call in &mut capture.processes[1].calls {
+        (call.gpu, call.waiter, call.extra) = (GpuTimes::None, 0, 0);
+        call.shape |= 1;
+    }
+    let account = account(&capture);
+    let share = account.ranks[0].wait_us / account.wall_us;
+    assert!((share - 0.4).abs() < 1e-3, "{share}");
+}
+
 #[test]
 fn a_stall_is_priced_by_the_wall_of_its_step() {
     let mut capture = job(&[EARLY, EARLY], "AllReduce", 60, |ticket| ticket % 4 < 2);

@@ -39,7 +39,8 @@ impl Progress {
                 continue;
             }
             if work.phases {
-                self.phases(*channel, *handle, start, stop);
+                let ready = kernel.ready.unwrap_or(start).clamp(start, stop);
+                self.phases(*channel, *handle, [start, ready, stop]);
             }
             if self.native >= 4 {
                 // The last channel ends the kernel, the others a tick or more before it.
@@ -53,13 +54,12 @@ impl Progress {
         }
     }
 
-    /// The phases of a symmetric kernel on one channel.
-    fn phases(&self, channel: u8, parent: Handle, start: u64, stop: u64) {
+    /// The phases of a kernel on one channel: it waits until all ranks have come, and then it moves bytes.
+    fn phases(&self, channel: u8, parent: Handle, [start, ready, stop]: [u64; 3]) {
         let table = &self.profiler.table;
-        let computed = start + (stop - start) / 4;
         let phases = [
-            (c"initial sync", start, computed),
-            (c"compute", computed, stop),
+            (c"initial sync", start, ready),
+            (c"compute", ready, stop),
             (c"final sync", stop, stop),
         ];
         for (phase, (name, from, to)) in phases.into_iter().enumerate() {

@@ -114,6 +114,8 @@ fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
         };
         kernels.push(Kernel {
             start,
+            // What begins later in the same kernel waits for nobody.
+            ready: kernel.ready.max(start).filter(|_| start.is_some()),
             stop: before_end(to_end.1),
             held,
             drags: kernel.drags,

@@ -98,6 +98,7 @@ impl<'s> Schedule<'s> {
             };
             self.kernels[comm][rank] = Kernel {
                 start,
+                ready: start.and(ready),
                 stop,
                 held,
                 drags: drags[index],

@@ -7,6 +7,8 @@ use crate::stuck::{Drag, Held};
 pub struct Kernel {
     /// Arrival.
     pub start: Option<u64>,
+    /// When all ranks that it needs had arrived.
+    pub ready: Option<u64>,
     /// End.
     pub stop: Option<u64>,
     /// Where its network operations stop, if not all of them end.
