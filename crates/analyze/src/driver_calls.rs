@@ -7,6 +7,7 @@
 //! Rule: what nobody could see is null, and the row says why. Zero means that it was watched and did not
 //! happen.
 
+use crate::notes::is_attached;
 use crate::statistics::median;
 use crate::steps::{Step, Steps, StepsRow};
 use capture::counts::{OF_DRIVER, OF_NCCL};
@@ -56,7 +57,9 @@ pub struct DriverCallRow {
 
 /// The driver calls of a capture; `None` if no process was counted.
 pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCalls> {
+    // `ncclscope attach` counts calls of NCCL in such lines, and none of the driver.
     let counted: Vec<(&Process, &Counts)> = (capture.processes.iter())
+        .filter(|process| !is_attached(process))
         .filter_map(|process| Some((process, process.setup.counts.last()?)))
         .collect();
     if counted.is_empty() {

@@ -215,6 +215,19 @@ fn main() {
                     lib.get::<Plain>("ncclGroupEnd")();
                 }
             }
+            "signals" => {
+                for _ in 0..number(1) {
+                    for name in [
+                        "ncclPutSignal",
+                        "ncclPutSignal",
+                        "ncclSignal",
+                        "ncclWaitSignal",
+                    ] {
+                        // SAFETY: it does nothing with its arguments.
+                        unsafe { lib.get::<Plain>(name)() };
+                    }
+                }
+            }
             "hang" => {
                 std::thread::spawn(move || lib.reduce(77, communicator));
                 std::thread::sleep(std::time::Duration::from_millis(100));

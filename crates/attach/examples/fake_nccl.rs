@@ -43,6 +43,9 @@ mod functions {
         ncclReduceScatter => done;
         ncclSend => done;
         ncclRecv => done;
+        ncclPutSignal => done;
+        ncclSignal => done;
+        ncclWaitSignal => done;
         ncclGroupStart => done;
         ncclGroupEnd => done;
         ncclCommDestroy => done;

@@ -16,6 +16,7 @@ use crate::functions::{datatype, Arguments, Kind, Told, FUNCTIONS};
 use crate::inner::{self, Steps, INNER};
 use crate::sched::Why;
 use crate::writer::{About, Begun, Slot, Writer};
+use capture::counts::ONE_SIDED;
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 
@@ -101,6 +102,8 @@ pub struct CallTracker {
     lossy: bool,
     /// What was counted.
     pub counts: Counts,
+    /// One-sided calls that are written.
+    one_sided: [u64; 3],
     /// Lines about inits and ends of communicators.
     setup: String,
     ask: Option<Ask>,
@@ -127,6 +130,7 @@ impl CallTracker {
             made: 0,
             lossy: false,
             counts: Counts::default(),
+            one_sided: [0; 3],
             setup: String::new(),
             ask,
             why: Why::default(),
@@ -403,7 +407,7 @@ impl CallTracker {
                     _ => thread.calls.push(slot),
                 }
             }
-            Kind::GroupStart => {}
+            Kind::OneSided | Kind::GroupStart => {}
             Kind::GroupEnd => {
                 // 0: the group began before the probes were there.
                 thread.depth = thread.depth.saturating_sub(1);
@@ -512,6 +516,28 @@ impl CallTracker {
         );
     }
 
+    /// Keeps how many one-sided calls there were, in the line that the recorder has for that.
+    fn note_one_sided(&mut self) {
+        use std::fmt::Write;
+        let of = |kind: &str| {
+            let calls = self.counts.calls.iter();
+            calls
+                .filter(|((symbol, _), _)| *symbol == kind)
+                .map(|(_, n)| n)
+                .sum()
+        };
+        let now: [u64; 3] = ["ncclPutSignal", "ncclSignal", "ncclWaitSignal"].map(of);
+        if now != self.one_sided {
+            self.one_sided = now;
+            let at_ns = crate::writer::clock(libc::CLOCK_REALTIME);
+            let _ = write!(self.setup, "ncclscope counts at_ns={at_ns}");
+            for (name, n) in ONE_SIDED.iter().zip(now) {
+                let _ = write!(self.setup, " {name}={n}");
+            }
+            self.setup.push('\n');
+        }
+    }
+
     /// What the kernel had no room for so far: `entries` calls have no entry, and `any` events are lost in
     /// all.
     pub fn lost(&mut self, entries: u64, any: u64) {
@@ -539,6 +565,7 @@ impl CallTracker {
     /// # Errors
     /// If the files can't be written.
     pub fn flush(&mut self) -> std::io::Result<()> {
+        self.note_one_sided();
         if !self.setup.is_empty() {
             let lines = std::mem::take(&mut self.setup);
             self.writer.setup(&lines)?;

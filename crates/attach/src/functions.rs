@@ -13,6 +13,8 @@ pub enum Kind {
     Collective(Arguments),
     /// A send or receive; `root` is the peer.
     PointToPoint(Arguments),
+    /// A one-sided call, which is only counted: its communicator may be an argument that no event has.
+    OneSided,
     /// `ncclGroupStart`.
     GroupStart,
     /// `ncclGroupEnd`.
@@ -125,7 +127,7 @@ const INIT_RANK: Kind = Kind::Init {
 };
 
 /// All of them.
-pub const FUNCTIONS: [Function; 38] = [
+pub const FUNCTIONS: [Function; 41] = [
     collective("ncclAllReduce", "AllReduce", 2, None, 5),
     collective("ncclBroadcast", "Broadcast", 2, Some(4), 5),
     collective("ncclBcast", "Broadcast", 1, Some(3), 4),
@@ -146,6 +148,10 @@ pub const FUNCTIONS: [Function; 38] = [
     collective("ncclScatterConfig", "Scatter", 2, Some(4), 5),
     point_to_point("ncclSend", "Send"),
     point_to_point("ncclRecv", "Recv"),
+    // From 2.29 on, in the order of `capture::counts::ONE_SIDED`.
+    of("ncclPutSignal", "PutSignal", Kind::OneSided),
+    of("ncclSignal", "Signal", Kind::OneSided),
+    of("ncclWaitSignal", "WaitSignal", Kind::OneSided),
     of("ncclGroupStart", "GroupStart", Kind::GroupStart),
     of("ncclGroupEnd", "GroupEnd", Kind::GroupEnd),
     of("ncclGroupSimulateEnd", "GroupSimulateEnd", Kind::GroupEnd),
@@ -186,7 +192,7 @@ impl Function {
         use Kind::*;
         matches!(
             self.kind,
-            Collective(_) | PointToPoint(_) | GroupStart | GroupEnd
+            Collective(_) | PointToPoint(_) | OneSided | GroupStart | GroupEnd
         )
     }
 }

@@ -42,6 +42,28 @@ fn calls_of_each_thread_are_counted_exactly_with_their_return_codes() {
     }
 }
 
+/// No event of them has a communicator, so they are counted, and the report begins with their number.
+#[test]
+fn one_sided_calls_are_counted() {
+    let mut job = Job::loaded();
+    let Some(mut session) = attached(job.options()) else {
+        return;
+    };
+    during(&mut session, &mut job, |job| {
+        job.tell("signals 100");
+        job.tell("loop 1 10")
+    });
+    let summary = session.finish();
+    let counted = |symbol: &str| calls(&summary, symbol).iter().map(|(_, n)| n).sum::<u64>();
+    assert_eq!(counted("ncclPutSignal"), 200);
+    let capture = read(&job.capture());
+    let counts = capture.processes[0].setup.counts.last().expect("a line");
+    assert_eq!(
+        capture::counts::ONE_SIDED.map(|name| counts.get(name)),
+        [200, 100, 100]
+    );
+}
+
 #[test]
 fn of_a_million_calls_none_is_lost_if_the_ring_has_room_for_all() {
     let mut job = Job::loaded();
