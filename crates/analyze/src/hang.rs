@@ -70,6 +70,8 @@ pub use watch::{News, Proof, Watch, PATIENCE_NS};
 pub struct Hang {
     /// The folder of the capture.
     pub capture: PathBuf,
+    /// The tool that wrote it, if that was no recorder of ours.
+    pub tool: Option<String>,
     /// What was found.
     pub verdict: Verdict,
     /// From how long on a wait is a hang, ns.
@@ -94,6 +96,23 @@ pub struct Hang {
     pub inside: Vec<String>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
+    /// The same job as other tools saw it.
+    pub others: Vec<Hang>,
+}
+
+impl Hang {
+    /// What tells most: this, or what another tool saw if that decides and this does not, or if that names
+    /// ranks and this none.
+    pub fn best(&self) -> &Hang {
+        let names = |hang: &&Hang| !hang.verdict.blamed().is_empty();
+        let decides = |hang: &&Hang| hang.verdict.hang().is_some();
+        if decides(&self) {
+            return self;
+        }
+        let decided = self.others.iter().find(|hang| decides(hang) && names(hang));
+        let named = self.others.iter().find(names).filter(|_| !names(&self));
+        decided.or(named).unwrap_or(self)
+    }
 }
 
 /// An operation that some ranks are in and others lack.
@@ -129,6 +148,11 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
     };
     Hang {
         capture: capture.path.clone(),
+        tool: capture
+            .processes
+            .iter()
+            .find_map(|process| process.other_tool())
+            .map(str::to_owned),
         verdict: decide(&case),
         after_ns: case.limits.patience_ns,
         as_of_ns: case.evidence.as_of,
@@ -144,6 +168,7 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
         ),
         inside: behind::inside_sentences(capture),
         problems: problems(capture),
+        others: Vec::new(),
     }
 }
 

@@ -596,7 +596,7 @@ fn stopped_early(report: &Report) -> bool {
 }
 
 /// The facts `mode` of files of other tools.
-const OTHER_TOOLS: [&str; 3] = ["kineto", "flight-recorder", "inspector"];
+const OTHER_TOOLS: [&str; 4] = ["kineto", "flight-recorder", "inspector", "ras"];
 
 /// The command that helps most.
 pub fn next(report: &Report) -> String {

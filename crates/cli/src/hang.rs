@@ -1,10 +1,11 @@
 //! `ncclscope hang`: does the job hang, and if so, which rank in which call?
 
+mod ras;
 mod watch;
 
 use crate::report::{open_attempt, print};
 use crate::run::adopt::Here;
-use analyze::hang::{Conditions, Verdict, PATIENCE_NS};
+use analyze::hang::{Conditions, Hang, PATIENCE_NS};
 use anyhow::bail;
 use render::hang::Answer;
 use std::io::Write;
@@ -28,8 +29,13 @@ use tables::{Capture, Process};
 #[derive(clap::Args)]
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; of a running job, too; or dumps of
-    /// PyTorch's flight recorder
+    /// PyTorch's flight recorder, answers of NCCL's RAS, or HOST:PORT of RAS itself (localhost:28028)
     capture: PathBuf,
+    /// What another tool saw of the same job: dumps of PyTorch's flight recorder, answers of NCCL's RAS, or
+    /// HOST:PORT of RAS itself. If that says more than the capture, the verdict is by it; may be given
+    /// several times
+    #[arg(long, value_name = "FILE|DIR|HOST:PORT", conflicts_with = "watch")]
+    with: Vec<PathBuf>,
     /// The shortest wait that is a hang, like 10s, 500ms or 5min [default: 120s, and at least twice the
     /// longest pause of a rank between two calls; with --watch: 15min, and always at least twice that pause]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -78,21 +84,62 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             json: args.json,
         });
     }
-    let capture = open_attempt(&args.capture, args.attempt.which())?;
+    let (mut hang, capture) = of(&args.capture, &args)?;
     crate::attempt::tell(&capture);
-    if capture.has_mode("kineto") {
-        anyhow::bail!(
-            "`{}` is a trace of torch.profiler, which does not say which calls never ended\
-             \n  hint: give the folder with the dumps of PyTorch's flight recorder",
-            args.capture.display()
-        );
+    keep(&capture, &Answer::new(&hang));
+    drop(capture);
+    for other in &args.with {
+        hang.others.push(of(other, &args)?.0);
     }
-    if capture.has_mode("inspector") {
+    let answer = Answer::new(&hang);
+    print(|out| match args.json {
+        true => render::hang::json(&hang, out),
+        false => render::hang::text(&hang, args.all, args.look.of_stdout(), out),
+    })?;
+    Ok(exit_status(answer.hang))
+}
+
+fn exit_status(hang: Option<bool>) -> ExitCode {
+    ExitCode::from(match hang {
+        Some(false) => 0,
+        Some(true) => 1,
+        None => 2,
+    })
+}
+
+/// What a capture or another tool says; RAS is asked if `path` is its address.
+fn of(path: &Path, args: &Args) -> anyhow::Result<(Hang, Capture)> {
+    let address = path
+        .to_str()
+        .filter(|_| !path.exists())
+        .and_then(ras::address);
+    if let Some(address) = address {
+        return ras::ask(address, args.after, |folder| look(folder, path, args));
+    }
+    look(path, path, args)
+}
+
+/// Opens `path`, which the user calls `name`.
+fn look(path: &Path, name: &Path, args: &Args) -> anyhow::Result<(Hang, Capture)> {
+    let capture = open_attempt(path, args.attempt.which())?;
+    let without_open_calls = [
+        (
+            "kineto",
+            "a trace of torch.profiler, which does not say which calls never ended",
+        ),
+        (
+            "inspector",
+            "of NCCL Inspector, which writes calls that have ended, and not those that never do",
+        ),
+    ];
+    if let Some((_, what)) = without_open_calls
+        .iter()
+        .find(|(mode, _)| capture.has_mode(mode))
+    {
         anyhow::bail!(
-            "`{}` is of NCCL Inspector, which writes calls that have ended, and not those that never do\
-             \n  hint: record with `ncclscope run`, or give the folder with the dumps of PyTorch's flight \
-             recorder",
-            args.capture.display()
+            "`{}` is {what}\n  hint: record with `ncclscope run`, give the folder with the dumps of \
+            PyTorch's flight recorder, or ask NCCL's RAS: `ncclscope hang localhost:28028`",
+            name.display()
         );
     }
     // A dump of PyTorch's flight recorder is a moment: nobody sees how long a wait has lasted since.
@@ -100,21 +147,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let conditions = Conditions {
         after_ns: args.after.or(is_dump.then_some(0)),
     };
-    let hang = analyze::hang::hang(&capture, &conditions);
-    keep(&capture, &Answer::new(&hang));
-    print(|out| match args.json {
-        true => render::hang::json(&hang, out),
-        false => render::hang::text(&hang, args.all, args.look.of_stdout(), out),
-    })?;
-    Ok(exit_status(&hang.verdict))
-}
-
-fn exit_status(verdict: &Verdict) -> ExitCode {
-    ExitCode::from(match verdict.hang() {
-        Some(false) => 0,
-        Some(true) => 1,
-        None => 2,
-    })
+    let mut hang = analyze::hang::hang(&capture, &conditions);
+    hang.capture = name.to_owned();
+    Ok((hang, capture))
 }
 
 /// Keeps what was seen beside the trace files of this machine, because nobody can ask a process after its

@@ -79,6 +79,7 @@ pub fn complete(processes: &mut [Process], paths: &[PathBuf]) {
         .min()
         .filter(|at| at - newest < DUMPED_WITHIN)
         .unwrap_or(newest);
+    begin_together(processes);
     for process in processes {
         process.as_of = Some(as_of);
         let rank = process.facts.iter().find(|(key, _)| *key == "rank");
@@ -91,6 +92,42 @@ pub fn complete(processes: &mut [Process], paths: &[PathBuf]) {
             communicator.rank = at.and_then(|at| u32::try_from(at).ok());
         }
     }
+}
+
+/// Leaves out calls that are older than the oldest one in the buffer of another rank of their group. Calls
+/// of different ranks are matched by their order from the first on.
+fn begin_together(processes: &mut [Process]) {
+    let mut oldest: HashMap<u64, u64> = HashMap::new();
+    for process in processes.iter() {
+        let mut own: HashMap<u64, u64> = HashMap::new();
+        for (hash, seq) in process
+            .calls
+            .iter()
+            .filter_map(|call| numbered(process, call))
+        {
+            let known = own.entry(hash).or_insert(seq);
+            *known = seq.min(*known);
+        }
+        for (hash, seq) in own {
+            let known = oldest.entry(hash).or_insert(seq);
+            *known = seq.max(*known);
+        }
+    }
+    for process in processes {
+        let calls = std::mem::take(&mut process.calls);
+        let is_kept = |call: &Call| {
+            let number = numbered(process, call).filter(|_| !call.is_open);
+            number.is_none_or(|(hash, seq)| oldest.get(&hash).is_none_or(|oldest| seq >= *oldest))
+        };
+        let kept = calls.into_iter().filter(is_kept).collect();
+        process.calls = kept;
+    }
+}
+
+/// The group and the number of a call that has one.
+fn numbered(process: &Process, call: &Call) -> Option<(u64, u64)> {
+    let communicator = process.communicators.get(call.communicator as usize)?;
+    Some((communicator.hash, call.seq?)).filter(|(hash, _)| *hash != 0)
 }
 
 struct Dump {
@@ -176,6 +213,7 @@ impl Dump {
             ("mode", "flight-recorder".to_owned()),
             ("tool", "PyTorch's flight recorder".to_owned()),
             ("timing", "host".to_owned()),
+            ("timing_because", "the flight recorder has none".to_owned()),
             ("nccl", version.unwrap_or("").to_owned()),
         ];
         found

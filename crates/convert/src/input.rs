@@ -2,13 +2,16 @@
 
 use crate::json::{Json, Kind as Token};
 use crate::writer::Process;
-use crate::{flight, inspector, kineto, pickle};
+use crate::{flight, inspector, kineto, pickle, ras};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file that say what it is.
 const LOOKED_AT: u64 = 16 << 20;
+
+/// The same of a text.
+const TEXT_LOOKED_AT: u64 = 1 << 16;
 
 /// What another tool wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub enum Kind {
     FlightRecorder,
     /// A file of NCCL Inspector.
     Inspector,
+    /// An answer of NCCL's RAS.
+    Ras,
 }
 
 impl Kind {
@@ -28,6 +33,7 @@ impl Kind {
             Kind::Kineto => "a trace of torch.profiler",
             Kind::FlightRecorder => "a dump of PyTorch's flight recorder",
             Kind::Inspector => "a file of NCCL Inspector",
+            Kind::Ras => "an answer of NCCL's RAS",
         }
     }
 
@@ -46,6 +52,7 @@ impl Kind {
                 "set NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500 and NCCL_INSPECTOR_DUMP_VERBOSE=1 \
                 before the job, and give the folder with the files of all processes"
             }
+            Kind::Ras => "ask with `ncclras -f json` (NCCL 2.28.7) or `ncclras -v` while the job runs",
         }
     }
 }
@@ -109,7 +116,7 @@ fn kind(path: &Path) -> Option<Kind> {
     match json.kind().ok()? {
         Token::Object => {}
         Token::Array => return list(&mut json),
-        _ => return None,
+        _ => return text(path),
     }
     json.enter().ok()?;
     while json.key(&mut first, &mut key).ok()? {
@@ -122,9 +129,24 @@ fn kind(path: &Path) -> Option<Kind> {
         if inspector::is_key(&key) {
             return Some(Kind::Inspector);
         }
+        if ras::is_key(&key) {
+            return Some(Kind::Ras);
+        }
         json.skip().ok()?;
     }
     None
+}
+
+/// What a text is.
+fn text(path: &Path) -> Option<Kind> {
+    let mut bytes = Vec::new();
+    open(path)
+        .ok()?
+        .take(TEXT_LOOKED_AT)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    ras::is_text(&text).then_some(Kind::Ras)
 }
 
 /// What a list is, by its first element.

@@ -20,10 +20,11 @@
 //! Rule: without such times, a call has a length and no place in time. Inspector leaves out small calls and
 //! those without GPU times, so a call that is not there may have been made.
 
+use crate::found::{ranks_of_largest, ByFile, Damage, OfJob};
 use crate::json::{Fault, Json, Kind};
 use crate::writer::{Call, Communicator, Process, Stamped, MOST_COMMUNICATORS};
 use nccl_abi::names;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -98,11 +99,6 @@ pub struct Reader {
     most_calls: usize,
 }
 
-/// Place, expected, found.
-type Damage = (String, String, String);
-/// Something of each file.
-type ByFile<T> = Vec<(PathBuf, T)>;
-
 impl Reader {
     /// A reader that keeps so many calls.
     pub fn new(most_calls: usize) -> Reader {
@@ -115,11 +111,7 @@ impl Reader {
         }
     }
 
-    /// Takes in what `input`, which is `file`, hands out; returns what was wrong with it.
-    ///
-    /// # Errors
-    /// If the file can't be read.
-    pub fn read(&mut self, file: &Path, input: impl Read) -> Result<Vec<Damage>, Fault> {
+    fn read_objects(&mut self, file: &Path, input: impl Read) -> Result<Vec<Damage>, Fault> {
         let mut json = Json::new(input);
         let (mut damage, mut left_out) = (Vec::new(), 0u64);
         // Lines that are damaged: the first one's place, and how many.
@@ -254,9 +246,14 @@ impl Reader {
         process.calls.push(performed.call(communicator));
         true
     }
+}
 
-    /// A process for each that was seen, with the first file that had it, and what was wrong with these.
-    pub fn finish(self) -> (ByFile<Process>, ByFile<Damage>) {
+impl OfJob for Reader {
+    fn read(&mut self, file: &Path, input: Box<dyn Read + '_>) -> Result<Vec<Damage>, Fault> {
+        self.read_objects(file, input)
+    }
+
+    fn finish(self: Box<Self>) -> (ByFile<Process>, ByFile<Damage>) {
         let mut problems = Vec::new();
         let mut processes = Vec::with_capacity(self.seen.len());
         for mut seen in self.seen {
@@ -277,7 +274,7 @@ impl Reader {
             }
             processes.push((seen.file, seen.process));
         }
-        ranks(&mut processes);
+        ranks_of_largest(&mut processes);
         (processes, problems)
     }
 }
@@ -296,32 +293,6 @@ fn once_each(calls: &mut Vec<Call>) {
         if matches!(call.function, "Send" | "Recv" | "SendRecv") {
             call.seq = None;
         }
-    }
-}
-
-/// Tells each process its rank in the job: that in the largest communicator, if all processes are in it once.
-fn ranks(processes: &mut [(PathBuf, Process)]) {
-    let mut largest: Option<(u32, u64)> = None;
-    for communicator in processes.iter().flat_map(|(_, of)| &of.communicators) {
-        let size = (communicator.nranks, communicator.hash);
-        if communicator.hash != 0 && largest.is_none_or(|known| size > known) {
-            largest = Some(size);
-        }
-    }
-    let Some((nranks, hash)) = largest else {
-        return;
-    };
-    let (mut found, mut taken) = (Vec::new(), HashSet::new());
-    for (_, process) in processes.iter() {
-        let mut mine = process.communicators.iter().filter(|of| of.hash == hash);
-        match (mine.next().and_then(|of| of.rank), mine.next()) {
-            (Some(rank), None) if taken.insert(rank) => found.push(rank),
-            _ => return,
-        }
-    }
-    for ((_, process), rank) in processes.iter_mut().zip(found) {
-        process.facts.push(("rank", rank.to_string()));
-        process.facts.push(("world_size", nranks.to_string()));
     }
 }
 

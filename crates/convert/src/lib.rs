@@ -19,6 +19,7 @@ pub mod json;
 pub mod kineto;
 pub mod order;
 pub mod pickle;
+pub mod ras;
 pub mod torch;
 pub mod value;
 pub mod writer;
@@ -27,7 +28,7 @@ mod input;
 
 pub use input::Kind;
 
-use found::Found;
+use found::{Found, OfJob};
 use json::Fault;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -145,7 +146,11 @@ fn convert(
     let mut problems = Vec::new();
     let mut processes: Vec<(PathBuf, Process)> = Vec::new();
     let mut hosts = input::Hosts::default();
-    let mut inspector = inspector::Reader::new(MOST_CALLS);
+    let mut of_job: Option<Box<dyn OfJob>> = match kind {
+        Kind::Inspector => Some(Box::new(inspector::Reader::new(MOST_CALLS))),
+        Kind::Ras => Some(Box::new(ras::Reader::default())),
+        Kind::Kineto | Kind::FlightRecorder => None,
+    };
     for file in files {
         if file.kind != kind {
             problems.push(Problem {
@@ -157,16 +162,16 @@ fn convert(
             continue;
         }
         let read = input::open(&file.path).map_err(Fault::Io);
-        let read = read.and_then(|input| match kind {
-            Kind::Kineto => kineto::read(input),
-            Kind::FlightRecorder => flight::read(input),
-            Kind::Inspector => inspector.read(&file.path, input).map(|damage| Found {
+        let read = read.and_then(|input| match (&mut of_job, kind) {
+            (Some(reader), _) => reader.read(&file.path, input).map(|damage| Found {
                 damage,
                 ..Found::default()
             }),
+            (None, Kind::FlightRecorder) => flight::read(input),
+            (None, _) => kineto::read(input),
         });
         match read {
-            Ok(found) if kind == Kind::Inspector => {
+            Ok(found) if of_job.is_some() => {
                 problems.extend(found::problems(&file.path, found.damage));
             }
             Ok(mut found) => {
@@ -188,24 +193,28 @@ fn convert(
             }),
         }
     }
-    let (seen, damage) = inspector.finish();
-    processes.extend(seen);
-    for (file, damage) in damage {
-        problems.extend(found::problems(&file, vec![damage]));
+    let is_named = of_job.is_some();
+    if let Some(reader) = of_job {
+        let (seen, damage) = reader.finish();
+        processes.extend(seen);
+        for (file, damage) in damage {
+            problems.extend(found::problems(&file, vec![damage]));
+        }
     }
     let other = |found: String| Error::Other {
         path: path.to_owned(),
         kind,
         found,
     };
-    if processes
-        .iter()
-        .all(|(_, process)| process.calls.is_empty() && process.kernels.is_empty())
-    {
+    let has_something = |(_, process): &(PathBuf, Process)| {
+        // RAS names ranks of which it knows no more.
+        kind == Kind::Ras || !process.calls.is_empty() || !process.kernels.is_empty()
+    };
+    if !processes.iter().any(has_something) {
         let damaged = problems.first().map(|problem| problem.to_string());
         return Err(other(damaged.unwrap_or_else(|| "none".to_owned())));
     }
-    if kind != Kind::Inspector {
+    if !is_named {
         hosts.name(processes.iter_mut().map(|(_, process)| process));
     }
     let (paths, mut processes): (Vec<PathBuf>, Vec<Process>) = processes.into_iter().unzip();
@@ -216,7 +225,7 @@ fn convert(
             Vec::new()
         }
         // NCCL's own numbers.
-        Kind::Inspector => Vec::new(),
+        Kind::Inspector | Kind::Ras => Vec::new(),
     };
     for (at, text) in unmatched {
         problems.push(Problem {

@@ -266,7 +266,7 @@ impl Image {
             .count();
         let layout = Layout {
             strings: 255,
-            comms: MOST_COMMUNICATORS as u32,
+            comms: process.communicators.len().clamp(1, MOST_COMMUNICATORS) as u32,
             groups: 1,
             totals: 1,
             pages: 1,

@@ -25,7 +25,7 @@ use crate::layout::Look;
 use analyze::hang::Hang;
 use std::io::{Result, Write};
 
-pub use answer::{Answer, Blamed, Call, Communicator, NetOp, Rank, Wait};
+pub use answer::{Answer, Blamed, Call, Communicator, Evidence, NetOp, Rank, Wait};
 
 /// The JSON Schema of [`json`].
 pub const SCHEMA: &str = include_str!("../schema/hang-1.json");

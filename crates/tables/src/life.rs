@@ -82,9 +82,10 @@ pub fn of_facts(facts: &BTreeMap<String, String>) -> Life {
 
 /// Whether this process is still there.
 pub(crate) fn life(process: &Process) -> Life {
+    let is_ours = process.other_tool().is_none();
     match (asked(process, &Here::ask()), process.live) {
         // Only what a dead process left is adopted.
-        (Life::Unknown, LiveSource::Adopted) => Life::Gone,
+        (Life::Unknown, LiveSource::Adopted) if is_ours => Life::Gone,
         (life, _) => life,
     }
 }

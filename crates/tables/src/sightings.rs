@@ -221,9 +221,19 @@ pub(crate) fn read(capture: &mut Capture, root: &Path) -> Vec<Problem> {
             let newer = newest.is_some_and(|ns| ns > seen.at_ns.saturating_add(LATER_NS));
             seen.life == Life::Running || !newer
         };
-        process.seen = seen.next_back().filter(is_last);
+        let said = said_by_other_tool(process);
+        process.seen = seen.next_back().filter(is_last).or(said);
     }
     problems
+}
+
+/// What another tool says of a process that it could not reach any more: the fact `life`.
+fn said_by_other_tool(process: &Process) -> Option<LastSeen> {
+    process.other_tool()?;
+    (process.fact("life") == Some("gone")).then_some(LastSeen {
+        at_ns: process.clock.newest()?,
+        life: Life::Gone,
+    })
 }
 
 /// The names of such files in a folder.

@@ -21,6 +21,9 @@ pub(super) fn align(calls: &mut CaptureCalls) {
 
 fn align_ranks(capture: &Capture, communicator: &mut CommunicatorCalls) {
     let ranks = &mut communicator.ranks;
+    // Another tool may keep the newest calls only, so the first one here is not the first of all.
+    let of_other_tool = |own: &RankCalls| capture.processes[own.process].other_tool().is_some();
+    communicator.numbered = !ranks.iter().any(of_other_tool);
     let partial = |own: &RankCalls| !own.counted || own.at_least;
     for own in ranks.iter_mut() {
         if !partial(own) {

@@ -511,7 +511,13 @@ fn quiet(case: &Case) -> Quiet {
     let mut processes = case.capture.processes.iter().zip(&case.states);
     let over = open.is_empty()
         || processes.all(|(process, state)| process.ended || *state == Liveness::Ended);
-    let active = newest_call_ns.is_none_or(|ns| ns <= case.limits.brief_ns);
+    // Another tool may not say when calls were made.
+    let timed = case
+        .capture
+        .processes
+        .iter()
+        .all(|process| process.other_tool().is_none());
+    let active = newest_call_ns.map_or(timed, |ns| ns <= case.limits.brief_ns);
     let partial = open
         .iter()
         .find(|(_, communicator)| communicator.is_partial());

@@ -69,7 +69,7 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
                     gone = None;
                 } else if gone.get_or_insert_with(Instant::now).elapsed() >= wait(order, &capture) {
                     let hung = watch.hangs().then_some(ExitCode::from(1));
-                    return Ok(hung.unwrap_or_else(|| exit_status(&hang.verdict)));
+                    return Ok(hung.unwrap_or_else(|| exit_status(hang.verdict.hang())));
                 }
             }
             // It has not begun, or its files are being made.

@@ -1,5 +1,7 @@
 //! Files of other tools, as a user meets them.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -97,6 +99,146 @@ fn a_dump_of_the_flight_recorder_says_who_is_missing() {
     assert_eq!(hang.status.code(), Some(1), "{said}{}", text(&hang.stderr));
     let first = said.lines().next().unwrap_or("");
     assert!(first.contains("ank 1"), "{said}");
+}
+
+/// NCCL's RAS as JSON: rank 1 of three has launched so many operations of AllReduce, others one more.
+fn ras_json(second: u32, behind: u64, is_dead: bool) -> String {
+    let rank = |rank: u32| {
+        let count = if rank == 1 { behind } else { 42 };
+        let status = r#""status": {"init_state": 0, "async_error": 0}"#;
+        format!(
+            r#"{{"rank": {rank}, "host": "10.0.0.1", "pid": {}, "cuda_dev": {rank}, {status},
+            "collective_counts": {{"AllReduce": {count}}}}}"#,
+            4000 + rank
+        )
+    };
+    let dead = r#"{"rank": 1, "host": "10.0.0.1", "pid": 4001, "cuda_dev": 1,
+        "status": {"unresponsive": true, "considered_dead": true}}"#;
+    let (ranks, missing) = match is_dead {
+        true => (format!("{},{}", rank(0), rank(2)), dead),
+        false => (format!("{},{},{}", rank(0), rank(1), rank(2)), ""),
+    };
+    format!(
+        r#"{{"nccl_version": "2.29.1", "timestamp": "2025-12-19 13:06:{second:02}",
+        "communicators_count": 1, "communicators": [{{"hash": "0xae94", "secondary_hash": "0x1:0x2",
+        "size": 3, "ranks": [{ranks}], "missing_ranks": [{missing}]}}],
+        "ras": {{"collection_time_sec": 0.0}}}}"#
+    )
+}
+
+#[test]
+fn an_answer_of_ras_says_who_is_behind_and_two_for_how_long() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, second) in [("a.json", 0), ("b.json", 50)] {
+        std::fs::write(folder.path().join(file), ras_json(second, 41, false)).expect("written");
+    }
+    let one = ncclscope(&["hang", shown(&folder.path().join("a.json"))]);
+    let said = text(&one.stdout);
+    assert_eq!(one.status.code(), Some(2), "{said}{}", text(&one.stderr));
+    let first = said.lines().next().unwrap_or("");
+    assert!(
+        first.starts_with("Rank 1 has not made AllReduce, sequence number 42"),
+        "{said}"
+    );
+    let both = ncclscope(&["hang", shown(folder.path()), "--after", "50s"]);
+    let said = text(&both.stdout);
+    assert_eq!(both.status.code(), Some(1), "{said}");
+    assert!(said.contains("for 50"), "{said}");
+    let report = ncclscope(&["report", shown(folder.path())]);
+    assert!(
+        text(&report.stdout).contains("NCCL's RAS"),
+        "{}",
+        text(&report.stdout)
+    );
+}
+
+/// Answers as RAS does, once for each of these texts.
+fn ras_server(answers: Vec<String>, knows_json: bool) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    let serve = move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let from = BufReader::new(stream.try_clone().expect("cloned"));
+            for line in from.lines() {
+                let line = line.expect("a line");
+                let reply = match line.as_str() {
+                    "VERBOSE STATUS" => answer.as_str(),
+                    "SET FORMAT json" if !knows_json => "ERROR: Unknown command SET FORMAT json\n",
+                    line if line.starts_with("CLIENT PROTOCOL") => "SERVER PROTOCOL 2\n",
+                    _ => "OK\n",
+                };
+                stream.write_all(reply.as_bytes()).expect("sent");
+                if line == "VERBOSE STATUS" {
+                    break;
+                }
+            }
+        }
+    };
+    (address, std::thread::spawn(serve))
+}
+
+#[test]
+fn ras_is_asked_twice_if_somebody_is_behind() {
+    let stands = vec![ras_json(0, 41, false), ras_json(2, 41, false)];
+    let (address, server) = ras_server(stands, true);
+    let hang = ncclscope(&["hang", &address, "--after", "1s"]);
+    let said = text(&hang.stdout);
+    assert_eq!(hang.status.code(), Some(1), "{said}{}", text(&hang.stderr));
+    assert!(said.starts_with("Rank 1 has not made AllReduce"), "{said}");
+    server.join().expect("asked twice");
+    // It has caught up.
+    let goes_on = vec![ras_json(0, 41, false), ras_json(2, 42, false)];
+    let (address, server) = ras_server(goes_on, true);
+    let hang = ncclscope(&["hang", &address, "--after", "1s"]);
+    assert_eq!(hang.status.code(), Some(2), "{}", text(&hang.stdout));
+    server.join().expect("asked twice");
+}
+
+#[test]
+fn an_older_ras_answers_in_text() {
+    let head = "NCCL version 2.26.2 compiled with CUDA 12.6\n\nJob summary\n===========\n\n";
+    let table = "Communicators... (0.00s)\n=============\n\n\
+        Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n\
+        \x20   #  in group  per comm  per node  per comm  in group\n\
+        \x20   0         1         1         2         2         2   RUNNING       OK\n\n";
+    let (address, server) = ras_server(vec![format!("{head}{table}")], false);
+    let hang = ncclscope(&["hang", &address]);
+    let said = text(&hang.stderr);
+    assert!(said.contains("2 ranks in step"), "{said}");
+    server.join().expect("asked");
+    // Nobody listens there any more.
+    let hang = ncclscope(&["hang", &address]);
+    let said = text(&hang.stderr);
+    assert!(
+        said.contains("hint:") && said.contains("NCCL_RAS_ADDR"),
+        "{said}"
+    );
+    assert_eq!(hang.status.code(), Some(2));
+}
+
+#[test]
+fn what_ras_knows_decides_if_the_capture_cannot_tell() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("ras.json");
+    std::fs::write(&file, ras_json(0, 41, true)).expect("written");
+    let calm = folder.path().join("calm.json");
+    std::fs::write(&calm, ras_json(0, 42, false)).expect("written");
+    let hang = ncclscope(&["hang", shown(&calm), "--with", shown(&file), "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&hang.stdout).expect("JSON");
+    crate::schema::keeps_to(include_str!("../../../render/schema/hang-1.json"), &answer);
+    assert_eq!(hang.status.code(), Some(2), "{answer}");
+    assert_eq!(answer["evidence"].as_array().map(Vec::len), Some(2));
+    let hang = ncclscope(&["hang", shown(&calm), "--with", shown(&file)]);
+    let said = text(&hang.stdout);
+    assert!(said.contains("What each one says"), "{said}");
+    // Somebody waits for the dead.
+    let waits = ras_json(0, 41, true).replacen("\"AllReduce\": 42", "\"AllReduce\": 41", 1);
+    std::fs::write(&file, waits).expect("written");
+    let hang = ncclscope(&["hang", shown(&calm), "--with", shown(&file)]);
+    let said = text(&hang.stdout);
+    assert_eq!(hang.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("By NCCL's RAS: Rank 1 is dead"), "{said}");
 }
 
 #[test]

@@ -69,6 +69,32 @@ fn the_rank_that_did_not_come_is_named_with_the_call() {
     );
 }
 
+/// A dump whose buffer has lost its first calls.
+fn without_first(text: &str, calls: usize) -> String {
+    let (head, rest) = text.split_once("\"entries\": [").expect("entries");
+    let begins = rest.match_indices(",\n{").map(|(at, _)| at + 1);
+    let kept = &rest[begins.take(calls).last().expect("calls")..];
+    format!("{head}\"entries\": [{kept}")
+}
+
+#[test]
+fn buffers_that_begin_at_different_calls_are_laid_beside_each_other_by_number() {
+    let waits = || dump(4, 10, "started", 64);
+    let missing = dump(4, 9, "completed", 64);
+    // It made fewer calls, so its buffer reaches further back.
+    let found = answer(&[
+        without_first(&waits(), 3),
+        without_first(&missing, 2),
+        without_first(&waits(), 3),
+        waits(),
+    ]);
+    let Verdict::Sink(sink) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    assert_eq!(sink.ranks.members, [1]);
+    assert_eq!((sink.call.seq, sink.call.number), (Some(610), None));
+}
+
 #[test]
 fn sizes_that_differ_are_a_mismatch() {
     let same = || dump(4, 10, "started", 64);

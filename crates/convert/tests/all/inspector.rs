@@ -2,6 +2,7 @@
 //! invented.
 
 use analyze::Report;
+use convert::found::OfJob;
 use std::fmt::Write as _;
 use std::path::Path;
 use tables::{ReadProgress, Which};
@@ -355,9 +356,9 @@ fn no_damage_is_too_odd() {
 fn beyond_the_limit_of_calls_the_rest_is_left_out_and_told() {
     let text = Job { calls: 5, ..JOB }.file(0);
     for (most, kept, damaged) in [(5, 5, 0), (4, 4, 1)] {
-        let mut reader = convert::inspector::Reader::new(most);
+        let mut reader = Box::new(convert::inspector::Reader::new(most));
         let damage = reader
-            .read(Path::new("a.log"), text.as_bytes())
+            .read(Path::new("a.log"), Box::new(text.as_bytes()))
             .expect("read");
         assert_eq!(damage.len(), damaged, "{damage:?}");
         let (processes, _) = reader.finish();

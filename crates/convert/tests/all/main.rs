@@ -4,3 +4,4 @@ mod damage;
 mod flight;
 mod inspector;
 mod kineto;
+mod ras;

@@ -64,6 +64,25 @@ pub struct Answer {
     pub sightings: Vec<SightingRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
+    /// The tool by which the verdict is, if another one says more than the capture.
+    pub by: Option<String>,
+    /// What the capture and other tools say, each by itself; empty if no other tool was asked.
+    pub evidence: Vec<Evidence>,
+}
+
+/// What one witness says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Evidence {
+    /// The tool; null of the capture.
+    pub tool: Option<String>,
+    /// Where it is.
+    pub file: String,
+    /// Whether the job hangs; null when it can't be told.
+    pub hang: Option<bool>,
+    /// What kind of verdict.
+    pub verdict: &'static str,
+    /// The verdict.
+    pub sentence: String,
 }
 
 /// A rank that a verdict names.
@@ -203,6 +222,43 @@ pub struct Wait {
 impl Answer {
     /// The answer that these facts give.
     pub fn new(hang: &Hang) -> Answer {
+        let best = hang.best();
+        let own = Answer::alone(hang);
+        if hang.others.is_empty() {
+            return own;
+        }
+        let others: Vec<Answer> = hang.others.iter().map(Answer::alone).collect();
+        let evidence = |(hang, answer): (&Hang, &Answer)| Evidence {
+            tool: hang.tool.clone(),
+            file: hang.capture.display().to_string(),
+            hang: answer.hang,
+            verdict: answer.verdict,
+            sentence: answer.sentence.clone(),
+        };
+        let all = std::iter::once((hang, &own)).chain(hang.others.iter().zip(&others));
+        let evidence = all.map(evidence).collect();
+        let found = others.iter().flat_map(|answer| answer.problems.clone());
+        let mut problems = own.problems.clone();
+        problems.extend(found);
+        let answer = match std::ptr::eq(best, hang) {
+            true => own,
+            // How far each rank came is in the capture.
+            false => Answer {
+                communicators: own.communicators,
+                sightings: own.sightings,
+                by: best.tool.clone(),
+                ..Answer::alone(best)
+            },
+        };
+        Answer {
+            evidence,
+            problems,
+            ..answer
+        }
+    }
+
+    /// Of one witness.
+    fn alone(hang: &Hang) -> Answer {
         let Words {
             sentence,
             mut details,
@@ -238,6 +294,8 @@ impl Answer {
             waits: hang.waits.iter().map(|row| wait(hang, row)).collect(),
             sightings: hang.sightings.clone(),
             problems: hang.problems.clone(),
+            by: None,
+            evidence: Vec::new(),
         }
     }
 }

@@ -175,7 +175,11 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
 fn last_call(hang: &Hang, communicator: usize, member: usize) -> String {
     let rank = rank(hang, communicator, member);
     let who = one(hang, communicator, member);
-    let at = format!("pid {} on {}", rank.pid, rank.host);
+    let at = match rank.pid {
+        // Another tool does not say it.
+        0 => rank.host.clone(),
+        pid => format!("pid {pid} on {}", rank.host),
+    };
     let Some(entered) = &rank.entered else {
         return format!("No call of {who} ({at}) on this communicator is known.");
     };

@@ -24,7 +24,10 @@ pub(super) fn page(answer: &Answer, all: bool, look: Look) -> Page {
         Some(false) => Style::Good,
         None => Style::Open,
     };
-    page.styled(style, &answer.sentence);
+    match &answer.by {
+        Some(tool) => page.styled(style, &format!("By {tool}: {}", answer.sentence)),
+        None => page.styled(style, &answer.sentence),
+    };
     for detail in &answer.details {
         page.line(detail);
     }
@@ -54,6 +57,13 @@ pub(super) fn page(answer: &Answer, all: bool, look: Look) -> Page {
             "",
             &format!("{} more communicators: --all", order.len() - shown),
         );
+    }
+    if !answer.evidence.is_empty() {
+        page.title("What each one says");
+    }
+    for said in &answer.evidence {
+        let who = said.tool.as_deref().unwrap_or("the capture");
+        page.line(&format!("{who} ({}): {}", said.file, said.sentence));
     }
     if !answer.problems.is_empty() {
         page.title("Problems");

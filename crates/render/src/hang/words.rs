@@ -10,7 +10,7 @@
 use super::names::rank;
 use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
-use analyze::hang::{Hang, Liveness, Verdict, VerdictKind};
+use analyze::hang::{Hang, Liveness, RankProgress, Verdict, VerdictKind};
 use analyze::spelling::word;
 
 pub(super) fn words(hang: &Hang) -> Words {
@@ -52,15 +52,24 @@ pub(super) fn next(hang: &Hang) -> String {
             }
         }
         (VerdictKind::Missing | VerdictKind::Inside | VerdictKind::NotBegun, Some(process)) => {
-            format!("py-spy dump --pid {} (on {})", process.pid, process.host)
+            spy(process)
         }
         (VerdictKind::Silent | VerdictKind::Unknown, _) => format!("ncclscope collect {folder}"),
         // What the process does now says why its calls differ, or why it waits.
         (VerdictKind::Mismatch | VerdictKind::Cycle, Some(process))
             if process.state == Liveness::Running =>
         {
-            format!("py-spy dump --pid {} (on {})", process.pid, process.host)
+            spy(process)
         }
         _ => format!("ncclscope report {folder}"),
+    }
+}
+
+/// Where a process stands now.
+fn spy(process: &RankProgress) -> String {
+    match (process.pid, process.global_rank.or(process.rank)) {
+        // Another tool does not say it.
+        (0, Some(rank)) => format!("py-spy dump --pid PID (of rank {rank})"),
+        (pid, _) => format!("py-spy dump --pid {pid} (on {})", process.host),
     }
 }
