@@ -16,6 +16,7 @@ pub mod arrivals;
 pub mod attempts;
 pub mod bandwidth;
 pub mod behind;
+pub mod benchmarks;
 pub mod callers;
 pub mod clocks;
 pub mod completeness;

@@ -596,7 +596,13 @@ fn stopped_early(report: &Report) -> bool {
 }
 
 /// The facts `mode` of files of other tools.
-const OTHER_TOOLS: [&str; 4] = ["kineto", "flight-recorder", "inspector", "ras"];
+const OTHER_TOOLS: [&str; 5] = [
+    "kineto",
+    "flight-recorder",
+    "inspector",
+    "nccl-tests",
+    "ras",
+];
 
 /// The command that helps most.
 pub fn next(report: &Report) -> String {

@@ -13,7 +13,7 @@ use crate::meet::Name;
 use crate::plan::{Length, Mode, Placement, Plan};
 use crate::ranks::{Ranks, Trouble};
 use crate::summary::Stress;
-use crate::table::{self, deviation, mean, percentiles, Figures, Spread, Table, TableRow};
+use crate::table::{self, deviation, dotted, mean, percentiles, Figures, Spread, Table, TableRow};
 use crate::worker::token;
 use std::time::{Duration, Instant};
 
@@ -623,19 +623,4 @@ impl Measured {
 /// Seconds of the slowest rank.
 fn slowest(batches: &[Batch]) -> f64 {
     batches.iter().map(|batch| batch.wall).max().unwrap_or(0) as f64 / 1e9
-}
-
-/// `2.28.9`, of what ncclGetVersion gives.
-fn dotted(version: u32) -> String {
-    let (major, rest) = if version < 10_000 {
-        (1000, 100)
-    } else {
-        (10_000, 100)
-    };
-    format!(
-        "{}.{}.{}",
-        version / major,
-        version / rest % (major / rest),
-        version % rest
-    )
 }

@@ -94,6 +94,7 @@ fn from_text(text: &str) -> Result<Table> {
                     }
                     is_begun = true;
                     row.nranks = together(&run).map(|together| together.nranks);
+                    row.devices = (table.devices.len() - run.len(), table.devices.len());
                     table.rows.push(row);
                     let mut values = line.split_whitespace();
                     if let Some(value) = values.find(|value| is_no_figure(value)) {
@@ -363,6 +364,7 @@ fn from_json(text: &str) -> Result<Table> {
         Ok(TableRow {
             function: named("experiment_name").or(named("function")).or(program),
             nranks: None,
+            devices: (0, 0),
             size: whole("size")?,
             count: whole("count")?,
             datatype: text("type", ""),
@@ -410,7 +412,11 @@ fn from_json(text: &str) -> Result<Table> {
             .and_then(|v| u32::try_from(v).ok()),
         rows: rows
             .into_iter()
-            .map(|row| TableRow { nranks, ..row })
+            .map(|row| TableRow {
+                nranks,
+                devices: (0, devices.len()),
+                ..row
+            })
             .collect(),
         failed: error.map(str::to_owned),
         read_average: whole["average_bus_bandwidth"]["bandwidth"].as_f64(),

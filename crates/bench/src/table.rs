@@ -60,6 +60,8 @@ pub struct TableRow {
     pub function: Option<Function>,
     /// Ranks that communicated with each other; `None` if the table's devices say it, or it is not known.
     pub nranks: Option<u32>,
+    /// From which on and up to which of the table's devices ran it; `(0, 0)` if that is not known.
+    pub devices: (usize, usize),
     /// Bytes.
     pub size: u64,
     /// Elements, as the API takes them.
@@ -175,6 +177,21 @@ pub fn together(devices: &[Device]) -> Option<Together> {
         groups: groups_of_a_run,
         runs,
     })
+}
+
+/// A version as ncclGetVersion gives it: `2.28.9`. Up to 2.8 it had two digits less.
+pub fn dotted(version: u32) -> String {
+    let (major, rest) = if version < 10_000 {
+        (1000, 100)
+    } else {
+        (10_000, 100)
+    };
+    format!(
+        "{}.{}.{}",
+        version / major,
+        version / rest % (major / rest),
+        version % rest
+    )
 }
 
 impl Table {

@@ -1,5 +1,7 @@
 //! `ncclscope diff`: two runs side by side.
 
+mod logs;
+
 use crate::report::{open, print, replace};
 use analyze::diff::{Criterion, Run};
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -15,13 +17,14 @@ use tables::Capture;
 ///   ncclscope diff before after
 ///   ncclscope diff before after --fail-on slower=5% --fail-on missing
 ///   ncclscope diff old=run-1 new=run-2 old=run-3 new=run-4
+///   ncclscope diff old.txt new.txt --ceiling 450GB/s      # logs of nccl-tests
 ///
 /// Exit status: 0 nothing that --fail-on asks for is the case, 1 something is, 2 it can't be told, or
 /// wrong usage.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Capture of the first run, which the other is measured by
+    /// Capture of the first run, which the other is measured by; or a log of nccl-tests, if both are
     #[arg(value_parser = PathBufValueParser::new().map(named))]
     a: Named,
     /// Capture of the second run
@@ -47,6 +50,11 @@ pub struct Args {
     /// Print Markdown, for a pull request or a chat
     #[arg(long, conflicts_with_all = ["json", "all", "html"])]
     markdown: bool,
+    /// Of two logs of nccl-tests: print how much each reaches of this rate (450GB/s), of another table
+    /// of nccl-tests or `ncclscope bench --json`, or of NCCL's graphs or topology
+    /// (NCCL_GRAPH_DUMP_FILE, NCCL_TOPO_DUMP_FILE); may be given several times
+    #[arg(long, value_name = "RATE|FILE")]
+    ceiling: Vec<String>,
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
     all: bool,
@@ -78,6 +86,13 @@ fn named(path: PathBuf) -> Named {
 
 /// Prints the diff; the exit status is the verdict's.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    if logs::is_log(&args.a.path) || logs::is_log(&args.b.path) {
+        return logs::main(&args);
+    }
+    anyhow::ensure!(
+        args.ceiling.is_empty(),
+        "--ceiling is for two logs of nccl-tests\n  hint: `ncclscope report --ceiling` takes a capture"
+    );
     // One capture in memory at a time.
     let run = |of: &Named| {
         let run = open(&of.path).map(|capture| Run::of(&capture))?;

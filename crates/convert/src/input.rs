@@ -2,7 +2,7 @@
 
 use crate::json::{Json, Kind as Token};
 use crate::writer::Process;
-use crate::{flight, inspector, kineto, pickle, ras};
+use crate::{flight, inspector, kineto, nccl_tests, pickle, ras};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const LOOKED_AT: u64 = 16 << 20;
 
 /// The same of a text.
-const TEXT_LOOKED_AT: u64 = 1 << 16;
+const TEXT_LOOKED_AT: u64 = 1 << 20;
 
 /// What another tool wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Kind {
     FlightRecorder,
     /// A file of NCCL Inspector.
     Inspector,
+    /// What nccl-tests or `ncclscope bench` printed.
+    NcclTests,
     /// An answer of NCCL's RAS.
     Ras,
 }
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Kineto => "a trace of torch.profiler",
             Kind::FlightRecorder => "a dump of PyTorch's flight recorder",
             Kind::Inspector => "a file of NCCL Inspector",
+            Kind::NcclTests => "a table of nccl-tests",
             Kind::Ras => "an answer of NCCL's RAS",
         }
     }
@@ -52,6 +55,7 @@ impl Kind {
                 "set NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500 and NCCL_INSPECTOR_DUMP_VERBOSE=1 \
                 before the job, and give the folder with the files of all processes"
             }
+            Kind::NcclTests => "give what one of its programs printed, from its first line to its last",
             Kind::Ras => "ask with `ncclras -f json` (NCCL 2.28.7) or `ncclras -v` while the job runs",
         }
     }
@@ -102,7 +106,7 @@ pub fn files(path: &Path, most: usize) -> Vec<File> {
 }
 
 /// What a file is; `None` if it is of no tool that is known.
-fn kind(path: &Path) -> Option<Kind> {
+pub fn kind(path: &Path) -> Option<Kind> {
     if !path.metadata().ok()?.is_file() {
         return None;
     }
@@ -129,6 +133,9 @@ fn kind(path: &Path) -> Option<Kind> {
         if inspector::is_key(&key) {
             return Some(Kind::Inspector);
         }
+        if nccl_tests::is_key(&key) {
+            return Some(Kind::NcclTests);
+        }
         if ras::is_key(&key) {
             return Some(Kind::Ras);
         }
@@ -146,7 +153,11 @@ fn text(path: &Path) -> Option<Kind> {
         .read_to_end(&mut bytes)
         .ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    ras::is_text(&text).then_some(Kind::Ras)
+    match () {
+        () if ras::is_text(&text) => Some(Kind::Ras),
+        () if nccl_tests::is_text(&text) => Some(Kind::NcclTests),
+        () => None,
+    }
 }
 
 /// What a list is, by its first element.

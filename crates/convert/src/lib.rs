@@ -17,6 +17,7 @@ pub mod found;
 pub mod inspector;
 pub mod json;
 pub mod kineto;
+pub mod nccl_tests;
 pub mod order;
 pub mod pickle;
 pub mod ras;
@@ -26,7 +27,7 @@ pub mod writer;
 
 mod input;
 
-pub use input::Kind;
+pub use input::{kind, Kind};
 
 use found::{Found, OfJob};
 use json::Fault;
@@ -148,6 +149,7 @@ fn convert(
     let mut hosts = input::Hosts::default();
     let mut of_job: Option<Box<dyn OfJob>> = match kind {
         Kind::Inspector => Some(Box::new(inspector::Reader::new(MOST_CALLS))),
+        Kind::NcclTests => Some(Box::new(nccl_tests::Reader::default())),
         Kind::Ras => Some(Box::new(ras::Reader::default())),
         Kind::Kineto | Kind::FlightRecorder => None,
     };
@@ -225,7 +227,7 @@ fn convert(
             Vec::new()
         }
         // NCCL's own numbers.
-        Kind::Inspector | Kind::Ras => Vec::new(),
+        Kind::Inspector | Kind::NcclTests | Kind::Ras => Vec::new(),
     };
     for (at, text) in unmatched {
         problems.push(Problem {

@@ -1,5 +1,5 @@
-//! What NCCL's RAS answers, as text (NCCL 2.24 on) or JSON (2.28.7 on): how many operations of each kind every
-//! rank of a communicator has launched, who did not answer, and who reported an error.
+//! What NCCL's RAS answers, as text (NCCL 2.24 on) or JSON (2.28.7 on): how many operations of each kind
+//! every rank of a communicator has launched, who did not answer, and who reported an error.
 //!
 //! ```text
 //! JSON     communicators[] ▶ ranks[] ▶ collective_counts    every rank of every communicator
@@ -126,8 +126,8 @@ impl Reader {
         self.answers.push(parsing.finish());
     }
 
-    /// From when on a rank is known to have launched an operation that not all have launched: the first of the
-    /// answers without a break in which it is so. 0, not known, if that is the last one.
+    /// From when on a rank is known to have launched an operation that not all have launched: the first of
+    /// the answers without a break in which it is so. 0, not known, if that is the last one.
     fn since(&self, key: (u64, u64), rank: u32, step: &Step) -> u64 {
         let is_so = |answer: &&Answer| {
             let Some(seen) = answer.communicators.get(&key) else {

@@ -5,6 +5,7 @@
 
 mod account;
 pub mod batches;
+pub mod benchmarks;
 mod bubbles;
 pub(crate) mod callers;
 pub mod chrome;

@@ -180,4 +180,18 @@ pub const VERBS: &[Word] = &[
     word("peak_mib", "resident memory of the run's largest process, MiB."),
     word("bytes/call", "bytes of the profiler's files for each call done."),
     word("output_bytes_per_call", "bytes of the profiler's files for each call done."),
+    // diff of two logs of nccl-tests
+    word("bound_by", "what most of the time of a call is: latency up to the size at which A's call takes \
+          twice its shortest time, bandwidth beyond."),
+    word("n_sizes", "sizes that are in both logs."),
+    word("B/A", "time of B by that of A: above 1, B is slower. Of several sizes their geometric mean; \
+          `B/A_low` and `B/A_high` are the ends of its 95 % interval."),
+    word("B/A_low", "the lower end of the 95 % interval of `B/A`."),
+    word("B/A_high", "the upper end of the 95 % interval of `B/A`."),
+    word("A_us", "mean time of a call in A, in place and out of place together, µs; `B_us` is that of B."),
+    word("B_us", "mean time of a call in B, in place and out of place together, µs."),
+    word("A_busbw", "bus bandwidth of the better side in A, GB/s; `B_busbw` is that of B."),
+    word("B_busbw", "bus bandwidth of the better side in B, GB/s."),
+    word("A_%", "`A_busbw` by the ceiling (`--ceiling`); `B_%` is that of B."),
+    word("B_%", "`B_busbw` by the ceiling (`--ceiling`)."),
 ];

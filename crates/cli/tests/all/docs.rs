@@ -273,7 +273,7 @@ fn the_page_of_the_command_line_is_what_help_prints() {
 }
 
 /// The schemas, which other tests hold the printed JSON to.
-const SCHEMAS: [(&str, &str); 20] = [
+const SCHEMAS: [(&str, &str); 21] = [
     (
         "report",
         include_str!("../../../render/schema/report-1.json"),
@@ -283,6 +283,10 @@ const SCHEMAS: [(&str, &str); 20] = [
     (
         "diff A B C",
         include_str!("../../../render/schema/variants-1.json"),
+    ),
+    (
+        "diff A.txt B.txt",
+        include_str!("../../../render/schema/bench-diff-1.json"),
     ),
     (
         "history",

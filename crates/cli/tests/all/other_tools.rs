@@ -241,6 +241,81 @@ fn what_ras_knows_decides_if_the_capture_cannot_tell() {
     assert!(said.starts_with("By NCCL's RAS: Rank 1 is dead"), "{said}");
 }
 
+/// A log of nccl-tests on eight GPUs: 20 µs of latency, and so many GB/s.
+fn log(folder: &Path, name: &str, gb_per_s: f64) -> PathBuf {
+    let mut log = String::from("# Collective test starting: all_reduce_perf\n");
+    for rank in 0..8 {
+        log += &format!(
+            "#  Rank {rank:2} Group  0 Pid 6899 on host device {rank} [0000:04:00] NVIDIA H200\n"
+        );
+    }
+    for power in 10..=30 {
+        let bytes = 1u64 << power;
+        let us = 20.0 + bytes as f64 / gb_per_s / 1e3;
+        let algbw = bytes as f64 / us / 1e3;
+        let side = format!("{us:9.2} {algbw:7.2} {:7.2} 0", 1.75 * algbw);
+        log += &format!("{bytes:12} {:12} float sum -1 {side} {side}\n", bytes / 4);
+    }
+    log += "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 123.456\n";
+    let path = folder.join(name);
+    std::fs::write(&path, log).expect("written");
+    path
+}
+
+#[test]
+fn two_logs_of_nccl_tests_say_which_is_slower_and_whether_it_is_good() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let a = log(folder.path(), "a.txt", 200.0);
+    let b = log(folder.path(), "b.txt", 150.0);
+    let diff = ncclscope(&["diff", shown(&a), shown(&b), "--ceiling", "400GB/s"]);
+    let said = text(&diff.stdout);
+    assert!(diff.status.success(), "{said}{}", text(&diff.stderr));
+    assert!(
+        said.starts_with("B is slower than A for large messages (from 4 MiB on): calls take 2"),
+        "{said}"
+    );
+    assert!(said.contains("A reaches 87."), "{said}");
+    assert!(said.contains("B reaches 65."), "{said}");
+    assert!(
+        said.contains("average bus bandwidth 123.456 GB/s as printed"),
+        "{said}"
+    );
+    let json = ncclscope(&[
+        "diff",
+        shown(&a),
+        shown(&b),
+        "--json",
+        "--ceiling",
+        "400GB/s",
+    ]);
+    let answer: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let schema = include_str!("../../../render/schema/bench-diff-1.json");
+    crate::schema::keeps_to(schema, &answer);
+    for (a, b, status) in [(&a, &b, 1), (&b, &a, 0), (&a, &a, 0)] {
+        let diff = ncclscope(&["diff", shown(a), shown(b), "--fail-on", "slower=5%"]);
+        assert_eq!(diff.status.code(), Some(status), "{}", text(&diff.stdout));
+    }
+    let same = ncclscope(&["diff", shown(&a), shown(&a)]);
+    assert!(text(&same.stdout).starts_with("Nothing shows that B is slower or faster"));
+    // As a capture, too.
+    let report = ncclscope(&["report", shown(&a)]);
+    let page = text(&report.stdout);
+    assert!(
+        page.contains("This is a file of nccl-tests."),
+        "{page}{}",
+        text(&report.stderr)
+    );
+    // A log and something else.
+    let file = folder.path().join("notes");
+    std::fs::write(&file, "x").expect("written");
+    let mixed = ncclscope(&["diff", shown(&a), shown(&file)]);
+    let said = text(&mixed.stderr);
+    assert!(
+        said.contains("hint:") && mixed.status.code() == Some(2),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_file_of_no_tool_is_an_error_with_a_way_out() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,4 +4,5 @@ mod damage;
 mod flight;
 mod inspector;
 mod kineto;
+mod nccl_tests;
 mod ras;

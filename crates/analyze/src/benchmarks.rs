@@ -1,0 +1,425 @@
+//! Two tables of benchmarks, such as logs of nccl-tests: which is slower, by how much, and how much of what
+//! the machine can do each reaches.
+//!
+//! [`compare`] lays rows of the same function, size and number of ranks beside each other. A [`Part`] is a
+//! function's small or large messages: up to the size at which a call of A takes twice as long as its
+//! shortest one, latency is most of the time, and beyond it bandwidth is (R. W. Hockney, "The communication
+//! challenge for MPP", Parallel Computing 20(3), 1994, calls that size n½). A machine may lose one and not
+//! the other.
+//!
+//! Rule: a table has one mean for each size, and nothing says how much it varies. So the sizes of a part are
+//! its sample, and B is slower only if the 95 % interval of their mean ratio says so. Both sides of a size
+//! (in place and out of place) are one value, because they are measured one after the other.
+
+use crate::efficiency::{hold_against, Ceiling, EfficiencyRow, ShareOfCeiling};
+use crate::interval::{ratio_of_runs, OfRuns};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A row of a table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BenchmarkRow {
+    /// Function, as captures name it; `None` if the table does not say it.
+    pub function: Option<String>,
+    /// Ranks, if they are known.
+    pub nranks: Option<u32>,
+    /// nccl-tests' name of the datatype.
+    pub datatype: String,
+    /// Bytes by nccl-tests' convention.
+    pub bytes: u64,
+    /// Mean time of a call on each side that was timed, µs.
+    pub times_us: Vec<f64>,
+    /// Bus bandwidth on each side, GB/s.
+    pub busbw: Vec<f64>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Benchmark {
+    /// Its file.
+    pub file: String,
+    /// GPUs, as `8 x NVIDIA H200`.
+    pub gpus: Vec<String>,
+    /// NCCL's release.
+    pub nccl: Option<String>,
+    /// The average bus bandwidth that the program printed, GB/s.
+    pub average_gb_per_s: Option<f64>,
+    /// Why the run failed, if it did.
+    pub failed: Option<String>,
+    /// Sizes with wrong data; their rows are left out.
+    pub wrong_sizes: Vec<u64>,
+    /// What else is to be said of it.
+    pub about: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<BenchmarkRow>,
+}
+
+/// What is known of one table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchmarkSide {
+    /// Its file.
+    pub file: String,
+    /// GPUs.
+    pub gpus: Vec<String>,
+    /// NCCL's release.
+    pub nccl: Option<String>,
+    /// The average bus bandwidth that the program printed, GB/s.
+    pub average_gb_per_s: Option<f64>,
+    /// Why the run failed, if it did.
+    pub failed: Option<String>,
+    /// Sizes with wrong data; their rows are left out.
+    pub wrong_sizes: Vec<u64>,
+    /// What else is to be said of it.
+    pub about: Vec<String>,
+    /// Sizes that only this one has.
+    pub alone: u64,
+    /// The size at which it comes closest to a ceiling.
+    pub best: Option<BestShare>,
+}
+
+/// How close a table comes to a ceiling.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BestShare {
+    /// Function.
+    pub function: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// GB/s.
+    pub busbw_gb_per_s: f64,
+    /// The ceiling.
+    pub ceiling: ShareOfCeiling,
+}
+
+/// A function at a size, in both tables.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchmarkPair {
+    /// Function.
+    pub function: Option<String>,
+    /// Ranks.
+    pub nranks: Option<u32>,
+    /// nccl-tests' name of the datatype.
+    pub datatype: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Mean time of a call, of both sides, µs.
+    pub a_us: f64,
+    /// See `a_us`.
+    pub b_us: f64,
+    /// `b_us` by `a_us`.
+    pub ratio: f64,
+    /// The better side's bus bandwidth, GB/s.
+    pub a_busbw_gb_per_s: Option<f64>,
+    /// See `a_busbw_gb_per_s`.
+    pub b_busbw_gb_per_s: Option<f64>,
+    /// Of the first ceiling that is known.
+    pub a_share: Option<f64>,
+    /// See `a_share`.
+    pub b_share: Option<f64>,
+}
+
+/// Which messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Messages {
+    /// Latency is most of the time.
+    Small,
+    /// Bandwidth is.
+    Large,
+}
+
+/// What the sizes of a part say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// B takes longer.
+    Slower,
+    /// B takes less time.
+    Faster,
+    /// Not more than the sizes differ among each other.
+    Same,
+    /// Nothing: there are too few sizes.
+    Unknown,
+}
+
+/// The small or the large messages of a function.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Part {
+    /// Function.
+    pub function: Option<String>,
+    /// Ranks.
+    pub nranks: Option<u32>,
+    /// Which.
+    pub messages: Messages,
+    /// The smallest size.
+    pub from_bytes: u64,
+    /// The largest size.
+    pub to_bytes: u64,
+    /// Sizes.
+    pub sizes: u64,
+    /// Geometric mean of `ratio`.
+    pub ratio: f64,
+    /// Ends of its 95 % interval.
+    pub ratio_low: Option<f64>,
+    /// See `ratio_low`.
+    pub ratio_high: Option<f64>,
+    /// What they say.
+    pub said: Said,
+}
+
+/// Both tables.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchmarkDiff {
+    /// The first.
+    pub a: BenchmarkSide,
+    /// The second.
+    pub b: BenchmarkSide,
+    /// By function, small messages first.
+    pub parts: Vec<Part>,
+    /// Rows that are in both, in A's order.
+    pub rows: Vec<BenchmarkPair>,
+}
+
+/// What rows of one kind are.
+type Key = (Option<String>, Option<u32>, String, u64);
+
+/// Times and bandwidths of each kind; a table may have it more than once.
+fn by_kind(of: &Benchmark) -> BTreeMap<Key, (Vec<f64>, Vec<f64>)> {
+    let mut all: BTreeMap<Key, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    for row in of
+        .rows
+        .iter()
+        .filter(|row| !of.wrong_sizes.contains(&row.bytes))
+    {
+        let times = row.times_us.iter().copied().filter(|us| *us > 0.0);
+        let (known, busbw) = all.entry(key(row)).or_default();
+        known.extend(times);
+        busbw.extend(&row.busbw);
+    }
+    all.retain(|_, (times, _)| !times.is_empty());
+    all
+}
+
+fn key(row: &BenchmarkRow) -> Key {
+    (
+        row.function.clone(),
+        row.nranks,
+        row.datatype.clone(),
+        row.bytes,
+    )
+}
+
+/// Compares two tables, and holds both against these ceilings.
+pub fn compare(a: &Benchmark, b: &Benchmark, ceilings: &[Ceiling]) -> BenchmarkDiff {
+    let (of_a, of_b) = (by_kind(a), by_kind(b));
+    let mut order: Vec<Key> = a.rows.iter().map(key).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    order.retain(|key| seen.insert(key.clone()));
+    let mean = |times: &[f64]| {
+        let sum: f64 = times.iter().map(|us| us.ln()).sum();
+        (sum / times.len() as f64).exp()
+    };
+    let best = |busbw: &[f64]| busbw.iter().copied().filter(|x| *x > 0.0).reduce(f64::max);
+    let share = |key: &Key, busbw: Option<f64>| first_share(key, busbw?, ceilings);
+    let mut rows = Vec::new();
+    for key in &order {
+        let (Some(in_a), Some(in_b)) = (of_a.get(key), of_b.get(key)) else {
+            continue;
+        };
+        let (a_us, b_us) = (mean(&in_a.0), mean(&in_b.0));
+        let (a_busbw, b_busbw) = (best(&in_a.1), best(&in_b.1));
+        rows.push(BenchmarkPair {
+            function: key.0.clone(),
+            nranks: key.1,
+            datatype: key.2.clone(),
+            bytes: key.3,
+            a_us,
+            b_us,
+            ratio: b_us / a_us,
+            a_busbw_gb_per_s: a_busbw,
+            b_busbw_gb_per_s: b_busbw,
+            a_share: share(key, a_busbw).map(|of| of.share),
+            b_share: share(key, b_busbw).map(|of| of.share),
+        });
+    }
+    let side = |of: &Benchmark, own: &BTreeMap<Key, _>, other: &BTreeMap<Key, _>| BenchmarkSide {
+        file: of.file.clone(),
+        gpus: of.gpus.clone(),
+        nccl: of.nccl.clone(),
+        average_gb_per_s: of.average_gb_per_s,
+        failed: of.failed.clone(),
+        wrong_sizes: of.wrong_sizes.clone(),
+        about: of.about.clone(),
+        alone: own.keys().filter(|key| !other.contains_key(*key)).count() as u64,
+        best: best_share(of, ceilings),
+    };
+    BenchmarkDiff {
+        a: side(a, &of_a, &of_b),
+        b: side(b, &of_b, &of_a),
+        parts: parts(&rows),
+        rows,
+    }
+}
+
+/// The share of the first ceiling that is known for this kind.
+fn first_share(key: &Key, busbw: f64, ceilings: &[Ceiling]) -> Option<ShareOfCeiling> {
+    let mut row = [EfficiencyRow {
+        communicator: None,
+        nranks: key.1,
+        function: key.0.clone()?,
+        datatype: None,
+        bytes: key.3,
+        algorithm: None,
+        protocol: None,
+        calls: 1,
+        busbw_gb_per_s: busbw,
+        ceilings: Vec::new(),
+        blind_share: None,
+    }];
+    hold_against(&mut row, ceilings);
+    let [row] = row;
+    row.ceilings.into_iter().next()
+}
+
+fn best_share(of: &Benchmark, ceilings: &[Ceiling]) -> Option<BestShare> {
+    let right = of
+        .rows
+        .iter()
+        .filter(|row| !of.wrong_sizes.contains(&row.bytes));
+    let all = right.filter_map(|row| {
+        let busbw = row.busbw.iter().copied().reduce(f64::max)?;
+        Some(BestShare {
+            function: row.function.clone()?,
+            bytes: row.bytes,
+            busbw_gb_per_s: busbw,
+            ceiling: first_share(&key(row), busbw, ceilings)?,
+        })
+    });
+    all.reduce(|best, one| {
+        if one.ceiling.share > best.ceiling.share {
+            one
+        } else {
+            best
+        }
+    })
+}
+
+/// The parts of each function.
+fn parts(rows: &[BenchmarkPair]) -> Vec<Part> {
+    let mut of: Vec<(Option<&String>, Option<u32>)> = Vec::new();
+    for row in rows {
+        let key = (row.function.as_ref(), row.nranks);
+        if !of.contains(&key) {
+            of.push(key);
+        }
+    }
+    let mut parts = Vec::new();
+    for (function, nranks) in of {
+        let own = |row: &&BenchmarkPair| (row.function.as_ref(), row.nranks) == (function, nranks);
+        let own: Vec<&BenchmarkPair> = rows.iter().filter(own).collect();
+        let shortest = own.iter().map(|row| row.a_us).fold(f64::INFINITY, f64::min);
+        let bandwidth = own.iter().filter(|row| row.a_us > 2.0 * shortest);
+        let from = bandwidth.map(|row| row.bytes).min().unwrap_or(u64::MAX);
+        for messages in [Messages::Small, Messages::Large] {
+            let is_in =
+                |row: &&&BenchmarkPair| (row.bytes >= from) == (messages == Messages::Large);
+            let of: Vec<&BenchmarkPair> = own.iter().filter(is_in).copied().collect();
+            parts.extend(part(messages, &of));
+        }
+    }
+    parts
+}
+
+fn part(messages: Messages, rows: &[&BenchmarkPair]) -> Option<Part> {
+    let ratios: Vec<f64> = rows.iter().map(|row| row.ratio).collect();
+    let interval = ratio_of_runs(&ratios);
+    let said = |of: OfRuns| match of {
+        of if of.low > 1.0 => Said::Slower,
+        of if of.high < 1.0 => Said::Faster,
+        _ => Said::Same,
+    };
+    let logarithm: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    Some(Part {
+        function: rows.first()?.function.clone(),
+        nranks: rows.first()?.nranks,
+        messages,
+        from_bytes: rows.iter().map(|row| row.bytes).min()?,
+        to_bytes: rows.iter().map(|row| row.bytes).max()?,
+        sizes: rows.len() as u64,
+        ratio: (logarithm / ratios.len() as f64).exp(),
+        ratio_low: interval.map(|of| of.low),
+        ratio_high: interval.map(|of| of.high),
+        said: interval.map_or(Said::Unknown, said),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 20 µs of latency, and so many GB/s.
+    fn benchmark(latency: f64, gb_per_s: f64) -> Benchmark {
+        let row = |power: u32| {
+            let bytes = 1u64 << power;
+            let us = latency + bytes as f64 / gb_per_s / 1e3;
+            // The last digit that is printed.
+            let odd = 1.0 + 0.002 * f64::from(power % 3);
+            BenchmarkRow {
+                function: Some("AllReduce".to_owned()),
+                nranks: Some(8),
+                datatype: "float".to_owned(),
+                bytes,
+                times_us: vec![us * odd, us],
+                busbw: vec![bytes as f64 / us / 1e3 * 1.75],
+            }
+        };
+        Benchmark {
+            file: "log".to_owned(),
+            rows: (10..31).map(row).collect(),
+            ..Benchmark::default()
+        }
+    }
+
+    fn said(a: &Benchmark, b: &Benchmark) -> Vec<(Messages, Said)> {
+        let diff = compare(a, b, &[]);
+        diff.parts
+            .iter()
+            .map(|part| (part.messages, part.said))
+            .collect()
+    }
+
+    #[test]
+    fn latency_and_bandwidth_are_judged_apart() {
+        let (small, large) = (Messages::Small, Messages::Large);
+        let a = benchmark(20.0, 200.0);
+        let slow_link = benchmark(20.0, 150.0);
+        let slow_host = benchmark(26.0, 200.0);
+        assert_eq!(said(&a, &a), [(small, Said::Same), (large, Said::Same)]);
+        let found = compare(&a, &slow_link, &[]);
+        let large = &found.parts[1];
+        assert_eq!(large.said, Said::Slower);
+        assert!((1.2..1.34).contains(&large.ratio), "{large:?}");
+        assert_eq!(said(&a, &slow_host)[0], (small, Said::Slower));
+        assert_eq!(said(&slow_host, &a)[0], (small, Said::Faster));
+    }
+
+    #[test]
+    fn what_one_lacks_and_what_is_wrong_is_left_out_and_counted() {
+        let a = benchmark(20.0, 200.0);
+        let mut b = benchmark(20.0, 200.0);
+        b.rows.truncate(5);
+        b.wrong_sizes = vec![1 << 11];
+        let diff = compare(&a, &b, &[]);
+        assert_eq!((diff.rows.len(), diff.a.alone, diff.b.alone), (4, 17, 0));
+    }
+
+    #[test]
+    fn both_are_held_against_a_ceiling() {
+        let (a, b) = (benchmark(20.0, 200.0), benchmark(20.0, 150.0));
+        let ceiling = Ceiling::Rate(400.0, "--ceiling 400GB/s".to_owned());
+        let diff = compare(&a, &b, &[ceiling]);
+        let best = |side: &BenchmarkSide| side.best.as_ref().map(|best| best.ceiling.share);
+        assert!(best(&diff.a).is_some_and(|share| (0.86..0.88).contains(&share)));
+        assert!(best(&diff.b).is_some_and(|share| (0.64..0.66).contains(&share)));
+        assert_eq!(diff.b.best.as_ref().map(|best| best.bytes), Some(1 << 30));
+    }
+}
