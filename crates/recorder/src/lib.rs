@@ -15,7 +15,6 @@
 
 mod abi;
 mod array;
-mod blocked;
 mod callbacks;
 mod chain;
 mod clock;
@@ -24,6 +23,7 @@ mod control;
 mod counts;
 mod cpus;
 mod cuda;
+mod driver_time;
 mod driver_watch;
 mod epoch;
 mod events;

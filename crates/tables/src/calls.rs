@@ -130,6 +130,8 @@ pub struct Call {
     pub gpu: GpuTimes,
     /// When the host was told that it had ended there.
     pub gpu_seen_ns: i64,
+    /// For how long the program's threads were in the CUDA driver since the call before, ns.
+    pub driver_ns: u64,
     /// Index into [`Process::shapes`].
     pub shape: u32,
     /// For a replay: its template's number + 1.
@@ -150,7 +152,7 @@ pub struct Call {
     pub sealed: bool,
 }
 
-const _: () = assert!(std::mem::size_of::<Call>() == 128);
+const _: () = assert!(std::mem::size_of::<Call>() == 136);
 
 /// When a call ran on its GPU, and which clock says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -305,8 +307,6 @@ pub struct Extra {
     pub longest_sends: bool,
     /// NCCL's return code, if that was not success and somebody saw it.
     pub error: u8,
-    /// How long the program's threads stood still in the CUDA driver since the call before, ns.
-    pub blocked_ns: u64,
 }
 
 impl Extra {
@@ -632,7 +632,7 @@ crate::columns! { CallRef:
     "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[0]));
     "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
         |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));
-    "blocked_before_ns" "int" "ns, summed over threads" |r| nonzero(r.extra().map_or(0, |e| e.blocked_ns));
+    "driver_before_ns" "int" "ns, summed over threads" |r| nonzero(r.call.driver_ns);
     "return_code" "int" "" |r| nonzero(r.extra().map_or(0, |e| e.error));
     "user_tag" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.user_tag));
     "send_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.send_buffer));

@@ -183,6 +183,12 @@ impl Cursor<'_> {
         Some(self.base + ns)
     }
 
+    /// How long so many ticks are where the last time was, ns; 0 before any.
+    #[inline]
+    pub fn duration(&self, ticks: u64) -> u64 {
+        (ticks as f64 * self.ratio) as u64
+    }
+
     /// Takes up the stretch of `ticks`, where it is one that is quick to reckon with.
     #[cold]
     fn moved_out(&mut self, ticks: Ticks) -> Option<i64> {

@@ -16,7 +16,7 @@
 //!   224 waits, 6 │ 248 net_longest │ 252 net_link
 //! line E, the recorder's thread
 //!   256 event_start │ 264 event_ns │ 272 event_error │ 276 waiter │ 280 send_buffer │ 288 recv_buffer
-//!   296 waited │ 300 stack │ 304 on_gpu │ 308 blocked │ 312 asked
+//!   296 waited │ 300 stack │ 304 on_gpu │ 308 driver │ 312 asked
 //! ```
 //!
 //! Example: line A of an AllReduce of 1024 elements on communicator 1 with ticket 5, entered at tick

@@ -47,7 +47,7 @@ fn of_code() -> Vec<(&'static str, usize, Vec<Field>)> {
             error parts ce_batches spare_b2 event thread stamp_start stamp_stop k_seen k_started k_stopped
             verdict spare_c phase_stop spare_c2 ops_started ops_stopped steps net_seen bytes_sent
             bytes_received waits net_longest net_link event_start event_ns event_error waiter send_buffer
-            recv_buffer waited stack on_gpu blocked asked),
+            recv_buffer waited stack on_gpu driver asked),
         fields!(NetOp: word row t_start t_step bytes peer nsteps done channel send begun open held steps),
         fields!(Exec: number contents launches entered returned stream instantiated destroyed calls before),
         fields!(Launch: word entered stream exec took),

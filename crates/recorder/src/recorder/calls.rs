@@ -8,7 +8,7 @@
 use super::communicators::CommState;
 use super::rows::{prefetch, Birth};
 use super::Recorder;
-use crate::blocked;
+use crate::driver_time;
 use crate::events::{Api, Task};
 use crate::handle::{Handle, HandleKind};
 use crate::seats::{thread, Inside};
@@ -85,7 +85,7 @@ impl Recorder {
             flags,
             template: 0,
             stack: self.stack(),
-            blocked: blocked::take(),
+            driver: driver_time::take(),
             user_tag: api.user_tag,
             thread: self.threads.number(),
         };
@@ -289,7 +289,7 @@ impl Recorder {
             flags: flag::REPLAY | p2p,
             template: number + 1,
             stack: template.stack.load(Relaxed),
-            blocked: 0,
+            driver: 0,
             user_tag: 0,
             thread: 0,
         };
@@ -361,7 +361,7 @@ impl Recorder {
             flags: flag::LEGACY | if task.p2p { flag::P2P } else { 0 },
             template: 0,
             stack: self.stack(),
-            blocked: blocked::take(),
+            driver: driver_time::take(),
             user_tag: 0,
             thread: self.threads.number(),
         };

@@ -110,8 +110,8 @@ pub struct Birth {
     pub flags: u8,
     pub template: u32,
     pub stack: u32,
-    /// See [`crate::blocked::take`].
-    pub blocked: u32,
+    /// See [`driver_time::take`](crate::driver_time::take).
+    pub driver: u32,
     pub user_tag: u64,
     /// 0 for a replay: the program does not call then.
     pub thread: u32,
@@ -175,8 +175,8 @@ impl Recorder {
         if call.stack != 0 {
             row.stack.store(call.stack, Relaxed);
         }
-        if call.blocked != 0 {
-            row.blocked.store(call.blocked, Relaxed);
+        if call.driver != 0 {
+            row.driver.store(call.driver, Relaxed);
         }
         row.t_end.store(Ticks(0), Relaxed);
         row.thread.store(call.thread, Relaxed);

@@ -6,7 +6,7 @@
 //! Rule: any thread may note a call; the recorder reads the log after the window is closed and its
 //! last writers have had time to finish.
 
-use crate::{blocked, pages, seats};
+use crate::{driver_time, pages, seats};
 use capture::rows::{AtomicTicks, Ticks};
 use capture::windows::{DriverCall, DriverCallKind};
 use std::ffi::c_int;
@@ -89,7 +89,7 @@ pub fn pass(
             if counts {
                 GRAPHS.fetch_add(1, Relaxed);
             }
-            return call();
+            return timed(ticks, call);
         }
         _ if counts => {
             LAUNCHES.fetch_add(1, Relaxed);
@@ -100,12 +100,15 @@ pub fn pass(
     if place.load(Relaxed) != thread {
         place.store(thread, Relaxed);
     }
-    if !matches!(kind, DriverCallKind::Launch | DriverCallKind::Copy) {
-        return call();
-    }
+    timed(ticks, call)
+}
+
+/// A call that may find no room.
+#[inline(always)]
+fn timed(ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -> c_int {
     let since = ticks();
     let result = call();
-    blocked::launched(ticks().since(since));
+    driver_time::spent(ticks().since(since));
     result
 }
 
@@ -120,7 +123,7 @@ fn wait(counts: bool, ticks: impl Fn() -> Ticks, call: impl FnOnce() -> c_int) -
     if counts {
         WAITED.fetch_add(took, Relaxed);
     }
-    blocked::waited(took);
+    driver_time::spent(took);
     result
 }
 
@@ -134,9 +137,8 @@ fn launches() -> bool {
 /// A call that is noted took so many ticks.
 pub fn took(kind: DriverCallKind, ticks: u64) {
     match kind {
-        DriverCallKind::Synchronise if launches() => blocked::waited(ticks),
-        DriverCallKind::Launch | DriverCallKind::Copy => blocked::launched(ticks),
-        _ => {}
+        DriverCallKind::Synchronise if !launches() => {}
+        _ => driver_time::spent(ticks),
     }
 }
 

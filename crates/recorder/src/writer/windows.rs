@@ -107,8 +107,9 @@ impl Writer {
             None => false,
         };
         // cuBLAS and others look the driver's functions up when they are first used, long after they were
-        // loaded.
-        if missed && self.traffic.searches < MOST_SEARCHES && !last {
+        // loaded. When calls repeat, the program has used them all.
+        let repeats = self.traffic.searches == 0 && step.is_some();
+        if (missed || repeats) && self.traffic.searches < MOST_SEARCHES && !last {
             self.traffic.searches += 1;
             self.recorder.look_for_callers(true);
         }

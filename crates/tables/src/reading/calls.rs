@@ -57,6 +57,7 @@ pub(super) fn call(
         channels_started: r.k_started,
         channels_stopped: r.k_stopped,
         verdict: r.verdict,
+        driver_ns: clock.duration(u64::from(r.driver) * 64),
         waiter: r.waiter,
         waited: r.waited,
         sealed,
@@ -86,7 +87,6 @@ pub(super) fn extra(rest: Option<&Rest>, clock: &Clock, extras: &mut Vec<Extra>)
         longest_peer: r.net_link >> 1,
         longest_sends: r.net_link & 1 != 0,
         error: r.error,
-        blocked_ns: clock.duration(u64::from(r.blocked) * 64).unwrap_or(0),
     };
     if extra == Extra::default() {
         return 0;
