@@ -87,7 +87,10 @@ impl RankCalls {
     /// Its sends to (`true`) or receives from a peer.
     pub fn pairs(&self, send: bool, peer: u32) -> Pairs<'_> {
         Pairs {
-            forgotten: self.forgotten_pairs.get(&(send, peer)).map_or(0, |n| *n as usize),
+            forgotten: self
+                .forgotten_pairs
+                .get(&(send, peer))
+                .map_or(0, |n| *n as usize),
             calls: self.pairs.get(&(send, peer)).map_or(&[], Vec::as_slice),
         }
     }

@@ -257,7 +257,9 @@ fn graph_lacked(case: &Case) -> Option<Sink> {
     };
     let least = lacked.missing.iter().map(hopeless).min();
     let missing = lacked.missing.iter().copied();
-    let missing: Vec<usize> = missing.filter(|member| Some(hopeless(member)) == least).collect();
+    let missing: Vec<usize> = missing
+        .filter(|member| Some(hopeless(member)) == least)
+        .collect();
     Some(Sink {
         reason: reason(case, communicator, &missing, lacked.since_ns),
         ranks: members(communicator, &missing),

@@ -105,7 +105,10 @@ fn has(process: &Process, content: Option<usize>, uid: u32) -> Option<bool> {
 /// How often a process launched graphs with calls of a communicator; `None` if that is not known.
 fn launched(process: &Process, uid: u32) -> Option<u64> {
     let graphs = &process.graphs;
-    let there = graphs.executables.iter().map(|of| (of.content, of.launches));
+    let there = graphs
+        .executables
+        .iter()
+        .map(|of| (of.content, of.launches));
     let gone = graphs.folded.iter().map(|of| (of.content, of.launches));
     let mut sum = 0;
     for (content, launches) in there.chain(gone).filter(|(_, launches)| *launches > 0) {
@@ -120,13 +123,21 @@ fn launched(process: &Process, uid: u32) -> Option<u64> {
 fn launch_at(process: &Process, uid: u32, back: u64) -> Option<i64> {
     let graphs = &process.graphs;
     let number = |number: u32| {
-        let at = graphs.executables.binary_search_by_key(&number, |of| of.number);
+        let at = graphs
+            .executables
+            .binary_search_by_key(&number, |of| of.number);
         has(process, graphs.executables.get(at.ok()?)?.content, uid)
     };
-    let of = graphs.launches.iter().filter(|launch| number(launch.graph) == Some(true));
+    let of = graphs
+        .launches
+        .iter()
+        .filter(|launch| number(launch.graph) == Some(true));
     let mut times: Vec<i64> = of.map(|launch| launch.at).collect();
     times.sort_unstable();
-    let newest = graphs.executables.iter().filter(|of| has(process, of.content, uid) == Some(true));
+    let newest = graphs
+        .executables
+        .iter()
+        .filter(|of| has(process, of.content, uid) == Some(true));
     let newest = newest.filter_map(|of| of.newest).max();
     let first = times.len().saturating_sub(back as usize);
     match times.get(first) {
