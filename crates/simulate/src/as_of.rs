@@ -126,7 +126,11 @@ impl Played {
                 _ => Life::Running,
             };
             process.clock = clock(until);
-            if let Some(Fate { at, what: What::Mpi }) = fate {
+            if let Some(Fate {
+                at,
+                what: What::Mpi,
+            }) = fate
+            {
                 process.mpi.names = vec!["MPI_Recv".to_owned()];
                 process.mpi.spans = vec![MpiSpan {
                     from: SINCE_1970 + at,
@@ -139,10 +143,13 @@ impl Played {
             }
             for local in &mut process.communicators {
                 local.abi = 5;
-                let destroyed = rank.destroyed.iter().find(|(comm, at)| {
-                    *comm == local.uid as usize && *at <= until
-                });
-                let destroyed = destroyed.map(|(_, at)| *at).or(end.filter(|end| *end <= until));
+                let destroyed = rank
+                    .destroyed
+                    .iter()
+                    .find(|(comm, at)| *comm == local.uid as usize && *at <= until);
+                let destroyed = destroyed
+                    .map(|(_, at)| *at)
+                    .or(end.filter(|end| *end <= until));
                 local.ended_ns = destroyed.map(|at| SINCE_1970 + at);
             }
             process.counters = Some(Counters {
@@ -173,7 +180,10 @@ impl Played {
             }
             process.sums = sums;
         }
-        let newest = capture.processes.iter().flat_map(|process| process.calls.last());
+        let newest = capture
+            .processes
+            .iter()
+            .flat_map(|process| process.calls.last());
         if let Some(newest) = newest.map(|call| call.api_ns).max() {
             leave_out_before(&mut capture, newest - SPAN);
         }
@@ -195,10 +205,16 @@ impl Played {
             let rank = &self.ranks[number];
             let open = rank.calls.iter().position(|called| {
                 let is_of_all = called.ways.is_empty() && self.comms[called.comm].len() == ranks;
-                is_of_all && rank.nodes[called.node].start.is_some() && rank.nodes[called.node].end.is_none()
+                is_of_all
+                    && rank.nodes[called.node].start.is_some()
+                    && rank.nodes[called.node].end.is_none()
             });
             let api = open.map(|open| SINCE_1970 + rank.calls[open].api);
-            let Some(at) = process.calls.iter().position(|call| Some(call.api_ns) == api) else {
+            let Some(at) = process
+                .calls
+                .iter()
+                .position(|call| Some(call.api_ns) == api)
+            else {
                 continue;
             };
             let ticket = process.calls[at].ticket;
@@ -287,7 +303,9 @@ fn open(process: &mut Process, rank: &Rank, until: i64) {
         let of = called.get(&call.api_ns).map(|index| &rank.calls[*index]);
         if let (true, Some(of)) = (is_open, of) {
             if of.launch.saturating_add(ASKED) <= until {
-                let begun = rank.nodes[of.node].start.is_some_and(|start| start <= until);
+                let begun = rank.nodes[of.node]
+                    .start
+                    .is_some_and(|start| start <= until);
                 oldest.entry(shape.uid).or_insert(OnGpu {
                     ticket: call.ticket,
                     begun,

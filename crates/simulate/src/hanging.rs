@@ -372,8 +372,7 @@ impl Trial {
                 }
             }
             Story::Hangs(Hang::Destroyed) if is_here => step.does.push(Do::Ends(first)),
-            Story::Hangs(Hang::Destroyed)
-                if step.rank == self.rank && step.number > self.step => {}
+            Story::Hangs(Hang::Destroyed) if step.rank == self.rank && step.number > self.step => {}
             Story::Hangs(Hang::Destroyed) => call(step, first, 1 << 20, EXTRA[0]),
             Story::Hangs(Hang::Part) if is_here => {}
             Story::Hangs(Hang::Part) => {
@@ -469,8 +468,7 @@ impl Trial {
             }
             Story::Hangs(Hang::Swapped) if is_here => swap(&mut step.does, of),
             Story::Pauses(Pause::One | Pause::StartUp) if is_here => {
-                step.does
-                    .insert(pick(&calls).unwrap_or(0), Do::Host(pause));
+                step.does.insert(pick(&calls).unwrap_or(0), Do::Host(pause));
             }
             Story::Pauses(Pause::All) => step.does.insert(0, Do::Host(pause)),
             Story::Pauses(Pause::Compilation) => {
@@ -631,7 +629,9 @@ impl Trial {
 impl Stage {
     /// Whether all ranks of the last attempt have done all.
     pub fn is_over(&self) -> bool {
-        self.attempts.last().is_some_and(|last| last.played.is_over())
+        self.attempts
+            .last()
+            .is_some_and(|last| last.played.is_over())
     }
 
     /// When to look next, ns of virtual time: each second, and less often while nothing changes and no limit

@@ -564,12 +564,7 @@ impl Play<'_> {
                 });
             }
             Do::Wait(stream, on) => self.ranks[number].waits(stream, on, job.waits_for_each),
-            Do::Host(_)
-            | Do::Sync(_)
-            | Do::Graph(_)
-            | Do::Enters(_)
-            | Do::Stops
-            | Do::Ends(_) => {}
+            Do::Host(_) | Do::Sync(_) | Do::Graph(_) | Do::Enters(_) | Do::Stops | Do::Ends(_) => {}
         }
     }
 

@@ -6,6 +6,8 @@ use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, SINCE_1970};
 use crate::random::Random;
 use crate::step::Way;
 use capture::live::{flag, part, verdict};
+use capture::windows::DriverCallKind;
+use setup::counts::Counts;
 use std::collections::{BTreeMap, HashMap};
 use tables::communicators::Local;
 use tables::composites::Composite;
@@ -152,6 +154,8 @@ impl Played {
         };
         let timing = if evidence.events { "auto" } else { "host" };
         process.facts.insert("timing".into(), timing.into());
+        process.setup.counts.push(rank.counts());
+        let mut asked = rank.asked.iter().peekable();
         let mut launches: HashMap<(usize, &str, u64), u32> = HashMap::new();
         let captured = rank.graphs.first().map(|(first, ..)| *first);
         for called in rank.calls.iter().filter(|called| called.api <= until) {
@@ -180,6 +184,15 @@ impl Played {
                 waiter = of::word(FIRST_STREAM, of::TIMED);
                 waited = of::units((end - from.max(asked)).max(0));
             }
+            let mut driver_ns = 0;
+            while let Some(of) = asked.next_if(|of| of.at - SINCE_1970 < called.api) {
+                driver_ns += of.took;
+            }
+            // What NCCL asks for is not the program's.
+            while asked
+                .next_if(|of| of.at - SINCE_1970 < called.back)
+                .is_some()
+            {}
             let first = process.calls.len() as u32;
             let own = self.comms[called.comm].iter().position(|r| *r == number);
             let ways: Vec<(&str, Option<u32>)> = match called.ways.is_empty() {
@@ -238,12 +251,13 @@ impl Played {
                     } else {
                         0
                     },
-                    launch_end_ns: if launched && has_launched {
-                        SINCE_1970 + called.launch + 2000
+                    launch_end_ns: if launched && is_back {
+                        SINCE_1970 + called.back - 1000
                     } else {
                         0
                     },
                     return_ns: if is_back { SINCE_1970 + called.back } else { 0 },
+                    driver_ns: std::mem::take(&mut driver_ns),
                     gpu: match (node.start, end) {
                         (Some(start), Some(end)) if launched && timed => GpuTimes::OnHost {
                             start: SINCE_1970 + start,
@@ -347,6 +361,24 @@ impl Played {
                 asked: asked.copied().collect(),
                 ..Window::default()
             });
+        }
+    }
+}
+
+impl Rank {
+    /// How often it called the driver, as the recorder counts it.
+    fn counts(&self) -> Counts {
+        let of = |kind: DriverCallKind| self.asked.iter().filter(|a| a.kind == kind).count() as u64;
+        let of_nccl = self
+            .calls
+            .iter()
+            .filter(|c| self.nodes[c.node].graph.is_none());
+        let launches = of(DriverCallKind::Launch).saturating_sub(of_nccl.count() as u64);
+        Counts {
+            at_ns: SINCE_1970 + self.host as i64,
+            of: [("kernel_launches", launches), ("told_apart", 1)]
+                .map(|(name, n)| (name.to_owned(), n))
+                .into(),
         }
     }
 }
