@@ -61,7 +61,7 @@ def options(words):
     )
     parser.add_argument("--slow-rank", type=int)
     parser.add_argument("--slow-ms", type=float, default=30)
-    parser.add_argument("--slow-on", choices=["host", "gpu"], default="host")
+    parser.add_argument("--slow-on", choices=["host", "gpu", "launches"], default="host")
     parser.add_argument("--slow-from", type=int, default=0, help="first slow step")
     parser.add_argument("--slow-every", type=int, default=1)
     parser.add_argument(
@@ -85,11 +85,15 @@ def options(words):
     return parser.parse_args(words)
 
 
-def busy(milliseconds, device):
-    """A function that gives the GPU so much more to do, in kernels that fill it."""
+def busy(milliseconds, device, size=4096):
+    """A function that gives the GPU so much more to do, in kernels that fill it.
+
+    A product of matrices of 4096 rows takes a GPU ten times as long as a host takes to launch it, and one of
+    2048 rows hardly longer: then the host has as much more to do.
+    """
     import torch
 
-    matrix = torch.randn(2048, 2048, device=device, dtype=torch.bfloat16)
+    matrix = torch.randn(size, size, device=device, dtype=torch.bfloat16)
 
     def rounds(n):
         for _ in range(n):
@@ -141,7 +145,9 @@ class Job:
         self.host_us = {}
         if rank == args.slow_rank:
             sleep = lambda: time.sleep(args.slow_ms / 1e3)
-            work = busy(args.slow_ms, device) if args.slow_on == "gpu" else sleep
+            sizes = {"gpu": 4096, "launches": 2048}
+            size = sizes.get(args.slow_on)
+            work = busy(args.slow_ms, device, size) if size else sleep
             slow_at = lambda step: step >= args.slow_from and (step - args.slow_from) % args.slow_every == 0
             self.slow = lambda step: work() if slow_at(step) else None
 
