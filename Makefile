@@ -30,8 +30,8 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel release-check \
 	demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
-	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs random-hangs attacks \
-	sanitize soak releases msrv miri deny clean
+	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs random-hangs \
+	attacks sanitize soak releases msrv miri deny clean
 
 all: build
 

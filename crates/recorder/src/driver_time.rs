@@ -2,10 +2,11 @@
 //!
 //! A thread that launches kernels stays there longer than a launch takes if it waits for its GPU (a
 //! synchronisation, or a copy that waits), or if a launch, or an event's record or wait, finds no room in the
-//! queue of its stream, or the driver's lock taken. A launch takes 2 to 10 us, and one that waits for room as long as a kernel runs, which
-//! may be no more. So one launch does not tell, and all are summed: ranks of one program launch alike, and
-//! differ by what they waited. [`crate::driver_watch`] times the calls, and [`spent`] adds them up. Each call
-//! of NCCL takes what came since the call before it into its row ([`take`]).
+//! queue of its stream, or the driver's lock taken. A launch takes 2 to 10 us, and one that waits for room as
+//! long as a kernel runs, which may be no more. So one launch does not tell, and all are summed: ranks of one
+//! program launch alike, and differ by what they waited. [`crate::driver_watch`] times the calls, and
+//! [`spent`] adds them up. Each call of NCCL takes what came since the call before it into its row
+//! ([`take`]).
 //!
 //! Rule: nothing here waits, allocates or fails a call. A launch costs two reads of the clock and an addition
 //! more.

@@ -1,9 +1,9 @@
 //! Why a lane is late: its host launched late, or its GPU had other work.
 //!
-//! If it is known how long programs were in the CUDA driver, the work of two hosts is compared: a step without
-//! that time. A late host works for longer than the one that waits. A program that launches more kernels works
-//! for longer, too, and its GPU has more to do: work counts by the kernels that it launched. Without that, a
-//! launch tells: it is the host if over half of what the others waited had passed when the lane's
+//! If it is known how long programs were in the CUDA driver, the work of two hosts is compared: a step
+//! without that time. A late host works for longer than the one that waits. A program that launches more
+//! kernels works for longer, too, and its GPU has more to do: work counts by the kernels that it launched.
+//! Without that, a launch tells: it is the host if over half of what the others waited had passed when the lane's
 //! host launched. Then a host that was late at the beginning of a step, and caught up before the first
 //! operation, is taken for its GPU.
 //!

@@ -2,20 +2,23 @@
 
 use super::{
     Advice, Cause, CommunicatorId, Evidence, Finding, InSteps, Late, Loss, Method, RankId,
-    SlowLink, Stalls, Subject, Unequal,
+    SlowLink, Stalls, Subject, Unequal, LEAST_SHARE,
 };
 use crate::account::{self, Account, Answer, Source};
 
 /// A rank whose steps stall more often than in this part of them is late as a habit.
 const SELDOM: f64 = 0.08;
 
-/// The ranks that cost so much that it matters; `wall_us` is the length of the run.
+/// The ranks that cost so much that it matters, of the steps and of the run; `wall_us` is the length of the
+/// run.
 pub fn late(account: &Account, wall_us: Option<f64>) -> Vec<Finding> {
+    let matters =
+        |answer: &&Answer| wall_us.is_none_or(|run| answer.loss_us >= LEAST_SHARE * run);
     let of = |answer: &Answer| match answer.ranks[..] {
         [rank] => one(account, answer, rank, wall_us),
         _ => several(account, answer, wall_us),
     };
-    account.late().map(of).collect()
+    account.late().filter(matters).map(of).collect()
 }
 
 /// The communicators whose transfers are slow, and cost so much that it matters.

@@ -88,4 +88,3 @@ Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in 
   AllReduce  16 MiB float32     4  0.216 0.0541 0.0541 0.0544 0.0544   310     310
   AllReduce   4 MiB float32     4 0.0782 0.0196 0.0196 0.0196 0.0196   215     215
   … 6 more operations (--all)
-
