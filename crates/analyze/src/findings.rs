@@ -102,24 +102,21 @@ pub fn findings(
     let streams = streams.filter(|streams| streams.tells_who());
     let proved = streams.is_some_and(Streams::proves_who);
     let slow = account.map_or(Vec::new(), |account| account::slow(account, wall_us));
+    let unsettled = account.filter(|account| !account.settles);
     let account = settling(account, streams, arrivals, wall_us);
-    let settles = account.is_some_and(|account| account.settles);
-    let known = proved || settles;
+    let known = proved || account.is_some();
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
         of_arrivals(arrivals, known, wall_us, in_graphs)
     });
-    if let Some(account) = account {
-        costly.extend(account::late(account, wall_us));
+    match account {
+        Some(account) => costly.extend(account::late(account, wall_us)),
+        None => costly.extend(streams.map_or(Vec::new(), |streams| {
+            waited_for::waited_for(streams, arrivals, wall_us)
+        })),
     }
     // What the network's own times say is nearer to the cause.
     if !costly.iter().any(|of| of.kind() == Kind::SlowNetwork) {
         costly.extend(slow);
-    }
-    let is_late = |of: &Finding| of.kind() != Kind::SlowNetwork;
-    if !settles && !costly.iter().any(is_late) {
-        costly.extend(streams.map_or(Vec::new(), |streams| {
-            waited_for::waited_for(streams, arrivals, wall_us)
-        }));
     }
     // A rank that is late as a habit is named once. The account has the stalls of steps, but no start-up.
     let stalls = arrivals.map_or(Vec::new(), |arrivals| {
@@ -127,6 +124,10 @@ pub fn findings(
         stalled::stalled(arrivals, run_us, &costly, account.is_some())
     });
     costly.extend(stalls);
+    // If nothing else is known of late ranks, the stalls of steps are.
+    if costly.iter().all(|of| of.kind() == Kind::SlowNetwork) {
+        costly.extend(unsettled.map_or(Vec::new(), |account| account::late(account, wall_us)));
+    }
     sort(&mut costly);
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
     let mut differing_found = differing_operations(differing, settings);
@@ -171,8 +172,7 @@ pub fn settling<'a>(
             && (arrivals.ranks.iter().any(refuted) || !late(arrivals, wall_us, LEVEL).is_empty())
     };
     let is_better = !streams.is_some_and(by_windows) && !arrivals.is_some_and(by_clocks);
-    let says = account.settles || account.late().next().is_some();
-    (says && is_better).then_some(account)
+    (account.settles && is_better).then_some(account)
 }
 
 /// `proved` says that something better says what late ranks cost.

@@ -212,12 +212,6 @@ impl Report {
             }
             return;
         }
-        // Of one that does not settle, only stalls have a price.
-        if let Some(account) = self.account.as_mut().filter(|account| !account.settles) {
-            account
-                .answers
-                .retain(|answer| answer.loss_us <= answer.stalls_us);
-        }
         for rank in self.arrivals.iter_mut().flat_map(|all| &mut all.ranks) {
             (rank.loss_wall_us, rank.loss_interval_us) = (None, None);
             (rank.loss_at_most_us, rank.with_other) = (None, None);

@@ -8,7 +8,7 @@
 //! statistics of a normal sample. Of two lanes, the lower tail of the differences at a place shows it: if
 //! each lane is late in half of the steps, the lower half of the differences are those of one of them.
 //!
-//! Rule: only operations in which all lanes need each other, and that are known of all lanes.
+//! Rule: only collectives in which all lanes are, and that are known of all lanes.
 
 use super::frame::Frame;
 use super::places::{Cell, Places};
@@ -71,10 +71,10 @@ pub fn find(places: &Places, frame: &Frame, steps: &[bool]) -> Option<Turns> {
             continue;
         }
         at.operations += f64::from(operation[0].times);
-        // Who only receives stands still while a pipeline fills, and nobody is late.
-        let is_mutual = operation.iter().all(|cell| cell.launch.is_mutual());
+        // Stages of a pipeline wait for each other by its schedule, and nobody is late.
+        let exchanges = |cell: &Cell| cell.launch.sends || cell.launch.receives;
         let came: Vec<f64> = operation.iter().filter_map(Cell::still).collect();
-        if came.len() == places.lanes && is_mutual {
+        if came.len() == places.lanes && !operation.iter().any(exchanges) {
             at.add(came);
         }
     }

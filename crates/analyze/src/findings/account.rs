@@ -9,16 +9,16 @@ use crate::account::{self, Account, Answer, Source};
 /// A rank whose steps stall more often than in this part of them is late as a habit.
 const SELDOM: f64 = 0.08;
 
-/// The ranks that cost so much that it matters, of the steps and of the run; `wall_us` is the length of the
-/// run.
+/// The ranks that cost so much that it matters; `wall_us` is the length of the run, of which the steps of
+/// the account may be a small part.
 pub fn late(account: &Account, wall_us: Option<f64>) -> Vec<Finding> {
-    let matters =
-        |answer: &&Answer| wall_us.is_none_or(|run| answer.loss_us >= LEAST_SHARE * run);
     let of = |answer: &Answer| match answer.ranks[..] {
         [rank] => one(account, answer, rank, wall_us),
         _ => several(account, answer, wall_us),
     };
-    account.late().filter(matters).map(of).collect()
+    let least = LEAST_SHARE * wall_us.unwrap_or(0.0);
+    let late = account.late().filter(|answer| answer.loss_us >= least);
+    late.map(of).collect()
 }
 
 /// The communicators whose transfers are slow, and cost so much that it matters.
