@@ -236,7 +236,7 @@ impl Played {
             let number = process.extras.len() as u32;
             let call = &mut process.calls[at];
             (call.extra, call.sealed) = (number, false);
-            let mut shape = process.shapes[call.shape as usize].clone();
+            let mut shape = process.shapes[call.shape as usize];
             shape.algorithm = ring;
             call.shape = process.shapes.len() as u32;
             process.shapes.push(shape);
@@ -275,7 +275,7 @@ fn open(process: &mut Process, rank: &Rank, until: i64) {
     let shapes = &mut process.shapes;
     let mut launched_shapes: HashMap<u32, u32> = HashMap::new();
     for call in &mut process.calls {
-        let shape = shapes[call.shape as usize].clone();
+        let shape = shapes[call.shape as usize];
         let is_p2p = shape.is(capture::live::flag::P2P);
         let in_graph = shape.is(capture::live::flag::CAPTURED);
         if is_p2p {
@@ -294,7 +294,7 @@ fn open(process: &mut Process, rank: &Rank, until: i64) {
         // NCCL has planned it.
         let index = call.shape;
         call.shape = *launched_shapes.entry(index).or_insert_with(|| {
-            let mut planned = shape.clone();
+            let mut planned = shape;
             planned.parts |= part::ENQUEUED;
             shapes.push(planned);
             shapes.len() as u32 - 1

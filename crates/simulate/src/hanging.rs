@@ -375,17 +375,15 @@ impl Trial {
             Story::Hangs(Hang::Destroyed) if step.rank == self.rank && step.number > self.step => {}
             Story::Hangs(Hang::Destroyed) => call(step, first, 1 << 20, EXTRA[0]),
             Story::Hangs(Hang::Part) if is_here => {}
-            Story::Hangs(Hang::Part) => {
-                if self.comms()[first].contains(&step.rank) {
-                    call(step, first, 1 << 20, EXTRA[0]);
-                }
+            Story::Hangs(Hang::Part) if self.comms()[first].contains(&step.rank) => {
+                call(step, first, 1 << 20, EXTRA[0]);
             }
-            Story::Pauses(Pause::Evaluation) if step.number == self.step => {
-                if self.evaluators().contains(&step.rank) {
-                    for _ in 0..40 {
-                        step.sleeps(1e6 * self.pause_s / 40.0);
-                        call(step, first, 1 << 16, EXTRA[0]);
-                    }
+            Story::Pauses(Pause::Evaluation)
+                if step.number == self.step && self.evaluators().contains(&step.rank) =>
+            {
+                for _ in 0..40 {
+                    step.sleeps(1e6 * self.pause_s / 40.0);
+                    call(step, first, 1 << 16, EXTRA[0]);
                 }
             }
             _ => {}

@@ -126,8 +126,14 @@ fn compare(nccl: &str, mask: &str, mode: &str, log: &str) {
     // What NCCL announces is what either asks for.
     assert!(now >= announced, "{nccl} {mask:?}");
     assert_eq!(behind.len(), alone.len());
-    for (rank, (behind, alone)) in behind.iter().zip(&alone).enumerate() {
-        let (behind, alone) = (told(behind), told(alone));
+    // Logs come in the order of process numbers, and ranks may not.
+    let of_ranks = |logs: &[Log]| {
+        let mut all: Vec<_> = logs.iter().map(told).collect();
+        all.sort();
+        all
+    };
+    let (behind, alone) = (of_ranks(&behind), of_ranks(&alone));
+    for (number, (behind, alone)) in behind.iter().zip(&alone).enumerate() {
         let only = |a: &BTreeMap<String, u64>, b: &BTreeMap<String, u64>| {
             let differs = a.iter().filter(|(event, n)| b.get(*event) != Some(n));
             let lines = differs.map(|(event, n)| format!("{n} {event}"));
@@ -135,9 +141,9 @@ fn compare(nccl: &str, mask: &str, mode: &str, log: &str) {
         };
         assert!(
             behind == alone,
-            "{nccl} {mask:?} {mode:?} rank {rank}\nbehind:\n{}\nalone:\n{}",
-            only(&behind, &alone),
-            only(&alone, &behind)
+            "{nccl} {mask:?} {mode:?} log {number}\nbehind:\n{}\nalone:\n{}",
+            only(behind, alone),
+            only(alone, behind)
         );
     }
 }
