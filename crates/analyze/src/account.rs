@@ -304,7 +304,7 @@ fn answers(
         let loss = (habit.loss.max(0.0) + stalled).min(total);
         let least = LEAST_HALF * loss;
         let (low, high) = habit.interval;
-        let late = first.map(|lane| cause::of(lanes, places, frame, lane));
+        let late = first.map(|lane| cause::of(places, lane));
         let by_stalls = one.and_then(|lane| {
             let by_host = 2.0 * stalls.by_host[lane] >= stalls.ns[lane];
             // What the steps between stalls show says nothing of these.

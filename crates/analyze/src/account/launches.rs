@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use tables::calls::Untimed;
 use tables::{Call, Capture, Name, Process, Shape};
 
-/// Upper limit on launches: at 104 bytes each they take 3.3 GiB. Beyond it, there is no account.
+/// Upper limit on launches: at 64 bytes each they take 2 GiB. Beyond it, there is no account.
 const MOST: u64 = 1 << 25;
 
 /// One launch of one GPU. Times are ns since 1970 on the host's clock; 0 is not known.
@@ -30,8 +30,6 @@ pub struct Launch {
     /// How long its kernel waited for other ranks by NCCL's own phases ([`crate::phases`]), ns + 1; 0 is not
     /// known.
     pub synced: u32,
-    /// For how long the program was in the driver since the launch before, ns.
-    pub driver: u64,
     /// The handle of the stream that it ran on; 0 is the default stream.
     pub on: u64,
     /// The first stream that waited for it; 0 is not known.
@@ -112,8 +110,6 @@ pub struct Lane {
     pub device: Option<u32>,
     /// Multiprocessors of the GPU.
     pub multiprocessors: Option<u32>,
-    /// Kernels that the program launched one by one in the whole run, NCCL's apart; 0 is not known.
-    pub kernels: u64,
     /// What its launches are.
     pub kinds: Vec<Kind>,
     /// By time of the call.
@@ -231,7 +227,6 @@ impl Gatherer {
             let of = capture.communicators.get(communicator as usize);
             of.map_or(String::new(), |of| of.id.clone())
         };
-        let counts = process.setup.counts.last();
         let ways = walk.places().iter().map(|place| {
             let local = process.communicator(place.shape.uid);
             let device = local.and_then(|local| local.device);
@@ -243,7 +238,6 @@ impl Gatherer {
                     pid: process.pid,
                     device,
                     multiprocessors: process.fact("gpus").and_then(multiprocessors),
-                    kernels: counts.map_or(0, |counts| counts.get("kernel_launches")),
                     ..Lane::default()
                 });
                 lanes.len() as u32 - 1
@@ -364,7 +358,6 @@ impl ProcessLaunches {
                 }),
                 _ => 0,
             },
-            driver: call.driver_ns,
             on: execution.shape.stream,
             stream: last.waiting_stream().unwrap_or(0),
             from: last.waited_from().filter(|_| timed).unwrap_or(0),
@@ -484,7 +477,6 @@ impl ProcessLaunches {
                 start: kernel.start,
                 stop: kernel.stop,
                 ns: u32::try_from(kernel.stop - kernel.start).unwrap_or(u32::MAX),
-                driver: 0,
                 on: u64::from(kernel.stream),
                 shown: kernel.from,
                 in_graph: true,
@@ -521,7 +513,6 @@ impl ProcessLaunches {
                 launched: launch.at + launch.took as i64,
                 graph: calls,
                 ns: u32::MAX,
-                driver: 0,
                 still: f64::NAN,
                 ..Launch::default()
             });
@@ -590,7 +581,6 @@ impl Launch {
         self.launched = self.launched.max(other.launched);
         self.start = first(self.start, other.start);
         self.stop = self.stop.max(other.stop);
-        self.driver += other.driver;
         self.ns = match (self.ns, other.ns) {
             (u32::MAX, ns) | (ns, u32::MAX) => ns,
             (a, b) => a.max(b),
@@ -620,12 +610,6 @@ impl Launch {
     /// How long its kernel waited for other ranks by NCCL's own phases, ns.
     pub fn synced(&self) -> Option<f64> {
         (self.synced != 0).then(|| f64::from(self.synced - 1))
-    }
-
-    /// For how long the host was in the call, as far as that is known, ns: NCCL launches there, and may find
-    /// no room.
-    pub fn in_call(&self) -> u64 {
-        (self.launched.max(self.api) - self.api).unsigned_abs()
     }
 
     /// Time on the GPU, ns.
