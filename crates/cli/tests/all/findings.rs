@@ -303,9 +303,10 @@ fn run<T>(options: &[&str], job: &Path, look: impl FnOnce(&Path) -> T) -> T {
     look(&capture)
 }
 
-/// What is found in a script.
+/// What is found in a script. The clocks show the script's time, so what else keeps the machine busy is no
+/// lateness.
 fn found(script: &str) -> Vec<String> {
-    played(script, &["--fast"], blamed)
+    played(&format!("virtual_time\n{script}"), &[], blamed)
 }
 
 #[test]
