@@ -33,10 +33,10 @@ pub struct BenchmarkRow {
     pub busbw: Vec<f64>,
 }
 
-/// A table.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Benchmark {
-    /// Its file.
+/// What is known of the run that made a table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BenchmarkRun {
+    /// The table's file.
     pub file: String,
     /// GPUs, as `8 x NVIDIA H200`.
     pub gpus: Vec<String>,
@@ -50,27 +50,31 @@ pub struct Benchmark {
     pub wrong_sizes: Vec<u64>,
     /// What else is to be said of it.
     pub about: Vec<String>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Benchmark {
+    /// What made it.
+    pub run: BenchmarkRun,
     /// Its rows.
     pub rows: Vec<BenchmarkRow>,
+}
+
+impl Benchmark {
+    /// The rows of sizes with right data.
+    fn right_rows(&self) -> impl Iterator<Item = &BenchmarkRow> {
+        let is_right = |row: &&BenchmarkRow| !self.run.wrong_sizes.contains(&row.bytes);
+        self.rows.iter().filter(is_right)
+    }
 }
 
 /// What is known of one table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BenchmarkSide {
-    /// Its file.
-    pub file: String,
-    /// GPUs.
-    pub gpus: Vec<String>,
-    /// NCCL's release.
-    pub nccl: Option<String>,
-    /// The average bus bandwidth that the program printed, GB/s.
-    pub average_gb_per_s: Option<f64>,
-    /// Why the run failed, if it did.
-    pub failed: Option<String>,
-    /// Sizes with wrong data; their rows are left out.
-    pub wrong_sizes: Vec<u64>,
-    /// What else is to be said of it.
-    pub about: Vec<String>,
+    /// What made it.
+    #[serde(flatten)]
+    pub run: BenchmarkRun,
     /// Sizes that only this one has.
     pub alone: u64,
     /// The size at which it comes closest to a ceiling.
@@ -185,11 +189,7 @@ type Key = (Option<String>, Option<u32>, String, u64);
 /// Times and bandwidths of each kind; a table may have it more than once.
 fn by_kind(of: &Benchmark) -> BTreeMap<Key, (Vec<f64>, Vec<f64>)> {
     let mut all: BTreeMap<Key, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for row in of
-        .rows
-        .iter()
-        .filter(|row| !of.wrong_sizes.contains(&row.bytes))
-    {
+    for row in of.right_rows() {
         let times = row.times_us.iter().copied().filter(|us| *us > 0.0);
         let (known, busbw) = all.entry(key(row)).or_default();
         known.extend(times);
@@ -214,10 +214,6 @@ pub fn compare(a: &Benchmark, b: &Benchmark, ceilings: &[Ceiling]) -> BenchmarkD
     let mut order: Vec<Key> = a.rows.iter().map(key).collect();
     let mut seen = std::collections::BTreeSet::new();
     order.retain(|key| seen.insert(key.clone()));
-    let mean = |times: &[f64]| {
-        let sum: f64 = times.iter().map(|us| us.ln()).sum();
-        (sum / times.len() as f64).exp()
-    };
     let best = |busbw: &[f64]| busbw.iter().copied().filter(|x| *x > 0.0).reduce(f64::max);
     let share = |key: &Key, busbw: Option<f64>| first_share(key, busbw?, ceilings);
     let mut rows = Vec::new();
@@ -225,7 +221,7 @@ pub fn compare(a: &Benchmark, b: &Benchmark, ceilings: &[Ceiling]) -> BenchmarkD
         let (Some(in_a), Some(in_b)) = (of_a.get(key), of_b.get(key)) else {
             continue;
         };
-        let (a_us, b_us) = (mean(&in_a.0), mean(&in_b.0));
+        let (a_us, b_us) = (geometric_mean(&in_a.0), geometric_mean(&in_b.0));
         let (a_busbw, b_busbw) = (best(&in_a.1), best(&in_b.1));
         rows.push(BenchmarkPair {
             function: key.0.clone(),
@@ -242,13 +238,7 @@ pub fn compare(a: &Benchmark, b: &Benchmark, ceilings: &[Ceiling]) -> BenchmarkD
         });
     }
     let side = |of: &Benchmark, own: &BTreeMap<Key, _>, other: &BTreeMap<Key, _>| BenchmarkSide {
-        file: of.file.clone(),
-        gpus: of.gpus.clone(),
-        nccl: of.nccl.clone(),
-        average_gb_per_s: of.average_gb_per_s,
-        failed: of.failed.clone(),
-        wrong_sizes: of.wrong_sizes.clone(),
-        about: of.about.clone(),
+        run: of.run.clone(),
         alone: own.keys().filter(|key| !other.contains_key(*key)).count() as u64,
         best: best_share(of, ceilings),
     };
@@ -258,6 +248,11 @@ pub fn compare(a: &Benchmark, b: &Benchmark, ceilings: &[Ceiling]) -> BenchmarkD
         parts: parts(&rows),
         rows,
     }
+}
+
+fn geometric_mean(of: &[f64]) -> f64 {
+    let sum: f64 = of.iter().map(|value| value.ln()).sum();
+    (sum / of.len() as f64).exp()
 }
 
 /// The share of the first ceiling that is known for this kind.
@@ -281,11 +276,7 @@ fn first_share(key: &Key, busbw: f64, ceilings: &[Ceiling]) -> Option<ShareOfCei
 }
 
 fn best_share(of: &Benchmark, ceilings: &[Ceiling]) -> Option<BestShare> {
-    let right = of
-        .rows
-        .iter()
-        .filter(|row| !of.wrong_sizes.contains(&row.bytes));
-    let all = right.filter_map(|row| {
+    let all = of.right_rows().filter_map(|row| {
         let busbw = row.busbw.iter().copied().reduce(f64::max)?;
         Some(BestShare {
             function: row.function.clone()?,
@@ -337,7 +328,6 @@ fn part(messages: Messages, rows: &[&BenchmarkPair]) -> Option<Part> {
         of if of.high < 1.0 => Said::Faster,
         _ => Said::Same,
     };
-    let logarithm: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     Some(Part {
         function: rows.first()?.function.clone(),
         nranks: rows.first()?.nranks,
@@ -345,7 +335,7 @@ fn part(messages: Messages, rows: &[&BenchmarkPair]) -> Option<Part> {
         from_bytes: rows.iter().map(|row| row.bytes).min()?,
         to_bytes: rows.iter().map(|row| row.bytes).max()?,
         sizes: rows.len() as u64,
-        ratio: (logarithm / ratios.len() as f64).exp(),
+        ratio: geometric_mean(&ratios),
         ratio_low: interval.map(|of| of.low),
         ratio_high: interval.map(|of| of.high),
         said: interval.map_or(Said::Unknown, said),
@@ -373,9 +363,11 @@ mod tests {
             }
         };
         Benchmark {
-            file: "log".to_owned(),
+            run: BenchmarkRun {
+                file: "log".to_owned(),
+                ..BenchmarkRun::default()
+            },
             rows: (10..31).map(row).collect(),
-            ..Benchmark::default()
         }
     }
 
@@ -407,7 +399,7 @@ mod tests {
         let a = benchmark(20.0, 200.0);
         let mut b = benchmark(20.0, 200.0);
         b.rows.truncate(5);
-        b.wrong_sizes = vec![1 << 11];
+        b.run.wrong_sizes = vec![1 << 11];
         let diff = compare(&a, &b, &[]);
         assert_eq!((diff.rows.len(), diff.a.alone, diff.b.alone), (4, 17, 0));
     }

@@ -4,7 +4,9 @@
 //! shows it.
 
 use crate::layout::{Look, Page, Style, Table};
-use analyze::benchmarks::{BenchmarkDiff, BenchmarkPair, BenchmarkSide, Messages, Part, Said};
+use analyze::benchmarks::{
+    BenchmarkDiff, BenchmarkPair, BenchmarkRun, BenchmarkSide, Messages, Part, Said,
+};
 use analyze::spelling::{percent, plural, size, three};
 use serde::Serialize;
 use std::io::{Result, Write};
@@ -57,7 +59,7 @@ pub fn text(diff: &BenchmarkDiff, all: bool, look: Look, out: &mut impl Write) -
     }
     for (name, side) in [("A", &diff.a), ("B", &diff.b)] {
         page.line(&about(name, side));
-        for said in notes(side) {
+        for said in notes(&side.run) {
             page.line(&format!("{name}: {said}"));
         }
     }
@@ -188,10 +190,11 @@ fn against(diff: &BenchmarkDiff) -> Option<String> {
 
 /// `A: old.txt, 8 x NVIDIA H100, NCCL 2.28.9, average bus bandwidth 40.1 GB/s`
 fn about(name: &str, side: &BenchmarkSide) -> String {
-    let mut parts = vec![side.file.clone()];
-    parts.extend(side.gpus.iter().cloned());
-    parts.extend(side.nccl.as_ref().map(|nccl| format!("NCCL {nccl}")));
-    let average = side.average_gb_per_s;
+    let run = &side.run;
+    let mut parts = vec![run.file.clone()];
+    parts.extend(run.gpus.iter().cloned());
+    parts.extend(run.nccl.as_ref().map(|nccl| format!("NCCL {nccl}")));
+    let average = run.average_gb_per_s;
     parts.extend(average.map(|gb| format!("average bus bandwidth {gb} GB/s as printed")));
     if side.alone > 0 {
         let sizes = plural(side.alone, "row", "rows");
@@ -201,23 +204,23 @@ fn about(name: &str, side: &BenchmarkSide) -> String {
 }
 
 /// What is wrong with a table.
-fn notes(side: &BenchmarkSide) -> Vec<String> {
-    let mut notes = side.about.clone();
-    if let Some(first) = side.wrong_sizes.first() {
-        let named: Vec<String> = side
+fn notes(run: &BenchmarkRun) -> Vec<String> {
+    let mut notes = run.about.clone();
+    if let Some(first) = run.wrong_sizes.first() {
+        let named: Vec<String> = run
             .wrong_sizes
             .iter()
             .take(NAMED)
             .map(|bytes| size(*bytes))
             .collect();
-        let more = if side.wrong_sizes.len() > NAMED {
+        let more = if run.wrong_sizes.len() > NAMED {
             ", …"
         } else {
             ""
         };
         notes.push(format!(
             "wrong data at {} from {} on ({}{more}), which are left out",
-            plural(side.wrong_sizes.len() as u64, "size", "sizes"),
+            plural(run.wrong_sizes.len() as u64, "size", "sizes"),
             size(*first),
             named.join(", ")
         ));

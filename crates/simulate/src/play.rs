@@ -19,6 +19,8 @@ const LAUNCHED: i64 = 4_000;
 /// A launch takes its host so long, and NCCL a call, ns.
 const LAUNCH: f64 = 4e3;
 const CALL: f64 = 15e3;
+/// A call returns so long after its launch, ns.
+pub(crate) const RETURNS: i64 = 1000;
 /// A launch of a graph, and for each node in it, ns.
 const GRAPH: f64 = 8e3;
 const GRAPH_NODE: f64 = 150.0;
@@ -459,7 +461,7 @@ impl Play<'_> {
                     rank.asks(DriverCallKind::Launch, LAUNCH + waited);
                     self.queue(number, next, None);
                     let rank = &mut self.ranks[number];
-                    let back = rank.host as i64 + 1000;
+                    let back = rank.host as i64 + RETURNS;
                     if let Some(called) = rank.calls.last_mut() {
                         (called.api, called.launch, called.back) = (api, launch, back);
                     }

@@ -2,7 +2,7 @@
 
 use crate::communicators::communicator;
 use crate::evidence::{sampled, Evidence};
-use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, SINCE_1970};
+use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, RETURNS, SINCE_1970};
 use crate::random::Random;
 use crate::step::Way;
 use capture::live::{flag, part, verdict};
@@ -252,7 +252,7 @@ impl Played {
                         0
                     },
                     launch_end_ns: if launched && is_back {
-                        SINCE_1970 + called.back - 1000
+                        SINCE_1970 + called.back - RETURNS
                     } else {
                         0
                     },

@@ -16,7 +16,6 @@ use super::frame::Frame;
 use super::launches::{Kind, Lane, Launch};
 use crate::streams::Share;
 use std::collections::{BTreeMap, HashMap};
-use tables::Name;
 
 /// A host waits for one of so many launches before.
 const BACK: usize = 4;
@@ -147,16 +146,7 @@ fn between(lane: &Lane, number: usize, frame: &Frame) -> (Times, Times) {
         return (by_place, by_context);
     }
     let full = full(&(0..calls.len()).map(of).collect::<Vec<&Launch>>());
-    let kind = |at: usize| {
-        let kind = lane.kinds[of(at).kind as usize];
-        Kind {
-            bytes: match kind.function {
-                Name::NONE => 0,
-                _ => kind.bytes,
-            },
-            ..kind
-        }
-    };
+    let kind = |at: usize| lane.kinds[of(at).kind as usize].of_place();
     let mut before: HashMap<Kind, u32> = HashMap::new();
     let mut step = None;
     for at in 0..calls.len().saturating_sub(1) {
@@ -208,7 +198,7 @@ fn work(times: Times) -> BTreeMap<Which, Work> {
             sum: between.iter().map(|of| of.ns).sum(),
             work: (!free.is_empty()).then(|| of_one(&free, explained)),
             bound: bound(&free, explained),
-            is_alike: around.iter().all(|of| of.function != Name::NONE),
+            is_alike: around.iter().all(|of| !of.is_exchange()),
         };
         (which, work)
     };

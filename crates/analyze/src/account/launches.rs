@@ -78,6 +78,19 @@ pub struct Kind {
 impl Kind {
     /// In place of a communicator: a launch of a CUDA graph.
     pub const GRAPH: u32 = u32::MAX - 1;
+
+    /// Whether it is of sends and receives.
+    pub fn is_exchange(self) -> bool {
+        self.function == Name::NONE
+    }
+
+    /// The same in every step: sends and receives differ in size from step to step.
+    pub fn of_place(self) -> Kind {
+        Kind {
+            bytes: if self.is_exchange() { 0 } else { self.bytes },
+            ..self
+        }
+    }
 }
 
 /// A send or receive of a launch, by ranks of the communicator.
@@ -458,7 +471,7 @@ impl ProcessLaunches {
                     launch.ns = u32::try_from(kernel.stop - kernel.start).unwrap_or(u32::MAX);
                 }
                 // The computing stands still for what is received, and not for a send beside that.
-                let is_send = kinds[launch.kind as usize].function == Name::NONE;
+                let is_send = kinds[launch.kind as usize].is_exchange();
                 launch.shown = match is_send && !launch.receives {
                     true => launch.stop,
                     false => kernel.from,

@@ -101,7 +101,7 @@ pub fn usual_steps(slow: &[Slow], frame: &Frame) -> Vec<f64> {
 
 fn gather(lanes: &[Lane], places: &Places) -> Vec<AtPlace> {
     let mut all: BTreeMap<u32, AtPlace> = BTreeMap::new();
-    let mut ordinals: BTreeMap<(Kind, u32), u32> = BTreeMap::new();
+    let mut ordinals: BTreeMap<Kind, u32> = BTreeMap::new();
     for operation in places.operations() {
         let first = &operation[0];
         let lane = &lanes[first.lane as usize];
@@ -112,15 +112,8 @@ fn gather(lanes: &[Lane], places: &Places) -> Vec<AtPlace> {
             continue;
         }
         let of = all.entry(first.place).or_insert_with(|| {
-            let plain = Kind {
-                bytes: if kind.function == Name::NONE {
-                    0
-                } else {
-                    kind.bytes
-                },
-                ..kind
-            };
-            let ordinal = ordinals.entry((plain, 0)).or_default();
+            let plain = kind.of_place();
+            let ordinal = ordinals.entry(plain).or_default();
             *ordinal += 1;
             AtPlace {
                 communicator: kind.communicator,

@@ -84,7 +84,6 @@ impl Places {
                     step = of;
                 }
                 let kind = lane.kinds[launch.kind as usize];
-                let is_exchange = kind.function == tables::Name::NONE;
                 let cell = cells.len() as u32;
                 let mut ties = false;
                 while let Some(of) = lane.exchanges.get(exchange) {
@@ -100,12 +99,8 @@ impl Places {
                     tied.join(*exchanges.entry(key).or_insert(cell), cell);
                 }
                 let Some(step) = step else { continue };
-                // Sends and receives differ in size from step to step. Whom they tie together says
-                // which ones they are.
-                let kind = Kind {
-                    bytes: if is_exchange { 0 } else { kind.bytes },
-                    ..kind
-                };
+                // Whom sends and receives tie together says which ones they are.
+                let kind = kind.of_place();
                 let ordinal = before.entry(kind).or_default();
                 let next = known.len() as u32;
                 let of = if ties { number } else { usize::MAX };

@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::report::print;
-use analyze::benchmarks::{compare, Benchmark, BenchmarkDiff, BenchmarkRow, Said};
+use analyze::benchmarks::{compare, Benchmark, BenchmarkDiff, BenchmarkRow, BenchmarkRun, Said};
 use analyze::diff::Criterion;
 use anyhow::{bail, Context};
 use bench::table::Table;
@@ -36,7 +36,7 @@ pub(super) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let (a, b) = (read(given[0])?, read(given[1])?);
     let mut ceilings = Vec::new();
     for side in [&a, &b] {
-        for ceiling in bench::ceiling::read_all(&args.ceiling, &side.gpus)? {
+        for ceiling in bench::ceiling::read_all(&args.ceiling, &side.run.gpus)? {
             if !ceilings.contains(&ceiling) {
                 ceilings.push(ceiling);
             }
@@ -67,11 +67,9 @@ fn status(diff: &BenchmarkDiff, criteria: &[Criterion]) -> anyhow::Result<u8> {
             }
             Criterion::Missing => Some(diff.a.alone > 0),
             Criterion::Incomplete => {
-                let is_bad = |failed: &Option<String>, wrong: &[u64]| {
-                    failed.is_some() || !wrong.is_empty()
-                };
-                let (a, b) = (&diff.a, &diff.b);
-                Some(is_bad(&a.failed, &a.wrong_sizes) || is_bad(&b.failed, &b.wrong_sizes))
+                let is_bad =
+                    |run: &BenchmarkRun| run.failed.is_some() || !run.wrong_sizes.is_empty();
+                Some(is_bad(&diff.a.run) || is_bad(&diff.b.run))
             }
             Criterion::Environment | Criterion::Algorithm => bail!(
                 "a log of nccl-tests does not have what --fail-on {criterion} asks for\n  hint: record both \
@@ -108,17 +106,19 @@ fn of_table(table: &Table, path: &Path) -> Benchmark {
         busbw: row.sides().filter_map(|side| side.busbw).collect(),
     };
     Benchmark {
-        file: path.display().to_string(),
-        gpus: gpus
-            .into_iter()
-            .filter(|(name, _)| !name.is_empty())
-            .map(|(name, n)| format!("{n} x {name}"))
-            .collect(),
-        nccl: table.nccl_version.map(bench::table::dotted),
-        average_gb_per_s: table.read_average,
-        failed: table.failed.clone(),
-        wrong_sizes: table.wrong_sizes(),
-        about: table.about.clone(),
+        run: BenchmarkRun {
+            file: path.display().to_string(),
+            gpus: gpus
+                .into_iter()
+                .filter(|(name, _)| !name.is_empty())
+                .map(|(name, n)| format!("{n} x {name}"))
+                .collect(),
+            nccl: table.nccl_version.map(bench::table::dotted),
+            average_gb_per_s: table.read_average,
+            failed: table.failed.clone(),
+            wrong_sizes: table.wrong_sizes(),
+            about: table.about.clone(),
+        },
         rows: table.rows.iter().map(row).collect(),
     }
 }

@@ -237,7 +237,7 @@ fn a_dead_rank_is_a_hang_also_in_a_folder_that_cannot_be_written() {
 #[test]
 fn without_proof_it_is_a_hang_by_time_and_text_says_so() {
     let script = "ranks 2\nlinger 60s\nall_reduce 1MiB x10\nsync\nrank 1 hang\nall_reduce 4MiB\n";
-    let (folder, mut job) = play(script, "host");
+    let (folder, job) = play(script, "host");
     let mut command = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
     command.arg("hang").arg(folder.capture());
     command.args(["--watch", "--after", "8s", "--every", "200ms"]);
@@ -254,12 +254,5 @@ fn without_proof_it_is_a_hang_by_time_and_text_says_so() {
     assert!(begins(&second, wanted), "{second}");
     watching.kill();
     let (_, answer) = super::json(&folder.capture(), &[]);
-    for rank in answer["communicators"][0]["ranks"]
-        .as_array()
-        .expect("ranks")
-    {
-        let _ = kill(pid(rank), Signal::SIGKILL);
-    }
-    let _ = job.kill();
-    job.wait().expect("ended");
+    end(&folder, job, &answer);
 }
