@@ -5,7 +5,7 @@ use super::{begins, live_parts, play, Folder};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{channel, Receiver};
@@ -14,10 +14,24 @@ use std::time::Duration;
 /// Longer than anything takes on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// A watch that runs, and the lines that it prints.
+/// A watch that runs, the lines that it prints, and those that it says on standard error.
 struct Watching {
     child: Child,
     lines: Receiver<String>,
+    said: Receiver<String>,
+}
+
+/// The lines of a pipe, as they come.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 impl Watching {
@@ -28,16 +42,12 @@ impl Watching {
             .stderr(Stdio::piped())
             .spawn()
             .expect("ncclscope runs");
-        let (send, lines) = channel();
-        let out = BufReader::new(child.stdout.take().expect("piped"));
-        std::thread::spawn(move || {
-            for line in out.lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Watching { child, lines }
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        Watching {
+            child,
+            lines: lines(out.expect("piped")),
+            said: lines(err.expect("piped")),
+        }
     }
 
     /// Of this capture, as JSON.
@@ -61,17 +71,25 @@ impl Watching {
         }
     }
 
-    /// Waits for its end: status and what it said on standard error.
-    fn end(mut self) -> (ExitStatus, String) {
-        let mut said = String::new();
-        let mut err = self.child.stderr.take().expect("piped");
-        std::io::Read::read_to_string(&mut err, &mut said).expect("text");
-        (self.child.wait().expect("ended"), said)
+    /// What it says on standard error until this is in a line.
+    fn until_said(&self, wanted: &str) -> Vec<String> {
+        let mut said: Vec<String> = Vec::new();
+        while !said.last().is_some_and(|line| line.contains(wanted)) {
+            let line = self.said.recv_timeout(LONG);
+            said.push(line.unwrap_or_else(|_| panic!("{wanted} is not in {said:#?}")));
+        }
+        said
     }
 
-    fn kill(mut self) -> String {
+    /// Waits for its end: status and what it said on standard error.
+    fn end(mut self) -> (ExitStatus, String) {
+        let said: Vec<String> = self.said.iter().collect();
+        (self.child.wait().expect("ended"), said.join("\n"))
+    }
+
+    fn kill(mut self) {
         self.child.kill().expect("killed");
-        self.end().1
+        self.child.wait().expect("ended");
     }
 }
 
@@ -166,6 +184,8 @@ fn a_stopped_rank_is_a_hang_and_the_command_learns_of_it_once() {
         (&"stopped".into(), &true.into())
     );
     assert_eq!(hangs["blamed"][0]["global_rank"], 2);
+    let said = watching.until_said("exit status: 3");
+    assert!(said.iter().any(|line| line == "done"), "{said:#?}");
     kill(pid(stopped), Signal::SIGCONT).expect("let go");
     kill(pid(stopped), Signal::SIGKILL).expect("killed");
     // It is told once, whatever becomes of the rank.
@@ -174,11 +194,7 @@ fn a_stopped_rank_is_a_hang_and_the_command_learns_of_it_once() {
     let kept = evidence(&folder.capture());
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0]["sentence"], hangs["sentence"]);
-    let said = watching.kill();
-    assert!(
-        said.contains("done\n") && said.contains("exit status: 3"),
-        "{said}"
-    );
+    watching.kill();
     let seen = std::fs::read_to_string(seen).expect("the command ran");
     let value = |name: &str| {
         let all = seen
@@ -226,11 +242,10 @@ fn a_dead_rank_is_a_hang_also_in_a_folder_that_cannot_be_written() {
         begins(hangs["sentence"].as_str().unwrap_or(""), wanted),
         "{hangs:#}"
     );
-    std::thread::sleep(Duration::from_secs(2));
+    watching.until_said("The evidence can't be kept: ");
+    watching.until_said("ranks 1 in []");
     end(&folder, job, &hangs);
-    let said = watching.kill();
-    assert!(said.contains("The evidence can't be kept: "), "{said}");
-    assert!(said.contains("ranks 1 in []\n"), "{said}");
+    watching.kill();
     assert!(evidence(&folder.capture()).is_empty());
 }
 
