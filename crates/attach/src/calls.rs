@@ -573,6 +573,11 @@ impl CallTracker {
         self.writer.flush()
     }
 
+    /// The process's rank in its largest communicator, if that is known.
+    pub fn rank(&self) -> Option<u32> {
+        self.writer.rank()
+    }
+
     /// Writes all, at the end of the session or of the process.
     ///
     /// # Errors

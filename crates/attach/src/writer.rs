@@ -281,6 +281,18 @@ impl Writer {
         }
     }
 
+    /// The process's rank in its largest communicator; `None` if that is not known, or if the process has
+    /// several ranks there.
+    pub fn rank(&self) -> Option<u32> {
+        let comms = self.view.comms().iter();
+        let known = comms.filter(|comm| comm.uid.load(Relaxed) != 0);
+        let about = known.map(|comm| (comm.nranks.load(Relaxed), comm.rank.load(Relaxed)));
+        let sound: Vec<(u32, u32)> = about.filter(|(nranks, rank)| rank < nranks).collect();
+        let (largest, rank) = *sound.iter().max_by_key(|(nranks, _)| *nranks)?;
+        let is_other = |of: &&(u32, u32)| of.0 == largest && of.1 != rank;
+        sound.iter().find(is_other).is_none().then_some(rank)
+    }
+
     /// Begins a group; returns its ticket + 1.
     pub fn group(&mut self, time: u64) -> u64 {
         self.groups += 1;

@@ -491,7 +491,7 @@ const HOST_TIMES: [HostTimes; 8] = [
     },
     HostTimes {
         title: "Functions (",
-        columns: &["host"],
+        columns: &["calls_per_s", "host"],
         units: &["host"],
         gpu: Some("gpu"),
     },

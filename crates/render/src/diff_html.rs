@@ -5,7 +5,7 @@
 //! escaped.
 
 use crate::diff_text::{
-    changed, figure, figure_change, figure_name, finding, letter, title, with_interval,
+    changed, figure, figure_change, figure_name, finding, how_changed, letter, title, with_interval,
 };
 use crate::layout::Unit;
 use crate::markdown::Markdown;
@@ -114,6 +114,11 @@ fn sections(diff: &Diff, to: &mut impl Sections) {
     ];
     let name = format!("Kinds of operations (mean {} per call)", unit.name);
     to.table(&name, &names, 5, &rows);
+    let changed = diff.operations.iter().filter(|row| row.how_changed);
+    to.list(
+        "Algorithm, protocol or channels changed (calls)",
+        &mut changed.map(how_changed),
+    );
     to.list("Notes", &mut diff.notes.iter().cloned());
 }
 

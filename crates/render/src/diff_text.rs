@@ -6,7 +6,7 @@ use analyze::diff::{
     Diff, DiffFinding, FigureRow, KindOfOperation, RunRow, Side, Status, Total, Variants,
     LEAST_CHANGE,
 };
-use analyze::environment::Change;
+use analyze::environment::{Change, FactKind};
 use analyze::spelling::{datatype, percent, size, three, time, word};
 use std::io::{Result, Write};
 
@@ -238,11 +238,17 @@ fn environment(diff: &Diff, page: &mut Page) {
         return page.wrap("", "", "Nothing changed in the environment.");
     }
     page.title("Environment (what changed, A -> B)");
+    // A variable that somebody set is what a reader looks for, so none is left out.
+    let is_variable = |change: &&Change| change.kind == FactKind::Variable;
     let shown = if page.all { usize::MAX } else { ROWS };
-    for change in diff.environment.iter().take(shown) {
-        page.line(&changed_on(page, change));
+    let mut others = 0;
+    for change in &diff.environment {
+        others += usize::from(!is_variable(&change));
+        if is_variable(&change) || others <= shown {
+            page.line(&changed_on(page, change));
+        }
     }
-    let more = diff.environment.len().saturating_sub(shown);
+    let more = others.saturating_sub(shown);
     if more > 0 {
         page.line(&format!("… {more} more (--all)"));
     }
@@ -475,6 +481,21 @@ pub(crate) fn title(row: &KindOfOperation) -> [String; 4] {
     ]
 }
 
+/// `AllReduce 1 MiB, role 0: RING/LL, 2 channels (10) -> TREE/LL, 2 channels (10)`
+pub(crate) fn how_changed(row: &KindOfOperation) -> String {
+    let [function, size, _, role] = title(row);
+    let how = |side: &Option<Side>| {
+        let how = side.iter().flat_map(|s| &s.how);
+        let texts: Vec<String> = how.map(|(how, n)| format!("{how} ({n})")).collect();
+        texts.join(", ")
+    };
+    format!(
+        "{function} {size}, role {role}: {} -> {}",
+        how(&row.a),
+        how(&row.b)
+    )
+}
+
 fn algorithms(diff: &Diff, page: &mut Page) {
     let changed: Vec<&KindOfOperation> = diff.operations.iter().filter(|r| r.how_changed).collect();
     if changed.is_empty() {
@@ -483,17 +504,7 @@ fn algorithms(diff: &Diff, page: &mut Page) {
     page.title("Algorithm, protocol or channels changed (calls)");
     let shown = if page.all { usize::MAX } else { ROWS };
     for row in changed.iter().take(shown) {
-        let [function, size, _, role] = title(row);
-        let how = |side: &Option<Side>| {
-            let how = side.iter().flat_map(|s| &s.how);
-            let texts: Vec<String> = how.map(|(how, n)| format!("{how} ({n})")).collect();
-            texts.join(", ")
-        };
-        page.line(&format!(
-            "{function} {size}, role {role}: {} -> {}",
-            how(&row.a),
-            how(&row.b)
-        ));
+        page.line(&how_changed(row));
     }
     let more = changed.len().saturating_sub(shown);
     if more > 0 {

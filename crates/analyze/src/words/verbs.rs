@@ -163,7 +163,8 @@ pub const VERBS: &[Word] = &[
     word("interval", "the 95 % interval of the figure to the left, over rounds."),
     word("pairs", "rounds in which both runs went well."),
     word("calls/s", "how many calls a second each rank makes; `flat out` is as many as it can."),
-    word("calls_per_s", "how many calls a second each rank makes; `flat out` is as many as it can."),
+    word("calls_per_s", "how many calls a second each rank makes: in reports the mean rank over the median \
+          rank's time, in tables of bench `flat out` is as many as it can."),
     word("ch", "channels of each simulated call."),
     word("call_ns", "what the profiler's callbacks cost the thread that makes the call, ns a call, beyond an \
           empty plugin."),

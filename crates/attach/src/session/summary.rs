@@ -17,7 +17,7 @@ pub struct Seen {
     pub index: usize,
     /// As this tool numbers it.
     pub pid: u32,
-    /// As the launcher says.
+    /// As the launcher says, else its rank in its largest communicator.
     pub rank: Option<String>,
     /// Its trace file; `None` if it did not call NCCL.
     pub trace: Option<PathBuf>,

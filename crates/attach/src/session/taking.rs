@@ -225,6 +225,7 @@ impl Session {
                 watched.error = Some(error.to_string());
             }
             seen.open = calls.open();
+            seen.rank = seen.rank.or_else(|| Some(calls.rank()?.to_string()));
             seen.counts = calls.counts;
             seen.sums = calls.why.sums;
             seen.longest = calls.why.longest;

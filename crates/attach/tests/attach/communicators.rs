@@ -65,7 +65,9 @@ fn of_a_communicator_that_was_made_before_rank_and_size_are_read() {
         return;
     };
     during(&mut session, &mut job, |job| job.tell("loop 1 10"));
-    drop(session.finish());
+    let summary = session.finish();
+    // The launcher does not say it.
+    assert_eq!(summary.processes[0].rank.as_deref(), Some("3"));
     let capture = read(&job.capture());
     let process = &capture.processes[0];
     let local = &process.communicators[0];

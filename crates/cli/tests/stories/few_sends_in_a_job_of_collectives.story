@@ -12,14 +12,14 @@ What to do
     run --stacks` records which line makes them. There are 2 sends and receives by ranks 0-1 in a job of 400 collective
     calls. The first on a pair of ranks connects it, which takes long. Effort low, risk low.
 
-Functions (largest GPU time first; sums over ranks, gpu in ms, host in <unit>; % of all calls and GPU time)
-  function   calls calls_%  gpu gpu_% host
-  AllReduce    400    99.5 5.37 100.0 ·
-  Recv           1     0.2    -     - ·
-  Send           1     0.2    -     - ·
-  collective   400    99.5 5.37 100.0 ·
-  p2p            2     0.5    -     - ·
-  all          402   100.0 5.37 100.0 ·
+Functions (largest GPU time first; sums over ranks, calls_per_s of one; gpu in ms, host in <unit>; % of all)
+  function   calls calls_% calls_per_s  gpu gpu_% host
+  AllReduce    400    99.5           · 5.37 100.0 ·
+  Recv           1     0.2           ·    -     - ·
+  Send           1     0.2           ·    -     - ·
+  collective   400    99.5           · 5.37 100.0 ·
+  p2p            2     0.5           ·    -     - ·
+  all          402   100.0           · 5.37 100.0 ·
 --- ncclscope report capture --json | jq -c '.kinds[] | del(.host_sum_over_ranks_us)'
 {"kind":"collective","calls":400,"bytes":419430400,"sum_over_ranks_us":5371.008}
 {"kind":"p2p","calls":2,"bytes":8192,"sum_over_ranks_us":null}

@@ -12,8 +12,25 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
     if report.functions.is_empty() {
         return;
     }
-    let names = ["function", "calls", "calls_%", "gpu", "gpu_%", "host"];
-    let mut table = Table::new(names, "<>>>>>");
+    let names = [
+        "function",
+        "calls",
+        "calls_%",
+        "calls_per_s",
+        "gpu",
+        "gpu_%",
+        "host",
+    ];
+    let mut table = Table::new(names, "<>>>>>>");
+    // Of a rank in the middle: ranks make about the same calls in about the same time.
+    let ranks = report.ranks.rows.len() as f64;
+    let seconds = report.ranks.wall_us.as_ref().map(|wall| wall.median / 1e6);
+    let rate = |calls: u64| {
+        let rate = seconds.filter(|s| *s > 0.0 && ranks > 0.0);
+        rate.map_or("-".to_owned(), |seconds| {
+            three(calls as f64 / ranks / seconds)
+        })
+    };
     let share = |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1}", 100.0 * s));
     let sums = Unit::of(report.functions.iter().filter_map(|f| f.sum_over_ranks_us));
     let hosts = Unit::of(
@@ -27,6 +44,7 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
             text(&f.function),
             f.calls.to_string(),
             share(Some(f.share_of_calls)),
+            rate(f.calls),
             sums.show(f.sum_over_ranks_us),
             share(f.share_of_time),
             hosts.show(f.host_sum_over_ranks_us),
@@ -58,14 +76,15 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
             name.to_owned(),
             n.to_string(),
             share(Some(n as f64 / calls.max(1) as f64)),
+            rate(n),
             sums.show(of_gpu),
             share(part.map(|(part, all)| part / all)),
             hosts.show(of_host),
         ]);
     }
     page.title(&format!(
-        "Functions (largest GPU time first; sums over ranks, gpu in {}, \
-         host in {}; % of all calls and GPU time)",
+        "Functions (largest GPU time first; sums over ranks, calls_per_s of one; gpu in {}, host in {}; \
+         % of all)",
         sums.name, hosts.name
     ));
     page.table(&table, ROWS, "functions");
