@@ -596,11 +596,12 @@ fn stopped_early(report: &Report) -> bool {
 }
 
 /// The facts `mode` of files of other tools.
-const OTHER_TOOLS: [&str; 5] = [
+const OTHER_TOOLS: [&str; 6] = [
     "kineto",
     "flight-recorder",
     "inspector",
     "nccl-tests",
+    "nsys",
     "ras",
 ];
 

@@ -124,6 +124,14 @@ fn look(path: &Path, name: &Path, args: &Args) -> anyhow::Result<(Hang, Capture)
     let capture = open_attempt(path, args.attempt.which())?;
     let without_open_calls = [
         (
+            "nsys",
+            "of Nsight Systems, which does not say which calls never ended",
+        ),
+        (
+            "nccl-tests",
+            "of nccl-tests, which prints calls that have ended",
+        ),
+        (
             "kineto",
             "a trace of torch.profiler, which does not say which calls never ended",
         ),

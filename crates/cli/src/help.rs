@@ -43,6 +43,8 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
         ["view", "lanes of ranks over time, in a browser", "ncclscope view DIR"],
         ["export", "a capture for Perfetto, Chrome, Parquet or JSON lines",
             "ncclscope export DIR --to perfetto -o job.pftrace"],
+        ["merge", "a trace of torch.profiler or nsys with NCCL's calls and waits beside it",
+            "ncclscope merge DIR trace.json.gz -o merged.json.gz"],
         ["mcp", "let an agent read captures (Model Context Protocol)", "ncclscope mcp runs"],
         ["explain", "what a word of a report, an algorithm or a protocol means", "ncclscope explain RING_LL"],
     ]),

@@ -34,6 +34,7 @@ mod look;
 mod mcp;
 mod measured;
 mod memory;
+mod merge;
 mod model;
 mod offsets;
 mod pace;
@@ -67,6 +68,7 @@ enum Verb {
     View(view::Args),
     Explain(explain::Args),
     Diff(diff::Args),
+    Merge(merge::Args),
     History(history::Args),
     Doctor(doctor::Args),
     Hang(hang::Args),
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Verb::View(args) => view::main(args),
         Verb::Explain(args) => explain::main(args),
         Verb::Diff(args) => diff::main(args),
+        Verb::Merge(args) => merge::main(args),
         Verb::History(args) => history::main(args),
         Verb::Doctor(args) => doctor::main(args),
         Verb::Hang(args) => hang::main(args),

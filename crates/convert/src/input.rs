@@ -2,7 +2,7 @@
 
 use crate::json::{Json, Kind as Token};
 use crate::writer::Process;
-use crate::{flight, inspector, kineto, nccl_tests, pickle, ras};
+use crate::{flight, inspector, kineto, nccl_tests, nsys, pickle, ras};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub enum Kind {
     Inspector,
     /// What nccl-tests or `ncclscope bench` printed.
     NcclTests,
+    /// An SQLite export of Nsight Systems.
+    Nsys,
     /// An answer of NCCL's RAS.
     Ras,
 }
@@ -36,6 +38,7 @@ impl Kind {
             Kind::FlightRecorder => "a dump of PyTorch's flight recorder",
             Kind::Inspector => "a file of NCCL Inspector",
             Kind::NcclTests => "a table of nccl-tests",
+            Kind::Nsys => "an SQLite export of Nsight Systems",
             Kind::Ras => "an answer of NCCL's RAS",
         }
     }
@@ -56,6 +59,10 @@ impl Kind {
                 before the job, and give the folder with the files of all processes"
             }
             Kind::NcclTests => "give what one of its programs printed, from its first line to its last",
+            Kind::Nsys => {
+                "profile with `nsys profile --trace=cuda,nvtx`, and export with `nsys export --type sqlite`; \
+                give the folder with the exports of all ranks"
+            }
             Kind::Ras => "ask with `ncclras -f json` (NCCL 2.28.7) or `ncclras -v` while the job runs",
         }
     }
@@ -111,7 +118,10 @@ pub fn kind(path: &Path) -> Option<Kind> {
         return None;
     }
     let mut beginning = Vec::new();
-    open(path).ok()?.take(2).read_to_end(&mut beginning).ok()?;
+    open(path).ok()?.take(16).read_to_end(&mut beginning).ok()?;
+    if beginning == nsys::MAGIC {
+        return Some(Kind::Nsys);
+    }
     if pickle::is_pickle(&beginning) {
         return Some(Kind::FlightRecorder);
     }

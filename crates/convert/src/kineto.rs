@@ -14,7 +14,7 @@
 //! not made up: a call without a kernel has no GPU time, and one without a size has none.
 
 mod calls;
-mod event;
+pub(crate) mod event;
 
 use crate::found::Found;
 use crate::json::{Fault, Json, Kind};
@@ -45,12 +45,12 @@ struct NcclKernel {
 }
 
 /// What PyTorch says of a call of NCCL.
-struct Noted {
-    external: Option<u64>,
-    at: u64,
-    ns: u64,
-    thread: u32,
-    args: Box<Args>,
+pub(crate) struct Noted {
+    pub external: Option<u64>,
+    pub at: u64,
+    pub ns: u64,
+    pub thread: u32,
+    pub args: Box<Args>,
 }
 
 /// Reads one file.
@@ -287,7 +287,22 @@ impl Reader {
         id
     }
 
-    fn take(&mut self, event: &Event) {
+    /// Takes in what is known of a call.
+    pub(crate) fn note(&mut self, noted: Noted) {
+        if self.noted.len() >= MOST {
+            self.left_out += 1;
+            return;
+        }
+        self.noted.push(noted);
+    }
+
+    /// Events that were left out because there were too many.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Takes in an event.
+    pub(crate) fn take(&mut self, event: &Event) {
         if !event.is_complete {
             return;
         }
@@ -299,11 +314,7 @@ impl Reader {
             "cuda_sync" => self.synchronised(event),
             "cpu_op" | "operator" if event.name == "record_param_comms" => {
                 self.pid = self.pid.or(event.pid);
-                if self.noted.len() >= MOST {
-                    self.left_out += 1;
-                    return;
-                }
-                self.noted.push(Noted {
+                self.note(Noted {
                     external: event.args.external,
                     at: event.start,
                     ns: event.ns,
@@ -391,7 +402,7 @@ impl Reader {
         }
     }
 
-    fn finish(mut self, damage: Vec<(String, String, String)>) -> Found {
+    pub(crate) fn finish(mut self, damage: Vec<(String, String, String)>) -> Found {
         self.graphs();
         let driver_calls = self.driver_calls();
         let rank: Option<u32> = self.facts.get("rank").and_then(|rank| rank.parse().ok());

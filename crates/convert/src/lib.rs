@@ -15,9 +15,11 @@
 pub mod flight;
 pub mod found;
 pub mod inspector;
+pub mod join;
 pub mod json;
 pub mod kineto;
 pub mod nccl_tests;
+pub mod nsys;
 pub mod order;
 pub mod pickle;
 pub mod ras;
@@ -26,8 +28,10 @@ pub mod value;
 pub mod writer;
 
 mod input;
+mod trace_end;
 
-pub use input::{kind, Kind};
+pub use input::{kind, open as unpacked, Kind};
+pub use trace_end::{trace_end, TraceEnd};
 
 use found::{Found, OfJob};
 use json::Fault;
@@ -150,6 +154,7 @@ fn convert(
     let mut of_job: Option<Box<dyn OfJob>> = match kind {
         Kind::Inspector => Some(Box::new(inspector::Reader::new(MOST_CALLS))),
         Kind::NcclTests => Some(Box::new(nccl_tests::Reader::default())),
+        Kind::Nsys => Some(Box::new(nsys::Reader::default())),
         Kind::Ras => Some(Box::new(ras::Reader::default())),
         Kind::Kineto | Kind::FlightRecorder => None,
     };
@@ -221,7 +226,7 @@ fn convert(
     }
     let (paths, mut processes): (Vec<PathBuf>, Vec<Process>) = processes.into_iter().unzip();
     let unmatched = match kind {
-        Kind::Kineto => order::number(&mut processes),
+        Kind::Kineto | Kind::Nsys => order::number(&mut processes),
         Kind::FlightRecorder => {
             flight::complete(&mut processes, &paths);
             Vec::new()

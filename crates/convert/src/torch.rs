@@ -63,6 +63,8 @@ pub fn datatype(name: &str) -> &'static str {
         "uint32" => "ncclUint32",
         "long" | "int64" => "ncclInt64",
         "uint64" => "ncclUint64",
+        // What another tool has in place of a datatype.
+        "bytes" => "bytes",
         "float8_e4m3fn" => "ncclFloat8e4m3",
         "float8_e5m2" => "ncclFloat8e5m2",
         _ => "",

@@ -36,6 +36,7 @@ pub mod left_out;
 pub mod list;
 pub mod markdown;
 pub mod memory;
+pub mod merge;
 pub mod metrics;
 pub mod model;
 mod mpi;

@@ -1,6 +1,6 @@
 //! Files of other tools, as a user meets them.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -327,4 +327,82 @@ fn a_file_of_no_tool_is_an_error_with_a_way_out() {
         assert!(said.contains("error:") && said.contains("hint:"), "{said}");
         assert_eq!(output.status.code(), Some(2), "{said}");
     }
+}
+
+/// A folder of recorded jobs.
+fn data(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../data")
+        .join(name);
+    shown(&path).to_owned()
+}
+
+#[test]
+fn a_trace_of_the_same_run_is_merged_and_another_one_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (given, merged) = (folder.path().join("traces"), folder.path().join("merged"));
+    std::fs::create_dir(&given).expect("made");
+    traces(&given);
+    let run = data("fsdp2_traced");
+    let merge = ncclscope(&["merge", &run, shown(&given), "-o", shown(&merged)]);
+    let said = text(&merge.stdout);
+    assert!(merge.status.success(), "{said}{}", text(&merge.stderr));
+    assert_eq!(said.matches("calls joined").count(), 2, "{said}");
+    // It is whole JSON, with the trace's own events and ours.
+    let mut whole = String::new();
+    let file = merged.join("fsdp2_traced.0.merged.json.gz");
+    let file = std::fs::File::open(file).expect("written");
+    flate2::read::GzDecoder::new(file)
+        .read_to_string(&mut whole)
+        .expect("packed");
+    let whole: serde_json::Value = serde_json::from_str(&whole).expect("JSON");
+    let events = whole["traceEvents"].as_array().expect("events");
+    let of = |category: &str| {
+        events
+            .iter()
+            .filter(|event| event["cat"] == category)
+            .count()
+    };
+    assert!(
+        of("kernel") > 0 && of("nccl") > 0,
+        "{} events",
+        events.len()
+    );
+    // Kernels of both tools are the same ones: they overlap on one clock.
+    let spans = |is: &dyn Fn(&serde_json::Value) -> bool| -> Vec<(f64, f64)> {
+        let found = events
+            .iter()
+            .filter(|event| event["ph"] == "X" && is(event));
+        let mut spans: Vec<(f64, f64)> = found
+            .map(|event| {
+                let ts = event["ts"].as_f64().expect("a time");
+                (ts, ts + event["dur"].as_f64().unwrap_or(0.0))
+            })
+            .collect();
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        spans
+    };
+    let theirs = spans(&|event| {
+        event["cat"] == "kernel"
+            && event["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("nccl"))
+    });
+    let ours = spans(&|event| event["cat"] == "nccl" || event["cat"] == "nccl_wait");
+    let overlaps = |span: &&(f64, f64)| ours.iter().any(|own| own.0 < span.1 && span.0 < own.1);
+    let beside = theirs.iter().filter(overlaps).count();
+    assert!(
+        beside * 10 > theirs.len() * 9,
+        "{beside} of {}",
+        theirs.len()
+    );
+    // Another job.
+    let other = data("ddp4");
+    let merge = ncclscope(&["merge", &other, shown(&given), "-o", shown(&merged)]);
+    let said = text(&merge.stderr);
+    assert_eq!(merge.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("is not joined") && said.contains("another run"),
+        "{said}"
+    );
 }

@@ -30,5 +30,5 @@ some
 .TH ncclscope-run
 --- ncclscope man dance
 2| error: expected a verb, found `dance`
-2|   hint: these are known: run, attach, doctor, collect, plugin-path, report, list, hang, top, serve, startup, paths, memory, topo, diff, history, view, export, mcp, explain, bench, hostbench, model, estimate, tune, judge, completions, man, help
+2|   hint: these are known: run, attach, doctor, collect, plugin-path, report, list, hang, top, serve, startup, paths, memory, topo, diff, history, view, export, merge, mcp, explain, bench, hostbench, model, estimate, tune, judge, completions, man, help
 [exit 2]

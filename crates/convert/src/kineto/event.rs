@@ -76,6 +76,15 @@ fn is_wanted(category: &str) -> bool {
 }
 
 impl Event {
+    /// An event of a category, for who fills in the rest.
+    pub fn of(category: &str) -> Event {
+        Event {
+            category: category.to_owned(),
+            is_complete: true,
+            ..Event::default()
+        }
+    }
+
     /// Reads the next event in place of this one.
     ///
     /// # Errors

@@ -5,4 +5,5 @@ mod flight;
 mod inspector;
 mod kineto;
 mod nccl_tests;
+mod nsys;
 mod ras;
