@@ -176,9 +176,9 @@ FAST := CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=1
 $(FUZZ):
 	cargo install --locked --root .tools cargo-fuzz
 
-fuzz: $(FUZZ) ## With the address sanitizer: random callbacks, then damaged files, SECONDS each
+fuzz: $(FUZZ) ## With the address sanitizer: callbacks, captures and other tools' files, SECONDS each
 	rustup toolchain install nightly --profile minimal
-	for target in callbacks damaged other_tools; do \
+	for target in callbacks damaged flight inspector kineto nccl_tests nsys ras; do \
 		mkdir -p fuzz/target/corpus/$$target && \
 		(cd fuzz && RUSTUP_TOOLCHAIN=nightly $(FUZZ) fuzz run $$target target/corpus/$$target corpus/$$target -- \
 		-max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done

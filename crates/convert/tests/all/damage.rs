@@ -21,3 +21,31 @@ pub fn read_damaged(path: &Path, text: &[u8], letters: &[u8], mut seed: u64) {
         }
     }
 }
+
+#[test]
+fn what_the_fuzzer_is_begun_with_is_of_its_kind_and_read() {
+    use convert::Kind;
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    for (folder, kind) in [
+        ("flight", Kind::FlightRecorder),
+        ("inspector", Kind::Inspector),
+        ("kineto", Kind::Kineto),
+        ("nccl_tests", Kind::NcclTests),
+        ("nsys", Kind::Nsys),
+        ("ras", Kind::Ras),
+    ] {
+        let seeds = std::fs::read_dir(corpus.join(folder)).expect("seeds");
+        let mut n = 0;
+        for seed in seeds {
+            let path = seed.expect("a seed").path();
+            assert_eq!(convert::kind(&path), Some(kind), "{}", path.display());
+            let progress = ReadProgress::default();
+            let opened = convert::open(&path, &progress, Which::Last);
+            let (source, _held) =
+                opened.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let _ = analyze::report_from(source, None, &progress);
+            n += 1;
+        }
+        assert!(n > 0, "{folder}");
+    }
+}

@@ -1,0 +1,6 @@
+//! Files of NCCL Inspector with any content.
+#![no_main]
+
+include!("reader.rs");
+
+fuzz_target!(|input: &[u8]| read(convert::Kind::Inspector, input));

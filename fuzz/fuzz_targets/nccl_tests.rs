@@ -1,0 +1,6 @@
+//! Tables of nccl-tests with any content.
+#![no_main]
+
+include!("reader.rs");
+
+fuzz_target!(|input: &[u8]| read(convert::Kind::NcclTests, input));

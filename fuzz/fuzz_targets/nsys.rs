@@ -1,0 +1,6 @@
+//! SQLite exports of Nsight Systems with any content.
+#![no_main]
+
+include!("reader.rs");
+
+fuzz_target!(|input: &[u8]| read(convert::Kind::Nsys, input));

@@ -1,0 +1,6 @@
+//! Answers of NCCL's RAS with any content.
+#![no_main]
+
+include!("reader.rs");
+
+fuzz_target!(|input: &[u8]| read(convert::Kind::Ras, input));
