@@ -19,7 +19,7 @@ pub(crate) mod event;
 use crate::found::Found;
 use crate::json::{Fault, Json, Kind};
 use crate::torch::Group;
-use crate::writer::{Call, Process};
+use crate::writer::Process;
 use capture::rows::Ticks;
 use capture::windows::{ActivityKind, DriverCall, DriverCallKind, GpuActivity};
 use event::{Args, Event};
@@ -419,14 +419,12 @@ impl Reader {
         if let Some(pid) = self.pid {
             facts.push(("pid", pid.to_string()));
         }
-        let mut calls: Vec<Call> = made.calls;
-        calls.sort_by_key(|call| call.called);
         Found {
             process: Process {
                 facts,
                 base: self.base,
                 communicators: made.communicators,
-                calls,
+                calls: made.calls,
                 kernels: self.kernels,
                 names: self.names_by_id,
                 driver_calls,

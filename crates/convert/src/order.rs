@@ -8,7 +8,7 @@
 //! Rule: a rank whose calls fit in no shift is not matched at all, and that is said.
 
 use crate::writer::{Call, Process};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How far the beginnings of two ranks may be apart, in calls of a communicator.
 const APART: i64 = 256;
@@ -50,26 +50,32 @@ pub fn number(processes: &mut [Process]) -> Vec<(usize, String)> {
         } else {
             by_time(processes, &members, &of, &mut unmatched);
         }
-        from_zero(processes, &members, &of);
+        by_function(processes, &members, &of);
     }
     unmatched
 }
 
-/// Numbers begin with the first call that a file has. What was before is not missing: nobody recorded it.
-fn from_zero(processes: &mut [Process], members: &[Member], of: &dyn Fn(&Member) -> Vec<usize>) {
+/// NCCL counts each function by itself, and numbers begin with the first call that a file has. What was
+/// before is not missing: nobody recorded it.
+fn by_function(processes: &mut [Process], members: &[Member], of: &dyn Fn(&Member) -> Vec<usize>) {
     let mut all: Vec<(usize, usize)> = Vec::new();
     for member in members {
         all.extend(of(member).into_iter().map(|at| (member.0, at)));
     }
-    let seqs = all
-        .iter()
-        .filter_map(|(process, at)| processes[*process].calls[*at].seq);
-    let Some(first) = seqs.min() else {
-        return;
-    };
+    let mut numbers: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for (process, at) in &all {
+        let call = &processes[*process].calls[*at];
+        numbers.entry(call.function).or_default().extend(call.seq);
+    }
+    let places = |numbers: BTreeSet<u64>| numbers.into_iter().zip(0..).collect();
+    let numbers = numbers.into_iter();
+    let places: HashMap<&str, HashMap<u64, u64>> = numbers
+        .map(|(function, numbers)| (function, places(numbers)))
+        .collect();
     for (process, at) in all {
-        let seq = &mut processes[process].calls[at].seq;
-        *seq = seq.map(|seq| seq - first);
+        let call = &mut processes[process].calls[at];
+        let seq = call.seq.and_then(|seq| places[call.function].get(&seq));
+        call.seq = seq.copied();
     }
 }
 
@@ -253,6 +259,28 @@ mod tests {
         both.reverse();
         assert_eq!(number(&mut both), []);
         assert_eq!(numbers(&both[1])[3..], numbers(&both[0])[..]);
+    }
+
+    #[test]
+    fn each_function_is_counted_by_itself() {
+        let mut both = [
+            process((1..=6).map(|i| (100 * i, 8))),
+            process((2..=6).map(|i| (100 * i, 8))),
+        ];
+        for (process, first) in both.iter_mut().zip([1, 2]) {
+            for (call, seq) in process.calls.iter_mut().zip(first..) {
+                call.seq = Some(seq + 40);
+                call.function = if seq % 3 == 0 {
+                    "Broadcast"
+                } else {
+                    "AllReduce"
+                };
+            }
+        }
+        assert_eq!(number(&mut both), []);
+        let numbers = both.each_ref().map(numbers);
+        assert_eq!(numbers[0], [0, 1, 0, 2, 3, 1].map(Some));
+        assert_eq!(numbers[1], numbers[0][1..]);
     }
 
     #[test]

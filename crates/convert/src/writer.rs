@@ -109,7 +109,7 @@ pub struct Process {
     pub base: i64,
     /// Its communicators.
     pub communicators: Vec<Communicator>,
-    /// Its calls by [`Call::called`].
+    /// Its calls, in the order in which the program made them.
     pub calls: Vec<Call>,
     /// What ran on its GPUs.
     pub kernels: Vec<(u32, GpuActivity<u64>)>,
@@ -481,7 +481,8 @@ fn window(out: &mut Blocks, process: &Process, ticks: &impl Fn(u64) -> Ticks) ->
         .kernels
         .iter()
         .map(|(_, ran)| (ran.start, ran.start.saturating_add(ran.ns)));
-    let calls = process.calls.iter().map(|call| (call.called, call.called));
+    let called = process.calls.iter().map(|call| call.called);
+    let calls = called.filter(|at| *at != 0).map(|at| (at, at));
     let asked = process
         .driver_calls
         .iter()

@@ -5,6 +5,7 @@ use super::{NcclKernel, Noted, Reader};
 use crate::torch::{self, Group};
 use crate::writer::{Call, Communicator, MOST_COMMUNICATORS};
 use capture::windows::{DriverCall, DriverCallKind};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Calls and the communicators that they are of.
@@ -70,10 +71,40 @@ pub fn make(reader: &Reader, rank: Option<u32>) -> Made {
             made.calls.push(call);
         }
     }
+    made.put_in_order();
     made
 }
 
 impl Made {
+    /// Puts the calls into the order in which the program made them. What was launched before the file begins
+    /// came before all that was launched later on its stream, because kernels run in the order of their
+    /// launches. When it was called is not known.
+    fn put_in_order(&mut self) {
+        let is_seen = |call: &Call| call.launched.is_some() || call.returned != 0;
+        let mut by_end: Vec<usize> = (0..self.calls.len()).collect();
+        by_end.sort_by_key(|at| self.calls[*at].ran.map(|(from, _)| Reverse(from)));
+        let mut next: HashMap<(Option<u32>, u64), u64> = HashMap::new();
+        for at in by_end {
+            let call = &mut self.calls[at];
+            if call.ran.is_none() {
+                continue;
+            }
+            let communicator = self.communicators.get(call.communicator as usize);
+            let device = communicator.and_then(|communicator| communicator.device);
+            let next = next.entry((device, call.stream)).or_insert(u64::MAX);
+            if !is_seen(call) {
+                call.called = call.called.min(*next);
+            }
+            *next = call.called.min(*next);
+        }
+        let start = |call: &Call| call.ran.map(|(from, _)| from);
+        self.calls
+            .sort_by_key(|call| (call.called, is_seen(call), start(call)));
+        for call in self.calls.iter_mut().filter(|call| !is_seen(call)) {
+            call.called = 0;
+        }
+    }
+
     fn call(
         &mut self,
         reader: &Reader,
