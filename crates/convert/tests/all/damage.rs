@@ -1,7 +1,39 @@
-//! Files in which bytes are replaced at random: whatever is in them, reading them ends.
+//! Damaged and hostile files: whatever is in them, reading them ends, and runs nothing.
 
-use std::path::Path;
+use convert::Kind;
+use std::path::{Path, PathBuf};
 use tables::{ReadProgress, Which};
+
+/// What the fuzzer begins with for each kind of file.
+const SEEDS: [(&str, Kind); 6] = [
+    ("flight", Kind::FlightRecorder),
+    ("inspector", Kind::Inspector),
+    ("kineto", Kind::Kineto),
+    ("nccl_tests", Kind::NcclTests),
+    ("nsys", Kind::Nsys),
+    ("ras", Kind::Ras),
+];
+
+/// The files that the fuzzer begins with for a kind.
+fn seeds(folder: &str) -> Vec<PathBuf> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let files = std::fs::read_dir(corpus.join(folder)).expect("seeds");
+    let files: Vec<PathBuf> = files.map(|file| file.expect("a seed").path()).collect();
+    assert!(!files.is_empty(), "{folder}");
+    files
+}
+
+/// Makes a report of a file with these bytes, if it opens.
+fn read(path: &Path, bytes: &[u8]) -> bool {
+    std::fs::write(path, bytes).expect("written");
+    let progress = ReadProgress::default();
+    let opened = convert::open(path, &progress, Which::Last);
+    let is_open = opened.is_ok();
+    if let Ok((source, _held)) = opened {
+        let _ = analyze::report_from(source, None, &progress);
+    }
+    is_open
+}
 
 /// Reads the text 200 times, each time with four of its bytes replaced by some of `letters`.
 pub fn read_damaged(path: &Path, text: &[u8], letters: &[u8], mut seed: u64) {
@@ -14,38 +46,152 @@ pub fn read_damaged(path: &Path, text: &[u8], letters: &[u8], mut seed: u64) {
             let at = (seed >> 33) as usize % bytes.len();
             bytes[at] = letters[(seed >> 20) as usize % letters.len()];
         }
-        std::fs::write(path, &bytes).expect("written");
-        let progress = ReadProgress::default();
-        if let Ok((source, _held)) = convert::open(path, &progress, Which::Last) {
-            let _ = analyze::report_from(source, None, &progress);
+        read(path, &bytes);
+    }
+}
+
+#[test]
+fn what_the_fuzzer_begins_with_is_of_its_kind_and_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, kind) in SEEDS {
+        for seed in seeds(name) {
+            assert_eq!(convert::kind(&seed), Some(kind), "{}", seed.display());
+            let bytes = std::fs::read(&seed).expect("there");
+            assert!(
+                read(&folder.path().join(name), &bytes),
+                "{}",
+                seed.display()
+            );
+        }
+    }
+}
+
+/// Of a database, which is mostly empty pages, some places are enough.
+fn step(kind: Kind, of_text: usize) -> usize {
+    if kind == Kind::Nsys {
+        41
+    } else {
+        of_text
+    }
+}
+
+#[test]
+fn files_that_are_cut_off_at_any_byte_are_read_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, kind) in SEEDS {
+        for seed in seeds(name) {
+            let bytes = std::fs::read(&seed).expect("there");
+            for length in (0..bytes.len()).step_by(step(kind, 1)) {
+                read(&folder.path().join(name), &bytes[..length]);
+            }
         }
     }
 }
 
 #[test]
-fn what_the_fuzzer_is_begun_with_is_of_its_kind_and_read() {
-    use convert::Kind;
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    for (folder, kind) in [
-        ("flight", Kind::FlightRecorder),
-        ("inspector", Kind::Inspector),
-        ("kineto", Kind::Kineto),
-        ("nccl_tests", Kind::NcclTests),
-        ("nsys", Kind::Nsys),
-        ("ras", Kind::Ras),
-    ] {
-        let seeds = std::fs::read_dir(corpus.join(folder)).expect("seeds");
-        let mut n = 0;
-        for seed in seeds {
-            let path = seed.expect("a seed").path();
-            assert_eq!(convert::kind(&path), Some(kind), "{}", path.display());
-            let progress = ReadProgress::default();
-            let opened = convert::open(&path, &progress, Which::Last);
-            let (source, _held) =
-                opened.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let _ = analyze::report_from(source, None, &progress);
-            n += 1;
+fn files_with_a_bit_turned_over_are_read_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, kind) in SEEDS {
+        for seed in seeds(name) {
+            let bytes = std::fs::read(&seed).expect("there");
+            for place in (0..bytes.len()).step_by(step(kind, 3)) {
+                let mut bytes = bytes.clone();
+                bytes[place] ^= 1 << (place % 8);
+                read(&folder.path().join(name), &bytes);
+            }
         }
-        assert!(n > 0, "{folder}");
     }
+}
+
+#[test]
+fn numbers_beyond_all_bounds_are_read_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Also in the place of one number at a time.
+    let alone = ["18446744073709551615", "-1"];
+    let huge = [
+        "18446744073709551615",
+        "-9223372036854775808",
+        "1e308",
+        "-1",
+        "0.0000000001",
+        "NaN",
+        "99999999999999999999999999999999999999999",
+    ];
+    for name in ["flight", "inspector", "kineto", "nccl_tests", "ras"] {
+        for seed in seeds(name) {
+            let Ok(text) = std::fs::read_to_string(&seed) else {
+                continue;
+            };
+            for number in huge {
+                let (mut at, mut all) = (0, String::new());
+                while let Some(begin) = text[at..].find(|c: char| c.is_ascii_digit()) {
+                    let begin = at + begin;
+                    let rest = &text[begin..];
+                    let end = begin
+                        + rest
+                            .find(|c: char| !c.is_ascii_digit())
+                            .unwrap_or(rest.len());
+                    if alone.contains(&number) {
+                        let one = format!("{}{number}{}", &text[..begin], &text[end..]);
+                        read(&folder.path().join(name), one.as_bytes());
+                    }
+                    all += &text[at..begin];
+                    all += number;
+                    at = end;
+                }
+                all += &text[at..];
+                read(&folder.path().join(name), all.as_bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn values_in_values_without_an_end_are_read_or_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["flight", "inspector", "kineto", "nccl_tests", "ras"] {
+        for seed in seeds(name) {
+            let Ok(text) = std::fs::read_to_string(&seed) else {
+                continue;
+            };
+            let values: Vec<usize> = text.match_indices(": ").map(|(at, _)| at + 2).collect();
+            for nested in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {
+                read(&folder.path().join(name), nested.as_bytes());
+                for at in values.iter().take(4) {
+                    let text = format!("{}{nested}", &text[..*at]);
+                    read(&folder.path().join(name), text.as_bytes());
+                }
+            }
+        }
+    }
+    // As a pickle: marks, and lists in lists.
+    for nested in [&b"("[..], b"](", b"]a", b"}(", b"\x8a\xff", b"2"] {
+        let pickle = [b"\x80\x02", &nested.repeat(1 << 20)[..]].concat();
+        read(&folder.path().join("flight"), &pickle);
+    }
+}
+
+#[test]
+fn a_pickle_runs_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = folder.path().join("made");
+    let command = format!("touch {}", made.display());
+    let calls = [
+        format!("\x02cposix\nsystem\n(V{command}\ntR."),
+        format!("\x02(cos\nsystem\nV{command}\no."),
+        format!("\x02(V{command}\nios\nsystem\n."),
+        format!("\x02}}(V{command}\ncbuiltins\nexec\n(V{command}\ntRu."),
+    ];
+    for call in calls {
+        let pickle = [b"\x80", call.as_bytes()].concat();
+        read(&folder.path().join("flight"), &pickle);
+        // In the middle of a dump, too.
+        let dump = seeds("flight")
+            .into_iter()
+            .find(|path| path.ends_with("pickle"));
+        let dump = std::fs::read(dump.expect("a pickle")).expect("there");
+        let pickle = [&dump[..dump.len() - 1], &call.as_bytes()[1..]].concat();
+        read(&folder.path().join("flight"), &pickle);
+    }
+    assert!(!made.exists());
 }
