@@ -108,8 +108,7 @@ fn one(timeline: &Timeline<'_>, trace: &Path, to: &Path) -> anyhow::Result<Vec<S
     let capture = timeline.capture();
     let mut found = Vec::new();
     for process in 0..of_trace.processes.len() {
-        let made = calls(&of_trace, process);
-        let (own, joined) = best(capture, &of_trace, process, &made)
+        let (own, joined) = best(capture, &of_trace, process)
             .map_err(|why| refused(why, trace, &of_trace.processes[process].title()))?;
         found.push((process, own, joined));
     }
@@ -148,11 +147,10 @@ fn one(timeline: &Timeline<'_>, trace: &Path, to: &Path) -> anyhow::Result<Vec<S
         };
         let slices = render::merge::write(timeline, own, on, &mut out)?;
         said.push(format!(
-            "{} of {}: {} of its {} calls joined with {}, clocks {:.1} µs apart, error {:.1} µs (95 %); \
+            "{} of {}: all {} collectives joined with {}, clocks {:.1} µs apart, error {:.1} µs (95 %); \
              {slices} slices of NCCL added.",
             of_trace.processes[process].title(),
             trace.display(),
-            joined.pairs,
             joined.pairs,
             capture.processes[own].title(),
             joined.offset_ns as f64 / 1e3,
@@ -173,12 +171,7 @@ fn as_chrome(capture: &Capture) -> anyhow::Result<tempfile::NamedTempFile> {
 }
 
 /// The process of the capture that fits: the same rank, the same number, or the one that fits best.
-fn best(
-    capture: &Capture,
-    trace: &Capture,
-    process: usize,
-    made: &[Made],
-) -> Result<(usize, Joined), Unjoined> {
+fn best(capture: &Capture, trace: &Capture, process: usize) -> Result<(usize, Joined), Unjoined> {
     let of = &trace.processes[process];
     let all = || 0..capture.processes.len();
     let same_rank = |own: &usize| of.rank.is_some() && capture.processes[*own].rank == of.rank;
@@ -192,21 +185,39 @@ fn best(
     }
     let mut refused = Unjoined::TooFew(0);
     let mut found: Option<(usize, Joined)> = None;
-    for own in candidates {
-        match join(&calls(capture, own), made) {
-            Ok(joined) if found.is_none_or(|(_, known)| joined.error_ns < known.error_ns) => {
-                found = Some((own, joined));
+    for moment in [Moment::Called, Moment::Ended] {
+        let made = calls(trace, process, moment);
+        for own in &candidates {
+            match join(&calls(capture, *own, moment), &made) {
+                Ok(joined) if found.is_none_or(|(_, known)| joined.error_ns < known.error_ns) => {
+                    found = Some((*own, joined));
+                }
+                Ok(_) => {}
+                Err(Unjoined::TooFew(n)) => {
+                    if let Unjoined::TooFew(known) = refused {
+                        refused = Unjoined::TooFew(known.max(n));
+                    }
+                }
+                Err(why) => refused = why,
             }
-            Ok(_) => {}
-            Err(why) => refused = why,
         }
     }
     found.ok_or(refused)
 }
 
+/// A moment of a call that both tools may have seen.
+#[derive(Clone, Copy)]
+enum Moment {
+    /// The program called.
+    Called,
+    /// Its kernel ended. A trace without the host's activities has only this. A CUDA event may come long
+    /// before its kernel begins, if others fill the GPU, so beginnings fit less well.
+    Ended,
+}
+
 /// The collectives that the program called itself, in their order. Operations in pieces are left out, because
 /// tools see their pieces or the whole.
-fn calls(capture: &Capture, process: usize) -> Vec<Made> {
+fn calls(capture: &Capture, process: usize, moment: Moment) -> Vec<Made> {
     const PLAIN: [&str; 5] = [
         "AllReduce",
         "AllGather",
@@ -219,10 +230,15 @@ fn calls(capture: &Capture, process: usize) -> Vec<Made> {
         let shape = &of.shapes[call.shape as usize];
         let function = capture.names.get(shape.function)?;
         let is_own = !shape.is(flag::CAPTURED) && !shape.is(flag::REPLAY);
-        (is_own && call.api_ns != 0 && PLAIN.contains(&function)).then(|| Made {
+        let at = match moment {
+            Moment::Called => Some(call.api_ns).filter(|at| *at != 0),
+            Moment::Ended => call.gpu.on_host().map(|(_, to)| to),
+        };
+        let at = at.filter(|_| is_own && PLAIN.contains(&function))?;
+        Some(Made {
             function: function.to_owned(),
             bytes: capture.bytes(shape),
-            at: call.api_ns,
+            at,
         })
     });
     let mut made: Vec<Made> = made.collect();

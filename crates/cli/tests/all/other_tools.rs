@@ -347,7 +347,7 @@ fn a_trace_of_the_same_run_is_merged_and_another_one_refused() {
     let merge = ncclscope(&["merge", &run, shown(&given), "-o", shown(&merged)]);
     let said = text(&merge.stdout);
     assert!(merge.status.success(), "{said}{}", text(&merge.stderr));
-    assert_eq!(said.matches("calls joined").count(), 2, "{said}");
+    assert_eq!(said.matches("collectives joined").count(), 2, "{said}");
     // It is whole JSON, with the trace's own events and ours.
     let mut whole = String::new();
     let file = merged.join("fsdp2_traced.0.merged.json.gz");
