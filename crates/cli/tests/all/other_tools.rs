@@ -406,3 +406,57 @@ fn a_trace_of_the_same_run_is_merged_and_another_one_refused() {
         "{said}"
     );
 }
+
+/// The most memory that a report of this file takes, bytes.
+fn peak(path: &Path) -> u64 {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["report", shown(path)])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("started");
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    // It only grows, so the last look counts.
+    while child.try_wait().expect("waited").is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        most = most.max(kib.unwrap_or(0) << 10);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    most
+}
+
+#[test]
+fn a_large_trace_takes_no_more_memory_than_what_is_kept_of_it() {
+    const FRAMES: usize = 200_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, frames: usize| {
+        let path = folder.path().join(name);
+        let mut out = std::io::BufWriter::new(std::fs::File::create(&path).expect("made"));
+        let kernel = r#"{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+            "pid": 0, "tid": 7, "ts": 1, "dur": 9, "args": {"device": 0, "stream": 7, "correlation": 1}}"#;
+        write!(out, r#"{{"schemaVersion": 1, "traceEvents": [{kernel}"#).expect("written");
+        for frame in 0..frames {
+            write!(
+                out,
+                r#",
+{{"ph": "X", "cat": "python_function", "name": "torch/nn/modules/module.py(1751): _call_impl_{frame}",
+ "pid": 4000, "tid": 77, "ts": {frame}.123, "dur": 40.5,
+ "args": {{"Python parent id": 12, "Python module id": 3, "Ev Idx": {frame}}}}}"#
+            )
+            .expect("written");
+        }
+        write!(out, "]}}").expect("written");
+        out.flush().expect("written");
+        path
+    };
+    let (small, large) = (write("small.json", 0), write("large.json", FRAMES));
+    let length = std::fs::metadata(&large).expect("there").len();
+    let (of_small, of_large) = (peak(&small), peak(&large));
+    assert!(length > 44_000_000, "{length}");
+    assert!(
+        of_small > 0 && of_large < of_small + (16 << 20),
+        "{of_small} and {of_large}"
+    );
+}
