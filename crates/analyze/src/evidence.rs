@@ -121,7 +121,7 @@ pub struct ProcessEvidence {
     timed: Vec<u64>,
     /// By the index in [`Kind::Pair`].
     pairs: Vec<(u32, bool, u32, Pair)>,
-    /// NCCL's numbers can't be larger.
+    /// NCCL's numbers can't be larger. 0 if the numbers are not NCCL's.
     announced: u64,
 }
 
@@ -136,7 +136,11 @@ impl Gatherer {
             counters: Vec::new(),
             timed: Vec::new(),
             pairs: Vec::new(),
-            announced: process.counters.as_ref().map_or(u64::MAX, |c| c.announced),
+            announced: match process.other_tool() {
+                None => process.counters.as_ref().map_or(u64::MAX, |c| c.announced),
+                // Numbers of other tools may count several functions together.
+                Some(_) => 0,
+            },
         };
         self.processes += 1;
         let mut locals: HashMap<u32, u32> = HashMap::new();

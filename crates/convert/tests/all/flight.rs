@@ -96,6 +96,33 @@ fn buffers_that_begin_at_different_calls_are_laid_beside_each_other_by_number() 
 }
 
 #[test]
+fn calls_of_a_rank_without_a_dump_are_counted_over_all_functions_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for rank in 0..3 {
+        let file = folder.path().join(format!("nccl_trace_rank_{rank}"));
+        // Every second call is of another function; PyTorch numbers them together.
+        let mut text = dump(4, 10, "started", 64);
+        for seq in (602..=610).step_by(2) {
+            let (before, after) =
+                text.split_at(text.find(&format!("_id\": {seq},")).expect("a call"));
+            text = format!("{before}{}", after.replacen("all_reduce", "all_gather", 1));
+        }
+        std::fs::write(file, text).expect("written");
+    }
+    let progress = ReadProgress::default();
+    let opened = convert::open(folder.path(), &progress, Which::Last);
+    let (source, _held) = opened.expect("opened");
+    let report = analyze::report_from(source, None, &progress);
+    let begun: Vec<u64> = report
+        .completeness
+        .absent
+        .iter()
+        .map(|row| row.calls_begun)
+        .collect();
+    assert_eq!(begun, [10]);
+}
+
+#[test]
 fn sizes_that_differ_are_a_mismatch() {
     let same = || dump(4, 10, "started", 64);
     let found = answer(&[same(), dump(4, 10, "started", 65), same(), same()]);
