@@ -61,6 +61,13 @@ pub struct Job {
     pub timing: Vec<String>,
 }
 
+impl Job {
+    /// Whether it is what nccl-tests printed.
+    pub fn is_benchmark(&self) -> bool {
+        self.mode == ["nccl-tests"]
+    }
+}
+
 /// A communicator in a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct CommunicatorRow {

@@ -131,11 +131,18 @@ impl Verdict {
 pub fn verdict(report: &Report) -> Verdict {
     let jobs = report.job.jobs.len();
     if jobs > 1 {
-        return Verdict {
-            lead: Lead::Words(format!(
+        let words = match report.job.is_benchmark() {
+            true => format!(
+                "These are {jobs} runs of nccl-tests that knew nothing of each other, and all figures mix \
+                 them."
+            ),
+            false => format!(
                 "This folder holds {jobs} jobs, and all figures mix them: report each from a folder of its \
                  own."
-            )),
+            ),
+        };
+        return Verdict {
+            lead: Lead::Words(words),
             ..Verdict::default()
         };
     }

@@ -121,6 +121,11 @@ fn two_runs_in_one_file_are_two_runs() {
         + FOOT;
     let found = report(&text);
     assert_eq!(sizes(&found), [Some(2), Some(4)]);
+    // No folder can be taken apart to help that.
+    let lead = analyze::summary::verdict(&found).lead;
+    let said =
+        "These are 2 runs of nccl-tests that knew nothing of each other, and all figures mix them.";
+    assert_eq!(lead, analyze::summary::Lead::Words(said.to_owned()));
 }
 
 #[test]

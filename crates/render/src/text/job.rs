@@ -191,6 +191,14 @@ fn jobs(report: &Report, fact: &mut impl FnMut(&str, &str)) {
     if jobs.is_empty() {
         return;
     }
+    if report.job.is_benchmark() {
+        let text = format!(
+            "the figures below mix {} runs of nccl-tests that knew nothing of each other. If one run was \
+             meant, build nccl-tests with MPI=1. Else report each run from a file of its own.",
+            jobs.len()
+        );
+        return fact("WARNING", &text);
+    }
     let text = format!(
         "this folder holds {} jobs, and the figures below mix them. Move the files of each job into a folder \
          of its own, and report that folder.",
