@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
 import pytest
 import spec_reader
 from conftest import BIN, rows_of, run
@@ -68,3 +70,20 @@ def test_live_part_of_a_killed_process(play: Callable[..., Path]) -> None:
     spec_reader.read_live(killed, found[1])
     assert killed.calls
     held_against_the_library(capture, "events")
+
+
+def test_a_pack_is_a_zip_archive_of_the_files(play: Callable[..., Path], tmp_path: Path) -> None:
+    capture = play(SCRIPT, **DRIVER)
+    plain = {path.name: path.read_bytes() for path in capture.glob("*/*.trace")}
+    rows = rows_of(ncclscope.open(capture).calls)
+    run("ncclscope", "collect", capture, "--pack")
+    [pack] = capture.glob("*/*")
+    assert pack.name == "pack-1.zip"
+    assert rows_of(ncclscope.open(capture).calls) == rows
+    # What any other program takes out of it is a capture, too.
+    folder = tmp_path / "unpacked" / pack.parent.name
+    zipfile.ZipFile(pack).extractall(folder)
+    assert rows_of(ncclscope.open(folder.parent).calls) == rows
+    for name, content in plain.items():
+        with pyarrow.input_stream(folder / f"{name}.zst", compression="zstd") as packed:
+            assert packed.read() == content

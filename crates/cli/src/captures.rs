@@ -103,9 +103,17 @@ fn capture(folder: &Path, left: &mut usize) -> Option<Found> {
                 .collect(),
             false => vec![host.path()],
         };
-        for file in hosts.iter().flat_map(|host| entries(host, left)) {
-            if let Some(stem) = process(&file.path()) {
-                traces.insert(stem);
+        for (host, file) in hosts.iter().flat_map(|host| {
+            let files = entries(host, left);
+            files.into_iter().map(move |file| (host, file))
+        }) {
+            let before = traces.len();
+            if tables::packs::number(&file.path()).is_some() {
+                let packed = tables::packs::files(host, &mut Vec::new());
+                traces.extend(packed.iter().filter_map(|file| process(file)));
+            }
+            traces.extend(process(&file.path()));
+            if traces.len() > before {
                 let changed = file.metadata().and_then(|meta| meta.modified()).ok();
                 first = first.min(changed).or(first).or(changed);
             }

@@ -1,21 +1,24 @@
 //! `ncclscope collect`: one task per node brings into the capture what is still on that node.
 //!
 //! First the live parts of dead processes, adopted as `ncclscope run` does; then, with `--into`, whole
-//! capture folders that were written to a node's own disk.
+//! capture folders that were written to a node's own disk. With `--pack`, the files of a folder go into one
+//! zip archive ([`pack`]).
 //!
 //! Rule: nothing is removed before it is safe elsewhere, and nothing that differs is ever written over.
+
+mod pack;
 
 use crate::run::adopt::{self, same_for_all, Here, Left, LivePart, Liveness, Named, Outcome};
 use crate::run::owner::as_owner;
 use anyhow::{bail, Context};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, File};
-use std::io::{self, Read, Write};
+use std::fs::DirBuilder;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tables::{printable, Life};
+use tables::{packs, printable, Life};
 
 /// Bring into the capture what dead processes left on this node
 ///
@@ -23,6 +26,7 @@ use tables::{printable, Life};
 ///
 ///   srun --ntasks-per-node=1 ncclscope collect DIR
 ///   srun --ntasks-per-node=1 ncclscope collect /local/DIR --into /shared/DIR
+///   srun --ntasks-per-node=1 ncclscope collect DIR --pack
 ///
 /// It prints a line for each process: adopted now (adopted), still running (alive), last part on another node
 /// (elsewhere), or everything since the last flush lost (gone).
@@ -49,6 +53,13 @@ pub struct Args {
     /// Copy the captures' files into this folder, where other nodes' may be too
     #[arg(long, value_name = "DIR", requires = "folders")]
     into: Option<PathBuf>,
+
+    /// Put the files of each host into one compressed archive, pack-N.zip, which all verbs read
+    ///
+    /// Files of processes that may still run stay as they are. Without --into, a file is removed after the
+    /// whole pack was written and read back.
+    #[arg(long, requires = "folders")]
+    pack: bool,
 }
 
 /// Collects.
@@ -67,9 +78,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         refused: BTreeMap::new(),
         adopted: 0,
         waiting: 0,
-        elsewhere: 0,
+        elsewhere: BTreeSet::new(),
         strays: 0,
         failed: 0,
+        packed: args.pack.then(Packed::default),
         output: Ok(()),
     };
     let mut copied = 0;
@@ -100,19 +112,24 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         elsewhere,
         strays,
         failed,
+        packed,
         output,
     } = collector;
     let failed = failed + refused.len();
     let mut words = format!(
-        "{}: {adopted} adopted, {} alive, {elsewhere} elsewhere",
+        "{}: {adopted} adopted, {} alive, {} elsewhere",
         here.host,
-        alive.len()
+        alive.len(),
+        elsewhere.len()
     );
     if strays > 0 {
         words.push_str(&format!(", {strays} stray"));
     }
     if args.into.is_some() {
         words.push_str(&format!(", {copied} files copied"));
+    }
+    if let Some(packed) = &packed {
+        words.push_str(&packed.sentence());
     }
     if failed > 0 {
         words.push_str(&format!(", {failed} failed"));
@@ -127,7 +144,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         "{words}{}",
         next.map_or_else(String::new, |folder| {
             // A capture without a trace file can't be reported.
-            let verb = match adopt::traces(folder).is_empty() {
+            let is_empty = adopt::traces(folder).is_empty();
+            let verb = match is_empty && packed.as_ref().is_none_or(|packed| packed.files == 0) {
                 true => "doctor",
                 false => "report",
             };
@@ -158,12 +176,43 @@ struct Collector {
     adopted: usize,
     /// Live parts of dead processes that were listed, and not adopted.
     waiting: usize,
-    elsewhere: usize,
+    /// Trace files whose processes left something on other nodes.
+    elsewhere: BTreeSet<PathBuf>,
     strays: usize,
-    /// Files that could not be copied.
+    /// Files that could not be copied or packed.
     failed: usize,
+    /// What was packed, if it was asked for.
+    packed: Option<Packed>,
     /// The first failure of standard output, whose reader may go: what was begun is brought to its end.
     output: io::Result<()>,
+}
+
+/// What was packed in all.
+#[derive(Default)]
+struct Packed {
+    files: usize,
+    bytes: u64,
+    packed_bytes: u64,
+    /// Processes whose files were left as they are, because they may still run.
+    left: BTreeSet<PathBuf>,
+}
+
+impl Packed {
+    /// For the last line.
+    fn sentence(&self) -> String {
+        let mut words = format!(", {} files packed", self.files);
+        if self.files > 0 {
+            let [from, to] = [self.bytes, self.packed_bytes].map(analyze::spelling::size);
+            words.push_str(&format!(" ({from} into {to})"));
+        }
+        if !self.left.is_empty() {
+            words.push_str(&format!(
+                ", {} processes not packed, because they may still run",
+                self.left.len()
+            ));
+        }
+        words
+    }
 }
 
 /// A dead process's live part that is still where the process left it.
@@ -178,9 +227,16 @@ impl Collector {
     fn collect(&mut self, folder: &Path, into: Option<&Path>) -> anyhow::Result<usize> {
         self.adopt_leftovers(Some(folder));
         self.adopt_named(folder);
-        let copied = into.map(|into| self.copy(folder, into)).transpose()?;
+        let copied = match into {
+            Some(into) => self.copy(folder, into)?,
+            None if self.packed.is_some() => {
+                self.pack(folder)?;
+                0
+            }
+            None => 0,
+        };
         adopt::sweep(&self.here);
-        Ok(copied.unwrap_or(0))
+        Ok(copied)
     }
 
     /// Adopts the live parts in this node's memory and temporary folder that belong to `folder`, or all of
@@ -244,8 +300,8 @@ impl Collector {
         for trace in adopt::traces(folder) {
             let process = adopt::process_of(&trace);
             let live = trace.with_extension("live");
-            let kept = adopt::part_at(&live);
-            let (Some(place), None) = (process.get("live"), kept) else {
+            let is_kept = adopt::part_at(&live).is_some() || packs::content(&live).is_ok();
+            let Some(place) = process.get("live").filter(|_| !is_kept) else {
                 continue;
             };
             if let Err(error) = adopt::open(&live) {
@@ -275,7 +331,7 @@ impl Collector {
             let on_this_node = same_boot || self.here.was_restarted_since(Some(host), seen);
             let host = printable(host);
             if !on_this_node {
-                self.elsewhere += 1;
+                self.elsewhere.insert(known);
                 self.say(&format!(
                     "elsewhere  {host}  {}  {}",
                     shown(&trace),
@@ -370,24 +426,24 @@ impl Collector {
     fn copy(&mut self, folder: &Path, into: &Path) -> anyhow::Result<usize> {
         let mut files = Vec::new();
         adopt::walk(folder, &mut |path| {
-            if is_account(path)
-                || path.extension().is_some_and(|e| {
-                    ["trace", "snap", "live", "marks"]
-                        .iter()
-                        .any(|known| e == *known)
-                })
-            {
+            if is_account(path) || pack::is_packable(path) {
                 files.push(path.to_owned());
             }
             true
         });
         let mut copied = 0;
+        let mut to_pack: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
         for file in files {
             if self.alive.contains(&same_for_all(&adopt::trace_of(&file))) {
                 continue;
             }
             let below = file.strip_prefix(folder).context("walked from there")?;
             let place = self.place(below, into);
+            if self.packed.is_some() && pack::is_packable(&file) {
+                let target = place.parent().unwrap_or(into).to_owned();
+                to_pack.entry(target).or_default().push(file);
+                continue;
+            }
             match copy_file(&file, &place) {
                 Ok(Copied::New) => copied += 1,
                 Ok(Copied::Same) => {}
@@ -412,6 +468,10 @@ impl Collector {
                 }
             }
         }
+        for (target, files) in to_pack {
+            make_folder(&target)?;
+            self.pack_into(&target, &files, false);
+        }
         // What a full or read-only folder could not take.
         let from = folder.canonicalize()?;
         for (trace, mut refused) in std::mem::take(&mut self.refused) {
@@ -426,6 +486,100 @@ impl Collector {
             }
         }
         Ok(copied)
+    }
+
+    /// Packs the files of each folder of the capture `folder`, but for those of processes that may still run.
+    fn pack(&mut self, folder: &Path) -> anyhow::Result<()> {
+        let job = tables::job(folder).ok().flatten();
+        let has_ended = job.is_some_and(|job| !job["ended"].is_null());
+        let mut folders: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+        adopt::walk(folder, &mut |path| {
+            if pack::is_packable(path) || packs::number(path).is_some() {
+                let parent = path.parent().unwrap_or(folder).to_owned();
+                let files = folders.entry(parent).or_default();
+                files.extend(pack::is_packable(path).then(|| path.to_owned()));
+            }
+            true
+        });
+        let mut known = BTreeMap::new();
+        for (folder, mut files) in folders {
+            files.retain(|file| {
+                let trace = adopt::trace_of(&packs::without_zst(file));
+                let is_over = || self.is_over(file, &trace, has_ended);
+                // Nobody appends to a compressed file.
+                let is_settled = is_account(file) || packs::is_compressed(file);
+                is_settled || *known.entry(same_for_all(&trace)).or_insert_with(is_over)
+            });
+            self.pack_into(&folder, &files, true);
+        }
+        let left = known.into_iter().filter(|(trace, is_over)| {
+            !is_over && !self.alive.contains(trace) && !self.elsewhere.contains(trace)
+        });
+        let left: BTreeSet<PathBuf> = left.map(|(trace, _)| trace).collect();
+        if let Some(packed) = &mut self.packed {
+            packed.left.extend(left);
+        }
+        Ok(())
+    }
+
+    /// Whether nobody writes to the files of a process any more, and nothing of it is elsewhere. `file` is
+    /// one of them, `trace` is its first trace file.
+    fn is_over(&self, file: &Path, trace: &Path, has_ended: bool) -> bool {
+        let known = same_for_all(trace);
+        if self.alive.contains(&known)
+            || self.elsewhere.contains(&known)
+            || self.refused.contains_key(&known)
+        {
+            return false;
+        }
+        if file.extension().is_some_and(|e| e == "samples") {
+            let facts = adopt::process_of(file);
+            let number = |key: &str| facts.get(key).and_then(|of| of.parse::<u64>().ok());
+            let is_here = facts.get("boot_id") == Some(&self.here.boot_id)
+                && number("pid_namespace") == Some(self.here.pid_namespace);
+            // A sampler does not say when it began, so another process may have its pid by now.
+            let is_there = |pid| Path::new(&format!("/proc/{pid}")).exists();
+            return match number("pid").filter(|_| is_here) {
+                Some(pid) => !is_there(pid),
+                None => has_ended,
+            };
+        }
+        let facts = adopt::process_of(trace);
+        match tables::life::of_facts(&facts) {
+            Life::Running | Life::Stopped => false,
+            Life::Gone => true,
+            // Only what a dead process left is adopted.
+            Life::Unknown => has_ended || adopt::part_at(&trace.with_extension("live")).is_some(),
+        }
+    }
+
+    /// Packs files into `folder`, and says what came of it.
+    fn pack_into(&mut self, folder: &Path, files: &[PathBuf], remove: bool) {
+        let done = pack::pack(folder, files, remove).unwrap_or_else(|error| pack::Packed {
+            failed: vec![(folder.to_owned(), format!("{error:#}"))],
+            ..pack::Packed::default()
+        });
+        if let Some(pack) = &done.pack {
+            self.say(&format!(
+                "packed     {}  {}  ({} files)",
+                printable(&self.here.host),
+                shown(pack),
+                done.files
+            ));
+        }
+        for (file, why) in &done.failed {
+            tell!(
+                "error: `{}` can't be packed: {}",
+                shown(file),
+                printable(why)
+            );
+        }
+        self.failed += done.failed.len();
+        if let Some(packed) = &mut self.packed {
+            packed.files += done.files;
+            packed.bytes += done.bytes;
+            packed.packed_bytes += done.packed_bytes;
+        }
     }
 
     /// Where a file that is at `below` in its capture goes. The host's folder keeps nodes apart; a file
@@ -452,13 +606,14 @@ enum Copied {
     Different,
 }
 
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 fn copy_file(from: &Path, to: &Path) -> io::Result<Copied> {
     if !to.exists() {
         let folder = to.parent().unwrap_or(Path::new("/"));
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        make_folder(folder)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         io::copy(&mut adopt::open(from)?, &mut file)?;
         match file.persist_noclobber(to) {
@@ -467,26 +622,9 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<Copied> {
             Err(error) => return Err(error.error),
         }
     }
-    Ok(if same(&mut adopt::open(from)?, &mut adopt::open(to)?)? {
+    Ok(if pack::same(adopt::open(from)?, adopt::open(to)?)? {
         Copied::Same
     } else {
         Copied::Different
     })
-}
-
-fn same(a: &mut File, b: &mut File) -> io::Result<bool> {
-    if a.metadata()?.len() != b.metadata()?.len() {
-        return Ok(false);
-    }
-    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
-    loop {
-        let n = a.read(&mut left)?;
-        if n == 0 {
-            return Ok(true);
-        }
-        b.read_exact(&mut right[..n])?;
-        if left[..n] != right[..n] {
-            return Ok(false);
-        }
-    }
 }

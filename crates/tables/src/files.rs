@@ -1,4 +1,4 @@
-//! Finds the files of a capture and reads them, compressed or not.
+//! Finds the files of a capture and reads them, compressed or not, by themselves or in [packs](crate::packs).
 //!
 //! Files with one stem in one folder belong to one process: `NAME.trace`, `NAME.1.trace` and so on,
 //! `NAME.live`, `NAME.snap`, each also as `….zst`. A path to a single trace file, or to the folder of one
@@ -6,10 +6,11 @@
 //!
 //! Rule: symbolic links to folders are not followed, so a walk ends.
 
+use crate::packs;
 use crate::problem::Problem;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read};
+use std::io::{Error, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -59,11 +60,17 @@ pub(crate) struct Files {
     pub later: BTreeMap<u32, PathBuf>,
     pub live: Option<PathBuf>,
     pub snapshot: Option<PathBuf>,
+    /// What the first of them is called if it is in a pack: as it was before that.
+    unpacked: Option<PathBuf>,
 }
 
 impl Files {
     /// What problems and reports call the process.
     pub fn path(&self) -> &Path {
+        self.unpacked.as_deref().unwrap_or_else(|| self.first())
+    }
+
+    fn first(&self) -> &Path {
         let first = [&self.trace, &self.live, &self.snapshot];
         let mut first = first.into_iter().flatten().chain(self.later.values());
         first.next().unwrap_or(&self.stem)
@@ -72,10 +79,7 @@ impl Files {
     /// Bytes of its trace files.
     pub fn size(&self) -> u64 {
         let files = self.trace.iter().chain(self.later.values());
-        files
-            .filter_map(|p| p.metadata().ok())
-            .map(|m| m.len())
-            .sum()
+        files.map(|path| size(path)).sum()
     }
 
     /// The number of the torchrun restart whose folder it lies in; 0 for the first start.
@@ -156,10 +160,16 @@ pub(crate) fn find(path: &Path, problems: &mut Vec<Problem>) -> Vec<Files> {
             }
         });
     }
-    found.into_values().collect()
+    let named = |mut files: Files| {
+        let first = files.first();
+        let is_packed = packs::is_compressed(first) && first.symlink_metadata().is_err();
+        files.unpacked = is_packed.then(|| first.with_extension(""));
+        files
+    };
+    found.into_values().map(named).collect()
 }
 
-/// Hands every file in `folder` and below to `each`.
+/// Hands every file in `folder` and below to `each`, and every file that is in a pack there.
 pub(crate) fn walk(
     folder: &Path,
     depth: usize,
@@ -178,14 +188,23 @@ pub(crate) fn walk(
             return;
         }
     };
+    let mut has_packs = false;
     for entry in entries.flatten() {
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth < MAX_DEPTH => {
                 walk(&entry.path(), depth + 1, problems, each);
             }
-            Ok(kind) if !kind.is_dir() => each(&entry.path()),
+            Ok(kind) if !kind.is_dir() => {
+                let path = entry.path();
+                has_packs |= packs::number(&path).is_some();
+                each(&path);
+            }
             _ => {}
         }
+    }
+    if has_packs {
+        let files = packs::files(folder, problems);
+        files.iter().for_each(|file| each(file));
     }
 }
 
@@ -194,8 +213,50 @@ pub(crate) fn is_named(path: &Path) -> bool {
     split(path).is_some()
 }
 
-/// Opens a regular file: a pipe would never end, and a device need not.
+/// Whether there is such a file, by itself or in a pack.
+pub(crate) fn exists(path: &Path) -> bool {
+    path.exists() || packs::holder(path).is_some()
+}
+
+/// Its length in bytes; 0 if it isn't there.
+fn size(path: &Path) -> u64 {
+    match path.metadata() {
+        Ok(meta) => meta.len(),
+        Err(_) => packs::holder(path).map_or(0, |(_, len)| len),
+    }
+}
+
+/// Opens a regular file. If it is only in a pack, what is opened is a copy in memory.
 pub(crate) fn open(path: &Path) -> std::io::Result<File> {
+    match open_there(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let of_pack = packs::open(path);
+            of_pack.map_err(|of_pack| match of_pack.kind() {
+                ErrorKind::NotFound => error,
+                _ => of_pack,
+            })
+        }
+        opened => opened,
+    }
+}
+
+/// Whether this is the name of a process's file that is in a pack, compressed or not.
+pub(crate) fn is_packed(path: &Path) -> bool {
+    is_named(path) && !find(path, &mut Vec::new()).is_empty()
+}
+
+/// Opens a regular file. If it is compressed, what is opened is its content in memory.
+pub(crate) fn open_uncompressed(path: &Path) -> std::io::Result<File> {
+    if !packs::is_compressed(path) {
+        return open(path);
+    }
+    let mut memory = packs::in_memory()?;
+    memory.write_all(&load(path, TRACE, &mut Vec::new()))?;
+    Ok(memory)
+}
+
+/// Opens a regular file: a pipe would never end, and a device need not.
+pub(crate) fn open_there(path: &Path) -> std::io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
     // Opening a pipe waits for its writer, but for this.
@@ -252,7 +313,7 @@ pub(crate) fn load_opened(
     let mut bytes = Vec::new();
     let file = file.map_err(|error| Error::new(error.kind(), error.to_string()));
     let read = file.and_then(|file| {
-        let packed = path.extension().is_some_and(|e| e == "zst");
+        let packed = packs::is_compressed(path);
         let len = file.metadata()?.len();
         let stored = stored(file);
         let ratio = if packed { RATIO } else { 1 };
@@ -269,8 +330,15 @@ pub(crate) fn load_opened(
         };
         read.map(|_| (stored, most))
     });
+    // A file in a pack is called by both.
+    let called = || match path.symlink_metadata() {
+        Err(_) => {
+            packs::holder(path).map(|(pack, _)| pack.join(path.file_name().unwrap_or_default()))
+        }
+        Ok(_) => None,
+    };
     let problem = |place: String, expected: String, found: String| Problem {
-        file: path.to_owned(),
+        file: called().unwrap_or_else(|| path.to_owned()),
         place,
         expected,
         found,
@@ -311,7 +379,7 @@ pub(crate) fn text(path: &Path) -> Result<String, Error> {
 }
 
 /// How many bytes of a file are really there; its length where the file system does not tell.
-fn stored(file: &File) -> u64 {
+pub(crate) fn stored(file: &File) -> u64 {
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::MetadataExt;
     let Ok(meta) = file.metadata() else { return 0 };

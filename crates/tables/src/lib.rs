@@ -32,6 +32,7 @@ pub mod names;
 pub mod net_ops;
 pub mod nodes;
 pub mod on_gpu;
+pub mod packs;
 pub mod parallel;
 mod printable;
 mod problem;

@@ -86,7 +86,7 @@ pub(crate) fn read(stem: &Path, clock: &Clock, problems: &mut Vec<Problem>) -> M
 fn there(stem: &Path) -> Option<PathBuf> {
     let name = stem.file_name()?.to_str()?;
     let paths = ["marks", "marks.zst"].map(|end| stem.with_file_name(format!("{name}.{end}")));
-    paths.into_iter().find(|path| path.is_file())
+    paths.into_iter().find(|path| files::exists(path))
 }
 
 /// The marks in a file's bytes, and how many lines are none.

@@ -13,7 +13,7 @@ use capture::block::{self, BlockKind, Damage};
 use capture::samples::{kind, read_samples, read_series, SeriesKind};
 use capture::switches::read_spans;
 pub use capture::switches::{Off, LEAST_NS};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Values that are read of one node at most. They take 16 bytes each.
@@ -217,6 +217,14 @@ pub(crate) fn find(root: &Path) -> Vec<PathBuf> {
         }
     });
     found.sort();
+    // What is being packed is there twice.
+    let compressed = |path: &Path| {
+        path.to_str()
+            .and_then(|p| p.strip_suffix(".zst"))
+            .map(PathBuf::from)
+    };
+    let whole: BTreeSet<PathBuf> = found.iter().cloned().collect();
+    found.retain(|path| compressed(path).is_none_or(|path| !whole.contains(&path)));
     found
 }
 

@@ -83,7 +83,7 @@ fn opened(files: &Files, problems: &mut Vec<Problem>) -> (Trace, BTreeMap<String
         });
         let newest = trace.files.last().map_or(0, |file| file.number);
         let moved = open.staged_for > newest
-            || files.later.values().any(|path| !path.exists())
+            || files.later.values().any(|path| !files::exists(path))
             || (open.has_left() && place_here(&facts).is_some());
         if moved && turns > 0 {
             turns -= 1;

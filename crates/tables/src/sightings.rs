@@ -239,7 +239,9 @@ fn said_by_other_tool(process: &Process) -> Option<LastSeen> {
 /// The names of such files in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let there = entries.map(|entry| entry.path());
+    let files = there.chain(crate::packs::files(folder, &mut Vec::new()));
+    let names = files.filter_map(|file| Some(file.file_name()?.to_str()?.to_owned()));
     let mut names: Vec<String> = names
         .filter(|name| name.starts_with("hang-") && name.ends_with(".json"))
         .collect();

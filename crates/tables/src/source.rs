@@ -23,6 +23,7 @@ use crate::{
 };
 use copies::{without_copies, Scanned};
 use std::collections::HashSet;
+use std::io::ErrorKind::NotFound;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{channel, sync_channel};
@@ -149,7 +150,8 @@ impl Source {
     ) -> Result<Source, OpenError> {
         let owned = path.to_owned();
         match path.metadata() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == NotFound && files::is_packed(path) => {}
+            Err(error) if error.kind() == NotFound => {
                 return Err(OpenError::NotFound { path: owned });
             }
             Err(error) => return Err(OpenError::Unreadable { path: owned, error }),

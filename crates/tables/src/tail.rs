@@ -202,8 +202,11 @@ impl Tail {
             let name = path.strip_prefix(&self.path).unwrap_or(&path);
             let new = || (Growing::default(), nodes::Gathered::new(name));
             let (growing, gathered) = self.samples.entry(path.clone()).or_insert_with(new);
-            if let Ok(file) = files::open(&path) {
-                read_samples(&file, growing, gathered, from);
+            // What is compressed doesn't grow.
+            if growing.at == 0 || !crate::packs::is_compressed(&path) {
+                if let Ok(file) = files::open_uncompressed(&path) {
+                    read_samples(&file, growing, gathered, from);
+                }
             }
             gathered.forget(from);
             all.push(gathered.node());

@@ -7,6 +7,7 @@
 //! That is so when the process ended before it could remove the file.
 
 use crate::files::{load_opened, open, Files, HeldFile, TRACE};
+use crate::packs::is_compressed;
 use crate::problem::Problem;
 use capture::block::{self, BlockKind};
 use capture::rotated::Rotated;
@@ -42,7 +43,7 @@ pub(crate) fn head(files: &Files) -> (Option<u64>, Vec<u8>) {
     let read = |path: &PathBuf| -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = open(path).ok()?;
-        if path.extension().is_some_and(|e| e == "zst") {
+        if is_compressed(path) {
             let file = zstd::Decoder::new(file).ok()?;
             file.take(HEAD).read_to_end(&mut bytes).ok()?;
         } else {
@@ -67,7 +68,7 @@ impl Trace {
         for (number, path) in numbered {
             let file = open(path);
             let bytes = load_opened(path, file.as_ref(), TRACE, problems);
-            let packed = path.extension().is_some_and(|e| e == "zst");
+            let packed = is_compressed(path);
             let may_go = number > 0 && !packed;
             if let Ok(other) = block::trace_id(&bytes) {
                 if *id.get_or_insert(other) != other {

@@ -56,7 +56,7 @@ impl LivePart {
     /// The live part that a snapshot file holds.
     pub fn of_snapshot(path: &Path) -> Option<LivePart> {
         let mut file = Vec::new();
-        open(path)
+        plain_or_packed(path)
             .ok()?
             .take(MOST_BYTES)
             .read_to_end(&mut file)
@@ -235,11 +235,20 @@ pub fn named(place: &Path, trace: &Path) -> Named {
     }
 }
 
+/// A file of a capture, by itself or in a pack.
+fn plain_or_packed(path: &Path) -> io::Result<Box<dyn Read>> {
+    match open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => tables::packs::content(path),
+        file => Ok(Box::new(file?)),
+    }
+}
+
 /// The id in the header of a trace file; `None` if it ends before its header does, because its writer died
 /// while it made the file.
 fn trace_id_of(trace: &Path) -> io::Result<Option<u64>> {
     let mut header = Vec::new();
-    let mut start = open(trace)?.take(block::FILE_HEADER as u64);
+    let file = plain_or_packed(trace)?;
+    let mut start = file.take(block::FILE_HEADER as u64);
     start.read_to_end(&mut header)?;
     if header.len() < block::FILE_HEADER {
         return Ok(None);

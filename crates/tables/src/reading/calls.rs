@@ -4,6 +4,7 @@ use super::parts::{Live, PayloadOffset, Rows};
 use crate::calls::{Call, Extra, GpuTimes};
 use crate::clock::{Clock, Cursor};
 use crate::files::{self, load, HeldFile, TRACE};
+use crate::packs::is_compressed;
 use capture::live::part;
 use capture::rows::{Decoder, Rest, Sealed, Shapes, Ticks};
 use std::os::unix::fs::FileExt;
@@ -202,7 +203,7 @@ impl Reader {
         opened.files.extend(self.files.iter().map(|(path, held)| {
             if let Some(held) = held {
                 OpenFile::Held(held.file())
-            } else if path.extension().is_some_and(|e| e == "zst") {
+            } else if is_compressed(path) {
                 OpenFile::Unpacked(load(path, TRACE, &mut Vec::new()))
             } else {
                 files::open(path).map_or(OpenFile::Unpacked(Vec::new()), OpenFile::Plain)

@@ -11,6 +11,7 @@ use super::parts::{Parts, PayloadOffset, Rows};
 use super::{malformed, Read, Scan};
 use crate::clock::{Anchor, Clock};
 use crate::files::{self, Files, HeldFile, TRACE};
+use crate::packs::is_compressed;
 use crate::problem::Problem;
 use crate::process::Process;
 use crate::sums::Sum;
@@ -85,7 +86,7 @@ impl Followed {
     /// With `counts`, calls that are not kept are counted ([`Reader::forgotten`]).
     pub(crate) fn new(files: &Files, counts: bool) -> Option<Followed> {
         let mut paths = files.trace.iter().chain(files.later.values());
-        if paths.any(|path| path.extension().is_some_and(|e| e == "zst")) {
+        if paths.any(|path| is_compressed(path)) {
             return None;
         }
         let (id, head) = trace::head(files);

@@ -6,6 +6,7 @@ mod client;
 mod collect;
 mod folder;
 mod mpi;
+mod packing;
 mod place;
 mod program;
 mod sampler;
