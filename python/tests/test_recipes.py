@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import polars
 import pytest
 from conftest import ROOT, job, loaded
 
@@ -97,3 +98,24 @@ def test_the_node_of_a_slow_gpu_is_drained_and_that_of_a_slow_program_is_not() -
     assert found is not None and (found["host"], found["rank"], found["kind"]) == ("vm", 1, "late_rank")
     assert drain(ncclscope.open(job("slow_host"))) is None
     assert drain(ncclscope.open(job("slow_plain"))) is None
+
+
+@pytest.mark.parametrize("name", ["dataset_duckdb", "dataset_polars"])
+@pytest.mark.parametrize("capture", ["ddp8_two_hosts", "fsdp2_slow_gpu", "mix_228", "graph_host_228"])
+def test_a_data_set_in_parquet_has_the_report_s_figures(capture: str, name: str, tmp_path: Path) -> None:
+    """Each figure of each operation, to the nanosecond."""
+    ncclscope.export(job(capture), "parquet", tmp_path / "calls")
+    found = recipe(name).operations(tmp_path / "calls")
+    found = found.pl() if hasattr(found, "pl") else found
+    figures = ["calls", "timed", "time_ns_sum", "time_ns_p50", "time_ns_p95"]
+    keys = ["communicator", "function", "datatype", "bytes", "algorithm", "protocol"]
+
+    def rows(table: polars.DataFrame) -> set[tuple[object, ...]]:
+        return set(table.select(keys + figures).cast({"time_ns_p50": polars.Float64}).rows())
+
+    # An AlltoAll is no collective of its own in the table of calls.
+    report = ncclscope.open(job(capture)).operations.to_polars()
+    known = report.filter(
+        polars.col("function").is_in(found["function"].unique().to_list()), polars.col("calls") > 0
+    )
+    assert len(found) > 0 and rows(found) == rows(known)
