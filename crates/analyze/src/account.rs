@@ -5,8 +5,8 @@
 //! launches of different ranks are one operation ([`places`]). [`division`] splits the wall into work, waits,
 //! transfer and unknown time. [`habit`] says what ranks cost in all steps: by a [`replay`] of the run if
 //! nearly all launches were timed, else by the paired [`difference`]. [`stalls`] says what single long steps
-//! cost, [`hosts`] how much faster hosts could be, and [`cause`] if a host or a GPU was late. [`Answer`] is
-//! the result.
+//! cost, [`hosts`] how much faster hosts could be, and [`cause`] if a host or a GPU was late, by launches and
+//! by the hosts' [`work`]. [`Answer`] is the result. If there is none, [`late_host`] may have a bound.
 //!
 //! Rule: the wall is the frame. Samples are scaled by place in the step to all launches of that place, and
 //! what no evidence covers is `unknown`: it is never dropped and never guessed.
@@ -19,6 +19,7 @@ pub mod exposed;
 pub mod frame;
 pub mod habit;
 pub mod hosts;
+pub mod late_host;
 pub mod launches;
 pub mod links;
 pub mod places;
@@ -28,6 +29,7 @@ pub mod stalls;
 #[cfg(test)]
 mod tests;
 pub mod turns;
+pub mod work;
 
 pub use division::RankAccount;
 pub use efficiencies::Efficiencies;
@@ -79,6 +81,9 @@ pub struct Account {
     /// Slow transfers and what they cost, largest first.
     #[serde(skip)]
     pub slow_links: Vec<SlowLink>,
+    /// The host that is later than all others, if nothing else is known of late ranks.
+    #[serde(skip)]
+    pub late_host: Option<LateHost>,
 }
 
 impl Account {
@@ -126,6 +131,17 @@ pub enum Open {
     Hidden,
     /// Ranks do not all meet in the same operations, and too few calls were timed to play the run again.
     Apart,
+}
+
+/// A rank whose host is later than those of all others, where nothing shows for how long GPUs stood still.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LateHost {
+    /// Which of [`Account::ranks`], by its place there.
+    pub rank: usize,
+    /// What it costs at most, µs of the wall of the steps.
+    pub most_us: f64,
+    /// Its host works longer. Else it begins steps later.
+    pub by_work: bool,
 }
 
 /// A communicator whose transfers take longer than usual: for a part of the run, or than those of others.
@@ -198,6 +214,11 @@ impl Gatherer {
             .as_ref()
             .is_some_and(|habit| habit.settles(&frame, &places));
         let together = places.together();
+        let work = work::Work::of(&lanes, &frame);
+        let late_host = match settles {
+            true => None,
+            false => late_host::find(&lanes, &frame, &work),
+        };
         Some(Account {
             still_between: still_between(&division, &places, &frame),
             open: match absent(&lanes) {
@@ -219,7 +240,12 @@ impl Gatherer {
             ranks: division,
             together_share: together,
             settles,
-            answers: answers(&lanes, &places, &frame, &stalls, habit),
+            answers: answers(&lanes, &places, &frame, &stalls, &work, habit),
+            late_host: late_host.map(|most| LateHost {
+                rank: most.lane,
+                most_us: most.ns / 1e3,
+                by_work: most.by_work,
+            }),
             slow_links: slow
                 .into_iter()
                 .map(|slow| slow_link(slow, &lanes, &frame))
@@ -286,6 +312,7 @@ fn answers(
     places: &places::Places,
     frame: &frame::Frame,
     stalls: &stalls::Stalls,
+    work: &work::Work,
     habit: Option<habit::Habit>,
 ) -> Vec<Answer> {
     let Some(habit) = habit else {
@@ -304,7 +331,7 @@ fn answers(
         let loss = (habit.loss.max(0.0) + stalled).min(total);
         let least = LEAST_HALF * loss;
         let (low, high) = habit.interval;
-        let late = first.map(|lane| cause::of(places, lane));
+        let late = first.map(|lane| cause::of(places, work, lane));
         let by_stalls = one.and_then(|lane| {
             let by_host = 2.0 * stalls.by_host[lane] >= stalls.ns[lane];
             // What the steps between stalls show says nothing of these.

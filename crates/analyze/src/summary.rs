@@ -110,6 +110,8 @@ pub enum Lead {
     Finding,
     /// What the account of the steps says: no rank costs so much that it matters.
     Account,
+    /// What a late host costs at most, because who is late is not known.
+    LateHost,
     /// Something else, in words.
     Words(String),
 }
@@ -200,6 +202,9 @@ fn of_nccl(report: &Report) -> Lead {
     {
         return Lead::Account;
     }
+    if account.is_some_and(|account| account.late_host.is_some()) {
+        return Lead::LateHost;
+    }
     let judged =
         report.streams.as_ref().is_some_and(Streams::tells_who) || report.arrivals.is_some();
     let nobody = nobody(report);
@@ -281,6 +286,7 @@ pub fn still_between(report: &Report) -> Option<(f64, f64)> {
     let account = report.account.as_ref()?;
     match &report.verdict.lead {
         Lead::Account => account.still(),
+        Lead::LateHost => Some(account.still_between),
         Lead::Words(_) => {
             let shares = exposed_shares(report).filter(|shares| !shares.is_empty());
             let range = shares.map(|shares| {

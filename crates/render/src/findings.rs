@@ -133,6 +133,11 @@ pub fn verdict(report: &Report) -> String {
             .account
             .as_ref()
             .map_or(String::new(), account::nobody),
+        Lead::LateHost => report
+            .account
+            .as_ref()
+            .and_then(account::late_host)
+            .unwrap_or_default(),
         Lead::Words(words) => words.clone(),
     };
     let said = match verdict.beside.as_ref().map(beside) {

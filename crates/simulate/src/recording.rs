@@ -188,11 +188,9 @@ impl Played {
             while let Some(of) = asked.next_if(|of| of.at - SINCE_1970 < called.api) {
                 driver_ns += of.took;
             }
-            // What NCCL asks for is not the program's.
-            while asked
-                .next_if(|of| of.at - SINCE_1970 < called.back)
-                .is_some()
-            {}
+            // What NCCL asks for is not the program's. The host goes on when the launch is over.
+            let over = called.back - RETURNS;
+            while asked.next_if(|of| of.at - SINCE_1970 < over).is_some() {}
             let first = process.calls.len() as u32;
             let own = self.comms[called.comm].iter().position(|r| *r == number);
             let ways: Vec<(&str, Option<u32>)> = match called.ways.is_empty() {

@@ -1,9 +1,16 @@
 //! Why a lane is late: its host launched late, or its GPU had other work.
 //!
-//! Rule: it is the host if over half of what the others waited had passed when the lane's host launched. Of
-//! each step, the operation with the longest wait counts: behind it, others are late too.
+//! A launch tells: what the others waited before a lane's host launched is its host's. But a host that waits
+//! for its own GPU launches late, too. If it is known how long programs were in the CUDA driver, the work of
+//! two hosts is compared: a step without that time. Only what a host works longer than the one that waits can
+//! make it late. And if it works longer by all that the other waits, that is why, also if it had caught up
+//! before the operation: a GPU with more to do makes its host launch more, but not for as long as that takes.
+//!
+//! Rule: it is the host if that explains over half of the waiting. Of each step, the operation with the
+//! longest wait counts: behind it, others are late too.
 
 use super::places::Places;
+use super::work::Work;
 use crate::findings::Cause;
 use std::collections::BTreeMap;
 
@@ -19,10 +26,20 @@ pub struct Late {
     pub last: (u64, u64),
 }
 
+/// The longest wait of a step.
+#[derive(Clone, Copy, Default)]
+struct Wait {
+    /// How long it was, ns.
+    ns: f64,
+    /// What of it had passed when the late lane's host launched.
+    launched: f64,
+    /// Who waited.
+    lane: usize,
+}
+
 /// Of a lane.
-pub fn of(places: &Places, lane: usize) -> Late {
-    // By step: the longest wait, and what of it had passed at the launch.
-    let mut waits: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+pub fn of(places: &Places, work: &Work, lane: usize) -> Late {
+    let mut waits: BTreeMap<u32, Wait> = BTreeMap::new();
     let mut late = Late {
         cause: Cause::Unknown,
         last: (0, 0),
@@ -49,15 +66,24 @@ pub fn of(places: &Places, lane: usize) -> Late {
                 false => own.launch.stop - other.launch.stop,
             };
             let launched = own.launched() - other.launch.start - apart;
-            let of = waits.entry(own.step).or_default();
-            if wait > of.0 {
-                *of = (wait, (launched as f64).clamp(0.0, wait));
+            let longest = waits.entry(own.step).or_default();
+            if wait > longest.ns {
+                *longest = Wait {
+                    ns: wait,
+                    launched: (launched as f64).clamp(0.0, wait),
+                    lane: other.lane as usize,
+                };
             }
         }
     }
-    let (waited, by_host) = waits
-        .values()
-        .fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    let sum = |of: fn(&Wait) -> f64| waits.values().map(of).sum::<f64>();
+    let (waited, launched) = (sum(|wait| wait.ns), sum(|wait| wait.launched));
+    let longer = |(step, wait): (&u32, &Wait)| work.longer(lane, wait.lane, *step as usize);
+    let by_host = match waits.iter().map(longer).sum::<Option<f64>>() {
+        Some(longer) if longer >= waited => waited,
+        Some(longer) => longer.min(launched),
+        None => launched,
+    };
     late.cause = match 2.0 * by_host > waited {
         _ if waited <= 0.0 => Cause::Unknown,
         true => Cause::Host,

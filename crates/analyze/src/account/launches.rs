@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use tables::calls::Untimed;
 use tables::{Call, Capture, Name, Process, Shape};
 
-/// Upper limit on launches: at 64 bytes each they take 2 GiB. Beyond it, there is no account.
+/// Upper limit on launches: at 104 bytes each they take 3.3 GiB. Beyond it, there is no account.
 const MOST: u64 = 1 << 25;
 
 /// One launch of one GPU. Times are ns since 1970 on the host's clock; 0 is not known.
@@ -30,6 +30,8 @@ pub struct Launch {
     /// How long its kernel waited for other ranks by NCCL's own phases ([`crate::phases`]), ns + 1; 0 is not
     /// known.
     pub synced: u32,
+    /// For how long the program was in the driver since the launch before, ns.
+    pub driver: f32,
     /// The handle of the stream that it ran on; 0 is the default stream.
     pub on: u64,
     /// The first stream that waited for it; 0 is not known.
@@ -371,6 +373,7 @@ impl ProcessLaunches {
                 }),
                 _ => 0,
             },
+            driver: call.driver_ns as f32,
             on: execution.shape.stream,
             stream: last.waiting_stream().unwrap_or(0),
             from: last.waited_from().filter(|_| timed).unwrap_or(0),
@@ -594,6 +597,7 @@ impl Launch {
         self.launched = self.launched.max(other.launched);
         self.start = first(self.start, other.start);
         self.stop = self.stop.max(other.stop);
+        self.driver += other.driver;
         self.ns = match (self.ns, other.ns) {
             (u32::MAX, ns) | (ns, u32::MAX) => ns,
             (a, b) => a.max(b),
@@ -623,6 +627,12 @@ impl Launch {
     /// How long its kernel waited for other ranks by NCCL's own phases, ns.
     pub fn synced(&self) -> Option<f64> {
         (self.synced != 0).then(|| f64::from(self.synced - 1))
+    }
+
+    /// For how long the host was in the call, as far as that is known, ns: NCCL launches there, and may find
+    /// no room.
+    pub fn in_call(&self) -> f64 {
+        (self.launched.max(self.api) - self.api) as f64
     }
 
     /// Time on the GPU, ns.

@@ -2,6 +2,7 @@
 
 use analyze::findings::{Cause, Evidence, Finding, Kind, Late};
 use analyze::report;
+use analyze::summary::Lead;
 use simulate::scripts::*;
 use simulate::{held_out, play, Job, Step};
 
@@ -134,6 +135,75 @@ fn a_late_host_that_never_waits_delays_all_that_follows() {
         let (low, high) = found[0].interval;
         assert!(low <= found[0].truth && found[0].truth <= high);
     }
+}
+
+/// A layer's host asks its GPU which expert each token goes to, and so it launches after it.
+fn routed(step: &mut Step) {
+    step.host(400.0);
+    step.straggler();
+    for _ in 0..6 {
+        step.host(300.0);
+        step.compute("router", 500.0);
+        step.sync(0);
+        step.collective(0, "AlltoAll", 4 << 20, 150.0, 0);
+        step.compute("expert", 900.0);
+    }
+    step.collective(0, "AllReduce", 32 << 20, 800.0, 0);
+    step.sync(0);
+}
+
+#[test]
+fn a_host_that_waits_for_its_late_gpu_is_not_to_blame() {
+    let shape = ("routed", routed as Script, 2, 200);
+    is_close(&told(shape, false, 1, &busy), Cause::Gpu);
+    is_close(&told(shape, false, 1, &sleeps), Cause::Host);
+}
+
+/// A token of a decode loop: one CUDA graph, of which only windows show times, and then the host reads what it
+/// made.
+fn token(step: &mut Step) {
+    step.host(200.0);
+    step.straggler();
+    step.graph(|step| {
+        for _ in 0..8 {
+            step.compute("layer", 100.0);
+            step.collective(0, "AllReduce", 64 << 10, 15.0, 0);
+        }
+    });
+    step.sync(0);
+}
+
+#[test]
+fn where_graphs_hide_who_waits_a_late_host_has_a_bound() {
+    let job = Job::new(comms("token", 2), 300, &(token as Script));
+    let sleeps = |step: &mut Step| {
+        if step.rank == 1 {
+            step.sleeps(700.0);
+        }
+    };
+    let report_on = |late: Option<&dyn Fn(&mut Step)>| {
+        let played = play(&job, 1, late);
+        (report(&played.capture(&|_| false)), played.seconds)
+    };
+    let (plain, before) = report_on(None);
+    let account = plain.account.expect("steps");
+    assert!(
+        !account.settles && account.late_host.is_none(),
+        "{account:?}"
+    );
+    let (slowed, after) = report_on(Some(&sleeps));
+    assert_eq!(slowed.verdict.lead, Lead::LateHost);
+    let late = slowed
+        .account
+        .and_then(|account| account.late_host)
+        .expect("late");
+    // The host waits between launches of graphs, where its time in the driver is not known.
+    assert_eq!((late.rank, late.by_work), (1, false));
+    let loss = (after - before) * 1e6;
+    assert!(
+        (0.95..1.1).contains(&(late.most_us / loss)),
+        "{late:?} of {loss}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the account of the steps says, in words.
 
 use super::words::{costs, interval, rank, who};
-use analyze::account::{Account, MATTERS};
+use analyze::account::{Account, Open, MATTERS};
 use analyze::findings::{Cause, Finding, InSteps, Loss, Unequal};
 use analyze::spelling::{percent, plural, time, times};
 
@@ -41,6 +41,30 @@ pub(super) fn nobody(account: &Account) -> String {
     format!(
         "No rank holds this job up. Communication stops computing for {shares} of the steps' time.{costs}"
     )
+}
+
+/// The verdict if who is late is not known, but one host is later than all others.
+pub(super) fn late_host(account: &Account) -> Option<String> {
+    let late = account.late_host?;
+    let of = account.ranks.get(late.rank)?;
+    let each = time(late.most_us / account.steps.max(1) as f64);
+    let why = match late.by_work {
+        true => format!("it works {each} longer in each step than any other"),
+        false => format!("it begins each step {each} after all others"),
+    };
+    let unknown = match account.open? {
+        Open::Absent(_) => "not all ranks are in this capture",
+        Open::Graphs => "calls in CUDA graphs were not timed",
+        Open::Hidden => "it was not recorded what GPUs computed beside communication",
+        Open::Apart => "too few calls were timed",
+    };
+    Some(format!(
+        "The host of {} costs this job {} of {} at most: {why}. How long GPUs waited for it is not known, \
+         because {unknown}.",
+        super::words::lower(&rank(&of.id())),
+        time(late.most_us),
+        time(account.wall_us),
+    ))
 }
 
 /// That ranks have more work than others.
