@@ -202,7 +202,8 @@ fn of_nccl(report: &Report) -> Lead {
     {
         return Lead::Account;
     }
-    if account.is_some_and(|account| account.late_host.is_some()) {
+    let late_host = account.and_then(|account| account.late_host);
+    if late_host.is_some() && exposed(report).is_none() {
         return Lead::LateHost;
     }
     let judged =
