@@ -225,7 +225,8 @@ impl Writer {
     /// Frees the entries of executable graphs that are gone and staged as they are.
     fn free_gone(&mut self) {
         let entries: &'static [Exec] = self.recorder.live.graphs();
-        for (at, entry) in entries.iter().enumerate() {
+        // There may be more entries than when they were staged: the program adds some at any time.
+        for (at, entry) in entries.iter().enumerate().take(self.graphs.staged.len()) {
             let staged = self.graphs.staged[at];
             // Once it is gone, nobody launches it any more.
             if staged.destroyed != Ticks(0) && staged == Executable::load(entry) {
