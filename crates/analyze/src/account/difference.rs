@@ -77,7 +77,10 @@ pub fn find(
         Some(_) => Some(0.0),
         None => cell.launch.length(),
     };
-    let unknown = places.scaled(steps, hidden);
+    let mut unknown = places.scaled(steps, hidden);
+    for (unknown, dark) in unknown.iter_mut().zip(places.dark(steps)) {
+        unknown.sum += dark;
+    }
     let known: Vec<bool> = still
         .iter()
         .zip(&unknown)

@@ -2,8 +2,8 @@
 //! for example.
 //!
 //! With this host in time, no step is shorter by more than it works longer than the next one. If it is not
-//! known how long programs were in the CUDA driver, a step is shorter by no more than its host begins it after
-//! the others. If hosts are ahead of their GPUs, that costs nothing.
+//! known how long programs were in the CUDA driver, a step is shorter by no more than its host begins it
+//! after the others. If hosts are ahead of their GPUs, that costs nothing.
 //!
 //! Rule: it is a bound, and blames nobody.
 
@@ -36,8 +36,8 @@ pub fn find(lanes: &[Lane], frame: &Frame, work: &Work) -> Option<Most> {
     tells.then_some(Most { lane, ns, by_work })
 }
 
-/// The lane whose host begins steps after all others by the most, and by how much in sum, ns; `None` if clocks
-/// can't tell.
+/// The lane whose host begins steps after all others by the most, and by how much in sum, ns; `None` if
+/// clocks can't tell.
 fn last(lanes: &[Lane], frame: &Frame) -> Option<(usize, f64)> {
     let first = lanes.first()?;
     if lanes.iter().any(|lane| lane.clock != first.clock) {

@@ -205,6 +205,40 @@ impl Places {
         close(&mut at, &mut operations, &mut all);
         all
     }
+
+    /// By lane: how long its launches took at places where none of them was timed, ns of these steps. They
+    /// took as long as those of other lanes.
+    pub fn dark(&self, steps: &[bool]) -> Vec<f64> {
+        let mut dark = vec![0.0; self.lanes];
+        // By lane: launches, and those with a time.
+        let mut at = vec![(0.0, 0u32); self.lanes];
+        let (mut place, mut length) = (0, (0.0, 0u32));
+        let close = |at: &mut [(f64, u32)], length: &mut (f64, u32), dark: &mut [f64]| {
+            for ((launches, timed), dark) in at.iter_mut().zip(dark) {
+                if *timed == 0 && length.1 > 0 {
+                    *dark += *launches * length.0 / f64::from(length.1);
+                }
+                (*launches, *timed) = (0.0, 0);
+            }
+            *length = (0.0, 0);
+        };
+        for operation in self.operations() {
+            if operation[0].place != place {
+                close(&mut at, &mut length, &mut dark);
+                place = operation[0].place;
+            }
+            for cell in operation.iter().filter(|cell| steps[cell.step as usize]) {
+                let at = &mut at[cell.lane as usize];
+                at.0 += f64::from(cell.times);
+                at.1 += u32::from(cell.still().is_some() || cell.launch.length().is_some());
+                if let Some(ns) = cell.launch.length() {
+                    length = (length.0 + ns, length.1 + 1);
+                }
+            }
+        }
+        close(&mut at, &mut length, &mut dark);
+        dark
+    }
 }
 
 /// Calls in graphs are only known from windows. Those that the windows of all lanes show stand for all.

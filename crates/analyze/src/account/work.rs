@@ -1,8 +1,8 @@
-//! For how long hosts work: their steps without the time that they were in the CUDA driver, where they wait for
-//! their GPUs, or for room in the queue of launches.
+//! For how long hosts work: their steps without the time that they were in the CUDA driver, where they wait
+//! for their GPUs, or for room in the queue of launches.
 //!
-//! The recorder sums that time from call to call. Between launches of graphs it does not. But a host that waits
-//! in launches of graphs is ahead of its GPU, so it waits nowhere else.
+//! The recorder sums that time from call to call. Between launches of graphs it does not. But a host that
+//! waits in launches of graphs is ahead of its GPU, so it waits nowhere else.
 
 use super::frame::Frame;
 use super::launches::Lane;
@@ -33,8 +33,8 @@ impl Work {
         (one.is_known && other.is_known).then(|| one.steps[step] - other.steps[step])
     }
 
-    /// The lane whose host works longest, and by how much longer at most than any other; `None` if that is not
-    /// known of another.
+    /// The lane whose host works longest, and by how much longer at most than any other; `None` if that is
+    /// not known of another.
     pub fn longest(&self) -> Option<(usize, f64)> {
         let all = self.0.iter().zip(0..);
         let sums = all.map(|(of, lane)| (of.steps.iter().sum::<f64>(), lane, of.is_known));

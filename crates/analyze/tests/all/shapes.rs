@@ -159,8 +159,8 @@ fn a_host_that_waits_for_its_late_gpu_is_not_to_blame() {
     is_close(&told(shape, false, 1, &sleeps), Cause::Host);
 }
 
-/// A token of a decode loop: one CUDA graph, of which only windows show times, and then the host reads what it
-/// made.
+/// A token of a decode loop: one CUDA graph, of which only windows show times, and then the host reads what
+/// it made.
 fn token(step: &mut Step) {
     step.host(200.0);
     step.straggler();
