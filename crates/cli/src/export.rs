@@ -24,7 +24,7 @@ mod target;
 /// Write a capture in another format
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler
+    /// Capture folder, the folder of one host in it, or one trace file; or files of other tools
     capture: PathBuf,
     /// Format to write. Without it, the name of the file says: `.json`, `.pftrace`, `.otf2`, `.cubex`,
     /// `.parquet`, `.csv` or `.jsonl`

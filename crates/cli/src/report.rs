@@ -16,8 +16,8 @@ use tables::{Capture, OpenError, ReadProgress, Source, Which};
 /// Say what a capture holds: is every call there, and where did the time go?
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler [default:
-    /// the newest capture in this folder or below]
+    /// Capture folder, the folder of one host in it, or one trace file; or files of other tools [default: the
+    /// newest capture in this folder or below]
     #[arg(value_name = "DIR")]
     capture: Option<PathBuf>,
     /// Print JSON (ncclscope.report/1) instead of text

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 /// Look at a capture in a browser: who waits for whom, over the run, in a step, in one operation
 #[derive(clap::Args)]
 pub struct Args {
-    /// Capture folder, the folder of one host in it, or one trace file; or traces of torch.profiler [default:
-    /// the newest capture in this folder or below]
+    /// Capture folder, the folder of one host in it, or one trace file; or files of other tools [default: the
+    /// newest capture in this folder or below]
     #[arg(value_name = "DIR")]
     capture: Option<PathBuf>,
     /// Port on 127.0.0.1; 0 takes a free one
