@@ -41,7 +41,8 @@ pub enum Verdict {
     WrongRank,
     /// The right rank, and another cause.
     WrongCause,
-    /// It blames nobody, and says between which parts of the run GPUs stand still: the truth is in that.
+    /// It blames nobody, and says between which parts of the run GPUs stand still, or what the late host
+    /// costs at most: the truth is in that.
     Bounds,
     /// It says nothing of what matters.
     Silent,

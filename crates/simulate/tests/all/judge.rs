@@ -2,8 +2,9 @@
 
 use analyze::account::{Account, RankAccount};
 use analyze::findings::{Cause, Evidence, Kind};
+use analyze::summary::Lead;
 use analyze::Report;
-use simulate::{score, Drawn, Matrix, Scored, Told, Verdict, Why};
+use simulate::{score, Drawn, Matrix, Outcome, Scored, Told, Verdict, Why};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -105,13 +106,29 @@ fn known(account: &Account) -> String {
 /// What reads a report.
 pub type Reader = fn(&Report) -> Option<Told>;
 
+/// What the late host of the verdict costs of the steps, between nothing and the most; `None` if somebody
+/// else is late.
+fn most_by_host(report: &Report, outcome: &Outcome) -> Option<(f64, f64)> {
+    let account = report.account.as_ref()?;
+    let late = account.late_host?;
+    let rank = account.ranks[late.rank].rank? as usize;
+    let is_true = outcome
+        .culprits
+        .iter()
+        .any(|culprit| culprit.ranks == [rank]);
+    is_true.then_some((0.0, late.most_us / account.wall_us))
+}
+
 /// What the report on this seed's job is worth, and a few lines about it.
 pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
     let drawn = Drawn::new(seed);
     let outcome = drawn.play();
     let report = analyze::report(&outcome.played.capture_of(&drawn.evidence));
     let told = reader(&report);
-    let still = analyze::summary::still_between(&report);
+    let still = match report.verdict.lead {
+        Lead::LateHost => most_by_host(&report, &outcome),
+        _ => analyze::summary::still_between(&report),
+    };
     let scored = score(&drawn, &outcome, told.as_ref(), still);
     let mut lines = format!(
         "{seed}: {:?}: {drawn}; {:.2} s, {:.2} s without; {}\n",
@@ -121,8 +138,15 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
         lines += &format!("    true: {}: {:.3} s\n", culprit.cause, culprit.loss);
     }
     lines += &format!("    told: {told:?}, still: {still:.3?}\n");
-    if let analyze::summary::Lead::Words(words) = &report.verdict.lead {
+    if let Lead::Words(words) = &report.verdict.lead {
         lines += &format!("    said: {words}\n");
+    }
+    if let Some(late) = report
+        .account
+        .as_ref()
+        .and_then(|account| account.late_host)
+    {
+        lines += &format!("    host at most: {late:?}\n");
     }
     if let Some(account) = &report.account {
         lines += &known(account);
