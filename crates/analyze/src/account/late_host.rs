@@ -15,6 +15,12 @@ use super::MATTERS;
 /// A host that begins steps later than others by this part of them may be a step behind: that says nothing.
 const MOST: f64 = 0.9;
 
+/// Of fewer steps, one of a few hosts is late by chance.
+const LEAST_STEPS: usize = 20;
+
+/// Hosts that do the same are apart by less than this in a step, ns.
+const APART: f64 = 20e3;
+
 /// What a late host costs at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Most {
@@ -32,7 +38,9 @@ pub fn find(lanes: &[Lane], frame: &Frame, work: &Work) -> Option<Most> {
     let (lane, ns) = by_work.or_else(|| last(lanes, frame))?;
     let by_work = by_work.is_some();
     let total = frame.total();
-    let tells = ns >= MATTERS * total && (by_work || ns < MOST * total);
+    let steps = frame.wall.len();
+    let is_apart = steps >= LEAST_STEPS && ns >= APART * steps as f64;
+    let tells = is_apart && ns >= MATTERS * total && (by_work || ns < MOST * total);
     tells.then_some(Most { lane, ns, by_work })
 }
 
@@ -61,12 +69,15 @@ fn last(lanes: &[Lane], frame: &Frame) -> Option<(usize, f64)> {
 mod tests {
     use super::*;
 
-    /// Lanes whose hosts begin each of a hundred steps of 10 so much later, on these clocks.
-    fn found(later: [i64; 3], clocks: [&str; 3]) -> Option<(usize, f64)> {
-        let begins = later.map(|by| (0..=100).map(|step| 10 * step + by).collect());
+    const MS: f64 = 1e6;
+
+    /// Lanes whose hosts begin each of so many steps of 10 ms so many ms later, on these clocks.
+    fn found(steps: usize, later: [f64; 3], clocks: [&str; 3]) -> Option<(usize, f64)> {
+        let begin = |step: usize, by: f64| ((10.0 * step as f64 + by) * MS) as i64;
+        let begins = later.map(|by| (0..=steps).map(|step| begin(step, by)).collect());
         let frame = Frame {
             begins: begins.to_vec(),
-            wall: vec![10.0; 100],
+            wall: vec![10.0 * MS; steps],
             skipped: 0,
             by_hosts: false,
         };
@@ -83,12 +94,13 @@ mod tests {
     #[test]
     fn a_host_that_begins_steps_after_all_others_has_a_bound() {
         let one = ["a"; 3];
-        assert_eq!(found([0, 5, 1], one), Some((1, 400.0)));
+        assert_eq!(found(100, [0.0, 5.0, 1.0], one), Some((1, 400.0 * MS)));
         // Two of them are as late.
-        assert_eq!(found([0, 5, 5], one), None);
+        assert_eq!(found(100, [0.0, 5.0, 5.0], one), None);
         // It may be a step behind.
-        assert_eq!(found([0, 0, 12], one), None);
-        // Other clocks tell nothing.
-        assert_eq!(found([0, 5, 1], ["a", "a", "b"]), None);
+        assert_eq!(found(100, [0.0, 0.0, 12.0], one), None);
+        // Other clocks tell nothing, nor do a few steps.
+        assert_eq!(found(100, [0.0, 5.0, 1.0], ["a", "a", "b"]), None);
+        assert_eq!(found(8, [0.0, 5.0, 1.0], one), None);
     }
 }
