@@ -1,7 +1,7 @@
 //! `ncclscope merge`: a trace of torch.profiler or Nsight Systems with NCCL's calls and waits beside it.
 
 use crate::progress;
-use crate::report::{open, print, source};
+use crate::report::{open, print, replace_with, source};
 use anyhow::{bail, Context};
 use capture::live::flag;
 use convert::join::{join, Joined, Made, Unjoined};
@@ -10,7 +10,6 @@ use flate2::write::GzEncoder;
 use flate2::Compression;
 use render::merge::OnTrace;
 use render::timeline::Timeline;
-use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -67,6 +66,15 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             true => args.output.join(name_of(trace)),
             false => args.output.clone(),
         };
+        if to
+            .canonicalize()
+            .is_ok_and(|to| trace.canonicalize().is_ok_and(|trace| to == trace))
+        {
+            bail!(
+                "`{}`: the merged trace would replace the trace itself\n  hint: name another file",
+                to.display()
+            );
+        }
         said.extend(one(&timeline, trace, &to)?);
     }
     print(|out| {
@@ -123,43 +131,53 @@ fn one(timeline: &Timeline<'_>, trace: &Path, to: &Path) -> anyhow::Result<Vec<S
         is_empty,
     } = convert::trace_end(source)
         .with_context(|| format!("`{}` has no end of its events", trace.display()))?;
-    let file = File::create(to).with_context(|| format!("writing `{}`", to.display()))?;
-    let mut out: Box<dyn Write> = match to.extension().is_some_and(|end| end == "gz") {
-        true => Box::new(GzEncoder::new(BufWriter::new(file), Compression::fast())),
-        false => Box::new(BufWriter::new(file)),
-    };
     let mut input = convert::unpacked(source)?;
-    std::io::copy(&mut input.by_ref().take(at), &mut out)?;
-    if is_empty {
-        // Others follow with a comma.
-        write!(
-            out,
-            "{{\"ph\":\"M\",\"name\":\"ncclscope\",\"pid\":0,\"args\":{{}}}}"
-        )?;
-    }
-    let mut said = Vec::new();
-    for (process, own, joined) in found {
-        let on = OnTrace {
-            offset_ns: joined.offset_ns,
-            base_ns,
-            pid: 4_000_000_000 + own as u64,
-            error_ns: joined.error_ns,
+    let merged = |out: &mut dyn Write| {
+        std::io::copy(&mut input.by_ref().take(at), out)?;
+        if is_empty {
+            // Others follow with a comma.
+            write!(
+                out,
+                "{{\"ph\":\"M\",\"name\":\"ncclscope\",\"pid\":0,\"args\":{{}}}}"
+            )?;
+        }
+        let mut said = Vec::new();
+        for (process, own, joined) in found {
+            let on = OnTrace {
+                offset_ns: joined.offset_ns,
+                base_ns,
+                pid: 4_000_000_000 + own as u64,
+                error_ns: joined.error_ns,
+            };
+            let slices = render::merge::write(timeline, own, on, out)?;
+            said.push(format!(
+                "{} of {}: all {} collectives joined with {}, clocks {:.1} µs apart, error {:.1} µs (95 %); \
+                 {slices} slices of NCCL added.",
+                of_trace.processes[process].title(),
+                trace.display(),
+                joined.pairs,
+                capture.processes[own].title(),
+                joined.offset_ns as f64 / 1e3,
+                joined.error_ns as f64 / 1e3,
+            ));
+        }
+        std::io::copy(&mut input, out)?;
+        anyhow::Ok(said)
+    };
+    replace_with(to, |file| {
+        let mut file = BufWriter::new(file);
+        let said = match to.extension().is_some_and(|end| end == "gz") {
+            true => {
+                let mut packed = GzEncoder::new(&mut file, Compression::fast());
+                let said = merged(&mut packed)?;
+                packed.finish()?;
+                said
+            }
+            false => merged(&mut file)?,
         };
-        let slices = render::merge::write(timeline, own, on, &mut out)?;
-        said.push(format!(
-            "{} of {}: all {} collectives joined with {}, clocks {:.1} µs apart, error {:.1} µs (95 %); \
-             {slices} slices of NCCL added.",
-            of_trace.processes[process].title(),
-            trace.display(),
-            joined.pairs,
-            capture.processes[own].title(),
-            joined.offset_ns as f64 / 1e3,
-            joined.error_ns as f64 / 1e3,
-        ));
-    }
-    std::io::copy(&mut input, &mut out)?;
-    out.flush()?;
-    Ok(said)
+        file.flush()?;
+        Ok(said)
+    })
 }
 
 /// A trace that is no JSON, as JSON.

@@ -139,22 +139,37 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 /// Puts `bytes` in the place of `path`, so that a reader sees the old file or the new one, never a part. What
 /// is there and is no file, such as a pipe, is written to.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    replace_with(path, |out| {
+        out.write_all(bytes)
+            .map_err(|error| unwritable(path, &error))
+    })
+}
+
+/// The same with what `write` writes. If it fails, the old file stays.
+pub(crate) fn replace_with<T>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let failed = |error: std::io::Error| unwritable(path, &error);
     // A link stays a link.
     let target = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if target.metadata().is_ok_and(|there| !there.is_file()) {
-        return std::fs::write(target, bytes).map_err(failed);
+        let mut there = std::fs::OpenOptions::new()
+            .write(true)
+            .open(target)
+            .map_err(failed)?;
+        return write(&mut there);
     }
     let folder = target.parent().filter(|folder| *folder != Path::new(""));
-    let file = tempfile::Builder::new()
+    let mut file = tempfile::Builder::new()
         .prefix(".ncclscope-")
         // As any new file: the process's mask takes away what it must not allow.
         .permissions(std::fs::Permissions::from_mode(0o666))
         .tempfile_in(folder.unwrap_or(Path::new(".")))
         .map_err(failed)?;
-    file.as_file().write_all(bytes).map_err(failed)?;
+    let written = write(file.as_file_mut())?;
     file.persist(target).map_err(|e| failed(e.error))?;
-    Ok(())
+    Ok(written)
 }
 
 /// The error of a file that can't be written, with what to do.

@@ -31,7 +31,7 @@ pub fn write(
     timeline: &Timeline<'_>,
     process: usize,
     on: OnTrace,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> Result<u64> {
     let mut metadata = |name: &str, tid: usize, args: Json| {
         let event = json!({"ph": "M", "name": name, "pid": on.pid, "tid": tid, "args": args});

@@ -338,6 +338,31 @@ fn data(name: &str) -> String {
 }
 
 #[test]
+fn a_merged_trace_does_not_replace_the_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    traces(folder.path());
+    let mut all = std::fs::read_dir(folder.path()).expect("read").flatten();
+    let trace = all.next().expect("a trace").path();
+    let before = std::fs::read(&trace).expect("read");
+    let run = data("fsdp2_traced");
+    let merge = ncclscope(&["merge", &run, shown(&trace), "-o", shown(&trace)]);
+    let said = text(&merge.stderr);
+    assert!(
+        !merge.status.success() && said.contains("would replace the trace itself"),
+        "{said}"
+    );
+    // A folder that is not there leaves nothing behind either.
+    let away = folder.path().join("away/merged.json");
+    let merge = ncclscope(&["merge", &run, shown(&trace), "-o", shown(&away)]);
+    let said = text(&merge.stderr);
+    assert!(
+        !merge.status.success() && said.contains("its folder is not there"),
+        "{said}"
+    );
+    assert_eq!(std::fs::read(&trace).expect("read"), before);
+}
+
+#[test]
 fn a_trace_of_the_same_run_is_merged_and_another_one_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (given, merged) = (folder.path().join("traces"), folder.path().join("merged"));
