@@ -241,11 +241,7 @@ impl Gatherer {
             together_share: together,
             settles,
             answers: answers(&lanes, &places, &frame, &stalls, &work, habit),
-            late_host: late_host.map(|most| LateHost {
-                rank: most.lane,
-                most_us: most.ns / 1e3,
-                by_work: most.by_work,
-            }),
+            late_host,
             slow_links: slow
                 .into_iter()
                 .map(|slow| slow_link(slow, &lanes, &frame))

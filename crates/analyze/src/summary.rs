@@ -202,14 +202,15 @@ fn of_nccl(report: &Report) -> Lead {
     {
         return Lead::Account;
     }
+    let exposed = exposed(report);
     let late_host = account.and_then(|account| account.late_host);
-    if late_host.is_some() && exposed(report).is_none() {
+    if late_host.is_some() && exposed.is_none() {
         return Lead::LateHost;
     }
     let judged =
         report.streams.as_ref().is_some_and(Streams::tells_who) || report.arrivals.is_some();
     let nobody = nobody(report);
-    Lead::Words(match exposed(report) {
+    Lead::Words(match exposed {
         Some((exposed, from)) => {
             let from = from.map_or(String::new(), |from| format!(", by {from}"));
             let over = over_ranks(&exposed);

@@ -10,7 +10,7 @@
 use super::frame::Frame;
 use super::launches::Lane;
 use super::work::Work;
-use super::MATTERS;
+use super::{LateHost, MATTERS};
 
 /// A host that begins steps later than others by this part of them may be a step behind: that says nothing.
 const MOST: f64 = 0.9;
@@ -21,27 +21,20 @@ const LEAST_STEPS: usize = 20;
 /// Hosts that do the same are apart by less than this in a step, ns.
 const APART: f64 = 20e3;
 
-/// What a late host costs at most.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Most {
-    /// Its lane.
-    pub lane: usize,
-    /// What it costs at most, ns.
-    pub ns: f64,
-    /// It works longer. Else it begins steps later.
-    pub by_work: bool,
-}
-
 /// Finds it; `None` if none is late, or nothing tells.
-pub fn find(lanes: &[Lane], frame: &Frame, work: &Work) -> Option<Most> {
-    let by_work = work.longest();
-    let (lane, ns) = by_work.or_else(|| last(lanes, frame))?;
-    let by_work = by_work.is_some();
+pub fn find(lanes: &[Lane], frame: &Frame, work: &Work) -> Option<LateHost> {
+    let longest = work.longest();
+    let by_work = longest.is_some();
+    let (rank, ns) = longest.or_else(|| last(lanes, frame))?;
     let total = frame.total();
     let steps = frame.wall.len();
     let is_apart = steps >= LEAST_STEPS && ns >= APART * steps as f64;
     let tells = is_apart && ns >= MATTERS * total && (by_work || ns < MOST * total);
-    tells.then_some(Most { lane, ns, by_work })
+    tells.then_some(LateHost {
+        rank,
+        most_us: ns / 1e3,
+        by_work,
+    })
 }
 
 /// The lane whose host begins steps after all others by the most, and by how much in sum, ns; `None` if
@@ -88,7 +81,7 @@ mod tests {
         let work = Work::of(&lanes, &frame);
         let most = find(&lanes, &frame, &work)?;
         assert!(!most.by_work);
-        Some((most.lane, most.ns))
+        Some((most.rank, 1e3 * most.most_us))
     }
 
     #[test]

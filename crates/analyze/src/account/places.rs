@@ -167,42 +167,40 @@ impl Places {
         (all > 0.0).then(|| together / all)
     }
 
+    /// All launches at each place, by step and lane.
+    fn by_place(&self) -> impl Iterator<Item = &[Cell]> {
+        self.cells.chunk_by(|a, b| a.place == b.place)
+    }
+
     /// What `value` says of the launches of each lane, summed over all operations of steps that are in: the
     /// mean at each place, times the operations there. Also how many values are known, and which part of the
     /// operations is at places with one.
     pub fn scaled(&self, steps: &[bool], value: impl Fn(&Cell) -> Option<f64>) -> Vec<Scaled> {
         let mut all = vec![Scaled::default(); self.lanes];
-        let mut at = vec![(0.0, 0u64); self.lanes];
-        let (mut place, mut operations) = (0, 0.0);
-        let close = |at: &mut [(f64, u64)], operations: &mut f64, all: &mut [Scaled]| {
-            for ((sum, known), all) in at.iter_mut().zip(all) {
-                all.operations += *operations;
-                if *known > 0 {
-                    all.sum += *sum / *known as f64 * *operations;
-                    all.known += *known;
-                    all.covered += *operations;
+        for place in self.by_place() {
+            let mut at = vec![(0.0, 0u64); self.lanes];
+            let mut operations = 0.0;
+            for operation in place.chunk_by(|a, b| a.step == b.step) {
+                if !steps[operation[0].step as usize] {
+                    continue;
                 }
-                (*sum, *known) = (0.0, 0);
+                operations += f64::from(operation[0].times);
+                for cell in operation {
+                    if let Some(value) = value(cell) {
+                        let at = &mut at[cell.lane as usize];
+                        *at = (at.0 + value, at.1 + 1);
+                    }
+                }
             }
-            *operations = 0.0;
-        };
-        for operation in self.operations() {
-            if operation[0].place != place {
-                close(&mut at, &mut operations, &mut all);
-                place = operation[0].place;
-            }
-            if !steps[operation[0].step as usize] {
-                continue;
-            }
-            operations += f64::from(operation[0].times);
-            for cell in operation {
-                if let Some(value) = value(cell) {
-                    let at = &mut at[cell.lane as usize];
-                    *at = (at.0 + value, at.1 + 1);
+            for ((sum, known), all) in at.into_iter().zip(&mut all) {
+                all.operations += operations;
+                if known > 0 {
+                    all.sum += sum / known as f64 * operations;
+                    all.known += known;
+                    all.covered += operations;
                 }
             }
         }
-        close(&mut at, &mut operations, &mut all);
         all
     }
 
@@ -210,33 +208,25 @@ impl Places {
     /// took as long as those of other lanes.
     pub fn dark(&self, steps: &[bool]) -> Vec<f64> {
         let mut dark = vec![0.0; self.lanes];
-        // By lane: launches, and those with a time.
-        let mut at = vec![(0.0, 0u32); self.lanes];
-        let (mut place, mut length) = (0, (0.0, 0u32));
-        let close = |at: &mut [(f64, u32)], length: &mut (f64, u32), dark: &mut [f64]| {
-            for ((launches, timed), dark) in at.iter_mut().zip(dark) {
-                if *timed == 0 && length.1 > 0 {
-                    *dark += *launches * length.0 / f64::from(length.1);
-                }
-                (*launches, *timed) = (0.0, 0);
-            }
-            *length = (0.0, 0);
-        };
-        for operation in self.operations() {
-            if operation[0].place != place {
-                close(&mut at, &mut length, &mut dark);
-                place = operation[0].place;
-            }
-            for cell in operation.iter().filter(|cell| steps[cell.step as usize]) {
+        for place in self.by_place() {
+            // By lane: launches, and those with a time.
+            let mut at = vec![(0.0, 0u32); self.lanes];
+            let (mut sum, mut timed) = (0.0, 0u32);
+            for cell in place.iter().filter(|cell| steps[cell.step as usize]) {
+                let length = cell.launch.length();
                 let at = &mut at[cell.lane as usize];
                 at.0 += f64::from(cell.times);
-                at.1 += u32::from(cell.still().is_some() || cell.launch.length().is_some());
-                if let Some(ns) = cell.launch.length() {
-                    length = (length.0 + ns, length.1 + 1);
+                at.1 += u32::from(cell.still().is_some() || length.is_some());
+                if let Some(ns) = length {
+                    (sum, timed) = (sum + ns, timed + 1);
+                }
+            }
+            for ((launches, known), dark) in at.into_iter().zip(&mut dark) {
+                if known == 0 && timed > 0 {
+                    *dark += launches * sum / f64::from(timed);
                 }
             }
         }
-        close(&mut at, &mut length, &mut dark);
         dark
     }
 }
