@@ -30,9 +30,13 @@ const LARGE: u64 = 1 << 31;
 
 /// Whether a file may be in a pack, by its name.
 pub fn is_packable(path: &Path) -> bool {
-    let plain = packs::without_zst(path);
+    is_compressible(&packs::without_zst(path)) || super::is_account(path) && !is_job(path)
+}
+
+/// Whether zstd makes a file smaller, by its name.
+fn is_compressible(path: &Path) -> bool {
     let known = |e: &OsStr| COMPRESSED.iter().any(|known| e == *known);
-    plain.extension().is_some_and(known) || super::is_account(path) && !is_job(path)
+    path.extension().is_some_and(known)
 }
 
 /// Whether it is `capture.json`, which stays beside the folders of hosts.
@@ -68,11 +72,10 @@ impl Source {
     fn at(path: &Path) -> anyhow::Result<Source> {
         let name = path.file_name().and_then(OsStr::to_str);
         let name = name.context("its name is not UTF-8")?;
-        let known = |e: &OsStr| COMPRESSED.iter().any(|known| e == *known);
-        let compress = path.extension().is_some_and(known);
+        let ending = if is_compressible(path) { ".zst" } else { "" };
         Ok(Source {
             path: path.to_owned(),
-            name: format!("{name}{}", if compress { ".zst" } else { "" }),
+            name: format!("{name}{ending}"),
             meta: adopt::open(path)?.metadata()?,
         })
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A process that no `ncclscope run` watched, killed.
-fn killed_alone(place: &RunFolder) {
+pub fn killed_alone(place: &RunFolder) {
     let mut client = Command::new(std::env::current_exe().expect("known"));
     client
         .args(["--exact", CLIENT, "--ignored"])

@@ -1,13 +1,14 @@
 //! `ncclscope collect --pack`: packed captures say what plain ones say, and no kill loses a file.
 
 use crate::run::adoption::in_shared_memory;
-use crate::run::client::{bytes, image, shared_memory, write_snapshot, write_trace, CLIENT};
+use crate::run::client::{bytes, image, shared_memory, write_snapshot, write_trace};
+use crate::run::collect::killed_alone;
 use crate::run::place::{stderr, stdout, RunFolder};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 use tables::Capture;
 
@@ -281,14 +282,7 @@ fn files_of_a_process_that_may_run_elsewhere_stay_unless_they_are_copied() {
 #[test]
 fn a_live_part_is_adopted_into_a_packed_capture() {
     let place = RunFolder::new();
-    let mut client = Command::new(std::env::current_exe().expect("known"));
-    client
-        .args(["--exact", CLIENT, "--ignored"])
-        .env("PLAY", "killed");
-    client
-        .env("NCCLSCOPE_OUT", place.path().join("c"))
-        .output()
-        .expect("started");
+    killed_alone(&place);
     let [left] = &in_shared_memory(&place)[..] else {
         panic!("no live part");
     };
