@@ -625,14 +625,18 @@ impl HostTimes {
 
 /// Both texts from the first line that differs.
 fn difference(expected: &str, found: &str) -> String {
-    let same = expected
-        .lines()
-        .zip(found.lines())
-        .take_while(|(a, b)| a == b)
-        .count();
+    let (expected, found): (Vec<_>, Vec<_>) = (expected.lines().collect(), found.lines().collect());
+    let pairs = expected.iter().zip(&found);
+    let same = pairs.take_while(|(a, b)| a == b).count();
+    let pairs = expected[same..]
+        .iter()
+        .rev()
+        .zip(found[same..].iter().rev());
+    let after = pairs.take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(3);
-    let show = |text: &str| {
-        let lines = text.lines().enumerate().skip(from).take(25);
+    let show = |lines: &[&str]| {
+        let until = (lines.len() - after).min(from + 25);
+        let lines = lines.iter().enumerate().take(until).skip(from);
         lines
             .map(|(n, l)| format!("{:>4} {l}\n", n + 1))
             .collect::<String>()
@@ -641,7 +645,7 @@ fn difference(expected: &str, found: &str) -> String {
         "expected, from line {}:\n{}found:\n{}NCCLSCOPE_GOLDEN=write takes what was found; read the diff \
         like code",
         same + 1,
-        show(expected),
-        show(found)
+        show(&expected),
+        show(&found)
     )
 }

@@ -1,5 +1,6 @@
 # A rank's trace file is emptied, then cut with its snapshot gone: the first line says which rank lacks calls, and how many.
 ranks 4
+virtual_time
 all_reduce 1MiB x33
 --- fake-nccl play job
 announced 132, ABI v5

@@ -1,5 +1,6 @@
 # The folder of a host was not copied: its ranks are named, with their calls on all communicators. A copy counts once.
 ranks 4
+virtual_time
 hosts 2
 host_clock 1 3s
 comm tp split world every 2

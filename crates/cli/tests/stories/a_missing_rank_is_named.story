@@ -1,5 +1,6 @@
 # Nothing is here of a rank, or nothing that can be read: the other ranks prove that it made calls.
 ranks 4
+virtual_time
 all_reduce 1MiB x33
 --- fake-nccl play job
 announced 132, ABI v5

@@ -1,5 +1,6 @@
 # Another profiler plugin runs behind ncclscope, and the report says so. It gets what it would get alone.
 ranks 2
+virtual_time
 all_reduce 1KiB x3
 --- NCCLSCOPE_CHAIN=$PLUGINS/liblog_plugin.so LOG_PLUGIN_MASK=42 LOG_PLUGIN_OUT=. fake-nccl play job
 announced 6, ABI v5

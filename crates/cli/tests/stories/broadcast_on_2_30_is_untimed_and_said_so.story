@@ -1,6 +1,7 @@
 # NCCL 2.30 announces no kernels for Broadcast: recorded, untimed, and the report says so.
 nccl 2.30.7
 ranks 2
+virtual_time
 all_reduce 1MiB x5
 broadcast 1MiB x5
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job

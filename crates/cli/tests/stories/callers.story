@@ -1,5 +1,6 @@
 # `run --stacks`: each call has its caller, and sums by caller are those of the functions.
 ranks 2
+virtual_time
 all_reduce 1KiB x20
 all_gather 1MiB x5
 --- ncclscope run --stacks --timing stamps -o capture -- fake-nccl play job

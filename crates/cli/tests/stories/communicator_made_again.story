@@ -1,5 +1,6 @@
 # A communicator that is destroyed and made again with the same hash is another one.
 ranks 2
+virtual_time
 comm dp hash 0xabcd
 all_reduce 1KiB comm=dp x3
 reinit dp

@@ -1,5 +1,6 @@
 # Splits and a shrink are proved by NCCL's own hash; a communicator with a hash of its own has no parent that is known.
 ranks 4
+virtual_time
 comm dp name "data parallel"
 comm tp split dp every 2 name "tensor parallel"
 comm pp split dp stride 2

@@ -1,5 +1,6 @@
 # A split and a shrunk communicator use their parent's proxy thread, and each event is still its own's.
 ranks 4
+virtual_time
 hosts 2
 comm all name "all"
 comm odd split all stride 2 share name "odd"

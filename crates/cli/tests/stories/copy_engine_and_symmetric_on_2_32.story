@@ -1,6 +1,7 @@
 # Copy engines and symmetric kernels on NCCL 2.32.3, with their tags; and what an older NCCL does not tell of them.
 nccl 2.32.3
 ranks 2
+virtual_time
 all_gather 1MiB ce tag=7 x2
 all_reduce 1MiB symmetric x3
 all_reduce 1MiB tag=42

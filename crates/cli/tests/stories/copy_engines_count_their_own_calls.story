@@ -1,6 +1,7 @@
 # NCCL numbers calls of copy engines apart, so the first one has the number of the first other call.
 nccl 2.32.3
 ranks 4
+virtual_time
 repeat 3 { all_gather 64KiB }
 all_gather 1MiB ce
 sync

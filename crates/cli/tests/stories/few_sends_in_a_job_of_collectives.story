@@ -1,6 +1,7 @@
 # A send and receive in a job that otherwise has none: what to do about it, and both kinds apart. More of them are
 # meant.
 ranks 2
+virtual_time
 repeat 200 { all_reduce 1MiB }
 rank 0 { send 4KiB to=1 }
 rank 1 { recv 4KiB from=0 }

@@ -1,5 +1,6 @@
 # Five collectives on 4 GPUs with NCCL's stamps: every call recorded, every call timed.
 ranks 4
+virtual_time
 repeat 3 {
   all_reduce 1KiB ; all_reduce 1MiB
   all_gather 2MiB ; reduce_scatter 4MiB ; reduce 8MiB ; broadcast 16MiB

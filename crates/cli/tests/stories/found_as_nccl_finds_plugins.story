@@ -1,5 +1,6 @@
 # By short name, by path, by the default name.
 ranks 2
+virtual_time
 all_reduce 1KiB
 --- NCCL_PROFILER_PLUGIN=ncclscope LD_LIBRARY_PATH=$PLUGINS fake-nccl play job
 announced 2, ABI v5

@@ -1,5 +1,6 @@
 # Eight small calls of one group are launched as one batch, whose stamps are the batch's; eight by themselves have their own.
 ranks 2
+virtual_time
 group { all_reduce 1KiB x8 }
 repeat 8 { all_reduce 1KiB }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job

@@ -1,6 +1,7 @@
 # The report as one HTML file: the sentence on stdout, the same capture gives the same bytes, `-` is standard output, and
 # a file that is there is replaced whole.
 ranks 2
+virtual_time
 comm dp name "</script><img src=x onerror=alert(1)>"
 all_reduce 1MiB x3 comm=dp
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job

@@ -1,5 +1,6 @@
 # The report as JSON: the names of the tables, null for what is not known.
 ranks 2
+virtual_time
 all_reduce 1MiB x3
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 6, ABI v5

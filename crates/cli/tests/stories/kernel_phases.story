@@ -2,6 +2,7 @@
 # ranks say the same.
 nccl 2.32.3
 ranks 2
+virtual_time
 rank 1 slow 2ms
 all_reduce 1MiB symmetric time=1ms x20
 --- NCCLSCOPE_MODE=full NCCLSCOPE_TIMING=stamps fake-nccl play job

@@ -1,5 +1,6 @@
 # What communicators take of the GPU's memory is told from what NCCL says of its allocations.
 ranks 2
+virtual_time
 all_reduce 1MiB x20
 --- NCCLSCOPE_NCCL_LOG=on ncclscope run -o capture -- fake-nccl play job
 announced 40, ABI v5

@@ -1,5 +1,6 @@
 # Each message ends with a command that helps: it can be copied, and it works.
 ranks 2
+virtual_time
 all_reduce 1KiB x10
 --- NCCLSCOPE_MODE=profile fake-nccl play job
 announced 20, ABI v5

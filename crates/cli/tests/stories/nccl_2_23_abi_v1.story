@@ -1,6 +1,7 @@
 # The oldest NCCL with profiler plugins (ABI v1): names as numbers, no ranks.
 nccl 2.23.4
 ranks 2
+virtual_time
 all_reduce 1MiB x3
 all_gather 1MiB x2 ; broadcast 1KiB
 group { send 1MiB to=+1 ; recv 1MiB from=-1 }

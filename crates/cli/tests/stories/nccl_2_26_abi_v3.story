@@ -1,6 +1,7 @@
 # NCCL 2.26 (ABI v3): stamps are not offered yet.
 nccl 2.26.6
 ranks 2
+virtual_time
 all_reduce 1MiB x3
 all_gather 1MiB x2 ; broadcast 1KiB
 group { send 1MiB to=+1 ; recv 1MiB from=-1 }

@@ -1,6 +1,7 @@
 # NCCL 2.27 (ABI v4): communicators known by rank and size, stamps.
 nccl 2.27.7
 ranks 2
+virtual_time
 all_reduce 1MiB x3
 all_gather 1MiB x2 ; broadcast 1KiB
 group { send 1MiB to=+1 ; recv 1MiB from=-1 }

@@ -1,5 +1,6 @@
 # NCCL's own estimate of each call stands beside the measurement and the model, if ncclscope's tuner library recorded it. NCCL's choice stays as it is.
 ranks 2
+virtual_time
 choice RING LL x1 ; choice RING SIMPLE x1
 all_reduce 1KiB
 sync

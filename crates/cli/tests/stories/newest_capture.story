@@ -1,5 +1,6 @@
 # `list` has the newest capture first, and `report` takes it if none is named.
 ranks 2
+virtual_time
 all_reduce 1MiB x3
 --- NCCLSCOPE_OUT=runs/first fake-nccl play job > log; touch -d 2024-01-01 runs/first/*/*.trace
 

@@ -1,5 +1,6 @@
 # The trace files of a process may take 64 KiB: the first calls and the newest are kept, those between count in totals.
 ranks 2
+virtual_time
 rate 10000/s
 all_reduce 1KiB x10000
 --- NCCLSCOPE_MAX_SIZE=64KiB NCCLSCOPE_FLUSH=0.05 fake-nccl play job

@@ -1,5 +1,6 @@
 # One group of 3000 calls is open while 1 MiB has rows for fewer: those without a row still count, by cause.
 ranks 2
+virtual_time
 group { all_reduce 1KiB x3000 }
 --- NCCLSCOPE_MEMORY=1MiB fake-nccl play job
 announced 6000, ABI v5

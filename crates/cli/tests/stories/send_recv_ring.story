@@ -1,5 +1,6 @@
 # A ring: every rank sends to the next and receives from the one before, in one group; and one send by itself.
 ranks 4
+virtual_time
 repeat 10 { group { send 1MiB to=+1 ; recv 1MiB from=-1 } }
 rank 0 { send 4KiB to=1 }
 rank 1 { recv 4KiB from=0 }

@@ -1,5 +1,6 @@
 # A host's links are read from what NCCL or nvidia-smi wrote; a link that is missing or changed is named.
 ranks 2
+virtual_time
 all_reduce 1MiB x20
 --- printf '<system version="1">\n<cpu numaid="0"><pci busid="0000:18:00.0">\n<gpu dev="0"><nvlink target="0000:05:00.0" count="18" tclass="0x068000"/></gpu></pci>\n<pci busid="0000:2a:00.0"><nic><net name="mlx5_0" dev="0"/></nic></pci></cpu>\n<cpu numaid="1"><pci busid="0000:98:00.0">\n<gpu dev="1"><nvlink target="0000:05:00.0" count="18" tclass="0x068000"/></gpu></pci></cpu>\n</system>\n' > good.xml; sed 's/<gpu dev="1">.*/<gpu dev="1"\/><\/pci><\/cpu>/' good.xml > bad.xml; ncclscope topo good.xml
 good.xml: 2 GPUs and 1 network card; 1 remark about its links:

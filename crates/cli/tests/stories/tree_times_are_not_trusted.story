@@ -1,5 +1,6 @@
 # NCCL stamps the end of TREE, NVLS and send/receive kernels too early: such calls have no time, and the report says why.
 ranks 2
+virtual_time
 all_reduce 1MiB algo=TREE x4
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 8, ABI v5

@@ -1,6 +1,7 @@
 # Tags that the program gives its calls (NCCL 2.31 on) are columns of the callbacks and of each call.
 nccl 2.31.2
 ranks 2
+virtual_time
 all_reduce 1KiB tag=7
 all_reduce 1KiB tag=8
 --- NCCLSCOPE_MODE=callbacks fake-nccl play job
