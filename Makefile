@@ -107,7 +107,7 @@ lint:
 test-rust-built:
 	NCCLSCOPE_PORTABLE_PLUGINS="$(call portable_plugin,$(X86)):$(call portable_plugin,$(ARM))" \
 	NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))" \
-	cargo test --workspace --lib --bins --tests
+	cargo test --workspace --lib --bins --tests --no-fail-fast
 
 releases: tests-built ## The plugin in the libraries of all releases of NCCL on PyPI, without a GPU
 	scripts/test-releases.sh
