@@ -82,7 +82,7 @@ def main() -> None:
     first_picture(ncclscope, "fsdp2_slow_gpu", "first-light.svg")
     first_picture(ncclscope, "fsdp2_slow_gpu", "first-dark.svg", "dark")
     (DOCS / "gallery").mkdir(exist_ok=True)
-    for job in ("ddp_late_host", "decode_slow_gpu", "slow_link"):
+    for job in ("ddp_late_host", "decode_slow_gpu", "slow_link", "killed_228"):
         first_picture(ncclscope, job, f"gallery/{job}.svg")
     program_name = str(ncclscope)
     late = "data/ddp_late_host"

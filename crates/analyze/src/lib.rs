@@ -38,6 +38,7 @@ pub mod functions;
 pub mod graphs;
 pub mod hang;
 pub mod history;
+pub mod how_far;
 pub mod interval;
 pub mod job;
 pub mod jobs;
@@ -107,6 +108,9 @@ pub struct Report {
     /// That ranks waited for others when the recording ended; a finding says it.
     #[serde(skip)]
     pub standstill: Option<standstill::Standstill>,
+    /// How far each rank came, if one died or ranks stood still; pictures show it.
+    #[serde(skip)]
+    pub how_far: Option<how_far::HowFar>,
     /// What `ncclscope hang` said while the job ran, the oldest first.
     pub sightings: Vec<sightings::SightingRow>,
     /// How much of the run each rank spent in NCCL, and which differ.
@@ -585,6 +589,7 @@ impl Analysis {
         let newest_ns = self.progress.newest_ns();
         let deaths = self.progress.deaths(capture);
         let standstill = self.progress.standstill(capture);
+        let how_far = self.progress.how_far(capture, &deaths, standstill.as_ref());
         let mut timeline = over.map(|over| {
             let (arrivals, waits) = (arrivals.as_ref(), stream_waits.as_ref());
             let in_windows = over.in_windows(&exposures, no_windows);
@@ -617,6 +622,7 @@ impl Analysis {
             sightings: sightings::rows(capture, newest_ns),
             deaths,
             standstill,
+            how_far,
             communicators: job::communicators(capture, &memory),
             memory,
             unmatched,

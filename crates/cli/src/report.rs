@@ -26,7 +26,8 @@ pub struct Args {
     /// Write one HTML file with plots, which needs nothing else; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "explain"])]
     html: Option<PathBuf>,
-    /// Write the first picture, 1200 x 630: the answer, where the time of each rank went, and a typical step
+    /// Write the first picture, 1200 x 630: the answer, where the time of each rank went, and a typical step;
+    /// of a job that died or hung, how far each rank came
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "explain", "html"])]
     svg: Option<PathBuf>,
     /// Colours of the picture

@@ -1,4 +1,5 @@
-//! The first picture of a report: where the time of each rank went, and one typical step.
+//! The first picture of a report: where the time of each rank went, and one typical step. Of a job that died
+//! or hung, it is how far each rank came.
 //!
 //! [`Picture::svg`] is a whole picture with the answer above it, for files, notebooks and pages of others.
 //! [`Picture::inline`] is the same without the answer, for pages that begin with it.
@@ -11,6 +12,7 @@ use crate::layout::plural;
 use crate::timeline::{Span, Timeline};
 use crate::typical::{Lane, Typical};
 use analyze::findings::{Finding, Kind, RankId};
+use analyze::how_far::HowFar;
 use analyze::rank_time::{self, Basis, Part, RankTime, RankTimes};
 use analyze::spelling::{self, three, time};
 use analyze::Report;
@@ -19,6 +21,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use theme::Colours;
 
+pub(crate) mod how_far;
 mod letters;
 mod theme;
 
@@ -110,6 +113,8 @@ enum Width {
 /// The first picture of a report.
 pub struct Picture<'a> {
     report: &'a Report,
+    /// The job died or hung.
+    how_far: Option<&'a HowFar>,
     times: Option<RankTimes>,
     step: Option<Typical>,
 }
@@ -127,6 +132,7 @@ impl<'a> Picture<'a> {
         let step = timeline.and_then(|timeline| Typical::of(report, timeline, times.as_ref()));
         Picture {
             report,
+            how_far: how_far::of(report),
             times,
             step,
         }
@@ -134,7 +140,7 @@ impl<'a> Picture<'a> {
 
     /// Whether there is anything to draw.
     pub fn is_empty(&self) -> bool {
-        self.times.is_none() && self.step.is_none()
+        self.how_far.is_none() && self.times.is_none() && self.step.is_none()
     }
 
     /// From when to when its typical step is, ns since 1970.
@@ -144,6 +150,15 @@ impl<'a> Picture<'a> {
 
     /// A whole picture, 1200 wide and 630 high.
     pub fn svg(&self, theme: Theme) -> String {
+        if self.how_far.is_some() && (self.times.is_some() || self.step.is_some()) {
+            // There is room for one answer.
+            let alone = Picture {
+                times: None,
+                step: None,
+                ..*self
+            };
+            return alone.svg(theme);
+        }
         // Two pictures in one page must not share names.
         let verdict = crate::findings::verdict(self.report);
         let digest = Sha256::digest(format!("{}{verdict}", self.report.job.capture));
@@ -175,20 +190,9 @@ impl<'a> Picture<'a> {
         }
         y += 18.0;
         let foot = 602.0;
-        let step = self.step.as_ref().map_or(0.0, step_height);
-        let room = foot - 62.0 - step - (y + BARS_HEAD);
-        let most = ((room / LEAST_PITCH).floor().max(1.0) as usize).min(MOST_BARS);
-        let bars = self.shown(most).len();
-        let pitch = (room / bars.max(1) as f64).clamp(LEAST_PITCH, PITCH);
-        // What is left is between the parts.
-        let apart = ((room - pitch * bars as f64) / 3.0).clamp(0.0, 24.0);
-        y = self.bars(&mut to, frame, y + apart, most, pitch);
-        if let Some(step) = &self.step {
-            y = self.typical(&mut to, frame, y + apart, step);
-        }
-        if self.is_empty() {
-            let why = "No rank has a GPU time, so where the time went is not known.";
-            to.text(frame.left, y + 40.0, 16.0, why, Face::Plain, to.c.soft);
+        match self.how_far {
+            Some(of) => self.standing(&mut to, frame, of, y, foot - 62.0),
+            None => self.going(&mut to, frame, y, foot - 62.0),
         }
         self.legend(&mut to, frame, foot - 36.0);
         let name = "ncclscope";
@@ -201,6 +205,42 @@ impl<'a> Picture<'a> {
             to.c.ground
         );
         to.whole(1200.0, 630.0, &verdict, &self.said(), &ground)
+    }
+
+    /// Draws how far each rank came and what to do, between these two heights.
+    fn standing(&self, to: &mut Canvas, f: Frame, of: &HowFar, y: f64, until: f64) {
+        let advice = self.report.findings.first().map(crate::findings::advice);
+        let advice = advice.map_or_else(Vec::new, |advice| {
+            wrap(&advice, 15.0, Face::Plain, f.right - f.left)
+        });
+        let below = 12.0 + 22.0 * advice.len() as f64;
+        let room = until - y - how_far::AROUND - below;
+        let most = ((room / LEAST_PITCH).floor().max(1.0) as usize).min(MOST_BARS);
+        let pitch = how_far::pitch(room, how_far::count(of, most));
+        let mut y = self.how_far(to, f, of, y, (most, pitch)) + 12.0;
+        for line in advice {
+            y += 22.0;
+            to.text(f.left, y, 15.0, &line, Face::Plain, to.c.text);
+        }
+    }
+
+    /// Draws where the time went and a typical step, between these two heights.
+    fn going(&self, to: &mut Canvas, f: Frame, mut y: f64, until: f64) {
+        let step = self.step.as_ref().map_or(0.0, step_height);
+        let room = until - step - (y + BARS_HEAD);
+        let most = ((room / LEAST_PITCH).floor().max(1.0) as usize).min(MOST_BARS);
+        let bars = self.shown(most).len();
+        let pitch = (room / bars.max(1) as f64).clamp(LEAST_PITCH, PITCH);
+        // What is left is between the parts.
+        let apart = ((room - pitch * bars as f64) / 3.0).clamp(0.0, 24.0);
+        y = self.bars(to, f, y + apart, most, pitch);
+        if let Some(step) = &self.step {
+            y = self.typical(to, f, y + apart, step);
+        }
+        if self.is_empty() {
+            let why = "No rank has a GPU time, so where the time went is not known.";
+            to.text(f.left, y + 40.0, 16.0, why, Face::Plain, to.c.soft);
+        }
     }
 
     /// The picture for both widths of a page, which shows the one that fits; nothing if there is nothing to
@@ -233,7 +273,13 @@ impl<'a> Picture<'a> {
         } else {
             PITCH
         };
-        let mut y = self.bars(&mut to, frame, -14.0, MOST_BARS, pitch);
+        let mut y = -14.0;
+        if let Some(of) = self.how_far {
+            let lines = how_far::count(of, MOST_BARS);
+            let pitch = if lines > 6 { 30.0 } else { PITCH };
+            y = self.how_far(&mut to, frame, of, y, (MOST_BARS, pitch));
+        }
+        y = self.bars(&mut to, frame, y, MOST_BARS, pitch);
         if let Some(step) = &self.step {
             y = self.typical(&mut to, frame, y, step);
         }
@@ -245,7 +291,10 @@ impl<'a> Picture<'a> {
         to.whole(
             frame.right,
             y + 8.0,
-            "Where the time of the ranks went",
+            match self.how_far {
+                Some(_) => "How far each rank came",
+                None => "Where the time of the ranks went",
+            },
             &self.said(),
             "",
         )
@@ -522,6 +571,10 @@ impl<'a> Picture<'a> {
         };
         let named = self.step.as_ref().is_some_and(|step| step.named.is_some());
         let mut entries = Vec::new();
+        if self.how_far.is_some() {
+            entries.push((to.c.computing.to_owned(), "made"));
+            entries.push((to.c.waiting.to_owned(), "made, and can't end"));
+        }
         for part in Part::ALL.into_iter().filter(|part| is_there(*part)) {
             entries.push((to.fill(part, to.c.of(part).0), meaning(part)));
             if part == Part::Computing && named {
@@ -548,7 +601,7 @@ impl<'a> Picture<'a> {
 
     /// Where its figures come from.
     fn source(&self) -> String {
-        let mut said = Vec::new();
+        let mut said: Vec<String> = self.how_far.map(how_far::source).into_iter().collect();
         if let Some(times) = &self.times {
             let seen: Vec<f64> = times.ranks.iter().filter_map(|time| time.seen_us).collect();
             let ends = seen.iter().fold(None, |ends: Option<(f64, f64)>, us| {
@@ -598,7 +651,8 @@ impl<'a> Picture<'a> {
             let parts: Vec<String> = parts.collect();
             format!("{}: {}.", title(&shown.time.id), parts.join(", "))
         };
-        let mut said: Vec<String> = shown.iter().map(of).collect();
+        let mut said: Vec<String> = self.how_far.map(how_far::said).into_iter().collect();
+        said.extend(shown.iter().map(of));
         if let Some(step) = &self.step {
             let [other, late] = &step.lanes;
             said.push(format!(
@@ -682,7 +736,10 @@ pub(crate) fn kicker(report: &Report) -> String {
 
 /// What the first finding costs, in a line.
 fn figures(report: &Report) -> Option<String> {
-    let mut said = Vec::new();
+    let mut said: Vec<String> = how_far::of(report)
+        .map(how_far::waited)
+        .into_iter()
+        .collect();
     let first = report.findings.first();
     if let Some((now, without)) = step(report) {
         said.push(match without {

@@ -2,6 +2,7 @@
 //! died first.
 
 use analyze::findings::{Kind, RankId};
+use analyze::how_far::Does;
 use analyze::recommendations::Rule;
 use analyze::{report, Report};
 use capture::live::part;
@@ -149,4 +150,30 @@ fn what_lacks_calls_proves_nothing() {
     let mut capture = job(&[&[0, 1]], &[all, &[(0, 1), (0, 2)]], 60);
     capture.communicators[0].nranks = Some(3);
     assert_eq!(report(&capture).standstill, None);
+}
+
+#[test]
+fn how_far_each_rank_came_is_beside_it() {
+    let all: &[(usize, i64)] = &[(0, 1), (0, 2), (0, 3)];
+    // Rank 3 waits on another communicator, so it lacks the call and is no cause.
+    let mut rank_3 = vec![(0, 1), (0, 2), (1, 3)];
+    let job = |rank_3: &[(usize, i64)]| {
+        let early: &[(usize, i64)] = &[(0, 1), (0, 2)];
+        of(&[&[0, 1, 2, 3], &[1, 3]], &[all, early, all, rank_3], 40)
+    };
+    let did = |report: &Report| -> Vec<(Option<u64>, Does)> {
+        let of = report.how_far.as_ref().expect("it stood still");
+        assert_eq!(
+            (of.call, of.absent, of.communicator.as_str()),
+            (3, Some(0), "c0")
+        );
+        of.ranks.iter().map(|of| (of.calls, of.does)).collect()
+    };
+    let (waits, lacks) = ((Some(3), Does::Waits), (Some(2), Does::Lacks));
+    let too = (Some(2), Does::LacksToo);
+    assert_eq!(did(&job(&rank_3)), [waits, lacks, waits, too]);
+    rank_3[2] = (0, 3);
+    assert_eq!(did(&job(&rank_3)), [waits, lacks, waits, waits]);
+    // A job that ended as it should has none.
+    assert_eq!(of(&[&[0, 1]], &[all, all], 400).how_far, None);
 }

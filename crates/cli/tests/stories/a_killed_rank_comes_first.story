@@ -15,5 +15,14 @@ What to do
 Job capture
 --- ncclscope report capture --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["deaths"][0]["left"])'
 [0, 2, 3]
+--- ncclscope report capture --svg - | grep -oE '>(rank [0-9]|(waits in|died: no) call 11)<'
+>rank 0<
+>waits in call 11<
+>rank 1<
+>died: no call 11<
+>rank 2<
+>waits in call 11<
+>rank 3<
+>waits in call 11<
 --- ncclscope report capture | tail -n 1
 Next: ncclscope hang capture

@@ -127,8 +127,14 @@ fn job_cards(report: &Report) -> Vec<Card> {
     let first = report.findings.first();
     let mut cards: Vec<Card> = Vec::new();
     cards.extend(first.and_then(|first| lost(first, report)));
-    if cards.is_empty() {
-        cards.push(in_nccl(report));
+    match crate::picture::how_far::of(report) {
+        Some(of) => cards.push((
+            "Ranks waited",
+            time(of.for_ns as f64 / 1e3),
+            small(&format!("in call {}, until the recording ended", of.call)),
+        )),
+        None if cards.is_empty() => cards.push(in_nccl(report)),
+        None => {}
     }
     cards.extend(crate::picture::step(report).map(|(now, without)| {
         let n = report.steps.as_ref().and_then(|steps| steps.steps);

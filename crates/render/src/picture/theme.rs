@@ -38,6 +38,8 @@ pub(super) struct Colours {
     pub unknown: &'static str,
     /// Lines on what is not known.
     pub hatch: &'static str,
+    /// Who died or is missing: words and crosses only.
+    pub bad: &'static str,
     /// Text on computing, waiting and host.
     pub ink: &'static str,
     pub on_beside: &'static str,
@@ -59,6 +61,7 @@ const LIGHT: Colours = Colours {
     host: "#59606a",
     unknown: "#dadde2",
     hatch: "#9aa1ab",
+    bad: "#b3261e",
     ink: "#ffffff",
     on_beside: "#0e2f57",
     on_transfer: "#04211c",
@@ -79,6 +82,7 @@ const DARK: Colours = Colours {
     host: "#7d8591",
     unknown: "#333a43",
     hatch: "#69717c",
+    bad: "#f2857c",
     ink: "#14181d",
     on_beside: "#e6f0fc",
     on_transfer: "#04211c",
@@ -100,6 +104,7 @@ const PAGE: Colours = Colours {
     host: "var(--empty)",
     unknown: "var(--unknown)",
     hatch: "var(--hatch)",
+    bad: "var(--bad)",
     ink: "var(--on-computing)",
     on_beside: "var(--on-beside)",
     on_transfer: "var(--on-transfer)",
@@ -157,6 +162,7 @@ mod tests {
         for colours in [&LIGHT, &DARK] {
             assert!(contrast(colours.text, colours.ground) > 12.0);
             assert!(contrast(colours.soft, colours.ground) > 6.0);
+            assert!(contrast(colours.bad, colours.track) > 5.0);
             for part in Part::ALL {
                 let (fill, text) = colours.of(part);
                 assert!(contrast(fill, text) >= 4.5, "{part:?} {fill} {text}");
