@@ -28,10 +28,15 @@ pub struct Args {
     html: Option<PathBuf>,
     /// Write the first picture, 1200 x 630: the answer, where the time of each rank went, and a typical step;
     /// of a job that died or hung, how far each rank came
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "explain", "html"])]
+    #[arg(long, value_name = "FILE", group = "picture")]
+    #[arg(conflicts_with_all = ["json", "all", "explain", "html"])]
     svg: Option<PathBuf>,
+    /// The same picture as PNG, for what shows no SVG
+    #[arg(long, value_name = "FILE", group = "picture")]
+    #[arg(conflicts_with_all = ["json", "all", "explain", "html"])]
+    png: Option<PathBuf>,
     /// Colours of the picture
-    #[arg(long, value_enum, default_value_t = Theme::Light, requires = "svg")]
+    #[arg(long, value_enum, default_value_t = Theme::Light, requires = "picture")]
     theme: Theme,
     /// Print every row instead of the first of each table
     #[arg(long, conflicts_with = "json")]
@@ -77,8 +82,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let (mut report, capture) = progress::show("reading", |progress| {
         let (source, _held) = source(&path, progress, args.attempt.which())?;
         // Lanes and a typical step need all calls in memory.
-        if args.html.is_none() && args.svg.is_none() || progress.of.load(Relaxed) > MOST_WITH_LANES
-        {
+        let has_lanes = args.html.is_some() || args.svg.is_some() || args.png.is_some();
+        if !has_lanes || progress.of.load(Relaxed) > MOST_WITH_LANES {
             return anyhow::Ok((analyze::report_from(source, given, progress), None));
         }
         let capture = source.load(progress);
@@ -100,16 +105,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if is_given && report.clocks.is_none() {
         tell!("warning: offsets were given, and there are no two hosts that they could be of");
     }
-    if let Some(file) = args.svg.as_deref() {
+    if let Some(file) = args.svg.as_deref().or(args.png.as_deref()) {
         let theme = match args.theme {
             Theme::Light => render::picture::Theme::Light,
             Theme::Dark => render::picture::Theme::Dark,
         };
-        let svg = Picture::of(&report, timeline.as_ref()).svg(theme);
+        let picture = Picture::of(&report, timeline.as_ref());
+        let bytes = match args.svg {
+            Some(_) => picture.svg(theme).into_bytes(),
+            None => picture.png(theme).context("drawing the picture")?,
+        };
         if file == Path::new("-") {
-            return print(|out| out.write_all(svg.as_bytes()));
+            return print(|out| out.write_all(&bytes));
         }
-        replace(file, svg.as_bytes())?;
+        replace(file, &bytes)?;
         tell!("The picture is in {}", file.display());
         return print(|out| writeln!(out, "{}", render::findings::verdict(&report)));
     }

@@ -2,6 +2,7 @@
 //! or hung, it is how far each rank came.
 //!
 //! [`Picture::svg`] is a whole picture with the answer above it, for files, notebooks and pages of others.
+//! [`Picture::png`] is the same as pixels.
 //! [`Picture::inline`] is the same without the answer, for pages that begin with it.
 //!
 //! Rule: all bars are equally long, because all ranks live through the same time. A figure stands in a bar if
@@ -23,6 +24,7 @@ use theme::Colours;
 
 pub(crate) mod how_far;
 mod letters;
+mod png;
 mod theme;
 
 pub use theme::Theme;
@@ -205,6 +207,11 @@ impl<'a> Picture<'a> {
             to.c.ground
         );
         to.whole(1200.0, 630.0, &verdict, &self.said(), &ground)
+    }
+
+    /// The same as PNG; `None` if it can't be drawn. [`Theme::Page`] has no colours of its own.
+    pub fn png(&self, theme: Theme) -> Option<Vec<u8>> {
+        png::png(&self.svg(theme))
     }
 
     /// Draws how far each rank came and what to do, between these two heights.
