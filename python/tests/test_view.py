@@ -689,3 +689,60 @@ def test_lanes_of_events_show_every_field(view: Callable[..., Any], tmp_path: Pa
     assert [f"{name}: {value}" for name, value in columns.items()] == tip[-len(columns) :]
     bar = next(e for e in traced if e["ph"] == "X" and e["args"].get("started_ns") == columns["started_ns"])
     assert bar["args"] == columns
+
+
+def test_events_lead_to_parent_children_and_other_ranks(view: Callable[..., Any]) -> None:
+    page = view(job("ddp8_two_hosts"))
+    data = page.evaluate("async () => (await (await fetch('data.json')).json())")
+    lanes = [at for at, lane in enumerate(data["lanes"]) if lane["events"] and lane["who"] == "rank 0"]
+    asked = """async (lanes) => {
+        const answer = await fetch(`calls?from=-1e9&to=1e9`, { method: "POST", body: JSON.stringify(lanes) });
+        return (await answer.json()).calls;
+    }"""
+    rows = page.evaluate(asked, lanes)
+    spans: dict[tuple[int, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        assert row[9] in data["lanes"][row[1]]["types"]
+        spans.setdefault((row[1], row[6]), []).append((row[2], row[2] + row[3]))
+    # A row has no two events at a time, and none lies in nothing: the row above has one around it.
+    for (lane, kind), of_lane in spans.items():
+        of_lane.sort()
+        if kind == "event":
+            assert all(a[1] <= b[0] + 1e-6 for a, b in zip(of_lane, of_lane[1:])), data["lanes"][lane]
+            depth = data["lanes"][lane]["depth"]
+            above = spans[lane - 1, "event"] if depth else []
+            for begin, end in of_lane if depth else []:
+                assert any(a - 1e-6 <= begin and end <= b + 1e-6 for a, b in above), (lane, begin, end)
+    assert {data["lanes"][lane]["depth"] for lane, _ in spans} >= {0, 1, 2}
+    # States are segments: from one to the next, the last until the event's end.
+    assert any(end > begin for (_, kind), of in spans.items() if kind == "state" for begin, end in of)
+    step = next(row for row in rows if row[9] == "ProxyStep" and row[6] == "event")
+    begin, length = step[2], step[3]
+    place = f"#from={begin - length}&to={begin + 2 * length}&events=on&call={step[0]}"
+    page.goto(page.url.split("#")[0] + place)
+    page.reload()
+    settled(page)
+    panel = page.locator("#viewer .one-call")
+    assert "an event of NCCL" in panel.inner_text() and "never_stopped" not in panel.inner_text()
+    parent = panel.get_by_role("button", name="ProxyOp ")
+    assert parent.count() == 1
+    parent.click()
+    settled(page)
+    assert "channel " in panel.locator("p").first.inner_text()
+    assert panel.get_by_role("button", name="ProxyStep ").count() > 1
+    others = panel.get_by_role("button", name=re.compile(r"^rank \d+: .* after the first$"))
+    assert others.count() == 8
+    others.nth(5).click()
+    settled(page)
+    assert panel.locator("p").first.inner_text().startswith("Rank ")
+    assert int(page.locator("#viewer canvas").get_attribute("data-marked")) >= 1
+    # A type that is switched off goes with its rows, also in the address.
+    before = int(page.locator("#viewer canvas").get_attribute("data-lanes"))
+    page.get_by_role("button", name="ProxyStep", exact=True).click()
+    settled(page)
+    assert "hide=ProxyStep" in page.url
+    assert int(page.locator("#viewer canvas").get_attribute("data-lanes")) < before
+    page.reload()
+    settled(page)
+    off = page.get_by_role("button", name="ProxyStep", exact=True)
+    assert off.get_attribute("aria-pressed") == "false"

@@ -474,6 +474,29 @@ impl<'a> Events<'a> {
         }
     }
 
+    /// How many bars of its lane each bar lies in.
+    pub fn depths(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.bars.len()).collect();
+        order.sort_by_key(|number| {
+            let bar = &self.bars[*number];
+            let outer_first = std::cmp::Reverse(bar.span.end);
+            (bar.lane, bar.span.begin, outer_first, bar.number)
+        });
+        let mut depths = vec![0; self.bars.len()];
+        let mut open: Vec<usize> = Vec::new();
+        for number in order {
+            let bar = &self.bars[number];
+            let is_over = |other: &mut usize| {
+                let other = &self.bars[*other];
+                other.lane != bar.lane || other.span.end <= bar.span.begin
+            };
+            while open.pop_if(is_over).is_some() {}
+            depths[number] = open.len();
+            open.push(number);
+        }
+        depths
+    }
+
     /// Whether a bar can be drawn inside another one: it is a descendant, or both bracket what one thread
     /// does.
     fn lies_in(&self, inner: usize, outer: usize) -> bool {

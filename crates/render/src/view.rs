@@ -17,9 +17,10 @@ use crate::timeline::{Placed, PlacedKernel, Span, Timeline};
 use analyze::steps::StepsRow;
 use analyze::Report;
 use call_events::CallEvents;
+use nccl_abi::event;
 use pyramid::Level;
 use serde_json::{json, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 mod answers;
 mod call_events;
@@ -68,7 +69,7 @@ enum SliceKind {
     Communicates,
     /// An event that NCCL told the profiler of.
     Event,
-    /// A moment in such an event.
+    /// A state of such an event: from when it was told until the next.
     State,
 }
 
@@ -143,6 +144,9 @@ struct Lane {
     thread: Option<u32>,
     is_kernels: bool,
     is_events: bool,
+    /// How deep its events lie in others, and their types.
+    depth: u32,
+    types: BTreeSet<&'static str>,
     waited_ns: i64,
     longest_ns: i64,
     /// Its calls in [`View::by_lane`].
@@ -162,6 +166,8 @@ pub struct View<'a> {
     kernels: Vec<Vec<PlacedKernel<'a>>>,
     /// Every event, if they were recorded.
     events: Option<CallEvents<'a>>,
+    /// Indexes in [`View::seen`] of events, by bar.
+    event_at: Vec<u32>,
     /// By begin.
     seen: Vec<Slice>,
     /// Indexes of these, by lane and begin.
@@ -192,28 +198,42 @@ struct Laying {
 
 impl Laying {
     fn events(&mut self, events: &Events<'_>) {
-        let first = self.lanes.len() as u32;
-        self.lanes.extend(events.lanes.iter().map(|lane| Lane {
-            process: lane.process,
-            role: match lane.further {
-                0 => lane.role.clone(),
-                further => format!("{} ({})", lane.role, further + 1),
-            },
-            stream: 0,
-            thread: None,
-            is_kernels: false,
-            is_events: true,
-            waited_ns: 0,
-            longest_ns: 0,
-            calls: 0..0,
-        }));
-        for (number, bar) in (0u64..).zip(&events.bars) {
+        let depths = events.depths();
+        let mut types: Vec<Vec<BTreeSet<&'static str>>> = vec![Vec::new(); events.lanes.len()];
+        for (bar, depth) in events.bars.iter().zip(&depths) {
+            let of_lane = &mut types[bar.lane];
+            of_lane.resize(of_lane.len().max(depth + 1), BTreeSet::new());
+            of_lane[*depth].extend(event::name(bar.kind));
+        }
+        // Where the lanes of each line of events begin: a lane for each depth.
+        let mut first = Vec::new();
+        for (lane, types) in events.lanes.iter().zip(types) {
+            first.push(self.lanes.len());
+            self.lanes
+                .extend((0u32..).zip(types).map(|(depth, types)| Lane {
+                    process: lane.process,
+                    role: match lane.further {
+                        0 => lane.role.clone(),
+                        further => format!("{} ({})", lane.role, further + 1),
+                    },
+                    stream: 0,
+                    thread: None,
+                    is_kernels: false,
+                    is_events: true,
+                    depth,
+                    types,
+                    waited_ns: 0,
+                    longest_ns: 0,
+                    calls: 0..0,
+                }));
+        }
+        for ((number, bar), depth) in (0u64..).zip(&events.bars).zip(depths) {
             let of_bar = |span: Span, name: u32, number: u64, kind: SliceKind| Slice {
                 span,
                 transfer: NONE,
                 number,
                 process: bar.process as u32,
-                lane: first + bar.lane as u32,
+                lane: (first[bar.lane] + depth) as u32,
                 name,
                 operation: 0,
                 error: 0,
@@ -223,9 +243,11 @@ impl Laying {
             self.seen
                 .push(of_bar(bar.span, name, number, SliceKind::Event));
             for (place, state) in (1u64..).zip(&bar.states) {
+                // A state lasts until the next one.
+                let next = bar.states.get(place as usize).map(|next| next.at);
                 let at = Span {
                     begin: state.at,
-                    end: state.at,
+                    end: next.unwrap_or(bar.span.end).max(state.at),
                 };
                 let name = self.name(&state.name);
                 let number = number | place << BAR_BITS;
@@ -262,6 +284,8 @@ impl Laying {
                 thread: row.shape.thread,
                 is_kernels: false,
                 is_events: false,
+                depth: 0,
+                types: BTreeSet::new(),
                 waited_ns: 0,
                 longest_ns: 0,
                 calls: 0..0,
@@ -309,6 +333,8 @@ impl Laying {
                     thread: None,
                     is_kernels: true,
                     is_events: false,
+                    depth: 0,
+                    types: BTreeSet::new(),
                     waited_ns: 0,
                     longest_ns: 0,
                     calls: 0..0,
@@ -385,6 +411,12 @@ impl<'a> View<'a> {
             lane.longest_ns = lane.longest_ns.max(call.length_ns());
         }
         seen.sort_unstable_by_key(|call| (call.span.begin, call.lane, call.number));
+        let mut event_at = vec![0u32; events.map_or(0, |events| events.bars.len())];
+        for (index, seen) in (0u32..).zip(&seen) {
+            if seen.kind == SliceKind::Event {
+                event_at[seen.number as usize] = index;
+            }
+        }
         let indexes = 0..seen.len() as u32;
         let mut by_lane: Vec<u32> = indexes.clone().collect();
         by_lane.sort_by_key(|index| seen[*index as usize].lane);
@@ -420,6 +452,7 @@ impl<'a> View<'a> {
             names,
             kernels,
             events: events.map(CallEvents::new),
+            event_at,
             seen,
             by_lane,
             by_operation,
@@ -463,6 +496,8 @@ impl<'a> View<'a> {
                 "thread": lane.thread,
                 "kernels": lane.is_kernels,
                 "events": lane.is_events,
+                "depth": lane.depth,
+                "types": lane.types,
                 "waited_us": lane.waited_ns as f64 / 1e3,
             })
         };

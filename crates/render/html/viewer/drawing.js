@@ -26,7 +26,9 @@ function layout() {
 }
 
 const GROUND = ["card", "text", "soft", "line", "bad", "ink", "on-transfer"];
-const NAMES = [...GROUND, "wait", "transfer", "other", "host", "kernel", "event"];
+const NAMES = [...GROUND, "wait", "transfer", "other", "host", "kernel", "event-light"];
+// The part of an event's bar above its states.
+const STATES_FROM = 0.6;
 const palette = () => {
   const style = getComputedStyle(root);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
@@ -179,17 +181,20 @@ function draw_calls(at, x, colours) {
   context.rect(at.left, at.top, at.width, at.bottom - at.top);
   context.clip();
   const operation = picked?.operation ?? null;
+  const beside = new Set([picked?.parent, ...(picked?.same ?? [])].map((other) => other?.call));
   const marked = [];
   for (const call of loaded.calls) {
     const row = row_of.get(call.lane);
     if (row === undefined || call.begin > state.to || call.begin + call.length < state.from) continue;
+    if (state.hidden.has(call.type)) continue;
     const y = at.top + row * at.each + gap / 2;
     const from = x(call.begin);
     const to = Math.max(x(call.begin + call.length), from + 0.7);
     const box = { from, to, y, tall, call };
     draw_call(box, x, colours, open);
-    if (call.call === picked?.call || (operation !== null && call.operation === operation)) marked.push(box);
-    if (to - from > 90 && tall > 14) {
+    const is_same = operation !== null && call.operation === operation;
+    if (call.call === picked?.call || is_same || beside.has(call.call)) marked.push(box);
+    if (to - from > 90 && tall > 14 && call.kind !== "state") {
       const left = Math.max(from, at.left) + 4;
       // The name stands where it begins: on waiting, or on transfer.
       const is_transfer = call.transfer !== null && x(call.begin + call.length - call.transfer) <= left;
@@ -198,7 +203,8 @@ function draw_calls(at, x, colours) {
       context.font = "12px sans-serif";
       context.textAlign = "left";
       const name = data.names[call.name];
-      context.fillText(name, left, y + tall / 2 + 4, Math.max(to - left - 4, 1));
+      const middle = call.kind === "event" ? (tall * STATES_FROM) / 2 : tall / 2;
+      context.fillText(name, left, y + middle + 4, Math.max(to - left - 4, 1));
     }
   }
   for (const { from, to, y, call } of marked) {
@@ -207,8 +213,22 @@ function draw_calls(at, x, colours) {
     context.strokeRect(from - 1, y - 1, to - from + 2, tall + 2);
     context.lineWidth = 1;
   }
+  draw_parent(marked, colours);
   canvas.dataset.marked = marked.length;
   context.restore();
+}
+
+// A line from the parent of the picked event to it.
+function draw_parent(marked, colours) {
+  const box = (of) => marked.find((one) => one.call.call === of);
+  const [parent, own] = [box(picked?.parent?.call), box(picked?.call)];
+  if (!parent || !own) return;
+  const [above, below] = parent.y < own.y ? [parent, own] : [own, parent];
+  context.strokeStyle = colours.text;
+  context.beginPath();
+  context.moveTo(Math.max(own.from, parent.from), above.y + above.tall);
+  context.lineTo(own.from, below.y);
+  context.stroke();
 }
 
 function draw_call({ from, to, y, tall, call }, x, colours, open) {
@@ -225,14 +245,16 @@ function draw_call({ from, to, y, tall, call }, x, colours, open) {
   // The API call is no time on the GPU, so it is lower.
   if (call.kind === "host") return fill(colours.host, from, to, y + tall / 4, tall / 2);
   if (call.kind === "kernel") return fill(colours.kernel, from, to);
-  if (call.kind === "state") return fill(colours.text, from, from + 1, y + tall / 2, tall / 2);
-  if (call.kind === "event") {
-    fill(colours.event, from, to);
-    // Those that lie in each other are told apart by their edges.
-    context.strokeStyle = colours.card;
-    if (to - from > 3 && tall > 3) context.strokeRect(from + 0.5, y + 0.5, to - from - 1, tall - 1);
-    return;
+  if (call.kind === "state") {
+    // A segment until the next state, told apart by its edge.
+    const top = y + STATES_FROM * tall;
+    fill(event_colour(call.type, colours["event-light"]), from, to, top, tall - (top - y));
+    context.globalAlpha = 0.35;
+    fill(colours.card, from, to, top, tall - (top - y));
+    context.globalAlpha = 1;
+    return fill(colours.text, from, Math.min(from + 1, to), top, tall - (top - y));
   }
+  if (call.kind === "event") return fill(event_colour(call.type, colours["event-light"]), from, to);
   if (call.kind === "nccl_kernel") return fill(colours.other, from, to);
   if (call.transfer === null) fill(colours.other, from, to);
   else {
@@ -322,7 +344,8 @@ function draw_names(at, colours) {
     const y = at.top + (index + 0.5) * at.each + 4;
     context.font = row.heading ? "bold 12px sans-serif" : "12px sans-serif";
     context.fillStyle = row.heading ? colours.soft : colours.text;
-    const title = at.left > 100 || row.heading ? row.title : `${row.who}${row.is_kernels ? " K" : ""}`;
+    const kind = row.is_events ? " E" : row.is_kernels ? " K" : "";
+    const title = at.left > 100 || row.heading || row.depth > 0 ? row.title : `${row.who}${kind}`;
     const left = row.heading ? 2 : 6;
     context.fillText(fitting(title, at.left - left - 4), left, y);
     return y;

@@ -67,6 +67,7 @@ function start() {
   toggle("sort", state.sort);
   toggle("kernels", state.kernels);
   toggle("events", state.events);
+  show_types();
   search.value = state.words;
   by.select.value = state.by;
   group.select.value = state.group;

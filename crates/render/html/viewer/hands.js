@@ -113,8 +113,21 @@ buttons.kernels.addEventListener("click", () => {
 buttons.events.addEventListener("click", () => {
   state.events = !state.events;
   toggle("events", state.events);
+  show_types();
   rearranged();
 });
+function show_types() {
+  types.hidden = !state.events;
+  for (const [type, of_type] of type_buttons)
+    of_type.setAttribute("aria-pressed", String(!state.hidden.has(type)));
+}
+for (const [type, of_type] of type_buttons) {
+  of_type.addEventListener("click", () => {
+    if (!state.hidden.delete(type)) state.hidden.add(type);
+    show_types();
+    rearranged();
+  });
+}
 for (const [name, { select }] of [
   ["by", by],
   ["group", group],

@@ -40,7 +40,7 @@ async function load() {
     lanes,
     rows: seen,
     covered: calls.covered,
-    calls: calls.calls.map(([call, lane, begin, length, transfer, name, kind, operation, error]) => ({
+    calls: calls.calls.map(([call, lane, begin, length, transfer, name, kind, operation, error, type]) => ({
       call,
       lane,
       begin,
@@ -50,6 +50,8 @@ async function load() {
       kind,
       operation,
       error,
+      // Of an event, or of the event that a state is of.
+      type: type ?? null,
     })),
   };
   mix_rows();

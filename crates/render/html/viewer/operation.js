@@ -27,13 +27,24 @@ async function go(which) {
 
 // The same operation, on a row further up or down.
 async function go_rank(by_rows) {
-  if (!picked?.ranks || picked.ranks.length < 2) return pan_rows(by_rows);
+  const parts = picked?.ranks ?? picked?.same ?? [];
+  if (parts.length < 2) return pan_rows(by_rows);
   const place = (r) => rows.findIndex((row) => row.lanes.includes(r.lane));
-  const order = [...picked.ranks].filter((r) => place(r) >= 0).sort((a, b) => place(a) - place(b));
+  const order = [...parts].filter((r) => place(r) >= 0).sort((a, b) => place(a) - place(b));
   const other = order[order.findIndex((r) => r.call === picked.call) + by_rows];
   if (!other || !picked_is(await source.call(other.call))) return;
   reveal(picked.lane);
   changed();
+}
+
+// Shows another event.
+async function visit(call) {
+  if (!picked_is(await source.call(call))) return;
+  reveal(picked.lane);
+  const [from, to] = [picked.begin_us, picked.begin_us + picked.length_us];
+  const room = 0.6 * Math.max(to - from, 2);
+  if (from < state.from || to > state.to) show(from - room, to + room);
+  else changed();
 }
 
 function let_go() {
@@ -43,11 +54,22 @@ function let_go() {
   changed();
 }
 
+// On which channel an event is, and which way data goes.
+function way_of({ channel_id: channel, is_send, peer }) {
+  const words = [];
+  if (channel !== undefined) words.push(`, channel ${channel}`);
+  const does = is_send === 1 || is_send === true ? "sends to" : "receives from";
+  if (is_send !== undefined && peer !== undefined) words.push(`, ${does} peer ${peer}`);
+  return words.join("");
+}
+
 function sentence_of() {
   const whose = rank_of(picked.lane);
   const who = whose.replace(/^./, (letter) => letter.toUpperCase());
-  if (picked.kind === "event") return `${who}: an event of NCCL, ${time(picked.length_us)}.`;
-  if (picked.kind === "state") return `${who}: a state of an event, at ${moment(picked.begin_us)}.`;
+  if (picked.kind === "event")
+    return `${who}: an event of NCCL, ${time(picked.length_us)}${way_of(picked.columns)}.`;
+  if (picked.kind === "state")
+    return `${who}: a state of an event, from ${moment(picked.begin_us)} for ${time(picked.length_us)}.`;
   if (picked.kind === "kernel" || picked.kind === "nccl_kernel")
     return `It ran on the GPU of ${whose} for ${time(picked.length_us)}, seen in a kernel window.`;
   if (picked.kind === "open")
@@ -125,6 +147,35 @@ function table_of_ranks() {
   return element("div", frame, table);
 }
 
+// What is beside an event: its parent, its children, and the same operation on other ranks.
+function beside_event() {
+  const { parent, children, children_in_all, same } = picked;
+  const link = (other, text) => {
+    const to = button(text, "Show this event");
+    to.addEventListener("click", () => visit(other.call));
+    return to;
+  };
+  const named = (other) => link(other, `${other.name}, ${time(other.length_us)}`);
+  const list = element("dl", { class: "beside" });
+  const put = (name, ...inside) => list.append(element("dt", {}, name), element("dd", {}, ...inside));
+  if (parent) put("Parent", named(parent));
+  if (children.length > 0) {
+    const more = children_in_all - children.length;
+    put(
+      `Its ${plural(children_in_all, "child").replace("childs", "children")}`,
+      ...children.map(named),
+      ...(more > 0 ? [`and ${more.toLocaleString("en")} more`] : []),
+    );
+  }
+  if (same.length > 1) {
+    const first = Math.min(...same.map((other) => other.begin_us));
+    const text = (other) =>
+      `${rank_of(other.lane)}: ${time(other.length_us)}, ${time(other.begin_us - first)} after the first`;
+    put("The same operation, by rank", ...same.map((other) => link(other, text(other))));
+  }
+  return list;
+}
+
 const PLAIN = {
   finished: (n) => `${n.toLocaleString("en")} finished`,
   steps: (n) => plural(n, "step"),
@@ -186,14 +237,17 @@ function tree_of(parts) {
 function describe() {
   detail.hidden = !picked;
   if (!picked) return;
+  const is_event = picked.kind === "event" || picked.kind === "state";
   const everything = element(
     "details",
-    {},
+    // Of an event there is nothing shorter.
+    is_event ? { open: "" } : {},
     element("summary", {}, "Everything that was recorded of it"),
     facts(Object.entries(picked.columns)),
   );
   const inside = [element(HEADING, {}, picked.name), element("p", {}, sentence_of())];
   if (picked.ranks) inside.push(facts(figures()), table_of_ranks());
+  if (is_event) inside.push(beside_event());
   if (picked.parts?.length) {
     const heading = element(HEADING, {}, `The parts of the call on ${rank_of(picked.lane)}`);
     inside.push(heading, tree_of(picked.parts));

@@ -16,6 +16,31 @@ const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count ==
 const HEADING = kept ? "h3" : "h2";
 const has_kernels = data.lanes.some((lane) => lane.kernels);
 const has_events = data.lanes.some((lane) => lane.events);
+// Types of events that were recorded, and their colours: hue and saturation. Types of one level are alike.
+const EVENT_COLOURS = {
+  GroupApi: [245, 35],
+  CollApi: [325, 25],
+  P2pApi: [355, 25],
+  Group: [270, 65],
+  Coll: [315, 60],
+  P2p: [345, 60],
+  KernelLaunch: [25, 30],
+  KernelCh: [215, 60],
+  KernelPhase: [215, 30],
+  ProxyOp: [160, 60],
+  ProxyStep: [185, 60],
+  ProxyCtrl: [210, 8],
+  NetPlugin: [110, 40],
+  CeColl: [250, 60],
+  CeSync: [235, 25],
+  CeBatch: [250, 25],
+};
+const recorded_types = new Set(data.lanes.flatMap((lane) => lane.types ?? []));
+const event_types = Object.keys(EVENT_COLOURS).filter((type) => recorded_types.has(type));
+const event_colour = (type, light) => {
+  const [hue, saturation] = EVENT_COLOURS[type] ?? [0, 0];
+  return `hsl(${hue} ${saturation}% ${light})`;
+};
 const button = (text, title, more = {}) => element("button", { type: "button", title, ...more }, text);
 function chooser(label, title, options) {
   const select = element("select", { title });
@@ -75,8 +100,20 @@ const KEYS = [
   ["host", "no GPU time: the API call"],
   ["open", "not finished at the end"],
   ...(has_kernels ? [["kernel", "compute kernel, in a kernel window"]] : []),
-  ...(has_events ? [["event", "event of NCCL, with its states"]] : []),
+  ...(has_events ? [["event", "event of NCCL, a colour for each type; its states are below it"]] : []),
 ];
+// A button for each type of event: its colour, and whether it is shown.
+const types = element("div", { class: "bar types", role: "group", "aria-label": "Types of events" });
+types.hidden = true;
+const type_buttons = new Map(
+  event_types.map((type) => {
+    const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+    swatch.style.background = event_colour(type, "var(--event-light)");
+    const of_type = element("button", { type: "button", title: `Show events of type ${type}` }, swatch, type);
+    return [type, of_type];
+  }),
+);
+types.append(...type_buttons.values());
 const legend = element(
   "ul",
   { class: "legend", "aria-label": "Colours" },
@@ -109,6 +146,7 @@ root.append(
     group.label,
     element("label", {}, "Ranks ", search),
   ),
+  types,
   where,
   element("div", { class: "drawing" }, canvas, tip),
   legend,

@@ -12,7 +12,9 @@ function under(event) {
   if (row && loaded) {
     const lanes = new Set(row.lanes);
     for (const c of loaded.calls) {
-      if (!lanes.has(c.lane) || us < c.begin - per_px) continue;
+      if (!lanes.has(c.lane) || us < c.begin - per_px || state.hidden.has(c.type)) continue;
+      // States are in the lower part of their event.
+      if (c.kind === "state" && (py - at.top) / at.each - index < STATES_FROM) continue;
       if (us > c.begin + Math.max(c.length, per_px) + per_px) continue;
       // Of those that overlap, the shortest: it lies on the others.
       if (!call || c.length <= call.length) call = c;

@@ -9,6 +9,8 @@ const state = {
   sort: false,
   kernels: true,
   events: false,
+  // Types of events that are not shown.
+  hidden: new Set(),
   by: "communicator",
   group: "",
   words: "",
@@ -40,6 +42,7 @@ function read_address() {
   state.sort = asked.get("sort") === "late";
   state.kernels = asked.get("kernels") !== "off";
   state.events = asked.get("events") === "on";
+  state.hidden = new Set((asked.get("hide") ?? "").split(",").filter((type) => type_buttons.has(type)));
   state.by = one_of("by", by.select) ?? "communicator";
   state.group = one_of("group", group.select) ?? "";
   state.words = asked.get("ranks") ?? "";
@@ -52,6 +55,7 @@ function write_address() {
   if (state.sort) parts.sort = "late";
   if (!state.kernels) parts.kernels = "off";
   if (state.events) parts.events = "on";
+  if (state.hidden.size > 0) parts.hide = [...state.hidden].join(",");
   if (state.by !== "communicator") parts.by = state.by;
   if (state.group) parts.group = state.group;
   if (state.words) parts.ranks = state.words;
@@ -75,6 +79,9 @@ const ROLE = {
   rank: (lane) => (lane.events ? lane.role : lane.kernels ? "kernels" : ""),
 };
 
+// The title of a row whose events lie in those of the row above.
+const deeper = (lane) => `${"\u2003".repeat(lane.depth)}\u21b3 ${lane.types.join(", ")}`;
+
 // Rows from top to bottom: lanes with a title, and headings of groups, which have none.
 function made_rows() {
   // Any of these, each as it stands: `rank 1` is not rank 12.
@@ -87,6 +94,7 @@ function made_rows() {
   const rows = new Map();
   data.lanes.forEach((lane, at) => {
     if ((lane.kernels && !state.kernels) || (lane.events && !state.events)) return;
+    if (lane.events && lane.types.every((type) => state.hidden.has(type))) return;
     const text = `${lane.who}: ${lane.role} ${lane.host}`.toLowerCase();
     if (wanted.length && !wanted.some((part) => part.test(text))) return;
     const key = KEY[state.by](lane, at);
@@ -96,10 +104,11 @@ function made_rows() {
       rows.set(key, {
         lanes: [at],
         who: lane.who,
-        title: role ? `${lane.who}: ${role}` : lane.who,
+        title: lane.depth > 0 ? deeper(lane) : role ? `${lane.who}: ${role}` : lane.who,
         // Neither waits for anybody.
         is_kernels: lane.kernels || lane.events,
         is_events: lane.events,
+        depth: lane.depth,
         waited: lane.waited_us,
         host: lane.host,
         role: lane.kernels ? "kernels" : lane.events ? "events" : lane.role,

@@ -4,6 +4,7 @@ use super::parts;
 use super::pyramid::Level;
 use super::{Slice, SliceKind, View, BAR_BITS, NONE};
 use analyze::bandwidth::Bandwidth;
+use nccl_abi::event;
 use serde_json::{json, Map, Value};
 use tables::calls::{CallRef, Value as Cell, COLUMNS};
 
@@ -11,6 +12,8 @@ use tables::calls::{CallRef, Value as Cell, COLUMNS};
 const MOST_CELLS: usize = 12 << 20;
 /// Of an operation of more ranks, only the first and the last to arrive are listed.
 const MOST_RANKS: usize = 200;
+/// Of an event with more children, the first are listed.
+const MOST_CHILDREN: usize = 40;
 /// So many of the first.
 const FIRST_RANKS: usize = 20;
 
@@ -98,7 +101,48 @@ impl View<'_> {
             call.kind.name(),
             (call.operation != 0).then_some(call.operation),
             (call.error != 0).then(|| f64::from(call.error) / 1e3),
+            self.event_type(call),
         ])
+    }
+
+    /// Index of the bar of an event, or of the event that a state is of.
+    fn bar_of(seen: &Slice) -> usize {
+        (seen.number & ((1 << BAR_BITS) - 1)) as usize
+    }
+
+    /// The type of an event, or of the event that a state is of.
+    fn event_type(&self, seen: &Slice) -> Option<&'static str> {
+        let events = self.events.as_ref().filter(|_| seen.kind.is_event())?;
+        event::name(events.bar(Self::bar_of(seen)).kind)
+    }
+
+    /// The events beside an event: its parent, what it is the parent of, and the same operation on other
+    /// ranks.
+    fn related(&self, seen: &Slice) -> Option<Map<String, Value>> {
+        let events = self.events.as_ref()?;
+        let number = Self::bar_of(seen);
+        let row = |bar: usize| {
+            let index = self.event_at[bar];
+            let seen = &self.seen[index as usize];
+            json!({
+                "call": index,
+                "name": self.names[seen.name as usize],
+                "lane": seen.lane,
+                "begin_us": self.us(seen.span.begin),
+                "length_us": seen.length_ns() as f64 / 1e3,
+            })
+        };
+        let children: Vec<usize> = events.children(number).collect();
+        let listed = children.iter().take(MOST_CHILDREN);
+        let same = events.same_operation(number).into_iter();
+        let same = same.take(MOST_RANKS);
+        let mut all = Map::new();
+        let parent = events.bar(number).parent;
+        all.insert("parent".to_owned(), parent.map(row).into());
+        all.insert("children_in_all".to_owned(), children.len().into());
+        all.insert("children".to_owned(), listed.copied().map(row).collect());
+        all.insert("same".to_owned(), same.map(row).collect());
+        Some(all)
     }
 
     /// The calls of an operation, by begin.
@@ -153,7 +197,9 @@ impl View<'_> {
     pub(super) fn detail(&self, index: usize) -> Option<Value> {
         let call = self.seen.get(index)?;
         if call.kind.is_event() {
-            return Some(json!({ "columns": self.event(call)? }));
+            let mut all = self.related(call)?;
+            all.insert("columns".to_owned(), self.event(call)?.into());
+            return Some(all.into());
         }
         if call.kind.is_kernel() {
             return Some(json!({ "columns": self.kernel(call)? }));
@@ -168,8 +214,7 @@ impl View<'_> {
     /// Everything that is known of an event, or of one of its states.
     fn event(&self, seen: &Slice) -> Option<Map<String, Value>> {
         let events = self.events.as_ref()?.events();
-        let bar = (seen.number & ((1 << BAR_BITS) - 1)) as usize;
-        let bar = events.bars.get(bar)?;
+        let bar = events.bars.get(Self::bar_of(seen))?;
         let mut columns = match (seen.number >> BAR_BITS) as usize {
             0 => events.arguments(bar),
             place => {

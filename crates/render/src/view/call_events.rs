@@ -24,24 +24,30 @@ pub(super) struct CallEvents<'a> {
     starts: Vec<Vec<(i64, usize)>>,
     /// Parents and their children.
     children: Vec<(usize, usize)>,
+    /// Operations with parts on several ranks, and these parts.
+    operations: Vec<(u64, usize)>,
 }
 
 impl<'a> CallEvents<'a> {
     pub(super) fn new(events: &'a Events<'a>) -> CallEvents<'a> {
         let mut starts = vec![Vec::new(); events.capture().processes.len()];
         let mut children = Vec::new();
+        let mut operations = Vec::new();
         for (number, bar) in events.bars.iter().enumerate() {
             if bar.kind & (API | TASK) != 0 {
                 starts[bar.process].push((bar.started, number));
             }
             children.extend(bar.parent.map(|parent| (parent, number)));
+            operations.extend(bar.operation.map(|operation| (operation, number)));
         }
         starts.iter_mut().for_each(|of_process| of_process.sort());
         children.sort_unstable();
+        operations.sort_unstable();
         CallEvents {
             events,
             starts,
             children,
+            operations,
         }
     }
 
@@ -88,6 +94,26 @@ impl<'a> CallEvents<'a> {
         let mine = move |(parent, _): &&(usize, usize)| *parent == of;
         let of_it = self.children[first..].iter().take_while(mine);
         of_it.map(|(_, child)| *child)
+    }
+
+    /// The parts on all ranks of the operation that an event is of: its own, or that of what it belongs to,
+    /// or that of what belongs to it. Empty if it is of none, or of one without other parts.
+    pub(super) fn same_operation(&self, of: usize) -> Vec<usize> {
+        let above = std::iter::successors(Some(of), |number| self.bar(*number).parent);
+        let above = above.filter_map(|number| self.bar(number).operation).next();
+        let below = || {
+            let tasks = self.under(of, TASK);
+            tasks.iter().find_map(|number| self.bar(*number).operation)
+        };
+        let Some(operation) = above.or_else(below) else {
+            return Vec::new();
+        };
+        let first = self
+            .operations
+            .partition_point(|(other, _)| *other < operation);
+        let mine = self.operations[first..].iter();
+        let mine = mine.take_while(|(other, _)| *other == operation);
+        mine.map(|(_, number)| *number).collect()
     }
 
     /// Events of a type under this one, however deep.

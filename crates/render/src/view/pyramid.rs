@@ -48,6 +48,10 @@ fn finest(view: &View<'_>, bins: usize) -> Level {
         sums.fill([0; 3]);
         for index in &view.by_lane[lane.calls.clone()] {
             let call = &view.seen[*index as usize];
+            // It lies in its event.
+            if call.kind == SliceKind::State {
+                continue;
+            }
             // Events may lie before the first call or behind the last.
             let inside = |ns: i64| (ns - view.base_ns).clamp(0, view.length_ns);
             let (begin, end) = (inside(call.span.begin), inside(call.span.end));
