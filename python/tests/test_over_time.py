@@ -204,3 +204,70 @@ def test_curves_are_within_the_drawing(name: str, show: Callable[..., Any]) -> N
             assert frame["left"] - 1 <= box["left"] and box["right"] <= frame["right"] + 1
             assert frame["top"] - 1 <= box["top"] and box["bottom"] <= frame["bottom"] + 1
     assert page.evaluate("() => document.documentElement.scrollWidth") == 375
+
+
+def test_power_above_nccl_and_what_a_span_has_of_it(show: Callable[..., Any]) -> None:
+    name = "everything_228"
+    page = show(job(name))
+    report = report_on(job(name))
+    timeline = report["timeline"]
+    figure = page.locator("#over-time")
+    own = figure.locator(".curve").count()
+    # What is said of a span has the means of what is shown, and the energy of all GPUs.
+    power = [watts for watts in timeline["sampled"]["power_w"]["mean"] if watts is not None]
+    gpus, seconds = report["nodes"]["energy"]["gpus"], timeline["bucket_us"] / 1e6
+    said = figure.locator(".selected").inner_text()
+    joules = re.search(rf"([\d.]+) (k?)J by {gpus} GPUs", said)
+    assert joules, said
+    energy = float(joules[1]) * (1000 if joules[2] else 1)
+    assert energy == pytest.approx(sum(power) * gpus * seconds, rel=0.01)
+    assert "Power of a GPU" not in said
+    figure.get_by_label("Add a curve above these").select_option("Power of a GPU")
+    assert figure.locator(".curve").count() == own + 1
+    assert figure.locator(".curve .title").first.text_content() == "Power of a GPU"
+    watts = re.search(r"Power of a GPU ([\d.]+) W", figure.locator(".selected").inner_text())
+    assert watts and float(watts[1]) == pytest.approx(sum(power) / len(power), rel=0.01)
+    # It stays while another group is shown, and a pointer reads both.
+    chosen(page, "collectives")
+    assert any(line.startswith("Power of a GPU: ") for line in go(page, 90))
+    drag(page, 60, 80, timeline["buckets"])
+    of_span = re.search(r"Power of a GPU ([\d.]+) W", figure.locator(".selected").inner_text())
+    some = [watts for watts in timeline["sampled"]["power_w"]["mean"][60:81] if watts is not None]
+    assert of_span and float(of_span[1]) == pytest.approx(sum(some) / len(some), rel=0.01)
+    # In one plot, all curves have one base.
+    together = figure.get_by_role("button", name="In one plot")
+    bases = """(all) => new Set(all.map((e) => e.getBoundingClientRect().bottom.toFixed(1))).size"""
+    assert figure.locator(".curve .axis").evaluate_all(bases) > 1
+    together.click()
+    assert together.get_attribute("aria-pressed") == "true"
+    assert figure.locator(".curve .axis").evaluate_all(bases) == 1
+    page.get_by_role("button", name="\u2715 Power of a GPU").click()
+    assert "Power of a GPU" not in figure.locator(".curve .title").all_text_contents()
+
+
+@pytest.mark.parametrize("name", ["slow_host", "ddp_late_host", "graph_host_228"])
+def test_shares_have_one_scale_that_a_thousandth_does_not_fill(name: str, show: Callable[..., Any]) -> None:
+    page = show(job(name))
+    timeline = report_on(job(name))["timeline"]
+    names = {"nccl": "In NCCL", "waiting": "Waiting for the last rank", "transfer": "Transfer"}
+    dark = [
+        bool(timeline["untimed"]) and untimed > calls / 2
+        for untimed, calls in zip(
+            (timeline["untimed"] or timeline["calls"])["sum"], timeline["calls"]["sum"]
+        )
+    ]
+    found = page.locator("#over-time .curve").evaluate_all(
+        """(all) => Object.fromEntries(all.map((curve) => {
+            const top = curve.querySelector(".band, .held").getBBox().y;
+            const axis = curve.querySelector(".axis").getBBox().y;
+            return [curve.querySelector(".title").textContent, axis - top];
+        }))"""
+    )
+    ends = set()
+    for field, title in names.items():
+        if title not in found:
+            continue
+        most = max(v for v, is_dark in zip(timeline[field]["max"], dark) if not is_dark)
+        if most > 0.001:
+            ends.add(round(74 * most / found[title], 2))
+    assert len(ends) == 1 and ends <= {0.1, 0.2, 0.5, 1.0}, (ends, found)

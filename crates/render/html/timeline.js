@@ -4,6 +4,9 @@
 // rows with calls in it: operations, ranks, functions and communicators. Figures in rows stay those of the
 // whole run, and each table says whether it follows. The plot of operations by size follows by the event
 // `ncclscope-span`, which names the operations with calls.
+//
+// Curves of other groups can be added above those of a group, and all of them can be laid into one plot.
+// Shares of the time have one scale, so that a thousandth does not look as if it took all.
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const { active } = JSON.parse(document.getElementById("more").textContent);
@@ -141,6 +144,7 @@ const PRESETS = [
       sampled("power_w", "Power of a GPU", with_unit("W")),
       sampled("sm_mhz", "Clock of a GPU's SMs", with_unit("MHz")),
       sampled("nvlink_sent_bytes", "Sent over NVLink by a GPU", (value) => rate(value, "B/s")),
+      sampled("cpus_busy", "CPUs that were busy, of a node", with_unit("CPUs")),
       sampled("job_cpus_busy", "CPUs that the job kept busy, of a node", with_unit("CPUs")),
       sampled("job_threads_ready", "Threads that waited for a CPU, of a node", with_unit("threads")),
       sampled("disk_read_bytes", "Read from disks by a node", (value) => rate(value, "B/s")),
@@ -154,6 +158,35 @@ const PRESETS = [
       preset.curves.length &&
       (!preset.needs || preset.needs.some((field) => timeline[field]?.sum.some((v) => v > 0))),
   );
+
+// Every curve by its name, to be added to others.
+const CURVES = new Map(PRESETS.flatMap((preset) => preset.curves.map((c) => [c.name, c])));
+
+// The end of the scale of shares: the smallest of these that holds all.
+const SHARE_ENDS = [0.1, 0.2, 0.5, 1];
+function share_end(curves) {
+  const shares = curves.filter((c) => c.text === percent);
+  const values = shares.flatMap((c) => [...(c.high ?? c.bars), ...(c.line ?? [])]);
+  const most = values.reduce((a, b) => Math.max(a, b ?? 0), 0);
+  return SHARE_ENDS.find((end) => most <= end) ?? most;
+}
+
+// The mean of a curve in some buckets; null where nothing is known, or if it is of medians.
+function mean_in(c, from, to) {
+  if (c.spread) return null;
+  const known = (c.bars ?? c.line).slice(from, to).filter((v) => v !== null);
+  return known.length > 0 ? known.reduce((a, b) => a + b, 0) / known.length : null;
+}
+
+// The energy of all GPUs in some buckets, joules, and the part of them that was sampled.
+function energy_in(from, to) {
+  const gpus = report.nodes?.energy?.gpus;
+  const power = timeline.sampled?.power_w?.mean.slice(from, to);
+  const known = power?.filter((w) => w !== null) ?? [];
+  if (!gpus || known.length === 0) return null;
+  const joules = known.reduce((a, b) => a + b, 0) * gpus * (width_us / 1e6);
+  return { joules, gpus, part: known.length / (to - from) };
+}
 
 // Pins: late ranks where they held up most, and deaths where they happened.
 const pins = [
@@ -230,6 +263,9 @@ function filter_tables(span) {
 // ---- the drawing
 
 const HEIGHT = 74;
+const NAME = 16;
+// Colours of curves: not the two that look like waiting and transfer.
+const HUES = [0, 3, 4, 5, 6, 7];
 const GAP = 26;
 const STRIP = 30;
 
@@ -237,6 +273,10 @@ class OverTime {
   constructor(figure) {
     this.figure = figure;
     this.preset = PRESETS[0];
+    // Curves of other groups, by name.
+    this.added = [];
+    // All curves are in one plot.
+    this.together = false;
     this.span = null;
     this.at = null;
     const choices = element("div", { class: "choices", role: "group", "aria-label": "Curves" });
@@ -245,10 +285,25 @@ class OverTime {
       button.addEventListener("click", () => {
         this.preset = preset;
         this.draw();
+        this.say();
       });
       choices.append(button);
     }
     this.buttons = [...choices.children];
+    this.adder = element("select", { "aria-label": "Add a curve above these" });
+    this.adder.addEventListener("change", () => {
+      if (this.adder.value) this.added.push(this.adder.value);
+      this.draw();
+      this.say();
+    });
+    const about = { type: "button", title: "Lay all curves over each other" };
+    this.layer = element("button", about, "In one plot");
+    this.layer.addEventListener("click", () => {
+      this.together = !this.together;
+      this.draw();
+    });
+    this.chips = element("span", { class: "chips" });
+    if (CURVES.size > 1) choices.append(this.adder, this.layer, this.chips);
     this.choices = choices;
     this.place = element("div");
     this.tip = element("div", { class: "tip", role: "status" });
@@ -275,14 +330,46 @@ class OverTime {
     return left + ((right - left) * us) / (buckets * width_us);
   }
 
-  draw() {
+  // What is shown: what was added stands above.
+  curves() {
+    const own = this.preset.curves;
+    return [...this.added.map((name) => CURVES.get(name)).filter((c) => !own.includes(c)), ...own];
+  }
+
+  choose() {
     for (const button of this.buttons)
       button.setAttribute("aria-pressed", String(button.dataset.preset === this.preset.key));
+    this.layer.setAttribute("aria-pressed", String(this.together));
+    const shown = new Set(this.curves());
+    const groups = PRESETS.map((preset) => {
+      const left = preset.curves.filter((c) => !shown.has(c));
+      return element("optgroup", { label: preset.title }, ...left.map((c) => element("option", {}, c.name)));
+    });
+    const some = groups.filter((of) => of.children.length > 0);
+    this.adder.replaceChildren(element("option", { value: "" }, "Add a curve\u2026"), ...some);
+    const chips = this.added.map((name) => {
+      const chip = element("button", { type: "button", title: "Take this curve away" }, `\u2715 ${name}`);
+      chip.addEventListener("click", () => {
+        this.added = this.added.filter((other) => other !== name);
+        this.draw();
+        this.say();
+      });
+      return chip;
+    });
+    this.chips.replaceChildren(...chips);
+  }
+
+  draw() {
+    this.choose();
     const focused = this.place.contains(document.activeElement);
     this.drawn_width = this.place.clientWidth;
     const width = Math.max(260, this.place.clientWidth);
-    const curves = this.preset.curves;
-    const height = STRIP + curves.length * (HEIGHT + GAP) + 40;
+    const curves = this.curves();
+    // In one plot, each has a line of its own for its name.
+    const top_of = (i) => (this.together ? NAME * (i + 1) : i * (HEIGHT + GAP) + GAP);
+    const plots = this.together ? NAME * curves.length + 8 + 2 * HEIGHT : curves.length * (HEIGHT + GAP);
+    const height = STRIP + plots + 40;
+    this.share_end = share_end(curves);
     this.box = { width, height, left: 4, right: width - 4, top: STRIP, bottom: height - 36 };
     const svg = shape("svg", {
       viewBox: `0 0 ${width} ${height}`,
@@ -293,7 +380,7 @@ class OverTime {
     this.svg = svg;
     this.place.replaceChildren(svg);
     this.x_axis();
-    curves.forEach((c, i) => this.curve(c, i, STRIP + i * (HEIGHT + GAP) + GAP));
+    curves.forEach((c, i) => this.curve(c, i, STRIP + top_of(i)));
     this.strip();
     this.shade = shape("rect", { class: "span", y: STRIP, height: this.box.bottom - STRIP, x: 0, width: 0 });
     this.cross = shape("path", { class: "cross", d: "" });
@@ -319,17 +406,21 @@ class OverTime {
     this.svg.append(shape("text", { x: right, y: bottom + 31, "text-anchor": "end" }, title));
   }
 
+  // A curve; its name stands above `top`.
   curve(c, index, top) {
-    const bottom = top + HEIGHT;
     const { left, right } = this.box;
+    const tall = this.together ? 2 * HEIGHT : HEIGHT;
+    const bottom = this.together ? this.box.bottom - 4 : top + HEIGHT;
     const known = [...(c.high ?? c.bars), ...(c.line ?? [])].filter((v) => v !== null && v > 0);
     const most = Math.max(...known, 1e-12);
     const least = Math.min(...known);
     const low = c.logarithmic ? Math.log(least / 1.2) : 0;
-    const high = c.logarithmic ? Math.log(most * 1.2) : most * 1.05;
+    const end_of_scale = c.text === percent ? this.share_end : most * 1.05;
+    const high = c.logarithmic ? Math.log(most * 1.2) : end_of_scale;
     const y = (v) =>
-      bottom - (HEIGHT * ((c.logarithmic ? Math.log(Math.max(v, least / 1.2)) : v) - low)) / (high - low);
-    const group = shape("g", { class: `curve c${index % 8}${c.part ? ` ${c.part}` : ""}` });
+      bottom - (tall * ((c.logarithmic ? Math.log(Math.max(v, least / 1.2)) : v) - low)) / (high - low);
+    const hue = HUES[index % HUES.length];
+    const group = shape("g", { class: `curve c${hue}${c.part ? ` ${c.part}` : ""}` });
     const x = (bucket) => this.x(bucket * width_us);
     const steps = (values) =>
       values
@@ -337,15 +428,18 @@ class OverTime {
           v === null ? "" : `${i && values[i - 1] !== null ? "L" : "M"}${x(i)} ${y(v)}H${x(i + 1)}`,
         )
         .join("");
-    if (c.dark) {
+    // Areas would hide each other.
+    if (c.dark && !this.together) {
       const d = is_dark.map((dark, i) => (dark ? `M${x(i)} ${top}H${x(i + 1)}V${bottom}H${x(i)}z` : ""));
       group.append(shape("path", { class: "dark", d: d.join("") }));
     }
-    if (c.bars) {
+    if (c.bars && !this.together) {
       const path = c.bars
         .map((v, i) => (v > 0 ? `M${x(i)} ${bottom}V${y(v)}H${x(i + 1)}V${bottom}z` : ""))
         .join("");
       group.append(shape("path", { class: "held", d: path }));
+    } else if (this.together) {
+      group.append(shape("path", { class: "line", d: steps(c.bars ?? c.line) }));
     } else {
       const areas = c.low
         .map((v, i) => (v === null ? "" : `M${x(i)} ${y(v)}H${x(i + 1)}V${y(c.high[i])}H${x(i)}z`))
@@ -466,7 +560,7 @@ class OverTime {
     }
     const x = this.x((bucket + 0.5) * width_us);
     this.cross.setAttribute("d", `M${x} ${STRIP}V${this.box.bottom}`);
-    const lines = this.preset.curves.map((c) => {
+    const lines = this.curves().map((c) => {
       if (c.bars) return `${c.name}: ${c.text(c.bars[bucket])} of the time`;
       if (c.dark && is_dark[bucket]) return `${c.name}: not known, most calls have no GPU time`;
       if (c.line[bucket] === null) return `${c.name}: ${c.none ?? "no call"}`;
@@ -503,6 +597,13 @@ class OverTime {
   select(span) {
     this.span = span;
     this.show_span();
+    this.say();
+    filter_tables(span);
+  }
+
+  // Says what is in the span, in figures of what is shown.
+  say() {
+    const { span } = this;
     const [from, to] = span ?? [0, buckets];
     const total = (field) =>
       timeline[field] ? timeline[field].sum.slice(from, to).reduce((a, b) => a + b, 0) : null;
@@ -516,14 +617,24 @@ class OverTime {
     const known = total("waiting") + total("transfer");
     if (timeline.waiting && 2 * known >= total("nccl"))
       parts.push(`${percent(total("waiting") / length)} waiting for the last rank`);
+    const energy = energy_in(from, to);
+    if (energy) {
+      const of = energy.part < 0.995 ? `, of ${percent(energy.part)} of it` : "";
+      parts.push(`${rate(energy.joules, "J")} by ${energy.gpus} GPU${energy.gpus === 1 ? "" : "s"}${of}`);
+    }
+    const means = this.curves().flatMap((c) => {
+      const mean = mean_in(c, from, to);
+      return mean === null ? [] : [`${c.name} ${c.text(mean)}`];
+    });
     const words = `${span ? span_words(span) : "The whole run"}: ${parts.join(", ")}.`;
     this.selected.replaceChildren(words);
+    const text = `Means: ${means.join("; ")}.`;
+    if (means.length > 0) this.selected.append(element("span", { class: "means" }, text));
     if (span) {
       const clear = element("button", { type: "button" }, "Show all");
       clear.addEventListener("click", () => this.select(null));
       this.selected.append(" ", clear);
     }
-    filter_tables(span);
   }
 }
 
