@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import struct
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -165,6 +166,10 @@ def test_notebooks_show_the_verdict_and_one_picture(play: Callable[..., Path]) -
             parts = [title.text or "" for title in svg.iter("{http://www.w3.org/2000/svg}title")]
             of = {part.split(": ")[0] for part in parts if re.match(r"rank \d+: ", part)}
             assert len(of) == bars, (name, parts)
+            # As pixels, it has the same size.
+            png = report.png(dark=dark)
+            assert png.startswith(b"\x89PNG\r\n\x1a\n")
+            assert struct.unpack(">II", png[16:24]) == (1200, 630)
         assert (
             f"{report.completeness.recorded} of {report.completeness.announced} announced calls recorded"
             in shown

@@ -20,7 +20,7 @@ use pyo3::exceptions::{
     PyFileExistsError, PyKeyError, PyModuleNotFoundError, PyRuntimeError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{PyBytes, PyCapsule, PyDict};
 use render::batches::{self, CallsTable};
 use render::events::Events;
 use render::layout::Look;
@@ -446,12 +446,32 @@ impl Report {
 
     /// The first picture as SVG, as `ncclscope report --svg` writes it.
     fn svg(&self, py: Python<'_>, dark: bool) -> String {
-        let theme = if dark { Theme::Dark } else { Theme::Light };
+        self.drawn(py, |picture| picture.svg(theme(dark)))
+    }
+
+    /// The same as PNG; none if it can't be drawn.
+    fn png<'py>(&self, py: Python<'py>, dark: bool) -> Option<Bound<'py, PyBytes>> {
+        let bytes = self.drawn(py, |picture| picture.png(theme(dark)))?;
+        Some(PyBytes::new(py, &bytes))
+    }
+}
+
+impl Report {
+    /// What is made of the first picture.
+    fn drawn<T: Send>(&self, py: Python<'_>, draw: impl Send + FnOnce(&Picture<'_>) -> T) -> T {
         py.detach(|| {
             let clocks = self.report.clocks.as_ref();
             let timeline = Timeline::trimmed(&self.inner.capture, clocks);
-            Picture::of(&self.report, Some(&timeline)).svg(theme)
+            draw(&Picture::of(&self.report, Some(&timeline)))
         })
+    }
+}
+
+const fn theme(dark: bool) -> Theme {
+    if dark {
+        Theme::Dark
+    } else {
+        Theme::Light
     }
 }
 

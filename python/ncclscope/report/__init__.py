@@ -228,6 +228,16 @@ class Report(Record):
         """
         return self._source.svg(dark)
 
+    def png(self, *, dark: bool = False) -> bytes:
+        """The same picture as PNG, 1200 x 630, for what shows no SVG.
+
+        ``Path("first.png").write_bytes(report.png())`` is ``ncclscope report --png first.png``.
+        """
+        picture = self._source.png(dark)
+        if picture is None:
+            raise RuntimeError("the picture can't be drawn")
+        return picture
+
     def __str__(self) -> str:
         return self.text()
 
