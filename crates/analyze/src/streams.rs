@@ -47,6 +47,7 @@ use waiting::Waits;
 use window::Seen;
 
 pub use calls::{devices, WindowCalls};
+pub use kinds::communicating_part;
 use rows::LEAST_MATCHED;
 pub use rows::{
     FunctionStreams, KernelOfRank, KernelRow, OtherCommunication, RankStreams, Share, Streams,

@@ -124,13 +124,24 @@ pub fn begin(out: &mut Vec<u8>) -> usize {
 
 /// Completes the block begun at `start`: header, checksums and padding.
 pub fn finish(out: &mut Vec<u8>, start: usize, kind: BlockKind, number: u32) {
+    complete(out, start, kind as u16, FORMAT.major, number);
+}
+
+/// Appends a block with this payload and the header of another one, whatever its kind and format.
+pub fn put_like(out: &mut Vec<u8>, other: &Block<'_>, payload: &[u8]) {
+    let start = begin(out);
+    out.extend_from_slice(payload);
+    complete(out, start, other.kind, other.major, other.number);
+}
+
+fn complete(out: &mut Vec<u8>, start: usize, kind: u16, major: u16, number: u32) {
     let payload = start + BLOCK_HEADER;
     let crc = crc32fast::hash(&out[payload..]);
     let len = (out.len() - payload) as u32;
     let header = &mut out[start..payload];
     header[..4].copy_from_slice(&BLOCK_MAGIC);
-    header[4..6].copy_from_slice(&(kind as u16).to_le_bytes());
-    header[6..8].copy_from_slice(&FORMAT.major.to_le_bytes());
+    header[4..6].copy_from_slice(&kind.to_le_bytes());
+    header[6..8].copy_from_slice(&major.to_le_bytes());
     header[8..12].copy_from_slice(&number.to_le_bytes());
     header[12..16].copy_from_slice(&len.to_le_bytes());
     header[16..20].copy_from_slice(&crc.to_le_bytes());

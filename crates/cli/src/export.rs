@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use tables::{Capture, Which};
 
 mod choices;
+mod share;
 mod target;
 
 /// Write a capture in another format
@@ -37,6 +38,10 @@ pub struct Args {
     /// capture made with `--mode callbacks`
     #[arg(long)]
     events: bool,
+    /// Write a capture with stand-ins for the names of hosts, users, paths, programs, functions and threads,
+    /// and for addresses and settings. Times and sizes stay, so `report` finds the same
+    #[arg(long, conflicts_with_all = ["to", "table", "events", "offsets"])]
+    anonymous: bool,
     /// File to write to; standard output without it, or as `-`. Parquet writes one file if the name ends in
     /// `.parquet`, else a folder. Chrome writes one file per rank into a folder
     #[arg(short, long)]
@@ -51,6 +56,9 @@ pub struct Args {
 /// Writes the export.
 pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     args.output = args.output.filter(|path| path != Path::new("-"));
+    if args.anonymous {
+        return share::main(&args.capture, args.output.as_deref(), args.force);
+    }
     let given = args.offsets.read()?;
     let format = Format::of(args.to, args.output.as_deref())?;
     let is_line = matches!(format, Format::Chrome | Format::Perfetto | Format::Otf2);

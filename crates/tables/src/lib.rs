@@ -49,6 +49,7 @@ mod topologies;
 mod trace;
 mod trust;
 mod unfinished;
+pub mod whole;
 pub mod windows;
 
 pub use attempts::{Attempt, Which};

@@ -38,6 +38,11 @@ impl Names {
         Name(id)
     }
 
+    /// All texts.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(String::as_str)
+    }
+
     /// The text of a name; `None` for [`Name::NONE`].
     pub fn get(&self, name: Name) -> Option<&str> {
         self.texts

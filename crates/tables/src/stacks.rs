@@ -254,7 +254,7 @@ fn unknown(stack: &Stack, python: Option<&str>) -> String {
 }
 
 /// Whether a Python file is a library's: the standard library, or one that was installed.
-fn is_library(file: &str) -> bool {
+pub fn is_library(file: &str) -> bool {
     let folders = ["/site-packages/", "/dist-packages/"];
     if file.starts_with("<frozen ") || folders.iter().any(|folder| file.contains(folder)) {
         return true;

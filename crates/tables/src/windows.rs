@@ -312,7 +312,7 @@ fn leave_out_last_launch(ran: &mut Vec<GpuActivity>) {
 }
 
 /// A kernel's name for people: demangled, without arguments and return type, which repeat the template's.
-fn demangled(name: &str) -> String {
+pub fn demangled(name: &str) -> String {
     let Ok(symbol) = cpp_demangle::Symbol::new(name) else {
         return name.to_owned();
     };

@@ -84,6 +84,12 @@ const SYMMETRIC: &str = "PyTorch's symmetric memory";
 const FUSED: &str = "TensorRT-LLM's or FlashInfer's all-reduce";
 const ALL_TO_ALL: &str = "TensorRT-LLM's or FlashInfer's MoE all-to-all";
 
+/// The part of a kernel's name by which it is known to communicate beside NCCL.
+pub fn communicating_part(name: &str) -> Option<&'static str> {
+    let found = OTHERS.iter().find(|(part, _)| name.contains(part));
+    found.map(|(part, _)| *part)
+}
+
 /// What the kernel of this name does. `more` are the user's patterns, which come before ours.
 pub fn does(name: &str, more: &[Pattern]) -> Does {
     if name.starts_with("nccl") {

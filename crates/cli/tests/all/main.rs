@@ -14,5 +14,6 @@ mod run;
 mod running;
 mod schema;
 mod serve;
+mod sharing;
 mod top;
 mod tune;
