@@ -43,6 +43,7 @@ mod network;
 mod one_sided;
 mod pages;
 mod place;
+mod ranges;
 mod recorder;
 mod rotation;
 mod round;

@@ -119,6 +119,10 @@ pub struct Settings {
     pub mpi: bool,
     /// Whether each call's stack is recorded.
     pub stacks: bool,
+    /// Whether tools that take NVTX ranges get one for each call.
+    pub nvtx: bool,
+    /// Whether each call is a region of Score-P.
+    pub scorep: bool,
     /// Another profiler plugin, to be loaded behind this one.
     pub chain: Option<String>,
     /// Where NCCL's debug output goes.
@@ -191,6 +195,8 @@ impl Settings {
         let mpi = choose("NCCLSCOPE_MPI", "on", &["on", "off"]) == 0;
         let stacks =
             choose("NCCLSCOPE_STACKS", "off", &["on", "off"]) == 0 && mode != Mode::Profile;
+        let mut on = |name: &str| matches!(choose(name, "off", &["on", "off", "1", "0"]), 0 | 2);
+        let (nvtx, scorep) = (on("NCCLSCOPE_NVTX"), on("NCCLSCOPE_SCOREP"));
         let system_clock = choose("NCCLSCOPE_CLOCK", "auto", &["auto", "system"]) == 1;
         let chain = var("NCCLSCOPE_CHAIN");
         let nccl_log = NcclLog::read(var);
@@ -274,6 +280,8 @@ impl Settings {
             waits,
             mpi,
             stacks,
+            nvtx,
+            scorep,
             chain,
             nccl_log,
             flush,

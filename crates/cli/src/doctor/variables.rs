@@ -23,7 +23,7 @@ enum Takes {
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 26] = [
+const SETTINGS: [(&str, Takes); 28] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -39,6 +39,8 @@ const SETTINGS: [(&str, Takes); 26] = [
     ("NCCLSCOPE_WAITS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_MPI", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
+    ("NCCLSCOPE_NVTX", Takes::Words(&["on", "off", "1", "0"])),
+    ("NCCLSCOPE_SCOREP", Takes::Words(&["on", "off", "1", "0"])),
     ("NCCLSCOPE_CHAIN", Takes::Any),
     ("NCCLSCOPE_SAMPLER", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NVML", Takes::Any),

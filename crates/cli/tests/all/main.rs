@@ -10,6 +10,7 @@ mod licences;
 mod looks;
 mod models;
 mod other_tools;
+mod ranges;
 mod run;
 mod running;
 mod schema;

@@ -11,10 +11,12 @@ use super::Recorder;
 use crate::driver_time;
 use crate::events::{Api, Task};
 use crate::handle::{Handle, HandleKind};
+use crate::ranges::{self, Ranges};
 use crate::seats::{thread, Inside};
 use capture::graphs::Shape;
 use capture::live::{flag, part, Cause, Group, Odd, Row, GROUPS};
 use capture::rows::Ticks;
+use nccl_abi::names;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What is known of a call's return.
@@ -89,6 +91,9 @@ impl Recorder {
             user_tag: api.user_tag,
             thread: self.threads.number(),
         };
+        if let Some(ranges) = &self.ranges {
+            self.begin_range(ranges, (comm_slot, comm), &call);
+        }
         let born = self.birth(HandleKind::Api, uid, &call);
         if let Some((_, group)) = group {
             let calls = group.calls.load(Relaxed);
@@ -115,6 +120,28 @@ impl Recorder {
             );
         }
         handle
+    }
+
+    /// Tells other tools of a call, if NCCL will tell when its group returns.
+    #[cold]
+    #[inline(never)]
+    fn begin_range(&self, ranges: &Ranges, (slot, comm): (u16, &CommState), call: &Birth) {
+        if call.group == 0 {
+            return;
+        }
+        let place = |ids: &[u8], id: u8| ids.iter().position(|known| *known == id);
+        let function = place(&self.known.funcs, call.func).unwrap_or(names::FUNCS.len());
+        let datatype = place(&self.known.datatypes, call.datatype);
+        let size = datatype.map_or(0, |at| names::DATATYPES[at].size as u64);
+        let of = self.live.comms().get(usize::from(slot));
+        let group = call.group;
+        let call = ranges::Call {
+            function,
+            bytes: call.count.saturating_mul(size),
+            communicator: of.map_or(0, |of| of.hash.load(Relaxed)),
+            number: ranges::number(&comm.calls, function),
+        };
+        ranges.begin(group, &call);
     }
 
     /// The id of the calling thread's stack; 0 if stacks are off.
@@ -444,6 +471,9 @@ impl Recorder {
         };
         #[cfg(debug_assertions)]
         crate::guard::forced::found();
+        if let Some(ranges) = &self.ranges {
+            ranges.end(word);
+        }
         let comm = self.comms.at(handle.comm());
         if group.calls.load(Relaxed) == 1 {
             // A group of one call, by far the commonest: its row gets the time, and needs the group no more.

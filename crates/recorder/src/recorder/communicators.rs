@@ -16,6 +16,7 @@ use crate::gpu_events::Ring;
 use crate::handle::{HandleKind, NO_SLOT};
 use crate::intern::read;
 use crate::lock::INIT;
+use crate::ranges::FUNCTIONS;
 use capture::live::{Cause, Comm, Odd, Section};
 use capture::rows::{AtomicGpuTime, AtomicTicks, GpuTime, Ticks};
 use std::sync::atomic::{
@@ -59,6 +60,8 @@ pub struct CommState {
     /// A ring of the newest launches.
     pub(super) launches: [PendingLaunch; LAUNCHES],
     pub(super) channels: [Channel; CHANNELS],
+    /// Calls by function so far, for tools that get ranges.
+    pub(super) calls: [AtomicU32; FUNCTIONS],
 }
 
 impl CommState {
@@ -113,6 +116,7 @@ impl Recorder {
             channel.start.store(GpuTime(0), Relaxed);
             channel.stop.store(GpuTime(0), Relaxed);
         }
+        state.calls.iter().for_each(|count| count.store(0, Relaxed));
         state.launching_timed.store(0, Relaxed);
         state.launched.store(0, Relaxed);
         state.has_returned.store(false, Relaxed);

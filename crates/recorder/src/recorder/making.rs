@@ -17,6 +17,7 @@ use crate::mask::Masks;
 use crate::mpi::Mpi;
 use crate::network::Network;
 use crate::place;
+use crate::ranges::Ranges;
 use crate::round::Round;
 use crate::seats::Seats;
 use crate::settings::{self, Mode, Settings, Timing};
@@ -89,6 +90,7 @@ impl Recorder {
         let threads = Threads::new();
         let chain = settings.chain.clone();
         let chain = chain.and_then(|path| Chain::new(path, live.header(), threads, crashes));
+        let ranges = Ranges::find(settings.nvtx, settings.scorep, say);
         let odd_size = || std::io::Error::other("the live part has tables of an odd size");
         let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let (rows, most_rows) = live.room(Section::Rows);
@@ -132,6 +134,7 @@ impl Recorder {
             switch: Switch::new((settings.timing == Timing::Auto).then_some(settings.budget)),
             buffers: settings.mode == Mode::Full,
             stacks: settings.stacks.then(Stacks::new).flatten(),
+            ranges,
             next_uid: AtomicU32::new(1),
             comms_alive: AtomicU32::new(0),
             said_hello: AtomicBool::new(false),
