@@ -104,6 +104,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     match format {
         Format::Jsonl if args.table.is_none() => {
             has_callbacks(&capture)?;
+            tell_callbacks(&capture);
             to_file(&args, format, "callbacks", |mut out| {
                 render::jsonl::write(&capture, &mut out)
             })
@@ -228,6 +229,9 @@ fn table_or_all(
             }
         }
         table => {
+            if table == Table::Events {
+                tell_callbacks(capture);
+            }
             if let Some(why) = table.why_empty(capture) {
                 tell!("warning: the table of {} is empty: {why}", table.name());
             }
@@ -287,6 +291,9 @@ fn all_tables(
         if let Some(why) = table.why_empty(capture) {
             tell!("no file for the table of {}: {why}", table.name());
             continue;
+        }
+        if table == Table::Events {
+            tell_callbacks(capture);
         }
         let path = folder.join(format!("{}.{}", table.name(), format.extension()));
         let text = || -> std::io::Result<u64> {
@@ -398,11 +405,19 @@ fn has_callbacks(capture: &Capture) -> anyhow::Result<()> {
     );
 }
 
+/// Says how many callbacks are not there.
+fn tell_callbacks(capture: &Capture) {
+    if let Some(said) = left_out::callbacks(capture) {
+        tell!("warning: {said}");
+    }
+}
+
 /// Every event on a time line; fails if there is nothing to draw.
 fn drawn<'a>(capture: &'a Capture, clocks: Option<&Clocks>) -> anyhow::Result<Events<'a>> {
     for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
         tell!("warning: {note}");
     }
+    tell_callbacks(capture);
     let events = Events::new(capture, clocks);
     if events.loose > 0 {
         tell!(

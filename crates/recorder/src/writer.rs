@@ -83,6 +83,8 @@ struct Writer {
     buffer: Vec<u8>,
     file: Option<KeptFile>,
     rotation: Rotation,
+    /// Bytes of callbacks in the trace file.
+    callback_bytes: u64,
     totals: Totals,
     net_totals: net_totals::NetTotals,
     batch: usize,
@@ -193,6 +195,7 @@ impl Writer {
             file: None,
             batch: rotation.batch(BATCH),
             rotation,
+            callback_bytes: 0,
             totals: Totals::new(recorder),
             net_totals: net_totals::NetTotals::default(),
             snapshot: None,

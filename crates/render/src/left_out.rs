@@ -3,6 +3,8 @@
 //! Rule: an export that lacks calls of the job says so, with their number and the table that has them.
 
 use analyze::Report;
+use capture::live::Odd;
+use tables::Capture;
 
 /// A sentence for each kind of call that the job made and that has no row or slice of its own.
 pub fn calls(report: &Report) -> Vec<String> {
@@ -38,4 +40,20 @@ pub fn calls(report: &Report) -> Vec<String> {
         ));
     }
     said
+}
+
+/// A sentence if callbacks were made that are not in the capture.
+pub fn callbacks(capture: &Capture) -> Option<String> {
+    let counters = capture
+        .processes
+        .iter()
+        .filter_map(|process| process.counters.as_ref());
+    let dropped = counters.filter_map(|of| of.odd.get(Odd::CallbacksDropped as usize));
+    let dropped = dropped.fold(0, |all: u64, n| all.saturating_add(*n));
+    (dropped > 0).then(|| {
+        format!(
+            "{dropped} callbacks are left out, because the files of their processes were full\
+             \n  hint: NCCLSCOPE_MAX_SIZE is their size; calls have rows in any case"
+        )
+    })
 }

@@ -105,12 +105,14 @@ impl Writer {
         PathBuf::from(path)
     }
 
-    /// Moves recorded callbacks into blocks, as far as the trace file has room for them.
+    /// Moves recorded callbacks into blocks. They take half of the trace file at most, so that rows of calls,
+    /// which take a twentieth of that, have room.
     pub(super) fn drain_callbacks(&mut self) {
         let Some(callbacks) = &self.recorder.callbacks else {
             return;
         };
         let header = self.recorder.header();
+        let most = self.recorder.settings.max_size / 2;
         loop {
             // Counted as it happens, because the process may end before the ring is empty.
             let dropped = callbacks.dropped.load(Relaxed);
@@ -118,13 +120,17 @@ impl Writer {
             let number = header.block_number.load(Relaxed);
             self.buffer.clear();
             let start = block::begin(&mut self.buffer);
-            let taken = callbacks.take(&mut self.buffer, 128 << 10);
+            let room = most.saturating_sub(self.callback_bytes);
+            let full = room == 0 || self.size() >= 2 * most;
+            let limit = if full { u64::MAX } else { room }.min(128 << 10);
+            let taken = callbacks.take(&mut self.buffer, limit as usize);
             if taken == 0 {
                 return;
             }
             block::finish(&mut self.buffer, start, BlockKind::Callbacks, number);
-            let full = self.size() >= self.recorder.settings.max_size;
-            if full || !self.stage() {
+            if !full && self.stage() {
+                self.callback_bytes += self.buffer.len() as u64;
+            } else {
                 callbacks.dropped.fetch_add(taken, Relaxed);
                 // The disk takes nothing now, but may do so again before the ring is full.
                 if !full {

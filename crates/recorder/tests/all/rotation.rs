@@ -147,6 +147,7 @@ fn callbacks_mode_keeps_its_first_file_within_the_limit() {
     let capture = job.capture();
     let c = analyze::report(&capture).completeness;
     assert!(c.odd.get("callbacks_dropped") > Some(&0), "{c:#?}");
-    assert!(c.adds_up && c.lost.get("size_limit") > Some(&0), "{c:#?}");
-    assert_eq!(c.recorded + c.lost.values().sum::<u64>(), 8000);
+    // Callbacks take half of the file, and the rows of calls fit in the other one.
+    assert!(c.adds_up && c.lost.is_empty(), "{c:#?}");
+    assert_eq!(c.recorded, 8000);
 }
