@@ -128,6 +128,7 @@ def export(
         "ranks",
         "findings",
         "graphs",
+        "account",
         "graph_launches",
         "kernels",
         "samples",

@@ -231,6 +231,15 @@ pub fn findings(report: &Report) -> Result<RecordBatch, ArrowError> {
     of_report("findings", &crate::findings::rows(report))
 }
 
+/// How the wall time of the steps is divided on each rank.
+///
+/// # Errors
+/// As [`operations`].
+pub fn account(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let ranks = report.account.as_ref().map(|account| &account.ranks);
+    of_report("account/properties/ranks", ranks.unwrap_or(&Vec::new()))
+}
+
 /// The steps of each process, one by one.
 ///
 /// # Errors

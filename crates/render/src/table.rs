@@ -33,6 +33,7 @@ pub enum Table {
     Steps,
     Ranks,
     Findings,
+    Account,
     Graphs,
     GraphLaunches,
     Kernels,
@@ -44,13 +45,14 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order of `docs/reference/tables.md`.
-    pub const ALL: [Table; 13] = [
+    pub const ALL: [Table; 14] = [
         Table::Calls,
         Table::Operations,
         Table::Arrivals,
         Table::Steps,
         Table::Ranks,
         Table::Findings,
+        Table::Account,
         Table::Graphs,
         Table::GraphLaunches,
         Table::Kernels,
@@ -69,6 +71,7 @@ impl Table {
             Table::Steps => "steps",
             Table::Ranks => "ranks",
             Table::Findings => "findings",
+            Table::Account => "account",
             Table::Graphs => "graphs",
             Table::GraphLaunches => "graph_launches",
             Table::Kernels => "kernels",
@@ -82,6 +85,7 @@ impl Table {
     /// What its rows are called in a sentence.
     pub fn title(self) -> &'static str {
         match self {
+            Table::Account => "ranks' accounts",
             Table::GraphLaunches => "launches of graphs",
             Table::Kernels => "kernels, copies and fills",
             Table::Mpi => "times in MPI",
@@ -168,6 +172,7 @@ impl<'a> Rows<'a> {
             Table::Steps => batches::steps(self.report()),
             Table::Ranks => batches::ranks(self.report()),
             Table::Findings => batches::findings(self.report()),
+            Table::Account => batches::account(self.report()),
             Table::Graphs => batches::graphs(self.report()),
             Table::GraphLaunches => batches::graph_launches(capture),
             Table::Samples => batches::samples(capture),

@@ -127,6 +127,9 @@ fn about(table: Table) -> &'static str {
         Table::Steps => "A row for each step of a process",
         Table::Ranks => "A row for each process and GPU: time in NCCL",
         Table::Findings => "A row for each finding of the report",
+        Table::Account => {
+            "A row for each process and GPU: work, waiting and transfer in the time of the steps"
+        }
         Table::Graphs => "A row for all CUDA graphs with the same NCCL calls",
         Table::GraphLaunches => "A row for each launch of a CUDA graph with NCCL calls",
         Table::Kernels => "A row for each kernel, copy and fill in kernel windows",

@@ -409,9 +409,10 @@ fn a_damaged_job_is_still_reported() {
 }
 
 #[test]
-fn the_pages_of_operations_and_network_match_the_schema() {
+fn the_pages_of_operations_account_and_network_match_the_schema() {
     // Operations are an Arrow table, too, with the names of that.
     the_page_matches_the_schema("operations", render::batches::column_of);
+    the_page_matches_the_schema("account", render::batches::column_of);
     the_page_matches_the_schema("network", str::to_owned);
 }
 
@@ -426,7 +427,11 @@ fn the_page_matches_the_schema(table: &str, name: fn(&str) -> String) {
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
         .collect();
     let schema: serde_json::Value = serde_json::from_str(render::json::SCHEMA).expect("JSON");
-    let operation = &schema["properties"][table]["items"]["properties"];
+    let table = match table {
+        "account" => &schema["properties"][table]["properties"]["ranks"],
+        table => &schema["properties"][table],
+    };
+    let operation = &table["items"]["properties"];
     let names: Vec<String> = operation
         .as_object()
         .expect("properties")
