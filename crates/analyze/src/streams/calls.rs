@@ -102,11 +102,13 @@ impl WindowCalls {
         let Some(window) = window else {
             return;
         };
+        let ended = execution.kernel.on_host().map_or(0, |(_, stop)| stop);
         each_call(process, call, |call| {
             let launched = Launched {
                 at,
                 shape: call.shape,
                 ticket: call.ticket,
+                ended,
             };
             self.calls[window].push((device, launched));
         });

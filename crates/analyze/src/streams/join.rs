@@ -3,9 +3,10 @@
 //! CUPTI numbers kernels in the order of launches ([`NcclKernel::correlation`]), and a call's row says when
 //! its launch began. Both are complete within a window, so the first of one is the first of the other, except
 //! for what was under way when the window was opened. So there are a few ways to lay them over each other.
-//! The right one has the same functions in both, and every kernel began after its launch. And calls that are
-//! alike have kernels that are: of one name, on one stream. In a graph, the kernels of a launch are the calls
-//! that were captured, in order.
+//! The right one has the same functions in both, and every kernel began after its launch. Where CUDA events
+//! timed calls too, kernels end when their calls do: if a host is far ahead of its GPU, only that tells the
+//! ways apart. And calls that are alike have kernels that are: of one name, on one stream. In a graph, the
+//! kernels of a launch are the calls that were captured, in order.
 
 use super::kinds::{self, function};
 use super::window::{self, NcclKernel, Peer, Seen};
@@ -22,6 +23,26 @@ pub struct Launched {
     pub shape: u32,
     /// Its ticket.
     pub ticket: u64,
+    /// When its kernel ended by CUDA events or NCCL's stamps; 0 is not known.
+    pub ended: i64,
+}
+
+/// How well a way to lay kernels over calls fits.
+#[derive(Clone, Copy, Debug)]
+struct Fit {
+    /// How many calls have a kernel like those of the calls that are like them.
+    alike: usize,
+    /// By how much kernels and calls end apart on average, ns; `None` if no call was timed.
+    apart: Option<f64>,
+}
+
+impl Fit {
+    fn is_better_than(self, other: Fit) -> bool {
+        match (self.apart, other.apart) {
+            (Some(own), Some(others)) => own < others,
+            _ => self.alike > other.alike,
+        }
+    }
 }
 
 /// How far the two sequences may be apart at the beginning.
@@ -84,12 +105,13 @@ fn join(
     // Calls of one launch have one kernel.
     let mut units: Vec<Launched> = launched.to_vec();
     units.dedup_by_key(|call| call.at);
-    let fits = |skip_kernels: usize, skip_units: usize| -> Option<usize> {
+    let fits = |skip_kernels: usize, skip_units: usize| -> Option<Fit> {
         let pairs = order
             .iter()
             .skip(skip_kernels)
             .zip(units.iter().skip(skip_units));
         let mut alike: BTreeMap<u32, BTreeMap<(u32, u32), usize>> = BTreeMap::new();
+        let mut apart = (0.0, 0u32);
         for (kernel, unit) in pairs {
             let kernel = &seen.nccl[*kernel];
             let of = function(kernels.name(kernel.name));
@@ -99,15 +121,28 @@ fn join(
             }
             let ways = alike.entry(unit.shape).or_default();
             *ways.entry((kernel.name, kernel.stream)).or_default() += 1;
+            if unit.ended != 0 {
+                apart.0 += (kernel.end - unit.ended).abs() as f64;
+                apart.1 += 1;
+            }
         }
         let most = alike.values().filter_map(|ways| ways.values().max());
-        Some(most.sum())
+        Some(Fit {
+            alike: most.sum(),
+            apart: (apart.1 > 0).then(|| apart.0 / f64::from(apart.1)),
+        })
     };
     let shifts = (0..APART).flat_map(|n| [(n, 0), (0, n)]);
     let best = shifts
         .filter_map(|shift| Some((fits(shift.0, shift.1)?, shift)))
         // The first of the best: the smallest shift.
-        .reduce(|best, next| if next.0 > best.0 { next } else { best });
+        .reduce(|best, next| {
+            if next.0.is_better_than(best.0) {
+                next
+            } else {
+                best
+            }
+        });
     if let Some((_, (skip_kernels, skip_units))) = best {
         let pairs = order
             .iter()
@@ -189,5 +224,54 @@ fn join_graphs(seen: &mut Seen, window: &Window, process: &Process) {
             let shape = shape.and_then(|shape| process.shapes.get(shape));
             kernel.communicator = shape.and_then(|shape| shape.communicator);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_host_that_is_ahead_the_ends_tell_which_call_a_kernel_is_of() {
+        let mut names = Names::default();
+        let shapes = vec![tables::Shape {
+            function: names.intern("AllReduce"),
+            ..tables::Shape::default()
+        }];
+        let process = Process {
+            shapes,
+            ..Process::default()
+        };
+        let kernels = kinds::Names::new(&["ncclDevKernel_AllReduce_RING_LL".to_owned()], &[]);
+        // Calls every 10 ms, whose kernels end 100 ms later.
+        let ended = |number: i64| (10 * number + 100) * 1_000_000;
+        let call = |number: i64| Launched {
+            at: 10 * number * 1_000_000,
+            shape: 0,
+            ticket: number as u64,
+            // Every fourth was timed, with an error of some µs.
+            ended: if number % 4 == 0 {
+                ended(number) + 7_000
+            } else {
+                0
+            },
+        };
+        let launched: Vec<Launched> = (1..20).map(call).collect();
+        // The window was opened between the first call and its kernel's launch: its kernel is in it, and the
+        // call is not.
+        let kernel = |number: i64| NcclKernel {
+            start: ended(number) - 1_000_000,
+            end: ended(number),
+            correlation: number as u32 + 1,
+            ..NcclKernel::default()
+        };
+        let mut seen = Seen {
+            nccl: (0..20).map(kernel).collect(),
+            ..Seen::default()
+        };
+        join(&mut seen, &launched, &process, &names, &kernels);
+        let calls = seen.nccl.iter().map(|kernel| kernel.call);
+        let expected = (0..20u64).map(|number| (number > 0).then_some((0, number)));
+        assert!(calls.eq(expected));
     }
 }

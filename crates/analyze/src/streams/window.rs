@@ -29,7 +29,7 @@ pub struct Peer {
 }
 
 /// One of NCCL's kernels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NcclKernel {
     /// From when.
     pub start: i64,
