@@ -41,14 +41,14 @@ const PLAYS: &[Play] = &[
     },
     Play {
         name: "killed",
-        script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
+        script: "all_reduce 1MiB x10\nsleep 400ms\nrank 1 kill\nbroadcast 4MiB\nsync",
         says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks \
             0,2-3 wait in for",
         status: 1,
     },
     Play {
         name: "killed_and_the_launcher_ended_the_others",
-        script: "all_reduce 1MiB x10\nrank 1 kill\nbroadcast 4MiB\nsync",
+        script: "all_reduce 1MiB x10\nsleep 400ms\nrank 1 kill\nbroadcast 4MiB\nsync",
         says: "Rank 1 is dead and has not made Broadcast of 4 MiB, call 11 on communicator *, which ranks \
             0,2-3 wait in for * ms",
         status: 1,

@@ -1,7 +1,8 @@
-# A rank is killed while the others go on: who died, when and after which call is the first line of the report.
+# A rank is killed while the others go on: who died, when and after which call is the first line of the report. Ranks have made their files by then.
 ranks 4
 linger 1s
 all_reduce 1MiB x10
+sleep 400ms
 rank 1 kill
 all_reduce 4MiB
 sync

@@ -1,6 +1,7 @@
 # SIGKILL without `ncclscope run`: the live part outlives the process on its host.
 ranks 2
 all_reduce 1KiB x100
+sleep 400ms
 rank 1 kill
 --- fake-nccl play job
 announced 200, ABI v5
