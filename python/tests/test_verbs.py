@@ -85,8 +85,8 @@ def test_what_cannot_be_exported_is_an_error_with_the_way_out(tmp_path: Path) ->
         (("perfetto", "x", "calls"), "table: expected one with `parquet`, `csv` or `jsonl`"),
         (
             ("parquet", "x", "wishes"),
-            "table: expected one of calls, operations, arrivals, steps, ranks, findings, graphs, "
-            "graph_launches, kernels, samples, switches, mpi, events, found `wishes`",
+            "table: expected one of calls, operations, arrivals, steps, ranks, findings, account, "
+            "graphs, graph_launches, kernels, samples, switches, mpi, events, found `wishes`",
         ),
         (("jsonl", "x", None), "hint: `ncclscope run --mode callbacks"),
         (("parquet", "full", None), "expected a new or an empty folder"),
