@@ -6,6 +6,7 @@
 //! with nothing but `…` stands for any number of lines. `NCCLSCOPE_GOLDEN=write` (`make golden`) rewrites
 //! what is shown.
 
+use crate::built;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -121,12 +122,7 @@ fn play(page: &Path) {
 
 /// What a command prints on standard output; its standard error is shown if the test fails.
 fn run(command: &str, folder: &Path) -> String {
-    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope")).parent();
-    let built = built.expect("target/PROFILE");
-    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map_or_else(
-        || built.join("libnccl_profiler_ncclscope.so"),
-        PathBuf::from,
-    );
+    let (built, plugin) = (built::folder(), built::plugin());
     for needed in [&plugin, &built.join("fake-nccl")] {
         assert!(needed.is_file(), "no {needed:?}; `make debug` builds it");
     }

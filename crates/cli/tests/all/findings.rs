@@ -1,6 +1,7 @@
 //! On 50 healthy jobs no rank is blamed: 15 recorded on GPUs, 35 played from scripts. And one that is late
 //! is, and a slow link, also on real GPUs.
 
+use crate::built;
 use analyze::findings::{Finding, Kind, Way};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -280,19 +281,11 @@ fn played<T>(script: &str, options: &[&str], look: impl FnOnce(&Path) -> T) -> T
 fn run<T>(options: &[&str], job: &Path, look: impl FnOnce(&Path) -> T) -> T {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("capture");
-    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-    let built = built.parent().expect("target/PROFILE");
-    let places = ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
-    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map(PathBuf::from);
-    let plugin = plugin.or_else(|| places.into_iter().find(|p| p.is_file()));
-    let status = Command::new(built.join("fake-nccl"))
+    let status = Command::new(built::folder().join("fake-nccl"))
         .args(options)
         .args(["--timeout", "60"])
         .arg(job)
-        .env(
-            "NCCL_PROFILER_PLUGIN",
-            plugin.expect("`make debug` builds it"),
-        )
+        .env("NCCL_PROFILER_PLUGIN", built::plugin())
         .env("NCCLSCOPE_OUT", &capture)
         .env("NCCLSCOPE_TIMING", "stamps")
         .stdout(Stdio::null())

@@ -3,6 +3,7 @@
 
 mod watch;
 
+use crate::built;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -330,18 +331,10 @@ fn play(script: &str, timing: &str) -> (Folder, Child) {
     let folder = Folder(tempfile::tempdir().expect("a folder"));
     let job = folder.0.path().join("job");
     std::fs::write(&job, script).expect("written");
-    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-    let built = built.parent().expect("target/PROFILE");
-    let places = ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
-    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map(PathBuf::from);
-    let plugin = plugin.or_else(|| places.into_iter().find(|p| p.is_file()));
-    let child = Command::new(built.join("fake-nccl"))
+    let child = Command::new(built::folder().join("fake-nccl"))
         .args(["play", "--timeout", "60"])
         .arg(&job)
-        .env(
-            "NCCL_PROFILER_PLUGIN",
-            plugin.expect("`make debug` builds it"),
-        )
+        .env("NCCL_PROFILER_PLUGIN", built::plugin())
         .env("NCCLSCOPE_OUT", folder.capture())
         .env("NCCLSCOPE_TIMING", timing)
         .stdout(Stdio::null())

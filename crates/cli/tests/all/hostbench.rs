@@ -1,18 +1,14 @@
 //! `ncclscope hostbench` as users run it: starts of its own, figures of this host, GPUs of the fake CUDA
 //! driver (`crates/fake-cuda`), and a comparison of two hosts.
 
+use crate::built;
 use crate::schema::keeps_to;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn built() -> &'static Path {
-    let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-    program.parent().expect("target/PROFILE")
-}
-
 fn fake_cuda() -> PathBuf {
-    let places = ["", "deps"].map(|folder| built().join(folder).join("libfake_cuda.so"));
+    let places = ["", "deps"].map(|folder| built::folder().join(folder).join("libfake_cuda.so"));
     let found = places.into_iter().find(|path| path.exists());
     found.expect("`cargo build -p ncclscope-fake-cuda --lib` builds libfake_cuda.so")
 }

@@ -2,6 +2,7 @@
 
 mod attach;
 mod bench;
+mod built;
 mod docs;
 mod findings;
 mod hang;

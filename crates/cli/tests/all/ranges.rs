@@ -1,5 +1,6 @@
 //! `NCCLSCOPE_NVTX` and `NCCLSCOPE_SCOREP`: calls as ranges in other tools, which stubs stand for.
 
+use crate::built;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -96,18 +97,10 @@ impl Tools {
 
     /// Plays a job. Returns what the recorder and fake-nccl said.
     fn play(&self, what: &[&str], job: &Path, variables: &[(&str, &str)]) -> String {
-        let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-        let built = built.parent().expect("target/PROFILE");
-        let places = ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
-        let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map(PathBuf::from);
-        let plugin = plugin.or_else(|| places.into_iter().find(|p| p.is_file()));
-        let out = Command::new(built.join("fake-nccl"))
+        let out = Command::new(built::folder().join("fake-nccl"))
             .args(what)
             .arg(job)
-            .env(
-                "NCCL_PROFILER_PLUGIN",
-                plugin.expect("`make debug` builds it"),
-            )
+            .env("NCCL_PROFILER_PLUGIN", built::plugin())
             .env("NCCLSCOPE_OUT", self.at("capture"))
             .env("NCCLSCOPE_TIMING", "host")
             .env("RANGES", self.at("ranges"))

@@ -1,6 +1,7 @@
 //! Reports of jobs that run: read again and again while the recorders seal, fold, flush and remove files,
 //! every report adds up and finds nothing unsound.
 
+use crate::built;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,23 +28,10 @@ impl Job {
         let folder = tempfile::tempdir().expect("a folder");
         let script = folder.path().join("job");
         std::fs::write(&script, calls).expect("written");
-        let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-        let built = program.parent().expect("target/PROFILE");
-        let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map_or_else(
-            || {
-                let places =
-                    ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
-                places
-                    .into_iter()
-                    .find(|p| p.is_file())
-                    .expect("the plugin; `make debug` builds it")
-            },
-            PathBuf::from,
-        );
-        let child = Command::new(built.join("fake-nccl"))
+        let child = Command::new(built::folder().join("fake-nccl"))
             .arg("play")
             .arg(&script)
-            .env("NCCL_PROFILER_PLUGIN", plugin)
+            .env("NCCL_PROFILER_PLUGIN", built::plugin())
             .env("NCCLSCOPE_OUT", folder.path().join("capture"))
             .env("NCCLSCOPE_FLUSH", "0.05")
             .envs(settings.iter().copied())

@@ -1,5 +1,6 @@
 //! `export --anonymous`: the same findings, and none of the old names.
 
+use crate::built;
 use analyze::findings::Finding;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -240,19 +241,13 @@ fn other_files_of_a_capture_lose_names() {
 
 #[test]
 fn a_played_job_without_names_can_be_played_again() {
-    let built = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-    let built = built.parent().expect("target/PROFILE");
-    let places = ["", "deps"].map(|f| built.join(f).join("libnccl_profiler_ncclscope.so"));
-    let plugin = std::env::var_os("NCCLSCOPE_PLUGIN").map(PathBuf::from);
-    let plugin = plugin.or_else(|| places.into_iter().find(|p| p.is_file()));
-    let plugin = plugin.expect("`make debug` builds it");
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let play = |what: &[&str], job: &Path, out: &Path| {
-        let status = Command::new(built.join("fake-nccl"))
+        let status = Command::new(built::folder().join("fake-nccl"))
             .args(what)
             .arg(job)
-            .env("NCCL_PROFILER_PLUGIN", &plugin)
+            .env("NCCL_PROFILER_PLUGIN", built::plugin())
             .env("NCCLSCOPE_OUT", out)
             .env("NCCLSCOPE_TIMING", "stamps")
             .env("NCCLSCOPE_MODE", "callbacks")

@@ -1,7 +1,7 @@
 //! What `ncclscope tune --json` prints, held to its schema.
 
+use crate::built;
 use serde_json::Value;
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
@@ -53,18 +53,6 @@ fn json_of_runs_without_nccl_is_as_the_schema_says() {
     assert_eq!(names, ["NAP=0.01", "NAP=0.4", "default"]);
 }
 
-/// The folder of the built programs.
-fn built() -> &'static Path {
-    let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-    program.parent().expect("target/PROFILE")
-}
-
-/// The plugin that the jobs load.
-fn plugin() -> OsString {
-    let given = std::env::var_os("NCCLSCOPE_PLUGIN");
-    given.unwrap_or_else(|| built().join("libnccl_profiler_ncclscope.so").into())
-}
-
 /// What `ncclscope tune` says of a script that fake-nccl plays. Run n of an experiment has the seed
 /// `play * 1000 + n`.
 fn tuned(script: &str, options: &[&str], play: u64) -> (Option<i32>, Value) {
@@ -89,10 +77,10 @@ fn tuned_by(
         .arg("tune")
         .args(options)
         .args(["--seed", "3", "--json", "-o", "t", "--", "sh", "-c", &run])
-        .arg(built().join("fake-nccl"))
+        .arg(built::folder().join("fake-nccl"))
         .current_dir(&folder)
         .env_remove("NCCLSCOPE_RUN")
-        .env("NCCLSCOPE_PLUGIN", plugin())
+        .env("NCCLSCOPE_PLUGIN", built::plugin())
         .env("PLAY", play.to_string())
         .output()
         .expect("started");
@@ -227,10 +215,10 @@ fn within_one_run_a_rank_that_dies_is_no_result() {
             "NCCL_ALGO=Tree",
         ])
         .args(["-o", "t", "--", "sh", "-c", "\"$0\" play job; true"])
-        .arg(built().join("fake-nccl"))
+        .arg(built::folder().join("fake-nccl"))
         .current_dir(&folder)
         .env_remove("NCCLSCOPE_RUN")
-        .env("NCCLSCOPE_PLUGIN", plugin())
+        .env("NCCLSCOPE_PLUGIN", built::plugin())
         .output()
         .expect("started");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -298,11 +286,11 @@ fn a_variable_of_the_user_s_beats_the_tuner() {
             "-c", &forced, "sh", "--within", "--block", "20", "--json", "-o", "t",
         ])
         .args(["--try", "NCCL_ALGO=Tree", "--"])
-        .arg(built().join("fake-nccl"))
+        .arg(built::folder().join("fake-nccl"))
         .args(["play", "job"])
         .current_dir(&folder)
         .env_remove("NCCLSCOPE_RUN")
-        .env("NCCLSCOPE_PLUGIN", plugin())
+        .env("NCCLSCOPE_PLUGIN", built::plugin())
         .output()
         .expect("started");
     let answer = valid(&output.stdout);

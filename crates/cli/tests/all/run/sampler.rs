@@ -1,18 +1,14 @@
 //! The node sampler of `ncclscope run`, with a stub of NVML (`crates/fake-cuda/examples/fake_nvml.rs`).
 
+use crate::built;
 use crate::run::place::{stderr, RunFolder};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-fn built() -> &'static Path {
-    let program = Path::new(env!("CARGO_BIN_EXE_ncclscope"));
-    program.parent().expect("target/PROFILE")
-}
-
 fn stub() -> PathBuf {
-    let stub = built().join("examples/libfake_nvml.so");
+    let stub = built::folder().join("examples/libfake_nvml.so");
     assert!(
         stub.exists(),
         "expected {}, which `cargo build -p ncclscope-fake-cuda --examples` builds",
@@ -27,10 +23,10 @@ pub fn run(place: &RunFolder, script: &str) -> Command {
     fs::write(place.path().join("job"), job).expect("written");
     let mut command = place.ncclscope(&["run", "-o", "c", "--", "sh", "-c", script]);
     command
-        .env("FAKE", built().join("fake-nccl"))
+        .env("FAKE", built::folder().join("fake-nccl"))
         .env(
             "NCCLSCOPE_PLUGIN",
-            built().join("libnccl-profiler-ncclscope.so"),
+            built::folder().join("libnccl-profiler-ncclscope.so"),
         )
         .env("NCCLSCOPE_NVML", stub())
         .stdout(Stdio::null())
