@@ -8,6 +8,8 @@
 
 mod pack;
 
+pub use pack::is_compressible;
+
 use crate::run::adopt::{self, same_for_all, Here, Left, LivePart, Liveness, Named, Outcome};
 use crate::run::owner::as_owner;
 use anyhow::{bail, Context};

@@ -167,6 +167,13 @@ impl Header {
         rowless.into_iter().fold(born, u64::saturating_add)
     }
 
+    /// The `key=value` lines that say who this is.
+    pub fn process_text(&self) -> Vec<u8> {
+        let len = (self.process_len.load(Acquire) as usize).min(self.process.len());
+        let text = &self.process[..len];
+        text.iter().map(|byte| byte.load(Relaxed)).collect()
+    }
+
     /// Offset and count of each section, in the order of [`Section`].
     pub fn stored_sections(&self) -> impl Iterator<Item = &[AtomicU32; 2]> {
         self.sections.iter().chain(&self.later_sections)

@@ -47,6 +47,14 @@ macro_rules! section {
 }
 
 impl<'a> View<'a> {
+    /// The blocks that are staged, as bytes.
+    pub fn staged(&self) -> Vec<u8> {
+        let len = self.header().staged_len.load(Acquire) as usize;
+        let staging = self.staging();
+        let staged = &staging[..len.min(staging.len())];
+        staged.iter().map(|byte| byte.load(Relaxed)).collect()
+    }
+
     /// Writes the layout into a zeroed image and returns its view. The caller fills in the header and stores
     /// [`MAGIC`] last.
     ///

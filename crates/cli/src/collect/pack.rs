@@ -34,7 +34,7 @@ pub fn is_packable(path: &Path) -> bool {
 }
 
 /// Whether zstd makes a file smaller, by its name.
-fn is_compressible(path: &Path) -> bool {
+pub fn is_compressible(path: &Path) -> bool {
     let known = |e: &OsStr| COMPRESSED.iter().any(|known| e == *known);
     path.extension().is_some_and(known)
 }

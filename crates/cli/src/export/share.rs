@@ -7,6 +7,7 @@
 //! Rule: a file that this version does not know is left out, and said to be.
 
 use super::target;
+use crate::collect::is_compressible;
 use crate::progress;
 use crate::report::{open_attempt, unwritable};
 use anyhow::{bail, Context};
@@ -24,9 +25,6 @@ use tables::{Problem, Which};
 
 mod anonymous;
 mod names;
-
-/// Files that are smaller with zstd.
-const COMPRESSED: [&str; 5] = ["trace", "snap", "live", "marks", "samples"];
 
 /// Writes `capture` without names into the folder `to`.
 pub fn main(capture: &Path, to: Option<&Path>, force: bool) -> anyhow::Result<ExitCode> {
@@ -241,15 +239,10 @@ impl Writer {
         let image = image.map(Image::upgraded);
         if let Some(view) = image.as_ref().and_then(Image::view) {
             let header = view.header();
-            let len = (header.staged_len.load(Relaxed) as usize).min(view.staging().len());
-            let bytes: Vec<u8> = view.staging()[..len]
-                .iter()
-                .map(|b| b.load(Relaxed))
-                .collect();
             let mut blocks = Vec::new();
             let each = |found: Block<'_>| put(&mut self.names, &self.patterns, &mut blocks, &found);
             // Staged blocks have no header of a file before them.
-            block::read(&bytes, each, |_| ());
+            block::read(&view.staged(), each, |_| ());
             header.staged_len.store(0, Relaxed);
             if !blocks.is_empty() {
                 let (number, id) = (
@@ -316,9 +309,7 @@ impl Writer {
     }
 
     fn put(&mut self, name: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-        let is_packed = name
-            .extension()
-            .is_some_and(|end| COMPRESSED.iter().any(|known| end == *known));
+        let is_packed = is_compressible(name);
         let name = if is_packed {
             with_ending(name, ".zst")
         } else {

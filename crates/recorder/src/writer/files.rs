@@ -223,11 +223,7 @@ impl Writer {
             return;
         }
         header.staged_base.store(block::FILE_HEADER as u64, Release);
-        let len = header.process_len.load(Acquire) as usize;
-        let process: Vec<u8> = header.process[..len]
-            .iter()
-            .map(|b| b.load(Relaxed))
-            .collect();
+        let process = header.process_text();
         // First in the file, before anything that was staged while the folder could not be made; and at once,
         // because it says where the live part is.
         if header.block_number.load(Relaxed) == 0 {

@@ -254,12 +254,8 @@ pub(super) fn open_live(
     };
     if let Some(view) = copied.image.as_ref().and_then(Image::view) {
         let header = view.header();
-        let len = (header.staged_len.load(Acquire) as usize).min(view.staging().len());
-        open.staged_was = len;
-        open.staged = view.staging()[..len]
-            .iter()
-            .map(|b| b.load(Relaxed))
-            .collect();
+        open.staged = view.staged();
+        open.staged_was = open.staged.len();
         open.staged_base = usize::try_from(header.staged_base.load(Relaxed))
             .map_or(usize::MAX / 2, |n| n.min(usize::MAX / 2));
         open.staged_for = header.trace_number.load(Acquire);

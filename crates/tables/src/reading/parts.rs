@@ -82,13 +82,8 @@ impl Parts {
     /// Definitions, anchors and counters of the live part.
     pub(super) fn of_live(&mut self, view: &View, process: &mut Process) {
         let header = view.header();
-        let len = (header.process_len.load(Acquire) as usize).min(header.process.len());
         if process.facts.is_empty() {
-            let text: Vec<u8> = header.process[..len]
-                .iter()
-                .map(|b| b.load(Relaxed))
-                .collect();
-            process.facts = parse_facts(&String::from_utf8_lossy(&text));
+            process.facts = parse_facts(&String::from_utf8_lossy(&header.process_text()));
         }
         self.nanoseconds = header.clock.load(Relaxed) == 0;
         // An odd version says that the newest anchor was being changed when the process died.

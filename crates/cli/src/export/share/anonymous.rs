@@ -469,93 +469,53 @@ fn known_text(names: &mut Names, text: &str) -> String {
 
 fn put_stack(names: &mut Names, out: &mut Vec<u8>, record: StackRecord<'_>) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match record {
-        StackRecord::Module {
-            number,
-            build_id,
-            path,
-        } => {
-            let path = text(path);
-            let name = path.rsplit('/').next().unwrap_or_default();
-            let (name, build_id) = match is_public_library(name) {
-                true => (name.to_owned(), build_id),
-                false => (names.of(Kind::File, &path), &[][..]),
+    let (first, second);
+    let mut record = record;
+    match &mut record {
+        StackRecord::Module { build_id, path, .. } => {
+            let whole = text(path);
+            let name = whole.rsplit('/').next().unwrap_or_default();
+            first = match is_public_library(name) {
+                true => name.to_owned(),
+                false => {
+                    *build_id = &[];
+                    names.of(Kind::File, &whole)
+                }
             };
-            stacks::put_record(
-                out,
-                &StackRecord::Module {
-                    number,
-                    build_id,
-                    path: name.as_bytes(),
-                },
-            );
+            *path = first.as_bytes();
         }
         StackRecord::Frame {
-            number,
-            code:
-                Code::Python {
-                    line,
-                    file,
-                    function,
-                },
+            code: Code::Python { file, function, .. },
+            ..
         } => {
-            let (file, function) = (text(file), text(function));
-            let stands = match () {
-                () if file.starts_with('<') => file,
-                () if tables::stacks::is_library(&file) => {
+            let path = text(file);
+            first = match () {
+                () if path.starts_with('<') => path,
+                () if tables::stacks::is_library(&path) => {
                     format!(
                         "/lib/python3/site-packages/{}.py",
-                        names.of(Kind::File, &file)
+                        names.of(Kind::File, &path)
                     )
                 }
-                () => format!("{}.py", names.of(Kind::File, &file)),
+                () => format!("{}.py", names.of(Kind::File, &path)),
             };
-            let function = names.of(Kind::Function, &function);
-            let (file, function) = (stands.as_bytes(), function.as_bytes());
-            let code = Code::Python {
-                line,
-                file,
-                function,
-            };
-            stacks::put_record(out, &StackRecord::Frame { number, code });
+            second = names.of(Kind::Function, &text(function));
+            (*file, *function) = (first.as_bytes(), second.as_bytes());
         }
-        StackRecord::Stack {
-            id,
-            why,
-            flags,
-            thread,
-            frames,
-        } => {
-            let thread = match thread.is_empty() {
-                true => String::new(),
-                false => self::thread(names, &text(thread)),
-            };
-            let thread = thread.as_bytes();
-            stacks::put_record(
-                out,
-                &StackRecord::Stack {
-                    id,
-                    why,
-                    flags,
-                    thread,
-                    frames,
-                },
-            );
+        StackRecord::Stack { thread, .. } if !thread.is_empty() => {
+            first = self::thread(names, &text(thread));
+            *thread = first.as_bytes();
         }
-        record => stacks::put_record(out, &record),
+        StackRecord::Frame { .. } | StackRecord::Stack { .. } => {}
     }
+    stacks::put_record(out, &record);
 }
 
 /// Takes the names out of a live part. What was staged is left out: it belongs into the trace file.
 pub fn live_part(names: &mut Names, image: &Image) -> Option<()> {
     let view = image.view()?;
     let header = view.header();
-    let len = (header.process_len.load(Relaxed) as usize).min(header.process.len());
-    let bytes: Vec<u8> = header.process[..len]
-        .iter()
-        .map(|b| b.load(Relaxed))
-        .collect();
-    let mut facts = facts(names, &String::from_utf8_lossy(&bytes));
+    let mut facts = facts(names, &String::from_utf8_lossy(&header.process_text()));
     // Cut at the end of a line, as the recorder does.
     if facts.len() > header.process.len() {
         let end = facts.as_bytes()[..header.process.len()]
