@@ -120,13 +120,9 @@ impl Gatherer {
 }
 
 fn identity(process: &Process, device: Option<u32>, capture: &Capture) -> RankId {
-    let mut id = RankId {
-        rank: process.rank,
-        host: process.host.clone(),
-        pid: process.pid,
-        device,
-        gpu: None,
-    };
-    id.gpu = gpu(&id, capture);
-    id
+    let id = RankId::new(process.rank, &process.host, process.pid, device);
+    RankId {
+        gpu: gpu(&id, capture),
+        ..id
+    }
 }

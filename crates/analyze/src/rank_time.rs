@@ -165,13 +165,7 @@ fn by_account(account: &[RankAccount], streams: Option<&Streams>) -> Vec<RankTim
 }
 
 fn by_windows(of: &RankStreams) -> RankTime {
-    let id = RankId {
-        rank: of.rank,
-        host: of.host.clone(),
-        pid: of.pid,
-        device: Some(of.device),
-        gpu: None,
-    };
+    let id = RankId::new(of.rank, &of.host, of.pid, Some(of.device));
     let exposed = of.exposed.share;
     let waiting = of.exposed_waiting.share.min(exposed);
     // With too few operations on all ranks, windows don't say who waited.

@@ -38,13 +38,7 @@ pub struct RankAccount {
 impl RankAccount {
     /// Which rank it is of.
     pub fn id(&self) -> RankId {
-        RankId {
-            rank: self.rank,
-            host: self.host.clone(),
-            pid: self.pid,
-            device: self.device,
-            gpu: None,
-        }
+        RankId::new(self.rank, &self.host, self.pid, self.device)
     }
 
     /// How long it stood still in operations, µs.

@@ -18,7 +18,7 @@ impl CommunicatorId {
 
 impl RankId {
     /// A rank as the tables have it.
-    fn new(rank: Option<u32>, host: &str, pid: u32, device: Option<u32>) -> RankId {
+    pub(crate) fn new(rank: Option<u32>, host: &str, pid: u32, device: Option<u32>) -> RankId {
         RankId {
             rank,
             host: host.to_owned(),

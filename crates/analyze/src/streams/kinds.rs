@@ -84,10 +84,18 @@ const SYMMETRIC: &str = "PyTorch's symmetric memory";
 const FUSED: &str = "TensorRT-LLM's or FlashInfer's all-reduce";
 const ALL_TO_ALL: &str = "TensorRT-LLM's or FlashInfer's MoE all-to-all";
 
+/// The first of these parts of names and libraries that is in this name.
+fn of_others<'p>(
+    name: &str,
+    parts: impl IntoIterator<Item = (&'p str, &'static str)>,
+) -> Option<(&'p str, &'static str)> {
+    let mut parts = parts.into_iter();
+    parts.find(|(part, _)| name.contains(part))
+}
+
 /// The part of a kernel's name by which it is known to communicate beside NCCL.
 pub fn communicating_part(name: &str) -> Option<&'static str> {
-    let found = OTHERS.iter().find(|(part, _)| name.contains(part));
-    found.map(|(part, _)| *part)
+    of_others(name, OTHERS).map(|(part, _)| part)
 }
 
 /// What the kernel of this name does. `more` are the user's patterns, which come before ours.
@@ -96,9 +104,7 @@ pub fn does(name: &str, more: &[Pattern]) -> Does {
         return Does::Nccl;
     }
     let more = more.iter().map(|p| (p.part.as_str(), p.library));
-    let mut all = more.chain(OTHERS);
-    let other = all.find(|(part, _)| name.contains(part));
-    other.map_or(Does::Computes, |(_, library)| {
+    of_others(name, more.chain(OTHERS)).map_or(Does::Computes, |(_, library)| {
         Does::OtherCommunication(library)
     })
 }
