@@ -22,6 +22,7 @@ pub mod hosts;
 pub mod late_host;
 pub mod launches;
 pub mod links;
+pub mod pace;
 pub mod places;
 pub mod replay;
 pub mod slowing;

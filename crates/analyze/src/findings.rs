@@ -7,9 +7,9 @@
 //! loss's interval. It is late more than chance gives one of so many ranks (Holm's method, one job in a
 //! thousand). And that matters: 1 % of the run, half of its saving, 5 µs an operation. Ends of one operation
 //! differ by a few µs between ranks, so less than that proves nothing. A rank that is as late and costs the
-//! run nothing is [`hidden`], which is no finding. Where exposed waiting in kernel windows proves what a late
-//! rank costs, that decides ([`waited_for`]). Over hosts the evidence says whether their clocks
-//! prove who came last, or whether that assumes common ends.
+//! run nothing is [`hidden`], which is no finding. If the account of the steps says what late ranks cost,
+//! that decides ([`settling`]). Over hosts the evidence says whether their clocks prove who came last, or
+//! whether that assumes common ends.
 
 use crate::account::Account;
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
@@ -18,7 +18,6 @@ use crate::deaths::Death;
 use crate::interval::beyond_chance;
 use crate::mismatch::Differing;
 use crate::standstill::Standstill;
-use crate::streams::Streams;
 
 mod account;
 mod facts;
@@ -26,7 +25,6 @@ mod identity;
 mod naming;
 mod slow_network;
 mod stalled;
-mod waited_for;
 
 pub use facts::{
     Advice, Cause, ClockProof, CommunicatorId, Evidence, Finding, Gain, GainSource, InSteps, Kind,
@@ -67,14 +65,7 @@ fn loss(rank: &RankArrivals, run_us: f64) -> Option<(f64, (f64, f64))> {
 }
 
 /// Ranks that are late and cost the run nothing that can be told from zero: other work hides it.
-pub fn hidden<'a>(
-    arrivals: &'a Arrivals,
-    streams: Option<&Streams>,
-    wall_us: Option<f64>,
-) -> Vec<&'a RankArrivals> {
-    if streams.is_some_and(Streams::tells_who) {
-        return Vec::new();
-    }
+pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
     let run_us = run_us(arrivals, wall_us);
     let mut late = late(arrivals, wall_us, LEVEL);
     late.retain(|rank| rank.loss_wall_us.is_some() && loss(rank, run_us).is_none());
@@ -85,35 +76,26 @@ pub fn hidden<'a>(
 /// `differing` is of [`crate::mismatch`], `wall_us` the length of the run. `in_graphs` are calls in CUDA
 /// graphs that no time is known of, if that is most calls.
 ///
-/// What late ranks cost has one price: that of kernel windows if these prove it, else that of the account of
-/// the steps if it settles that, else that of the GPU times of calls.
+/// What late ranks cost has one price: that of the account of the steps if it settles that, else that of the
+/// GPU times of calls.
 #[allow(clippy::too_many_arguments)]
 pub fn findings(
     deaths: &[Death],
     standstill: Option<&Standstill>,
     account: Option<&Account>,
     arrivals: Option<&Arrivals>,
-    streams: Option<&Streams>,
     clocks: Option<&Clocks>,
     differing: &[Differing],
     wall_us: Option<f64>,
     in_graphs: Option<u64>,
 ) -> Vec<Finding> {
-    let streams = streams.filter(|streams| streams.tells_who());
-    let proved = streams.is_some_and(Streams::proves_who);
     let slow = account.map_or(Vec::new(), |account| account::slow(account, wall_us));
     let unsettled = account.filter(|account| !account.settles);
-    let account = settling(account, streams, arrivals, wall_us);
-    let known = proved || account.is_some();
+    let account = settling(account, arrivals, wall_us);
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
-        of_arrivals(arrivals, known, wall_us, in_graphs)
+        of_arrivals(arrivals, account.is_some(), wall_us, in_graphs)
     });
-    match account {
-        Some(account) => costly.extend(account::late(account, wall_us)),
-        None => costly.extend(streams.map_or(Vec::new(), |streams| {
-            waited_for::waited_for(streams, arrivals, wall_us)
-        })),
-    }
+    costly.extend(account.map_or(Vec::new(), |account| account::late(account, wall_us)));
     // What the network's own times say is nearer to the cause.
     if !costly.iter().any(|of| of.kind() == Kind::SlowNetwork) {
         costly.extend(slow);
@@ -149,15 +131,13 @@ pub fn findings(
     found
 }
 
-/// The account, if it says what late ranks cost better than a replay of kernel windows does. Over hosts,
-/// clocks prove or refute who came last. Then arrivals say it, if they blame a rank or refute the account's.
+/// The account, if it says what late ranks cost. Over hosts, clocks prove or refute who came last. Then
+/// arrivals say it, if they blame a rank or refute the account's.
 pub fn settling<'a>(
     account: Option<&'a Account>,
-    streams: Option<&Streams>,
     arrivals: Option<&Arrivals>,
     wall_us: Option<f64>,
 ) -> Option<&'a Account> {
-    let by_windows = |streams: &Streams| streams.windows > 0 && streams.proves_who();
     let account = account?;
     let refuted = |row: &RankArrivals| {
         let is = |rank: &usize| {
@@ -171,7 +151,7 @@ pub fn settling<'a>(
         arrivals.ranks.iter().any(|row| row.last_over_hosts > 0)
             && (arrivals.ranks.iter().any(refuted) || !late(arrivals, wall_us, LEVEL).is_empty())
     };
-    let is_better = !streams.is_some_and(by_windows) && !arrivals.is_some_and(by_clocks);
+    let is_better = !arrivals.is_some_and(by_clocks);
     (account.settles && is_better).then_some(account)
 }
 
@@ -424,17 +404,7 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(
-            &[],
-            None,
-            None,
-            Some(&all),
-            None,
-            None,
-            &[],
-            Some(1e6),
-            None,
-        );
+        let found = findings(&[], None, None, Some(&all), None, &[], Some(1e6), None);
         assert_eq!(found.len(), 1);
         assert_eq!(
             (found[0].rank(), found[0].cause),
@@ -444,17 +414,7 @@ mod tests {
         assert_eq!((loss.wall_us, loss.run_us), (25e3, Some(1e6)));
         assert_eq!(loss.untimed_in_graphs, None);
         // Most calls are in graphs, and have no times.
-        let some = findings(
-            &[],
-            None,
-            None,
-            Some(&all),
-            None,
-            None,
-            &[],
-            Some(1e6),
-            Some(900),
-        );
+        let some = findings(&[], None, None, Some(&all), None, &[], Some(1e6), Some(900));
         let loss = some[0].loss.as_ref().expect("a loss");
         assert_eq!(loss.untimed_in_graphs, Some(900));
         assert_eq!((loss.interval_us, loss.coverage), (None, None));
@@ -464,20 +424,9 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(
-            &[],
-            None,
-            None,
-            Some(&wide),
-            None,
-            None,
-            &[],
-            Some(1e6),
-            None
-        )
-        .is_empty());
-        assert_eq!(hidden(&wide, None, Some(1e6)).len(), 1);
-        assert!(hidden(&all, None, Some(1e6)).is_empty());
-        assert!(findings(&[], None, None, None, None, None, &[], None, None).is_empty());
+        assert!(findings(&[], None, None, Some(&wide), None, &[], Some(1e6), None).is_empty());
+        assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
+        assert!(hidden(&all, Some(1e6)).is_empty());
+        assert!(findings(&[], None, None, None, None, &[], None, None).is_empty());
     }
 }

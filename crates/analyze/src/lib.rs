@@ -209,8 +209,7 @@ impl Report {
     /// What late ranks cost has one price. If something else says it, the account has none.
     fn keep_one_price(&mut self) {
         let wall_us = self.ranks.wall_us.map(|wall| wall.max);
-        let (account, streams) = (self.account.as_ref(), self.streams.as_ref());
-        if findings::settling(account, streams, self.arrivals.as_ref(), wall_us).is_none() {
+        if findings::settling(self.account.as_ref(), self.arrivals.as_ref(), wall_us).is_none() {
             if let Some(account) = &mut self.account {
                 account.answers.clear();
             }
@@ -539,7 +538,7 @@ impl Analysis {
     }
 
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
-    pub fn finish(mut self, capture: &Capture) -> Report {
+    pub fn finish(self, capture: &Capture) -> Report {
         let mut operations = self.operations.finish(capture, &self.matcher);
         let costs = tables::costs::costs(capture.root());
         nccl_costs::of_operations(&mut operations, capture, &costs);
@@ -547,7 +546,6 @@ impl Analysis {
         let unmatched = self.arrivals.unmatched();
         let given = self.given.as_ref();
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
-        let quiet = self.streams.quiet();
         let mut streams = self.streams.finish(capture);
         let steps = steps::finish(self.steps, capture.processes.len());
         let (mut over, mut critical_path) = (None, None);
@@ -555,9 +553,6 @@ impl Analysis {
         let gathered = self.timeline;
         let look = |of: &arrivals::over_time::OverTime, clocks: Option<&clocks::Clocks>| {
             of.waits_by_caller(&mut waits);
-            if let Some(streams) = &mut streams {
-                streams::whole_run::scale(streams, of, &exposures, &quiet);
-            }
             critical_path = critical_path::find(of, steps.as_ref(), &operations);
             over = gathered.over(clocks);
             if let Some(over) = &mut over {
@@ -571,7 +566,6 @@ impl Analysis {
         let kinds = functions::kinds(&functions);
         let ranks = ranks::finish(self.ranks);
         if let Some((streams, steps)) = streams.as_mut().zip(steps.as_ref()) {
-            streams::whole_run::in_steps(streams, steps, &ranks);
             streams.with_steps(steps);
         }
         let mut completeness = self.completeness;
@@ -688,7 +682,6 @@ impl Analysis {
             report.standstill.as_ref(),
             report.account.as_ref(),
             report.arrivals.as_ref(),
-            report.streams.as_ref(),
             report.clocks.as_ref(),
             &differing,
             wall_us,

@@ -1,5 +1,5 @@
-//! What the job's GPUs did in kernel windows: how much of communication stopped the job, and for whom it
-//! waited.
+//! What the job's GPUs did in kernel windows: how much of communication stopped the job, and how much of that
+//! was waiting.
 //!
 //! A [`Gatherer`] takes one process at a time. Of each window and GPU it keeps what [`window::seen`] finds,
 //! and which of NCCL's kernels carried out which calls ([`join`]). [`Gatherer::finish`] puts ranks together:
@@ -10,11 +10,11 @@
 //! length. What a window can't show (calls that were launched before it, a GPU without CUPTI) is left out,
 //! and counted where it is.
 
+mod beside_waiting;
 pub mod bubbles;
 mod by_name;
 mod calls;
 mod causes;
-mod estimated;
 mod host;
 pub mod idle;
 mod interference;
@@ -23,22 +23,19 @@ mod join;
 pub mod kernels;
 mod kinds;
 mod lane;
-mod losses;
 pub(crate) mod patterns;
 pub mod replays;
 mod rows;
-mod schedule;
 mod timed;
 mod waiting;
-mod what_if;
-pub(crate) mod whole_run;
 mod window;
 
 use crate::account::launches::ShownKernel;
 use crate::interval::{Batches, LEAST_STRETCHES};
-use interference::{alone, computed, named, slowed, Alone};
+use interference::{alone, computed, slowed, Alone, Computed};
+use intervals::Span;
 use kinds::Names;
-pub(crate) use lane::{Exposure, Lane, LaneWindow, Quiet};
+pub(crate) use lane::{Exposure, Lane, LaneWindow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tables::windows::Off;
@@ -51,14 +48,12 @@ pub use kinds::communicating_part;
 use rows::LEAST_MATCHED;
 pub use rows::{
     FunctionStreams, KernelOfRank, KernelRow, OtherCommunication, RankStreams, Share, Streams,
-    WaitedFor,
 };
 
 /// What is gathered from processes.
 #[derive(Default)]
 pub struct Gatherer {
     lanes: Vec<Lane>,
-    quiet: Vec<Quiet>,
     yielded: u64,
     without: BTreeMap<&'static str, u64>,
 }
@@ -88,14 +83,6 @@ impl Gatherer {
         let mut shown = Vec::new();
         let windows = &process.windows;
         self.yielded += windows.yielded;
-        let quiet = calls.by_span.iter().zip(&windows.list);
-        let quiet = quiet.filter(|(_, window)| window.is_quiet());
-        let quiet: u64 = quiet.map(|(calls, _)| calls).sum();
-        self.quiet.push(Quiet {
-            host: process.host.clone(),
-            pid: process.pid,
-            share: quiet as f64 / calls.made.max(1) as f64,
-        });
         if let Some(cause) = windows.off.and_then(cause) {
             *self.without.entry(cause).or_default() += 1;
         }
@@ -138,17 +125,13 @@ impl Gatherer {
                 lane.by_name.add(ran, &seen, &names);
                 // What communicates beside a kernel is only known in this time.
                 let computed = computed(ran, &names, seen.known);
-                let named = named(ran, &names, seen.known);
                 lane.windows.push(LaneWindow {
                     seen,
                     names: names.clone(),
                     computed,
-                    named,
-                    ran: what_if::ran(ran, &names),
                 });
             }
         }
-        let alone = calls.looks_at_all();
         for (device, timed) in &calls.timed {
             // A communicator's device may not be known.
             let only = lanes.keys().next().copied();
@@ -156,7 +139,7 @@ impl Gatherer {
             let device = only.unwrap_or(*device);
             let lane = lanes.entry(device);
             let lane = lane.or_insert_with(|| Lane::new(process, device, active));
-            lane.timed = timed::window(timed, process, &capture.names, &lane.windows, alone);
+            lane.timed = timed::window(timed, process, &capture.names, &lane.windows);
         }
         self.lanes.extend(lanes.into_values());
         shown
@@ -165,7 +148,6 @@ impl Gatherer {
     /// Takes in what was gathered from the processes that follow.
     pub fn merge(&mut self, later: Gatherer) {
         self.lanes.extend(later.lanes);
-        self.quiet.extend(later.quiet);
         self.yielded += later.yielded;
         for (cause, n) in later.without {
             *self.without.entry(cause).or_default() += n;
@@ -193,11 +175,6 @@ impl Gatherer {
         windows.map(exposure).collect()
     }
 
-    /// Which part of their calls processes made in quiet spells.
-    pub(crate) fn quiet(&mut self) -> Vec<Quiet> {
-        std::mem::take(&mut self.quiet)
-    }
-
     /// Why there are no windows, in words; nothing if there are some.
     pub(crate) fn why_none(&self) -> Option<String> {
         if self.lanes.iter().any(|lane| !lane.windows.is_empty()) {
@@ -218,26 +195,12 @@ impl Gatherer {
             .iter()
             .map(|c| c.nranks.map_or(c.members.len(), |n| n as usize))
             .collect();
-        // Those without windows come last. Without a single window, they show when calls came.
-        self.lanes.sort_by_key(|lane| lane.windows.is_empty());
-        let none = self
-            .lanes
-            .first()
-            .is_some_and(|lane| lane.windows.is_empty());
-        if none {
-            let mut lanes = std::mem::take(&mut self.lanes);
-            if let Some((waits, waited_for)) = estimated::estimate(&mut lanes, &members) {
-                return Some(Streams {
-                    yielded: self.yielded,
-                    without: self.without,
-                    common_us: waits.looked_at() as f64 / 1e3,
-                    operations: waits.operations,
-                    timed: lanes.len() as u64,
-                    waited_for,
-                    ..Streams::default()
-                });
-            }
+        // Without a single window there is nothing to look at.
+        if self.lanes.iter().all(|lane| lane.windows.is_empty()) {
+            self.lanes.clear();
         }
+        // Those without windows come last.
+        self.lanes.sort_by_key(|lane| lane.windows.is_empty());
         if self.lanes.is_empty() && self.without.is_empty() && self.yielded == 0 {
             return None;
         }
@@ -250,13 +213,10 @@ impl Gatherer {
         let mut ranks: Vec<RankStreams> = ranks
             .map(|(index, (lane, own))| rank_row(index, lane, &waits, own, &all))
             .collect();
-        let slowed = losses::waiting_slows(&self.lanes, &waits, &own, &all);
+        let slowed = beside_waiting::waiting_slows(&self.lanes, &waits, &own, &all);
         for (rank, slowed) in ranks.iter_mut().zip(slowed) {
             rank.waiting_slows = slowed;
         }
-        // Lanes without windows come last.
-        let mut idle: Vec<Option<f64>> = ranks.iter().map(|rank| Some(rank.idle.share)).collect();
-        idle.resize(self.lanes.len(), None);
         let us = |ns: i64| ns as f64 / 1e3;
         let mut others: BTreeMap<&'static str, (u64, i64)> = BTreeMap::new();
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
@@ -289,7 +249,6 @@ impl Gatherer {
             common_us: us(waits.looked_at()),
             timed: (self.lanes.len() - ranks.len()) as u64,
             operations: waits.operations,
-            waited_for: losses::waited_for(&self.lanes, &idle, &waits, &own, &all),
             replays: replays::rows(&self.lanes),
             bubbles: bubbles::bubbles(&self.lanes, &waits),
             ranks,
@@ -314,6 +273,35 @@ fn share(windows: impl Iterator<Item = (f64, f64)>) -> Share {
         share: if length > 0.0 { of / length } else { 0.0 },
         interval,
     }
+}
+
+/// How long the kernels of a GPU take without communication, by what kernels that others have too take on
+/// `all` GPUs. `own` is what its kernels take.
+fn pace(lane: &Lane, own: &Alone, all: &Alone) -> Option<Share> {
+    let of_span = |window: &LaneWindow, (from, to): Span| {
+        let (computed, communicates) = window.kernels();
+        let inside = |(_, span): &&Computed| (from..to).contains(&span.0);
+        let computed: Vec<Computed> = computed.iter().filter(inside).copied().collect();
+        let ran = alone(std::iter::once((&computed[..], communicates)));
+        let times = ran.iter().filter_map(|(same, (n, ns))| {
+            let (of_n, of_ns) = all.get(same)?;
+            let is_shared = own.get(same).is_none_or(|own| own.0 < *of_n);
+            // Whole ns, so that the sum is the same in any order: that of kernels is by their names.
+            let usual = (*n as f64 * *of_ns as f64 / *of_n as f64).round();
+            is_shared.then_some((*ns as f64, usual))
+        });
+        times.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
+    };
+    // A job may have few windows, but each shows several steps.
+    let spans = lane.windows.iter().flat_map(|window| {
+        let marks = &window.seen.marks;
+        let cycles = marks.windows(2).map(|of| (of[0], of[1]));
+        let whole = marks.len() < 2;
+        let cycles = cycles.chain(whole.then_some(window.seen.span));
+        cycles.map(move |span| of_span(window, span))
+    });
+    let pace = share(spans);
+    (pace.share > 0.0).then_some(pace)
 }
 
 /// How much faster a rank's host could have been.
@@ -349,6 +337,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         exposed_waiting,
         host_waited: host_waited(lane),
         waiting_slows: None,
+        pace: pace(lane, own, others),
         interference: beside.ratio().map(|ratio| ratio - 1.0),
         interference_share: beside.ratio().map(|_| beside.lost() * beside_share.share),
     }

@@ -8,12 +8,11 @@
 use crate::account::{Open, MATTERS};
 use crate::arrivals::{Arrivals, RankArrivals, Unmatched};
 use crate::efficiency::EfficiencyRow;
-use crate::findings::{late, settling, Finding, Kind, LEAST_SHARE};
-use crate::interval::CONFIDENCE;
+use crate::findings::{settling, Finding, Kind, LEAST_SHARE};
 use crate::operations::Operation;
 use crate::spelling::{percent, plural, size, three, time, word};
 use crate::statistics::Statistics;
-use crate::streams::{Streams, WaitedFor};
+use crate::streams::Streams;
 use crate::warmup::WarmupRow;
 use crate::Report;
 
@@ -192,13 +191,8 @@ fn of_nccl(report: &Report) -> Lead {
     }
     let account = report.account.as_ref();
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    if settling(
-        account,
-        report.streams.as_ref(),
-        report.arrivals.as_ref(),
-        wall_us,
-    )
-    .is_some_and(|account| account.open.is_none())
+    if settling(account, report.arrivals.as_ref(), wall_us)
+        .is_some_and(|account| account.open.is_none())
     {
         return Lead::Account;
     }
@@ -371,27 +365,23 @@ fn not_judged(report: &Report) -> String {
 
 /// That no rank is proved to be late, if that could be known; and which one seems to be.
 fn nobody(report: &Report) -> String {
-    let measured = report
-        .streams
-        .as_ref()
-        .filter(|streams| streams.tells_who());
-    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    let seeming = match (measured, &report.arrivals) {
-        (None, None) => return String::new(),
-        (None, Some(arrivals)) => last_of_all(arrivals, wall_us).map(|rank| {
-            format!(
-                "No rank is proved to hold this job up, but {} arrived last in {} of {} operations. ",
-                named(rank.rank, rank.device, &rank.host, rank.pid),
-                rank.last,
-                rank.operations
-            )
-        }),
-        (Some(streams), arrivals) => last_in_windows(streams).or_else(|| {
-            let arrivals = arrivals.as_ref()?;
-            late_at_a_cost(streams, arrivals, wall_us)
-        }),
+    let told = report.streams.as_ref().is_some_and(Streams::tells_who);
+    let Some(arrivals) = &report.arrivals else {
+        return match told {
+            true => "No rank is proved to hold this job up. ".to_owned(),
+            false => String::new(),
+        };
     };
-    seeming.unwrap_or_else(|| "No rank is proved to hold this job up. ".to_owned())
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    match last_of_all(arrivals, wall_us) {
+        Some(rank) => format!(
+            "No rank is proved to hold this job up, but {} arrived last in {} of {} operations. ",
+            named(rank.rank, rank.device, &rank.host, rank.pid),
+            rank.last,
+            rank.operations
+        ),
+        None => "No rank is proved to hold this job up. ".to_owned(),
+    }
 }
 
 /// A rank that is nearly always the last, and would save enough to matter if it was not. But the interval of
@@ -407,45 +397,6 @@ fn last_of_all(arrivals: &Arrivals, wall_us: Option<f64>) -> Option<&RankArrival
             && 2 * rank.last_refuted.unwrap_or(0) <= rank.last
     });
     ranks.max_by(|a, b| a.saving_wall_us.total_cmp(&b.saving_wall_us))
-}
-
-/// Of a rank that is nearly always the last, and for which the others wait long enough to matter. But the
-/// interval of its cost begins at zero, or is not known.
-fn last_in_windows(streams: &Streams) -> Option<String> {
-    let rank = costliest(streams, |rank| 10 * rank.last >= 9 * rank.operations)?;
-    Some(format!(
-        "No rank is proved to hold this job up, but {} arrives last in {} of {} operations in kernel \
-         windows. ",
-        named(rank.rank, Some(rank.device), &rank.host, rank.pid),
-        rank.last,
-        rank.operations
-    ))
-}
-
-/// Of a rank that CUDA events show to be late more than chance gives, over the whole run. Windows show some
-/// steps only, so the lower end of what it costs may be zero. They must show that somebody waits, though.
-fn late_at_a_cost(streams: &Streams, arrivals: &Arrivals, wall_us: Option<f64>) -> Option<String> {
-    let mut waiting = streams.ranks.iter().map(|rank| rank.exposed_waiting.share);
-    if !waiting.any(|share| share >= LEAST_SHARE) {
-        return None;
-    }
-    let late = late(arrivals, wall_us, 1.0 - CONFIDENCE);
-    let rank = costliest(streams, |rank| late.iter().any(|late| rank.is(late)))?;
-    let (_, most_us) = rank.loss_interval_us?;
-    Some(format!(
-        "Others wait for {} more than by chance. That costs from nothing to {}: kernel windows show too few \
-         steps to say. A longer recording tells. ",
-        named(rank.rank, Some(rank.device), &rank.host, rank.pid),
-        time(most_us),
-    ))
-}
-
-/// Of such ranks, the one that costs most by what windows show, if that matters.
-fn costliest(streams: &Streams, is_one: impl Fn(&WaitedFor) -> bool) -> Option<&WaitedFor> {
-    let ranks = streams.waited_for.iter();
-    ranks
-        .filter(|rank| rank.loss.share >= LEAST_SHARE && is_one(rank))
-        .max_by(|a, b| a.loss.share.total_cmp(&b.loss.share))
 }
 
 /// A rank, for the middle of a sentence.

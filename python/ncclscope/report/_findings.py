@@ -45,7 +45,7 @@ class Finding(Record):
     wall_interval_us: list[float] | None
     wall_at_most_us: float | None
     lost_gpu_hours: float | None
-    method: Literal["kernel_windows", "stream_waits", "what_if", "account"] | None
+    method: Literal["what_if", "account"] | None
     coverage: float | None
     when_us: list[float] | None
     cause: Literal["host", "gpu", "unknown"] | None

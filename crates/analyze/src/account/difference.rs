@@ -5,13 +5,14 @@
 //! wall of the steps. Pairs are of the same operation; at a place without a pair, means are compared.
 //!
 //! With this lane in time, the others would wait for the one of them that comes last. So it costs no more
-//! than that one stood still longer.
+//! than that one stood still longer. And they would compute at another [`pace`](super::pace).
 //!
 //! Rule: what is only known of some lanes has bounds: a lane of which nothing is known stood still for no
 //! longer than its launches ran.
 
 use super::frame::Frame;
 use super::habit::Source;
+use super::pace::{Paces, Slower};
 use super::places::{Cell, Places, Scaled};
 
 /// Fewer exposed times of a lane tell nothing.
@@ -64,12 +65,33 @@ impl Difference {
     }
 }
 
+impl Difference {
+    /// With the others as slow as they would be; `still` is by lane.
+    fn at_pace(self, still: &[Scaled], paces: &Paces, wall: f64) -> Self {
+        let work: Vec<f64> = still.iter().map(|still| wall - still.sum).collect();
+        let slower = paces.slower(&[self.lane], &work);
+        let others = (work.len() - 1) as f64;
+        let lost = |part: fn(&Slower) -> f64| {
+            let each = work.iter().zip(&slower);
+            each.map(|(work, slower)| work * part(slower)).sum::<f64>() / others / wall
+        };
+        let (probably, most) = (lost(|of| of.probably), lost(|of| of.most));
+        Difference {
+            share: self.share - probably,
+            interval: (self.interval.0 - most, self.interval.1),
+            with: self.with.map(|(lane, both)| (lane, both - probably)),
+            ..self
+        }
+    }
+}
+
 /// Finds it; `steps` says which ones count, and `share_gpu` which lanes may be on one GPU.
 pub fn find(
     places: &Places,
     frame: &Frame,
     steps: &[bool],
     share_gpu: impl Fn(usize, usize) -> bool,
+    paces: &Paces,
 ) -> Option<Difference> {
     let wall = frame.total_of(steps);
     let still = places.scaled(steps, Cell::still);
@@ -99,8 +121,16 @@ pub fn find(
         (low - of(lane), high + others)
     };
     let at = |value: fn(&Cell) -> Option<f64>| largest(places, frame, steps, wall, &value);
+    // What is not known of a launch is between nothing and all of it.
+    let likely = |cell: &Cell| {
+        let half = || Some(cell.launch.length()? / 2.0);
+        cell.still().or_else(half)
+    };
     if known.iter().all(|known| *known) {
-        let found = at(Cell::still)?.limited(&still, share_gpu, wall);
+        let still = places.scaled(steps, likely);
+        let found = at(likely)?
+            .limited(&still, share_gpu, wall)
+            .at_pace(&still, paces, wall);
         return Some(Difference {
             interval: widened(found.lane, found.interval),
             ..found

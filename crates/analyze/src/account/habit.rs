@@ -10,6 +10,7 @@ use super::difference;
 use super::frame::Frame;
 use super::hosts::Hosts;
 use super::launches::Lane;
+use super::pace::Paces;
 use super::places::Places;
 use super::{replay, slowing, turns, LEAST_HALF, MATTERS};
 use crate::streams::{RankStreams, Share, Streams};
@@ -93,18 +94,16 @@ pub fn find(
     let (known, whole) = replay::known_steps(lanes, frame);
     let gpu = |lane: usize| (&lanes[lane].host, lanes[lane].device);
     let share_gpu = |a: usize, b: usize| gpu(a) == gpu(b);
+    let paces = Paces::new(lanes, streams);
     let compared = || {
-        let found = difference::find(places, frame, regular, share_gpu)?;
+        let found = difference::find(places, frame, regular, share_gpu, &paces)?;
         Some(of_difference(found, frame, regular))
     };
     let played = || {
-        let found = replay::find(lanes, frame, &known, regular)?;
+        let found = replay::find(lanes, frame, &known, regular, &paces)?;
         Some(Habit {
             loss: found.share * total,
-            interval: (
-                (found.share - found.half) * total,
-                (found.share + found.half) * total,
-            ),
+            interval: (found.interval.0 * total, found.interval.1 * total),
             with: found
                 .with
                 .map(|(lane, share)| (lane, share * total))
@@ -116,7 +115,10 @@ pub fn find(
             lanes: found.lanes,
         })
     };
-    let is_enough = |habit: &Habit| habit.source == Source::Waits && habit.settles(frame, places);
+    // What a stage of a pipeline hides of the others' bubbles, only a replay shows.
+    let meet = places.passed_on() <= 1.0 - LEAST_TOGETHER;
+    let is_enough =
+        |habit: &Habit| meet && habit.source == Source::Waits && habit.settles(frame, places);
     let mut habit = if whole {
         played().or_else(compared)?
     } else {

@@ -167,6 +167,15 @@ impl Places {
         (all > 0.0).then(|| together / all)
     }
 
+    /// The part of the time that lanes stood still in a send alone or a receive alone, as stages of a
+    /// pipeline have them.
+    pub fn passed_on(&self) -> f64 {
+        let still = |cell: &Cell| cell.still().unwrap_or(0.0);
+        let all: f64 = self.cells.iter().map(still).sum();
+        let alone = self.cells.iter().filter(|cell| !cell.launch.is_mutual());
+        alone.map(still).sum::<f64>() / all.max(1.0)
+    }
+
     /// All launches at each place, by step and lane.
     fn by_place(&self) -> impl Iterator<Item = &[Cell]> {
         self.cells.chunk_by(|a, b| a.place == b.place)

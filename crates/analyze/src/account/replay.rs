@@ -14,6 +14,7 @@ mod ready;
 
 use super::frame::Frame;
 use super::launches::Lane;
+use super::pace::{Paces, Slower};
 pub use graph::known_steps;
 use graph::{Graph, Piece};
 use std::collections::{BTreeSet, HashMap};
@@ -44,8 +45,9 @@ const USUAL: f64 = 3.0;
 pub struct Equal {
     /// The share of the steps' wall.
     pub share: f64,
-    /// Half of the interval of that, by how much the excess work differs from step to step.
-    pub half: f64,
+    /// Interval of that: by how much the excess work differs from step to step, and by what is not known of
+    /// the others' pace.
+    pub interval: (f64, f64),
     /// The lanes to blame; empty if lanes are late in turns.
     pub lanes: Vec<usize>,
     /// Another lane that is late, and what both cost.
@@ -67,7 +69,13 @@ fn level(pieces: &mut [f64], less: f64) -> f64 {
 }
 
 /// What equal lanes would save; `None` if the run can't be played again. `known` says which steps can.
-pub fn find(lanes: &[Lane], frame: &Frame, known: &[bool], regular: &[bool]) -> Option<Equal> {
+pub fn find(
+    lanes: &[Lane],
+    frame: &Frame,
+    known: &[bool],
+    regular: &[bool],
+    paces: &Paces,
+) -> Option<Equal> {
     let graph = Graph::new(lanes, frame, known)?;
     let measured = graph.measured_work();
     let whole = graph.play(&measured);
@@ -92,28 +100,32 @@ pub fn find(lanes: &[Lane], frame: &Frame, known: &[bool], regular: &[bool]) -> 
         spread: spread(&graph),
     };
     // Steps in which a lane does much more than usual, of all lanes.
-    let turns = saved(&scene.without(&everybody, &everybody, Excess::Rare));
+    let turns = saved(&scene.without(&everybody, &everybody, &vec![0.0; n], Excess::Rare));
     let sums: Vec<f64> = work.iter().map(|work| work.iter().sum()).collect();
     let mut busiest = everybody.clone();
     busiest.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]));
-    let of = |group: &[usize]| -> Option<f64> {
+    let of = |group: &[usize], pace: fn(&Slower) -> f64| -> Option<f64> {
         let is_other = |lane: &usize| !group.contains(lane);
         let others: Vec<usize> = everybody.iter().copied().filter(is_other).collect();
         let total = |of: &[usize]| of.iter().map(|lane| sums[*lane]).sum::<f64>() / of.len() as f64;
         let busier = !others.is_empty() && total(group) > total(&others);
-        busier.then(|| saved(&scene.without(group, &others, Excess::All)))
+        let slower: Vec<f64> = paces.slower(group, &sums).iter().map(pace).collect();
+        busier.then(|| saved(&scene.without(group, &others, &slower, Excess::All)))
     };
+    let probably = |of: &Slower| of.probably;
     let mut best: Option<Equal> = None;
     let single = busiest.iter().take(MOST_TRIED).map(|lane| vec![*lane]);
     let groups = groups(lanes).into_iter();
     let groups = groups.filter(|group| (2..n).contains(&group.len()));
     for group in single.chain(groups.take(MOST_TRIED)) {
-        let Some(share) = of(&group) else { continue };
+        let Some(share) = of(&group, probably) else {
+            continue;
+        };
         let more = if group.len() > 1 { MORE } else { 1.0 };
         if best.as_ref().is_none_or(|best| share > more * best.share) {
             best = Some(Equal {
                 share,
-                half: share * error(&work, &group, regular),
+                interval: (share, share),
                 lanes: group,
                 with: None,
             });
@@ -123,16 +135,22 @@ pub fn find(lanes: &[Lane], frame: &Frame, known: &[bool], regular: &[bool]) -> 
         .filter(|best| best.share >= IN_TURNS * turns)
         .unwrap_or(Equal {
             share: turns,
-            half: 0.0,
+            interval: (turns, turns),
             lanes: Vec::new(),
             with: None,
         });
+    if !best.lanes.is_empty() {
+        let half = best.share * error(&work, &best.lanes, regular);
+        let (low, high) = (of(&best.lanes, |of| of.most), of(&best.lanes, |_| 0.0));
+        let end = |of: Option<f64>| of.unwrap_or(best.share);
+        best.interval = (end(low) - half, end(high) + half);
+    }
     if let [lane] = best.lanes[..] {
         let next = busiest
             .iter()
             .find(|other| **other != lane)
             .filter(|_| n > 2);
-        best.with = next.and_then(|other| Some((*other, of(&[lane, *other])?)));
+        best.with = next.and_then(|other| Some((*other, of(&[lane, *other], probably)?)));
     }
     Some(best)
 }
@@ -188,24 +206,35 @@ enum Excess {
 impl Scene<'_> {
     /// The work of all moments if these lanes had no more to do than the mean of others: piece by piece,
     /// where these do the same. What differs from step to step as usual stays. Of what nobody else does, the
-    /// longest pieces are shorter.
-    fn without(&self, lanes: &[usize], others: &[usize], excess: Excess) -> Vec<f64> {
+    /// longest pieces are shorter. The others work longer by the part that `slower` has for each lane.
+    fn without(
+        &self,
+        lanes: &[usize],
+        others: &[usize],
+        slower: &[f64],
+        excess: Excess,
+    ) -> Vec<f64> {
         let graph = self.graph;
         let mut takes = self.measured.to_vec();
         let all = others.len() == self.work.len();
-        let mut alike = graph.alike.clone();
-        if !all {
-            for piece in lanes.iter().flat_map(|lane| &graph.pieces[*lane]) {
+        let is_regular = |piece: &&Piece| self.regular[piece.step as usize];
+        // The sum and number of the others' pieces.
+        let mut alike = vec![(0.0, 0u32); graph.alike];
+        for lane in others {
+            let pace = 1.0 + slower[*lane];
+            for piece in &graph.pieces[*lane] {
                 let of = &mut alike[piece.alike as usize];
-                (of.sum, of.lanes) = (of.sum - piece.work, of.lanes - 1);
+                *of = (of.0 + pace * piece.work, of.1 + 1);
+            }
+            for piece in graph.pieces[*lane].iter().filter(is_regular) {
+                takes[piece.moment as usize] = pace * piece.work;
             }
         }
         let least = if all { 2 } else { 1 };
         let mean = |piece: &Piece| {
-            let of = alike[piece.alike as usize];
-            (of.lanes >= least).then(|| of.sum.max(0.0) / f64::from(of.lanes))
+            let (sum, lanes) = alike[piece.alike as usize];
+            (lanes >= least).then(|| sum / f64::from(lanes))
         };
-        let is_regular = |piece: &&Piece| self.regular[piece.step as usize];
         for lane in lanes {
             let pieces = || graph.pieces[*lane].iter().filter(is_regular);
             // The mean excess by piece of the step.
@@ -221,7 +250,9 @@ impl Scene<'_> {
                 if !self.regular[step] {
                     continue;
                 }
-                let of_others = others.iter().map(|lane| self.work[*lane][step]);
+                let of_others = others
+                    .iter()
+                    .map(|lane| (1.0 + slower[*lane]) * self.work[*lane][step]);
                 let mut more =
                     self.work[*lane][step] - of_others.sum::<f64>() / others.len() as f64;
                 let mut own = Vec::new();

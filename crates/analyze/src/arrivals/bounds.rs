@@ -6,8 +6,6 @@
 //! may show how much communication was exposed, and how long a host waited for its GPU. The loss is no more
 //! than these either, on the rank where they are least.
 //!
-//! Where windows prove what late ranks cost, no estimate is kept.
-//!
 //! Windows that are too few to tell who was waited for still show how long the others waited and computed
 //! nothing. Where that is more than the estimate, the interval reaches so far.
 //!
@@ -20,11 +18,6 @@ use crate::streams::{RankStreams, Streams};
 
 /// Takes off what is not possible. `run_us` is the length of the run.
 pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<f64>) {
-    if streams.is_some_and(Streams::proves_who) {
-        for rank in &mut arrivals.ranks {
-            (rank.loss_wall_us, rank.loss_interval_us) = (None, None);
-        }
-    }
     let least = |but: Option<u32>, of: fn(&RankStreams) -> f64| {
         let ranks = streams?.ranks.iter();
         let others = ranks.filter(|rank| but.is_none() || rank.rank != but);

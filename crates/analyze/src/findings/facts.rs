@@ -187,10 +187,6 @@ impl Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Exposed waiting in kernel windows.
-    KernelWindows,
-    /// Streams that stood still, by CUDA events.
-    StreamWaits,
     /// A replay of the run without the lateness.
     WhatIf,
     /// The account of the steps: by how much longer the others stood still than the rank.
@@ -201,16 +197,9 @@ impl Method {
     /// As in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Method::KernelWindows => "kernel_windows",
-            Method::StreamWaits => "stream_waits",
             Method::WhatIf => "what_if",
             Method::Account => "account",
         }
-    }
-
-    /// It was measured. Everything else is an estimate.
-    pub const fn is_measured(self) -> bool {
-        matches!(self, Method::KernelWindows)
     }
 }
 
@@ -295,10 +284,6 @@ pub struct Late {
     pub of_all: u64,
     /// Another rank that is late too, and what the run loses by both, µs.
     pub with_other: Option<(Option<u32>, f64)>,
-    /// The time that windows of all GPUs show, µs; windows only.
-    pub seen_us: Option<f64>,
-    /// It has no windows of its own, and CUDA events say when it came; windows only.
-    pub by_events: bool,
     /// The account of the steps; `None` if something else tells.
     pub steps: Option<InSteps>,
     /// GPU times of calls; `None` if something else tells.
@@ -593,9 +578,9 @@ impl Finding {
             us: Some(loss.wall_us),
             interval_us: loss.interval_us,
             at_most_us: loss.at_most_us,
-            source: Some(match loss.method.is_measured() {
-                true => GainSource::Measured,
-                false => GainSource::WhatIf,
+            source: Some(match loss.method {
+                Method::Account => GainSource::Measured,
+                Method::WhatIf => GainSource::WhatIf,
             }),
         })
     }

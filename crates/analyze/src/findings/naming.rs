@@ -2,7 +2,6 @@
 
 use super::{CommunicatorId, Finding, RankId};
 use crate::arrivals::{Link, RankArrivals, Stall};
-use crate::streams::WaitedFor;
 use std::collections::BTreeSet;
 use tables::Capture;
 
@@ -47,13 +46,6 @@ impl Link {
     /// Which rank it is.
     pub fn id(&self) -> RankId {
         RankId::new(self.rank, &self.host, self.pid, None)
-    }
-}
-
-impl WaitedFor {
-    /// Which rank it is.
-    pub fn id(&self) -> RankId {
-        RankId::new(self.rank, &self.host, self.pid, Some(self.device))
     }
 }
 

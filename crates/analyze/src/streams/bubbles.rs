@@ -205,7 +205,7 @@ fn others(index: usize, lanes: &[Lane], waits: &Waits) -> BTreeMap<usize, OfOthe
                 Late::Sender => direct.late_sender += ns,
                 _ => direct.late_receiver += ns,
             }
-            for (other, part) in causes.iter().flatten() {
+            for (other, part) in causes {
                 others.entry(*other).or_default().behind += ns as f64 * part;
             }
         }

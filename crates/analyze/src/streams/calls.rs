@@ -51,11 +51,6 @@ impl WindowCalls {
         }
     }
 
-    /// No process has a window, so all calls are looked at.
-    pub(super) fn looks_at_all(&self) -> bool {
-        self.looked_at.covers((0, 1)) > 0
-    }
-
     /// Adds an execution of a process, if it was launched in a window, or ran in another process's. `devices`
     /// are those of the process's communicators, by place.
     #[inline]
@@ -87,14 +82,12 @@ impl WindowCalls {
         let device = devices[execution.place];
         if let Some(span) = timed::span(execution, &self.looked_at) {
             let timed = self.timed.entry(device).or_default();
-            let exposed = execution.last.exposed_ns();
             if timed.len() < MOST_TIMED {
                 each_call(process, call, |call| {
                     timed.push(Timed {
                         span,
                         shape: call.shape,
                         launched: call.launch_start_ns,
-                        exposed,
                     })
                 });
             }

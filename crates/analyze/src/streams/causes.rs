@@ -42,7 +42,7 @@ pub fn causes(
     wait: &Direct,
     exposed: i64,
     still: &[Vec<Still>],
-    known: &[Option<Causes>],
+    known: &[Causes],
 ) -> Option<Causes> {
     let (since, came) = (wait.since?, wait.whole.1);
     let needed = (came - exposed).max(since);
@@ -56,7 +56,7 @@ pub fn causes(
     let all = sum(&theirs);
     for (other, ns) in theirs {
         let part = (1.0 - by_itself) * ns as f64 / all as f64;
-        for (lane, of_it) in known[other].iter().flatten() {
+        for (lane, of_it) in &known[other] {
             causes.push((*lane, part * of_it));
         }
     }

@@ -29,32 +29,13 @@ pub type Computed = (u64, Span);
 pub fn computed(ran: &[GpuActivity], names: &Names, known: Span) -> Vec<Computed> {
     // Ids of names are a process's own.
     let mut before: HashMap<u32, [(&str, u64); 2]> = HashMap::new();
-    of_kernels(ran, names, known, |r, same| {
-        let this = (names.name(r.name), r.size);
-        let previous = before.entry(r.stream).or_default();
-        (this, *previous).hash(same);
-        *previous = [this, previous[0]];
-    })
-}
-
-/// The same, where kernels of one name and size are the same whatever comes before them: stages of a pipeline
-/// have them in different orders.
-pub fn named(ran: &[GpuActivity], names: &Names, known: Span) -> Vec<Computed> {
-    of_kernels(ran, names, known, |r, same| {
-        (names.name(r.name), r.size).hash(same);
-    })
-}
-
-fn of_kernels<'r>(
-    ran: &'r [GpuActivity],
-    names: &Names,
-    known: Span,
-    mut hash: impl FnMut(&'r GpuActivity, &mut DefaultHasher),
-) -> Vec<Computed> {
     let mut all = Vec::new();
     for r in ran.iter().filter(|r| r.kind == ActivityKind::Kernel) {
         let mut same = DefaultHasher::new();
-        hash(r, &mut same);
+        let this = (names.name(r.name), r.size);
+        let previous = before.entry(r.stream).or_default();
+        (this, *previous).hash(&mut same);
+        *previous = [this, previous[0]];
         let inside = known.0 <= r.start && r.end <= known.1;
         if inside && names.does(r.name) == Does::Computes && r.start < r.end {
             all.push((same.finish(), (r.start, r.end)));
@@ -70,19 +51,12 @@ pub struct Slowed {
     pub took: f64,
     /// ns.
     pub alone: f64,
-    /// What others took that can't be compared, ns.
-    pub unknown: f64,
 }
 
 impl Slowed {
     /// How many times as long they took; `None` where nothing can be compared.
     pub fn ratio(&self) -> Option<f64> {
         (self.alone > 0.0).then(|| self.took / self.alone)
-    }
-
-    /// Which part of them can't be compared.
-    pub fn unknown(&self) -> f64 {
-        self.unknown / (self.took + self.unknown).max(1.0)
     }
 
     /// Which part of what they took was lost.
@@ -139,12 +113,9 @@ pub fn slowed<'a>(
                 continue;
             }
             let took = (span.1 - span.0) as f64;
-            match than.iter().find_map(|than| than.get(same)) {
-                Some((n, ns)) => {
-                    slowed.took += took;
-                    slowed.alone += *ns as f64 / *n as f64;
-                }
-                None => slowed.unknown += took,
+            if let Some((n, ns)) = than.iter().find_map(|than| than.get(same)) {
+                slowed.took += took;
+                slowed.alone += *ns as f64 / *n as f64;
             }
         }
     }

@@ -4,7 +4,6 @@ use super::by_name::ByName;
 use super::interference::{alone, Alone, Computed};
 use super::intervals::{self, Union};
 use super::kinds::Names;
-use super::what_if::Ran;
 use super::window::Seen;
 use super::{host, idle, replays};
 use std::sync::Arc;
@@ -40,10 +39,6 @@ pub(crate) struct LaneWindow {
     pub(crate) seen: Seen,
     pub(crate) names: Arc<Names>,
     pub(super) computed: Vec<Computed>,
-    /// The same kernels, told apart by name and size only.
-    pub(super) named: Vec<Computed>,
-    /// All that ran, to play it again.
-    pub(super) ran: Vec<Ran>,
 }
 
 impl Lane {
@@ -72,17 +67,6 @@ impl Lane {
             timed: None,
             replays: Vec::new(),
         }
-    }
-
-    /// How long a cycle of its windows is, ns; 0 if they show none.
-    pub(super) fn cycle_ns(&self) -> f64 {
-        let marks = self.windows.iter().map(|window| &window.seen.marks);
-        let (ns, cycles) = marks.fold((0, 0), |(ns, cycles), marks| {
-            let span = marks.last().zip(marks.first());
-            let long = span.map_or(0, |(last, first)| last - first);
-            (ns + long, cycles + marks.len().saturating_sub(1))
-        });
-        ns as f64 / cycles.max(1) as f64
     }
 
     /// Its windows, and behind them what events timed.
@@ -115,8 +99,6 @@ impl LaneWindow {
             seen,
             names,
             computed: Vec::new(),
-            named: Vec::new(),
-            ran: Vec::new(),
         }
     }
 
@@ -135,11 +117,4 @@ pub(crate) struct Exposure {
     pub(crate) span: intervals::Span,
     /// When kernels communicated in it, and nothing computed.
     pub(crate) exposed: Vec<intervals::Span>,
-}
-
-/// Which part of its calls a process made in quiet spells, in which no CUDA events were recorded.
-pub(crate) struct Quiet {
-    pub(crate) host: String,
-    pub(crate) pid: u32,
-    pub(crate) share: f64,
 }

@@ -50,9 +50,11 @@ mod tests {
     use super::*;
 
     fn streams(names: &[&str]) -> Streams {
-        let mut streams = Streams::of_waits(Vec::new());
-        streams.names = names.iter().map(|name| (*name).to_owned()).collect();
-        streams
+        Streams {
+            windows: 8,
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..Streams::default()
+        }
     }
 
     fn pattern(part: &str) -> Pattern {

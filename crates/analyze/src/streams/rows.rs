@@ -2,10 +2,7 @@
 
 use super::bubbles::Bubble;
 use super::idle;
-use super::losses::Sample;
 use super::replays::Replay;
-use crate::arrivals::RankArrivals;
-use crate::findings::LEAST_SHARE;
 use crate::steps::{Steps, StepsRow};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,9 +38,6 @@ pub struct Streams {
     pub operations: u64,
     /// GPUs without windows of which CUDA events say when they came.
     pub timed: u64,
-    /// Who was waited for, largest loss first. A finding has what that costs.
-    #[serde(skip)]
-    pub waited_for: Vec<WaitedFor>,
     /// Replays of CUDA graphs that communicate, by rank and calls, longest in all first.
     pub replays: Vec<Replay>,
     /// By rank: the bubbles of a job that passes data on by sends and receives, as pipelines do; else empty.
@@ -51,39 +45,12 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// A test's, with these losses.
-    #[cfg(test)]
-    pub(crate) fn of_waits(waited_for: Vec<WaitedFor>) -> Streams {
-        Streams {
-            windows: 8,
-            yielded: 0,
-            without: BTreeMap::new(),
-            ranks: Vec::new(),
-            communication: Vec::new(),
-            other_communication: Vec::new(),
-            kernels: Vec::new(),
-            names: BTreeSet::new(),
-            kernels_by_rank: Vec::new(),
-            common_us: 1e6,
-            operations: 100,
-            timed: 0,
-            bubbles: Vec::new(),
-            replays: Vec::new(),
-            waited_for,
-        }
-    }
-
-    /// Whether the windows of several GPUs say who was waited for, and what that cost.
+    /// Whether the windows of several GPUs say who was waited for.
     pub fn tells_who(&self) -> bool {
         let enough = |rank: &RankStreams| rank.exposed_waiting.interval.is_some();
         self.ranks.len() as u64 + self.timed > 1
             && self.operations >= LEAST_MATCHED
             && self.ranks.iter().all(enough)
-    }
-
-    /// Whether they prove that a rank costs the job something that matters.
-    pub(crate) fn proves_who(&self) -> bool {
-        self.tells_who() && self.waited_for.iter().any(WaitedFor::is_proved)
     }
 
     /// Takes in how long the steps of processes are.
@@ -146,6 +113,10 @@ pub struct RankStreams {
     /// be compared.
     #[serde(skip)]
     pub waiting_slows: Option<f64>,
+    /// How long its kernels take without communication, by what the same kernels take on all GPUs; null if
+    /// none can be compared.
+    #[serde(skip)]
+    pub(crate) pace: Option<Share>,
     /// How much longer the same kernels ran beside communication than without, by which part of the time;
     /// null where none ran both ways.
     pub interference: Option<f64>,
@@ -219,75 +190,4 @@ pub struct KernelOfRank {
     pub share: f64,
     /// Of their time: communication ran beside them.
     pub beside_us: f64,
-}
-
-/// A GPU that others waited for.
-#[derive(Clone, Debug, Serialize)]
-pub struct WaitedFor {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
-    /// CUDA device ordinal.
-    pub device: u32,
-    /// Operations in windows in which it was last.
-    pub last: u64,
-    /// Of so many that it was in.
-    pub operations: u64,
-    /// It has no windows: CUDA events say when it came.
-    pub by_events: bool,
-    /// What the job would take less had it been no later than the others are: exposed waiting for it, less
-    /// what it waited for them, and what waiting kernels slowed. Of the time.
-    pub loss: Share,
-    /// The same of the time from its first call to its last, µs.
-    pub loss_us: f64,
-    /// 95 % interval of that; null for fewer than three windows.
-    pub loss_interval_us: Option<(f64, f64)>,
-    /// Its GPU stood idle for so much longer than the others' that this explains half of the loss: its host
-    /// was late. Else its GPU was busy.
-    pub host_late: bool,
-    /// The GPU that lost least by waiting for it: host, process and device.
-    #[serde(skip)]
-    pub(crate) other: (String, u32, u32),
-    /// How much faster that one's host could be, of the time.
-    #[serde(skip)]
-    pub(crate) host_most: Option<Share>,
-    /// The loss in windows, whatever the other one's host.
-    #[serde(skip)]
-    pub(crate) in_windows: Share,
-    /// What that rests on.
-    #[serde(skip)]
-    pub(crate) sample: Sample,
-    /// Operations in windows that both are in.
-    #[serde(skip)]
-    pub(crate) of_both: u64,
-    /// From its process's first call to the last, ns.
-    #[serde(skip)]
-    pub(crate) active_ns: f64,
-    /// It was scaled to the run by CUDA events.
-    #[serde(skip)]
-    pub(crate) by_run: bool,
-    /// Windows were played again for it: it does not rise and fall with waiting.
-    #[serde(skip)]
-    pub(crate) again: bool,
-    /// Of its share in windows and of how that goes with waiting, the share is the surer.
-    #[serde(skip)]
-    pub(crate) steady: bool,
-    /// How long a cycle of the other one's windows is, ns; 0 if they show none.
-    #[serde(skip)]
-    pub(crate) cycle_ns: f64,
-}
-
-impl WaitedFor {
-    /// Whether this row is about the same GPU.
-    pub(crate) fn is(&self, row: &RankArrivals) -> bool {
-        (&self.host, self.pid, Some(self.device)) == (&row.host, row.pid, row.device)
-    }
-
-    /// Whether its loss is above zero, also at the lower end, and matters.
-    pub(crate) fn is_proved(&self) -> bool {
-        self.loss.share >= LEAST_SHARE && self.loss.interval.is_some_and(|(low, _)| low > 0.0)
-    }
 }

@@ -12,7 +12,6 @@ use super::kinds::Names;
 use super::window::{NcclKernel, Peer, Seen};
 use super::LaneWindow;
 use crate::executions::Execution;
-use capture::live::flag;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tables::windows::Window;
@@ -27,19 +26,10 @@ pub struct Timed {
     pub shape: u32,
     /// When its launch began; 0 not known.
     pub launched: i64,
-    /// For how long a stream stood still for it, ns, if one was seen to wait.
-    pub exposed: Option<u64>,
 }
 
-/// When windows of any process show what runs. Without a single window all calls are looked at, if some of
-/// them send or receive: those are matched here only ([`super::estimated`]).
+/// When windows of any process show what runs.
 pub fn looked_at(capture: &Capture) -> Union {
-    let mut windows = capture.processes.iter().flat_map(|p| &p.windows.list);
-    if windows.all(|window| window.is_quiet() || !window.is_whole()) {
-        let mut shapes = capture.processes.iter().flat_map(|p| &p.shapes);
-        let passes = shapes.any(|shape| shape.is(flag::P2P) && !shape.is(flag::CAPTURED));
-        return Union::of(Vec::from_iter(passes.then_some((0, i64::MAX))));
-    }
     let windows = capture.processes.iter().flat_map(|p| &p.windows.list);
     let span = |window: &Window| {
         // By device, and there by start: the last record of a device is among the last that ran.
@@ -62,14 +52,12 @@ pub fn span(execution: &Execution, looked_at: &Union) -> Option<Span> {
 }
 
 /// What events show of a device, in the form of a window in which nothing is whole. `windows` are the
-/// device's own. If nothing shows what computed (`alone`), the device is thought to compute unless one of its
-/// streams stands still for a call.
+/// device's own.
 pub fn window(
     timed: &[Timed],
     process: &Process,
     names: &tables::Names,
     windows: &[LaneWindow],
-    alone: bool,
 ) -> Option<LaneWindow> {
     // By communicator: from when to when windows show all its kernels.
     let mut shown: HashMap<Option<u32>, Vec<Span>> = HashMap::new();
@@ -139,48 +127,9 @@ pub fn window(
             launched: Some(calls[0].launched).filter(|at| *at != 0),
         });
     }
-    if alone {
-        let kernels = seen.nccl.iter().map(|kernel| (kernel.start, kernel.end));
-        seen.communicates = Union::of(kernels.collect());
-        let (first, last) = (
-            seen.nccl.first()?.start,
-            seen.nccl.iter().map(|k| k.end).max()?,
-        );
-        (seen.known, seen.span) = ((first, last), (first, last));
-        let still = stood_still(&timed).or(&host_behind(&timed));
-        seen.computes = Union::of(vec![seen.known]).without(&still);
-    }
     (!seen.nccl.is_empty()).then(|| LaneWindow {
         seen,
         names: Arc::new(Names::new(&functions, &[])),
         computed: Vec::new(),
-        named: Vec::new(),
-        ran: Vec::new(),
     })
-}
-
-/// When a device had no work for sure, or nothing is known of any: after all calls so far had ended, and
-/// until its host launched the next one. A host that is ahead launches before.
-fn host_behind(timed: &[Timed]) -> Union {
-    let mut ended: Option<i64> = None;
-    let spans = timed.iter().filter_map(|call| {
-        let since = ended;
-        ended = ended.max(Some(call.span.1));
-        Some((since?, call.launched))
-    });
-    Union::of(spans.filter(|(from, to)| from < to).collect())
-}
-
-/// When streams of a device stood still for its calls. If none was seen to wait for any, calls run on the
-/// stream that computes, and each stops it.
-fn stood_still(timed: &[Timed]) -> Union {
-    let waits = timed.iter().any(|call| call.exposed.is_some());
-    let spans = timed.iter().filter_map(|call| {
-        let (start, end) = call.span;
-        match call.exposed {
-            Some(ns) => Some((end.saturating_sub_unsigned(ns), end)),
-            None => (!waits).then_some((start, end)),
-        }
-    });
-    Union::of(spans.filter(|(from, to)| from < to).collect())
 }

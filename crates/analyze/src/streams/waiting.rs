@@ -3,9 +3,7 @@
 //! **Collectives.** In an AllReduce, AllGather, ReduceScatter or AlltoAll nobody can end before the last rank
 //! has begun, and all end together, within some µs. So a rank waited for as long as its kernel ran longer
 //! than the shortest of the operation, and whoever had the shortest was waited for. Kernels of different
-//! ranks are one operation if they are of the same function and communicator and ran at the same time. The
-//! last rank is charged for the time since the one before it had come: with it in time, the operation would
-//! have begun then.
+//! ranks are one operation if they are of the same function and communicator and ran at the same time.
 //!
 //! **Sends and receives.** A kernel that sends or receives can't end before its peer's has begun. It waited
 //! from its own beginning to that of the latest of its peers. Two kernels belong together if one sends to
@@ -13,32 +11,24 @@
 //! before its receive began has waited for nobody. Who waits to receive waits for a *late sender*, and who
 //! only waits to send for a *late receiver*; in an exchange of both it is the sender that counts.
 //!
-//! **Chains.** The rank that was waited for may have been late because it waited itself. Who is charged for
-//! that in sends and receives is in [`super::causes`]. In a collective it is by time: while the last rank
-//! stood still and computed nothing, whoever it waited for is charged, and so on ([`culprit`]).
-//!
-//! **Transfers.** Who waits has often nothing left to compute when the transfer begins, and who came last
-//! has. With it in time, the transfer would be as hidden as its own is. So it is charged for the difference.
-//! If no window shows what the last one computed, the transfer is thought to run beside what the waiting one
-//! computed in the wait.
+//! **Chains.** The rank that was waited for may have been late because it waited itself. Who is behind a wait
+//! for a sender or receiver is in [`super::causes`]. Else it is by time: while the last rank stood still and
+//! computed nothing, whoever it waited for is behind, and so on ([`culprit`](charging)).
 //!
 //! Of a wait, the part counts beside which the GPU computed nothing: that much later the rank went on. The
-//! rest is hidden, and slows the computing beside it.
+//! rest is hidden, and slows the computing beside it ([`super::beside_waiting`]).
 //!
 //! **When.** Only the whole cycles of a GPU's windows count. They are cut into [`Waits::own`] pieces, and the
 //! pieces' shares make the intervals. If windows of all GPUs show most of that time together, only the time
-//! that they show together counts. Where no cycles are found nothing counts: what a window shows of a part of
-//! a step says nothing about steps. When the others came to its operations is known from their windows, or
+//! that they show together counts. When the others came to its operations is known from their windows, or
 //! else from CUDA events ([`super::timed`]). A piece counts if that is known for most of its operations
 //! ([`Waits::weight`]). Bubbles need to know what all GPUs computed at the same time: only [`Waits::pieces`]
 //! count for them, which windows of all GPUs show.
 //!
-//! Rule: no rank's exposed waiting is more than its exposed communication, so no loss is more than the
-//! windows show.
+//! Rule: no rank's exposed waiting is more than its exposed communication.
 
-use super::causes::{Causes, Still};
+use super::causes::Causes;
 use super::intervals::{Span, Union};
-use super::schedule::Meet;
 use super::Lane;
 use crate::interval::LEAST_STRETCHES;
 pub use charging::without;
@@ -62,8 +52,6 @@ pub struct WaitPart {
     kernel: usize,
     start: i64,
     end: i64,
-    /// As in [`super::window::NcclKernel`].
-    launched: Option<i64>,
 }
 
 impl WaitPart {
@@ -73,13 +61,11 @@ impl WaitPart {
     }
 }
 
-/// Waiting of GPUs, by piece of the common time, ns.
+/// Waiting of GPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// By waiting lane and own piece: exposed.
+    /// By waiting lane and own piece: exposed, ns.
     pub all: HashMap<(usize, usize), i64>,
-    /// By waiting lane, lane that is charged, and own piece of the first: exposed and hidden.
-    pub by: HashMap<(usize, usize, usize), (i64, i64)>,
     /// Operations by their last lane.
     pub last: HashMap<usize, u64>,
     /// Operations that were looked at.
@@ -91,28 +77,16 @@ pub struct Waits {
     pub own: Vec<Vec<Span>>,
     /// By lane: whether the cycles are its own.
     cycles: Vec<bool>,
-    /// All lanes have the same pieces: those that windows of all GPUs show.
-    pub shared: bool,
     /// By lane and own piece.
     found: HashMap<(usize, usize), Found>,
-    /// By waiting lane and the one that came last: how often.
-    pub times: HashMap<(usize, usize), u64>,
     /// Whole steps in them.
     pub steps: u64,
     /// By lane: when its kernels waited for another, in any operation.
     pub waiting: HashMap<usize, Union>,
     /// Kernels that waited.
     pub direct: Vec<Direct>,
-    /// When each lane stood still, and in which wait, ascending.
-    pub still: Vec<Vec<Still>>,
-    /// Receives that were matched, by the time at which they could go on.
-    pub meets: Vec<Meet>,
-    /// By wait in `direct`: who it is charged to; `None` if that is by when they stood still.
-    pub causes: Vec<Option<Causes>>,
-    /// Collectives that were found on all their ranks.
-    pub together: Vec<Vec<WaitPart>>,
-    /// Kernels that send or receive, each with those of its peers.
-    pub sent: Vec<(WaitPart, Vec<WaitPart>)>,
+    /// By wait in `direct`: who is behind it.
+    pub causes: Vec<Causes>,
     /// Kernels that pass data on between neighbours, as stages of a pipeline do, and were matched.
     pub passed_on: u64,
 }
@@ -144,17 +118,6 @@ pub struct Direct {
     /// When the two passed on data in the same direction before, in the same window; of a collective, when
     /// both went on at the end of the same one before.
     pub since: Option<i64>,
-    /// Since the one before the last had come.
-    charged: Span,
-    /// For how long the rank of the operation with most to compute meanwhile waited and computed nothing, ns.
-    /// With the last one in time, the next step of all would wait for that rank.
-    least_exposed: i64,
-    /// The kernel's end.
-    end: i64,
-    /// Of the kernel of the one that came last: its window, and when it ran.
-    other: (usize, Span),
-    /// How long that one had been launched when it began, if that is known.
-    pub queued: Option<i64>,
 }
 
 /// Of how many kernels of a piece it is known when the others came.
@@ -168,28 +131,6 @@ struct Found {
     receives: u64,
     /// Those of which a sender was found. What had been sent before is not found, and nobody waited for it.
     sent: u64,
-}
-
-impl Waits {
-    /// Operations that `other` and `late` have in common, of those that end in whole cycles of windows of
-    /// the first.
-    pub fn of_both(&self, lanes: &[Lane], other: usize, late: usize) -> u64 {
-        let shown = |part: &WaitPart| {
-            let of = &lanes[other];
-            let is_inside = |span: Span| span.0 <= part.end && part.end <= span.1;
-            part.lane == other
-                && of.shows_computing(part.window)
-                && is_inside(of.at(part.window).span)
-        };
-        let is_of_both =
-            |of: &&Vec<WaitPart>| of.iter().any(shown) && of.iter().any(|part| part.lane == late);
-        let sent = self.sent.iter();
-        let is_with_late = |(own, others): &&(WaitPart, Vec<WaitPart>)| {
-            shown(own) && others.iter().any(|part| part.lane == late)
-        };
-        let together = self.together.iter().filter(is_of_both).count();
-        (together + sent.filter(is_with_late).count()) as u64
-    }
 }
 
 /// The waits in all windows. `members` is how many GPUs a communicator has, by its index.
@@ -208,7 +149,6 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
                     kernel: number,
                     start: kernel.start,
                     end: kernel.end,
-                    launched: kernel.launched,
                 });
             }
         }
@@ -249,7 +189,6 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
         steps,
         own,
         cycles,
-        shared,
         ..Waits::default()
     };
     waits.count(lanes, members);
@@ -283,7 +222,6 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     for (communicator, operation) in &operations {
         waits.add(operation, lanes, *communicator, &mut aligned);
     }
-    waits.together = operations.into_iter().map(|(_, parts)| parts).collect();
     waits.add_sends(lanes, members);
     waits.charge(lanes);
     waits

@@ -3,8 +3,8 @@
 //! By default a process that is bound by its host has none. When it came to an operation is then known from
 //! CUDA events, and what the others lost is the same as if it had windows.
 
+use analyze::findings::Finding;
 use analyze::report;
-use analyze::streams::WaitedFor;
 use std::path::Path;
 use tables::windows::Off;
 use tables::Capture;
@@ -14,15 +14,15 @@ fn recorded(name: &str) -> Capture {
     Capture::open(&data.join(name)).expect("a recorded job")
 }
 
-/// The loss by this rank, as windows of all ranks show it, and without the windows of these.
-fn losses(name: &str, late: u32, without: &[u32]) -> [WaitedFor; 2] {
+/// What is found of this rank, with windows of all ranks, and without the windows of these.
+fn found(name: &str, late: u32, without: &[u32]) -> [Finding; 2] {
     let mut capture = recorded(name);
-    let loss = |capture: &Capture| {
-        let streams = report(capture).streams.expect("windows");
-        let mut found = streams.waited_for.into_iter();
-        found.find(|of| of.rank == Some(late)).expect("a loss")
+    let of = |capture: &Capture| {
+        let mut found = report(capture).findings.into_iter();
+        let found = found.find(|of| of.rank() == Some(late));
+        found.unwrap_or_else(|| panic!("{name}: no finding"))
     };
-    let whole = loss(&capture);
+    let whole = of(&capture);
     for process in &mut capture.processes {
         if process.rank.is_some_and(|rank| without.contains(&rank)) {
             process.windows = tables::Windows {
@@ -31,7 +31,7 @@ fn losses(name: &str, late: u32, without: &[u32]) -> [WaitedFor; 2] {
             };
         }
     }
-    [whole, loss(&capture)]
+    [whole, of(&capture)]
 }
 
 #[test]
@@ -43,13 +43,16 @@ fn a_late_rank_without_windows_costs_what_it_costs_with_them() {
         "pipe_slow_gpu",
         "grid_slow_host",
     ] {
-        let [both, one] = losses(name, 1, &[1]);
-        assert!(!both.by_events && one.by_events);
-        let (low, high) = one.loss_interval_us.expect("enough");
-        assert!(low > 0.0 && low < both.loss_us && both.loss_us < high);
-        // What waiting slowed beside it may not be known: there is nothing to compare with.
-        let less = one.loss_us / both.loss_us;
-        assert!((0.7..1.1).contains(&less), "{name}: {less}");
-        assert_eq!(one.host_late, both.host_late);
+        let [both, one] = found(name, 1, &[1]);
+        let us = |of: &Finding| of.wall_us().expect("a loss");
+        let interval = |of: &Finding| of.loss.as_ref()?.interval_us;
+        let (a, b) = (interval(&both), interval(&one));
+        let (a, b) = a.zip(b).expect("intervals");
+        assert!(a.0 < b.1 && b.0 < a.1, "{name}: {a:?} {b:?}");
+        // What waiting slowed beside it may not be known, and how fast its kernels are is not: there is
+        // nothing to compare with.
+        let less = us(&one) / us(&both);
+        assert!((0.7..1.3).contains(&less), "{name}: {less}");
+        assert_eq!(one.cause, both.cause, "{name}");
     }
 }

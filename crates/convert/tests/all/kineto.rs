@@ -174,15 +174,11 @@ fn exposed_communication_and_the_straggler_are_found() {
         .collect();
     close(waiting[0], 0.2);
     close(waiting[1], 0.0);
-    let first = streams.waited_for.first().expect("somebody was waited for");
-    assert_eq!(first.rank, Some(1));
-    close(first.loss.share, 0.2);
-    assert!(
-        report.findings.iter().any(|finding| finding
-            .subject
-            .ranks
-            .iter()
-            .any(|id| id.rank == Some(1))),
+    let account = report.account.as_ref().expect("steps");
+    close(account.answers[0].share, 0.2);
+    assert_eq!(
+        report.findings.first().and_then(|finding| finding.rank()),
+        Some(1),
         "{:?}",
         report.findings
     );
@@ -201,11 +197,8 @@ fn ranks_are_matched_without_sequence_numbers_and_from_different_beginnings() {
         panic!("{:?}", without.operations);
     };
     assert_eq!((operation.calls, operation.matched), (75, 34));
-    let first = without
-        .streams
-        .as_ref()
-        .and_then(|streams| streams.waited_for.first());
-    assert_eq!(first.and_then(|first| first.rank), Some(1));
+    let first = without.findings.first();
+    assert_eq!(first.and_then(|first| first.rank()), Some(1));
 }
 
 #[test]

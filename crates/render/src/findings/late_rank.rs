@@ -15,7 +15,7 @@ pub(super) fn sentence(of: &Finding, late: &Late) -> String {
     let Some(loss) = &of.loss else {
         return format!("{} is late: {}.", who(of), why(of, late));
     };
-    let cost = costs(loss, !loss.method.is_measured());
+    let cost = costs(loss, true);
     format!("{} {cost}: {}.", who(of), why(of, late))
 }
 
@@ -37,14 +37,7 @@ fn late_to(late: &Late) -> &'static str {
 
 fn why(of: &Finding, late: &Late) -> String {
     let to = late_to(late);
-    let measured = of
-        .loss
-        .as_ref()
-        .is_some_and(|loss| loss.method.is_measured());
     match of.cause {
-        Some(Cause::Host) if measured => {
-            format!("its host launches {to} late, and its GPU stands idle")
-        }
         Some(Cause::Host) => format!("its host launches {to} late"),
         Some(Cause::Gpu) => format!("its GPU is busy with other work before {to}"),
         _ => format!("it comes late to {to}, and why is not known"),
@@ -57,30 +50,13 @@ pub(super) fn evidence(of: &Finding, late: &Late) -> String {
         return format!("It {}.", arrived_last(late.last, late.operations));
     };
     let both = with_other(late);
-    let interval = interval(loss);
     if let Some(arrivals) = &late.arrivals {
         return by_arrivals(late, arrivals, loss) + &both;
     }
     let arrived = arrived_last(late.last, late.of_all);
-    if let Some(steps) = &late.steps {
-        return format!("It {arrived}. {}{both}", account::basis(steps, loss));
-    }
-    let by = match late.by_events {
-        true => " Its process has no kernel windows: CUDA events say when it came.",
-        false => "",
-    };
-    match late.seen_us {
-        Some(seen) => format!(
-            "It {arrived} in {} of kernel windows. Measured there: the time in which the others' GPUs waited \
-             and computed nothing, and what waiting slowed beside it.{by} 95 % interval of the cost: \
-             {interval}.{both}",
-            time(seen)
-        ),
-        None => format!(
-            "It {arrived}. CUDA events say how long streams of the others stood still for it. {} 95 % \
-             interval: {interval}.{both}",
-            estimate(loss)
-        ),
+    match &late.steps {
+        Some(steps) => format!("It {arrived}. {}{both}", account::basis(steps, loss)),
+        None => format!("It {arrived}.{both}"),
     }
 }
 
@@ -204,7 +180,7 @@ pub(crate) fn hidden(report: &Report) -> Vec<String> {
         return Vec::new();
     };
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    let ranks = analyze::findings::hidden(arrivals, report.streams.as_ref(), wall_us);
+    let ranks = analyze::findings::hidden(arrivals, wall_us);
     let say = |rank: &analyze::arrivals::RankArrivals| {
         let interval = rank.loss_interval_us.map_or(String::new(), |(low, high)| {
             format!(" (95 % interval {})", times(low, high))

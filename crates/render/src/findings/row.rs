@@ -214,7 +214,6 @@ fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
         ("last", late.last as f64),
         ("operations", late.operations as f64),
     ];
-    all.extend(late.seen_us.map(|us| ("seen_us", us)));
     all.extend(late.with_other.map(|(_, us)| ("with_other_us", us)));
     all.extend(late.steps.iter().flat_map(in_steps));
     if let Some(by) = &late.arrivals {

@@ -102,10 +102,11 @@ pub(super) fn rank_on(rank: Option<u32>, host: &str) -> String {
 
 /// What to do about a finding.
 pub(super) fn advice(of: &Finding) -> String {
-    let measured = of
-        .loss
-        .as_ref()
-        .is_some_and(|loss| loss.method != analyze::findings::Method::WhatIf);
+    let by_account = match &of.evidence {
+        Evidence::Late(late) => late.steps.is_some(),
+        Evidence::Stalls(stalls) => stalls.steps.is_some(),
+        _ => false,
+    };
     let did = match &of.evidence {
         Evidence::Stalls(stalls) if stalls.at_start => "while the job started",
         _ => "then",
@@ -120,7 +121,7 @@ pub(super) fn advice(of: &Finding) -> String {
         Advice::ProfileRank => {
             "Look at what this rank does before its calls: data loading, Python, other GPU work."
         }
-        Advice::CompareGpu if measured => {
+        Advice::CompareGpu if by_account => {
             "Compare its GPU with another's: extra kernels (report --kernels), clocks, temperature \
              (nvidia-smi -q -d PERFORMANCE)."
         }

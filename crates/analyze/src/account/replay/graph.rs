@@ -57,17 +57,8 @@ pub struct Piece {
     pub work: f64,
     /// Which piece of a step it is: lanes that do the same have the same ones.
     pub which: u32,
-    /// Index in [`Graph::alike`].
+    /// The number of the pieces of all lanes that are the same one in the same step.
     pub alike: u32,
-}
-
-/// The pieces of all lanes that are the same one in the same step.
-#[derive(Clone, Copy, Default)]
-pub struct Alike {
-    /// How long they are, ns.
-    pub sum: f64,
-    /// How many there are.
-    pub lanes: u32,
 }
 
 #[derive(Default)]
@@ -85,8 +76,8 @@ pub struct Graph {
     ends: Vec<(u32, u32)>,
     /// By lane: its work in the steps, by step.
     pub pieces: Vec<Vec<Piece>>,
-    /// What is alike in the pieces.
-    pub alike: Vec<Alike>,
+    /// How many numbers [`Piece::alike`] has.
+    pub alike: usize,
     /// How long the steps took, the sum over lanes, ns.
     pub measured: f64,
 }
@@ -189,11 +180,7 @@ impl Graph {
         for prepared in &prepared {
             graph.add(prepared, frame, steps, &mut common)?;
         }
-        graph.alike = vec![Alike::default(); common.alike.0.len()];
-        for piece in graph.pieces.iter().flatten() {
-            let alike = &mut graph.alike[piece.alike as usize];
-            (alike.sum, alike.lanes) = (alike.sum + piece.work, alike.lanes + 1);
-        }
+        graph.alike = common.alike.0.len();
         graph.tie(common.ties);
         graph.sort()?;
         Some(graph)

@@ -1,6 +1,6 @@
-//! Who is charged for a wait.
+//! Who is behind a wait.
 //!
-//! Rule: no wait is charged for more than once.
+//! Rule: the parts of a wait sum to at most 1.
 
 use super::super::causes::{self, Causes, Still};
 use super::super::intervals::{Span, Union};
@@ -67,7 +67,7 @@ fn at_the_same_time(
 }
 
 impl Waits {
-    /// Sums the waits up, each charged to whom it was for.
+    /// Sums the waits up, and says who is behind each.
     pub(super) fn charge(&mut self, lanes: &[Lane]) {
         let direct = std::mem::take(&mut self.direct);
         let mut spans: HashMap<usize, Vec<Span>> = HashMap::new();
@@ -82,57 +82,13 @@ impl Waits {
         still.iter_mut().for_each(|of| of.sort_unstable());
         let mut order: Vec<usize> = (0..direct.len()).collect();
         order.sort_by_key(|index| (direct[*index].whole.1, *index));
-        let mut causes: Vec<Option<Causes>> = vec![None; direct.len()];
+        let mut causes: Vec<Causes> = vec![Causes::new(); direct.len()];
         for index in order {
             let wait = &direct[index];
             let seen = lanes[wait.lane].at(wait.window);
             let exposed = seen.without_computing(wait.whole);
-            causes[index] = causes::causes(wait, exposed, &still, &causes);
-            if causes[index].is_none() {
-                causes[index] = Some(at_the_same_time(wait, &direct, &still, lanes.len()));
-            }
-        }
-        for (index, wait) in direct.iter().enumerate() {
-            let seen = lanes[wait.lane].at(wait.window);
-            let exposed = seen.without_computing(wait.charged).max(1);
-            let part = (wait.least_exposed as f64 / exposed as f64).min(1.0);
-            let within = |span: Span| {
-                let exposed = seen.without_computing(span);
-                let hidden = span.1 - span.0 - exposed;
-                ((part * exposed as f64).round() as i64, hidden)
-            };
-            let pieces: Vec<(usize, Span)> = self.overlaps(wait.lane, wait.whole).collect();
-            if !pieces.is_empty() {
-                *self.times.entry((wait.lane, wait.last)).or_default() += 1;
-            }
-            for (piece, span) in pieces {
-                let span = (span.0.max(wait.charged.0), span.1);
-                if span.0 >= span.1 {
-                    continue;
-                }
-                let mut charge = |lane: usize, exposed: i64, hidden: i64| {
-                    let sum = self.by.entry((wait.lane, lane, piece)).or_default();
-                    *sum = (sum.0 + exposed, sum.1 + hidden);
-                };
-                if wait.since.is_some() {
-                    let (exposed, hidden) = within(span);
-                    let of = |ns: i64, part: f64| (ns as f64 * part).round() as i64;
-                    for (lane, part) in causes[index].iter().flatten() {
-                        charge(*lane, of(exposed, *part), of(hidden, *part));
-                    }
-                    continue;
-                }
-                let mut culprits = Vec::new();
-                let on = |wait: usize| direct[wait].last;
-                culprit(&still, &on, wait.last, span, lanes.len(), &mut culprits);
-                for (lane, span) in culprits.into_iter().filter(|(lane, _)| *lane != wait.lane) {
-                    let (exposed, hidden) = within(span);
-                    charge(lane, exposed, hidden);
-                }
-            }
-        }
-        for wait in &direct {
-            self.charge_transfer(lanes, wait);
+            causes[index] = causes::causes(wait, exposed, &still, &causes)
+                .unwrap_or_else(|| at_the_same_time(wait, &direct, &still, lanes.len()));
         }
         // Kernels of several streams may wait at the same time.
         for (lane, still) in still.iter().enumerate() {
@@ -145,28 +101,6 @@ impl Waits {
         self.waiting = spans
             .map(|(lane, spans)| (lane, Union::of(spans)))
             .collect();
-        (self.direct, self.causes, self.still) = (direct, causes, still);
-        self.meets.sort_by_key(|meet| meet.needed.max(meet.came));
-    }
-
-    /// Charges the last lane for what the transfer after a wait is more exposed than it would be without the
-    /// wait. That is as much as the last lane's own, if windows show what that one computed. Else the
-    /// transfer would begin where the wait does, beside what was computed then.
-    fn charge_transfer(&mut self, lanes: &[Lane], wait: &Direct) {
-        let exposed =
-            |lane: usize, window: usize, span: Span| lanes[lane].at(window).without_computing(span);
-        let transfer = exposed(wait.lane, wait.window, (wait.whole.1, wait.end));
-        let more = match lanes[wait.last].shows_computing(wait.other.0) {
-            true => transfer - exposed(wait.last, wait.other.0, wait.other.1),
-            false => {
-                let (from, to) = wait.charged;
-                transfer.min(to - from - exposed(wait.lane, wait.window, wait.charged))
-            }
-        };
-        let piece = self.overlaps(wait.lane, wait.whole).last();
-        if let Some((piece, _)) = piece.filter(|_| wait.charged.0 < wait.charged.1) {
-            let sum = self.by.entry((wait.lane, wait.last, piece)).or_default();
-            sum.0 += more;
-        }
+        (self.direct, self.causes) = (direct, causes);
     }
 }

@@ -1,8 +1,6 @@
 //! Which kernels of different GPUs are one operation, and who came last to it.
 
 use super::super::kinds::function;
-use super::super::losses::QUEUED_NS;
-use super::super::schedule::Meet;
 use super::super::window::{NcclKernel, Peer};
 use super::super::{Lane, LaneWindow};
 use super::{Direct, Late, WaitPart, Waits, ALL_TO_ALL};
@@ -78,14 +76,6 @@ fn meet(by_pair: &ByPair) -> HashMap<((usize, usize, usize), Peer), WaitPart> {
     met
 }
 
-/// Whether a kernel that began then was queued behind one of these, which are by start.
-fn is_queued(parts: &[WaitPart], start: i64) -> bool {
-    let before = parts.partition_point(|part| part.start < start);
-    before
-        .checked_sub(1)
-        .is_some_and(|before| start - parts[before].end <= QUEUED_NS)
-}
-
 /// By communicator and lane: the operation at whose end the GPU computed nothing, and that end.
 pub(super) type Aligned = HashMap<(u32, usize), (usize, i64)>;
 
@@ -112,19 +102,11 @@ impl Waits {
         self.operations += 1;
         *self.last.entry(last.lane).or_default() += 1;
         let others = operation.iter().filter(|part| part.lane != last.lane);
-        // How long the operation takes from the arrival of the one before the last.
-        let second = others.clone().map(ns).min().unwrap_or(0);
         let before = |part: &WaitPart| {
             let at = aligned.get(&(communicator, part.lane)).copied()?;
             (lanes[part.lane].at(part.window).known.0 <= at.1).then_some(at)
         };
         let together = before(last);
-        let exposed = others.clone().filter_map(|part| {
-            let shown = lanes[part.lane].shows_computing(part.window);
-            let waited = (part.start, part.end - ns(last));
-            shown.then(|| lanes[part.lane].at(part.window).without_computing(waited))
-        });
-        let least_exposed = exposed.min().unwrap_or(i64::MAX);
         self.direct.extend(others.map(|part| {
             Direct {
                 lane: part.lane,
@@ -136,14 +118,6 @@ impl Waits {
                     .filter(|at| before(part).is_some_and(|own| own.0 == at.0))
                     .map(|at| at.1),
                 whole: (part.start, part.start + ns(part) - ns(last)),
-                charged: (
-                    part.start + ns(part) - second,
-                    part.start + ns(part) - ns(last),
-                ),
-                least_exposed,
-                end: part.end,
-                other: (last.window, (last.start, last.end)),
-                queued: last.launched.map(|at| last.start - at),
             }
         }));
         for part in operation
@@ -182,10 +156,9 @@ impl Waits {
                         kernel: number,
                         start: kernel.start,
                         end: kernel.end,
-                        launched: kernel.launched,
                     };
                     let peers = seen.seen.peers_of(kernel);
-                    all.push((communicator, rank, peers, part));
+                    all.push((rank, peers, part));
                     for peer in peers {
                         let parts = by_pair.entry((communicator, rank, *peer)).or_default();
                         if parts.last().is_none_or(|before| before.start != part.start) {
@@ -202,41 +175,15 @@ impl Waits {
         // By lane, window, other lane and direction: when data was passed on last.
         let mut before: HashMap<(usize, usize, usize, bool), i64> = HashMap::new();
         all.sort_by_key(|(.., part)| (part.lane, part.window, part.start));
-        for (communicator, rank, peers, part) in all {
-            let mut meets_queued = false;
+        for (rank, peers, part) in all {
             let others = peers.iter().filter(|peer| peer.rank != rank);
-            let others = others.filter_map(|peer| {
-                let this = |receives: bool| (communicator, peer.rank, Peer { rank, receives });
-                let other = *met.get(&(part.key(), *peer))?;
-                let queued = [true, false].into_iter().any(|receives| {
-                    let parts = by_pair.get(&this(receives)).map_or(&[][..], |parts| parts);
-                    is_queued(parts, other.start)
-                });
-                meets_queued |= queued && peer.receives;
-                Some((other, peer.receives))
-            });
+            let others =
+                others.filter_map(|peer| Some((*met.get(&(part.key(), *peer))?, peer.receives)));
             let others: Vec<(WaitPart, bool)> = others.collect();
-            let peers_parts = others.iter().map(|(other, _)| *other).collect();
-            self.sent.push((part, peers_parts));
             if others.iter().any(|(_, receives)| *receives) {
                 if let Some(found) = self.found_in(part.lane, (part.start, part.end)) {
                     found.sent += 1;
                 }
-            }
-            let seen = lanes[part.lane].at(part.window);
-            for (other, _) in others.iter().filter(|(_, receives)| *receives) {
-                let waited = (part.start, other.start.min(part.end));
-                let needed = match waited.0 < waited.1 {
-                    true => waited.1 - seen.without_computing(waited),
-                    false => part.start,
-                };
-                self.meets.push(Meet {
-                    lane: part.lane,
-                    sender: other.lane,
-                    needed,
-                    came: other.start,
-                    queued: meets_queued,
-                });
             }
             let others = others.into_iter();
             let Some((last, receives)) =
@@ -264,11 +211,6 @@ impl Waits {
                     },
                     whole: span,
                     since,
-                    charged: span,
-                    least_exposed: i64::MAX,
-                    end: part.end,
-                    other: (last.window, (last.start, last.end)),
-                    queued: last.launched.map(|at| last.start - at),
                 });
             }
         }

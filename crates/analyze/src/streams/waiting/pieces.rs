@@ -67,11 +67,6 @@ impl Waits {
         self.pieces.iter().map(|piece| piece.1 - piece.0).sum()
     }
 
-    /// Whether windows of a lane show enough whole cycles.
-    pub fn shows_cycles(&self, lane: usize) -> bool {
-        self.cycles[lane]
-    }
-
     /// For how long it is known who was waited for, on the lane with the least of it, ns.
     pub fn looked_at(&self) -> i64 {
         let known = |lane: usize| {
@@ -94,17 +89,6 @@ impl Waits {
             let weight = self.weight(lane, at)?;
             Some((weight * of(at), (piece.1 - piece.0) as f64))
         })
-    }
-
-    /// The same of what is known of all of a piece, whatever operations were found.
-    pub fn each_whole<'a>(
-        &'a self,
-        lane: usize,
-        of: impl Fn(usize) -> f64 + 'a,
-    ) -> impl Iterator<Item = (f64, f64)> + 'a {
-        let pieces = self.own[lane].iter().enumerate();
-        let counts = pieces.filter(move |(at, _)| self.weight(lane, *at).is_some());
-        counts.map(move |(at, piece)| (of(at), (piece.1 - piece.0) as f64))
     }
 
     /// What the collectives of an own piece that were found on all ranks stand for: events may leave some
@@ -147,19 +131,6 @@ impl Waits {
         self.overlaps(part.lane, (part.start, part.end))
             .next()
             .is_some()
-    }
-
-    /// How long a lane communicated in an own piece and computed nothing, ns.
-    pub fn exposed(&self, lanes: &[Lane], lane: usize, piece: usize) -> i64 {
-        let span = self.own[lane][piece];
-        let windows = lanes[lane].windows.iter().map(|w| &w.seen);
-        let around = windows.filter(|seen| seen.known.0 < span.1 && span.0 < seen.known.1);
-        let exposed = around.map(|seen| {
-            let communicates = seen.communicates().within(span);
-            let spans = communicates.spans().iter();
-            spans.map(|span| seen.without_computing(*span)).sum::<i64>()
-        });
-        exposed.sum()
     }
 
     /// The own pieces of a lane that overlap a span, and where.

@@ -67,15 +67,20 @@ fn named(name: &str, rank: u32, computes: &[Span], kernels: &[(i64, i64, &[Peer]
     )])
 }
 
-/// Exposed and hidden, by waiting lane and charged lane.
-fn charged(lanes: &[Lane]) -> Vec<((usize, usize), (i64, i64))> {
+/// By waiting lane, and the lane that is behind: for how long the first waited and computed nothing.
+fn behind(lanes: &[Lane]) -> Vec<((usize, usize), i64)> {
     let waits = waits(lanes, &[lanes.len()]);
-    let mut by: HashMap<(usize, usize), (i64, i64)> = HashMap::new();
-    for ((lane, last, _), (exposed, hidden)) in &waits.by {
-        let sum = by.entry((*lane, *last)).or_default();
-        *sum = (sum.0 + exposed, sum.1 + hidden);
+    let mut by: HashMap<(usize, usize), f64> = HashMap::new();
+    for (wait, causes) in waits.direct.iter().zip(&waits.causes) {
+        let exposed = lanes[wait.lane]
+            .at(wait.window)
+            .without_computing(wait.whole);
+        for (lane, part) in causes {
+            *by.entry((wait.lane, *lane)).or_default() += part * exposed as f64;
+        }
     }
-    let mut by: Vec<_> = by.into_iter().collect();
+    let rounded = by.into_iter().map(|(lanes, ns)| (lanes, ns.round() as i64));
+    let mut by: Vec<_> = rounded.collect();
     by.sort_unstable();
     by
 }
@@ -86,7 +91,7 @@ fn a_late_sender_is_charged_for_what_the_receiver_did_not_compute() {
     let receiver = lane(1, &[(0, 15), (45, 50)], &[(10, 45, &[from(0)])]);
     let sender = lane(0, &[(0, 40)], &[(40, 45, &[to(1)])]);
     let lanes = [sender, receiver];
-    assert_eq!(charged(&lanes), [((1, 0), (25, 5))]);
+    assert_eq!(behind(&lanes), [((1, 0), 25)]);
     assert_eq!(waits(&lanes, &[2]).direct[0].late, Late::Sender);
 }
 
@@ -95,7 +100,7 @@ fn a_late_receiver_is_charged_too_and_a_send_that_was_over_is_not() {
     let sender = lane(0, &[(0, 10)], &[(10, 45, &[to(1)]), (60, 62, &[to(1)])]);
     let receiver = lane(1, &[(0, 40)], &[(40, 45, &[from(0)]), (80, 82, &[from(0)])]);
     let lanes = [sender, receiver];
-    assert_eq!(charged(&lanes), [((0, 1), (30, 0))]);
+    assert_eq!(behind(&lanes), [((0, 1), 30)]);
     assert_eq!(waits(&lanes, &[2]).direct[0].late, Late::Receiver);
 }
 
@@ -105,7 +110,7 @@ fn two_that_both_receive_at_a_time_do_not_wait_for_each_other() {
     let first = lane(0, &[(50, 60)], &[(10, 22, &[to(1)]), (18, 42, &[from(1)])]);
     let second = lane(1, &[(24, 40)], &[(12, 22, &[from(0)]), (40, 42, &[to(0)])]);
     let lanes = [first, second];
-    assert_eq!(charged(&lanes), [((0, 1), (24, 0))]);
+    assert_eq!(behind(&lanes), [((0, 1), 24)]);
     let waits = waits(&lanes, &[2]);
     assert_eq!(waits.direct.len(), 2);
     assert_eq!(waits.passed_on, 4);
@@ -123,52 +128,12 @@ fn who_waited_itself_passes_the_charge_on() {
         ),
         lane(2, &[(0, 8)], &[(8, 42, &[from(1)])]),
     ];
-    let charges = [((1, 0), (25, 0)), ((2, 0), (22, 0)), ((2, 1), (10, 0))];
-    assert_eq!(charged(&lanes), charges);
+    let charges = [((1, 0), 25), ((2, 0), 22), ((2, 1), 10)];
+    assert_eq!(behind(&lanes), charges);
 }
 
 #[test]
-fn a_transfer_that_the_wait_made_exposed_is_charged() {
-    // Ranks 0 and 1 come at 10 and 40, and both end at 50. Rank 0 computes until 25 or 45.
-    let late = |shown: bool| {
-        let mut lane = collective(1, &[(0, 40), (45, 50)], (40, 50));
-        if !shown {
-            lane.timed = lane.windows.pop();
-        }
-        lane
-    };
-    let waits = |until: i64| collective(0, &[(0, until)], (10, 50));
-    // With both in windows: 10 of the transfer are exposed on rank 0, and 5 on the late one.
-    assert_eq!(charged(&[waits(25), late(true)]), [((0, 1), (20, 15))]);
-    // Else it would have run beside what rank 0 computed from 10 on: all of it, or what is exposed now.
-    assert_eq!(charged(&[waits(25), late(false)]), [((0, 1), (25, 15))]);
-    assert_eq!(charged(&[waits(45), late(false)]), [((0, 1), (5, 30))]);
-    // Nothing was computed from 10 on.
-    assert_eq!(charged(&[waits(10), late(false)]), [((0, 1), (30, 0))]);
-}
-
-#[test]
-fn without_whole_steps_nobody_is_charged() {
-    let mut late = lane(0, &[(0, 40)], &[(40, 45, &[to(1)])]);
-    late.windows[0].seen.marks.clear();
-    let other = lane(1, &[], &[(10, 45, &[from(0)])]);
-    assert_eq!(charged(&[late, other]), []);
-}
-
-#[test]
-fn an_exchange_with_all_is_a_collective() {
-    // Rank 2 comes at 40 and rank 1 at 30: rank 0 waits from 10 on, and is charged for what comes after 30.
-    let all = [to(0), from(0), to(1), from(1), to(2), from(2)];
-    let lanes = [(0, 10), (1, 30), (2, 40)]
-        .map(|(rank, came)| lane(rank, &[(0, came)], &[(came, 45, &all)]));
-    assert_eq!(charged(&lanes), [((0, 2), (10, 0)), ((1, 2), (10, 0))]);
-    let waits = waits(&lanes, &[3]);
-    assert!(waits.direct.iter().all(|wait| wait.late == Late::Rank));
-    assert_eq!((waits.operations, waits.passed_on), (1, 0));
-}
-
-#[test]
-fn nobody_is_charged_for_more_than_the_rank_with_most_to_compute_stood_still() {
+fn the_last_of_a_collective_is_behind_the_waits_of_the_others() {
     // Rank 2 comes at 40. Rank 1 computes until 35, and rank 0 until 20.
     let kernel = (10, 45);
     let lanes = [
@@ -176,6 +141,25 @@ fn nobody_is_charged_for_more_than_the_rank_with_most_to_compute_stood_still() {
         collective(1, &[(0, 35)], kernel),
         collective(2, &[(0, 40)], (40, 45)),
     ];
-    // The transfer is as exposed as rank 2's own.
-    assert_eq!(charged(&lanes), [((0, 2), (5, 10)), ((1, 2), (5, 25))]);
+    assert_eq!(behind(&lanes), [((0, 2), 20), ((1, 2), 5)]);
+}
+
+#[test]
+fn without_whole_steps_nobody_is_charged() {
+    let mut late = lane(0, &[(0, 40)], &[(40, 45, &[to(1)])]);
+    late.windows[0].seen.marks.clear();
+    let other = lane(1, &[], &[(10, 45, &[from(0)])]);
+    assert_eq!(behind(&[late, other]), []);
+}
+
+#[test]
+fn an_exchange_with_all_is_a_collective() {
+    // Rank 2 comes at 40 and rank 1 at 30: rank 0 waits from 10 on.
+    let all = [to(0), from(0), to(1), from(1), to(2), from(2)];
+    let lanes = [(0, 10), (1, 30), (2, 40)]
+        .map(|(rank, came)| lane(rank, &[(0, came)], &[(came, 45, &all)]));
+    assert_eq!(behind(&lanes), [((0, 2), 30), ((1, 2), 10)]);
+    let waits = waits(&lanes, &[3]);
+    assert!(waits.direct.iter().all(|wait| wait.late == Late::Rank));
+    assert_eq!((waits.operations, waits.passed_on), (1, 0));
 }
