@@ -14,6 +14,7 @@
 pub mod cause;
 pub mod difference;
 pub mod division;
+pub mod driver;
 pub mod efficiencies;
 pub mod exposed;
 pub mod frame;
@@ -22,6 +23,7 @@ pub mod hosts;
 pub mod late_host;
 pub mod launches;
 pub mod links;
+pub mod noise;
 pub mod pace;
 pub mod places;
 pub mod replay;
@@ -208,14 +210,14 @@ impl Gatherer {
         let stalls = stalls::find(&places, &frame, &links::usual_steps(&slow, &frame));
         let division = division::divide(&lanes, &places, &frame);
         let regular = stalls.regular(&frame);
+        let work = work::Work::of(&lanes, &frame);
         let habit = (lanes.len() > 1)
-            .then(|| habit::find(&lanes, &places, &frame, &hosts, &regular, streams))
+            .then(|| habit::find(&lanes, &places, &frame, &hosts, &work, &regular, streams))
             .flatten();
         let settles = habit
             .as_ref()
             .is_some_and(|habit| habit.settles(&frame, &places));
         let together = places.together();
-        let work = work::Work::of(&lanes, &frame);
         let late_host = match settles {
             true => None,
             false => late_host::find(&lanes, &frame, &work),

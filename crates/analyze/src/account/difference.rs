@@ -12,6 +12,7 @@
 
 use super::frame::Frame;
 use super::habit::Source;
+use super::noise;
 use super::pace::{Paces, Slower};
 use super::places::{Cell, Places, Scaled};
 
@@ -85,6 +86,18 @@ impl Difference {
     }
 }
 
+impl Difference {
+    /// Without what the lane would wait by [`noise`]. Noise that lasts for several operations makes it wait
+    /// once, so its bounds are the same.
+    fn less(self, share: f64) -> Self {
+        Difference {
+            share: self.share - share,
+            with: self.with.map(|(lane, both)| (lane, both - share)),
+            ..self
+        }
+    }
+}
+
 /// Finds it; `steps` says which ones count, and `share_gpu` which lanes may be on one GPU.
 pub fn find(
     places: &Places,
@@ -131,6 +144,7 @@ pub fn find(
         let found = at(likely)?
             .limited(&still, share_gpu, wall)
             .at_pace(&still, paces, wall);
+        let found = found.less(noise::missing(places, steps, &likely, found.lane) / wall);
         return Some(Difference {
             interval: widened(found.lane, found.interval),
             ..found

@@ -12,7 +12,9 @@ use super::hosts::Hosts;
 use super::launches::Lane;
 use super::pace::Paces;
 use super::places::Places;
-use super::{replay, slowing, turns, LEAST_HALF, MATTERS};
+use super::work::Work;
+use super::{cause, driver, replay, slowing, turns, LEAST_HALF, MATTERS};
+use crate::findings::Cause;
 use crate::streams::{RankStreams, Share, Streams};
 use serde::Serialize;
 
@@ -87,6 +89,7 @@ pub fn find(
     places: &Places,
     frame: &Frame,
     hosts: &Hosts,
+    work: &Work,
     regular: &[bool],
     streams: Option<&Streams>,
 ) -> Option<Habit> {
@@ -142,7 +145,14 @@ pub fn find(
     let ends = |most: Share| Some((most.share, most.interval?));
     let by_windows = streams.and_then(|streams| ends(faster(lanes, &habit, streams)?));
     let by_calls = || ends(hosts.faster(&habit.lanes)?);
-    let floor = by_windows.filter(says).or_else(by_calls).or(by_windows);
+    let is_host = |lane: &usize| cause::of(places, work, *lane).cause == Cause::Host;
+    let by_host = habit.lanes.first().is_some_and(is_host);
+    let by_driver = by_host
+        .then(|| driver::faster(lanes, frame, work, &habit.lanes))
+        .flatten();
+    let floor = by_driver
+        .and_then(ends)
+        .or_else(|| by_windows.filter(says).or_else(by_calls).or(by_windows));
     if let Some((share, (low, high))) = floor {
         habit.loss = habit.loss.min(share.max(0.0) * total);
         habit.interval.0 = habit.interval.0.min(low * total);

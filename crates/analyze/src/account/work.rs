@@ -27,6 +27,11 @@ impl Work {
         Work(lanes.iter().enumerate().map(of).collect())
     }
 
+    /// Whether it is known of a lane.
+    pub fn is_known(&self, lane: usize) -> bool {
+        self.0[lane].is_known
+    }
+
     /// By how much longer one lane's host worked in a step than another's, ns; `None` if that is not known.
     pub fn longer(&self, one: usize, other: usize, step: usize) -> Option<f64> {
         let (one, other) = (&self.0[one], &self.0[other]);

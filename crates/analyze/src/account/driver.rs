@@ -1,0 +1,94 @@
+//! How much faster other hosts could be if a late host was in time, by how long they were in the CUDA driver.
+//!
+//! A host waits in the driver: for its GPU, or for room in the queue of launches. It also works there: each
+//! launch takes some microseconds. A host that is late waits for nobody, so what the driver takes on it is work,
+//! and hosts that do the same need as long at the same place of the step. The rest is waiting, which they would
+//! not do if it was in time.
+//!
+//! Rule: what the driver takes at a place that the late host has not is work.
+
+use super::frame::Frame;
+use super::launches::{Kind, Lane, Launch};
+use super::work::Work;
+use crate::streams::Share;
+use std::collections::BTreeMap;
+
+/// Fewer times at a place show nothing of what the driver takes.
+const LEAST: usize = 8;
+
+/// Which launch of a step: its kind, and how many of the kind came before.
+type Place = (Kind, u32);
+
+/// How long a lane was in the driver until a launch, since the one before, ns.
+type Times = BTreeMap<Place, Vec<f64>>;
+
+/// By which part of the time the hosts of other lanes could be faster if these hosts were in time, of the one
+/// that could least. `None` if that is not known.
+pub fn faster(lanes: &[Lane], frame: &Frame, work: &Work, late: &[usize]) -> Option<Share> {
+    if late.is_empty() || !(0..lanes.len()).all(|lane| work.is_known(lane)) {
+        return None;
+    }
+    // What the driver takes at a place: a quarter takes less, on average, and a quarter takes more.
+    let mut needs: BTreeMap<Place, [f64; 3]> = BTreeMap::new();
+    for lane in late {
+        for (place, mut took) in times(&lanes[*lane], *lane, frame) {
+            let n = took.len();
+            if n < LEAST {
+                continue;
+            }
+            took.sort_by(f64::total_cmp);
+            let own = [took[n / 4], mean(&took), took[3 * n / 4]];
+            let known = needs.entry(place).or_insert(own);
+            for (known, own) in known.iter_mut().zip(own) {
+                *known = known.min(own);
+            }
+        }
+    }
+    let of = |lane: usize| {
+        let begins = &frame.begins[lane];
+        let all = (begins.last()? - begins.first()?) as f64;
+        let mut waited = [0.0; 3];
+        for (place, took) in times(&lanes[lane], lane, frame) {
+            let Some(needs) = needs.get(&place) else {
+                continue;
+            };
+            for (waited, need) in waited.iter_mut().zip(needs) {
+                *waited += took.len() as f64 * (mean(&took) - need).max(0.0);
+            }
+        }
+        let [most, probably, least] = waited.map(|waited| waited / all);
+        Some(Share {
+            share: probably,
+            interval: Some((least.min(probably), most.max(probably))),
+        })
+    };
+    let others = (0..lanes.len()).filter(|lane| !late.contains(lane));
+    let all = others.filter_map(of);
+    all.min_by(|a, b| a.share.total_cmp(&b.share))
+}
+
+fn mean(took: &[f64]) -> f64 {
+    took.iter().sum::<f64>() / took.len() as f64
+}
+
+fn times(lane: &Lane, number: usize, frame: &Frame) -> Times {
+    let mut times = Times::new();
+    let mut ordinals: BTreeMap<Kind, u32> = BTreeMap::new();
+    let (mut step, mut before): (_, Option<&Launch>) = (None, None);
+    for launch in lane.launches.iter().filter(|launch| !launch.in_graph) {
+        let now = frame.step(number, launch.api);
+        if now != step {
+            ordinals.clear();
+            step = now;
+        }
+        if let (Some(_), Some(before)) = (now, before) {
+            let kind = lane.kinds[launch.kind as usize].of_place();
+            let ordinal = ordinals.entry(kind).or_default();
+            let place = times.entry((kind, *ordinal)).or_default();
+            place.push(before.in_call() + f64::from(launch.driver));
+            *ordinal += 1;
+        }
+        before = Some(launch);
+    }
+    times
+}
