@@ -130,6 +130,8 @@ pub enum Open {
     Absent(u32),
     /// Calls in CUDA graphs were not timed.
     Graphs,
+    /// The same, but launches of graphs were, and no rank comes to them so late that it matters.
+    InGraphs,
     /// No evidence shows on all ranks for how long computing stood still.
     Hidden,
     /// Ranks do not all meet in the same operations, and too few calls were timed to play the run again.
@@ -220,12 +222,15 @@ impl Gatherer {
         let together = places.together();
         let late_host = match settles {
             true => None,
+            // A host that is late comes late to its graphs.
+            false if places.bounded => None,
             false => late_host::find(&lanes, &frame, &work),
         };
         Some(Account {
             still_between: still_between(&division, &places, &frame),
             open: match absent(&lanes) {
                 0 if settles => None,
+                0 if places.bounded => Some(Open::InGraphs),
                 0 if places.unseen => Some(Open::Graphs),
                 0 if together.is_some_and(|part| part < habit::LEAST_TOGETHER) => Some(Open::Apart),
                 0 => Some(Open::Hidden),
@@ -275,7 +280,8 @@ fn still_between(
     let n = ranks.len() as f64 * frame.total() / 1e3;
     let low = ranks.iter().map(|rank| rank.still_us()).sum::<f64>() / n;
     let high = ranks.iter().zip(&seen).map(|(rank, seen)| {
-        let dark = places.unseen || seen.covered < (1.0 - DARK) * seen.operations;
+        let dark =
+            (places.unseen && !places.bounded) || seen.covered < (1.0 - DARK) * seen.operations;
         match dark {
             true => frame.total() / 1e3,
             false => rank.still_us() + rank.unknown_us,

@@ -235,6 +235,13 @@ fn bounded(report: &Report) -> Option<String> {
             percent(high)
         ));
     }
+    if open == Open::InGraphs && low < MATTERS {
+        return Some(format!(
+            "No rank comes late to its CUDA graphs: ranks wait for each other for {} of the steps' time. How \
+             long calls in the graphs wait is not known; kernel windows tell.",
+            percent(low)
+        ));
+    }
     let (why, then) = match open {
         Open::Absent(ranks) => (
             format!(
@@ -246,7 +253,7 @@ fn bounded(report: &Report) -> Option<String> {
             ),
             "Record all ranks.",
         ),
-        Open::Graphs => (
+        Open::Graphs | Open::InGraphs => (
             "calls in CUDA graphs have no times outside of kernel windows".to_owned(),
             "Longer kernel windows tell more.",
         ),

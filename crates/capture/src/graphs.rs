@@ -14,6 +14,8 @@
 //!   5 │ number │ contents │ before │ instantiated │ launches │ entered │ returned │ stream │ destroyed
 //! Launches: n │ streams m │ m handles │ first entered │ 4 columns of n:
 //!   number │ zigzag(entered - the last one's), 0 at first │ returned - entered │ index of the stream
+//!   and, if one of them was timed on the GPU, 3 more:
+//!   ns + 1, 0 is not timed │ zigzag(start - entered) │ error of the start, ns
 //! ```
 //!
 //! For example, contents 1 of 80 calls of shape 0 are `02 01 00 01 00 50`.
@@ -199,6 +201,19 @@ pub struct Launched {
     pub took: u32,
     /// The stream.
     pub stream: u64,
+    /// When it ran on the GPU; `None` if that was not timed.
+    pub gpu: Option<LaunchTime>,
+}
+
+/// When a launch ran on the GPU, by two events around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchTime {
+    /// Start, on the host's clock.
+    pub start: Ticks,
+    /// Length, ns.
+    pub ns: u64,
+    /// Error of `start`, ns.
+    pub error: u32,
 }
 
 /// Appends a record.
@@ -322,6 +337,19 @@ pub fn put_launches(out: &mut Vec<u8>, launches: &[Launched]) {
     for column in &columns {
         put_column(out, column);
     }
+    if launches.iter().all(|launch| launch.gpu.is_none()) {
+        return;
+    }
+    let column = |value: fn(&Launched, &LaunchTime) -> u64| {
+        let of = |launch: &Launched| launch.gpu.map_or(0, |gpu| value(launch, &gpu));
+        launches.iter().map(of).collect::<Vec<u64>>()
+    };
+    put_column(out, &column(|_, gpu| gpu.ns.saturating_add(1)));
+    put_column(
+        out,
+        &column(|launch, gpu| zigzag(gpu.start.after(launch.entered))),
+    );
+    put_column(out, &column(|_, gpu| gpu.error.into()));
 }
 
 /// The launches of a block; `None` if it is not well formed.
@@ -340,6 +368,26 @@ pub fn launches(payload: &[u8]) -> Option<Vec<Launched>> {
         *column = Some(reader.column(n, &mut values)?);
     }
     let [exec, since, took, stream] = columns.map(|c| c.expect("read above"));
+    let timed = match reader.remaining() {
+        0 => None,
+        _ => {
+            let mut column = || reader.column(n, &mut values);
+            Some([column()?, column()?, column()?])
+        }
+    };
+    let gpu = |i: usize, entered: Ticks| {
+        let Some([ns, start, error]) = &timed else {
+            return Some(None);
+        };
+        let Some(ns) = ns.at(&values, i).checked_sub(1) else {
+            return Some(None);
+        };
+        Some(Some(LaunchTime {
+            start: entered.plus(unzigzag(start.at(&values, i))),
+            ns,
+            error: u32::try_from(error.at(&values, i)).ok()?,
+        }))
+    };
     (0..n)
         .map(|i| {
             entered = entered.plus(unzigzag(since.at(&values, i)));
@@ -348,6 +396,7 @@ pub fn launches(payload: &[u8]) -> Option<Vec<Launched>> {
                 entered,
                 took: u32::try_from(took.at(&values, i)).ok()?,
                 stream: *streams.get(usize::try_from(stream.at(&values, i)).ok()?)?,
+                gpu: gpu(i, entered)?,
             })
         })
         .collect()
@@ -424,12 +473,17 @@ mod tests {
     proptest! {
         #[test]
         fn launches_come_back(launches in proptest::collection::vec(
-            (0u32..9, any::<u64>(), any::<u32>(), 0u64..3),
+            (0u32..9, any::<u64>(), any::<u32>(), 0u64..3, any::<Option<(u64, u32, u32)>>()),
             0..200,
         )) {
+            let gpu = |(start, ns, error): (u64, u32, u32)| {
+                LaunchTime { start: Ticks(start), ns: ns.into(), error }
+            };
             let launches: Vec<Launched> = launches
                 .into_iter()
-                .map(|(exec, entered, took, stream)| Launched { exec, entered: Ticks(entered), took, stream })
+                .map(|(exec, entered, took, stream, time)| {
+                    Launched { exec, entered: Ticks(entered), took, stream, gpu: time.map(gpu) }
+                })
                 .collect();
             let mut bytes = Vec::new();
             put_launches(&mut bytes, &launches);

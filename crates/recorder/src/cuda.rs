@@ -303,6 +303,20 @@ impl Driver {
         }
     }
 
+    /// Does what a capture by another thread would forbid and that does not touch it; `None` if that can't be
+    /// allowed.
+    pub fn relaxed<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let mut mode = RELAXED;
+        // SAFETY: exchanges the calling thread's own mode, which is put back.
+        if unsafe { (self.exchange)(&mut mode) } != 0 {
+            return None;
+        }
+        let result = act();
+        // SAFETY: as above.
+        unsafe { (self.exchange)(&mut mode) };
+        Some(result)
+    }
+
     /// Whether a stream is being captured into a graph; true also if that can't be asked now.
     pub fn is_capturing(&self, stream: u64) -> bool {
         let (mut capturing, mut mode) = (0, RELAXED);

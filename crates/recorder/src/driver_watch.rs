@@ -152,17 +152,33 @@ fn launch(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, stream: 
             None => (None, recorder.graphs.launching(exec, stream, entered)),
         }
     });
+    let graphs = &recorder.graphs;
+    let begun = entry.and_then(|entry| {
+        let calls = entry.calls.load(Relaxed);
+        guard(None, || graphs.timing.begin(recorder, stream, calls))
+    });
+    let called = match begun {
+        Some(_) => recorder.clock.ticks(),
+        None => entered,
+    };
     let result = call();
-    if result == OK {
-        guard((), || match (into, entry) {
-            (Some(graph), _) => recorder.graphs.launched_into(graph, exec, entered),
-            (None, Some(entry)) => {
-                let times = [entered, recorder.clock.ticks()];
-                recorder.graphs.launched(entry, stream, times);
+    guard((), || {
+        let launch = match (into, entry) {
+            _ if result != OK => None,
+            (Some(graph), _) => {
+                graphs.launched_into(graph, exec, entered);
+                None
             }
-            _ => {}
-        });
-    }
+            (None, Some(entry)) => {
+                let times = [called, recorder.clock.ticks()];
+                Some(graphs.launched(entry, stream, times))
+            }
+            _ => None,
+        };
+        if let Some(begun) = begun {
+            graphs.timing.end(recorder, begun, stream, launch);
+        }
+    });
     result
 }
 

@@ -13,6 +13,8 @@
 //! driver, launch      ──▶ Graphs::launched     ──▶ count, ring of launches ──▶ recorder's thread ──▶ blocks
 //! ```
 //!
+//! Of a sample of launches, [`timing`] says when they ran on the GPU.
+//!
 //! Rule: a graph without captured calls costs its launches one failed look-up, and nothing else. Nothing here
 //! fails a call of the driver. What could not be followed is never taken for zero launches. A captured call
 //! stays *unplaced* in [`Header::unplaced`] until its graph is instantiated or destroyed in our sight, and a
@@ -20,6 +22,7 @@
 
 mod contents;
 mod execs;
+mod timing;
 
 use crate::lock::Lock;
 use capture::graphs::{sight, Exec, Launch, Shape};
@@ -33,6 +36,8 @@ use std::sync::atomic::{
     AtomicU32,
     Ordering::{Relaxed, Release},
 };
+pub use timing::Known;
+use timing::Timing;
 
 /// Different contents that are told apart. A serving engine has a few hundred.
 const MOST_CONTENTS: usize = 1 << 16;
@@ -46,6 +51,8 @@ pub struct Graphs {
     execs: Execs,
     /// Streams that are captured now, as far as was seen.
     capturing: AtomicU32,
+    /// When launches ran.
+    pub timing: Timing,
     lock: Lock,
     /// Under the lock.
     state: UnsafeCell<State>,
@@ -89,6 +96,7 @@ impl Graphs {
             launches: live.launches(),
             execs: Execs::new()?,
             capturing: AtomicU32::new(0),
+            timing: Timing::new(live.launches().len())?,
             lock: Lock::new(),
             state: UnsafeCell::new(State::default()),
         })
@@ -316,8 +324,8 @@ impl Graphs {
         Some(entry)
     }
 
-    /// The driver accepted a launch.
-    pub fn launched(&self, entry: &Exec, stream: u64, [entered, returned]: [Ticks; 2]) {
+    /// The driver accepted a launch; its number.
+    pub fn launched(&self, entry: &Exec, stream: u64, [entered, returned]: [Ticks; 2]) -> u64 {
         entry.launches.fetch_add(1, Relaxed);
         entry.returned.store(returned, Release);
         let number = self.header.graph_launches.fetch_add(1, Relaxed);
@@ -325,7 +333,7 @@ impl Graphs {
             .launches
             .get(number as usize % self.launches.len().max(1))
         else {
-            return;
+            return number;
         };
         launch.word.store(0, Relaxed);
         std::sync::atomic::fence(Release);
@@ -336,6 +344,7 @@ impl Graphs {
         launch.took.store(took as u32, Relaxed);
         // Meets the Acquire of the recorder's thread.
         launch.word.store(number + 1, Release);
+        number
     }
 
     /// The shapes and contents that are new since the last time.

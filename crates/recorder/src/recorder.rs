@@ -180,6 +180,11 @@ impl Recorder {
         *self.driver.get_or_init(find)
     }
 
+    /// Whether a communicator lives.
+    pub fn has_communicators(&self) -> bool {
+        self.comms_alive.load(Relaxed) != 0
+    }
+
     /// Whether a callback only has to hand its event on to this.
     pub fn is_plain(&self) -> bool {
         self.callbacks.is_none() && self.chain.is_none()

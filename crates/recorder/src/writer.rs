@@ -282,7 +282,7 @@ impl Writer {
             self.give_back();
             self.drain_callbacks();
             self.give_slots();
-            self.write_graphs(flush);
+            self.write_graphs(flush, end);
             self.take_mpi(end);
             self.write_mpi(flush, end);
             if flush {

@@ -144,10 +144,10 @@ fn each_time(process: &mut Process, set: impl Fn(&mut i64)) {
             .for_each(|asked| known(&mut asked.at));
     }
     let graphs = &mut process.graphs;
-    graphs
-        .launches
-        .iter_mut()
-        .for_each(|launch| known(&mut launch.at));
+    for launch in &mut graphs.launches {
+        known(&mut launch.at);
+        launch.gpu.iter_mut().for_each(|(start, _)| known(start));
+    }
     for graph in &mut graphs.executables {
         graph.instantiated.iter_mut().for_each(known);
         graph.newest.iter_mut().for_each(known);

@@ -4,7 +4,7 @@
 //! windows, driver calls and graphs.
 
 use capture::block::{self, BlockKind};
-use capture::graphs::{Contents, Executable, GraphRecord, Launched};
+use capture::graphs::{Contents, Executable, GraphRecord, LaunchTime, Launched};
 use capture::live::{self, Image, Layout, View};
 use capture::rows::{definitions, Encoder, Record, Shape, Ticks};
 use capture::windows as on_disk;
@@ -214,6 +214,8 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
             event_error,
             waiter: call.waiter,
             waited: call.waited,
+            // A tick is a ns.
+            driver: (call.driver_ns / 64) as u32,
             ..Record::default()
         });
     }
@@ -333,6 +335,11 @@ fn graphs(process: &Process, shapes: &[Shape], trace: &mut Trace) -> io::Result<
         entered: ticks(launch.at),
         took: launch.took as u32,
         stream: launch.stream,
+        gpu: launch.gpu.map(|(start, ns)| LaunchTime {
+            start: ticks(start),
+            ns,
+            error: 0,
+        }),
     });
     let launches: Vec<Launched> = launches.collect();
     for some in launches.chunks(BATCH) {

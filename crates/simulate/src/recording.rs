@@ -288,7 +288,8 @@ impl Played {
                 });
             }
         }
-        process.graphs = graphs(&process, rank, until);
+        let level = evidence.events.then(|| evidence.level(number));
+        process.graphs = graphs(&process, rank, until, level);
         process
     }
 
@@ -381,8 +382,9 @@ impl Rank {
     }
 }
 
-/// The graph that a rank launches, of the calls that were captured into it.
-fn graphs(process: &Process, rank: &Rank, until: i64) -> Graphs {
+/// The graph that a rank launches, of the calls that were captured into it. One in `1 << level` launches is
+/// timed; `None`: none is.
+fn graphs(process: &Process, rank: &Rank, until: i64, level: Option<u32>) -> Graphs {
     let launched = rank.graphs.partition_point(|(_, at, _)| *at <= until);
     let launched = &rank.graphs[..launched];
     let Some((_, newest, took)) = launched.last().copied() else {
@@ -403,12 +405,23 @@ fn graphs(process: &Process, rank: &Rank, until: i64) -> Graphs {
             _ => runs.push((number, 1)),
         }
     }
-    let launches = launched.iter().map(|(_, at, took)| Launch {
-        graph: 1,
-        at: SINCE_1970 + at,
-        took: *took,
-        stream: 0,
-    });
+    let ran = |first: usize| {
+        let all = rank.nodes[first..].iter();
+        let own = all.take_while(|node| node.graph == Some(first));
+        let end = own.map(|node| node.end).max().flatten();
+        let (start, end) = rank.nodes[first].start.zip(end)?;
+        (end <= until).then(|| (SINCE_1970 + start, (end - start) as u64))
+    };
+    let is_timed = |index: u32| level.is_some_and(|level| sampled(index, level));
+    let launches = (0..)
+        .zip(launched)
+        .map(|(index, (first, at, took))| Launch {
+            graph: 1,
+            at: SINCE_1970 + at,
+            took: *took,
+            stream: 0,
+            gpu: ran(*first).filter(|_| is_timed(index)),
+        });
     Graphs {
         shapes,
         contents: vec![Content {

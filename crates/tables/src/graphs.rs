@@ -95,6 +95,8 @@ pub struct Launch {
     pub took: u64,
     /// The stream.
     pub stream: u64,
+    /// When it began to run on the GPU, realtime ns, and for how long, ns; `None` if that was not timed.
+    pub gpu: Option<(i64, u64)>,
 }
 
 /// Why executions of captured calls were not counted.
@@ -242,6 +244,7 @@ impl Gathered {
                     entered: launch.entered.load(Relaxed),
                     took: launch.took.load(Relaxed),
                     stream: launch.stream.load(Relaxed),
+                    gpu: None,
                 });
             }
         }
@@ -303,6 +306,7 @@ impl Gathered {
                     at: at(l.entered)?,
                     took: clock.duration(l.took.into()).unwrap_or(0),
                     stream: l.stream,
+                    gpu: l.gpu.and_then(|gpu| Some((at(gpu.start)?, gpu.ns))),
                 })
             })
             .collect();

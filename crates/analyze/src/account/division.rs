@@ -75,7 +75,11 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
     let still = places.scaled(&all, Cell::still);
     let waits = places.scaled(&all, wait);
     let unknown = places.scaled(&all, hidden);
-    let known = places.scaled(&all, |cell| cell.still().map(|_| 1.0));
+    let in_graphs = places.scaled(&all, Cell::in_graph);
+    let known = places.scaled(&all, |cell| match cell.in_graph() {
+        Some(_) => None,
+        None => cell.still().map(|_| 1.0),
+    });
     let row = |(index, lane): (usize, &Lane)| {
         let mut left = total;
         let mut take = |ns: f64| {
@@ -86,10 +90,11 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
         let wait_us = take(waits[index].sum.min(still[index].sum));
         let transfer_us = take(still[index].sum - waits[index].sum);
         // At places with no exposed time at all, GPU times bound it.
-        let unknown_us = take(match still[index].covered == still[index].operations {
+        let untimed = match still[index].covered == still[index].operations {
             true => 0.0,
             false => unknown[index].sum,
-        });
+        };
+        let unknown_us = take(untimed + in_graphs[index].sum);
         RankAccount {
             rank: lane.rank,
             host: lane.host.clone(),

@@ -216,7 +216,7 @@ fn is_step(lane: &Lane, is_mark: &[bool]) -> bool {
     let mut segments: Vec<Vec<u32>> = Vec::new();
     // Sends and receives differ in size from step to step.
     let first_like = |of: u32| match lane.kinds[of as usize] {
-        kind if kind.function != tables::Name::NONE || kind.communicator == Kind::GRAPH => of,
+        kind if !kind.is_exchange() => of,
         _ => u32::MAX,
     };
     for launch in lane.launches.iter().filter(|l| !l.in_graph) {
@@ -240,7 +240,7 @@ fn is_step(lane: &Lane, is_mark: &[bool]) -> bool {
         .for_each(|kind| *counts.entry(*kind).or_default() += 1);
     let is_graph = |kind: &u32| {
         let known = lane.kinds.get(*kind as usize);
-        known.is_some_and(|kind| kind.communicator == Kind::GRAPH)
+        known.is_some_and(|kind| kind.graph != 0)
     };
     let is_more = counts.len() >= MORE_KINDS
         || counts.values().any(|n| *n > MOST_OF_LAYER)
@@ -308,6 +308,7 @@ mod tests {
             communicator: 0,
             function: name,
             bytes,
+            graph: 0,
         });
         let launch = |(at, kind): (i64, &u32)| Launch {
             api: at,

@@ -70,14 +70,16 @@ impl Habit {
     /// Whether it says what late ranks cost, or that none does: exposed times of all ranks are known, or what
     /// is not known can't change that one matters.
     pub fn settles(&self, frame: &Frame, places: &Places) -> bool {
-        if places.unseen {
+        // What is in graphs can't change that a lane comes to them so much later.
+        let matters = || self.interval.0 >= MATTERS * frame.total();
+        if places.unseen && !(places.bounded && matters()) {
             return false;
         }
         let together = || places.together().is_none_or(|part| part >= LEAST_TOGETHER);
         match self.source {
             Source::Replay | Source::Windows => true,
             Source::Waits => together(),
-            Source::SomeWaits => self.interval.0 >= MATTERS * frame.total() && together(),
+            Source::SomeWaits => matters() && together(),
             Source::CallTimes => false,
         }
     }
@@ -146,13 +148,16 @@ pub fn find(
     let by_windows = streams.and_then(|streams| ends(faster(lanes, &habit, streams)?));
     let by_calls = || ends(hosts.faster(&habit.lanes)?);
     let is_host = |lane: &usize| cause::of(places, work, *lane).cause == Cause::Host;
-    let by_host = habit.lanes.first().is_some_and(is_host);
-    let by_driver = by_host
-        .then(|| driver::faster(lanes, frame, work, &habit.lanes))
-        .flatten();
-    let floor = by_driver
-        .and_then(ends)
-        .or_else(|| by_windows.filter(says).or_else(by_calls).or(by_windows));
+    let by_driver = || {
+        let by_host = habit.lanes.first().is_some_and(is_host);
+        let found = by_host.then(|| driver::faster(lanes, frame, work, &habit.lanes));
+        ends(found.flatten()?)
+    };
+    let floor = by_windows
+        .filter(says)
+        .or_else(by_driver)
+        .or_else(by_calls)
+        .or(by_windows);
     if let Some((share, (low, high))) = floor {
         habit.loss = habit.loss.min(share.max(0.0) * total);
         habit.interval.0 = habit.interval.0.min(low * total);
@@ -177,7 +182,8 @@ fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool])
 
 /// What lanes that are late in turns cost, if that is more than any lane costs as a habit.
 fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> Option<Habit> {
-    let together = places.together()? >= LEAST_TOGETHER && !places.unseen;
+    let seen = !places.unseen || places.bounded;
+    let together = places.together()? >= LEAST_TOGETHER && seen;
     let turns = turns::find(places, frame, regular).filter(|_| together)?;
     let of_one = match habit.lanes[..] {
         [] => return None,

@@ -330,6 +330,7 @@ mod tests {
             communicator: 0,
             function: tables::Names::default().intern("AllReduce"),
             bytes: 8,
+            graph: 0,
         };
         let lane = |times: &&dyn Fn(i64) -> (i64, i64)| Lane {
             kinds: vec![kind],

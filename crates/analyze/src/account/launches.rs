@@ -75,15 +75,14 @@ pub struct Kind {
     pub function: Name,
     /// Bytes; of all sends and receives of a launch.
     pub bytes: u64,
+    /// A launch of a CUDA graph has so many calls, of this communicator and others; 0 is none.
+    pub graph: u32,
 }
 
 impl Kind {
-    /// In place of a communicator: a launch of a CUDA graph.
-    pub const GRAPH: u32 = u32::MAX - 1;
-
     /// Whether it is of sends and receives.
     pub fn is_exchange(self) -> bool {
-        self.function == Name::NONE
+        self.function == Name::NONE && self.graph == 0
     }
 
     /// The same in every step: sends and receives differ in size from step to step.
@@ -284,6 +283,7 @@ impl Gatherer {
                         place.function
                     },
                     bytes: capture.bytes_as(place.shape, place.function).unwrap_or(0),
+                    graph: 0,
                 },
                 exchange,
                 left_out: place.shape.is(flag::REPLAY) || place.shape.is(flag::CAPTURED),
@@ -503,32 +503,48 @@ impl ProcessLaunches {
         }
     }
 
-    /// Launches of graphs with calls of NCCL, of a process with one GPU: there are too many of their calls to
-    /// keep, but they mark the steps.
+    /// Launches of graphs with calls of NCCL, of a process with one GPU. There are too many of their calls to
+    /// keep, but they mark the steps, and say when the GPU came to them. Each is of the largest communicator
+    /// in it.
     fn add_graphs(&mut self, process: &Process) {
         let [lane] = &mut self.lanes[..] else { return };
         let graphs = &process.graphs;
-        let mut calls: HashMap<u32, u64> = HashMap::new();
+        let mut kinds: HashMap<u32, Kind> = HashMap::new();
         for graph in &graphs.executables {
-            let content = graph.content.and_then(|at| graphs.contents.get(at));
-            calls.insert(graph.number, content.map_or(0, |content| content.calls()));
-        }
-        for launch in &graphs.launches {
-            let calls = calls.get(&launch.graph).copied().unwrap_or(0);
-            let Some(calls) = u32::try_from(calls).ok().filter(|calls| *calls > 0) else {
+            let Some(content) = graph.content.and_then(|at| graphs.contents.get(at)) else {
                 continue;
             };
+            let communicator = |run: &(u32, u32)| {
+                let shape = *graphs.shapes.get(run.0 as usize)?;
+                Some(self.ways[shape as usize].kind.communicator)
+            };
+            let ranks = |of: &u32| lane.groups.get(of).map_or(0, |group| group.ranks);
+            let all = content.runs.iter().filter_map(communicator);
             let of = Kind {
-                communicator: Kind::GRAPH,
+                communicator: all.max_by_key(ranks).unwrap_or(u32::MAX),
                 function: Name::NONE,
-                bytes: u64::from(calls),
+                bytes: 0,
+                graph: u32::try_from(content.calls()).unwrap_or(u32::MAX),
+            };
+            kinds.insert(graph.number, of);
+        }
+        for launch in &graphs.launches {
+            let Some(of) = kinds.get(&launch.graph).filter(|of| of.graph > 0) else {
+                continue;
+            };
+            let (start, ns) = launch.gpu.unwrap_or((0, u64::MAX));
+            let stop = match launch.gpu {
+                Some(_) => start.saturating_add_unsigned(ns),
+                None => 0,
             };
             lane.launches.push(Launch {
-                kind: kind(&mut lane.kinds, &mut self.known[0], of),
+                kind: kind(&mut lane.kinds, &mut self.known[0], *of),
                 api: launch.at,
                 launched: launch.at + launch.took as i64,
-                graph: calls,
-                ns: u32::MAX,
+                start,
+                stop,
+                graph: of.graph,
+                ns: u32::try_from(ns).unwrap_or(u32::MAX),
                 still: f64::NAN,
                 ..Launch::default()
             });

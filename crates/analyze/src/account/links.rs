@@ -108,7 +108,11 @@ fn gather(lanes: &[Lane], places: &Places) -> Vec<AtPlace> {
         let kind = lane.kinds[first.launch.kind as usize];
         let members = lane.groups.get(&kind.communicator).map(|group| group.ranks);
         let mutual = operation.iter().all(|cell| cell.launch.is_mutual());
-        if members != Some(operation.len() as u32) || !mutual || first.launch.in_graph {
+        if members != Some(operation.len() as u32)
+            || !mutual
+            || first.launch.in_graph
+            || first.launch.graph != 0
+        {
             continue;
         }
         let of = all.entry(first.place).or_insert_with(|| {

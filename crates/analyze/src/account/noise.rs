@@ -111,7 +111,10 @@ mod tests {
 
     /// Values of a normal distribution, in an order that shows no pattern.
     fn noise(n: usize) -> f64 {
-        let part = ((n as f64 + 0.5) * 0.618_033_988_75).fract();
+        let mut mixed = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let part = (mixed >> 11) as f64 / (1u64 << 53) as f64;
         Normal::standard().inverse_cdf(part.clamp(0.001, 0.999))
     }
 

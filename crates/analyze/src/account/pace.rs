@@ -77,8 +77,8 @@ fn faster(one: Share, other: Share) -> Option<f64> {
     (high < low).then(|| one.share / other.share)
 }
 
-/// Of a lane that works for so long beside a late one, and takes `speed` for what that one does in 1. `by_clock`:
-/// only the clock of its GPU makes it faster.
+/// Of a lane that works for so long beside a late one, and takes `speed` for what that one does in 1.
+/// `by_clock`: only the clock of its GPU makes it faster.
 pub fn slower_by(speed: f64, late: f64, own: f64, by_clock: bool) -> Slower {
     if speed >= 1.0 || late <= own {
         return Slower::default();

@@ -30,6 +30,12 @@ impl Cell {
         Some(self.launch.still).filter(|ns| !ns.is_nan())
     }
 
+    /// What of a launch of a graph may be anything, ns: work, waits, transfer; `None` of other launches.
+    pub fn in_graph(&self) -> Option<f64> {
+        let still = self.still().filter(|_| self.launch.graph != 0)?;
+        Some(self.launch.length()? - still)
+    }
+
     /// When the host had launched it, or called it if that is not known, ns since 1970.
     pub fn launched(&self) -> i64 {
         match self.launch.launched {
@@ -51,6 +57,9 @@ pub struct Places {
     pub lanes: usize,
     /// There are calls in graphs of which no window shows one on all lanes.
     pub unseen: bool,
+    /// If so: launches of these graphs were timed on two lanes. They say which lane comes to them later than
+    /// others, and not what is in them.
+    pub bounded: bool,
 }
 
 impl Places {
@@ -74,9 +83,6 @@ impl Places {
             let mut step = None;
             let mut exchange = 0;
             for (index, launch) in lane.launches.iter().enumerate() {
-                if launch.graph != 0 {
-                    continue;
-                }
                 let of = frame.step(number, launch.api);
                 if of != step {
                     before.clear();
@@ -122,8 +128,15 @@ impl Places {
             (cells[index].place, cells[index].step) = (first.place, first.step);
         }
         cells.sort_by_key(|cell| (cell.place, cell.step, cell.lane));
-        let cells = of_graphs(cells, in_graphs);
+        let mut cells = of_graphs(cells, in_graphs);
         let unseen = in_graphs > 0.0 && !cells.iter().any(|cell| cell.launch.in_graph);
+        let bounded = match unseen {
+            true => stand_in_graphs(&mut cells),
+            false => {
+                cells.retain(|cell| cell.launch.graph == 0);
+                false
+            }
+        };
         let mut begins: Vec<u32> = Vec::new();
         let mut last = None;
         for (index, cell) in cells.iter().enumerate() {
@@ -139,6 +152,7 @@ impl Places {
             count: known.len(),
             lanes: lanes.len(),
             unseen,
+            bounded,
         }
     }
 
@@ -261,6 +275,28 @@ fn of_graphs(cells: Vec<Cell>, calls: f64) -> Vec<Cell> {
         cell.times = times;
     }
     kept
+}
+
+/// Of launches of a graph, nothing shows what is in them. But all lanes do the same in it, and leave it
+/// together. So a lane stood still in it for as long as it was in it longer than the one that was in it for
+/// the shortest time. Whether two lanes or more were timed.
+fn stand_in_graphs(cells: &mut [Cell]) -> bool {
+    let mut any = false;
+    for operation in cells.chunk_by_mut(|a, b| (a.place, a.step) == (b.place, b.step)) {
+        let times = operation.iter().filter(|cell| cell.launch.graph != 0);
+        let times = times.filter_map(|cell| cell.launch.length());
+        let (n, least) = times.fold((0, f64::INFINITY), |(n, least), ns| (n + 1, ns.min(least)));
+        if n < 2 {
+            continue;
+        }
+        any = true;
+        for cell in operation.iter_mut() {
+            if let Some(ns) = cell.launch.length() {
+                cell.launch.still = ns - least;
+            }
+        }
+    }
+    any
 }
 
 /// Which launches are one operation, by their number; the first one stands for all.

@@ -135,6 +135,7 @@ fn play(job: &Job, seed: u64) -> (Process, f64) {
                     at: host as i64,
                     took: 1,
                     stream: 7,
+                    gpu: None,
                 });
             } else {
                 process.calls.push(Call {

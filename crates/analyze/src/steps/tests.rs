@@ -280,6 +280,7 @@ fn launches_of_graphs_are_steps_if_calls_are_none() {
                 + i64::from(n) % per_step * 30_000,
             took: 10_000,
             stream: 0,
+            gpu: None,
         };
         process.graphs.launches = (0..200).map(launch).collect();
         let found = Gatherer::default().finish(&process);
@@ -323,6 +324,7 @@ fn prompts_of_a_server_are_no_steps() {
                 at,
                 took: 10_000,
                 stream: 0,
+                gpu: None,
             });
         }
     }

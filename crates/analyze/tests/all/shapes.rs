@@ -181,9 +181,18 @@ fn where_graphs_hide_who_waits_a_late_host_has_a_bound() {
             step.sleeps(700.0);
         }
     };
+    // As recorded when launches of graphs were not timed.
     let report_on = |late: Option<&dyn Fn(&mut Step)>| {
         let played = play(&job, 1, late);
-        (report(&played.capture(&|_| false)), played.seconds)
+        let mut capture = played.capture(&|_| false);
+        for process in &mut capture.processes {
+            process
+                .graphs
+                .launches
+                .iter_mut()
+                .for_each(|of| of.gpu = None);
+        }
+        (report(&capture), played.seconds)
     };
     let (plain, before) = report_on(None);
     let account = plain.account.expect("steps");
@@ -204,6 +213,45 @@ fn where_graphs_hide_who_waits_a_late_host_has_a_bound() {
         (0.95..1.1).contains(&(late.most_us / loss)),
         "{late:?} of {loss}"
     );
+}
+
+#[test]
+fn launches_of_graphs_show_who_comes_to_them_late() {
+    for ranks in [2, 4] {
+        let shape = ("token", token as Script, ranks, 300);
+        let late = |step: &mut Step| {
+            if step.rank == 1 {
+                step.sleeps(700.0);
+            }
+        };
+        is_close(&told(shape, false, 1, &late), Cause::Host);
+        let late = |step: &mut Step| {
+            if step.rank == 1 {
+                step.extra(500.0);
+            }
+        };
+        is_close(&told(shape, false, 2, &late), Cause::Gpu);
+    }
+}
+
+#[test]
+fn nobody_comes_late_to_the_graphs_of_a_healthy_job() {
+    let job = Job::new(comms("token", 2), 300, &(token as Script));
+    let found = report(&play(&job, 1, None).capture(&|_| false));
+    let Lead::Words(said) = found.verdict.lead else {
+        panic!("{:?}", found.verdict);
+    };
+    assert!(
+        said.contains("No rank comes late to its CUDA graphs"),
+        "{said}"
+    );
+    let account = found.account.expect("steps");
+    // What is in the graphs is not known.
+    assert!(account.efficiencies.is_none() && !account.settles);
+    assert!(account
+        .ranks
+        .iter()
+        .all(|of| of.unknown_us > 0.5 * account.wall_us));
 }
 
 #[test]

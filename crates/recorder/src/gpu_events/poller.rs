@@ -54,6 +54,9 @@ impl Poller {
             return 0;
         }
         self.pace.keep(switch, || rings.launches());
+        for ring in rings.all() {
+            ring.keep_pace_of_graphs(|launches| self.pace.of_graphs(switch, launches));
+        }
         let full = |ring: &Ring| ring.under_way() > PAIRS / 4;
         let due = self.polled.is_none_or(|at| at.elapsed() >= POLL_EVERY);
         if !last && !due && !rings.all().any(full) {

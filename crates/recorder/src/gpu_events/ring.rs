@@ -191,6 +191,10 @@ pub struct Ring {
     asked: AtomicTicks,
     /// Its communicator was finalized: nobody launches any more.
     closed: AtomicBool,
+    /// Its launches are those of graphs.
+    of_graphs: AtomicBool,
+    /// No more than one in `1 << least` of them is timed.
+    least: AtomicU32,
 }
 
 /// The time of a launch, in `spans`.
@@ -260,6 +264,8 @@ impl Ring {
             oldest: AtomicU64::new(0),
             asked: AtomicTicks::default(),
             closed: AtomicBool::new(false),
+            of_graphs: AtomicBool::new(false),
+            least: AtomicU32::new(0),
         })
     }
 
@@ -283,7 +289,7 @@ impl Ring {
         let index = &self.indexes[usize::from(func) % FUNCTIONS * CLASSES + class];
         let number = index.load(Relaxed);
         index.store(number.wrapping_add(1), Relaxed);
-        if !switch.wants(number) {
+        if !switch.wants(number, self.least.load(Relaxed)) {
             return Timed::Unsampled;
         }
         let pushed = self.pushed.load(Relaxed);
@@ -574,6 +580,20 @@ impl Ring {
         })
     }
 
+    /// It is of no communicator: launches of graphs are timed by it.
+    pub fn give_to_graphs(&self) {
+        self.of_graphs.store(true, Relaxed);
+    }
+
+    /// Sets how sparse the sample is, if it is the ring of launches of graphs.
+    pub(super) fn keep_pace_of_graphs(&self, level: impl FnOnce(u32) -> Option<u32>) {
+        if self.of_graphs.load(Relaxed) {
+            if let Some(level) = level(self.launches.load(Relaxed)) {
+                self.least.store(level, Relaxed);
+            }
+        }
+    }
+
     /// Nobody launches on its communicator any more.
     pub fn close(&self) {
         self.closed.store(true, Release);
@@ -608,6 +628,8 @@ impl Ring {
         self.caller.store(0, Relaxed);
         self.blocking.store(0, Relaxed);
         self.bracket.store(0, Relaxed);
+        self.of_graphs.store(false, Relaxed);
+        self.least.store(0, Relaxed);
         self.closed.store(false, Release);
     }
 

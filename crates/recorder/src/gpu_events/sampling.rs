@@ -28,6 +28,9 @@ const FIRST: u32 = 8;
 /// (one each 9 us) then costs 1.8 %. A smaller budget may go deeper.
 const DEEPEST: u32 = 5;
 
+/// The sample of launches of graphs is no sparser than one in `1 << MOST_SPARSE`.
+const MOST_SPARSE: u32 = 10;
+
 /// Whether this process may still call CUDA, and which share of the launches is timed.
 pub struct Switch {
     /// True once no CUDA function may be called any more.
@@ -102,16 +105,16 @@ impl Switch {
         self.off.store(true, Release);
     }
 
-    /// Whether the `index`-th launch of its kind is in the sample.
+    /// Whether the `index`-th launch of its kind is in the sample, which is one in `1 << least` at most.
     #[inline]
-    pub(super) fn wants(&self, index: u32) -> bool {
+    pub(super) fn wants(&self, index: u32, least: u32) -> bool {
         if self.limit == 0.0 {
             return true;
         }
         if self.quiet.load(Relaxed) {
             return false;
         }
-        let level = self.level.load(Relaxed);
+        let level = self.level.load(Relaxed).max(least);
         let first = index < FIRST;
         if !first && !sampled(index, level) {
             return false;
@@ -152,9 +155,15 @@ impl Switch {
     }
 }
 
+/// Launches of graphs may take this part of the budget. They follow each other at once, so what timing them
+/// costs is all added to the step: 7.6 us on H200, where a step of decoding takes 0.7 ms.
+const OF_GRAPHS: f64 = 0.125;
+
 /// The poller's part: it looks at the rate of launches, and sets the level by it.
 #[derive(Default)]
 pub(super) struct Pace {
+    /// As `since`, of launches of graphs.
+    graphs: Option<(Instant, u32)>,
     /// Since when launches are counted for the rate, and how many there were then.
     since: Option<(Instant, u32)>,
     /// Timed launches and events of waiting streams at that time.
@@ -213,6 +222,25 @@ impl Pace {
     }
 }
 
+impl Pace {
+    /// How sparse the sample of launches of graphs must be, of which there were so many; `None` if it is as
+    /// before.
+    pub(super) fn of_graphs(&mut self, switch: &Switch, launches: u32) -> Option<u32> {
+        if switch.limit == 0.0 {
+            return None;
+        }
+        let (since, before) = *self.graphs.get_or_insert((Instant::now(), launches));
+        let passed = since.elapsed();
+        if passed < LOOK_EVERY {
+            return None;
+        }
+        self.graphs = Some((Instant::now(), launches));
+        let rate = f64::from(launches.wrapping_sub(before)) / passed.as_secs_f64();
+        let sparse = (rate / (OF_GRAPHS * switch.limit)).log2().ceil().max(0.0);
+        Some((sparse as u32).min(MOST_SPARSE))
+    }
+}
+
 /// Whether an index is in the sample of one in `1 << level`. The samples are nested: what is in a sparser one
 /// is in each denser one. So ranks with the same level take the same calls, and ranks with different levels
 /// share those of the sparser sample. The index is mixed, so that no stride of a model's layers can line up
@@ -267,7 +295,7 @@ mod tests {
                     (1.1 * switch.limit * pace.since.map_or(0.0, |s| s.0.elapsed().as_secs_f64()))
                         as u32;
                 for i in 0..100 {
-                    if switch.wants(i) && waits {
+                    if switch.wants(i, 0) && waits {
                         assert!(switch.wants_wait());
                     }
                 }
@@ -285,12 +313,32 @@ mod tests {
     #[test]
     fn a_flood_is_thinned_out_before_the_rate_is_known() {
         let switch = Switch::new(Some(0.01));
-        let timed = (0..100_000).filter(|i| switch.wants(*i)).count();
+        let timed = (0..100_000).filter(|i| switch.wants(*i, 0)).count();
         let least = 100_000 >> DEEPEST;
         let most = least * 5 / 4 + (BURST + DEEPEST * FLOOD) as usize;
         assert!((least * 3 / 4..most).contains(&timed), "{timed}");
         let sparse = Switch::new(Some(0.001));
         assert_eq!((sparse.deepest, Switch::new(Some(0.3)).deepest), (9, 1));
-        assert!(Switch::new(None).wants(99_999));
+        assert!(Switch::new(None).wants(99_999, 0));
+        let of_graphs = (0..100_000).filter(|i| Switch::new(Some(0.01)).wants(*i, 7));
+        assert!((500..1200).contains(&of_graphs.count()));
+    }
+
+    #[test]
+    fn launches_of_graphs_take_a_small_part_of_the_budget() {
+        let switch = Switch::new(Some(0.01));
+        let mut pace = Pace::default();
+        assert_eq!(pace.of_graphs(&switch, 7), None);
+        std::thread::sleep(LOOK_EVERY);
+        // 1400 in a second.
+        let passed = pace.graphs.map_or(0.0, |of| of.0.elapsed().as_secs_f64());
+        let level = pace.of_graphs(&switch, 7 + (1400.0 * passed) as u32);
+        assert_eq!(level, Some(3));
+        std::thread::sleep(LOOK_EVERY);
+        assert_eq!(
+            pace.of_graphs(&switch, 7 + (1400.0 * passed) as u32),
+            Some(0)
+        );
+        assert_eq!(pace.of_graphs(&Switch::new(None), 1 << 20), None);
     }
 }

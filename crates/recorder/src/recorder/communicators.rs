@@ -215,6 +215,7 @@ impl Recorder {
         if self.comms_alive.fetch_sub(1, Relaxed) == 1 {
             // The last communicator. NCCL now calls dlclose, which does not unload us; NCCL itself may be
             // unloaded.
+            self.graphs.timing.close();
             self.interner.forget();
             self.masks.forget();
             self.writer.flush();

@@ -211,6 +211,7 @@ mod tests {
             took,
             entered: capture::rows::Ticks(1),
             stream: 7,
+            gpu: None,
         };
         // A large graph takes long each time; a small one had to wait.
         let took = [(1, 500), (1, 505), (2, 3), (2, 1003), (2, 4), (1, 500)];

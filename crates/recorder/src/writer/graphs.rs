@@ -5,10 +5,11 @@
 //! they have changed. Graphs that are gone are kept here until there are [`GONE`] of them. Then the oldest
 //! are folded into counts. So memory stays bounded in a program that makes a graph for each step.
 
+use super::sealing::AGED;
 use super::Writer;
-use crate::graphs::New;
+use crate::graphs::{Known, New};
 use capture::block::BlockKind;
-use capture::graphs::{self, Exec, Executable, Folded, GraphRecord, Launched};
+use capture::graphs::{self, Exec, Executable, Folded, GraphRecord, LaunchTime, Launched};
 use capture::rows::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
@@ -81,8 +82,8 @@ impl GraphState {
 
 impl Writer {
     /// Stages what is new of graphs, and takes launches out of the ring before they are overwritten. At a
-    /// flush, all that has changed is staged.
-    pub(super) fn write_graphs(&mut self, flush: bool) {
+    /// flush, all that has changed is staged; at the `end`, also launches whose times have not come.
+    pub(super) fn write_graphs(&mut self, flush: bool, end: bool) {
         if !self.recorder.graphs.any() {
             return;
         }
@@ -91,7 +92,7 @@ impl Writer {
         }
         let new = self.recorder.graphs.take_new();
         self.graphs.add(new);
-        self.take_launches();
+        self.take_launches(end);
         if flush {
             self.changed_executables();
         }
@@ -168,8 +169,9 @@ impl Writer {
         }
     }
 
-    /// Launches that other threads have put into the ring since the last time.
-    fn take_launches(&mut self) {
+    /// Launches that other threads have put into the ring since the last time. Those that are to have a time
+    /// stay in it until that has come, but not for long, and not if the ring is filling or at the `end`.
+    fn take_launches(&mut self, end: bool) {
         let (header, ring) = (self.recorder.header(), self.recorder.live.launches());
         let newest = header.graph_launches.load(Acquire);
         let mut next = header.graph_launches_taken.load(Relaxed);
@@ -180,6 +182,7 @@ impl Writer {
             header.graph_launches_untimed.fetch_add(lost, Relaxed);
             next = oldest;
         }
+        let now = self.recorder.clock.ticks();
         while next < newest {
             let entry = &ring[next as usize % ring.len()];
             // Meets the Release of the launching thread.
@@ -187,11 +190,24 @@ impl Writer {
                 // It is being stored.
                 break;
             }
+            let entered = entry.entered.load(Relaxed);
+            let is_old = now.since(entered) as f64 * self.ns_per_tick > AGED as f64;
+            let pressed = newest - next > ring.len() as u64 / 2;
+            let gpu = match self.recorder.graphs.timing.of(self.recorder, next) {
+                Known::For(gpu) => gpu,
+                Known::NotYet if end || is_old || pressed => None,
+                Known::NotYet => break,
+            };
             let launched = Launched {
                 exec: entry.exec.load(Relaxed),
-                entered: entry.entered.load(Relaxed),
+                entered,
                 took: entry.took.load(Relaxed),
                 stream: entry.stream.load(Relaxed),
+                gpu: gpu.map(|gpu| LaunchTime {
+                    start: gpu.start,
+                    ns: gpu.length,
+                    error: gpu.error,
+                }),
             };
             fence(Acquire);
             if entry.word.load(Relaxed) == next + 1 {

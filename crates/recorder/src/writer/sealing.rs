@@ -22,7 +22,7 @@ use std::sync::atomic::{
 /// How long the recorder waits for a part that usually follows at once, ns.
 const SETTLE: u64 = 200_000_000;
 /// How long it waits for a part that NCCL has begun and not ended, once the communicator has moved on, ns.
-const AGED: u64 = 3_000_000_000;
+pub(super) const AGED: u64 = 3_000_000_000;
 /// Rows of a communicator that are looked at in a pass, from the oldest on, while they can't be sealed.
 const WINDOW: usize = 32;
 

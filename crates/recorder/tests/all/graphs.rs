@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use tables::graphs::Unseen;
 use tables::{Graphs, Process};
 
-/// Runs the ignored test `name` and reads what it left.
+/// Runs the ignored test `name` without GPU times and reads what it left.
 fn played(name: &str) -> (Process, u64) {
+    played_with(name, "host")
+}
+
+fn played_with(name: &str, timing: &str) -> (Process, u64) {
     let mut job = Job::new(module_path!(), name)
-        .env("NCCLSCOPE_TIMING", "host")
+        .env("NCCLSCOPE_TIMING", timing)
         .env("NCCLSCOPE_FLUSH", "0.2");
     assert!(job.run().success());
     let truth = std::fs::read_to_string(truth_file(&job.folder)).expect("the job wrote it");
@@ -364,4 +368,100 @@ fn graphs_that_are_not_to_be_counted_are_said_to_be_unseen() {
     let capture = job.capture();
     let unseen = &capture.processes[0].graphs.unseen;
     assert_eq!(unseen[..], [Unseen::NotWatched, Unseen::Unplaced(1)]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_timed() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    // A kernel takes 1 us.
+    let short = cuda.instantiated(cuda.graph(|| capture(&cuda, &mut comm, 8, 80)));
+    let long = cuda.instantiated(cuda.graph(|| capture(&cuda, &mut comm, 8, 900)));
+    // The first launch makes the events.
+    cuda.launch(short, 1);
+    for _ in 0..40 {
+        // Without this work before it, the first event would come before the launch is made.
+        cuda.tell("kernel", STREAM, 500_000);
+        cuda.launch(short, 1);
+        cuda.launch(long, 1);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    comm.finalize();
+    tell(&cuda);
+}
+
+#[test]
+fn launches_have_the_times_of_the_gpu() {
+    let (process, executed) = played_with("job_timed", "events");
+    let graphs = &process.graphs;
+    assert_eq!((all(graphs), executed), (40 * 980 + 80, 40 * 980 + 80));
+    assert_eq!(graphs.launches.len(), 81);
+    let (mut ended, mut longer) = (0, Vec::new());
+    for launch in &graphs.launches[1..] {
+        let (start, ns) = launch.gpu.expect("all are timed");
+        let truth = if launch.graph == 1 { 80_000 } else { 900_000 };
+        assert!(ns >= truth && start >= ended - 20_000, "{launch:?}");
+        ended = start + ns as i64;
+        longer.push(ns - truth);
+    }
+    // Events begin and end a little outside of what they time. On a busy machine, the stream may have nothing
+    // to do until the launch is made.
+    longer.sort_unstable();
+    assert!(longer[longer.len() / 2] < 20_000, "{longer:?}");
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_threads() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let exec = cuda.instantiated(cuda.graph(|| capture(&cuda, &mut comm, 8, 10)));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                cuda.set_device(0);
+                cuda.launch(exec, 500);
+            });
+        }
+    });
+    comm.finalize();
+    tell(&cuda);
+}
+
+#[test]
+fn threads_that_launch_at_the_same_time_lose_times_and_no_launch() {
+    let (process, executed) = played_with("job_of_threads", "events");
+    assert_eq!((all(&process.graphs), executed), (20_000, 20_000));
+    let timed = process.graphs.launches.iter().filter_map(|of| of.gpu);
+    let mut n = 0;
+    for (_, ns) in timed {
+        // What another thread launches meanwhile may be between the events.
+        assert!(ns >= 10_000, "{ns}");
+        n += 1;
+    }
+    assert!(n > 0, "{:?}", &process.graphs.launches[..9]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_without_a_communicator() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let exec = cuda.instantiated(cuda.graph(|| capture(&cuda, &mut comm, 8, 10)));
+    cuda.launch(exec, 20);
+    comm.finalize();
+    cuda.launch(exec, 30);
+    let _next = Driver::new(1);
+    cuda.launch(exec, 40);
+    tell(&cuda);
+}
+
+#[test]
+fn launches_without_a_communicator_count_too() {
+    let (process, executed) = played_with("job_without_a_communicator", "events");
+    assert_eq!((all(&process.graphs), executed), (900, 900));
+    // Then the context may be gone at any time.
+    let without = &process.graphs.launches[20..50];
+    assert!(without.iter().all(|launch| launch.gpu.is_none()));
 }

@@ -54,7 +54,7 @@ pub(super) fn late_host(account: &Account) -> Option<String> {
     };
     let unknown = match account.open? {
         Open::Absent(_) => "not all ranks are in this capture",
-        Open::Graphs => "calls in CUDA graphs were not timed",
+        Open::Graphs | Open::InGraphs => "calls in CUDA graphs were not timed",
         Open::Hidden => "it was not recorded what GPUs computed beside communication",
         Open::Apart => "too few calls were timed",
     };

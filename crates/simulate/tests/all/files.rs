@@ -22,16 +22,28 @@ fn a_capture_on_disk_says_what_the_one_in_memory_does() {
                 |p: &tables::Process| p.windows.list.iter().map(|w| w.ran.len()).sum::<usize>();
             assert_eq!(ran(a), ran(b), "{drawn}");
             assert_eq!(a.graphs.launched(), b.graphs.launched(), "{drawn}");
+            for (a, b) in a.calls.iter().zip(&b.calls) {
+                assert!(
+                    a.driver_ns.abs_diff(b.driver_ns) < 64,
+                    "{drawn}: {a:?} {b:?}"
+                );
+            }
+            let launches = a.graphs.launches.iter().zip(&b.graphs.launches);
+            for (a, b) in launches {
+                let times =
+                    |of: &tables::graphs::Launch| of.gpu.map(|(start, ns)| (start - of.at, ns));
+                assert_eq!(times(a), times(b), "{drawn}: {a:?} {b:?}");
+            }
         }
         // Times between two kernels are kept in units of 16 ns.
         let [memory, disk] = [&capture, &read].map(|of| told(&analyze::report(of)));
         let of = |told: &Option<Told>| told.clone().map(|told| (told.ranks, told.why));
         assert_eq!(of(&memory), of(&disk), "{drawn}");
-        let loss = |told: Option<Told>| told.and_then(|told| told.loss).unwrap_or(0.0);
-        let (memory, disk) = (loss(memory), loss(disk));
-        assert!(
-            (memory - disk).abs() <= 0.02 * memory,
-            "{drawn}: {memory} {disk}"
-        );
+        let loss = |told: &Option<Told>| told.as_ref().and_then(|told| told.loss).unwrap_or(0.0);
+        let (a, b) = (loss(&memory), loss(&disk));
+        // If fewer kernels of windows are joined with calls, the interval is wider.
+        let interval = disk.and_then(|told| told.interval);
+        let holds = interval.is_some_and(|(low, high)| (low..high).contains(&a));
+        assert!((a - b).abs() <= 0.02 * a || holds, "{drawn}: {a} {b}");
     }
 }
