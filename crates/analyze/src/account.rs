@@ -76,6 +76,10 @@ pub struct Account {
     /// For which part of the wall ranks stood still in operations, on average: at least, and at most.
     #[serde(skip)]
     pub still_between: (f64, f64),
+    /// The part of the launches, those of graphs included, of which it is known for how long the rank stood
+    /// still, 0 to 1: on the rank with the smallest one.
+    #[serde(skip)]
+    pub timed: f64,
     /// Why it does not say all about late ranks; `None` if it does.
     #[serde(skip)]
     pub open: Option<Open>,
@@ -228,6 +232,7 @@ impl Gatherer {
         };
         Some(Account {
             still_between: still_between(&division, &places, &frame),
+            timed: timed(&places, &frame),
             open: match absent(&lanes) {
                 0 if settles => None,
                 0 if places.bounded => Some(Open::InGraphs),
@@ -288,6 +293,16 @@ fn still_between(
         }
     });
     (low, high.sum::<f64>() / n)
+}
+
+/// See [`Account::timed`].
+fn timed(places: &places::Places, frame: &frame::Frame) -> f64 {
+    let all = vec![true; frame.wall.len()];
+    let known = places.scaled(&all, |cell| cell.still().map(|_| 1.0));
+    let parts = known
+        .iter()
+        .map(|of| of.known as f64 / of.operations.max(1.0));
+    parts.fold(1.0, f64::min)
 }
 
 fn slow_link(slow: links::Slow, lanes: &[Lane], frame: &frame::Frame) -> SlowLink {

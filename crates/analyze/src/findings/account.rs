@@ -67,7 +67,7 @@ fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) ->
         stalls: answer.stalls,
         stalls_us: answer.stalls_us,
         still: still(account, rank),
-        timed: timed(account),
+        timed: account.timed,
     };
     let seldom = (answer.stalls as f64) < SELDOM * account.steps as f64;
     let stalls = answer
@@ -175,13 +175,4 @@ fn still(account: &Account, late: usize) -> (f64, f64) {
     let others = (0..account.ranks.len()).filter(|rank| *rank != late);
     let n = account.ranks.len().saturating_sub(1).max(1);
     (share(late), others.map(share).sum::<f64>() / n as f64)
-}
-
-/// The part of the launches whose exposed time is known, on the rank with the smallest one.
-fn timed(account: &Account) -> f64 {
-    account
-        .ranks
-        .iter()
-        .map(|rank| rank.known_share)
-        .fold(1.0, f64::min)
 }
