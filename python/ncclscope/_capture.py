@@ -114,7 +114,8 @@ class Capture:
     def graph_launches(self) -> Table:
         """The launches of CUDA graphs with NCCL calls: a row for each launch of each rank.
 
-        ``launch_ns`` is when the program called the launch; ``took_ns`` how long that call took.
+        ``launch_ns`` is when the program called the launch; ``took_ns`` how long that call took. Of a sample,
+        ``gpu_start_ns`` is when its GPU came to it, and ``gpu_ns`` for how long it was in it.
 
             >>> capture.graph_launches.to_polars().group_by("launcher_rank", "graph").len()
         """

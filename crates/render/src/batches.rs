@@ -295,7 +295,7 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
     let rows =
         processes.flat_map(|process| process.graphs.launches.iter().map(move |l| (process, l)));
     let rows: Vec<GraphLaunch<'_>> = rows.collect();
-    const COLUMNS: [(&str, &str, &str); 8] = [
+    const COLUMNS: [(&str, &str, &str); 10] = [
         ("launcher_rank", "int", ""),
         ("host", "text", ""),
         ("pid", "int", ""),
@@ -304,6 +304,8 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
         ("launch_ns", "time", "ns since 1970"),
         ("took_ns", "int", "ns"),
         ("stream", "uint", ""),
+        ("gpu_start_ns", "time", "ns since 1970"),
+        ("gpu_ns", "int", "ns"),
     ];
     table(
         COLUMNS.into_iter(),
@@ -316,7 +318,11 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
             4 => known(process.graphs.calls_of(launch.graph)),
             5 => Value::Signed(launch.at),
             6 => Value::Unsigned(launch.took),
-            _ => Value::Unsigned(launch.stream),
+            7 => Value::Unsigned(launch.stream),
+            8 => launch
+                .gpu
+                .map_or(Value::Null, |(start, _)| Value::Signed(start)),
+            _ => known(launch.gpu.map(|(_, ns)| ns)),
         },
     )
 }

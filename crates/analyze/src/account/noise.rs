@@ -136,7 +136,7 @@ mod tests {
         let part = |n: usize| if (100..260).contains(&n) { 20.0 } else { 0.0 };
         assert_eq!(at(part).missing(), 0.0);
         for every in 2..=4 {
-            let at_times = |n: usize| if n % every == 0 { 20.0 } else { 0.0 };
+            let at_times = |n: usize| if n.is_multiple_of(every) { 20.0 } else { 0.0 };
             assert_eq!(at(at_times).missing(), 0.0, "{every}");
         }
     }
