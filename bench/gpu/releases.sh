@@ -6,7 +6,7 @@
 # Per release: calls of every kind (`nccl_calls.py mix`) beside what was recorded; a training job of torch
 # beside NCCL's own log, with kernel windows; times of calls (`held`), for accuracy.py; all events of two
 # hosts; and a client of RAS that takes the profiler's events away for three seconds (2.31 or newer).
-# Needs two GPUs, torch, and `make` first; two minutes for each NCCL.
+# Needs two GPUs, torch, and `make` first; a minute for each NCCL.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}

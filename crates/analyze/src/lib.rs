@@ -542,7 +542,7 @@ impl Analysis {
         let mut operations = self.operations.finish(capture, &self.matcher);
         let costs = tables::costs::costs(capture.root());
         nccl_costs::of_operations(&mut operations, capture, &costs);
-        let differing = self.mismatch.finish(capture);
+        let mut differing = self.mismatch.finish(capture);
         let unmatched = self.arrivals.unmatched();
         let given = self.given.as_ref();
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
@@ -677,11 +677,19 @@ impl Analysis {
         let first_step = recommendations::warm_up_in_steps(&report);
         report.notes.extend(first_step);
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+        // Of calls that were not announced, each rank lacks others: what seems to be the same call is not.
+        let compares = !report
+            .completeness
+            .unseen
+            .contains_key(completeness::MASKED);
+        if !compares {
+            differing.clear();
+        }
         report.findings = findings::findings(
             &report.deaths,
             report.standstill.as_ref(),
-            report.account.as_ref(),
-            report.arrivals.as_ref(),
+            report.account.as_ref().filter(|_| compares),
+            report.arrivals.as_ref().filter(|_| compares),
             report.clocks.as_ref(),
             &differing,
             wall_us,

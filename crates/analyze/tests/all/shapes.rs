@@ -255,6 +255,18 @@ fn nobody_comes_late_to_the_graphs_of_a_healthy_job() {
 }
 
 #[test]
+fn if_calls_were_not_announced_ranks_are_not_compared() {
+    let job = Job::new(comms("ddp", 2), 200, &(ddp as Script));
+    let mut capture = play(&job, 1, Some(&busy)).capture(&|_| true);
+    assert!(report(&capture).findings.iter().any(|of| is_late(&of)));
+    // Somebody took the events of calls of collectives away.
+    let masks = &mut capture.processes[0].setup.masks;
+    masks.push(Default::default());
+    masks[0].missing = 1 << 9;
+    assert_eq!(report(&capture).findings, []);
+}
+
+#[test]
 fn what_a_pipelines_bubble_hides_costs_nothing() {
     // The last stage is done with a step before the first one is.
     for windows in [true, false] {
