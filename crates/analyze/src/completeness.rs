@@ -300,7 +300,7 @@ impl Completeness {
                 calls.fold(0, u64::saturating_add),
             );
         }
-        if process.setup.masks.iter().any(hides_calls) {
+        if is_masked(process) {
             add(&mut self.unseen, MASKED, 1);
             self.announced_is_lower_bound = true;
         }
@@ -545,6 +545,11 @@ fn odd(process: &Process) -> BTreeMap<String, u64> {
 }
 
 /// Whether NCCL makes calls then that it does not announce.
+/// Whether NCCL did not announce all calls of a process, because somebody changed its profiler's mask.
+pub(crate) fn is_masked(process: &Process) -> bool {
+    process.setup.masks.iter().any(hides_calls)
+}
+
 fn hides_calls(mask: &Mask) -> bool {
     // Coll, P2p, CollApi and P2pApi, as NCCL numbers them.
     mask.missing & (1 << 1 | 1 << 2 | 1 << 9 | 1 << 10) != 0

@@ -21,12 +21,17 @@ use super::verdict::{
 };
 use super::wait_for::{self, is_astray, CycleEdge, WaitForGraph};
 use super::waits::{self, Lack, Wait};
+use crate::completeness::is_masked;
 use crate::notes::is_attached;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Process;
 
 /// The verdict.
 pub(super) fn decide(case: &Case) -> Verdict {
+    // Each rank lacks other calls, so none can be compared with those of another rank.
+    if case.capture.processes.iter().any(is_masked) {
+        return Verdict::Quiet(quiet(case));
+    }
     mismatch(case)
         .map(Verdict::Mismatch)
         .or_else(|| waits_end(case))
@@ -533,6 +538,8 @@ fn quiet(case: &Case) -> Quiet {
         Because::Dead(names(dead))
     } else if active {
         Because::Active
+    } else if case.capture.processes.iter().any(is_masked) {
+        Because::NotAnnounced
     } else if let Some(silent) = in_state(Liveness::Silent) {
         Because::Silent(names(silent))
     } else if let Some((communicator, _)) = partial {

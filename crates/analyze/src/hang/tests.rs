@@ -244,3 +244,19 @@ fn communicators_that_were_made_before_attach_came_hide_who_waits_for_whom() {
         (None, VerdictKind::Unknown)
     );
 }
+
+#[test]
+fn ranks_that_lack_calls_that_were_not_announced_are_not_compared() {
+    let open = (0, 8, false);
+    let calls: [&[Made]; 2] = [&[(0, 8, true), open], &[(0, 8, true), (0, 16, false)]];
+    let mut capture = job(&[&[0, 1]], &calls);
+    assert!(matches!(of(&capture).verdict, Verdict::Mismatch(_)));
+    // Somebody took the events of calls of collectives away for some time.
+    for process in &mut capture.processes {
+        process.setup.masks.push(Default::default());
+        process.setup.masks[0].missing = 1 << 9;
+    }
+    let verdict = of(&capture).verdict;
+    assert!(matches!(&verdict, Verdict::Quiet(quiet) if quiet.because == Because::NotAnnounced));
+    assert_eq!((verdict.hang(), verdict.certain()), (None, false));
+}

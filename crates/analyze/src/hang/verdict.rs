@@ -250,6 +250,8 @@ pub enum Because {
     Dead(Vec<ProcessName>),
     /// Ranks made calls until lately.
     Active,
+    /// Somebody changed the mask of NCCL's profiler, so not all calls were announced.
+    NotAnnounced,
     /// These processes write no more.
     Silent(Vec<ProcessName>),
     /// Of this communicator not all is known.
@@ -297,6 +299,7 @@ impl Verdict {
                 Because::Silent(_) => VerdictKind::Silent,
                 Because::FromOutside(_)
                 | Because::Dead(_)
+                | Because::NotAnnounced
                 | Because::Partial(_)
                 | Because::Finished(_, false)
                 | Because::NotRecorded(_) => VerdictKind::Unknown,

@@ -57,6 +57,9 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
                  {last}, and their GPUs have ended them."
             )
         }
+        Because::NotAnnounced => "Can't tell: somebody changed the mask of NCCL's profiler (for example with \
+             `ncclras CONTROL PROFILER_MASK`), so calls are missing that ranks made."
+            .to_owned(),
         Because::NotRecorded(ranks) => format!(
             "Can't tell: all {ranks} ranks have made the same calls, the newest {last}, and whether \
              their GPUs have ended them is not recorded."
