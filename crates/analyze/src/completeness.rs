@@ -544,12 +544,12 @@ fn odd(process: &Process) -> BTreeMap<String, u64> {
     odd
 }
 
-/// Whether NCCL makes calls then that it does not announce.
 /// Whether NCCL did not announce all calls of a process, because somebody changed its profiler's mask.
 pub(crate) fn is_masked(process: &Process) -> bool {
     process.setup.masks.iter().any(hides_calls)
 }
 
+/// Whether NCCL makes calls then that it does not announce.
 fn hides_calls(mask: &Mask) -> bool {
     // Coll, P2p, CollApi and P2pApi, as NCCL numbers them.
     mask.missing & (1 << 1 | 1 << 2 | 1 << 9 | 1 << 10) != 0

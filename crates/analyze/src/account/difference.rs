@@ -64,9 +64,7 @@ impl Difference {
             ..self
         }
     }
-}
 
-impl Difference {
     /// With the others as slow as they would be; `still` is by lane.
     fn at_pace(self, still: &[Scaled], paces: &Paces, wall: f64) -> Self {
         let work: Vec<f64> = still.iter().map(|still| wall - still.sum).collect();
@@ -84,9 +82,7 @@ impl Difference {
             ..self
         }
     }
-}
 
-impl Difference {
     /// Without what the lane would wait by [`noise`]. Noise that lasts for several operations makes it wait
     /// once, so its bounds are the same.
     fn less(self, share: f64) -> Self {

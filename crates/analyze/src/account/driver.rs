@@ -8,6 +8,7 @@
 //! Rule: what the driver takes at a place that the late host has not is work.
 
 use super::frame::Frame;
+use super::hosts::mean;
 use super::launches::{Kind, Lane, Launch};
 use super::work::Work;
 use crate::streams::Share;
@@ -67,10 +68,6 @@ pub fn faster(lanes: &[Lane], frame: &Frame, work: &Work, late: &[usize]) -> Opt
     let others = (0..lanes.len()).filter(|lane| !late.contains(lane));
     let all = others.filter_map(of);
     all.min_by(|a, b| a.share.total_cmp(&b.share))
-}
-
-fn mean(took: &[f64]) -> f64 {
-    took.iter().sum::<f64>() / took.len() as f64
 }
 
 fn times(lane: &Lane, number: usize, frame: &Frame) -> Times {

@@ -299,7 +299,7 @@ impl Between {
     }
 }
 
-fn mean(of: &[f64]) -> f64 {
+pub(super) fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 

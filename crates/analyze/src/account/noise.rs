@@ -23,10 +23,10 @@ const MOST_APART: usize = 4;
 /// The median of |x - y| of two standard normal values.
 const MEDIAN_APART: f64 = 0.954;
 
-/// How far the largest of `n` values of a standard normal distribution lies above their mean, by expected
-/// order statistics (G. Blom, "Statistical Estimates and Transformed Beta-Variables", 1958).
-fn largest_of(n: usize) -> f64 {
-    Normal::standard().inverse_cdf((n as f64 - 0.375) / (n as f64 + 0.25))
+/// The expected value of the `i`-th of `n` values of a standard normal distribution, from the smallest, 1, to
+/// the largest, `n` (G. Blom, "Statistical Estimates and Transformed Beta-Variables", 1958).
+pub fn expected(i: usize, n: usize) -> f64 {
+    Normal::standard().inverse_cdf((i as f64 - 0.375) / (n as f64 + 0.25))
 }
 
 /// What is known of a place.
@@ -54,7 +54,7 @@ impl AtPlace {
         let noise = (1..=MOST_APART).map(apart).fold(f64::INFINITY, f64::min) / MEDIAN_APART;
         // The noise of the mean of the others is a part of that.
         let others = (self.lanes - 1) as f64;
-        let wait = largest_of(self.lanes) * noise / (1.0 + 1.0 / others).sqrt();
+        let wait = expected(self.lanes, self.lanes) * noise / (1.0 + 1.0 / others).sqrt();
         (wait - self.waited / self.less.len() as f64).max(0.0) * self.operations
     }
 }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn more_lanes_wait_longer_for_the_last() {
-        assert!((largest_of(2) - 0.564).abs() < 0.03);
-        assert!((largest_of(8) - 1.424).abs() < 0.03);
+        assert!((expected(2, 2) - 0.564).abs() < 0.03);
+        assert!((expected(8, 8) - 1.424).abs() < 0.03);
     }
 }

@@ -11,8 +11,8 @@
 //! Rule: only collectives in which all lanes are, and that are known of all lanes.
 
 use super::frame::Frame;
+use super::noise::expected;
 use super::places::{Cell, Places};
-use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Fewer operations tell nothing.
 const LEAST: usize = 20;
@@ -131,10 +131,8 @@ fn last_by_noise(lanes: usize) -> f64 {
     if lanes < 3 {
         return 0.0;
     }
-    // Expected order statistics of a normal sample (G. Blom, "Statistical Estimates and Transformed
-    // Beta-Variables", 1958).
-    let (n, normal) = (lanes as f64, Normal::standard());
-    let at = |i: usize| normal.inverse_cdf((i as f64 - 0.375) / (n + 0.25));
+    let n = lanes as f64;
+    let at = |i: usize| expected(i, lanes);
     let others: Vec<f64> = (1..lanes).map(at).collect();
     let mean = others.iter().sum::<f64>() / (n - 1.0);
     let apart = others.iter().map(|of| (of - mean).abs()).sum::<f64>() / (n - 1.0);

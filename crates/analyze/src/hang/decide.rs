@@ -28,8 +28,7 @@ use tables::Process;
 
 /// The verdict.
 pub(super) fn decide(case: &Case) -> Verdict {
-    // Each rank lacks other calls, so none can be compared with those of another rank.
-    if case.capture.processes.iter().any(is_masked) {
+    if lacks_calls(case) {
         return Verdict::Quiet(quiet(case));
     }
     mismatch(case)
@@ -37,6 +36,11 @@ pub(super) fn decide(case: &Case) -> Verdict {
         .or_else(|| waits_end(case))
         .or_else(|| graph_lacked(case).map(Verdict::Sink))
         .unwrap_or_else(|| Verdict::Quiet(quiet(case)))
+}
+
+/// Calls were not announced. Each rank lacks other ones, so none can be compared with those of another rank.
+fn lacks_calls(case: &Case) -> bool {
+    case.capture.processes.iter().any(is_masked)
 }
 
 fn members(communicator: usize, members: &[usize]) -> Members {
@@ -538,7 +542,7 @@ fn quiet(case: &Case) -> Quiet {
         Because::Dead(names(dead))
     } else if active {
         Because::Active
-    } else if case.capture.processes.iter().any(is_masked) {
+    } else if lacks_calls(case) {
         Because::NotAnnounced
     } else if let Some(silent) = in_state(Liveness::Silent) {
         Because::Silent(names(silent))

@@ -220,9 +220,7 @@ impl Pace {
         };
         switch.credit.store(credit, Relaxed);
     }
-}
 
-impl Pace {
     /// How sparse the sample of launches of graphs must be, of which there were so many; `None` if it is as
     /// before.
     pub(super) fn of_graphs(&mut self, switch: &Switch, launches: u32) -> Option<u32> {
