@@ -425,6 +425,12 @@ fn job_of_threads() {
             });
         }
     });
+    // The threads may be done before the recorder has tied the GPU's clock to the host's.
+    cuda.set_device(0);
+    for _ in 0..50 {
+        cuda.launch(exec, 1);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
     comm.finalize();
     tell(&cuda);
 }
@@ -432,7 +438,7 @@ fn job_of_threads() {
 #[test]
 fn threads_that_launch_at_the_same_time_lose_times_and_no_launch() {
     let (process, executed) = played_with("job_of_threads", "events");
-    assert_eq!((all(&process.graphs), executed), (20_000, 20_000));
+    assert_eq!((all(&process.graphs), executed), (20_500, 20_500));
     let timed = process.graphs.launches.iter().filter_map(|of| of.gpu);
     let mut n = 0;
     for (_, ns) in timed {
