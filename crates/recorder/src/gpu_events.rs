@@ -34,5 +34,5 @@ mod sampling;
 
 pub use anchor::HostClock;
 pub use poller::Poller;
-pub use ring::{Awaited, LaunchTime, Ring, Rings, Timed, Waited, PAIRS};
+pub use ring::{Awaited, Ring, Rings, Timed, Waited, PAIRS};
 pub use sampling::Switch;

@@ -9,7 +9,7 @@
 
 use super::frame::Frame;
 use super::hosts::mean;
-use super::launches::{Kind, Lane, Launch};
+use super::launches::{Kind, Lane, Launch, Ordinals};
 use super::work::Work;
 use crate::streams::Share;
 use std::collections::BTreeMap;
@@ -72,20 +72,15 @@ pub fn faster(lanes: &[Lane], frame: &Frame, work: &Work, late: &[usize]) -> Opt
 
 fn times(lane: &Lane, number: usize, frame: &Frame) -> Times {
     let mut times = Times::new();
-    let mut ordinals: BTreeMap<Kind, u32> = BTreeMap::new();
-    let (mut step, mut before): (_, Option<&Launch>) = (None, None);
+    let mut ordinals = Ordinals::default();
+    let mut before: Option<&Launch> = None;
     for launch in lane.launches.iter().filter(|launch| !launch.in_graph) {
-        let now = frame.step(number, launch.api);
-        if now != step {
-            ordinals.clear();
-            step = now;
-        }
-        if let (Some(_), Some(before)) = (now, before) {
+        let step = frame.step(number, launch.api);
+        if let (Some(_), Some(before)) = (step, before) {
             let kind = lane.kinds[launch.kind as usize].of_place();
-            let ordinal = ordinals.entry(kind).or_default();
-            let place = times.entry((kind, *ordinal)).or_default();
-            place.push(before.in_call() + f64::from(launch.driver));
-            *ordinal += 1;
+            let place = (kind, ordinals.next(step, kind));
+            let took = before.in_call() + f64::from(launch.driver);
+            times.entry(place).or_default().push(took);
         }
         before = Some(launch);
     }

@@ -13,9 +13,9 @@
 //! Rule: time is work only if it is known to be. So the host floor is never too high.
 
 use super::frame::Frame;
-use super::launches::{Kind, Lane, Launch};
+use super::launches::{Kind, Lane, Launch, Ordinals};
 use crate::streams::Share;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// A host waits for one of so many launches before.
 const BACK: usize = 4;
@@ -147,17 +147,11 @@ fn between(lane: &Lane, number: usize, frame: &Frame) -> (Times, Times) {
     }
     let full = full(&(0..calls.len()).map(of).collect::<Vec<&Launch>>());
     let kind = |at: usize| lane.kinds[of(at).kind as usize].of_place();
-    let mut before: HashMap<Kind, u32> = HashMap::new();
-    let mut step = None;
+    let mut ordinals = Ordinals::default();
     for at in 0..calls.len().saturating_sub(1) {
         let (from, to) = (of(at).api, of(at + 1).api);
-        if frame.step(number, from) != step {
-            before.clear();
-            step = frame.step(number, from);
-        }
-        let ordinal = before.entry(kind(at)).or_default();
-        let place = Which::Place([kind(at), kind(at + 1)], *ordinal);
-        *ordinal += 1;
+        let ordinal = ordinals.next(frame.step(number, from), kind(at));
+        let place = Which::Place([kind(at), kind(at + 1)], ordinal);
         let since = |back: usize| {
             let stop = at.checked_sub(back).map_or(0, |at| of(at).stop);
             match from < stop && stop <= to {

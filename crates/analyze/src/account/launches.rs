@@ -94,6 +94,26 @@ impl Kind {
     }
 }
 
+/// Which launches of a lane are the same in each step: those of a kind are counted from the step's begin.
+#[derive(Default)]
+pub struct Ordinals {
+    step: Option<usize>,
+    of_kinds: HashMap<Kind, u32>,
+}
+
+impl Ordinals {
+    /// How many launches of this kind came before in the step.
+    pub fn next(&mut self, step: Option<usize>, kind: Kind) -> u32 {
+        if self.step != step {
+            self.of_kinds.clear();
+            self.step = step;
+        }
+        let before = self.of_kinds.entry(kind).or_default();
+        *before += 1;
+        *before - 1
+    }
+}
+
 /// A send or receive of a launch, by ranks of the communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange {

@@ -4,7 +4,7 @@
 //! step, with the launches of all lanes.
 
 use super::frame::Frame;
-use super::launches::{Kind, Lane, Launch};
+use super::launches::{Kind, Lane, Launch, Ordinals};
 use std::collections::HashMap;
 
 /// A launch of a lane at its place.
@@ -78,14 +78,13 @@ impl Places {
             in_graphs = in_graphs.max(calls);
             let next = hosts.len() as u32;
             let host = *hosts.entry(&lane.clock).or_insert(next);
-            let mut before: HashMap<Kind, u32> = HashMap::new();
+            let mut ordinals = Ordinals::default();
             let mut sent: HashMap<(u32, u32, u32), u32> = HashMap::new();
             let mut step = None;
             let mut exchange = 0;
             for (index, launch) in lane.launches.iter().enumerate() {
                 let of = frame.step(number, launch.api);
                 if of != step {
-                    before.clear();
                     sent.clear();
                     step = of;
                 }
@@ -107,11 +106,10 @@ impl Places {
                 let Some(step) = step else { continue };
                 // Whom sends and receives tie together says which ones they are.
                 let kind = kind.of_place();
-                let ordinal = before.entry(kind).or_default();
                 let next = known.len() as u32;
                 let of = if ties { number } else { usize::MAX };
-                let place = *known.entry((kind, *ordinal, of)).or_insert(next);
-                *ordinal += 1;
+                let ordinal = ordinals.next(Some(step), kind);
+                let place = *known.entry((kind, ordinal, of)).or_insert(next);
                 cells.push(Cell {
                     place,
                     step: step as u32,

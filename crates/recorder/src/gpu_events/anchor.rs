@@ -6,8 +6,9 @@
 //!
 //! Rule: a time is given out only after the next anchor has shown that both clocks went on alike.
 
-use super::ring::{LaunchTime, Rings};
+use super::ring::Rings;
 use crate::cuda::{Context, Driver};
+use capture::graphs::LaunchTime;
 use capture::rows::Ticks;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -78,7 +79,7 @@ pub(super) fn measure(
     }
     Ok(MeasuredLaunch::Span(LaunchTime {
         start: Ticks(start.0 & !(GRAIN - 1)),
-        length: ((length as u64 + GRAIN / 2) & !(GRAIN - 1)).max(GRAIN),
+        ns: ((length as u64 + GRAIN / 2) & !(GRAIN - 1)).max(GRAIN),
         error: rounded_up(error.min(1e9) as u32),
     }))
 }

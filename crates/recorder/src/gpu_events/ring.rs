@@ -23,6 +23,7 @@ use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
 use crate::stream_waits::{Stream, TimedCall};
+use capture::graphs::LaunchTime;
 use capture::live::on_gpu;
 use capture::rows::{AtomicTicks, Ticks};
 use std::sync::atomic::{
@@ -69,17 +70,6 @@ impl Timed {
             n => Timed::By((n - 2) as u32),
         }
     }
-}
-
-/// What is known of a launch that was timed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LaunchTime {
-    /// Start on the host's clock.
-    pub start: Ticks,
-    /// Its length, ns.
-    pub length: u64,
-    /// Error of `start`, ns.
-    pub error: u32,
 }
 
 /// What is known of the first stream that waited for a launch.
@@ -642,7 +632,7 @@ impl Ring {
         let kept = &self.spans[number as usize % KEPT];
         Some(kept.read(number, || LaunchTime {
             start: kept.start.load(Relaxed),
-            length: kept.length.load(Relaxed),
+            ns: kept.length.load(Relaxed),
             error: kept.error.load(Relaxed),
         }))
     }
@@ -657,7 +647,7 @@ impl Ring {
         // Whoever sees one of the new values sees that the number is gone.
         fence(Release);
         kept.start.store(span.start, Relaxed);
-        kept.length.store(span.length, Relaxed);
+        kept.length.store(span.ns, Relaxed);
         kept.error.store(span.error, Relaxed);
         kept.wait.store(NO_WAIT as u8, Relaxed);
         kept.number.store(u64::from(number) + 1, Release);

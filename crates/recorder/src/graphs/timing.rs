@@ -7,9 +7,10 @@
 
 use crate::array;
 use crate::cuda::Driver;
-use crate::gpu_events::{LaunchTime, Ring, Timed};
+use crate::gpu_events::{Ring, Timed};
 use crate::lock::INIT;
 use crate::recorder::Recorder;
+use capture::graphs::LaunchTime;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},

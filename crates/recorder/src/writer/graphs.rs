@@ -9,7 +9,7 @@ use super::sealing::AGED;
 use super::Writer;
 use crate::graphs::{Known, New};
 use capture::block::BlockKind;
-use capture::graphs::{self, Exec, Executable, Folded, GraphRecord, LaunchTime, Launched};
+use capture::graphs::{self, Exec, Executable, Folded, GraphRecord, Launched};
 use capture::rows::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
@@ -203,11 +203,7 @@ impl Writer {
                 entered,
                 took: entry.took.load(Relaxed),
                 stream: entry.stream.load(Relaxed),
-                gpu: gpu.map(|gpu| LaunchTime {
-                    start: gpu.start,
-                    ns: gpu.length,
-                    error: gpu.error,
-                }),
+                gpu,
             };
             fence(Acquire);
             if entry.word.load(Relaxed) == next + 1 {

@@ -169,7 +169,7 @@ impl Writer {
             }
             Some(Some(span)) => {
                 row.on_gpu.store(on_gpu::NOT_ASKED, Relaxed);
-                row.event_ns.store(span.length, Relaxed);
+                row.event_ns.store(span.ns, Relaxed);
                 row.event_error.store(span.error, Relaxed);
                 store_wait(ring, row);
                 // Meets the Acquire of `Record::load`: whoever sees the start sees the others.
