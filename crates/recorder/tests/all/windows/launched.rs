@@ -185,8 +185,9 @@ pub(super) fn launches_of_a_library_that_looks_the_driver_up_late_are_seen() {
         left.windows().iter().map(unseen).collect()
     };
     let late = unseen("AFTER_CUPTI");
-    // A launch at a window's edge may be in it without its kernel, or the other way round.
-    let edge = |unseen: &usize| *unseen <= 2;
+    // A launch at a window's edge may be in it without its kernel, or the other way round: those of the steps
+    // that the host is ahead of its GPU. Unseen are hundreds.
+    let edge = |unseen: &usize| *unseen <= 8;
     assert!(late[0] > 2 && late.last().is_some_and(edge), "{late:?}");
     // cuBLAS is used in a job's first steps: the first window has its launches.
     let early = unseen("BEFORE_CUPTI");
