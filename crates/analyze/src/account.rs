@@ -14,7 +14,6 @@
 pub mod cause;
 pub mod difference;
 pub mod division;
-pub mod driver;
 pub mod efficiencies;
 pub mod exposed;
 pub mod frame;
@@ -351,7 +350,7 @@ fn answers(
         let loss = (habit.loss.max(0.0) + stalled).min(total);
         let least = LEAST_HALF * loss;
         let (low, high) = habit.interval;
-        let late = first.map(|lane| cause::of(places, work, lane));
+        let late = first.map(|lane| cause::of(places, work, frame, lane));
         let by_stalls = one.and_then(|lane| {
             let by_host = 2.0 * stalls.by_host[lane] >= stalls.ns[lane];
             // What the steps between stalls show says nothing of these.

@@ -22,7 +22,7 @@ use crate::settings::When;
 use crate::windows::price::InLaunches;
 use crate::windows::steps::StepWatch;
 use crate::windows::{off, Windows};
-use crate::{clock, cpus};
+use crate::{clock, cpus, driver_time};
 use capture::left::{self, Here, Mounts};
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
@@ -260,6 +260,7 @@ impl Writer {
             clock::store(&header.last, &header.anchor_version, anchor);
             if let Some(rate) = anchor.ns_per_tick(&header.first) {
                 self.ns_per_tick = rate;
+                driver_time::learn(rate);
             }
             let began = self.drained;
             self.watch_masks();

@@ -215,7 +215,7 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
             waiter: call.waiter,
             waited: call.waited,
             // A tick is a ns.
-            driver: (call.driver_ns / 64) as u32,
+            driver: (call.driver_waited_ns / 64) as u32,
             ..Record::default()
         });
     }

@@ -6,7 +6,7 @@ use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, RETURNS, SINCE_1970};
 use crate::random::Random;
 use crate::step::Way;
 use capture::live::{flag, part, verdict};
-use capture::windows::DriverCallKind;
+use capture::windows::{DriverCallKind, LAUNCH_NS, WAITED_NS};
 use setup::counts::Counts;
 use std::collections::{BTreeMap, HashMap};
 use tables::communicators::Local;
@@ -184,13 +184,19 @@ impl Played {
                 waiter = of::word(FIRST_STREAM, of::TIMED);
                 waited = of::units((end - from.max(asked)).max(0));
             }
-            let mut driver_ns = 0;
+            // In launches of NCCL, too: their rows are full when the call is made.
+            let mut driver_waited_ns = 0;
             while let Some(of) = asked.next_if(|of| of.at - SINCE_1970 < called.api) {
-                driver_ns += of.took;
+                driver_waited_ns += match of.kind {
+                    DriverCallKind::LaunchGraph => 0,
+                    _ if of.took > WAITED_NS => of.took - LAUNCH_NS,
+                    _ => 1,
+                };
             }
-            // What NCCL asks for is not the program's. The host goes on when the launch is over.
-            let over = called.back - RETURNS;
-            while asked.next_if(|of| of.at - SINCE_1970 < over).is_some() {}
+            // A row counts in units of 64 ticks.
+            if driver_waited_ns > 0 {
+                driver_waited_ns = driver_waited_ns.max(64);
+            }
             let first = process.calls.len() as u32;
             let own = self.comms[called.comm].iter().position(|r| *r == number);
             let ways: Vec<(&str, Option<u32>)> = match called.ways.is_empty() {
@@ -255,7 +261,7 @@ impl Played {
                         0
                     },
                     return_ns: if is_back { SINCE_1970 + called.back } else { 0 },
-                    driver_ns: std::mem::take(&mut driver_ns),
+                    driver_waited_ns: std::mem::take(&mut driver_waited_ns),
                     gpu: match (node.start, end) {
                         (Some(start), Some(end)) if launched && timed => GpuTimes::OnHost {
                             start: SINCE_1970 + start,

@@ -130,8 +130,9 @@ pub struct Call {
     pub gpu: GpuTimes,
     /// When the host was told that it had ended there.
     pub gpu_seen_ns: i64,
-    /// For how long the program's threads were in the CUDA driver since the call before, ns.
-    pub driver_ns: u64,
+    /// For how long the program's threads waited in the CUDA driver since the call before, ns: some 30 if they
+    /// called it and did not wait, and 0 if they did not.
+    pub driver_waited_ns: u64,
     /// Index into [`Process::shapes`].
     pub shape: u32,
     /// For a replay: its template's number + 1.
@@ -632,7 +633,7 @@ crate::columns! { CallRef:
     "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[0]));
     "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
         |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));
-    "driver_before_ns" "int" "ns, summed over threads" |r| nonzero(r.call.driver_ns);
+    "driver_waited_ns" "int" "ns, summed over threads" |r| nonzero(r.call.driver_waited_ns);
     "return_code" "int" "" |r| nonzero(r.extra().map_or(0, |e| e.error));
     "user_tag" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.user_tag));
     "send_buffer" "uint" "" |r| nonzero(r.extra().map_or(0, |e| e.send_buffer));

@@ -6,9 +6,11 @@
 //! make it late. And if it works longer by all that the other waits, that is why, also if it had caught up
 //! before the operation: a GPU with more to do makes its host launch more, but not for as long as that takes.
 //!
-//! Rule: it is the host if that explains over half of the waiting. Of each step, the operation with the
-//! longest wait counts: behind it, others are late too.
+//! Rule: it is the host if that explains over half of the waiting, or of what steps could be shorter: GPUs that
+//! wait for all hosts wait longer than for this one. Of each step, the operation with the longest wait counts:
+//! behind it, others are late too.
 
+use super::frame::Frame;
 use super::places::Places;
 use super::work::Work;
 use crate::findings::Cause;
@@ -38,7 +40,7 @@ struct Wait {
 }
 
 /// Of a lane.
-pub fn of(places: &Places, work: &Work, lane: usize) -> Late {
+pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
     let mut waits: BTreeMap<u32, Wait> = BTreeMap::new();
     let mut late = Late {
         cause: Cause::Unknown,
@@ -84,7 +86,9 @@ pub fn of(places: &Places, work: &Work, lane: usize) -> Late {
         Some(longer) => longer.min(launched),
         None => launched,
     };
-    late.cause = match 2.0 * by_host > waited {
+    let others = work.shorter_without(&[lane], frame);
+    let most = others.map_or(waited, |of| of.share.max(0.0) * frame.total());
+    late.cause = match 2.0 * by_host > waited.min(most) {
         _ if waited <= 0.0 => Cause::Unknown,
         true => Cause::Host,
         false => Cause::Gpu,

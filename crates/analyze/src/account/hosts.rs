@@ -293,7 +293,7 @@ impl Between {
     }
 }
 
-pub(super) fn mean(of: &[f64]) -> f64 {
+fn mean(of: &[f64]) -> f64 {
     of.iter().sum::<f64>() / of.len() as f64
 }
 

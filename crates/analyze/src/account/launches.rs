@@ -30,8 +30,8 @@ pub struct Launch {
     /// How long its kernel waited for other ranks by NCCL's own phases ([`crate::phases`]), ns + 1; 0 is not
     /// known.
     pub synced: u32,
-    /// For how long the program was in the driver since the launch before, ns.
-    pub driver: f32,
+    /// For how long the program waited in the driver since the launch before, ns; 0 if it did not call it.
+    pub driver_waited: f32,
     /// The handle of the stream that it ran on; 0 is the default stream.
     pub on: u64,
     /// The first stream that waited for it; 0 is not known.
@@ -393,7 +393,7 @@ impl ProcessLaunches {
                 }),
                 _ => 0,
             },
-            driver: call.driver_ns as f32,
+            driver_waited: call.driver_waited_ns as f32,
             on: execution.shape.stream,
             stream: last.waiting_stream().unwrap_or(0),
             from: last.waited_from().filter(|_| timed).unwrap_or(0),
@@ -633,7 +633,7 @@ impl Launch {
         self.launched = self.launched.max(other.launched);
         self.start = first(self.start, other.start);
         self.stop = self.stop.max(other.stop);
-        self.driver += other.driver;
+        self.driver_waited += other.driver_waited;
         self.ns = match (self.ns, other.ns) {
             (u32::MAX, ns) | (ns, u32::MAX) => ns,
             (a, b) => a.max(b),

@@ -1,12 +1,17 @@
-//! For how long hosts work: their steps without the time that they were in the CUDA driver, where they wait
-//! for their GPUs, or for room in the queue of launches.
+//! For how long hosts work: their steps without the time that they waited in the CUDA driver for their GPUs, or
+//! for room in the queue of launches.
 //!
 //! The recorder sums that time from call to call. Between launches of graphs it does not. But a host that
 //! waits in launches of graphs is ahead of its GPU, so it waits nowhere else.
+//!
+//! If nobody is late, a step still takes as long as its hosts work. Hosts that wait for each other in each
+//! step take as long as the one that works longest in it. Hosts that run ahead take as long as the one that
+//! works longest on average. Most are between.
 
 use super::frame::Frame;
 use super::launches::Lane;
 use super::MATTERS;
+use crate::streams::Share;
 
 /// The time in the driver is known if it is in so many steps.
 const MOST_STEPS: f64 = 0.9;
@@ -27,11 +32,6 @@ impl Work {
         Work(lanes.iter().enumerate().map(of).collect())
     }
 
-    /// Whether it is known of a lane.
-    pub fn is_known(&self, lane: usize) -> bool {
-        self.0[lane].is_known
-    }
-
     /// By how much longer one lane's host worked in a step than another's, ns; `None` if that is not known.
     pub fn longer(&self, one: usize, other: usize, step: usize) -> Option<f64> {
         let (one, other) = (&self.0[one], &self.0[other]);
@@ -49,6 +49,28 @@ impl Work {
         let next = others.map(|of| of.0).max_by(f64::total_cmp)?;
         Some((longest, most - next))
     }
+
+    /// By which part of the wall steps could be shorter until they take as long as the hosts of all lanes but
+    /// these work. `None` if that is not known.
+    pub fn shorter_without(&self, late: &[usize], frame: &Frame) -> Option<Share> {
+        let all = self.0.iter().enumerate();
+        let others: Vec<&OfLane> = all
+            .filter(|(lane, _)| !late.contains(lane))
+            .map(|(_, of)| of)
+            .collect();
+        if others.is_empty() || !others.iter().all(|of| of.is_known) {
+            return None;
+        }
+        let sum = |of: &&OfLane| of.steps.iter().sum::<f64>();
+        let longest = |step: usize| others.iter().map(|of| of.steps[step]).fold(0.0, f64::max);
+        let on_average = others.iter().map(sum).fold(0.0, f64::max);
+        let in_each = (0..frame.wall.len()).map(longest).sum::<f64>();
+        let [most, least] = [on_average, in_each].map(|needs| 1.0 - needs / frame.total());
+        Some(Share {
+            share: (most + least) / 2.0,
+            interval: Some((least, most)),
+        })
+    }
 }
 
 fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
@@ -59,9 +81,10 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
         let Some(step) = frame.step(number, launch.api) else {
             continue;
         };
-        steps[step] -= f64::from(launch.driver) + launch.in_call();
-        in_driver[step] |= launch.driver > 0.0;
+        steps[step] -= f64::from(launch.driver_waited);
+        in_driver[step] |= launch.driver_waited > 0.0;
         if launch.graph != 0 {
+            steps[step] -= launch.in_call();
             in_graphs += launch.in_call();
         }
     }
@@ -69,5 +92,57 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
     OfLane {
         is_known: known >= MOST_STEPS * steps.len() as f64 || in_graphs >= MATTERS * frame.total(),
         steps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::launches::Launch;
+
+    const MS: f64 = 1e6;
+    const STEPS: usize = 60;
+
+    /// By which part steps of 20 ms could be shorter without these lanes, if a lane waits for so many ms in
+    /// even and in odd steps.
+    fn shorter(all: &[[f64; 2]], late: &[usize]) -> Option<[f64; 3]> {
+        let at = |step: usize| 20 * MS as i64 * step as i64;
+        let begins: Vec<i64> = (0..=STEPS).map(at).collect();
+        let lane = |waits: &[f64; 2]| Lane {
+            launches: (0..STEPS)
+                .map(|step| Launch {
+                    api: at(step) + MS as i64,
+                    driver_waited: (waits[step % 2] * MS) as f32,
+                    ..Launch::default()
+                })
+                .collect(),
+            ..Lane::default()
+        };
+        let lanes: Vec<Lane> = all.iter().map(lane).collect();
+        let frame = Frame {
+            begins: vec![begins; all.len()],
+            wall: vec![20.0 * MS; STEPS],
+            skipped: 0,
+            by_hosts: false,
+        };
+        let found = Work::of(&lanes, &frame).shorter_without(late, &frame)?;
+        let (least, most) = found.interval.expect("bounds");
+        Some([least, found.share, most].map(|part| (1000.0 * part).round() / 1000.0))
+    }
+
+    #[test]
+    fn a_step_takes_as_long_as_the_host_that_works_longest() {
+        assert_eq!(shorter(&[[0.1, 0.1], [6.0, 6.0]], &[0]), Some([0.3; 3]));
+        let three = [[0.1, 0.1], [6.0, 6.0], [2.0, 2.0]];
+        assert_eq!(shorter(&three, &[0]), Some([0.1; 3]));
+        // In turns: those that run ahead work for 16 ms on average, and those that wait for 18 in each step.
+        let turns = [[6.0, 2.0], [2.0, 6.0]];
+        assert_eq!(shorter(&turns, &[]), Some([0.1, 0.15, 0.2]));
+    }
+
+    #[test]
+    fn without_times_in_the_driver_nothing_is_known() {
+        assert_eq!(shorter(&[[0.1, 0.1], [0.0, 0.0]], &[0]), None);
+        assert_eq!(shorter(&[[0.1, 0.1], [6.0, 6.0]], &[0, 1]), None);
     }
 }

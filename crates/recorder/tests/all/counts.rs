@@ -118,6 +118,7 @@ fn job_that_stands_still() {
     launch(50_000_000);
     synchronise();
     comm.all_reduce(64);
+    launch(1000);
     comm.all_reduce(64);
     // A launch that finds the driver's lock taken.
     std::thread::scope(|scope| {
@@ -133,13 +134,13 @@ fn job_that_stands_still() {
 }
 
 #[test]
-fn a_call_knows_how_long_the_program_was_in_the_driver_before_it() {
+fn a_call_knows_how_long_the_program_waited_in_the_driver_before_it() {
     let mut job = Job::new(module_path!(), "job_that_stands_still").env("NCCLSCOPE_TIMING", "host");
     assert!(job.run().success());
     let capture = job.capture();
     let process = &capture.processes[0];
     let calls = &process.calls;
-    let before = |i: usize| calls[i].driver_ns;
+    let before = |i: usize| calls[i].driver_waited_ns;
     let ms = |i| before(i) / 1_000_000;
     assert_eq!(calls.len(), 5);
     // A busy machine may hold up any call; at most all that passed between the two.
@@ -151,6 +152,8 @@ fn a_call_knows_how_long_the_program_was_in_the_driver_before_it() {
             "call {i}: {found} of {passed}"
         );
     }
+    // The driver was called.
+    assert!(before(3) > 0);
     // While the other thread waits, this one stands still outside of the driver.
     let passed = (calls[1].api_ns - calls[0].api_ns) as u64 / 1_000_000;
     assert!(ms(1) + 19 <= passed, "{} of {passed}", ms(1));

@@ -24,7 +24,7 @@ fn a_capture_on_disk_says_what_the_one_in_memory_does() {
             assert_eq!(a.graphs.launched(), b.graphs.launched(), "{drawn}");
             for (a, b) in a.calls.iter().zip(&b.calls) {
                 assert!(
-                    a.driver_ns.abs_diff(b.driver_ns) < 64,
+                    a.driver_waited_ns.abs_diff(b.driver_waited_ns) < 64,
                     "{drawn}: {a:?} {b:?}"
                 );
             }

@@ -58,7 +58,7 @@ pub(super) fn call(
         channels_started: r.k_started,
         channels_stopped: r.k_stopped,
         verdict: r.verdict,
-        driver_ns: clock.duration(u64::from(r.driver) * 64),
+        driver_waited_ns: clock.duration(u64::from(r.driver) * 64),
         waiter: r.waiter,
         waited: r.waited,
         sealed,
