@@ -162,7 +162,7 @@ function beside_event() {
   if (children.length > 0) {
     const more = children_in_all - children.length;
     put(
-      `Its ${plural(children_in_all, "child").replace("childs", "children")}`,
+      `Its ${plural(children_in_all, "child", "children")}`,
       ...children.map(named),
       ...(more > 0 ? [`and ${more.toLocaleString("en")} more`] : []),
     );

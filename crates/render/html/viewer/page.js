@@ -8,7 +8,7 @@ function moment(us, apart = (state.to - state.from) / 1000) {
 }
 const rank_of = (lane) => data.lanes[lane].who;
 const title_of = (lane) => `${data.lanes[lane].who}: ${data.lanes[lane].role}`;
-const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
 // ---- the page's elements
 
