@@ -16,47 +16,76 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Ticks in a unit of a row.
 const UNIT: u64 = 64;
 
-/// [`WAITED_NS`] and [`LAUNCH_NS`] in ticks. Until the clock's rate is known, two are a nanosecond.
-static LEAST: AtomicU64 = AtomicU64::new(2 * WAITED_NS);
-static LAUNCH: AtomicU64 = AtomicU64::new(2 * LAUNCH_NS);
+/// Of all threads together.
+static TIME: DriverTime = DriverTime::new();
 
-/// Ticks that threads waited in the driver, of all threads together. A call that did not wait counts one, so
-/// that a row shows that the driver is watched.
-static WAITED: AtomicU64 = AtomicU64::new(0);
-/// How many of them rows have.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+struct DriverTime {
+    /// [`WAITED_NS`] and [`LAUNCH_NS`] in ticks. Until the clock's rate is known, two are a nanosecond.
+    least: AtomicU64,
+    launch: AtomicU64,
+    /// Ticks that threads waited in the driver. A call that did not wait counts one, so that a row shows that
+    /// the driver is watched.
+    waited: AtomicU64,
+    /// How many of them rows have.
+    taken: AtomicU64,
+}
+
+impl DriverTime {
+    const fn new() -> DriverTime {
+        DriverTime {
+            least: AtomicU64::new(2 * WAITED_NS),
+            launch: AtomicU64::new(2 * LAUNCH_NS),
+            waited: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    fn learn(&self, ns_per_tick: f64) {
+        let ticks = |ns: u64| (ns as f64 / ns_per_tick) as u64;
+        self.least.store(ticks(WAITED_NS), Relaxed);
+        self.launch.store(ticks(LAUNCH_NS), Relaxed);
+    }
+
+    #[inline(always)]
+    fn took(&self, ticks: u64) {
+        let waited = if ticks > self.least.load(Relaxed) {
+            ticks.saturating_sub(self.launch.load(Relaxed))
+        } else {
+            1
+        };
+        self.waited.fetch_add(waited, Relaxed);
+    }
+
+    #[inline(always)]
+    fn take(&self) -> u32 {
+        let waited = self.waited.load(Relaxed);
+        if waited == self.taken.load(Relaxed) {
+            return 0;
+        }
+        // The larger sum stays, so that two threads never take the same ticks.
+        let before = self.taken.fetch_max(waited, Relaxed);
+        match waited.saturating_sub(before) {
+            0 => 0,
+            ticks => u32::try_from(ticks / UNIT).unwrap_or(u32::MAX).max(1),
+        }
+    }
+}
 
 /// The clock's rate is known.
 pub fn learn(ns_per_tick: f64) {
-    let ticks = |ns: u64| (ns as f64 / ns_per_tick) as u64;
-    LEAST.store(ticks(WAITED_NS), Relaxed);
-    LAUNCH.store(ticks(LAUNCH_NS), Relaxed);
+    TIME.learn(ns_per_tick);
 }
 
 /// A thread was in the driver for so many ticks.
 #[inline(always)]
 pub fn took(ticks: u64) {
-    let waited = if ticks > LEAST.load(Relaxed) {
-        ticks.saturating_sub(LAUNCH.load(Relaxed))
-    } else {
-        1
-    };
-    WAITED.fetch_add(waited, Relaxed);
+    TIME.took(ticks);
 }
 
 /// For how long threads waited since the last time, in units of 64 ticks; 0 if the driver was not called.
 #[inline(always)]
 pub fn take() -> u32 {
-    let waited = WAITED.load(Relaxed);
-    if waited == TAKEN.load(Relaxed) {
-        return 0;
-    }
-    // The larger sum stays, so that two threads never take the same ticks.
-    let before = TAKEN.fetch_max(waited, Relaxed);
-    match waited.saturating_sub(before) {
-        0 => 0,
-        ticks => u32::try_from(ticks / UNIT).unwrap_or(u32::MAX).max(1),
-    }
+    TIME.take()
 }
 
 #[cfg(test)]
@@ -65,17 +94,18 @@ mod tests {
 
     #[test]
     fn what_was_waited_is_taken_once() {
-        assert_eq!(take(), 0);
-        learn(0.5);
-        took(128_000 + 8_000);
-        took(32_000);
-        took(640_000 + 8_000);
-        assert_eq!(take(), 12_000);
-        assert_eq!(take(), 0);
+        let time = DriverTime::new();
+        assert_eq!(time.take(), 0);
+        time.learn(0.5);
+        time.took(128_000 + 8_000);
+        time.took(32_000);
+        time.took(640_000 + 8_000);
+        assert_eq!(time.take(), 12_000);
+        assert_eq!(time.take(), 0);
         // The driver was called, and nothing waited.
-        took(32_000);
-        assert_eq!(take(), 1);
-        took(u64::MAX / 2);
-        assert_eq!(take(), u32::MAX);
+        time.took(32_000);
+        assert_eq!(time.take(), 1);
+        time.took(u64::MAX / 2);
+        assert_eq!(time.take(), u32::MAX);
     }
 }

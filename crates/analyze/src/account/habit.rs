@@ -4,7 +4,8 @@
 //! ranks are compared ([`difference`]), which needs operations in which all ranks need each other.
 //!
 //! Rule: nobody costs more than the hosts of the others could be faster. If they were not late, the step
-//! would still take what any host needs for it. Its waits in the CUDA driver show that, or else the times of all calls.
+//! would still take what any host needs for it. Waits in the CUDA driver show that, or else the times of all
+//! calls.
 
 use super::difference;
 use super::frame::Frame;
