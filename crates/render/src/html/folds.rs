@@ -99,10 +99,10 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             let seen = ranks.iter().map(|rank| rank.seen_us);
             let most = seen.fold(0.0, f64::max);
             let ranks = plural(ranks.len() as u64, "GPU", "GPUs");
-            Some(format!(
-                "kernel windows of {ranks}, up to {} each",
-                time(most)
-            ))
+            Some(match most > 0.0 {
+                true => format!("kernel windows of {ranks}, up to {} each", time(most)),
+                false => "no kernel windows".to_owned(),
+            })
         }
         "stream-waits" => Some("exposed communication, by streams that stood still".to_owned()),
         "driver-calls" => Some("what NCCL and the program asked the CUDA driver for".to_owned()),
