@@ -198,6 +198,9 @@ pub struct Answer {
     pub source: Source,
     /// Launches in which it came last, of those that were timed on it and another rank.
     pub last: (u64, u64),
+    /// How many of these are sends and receives.
+    #[serde(skip)]
+    pub sends: u64,
 }
 
 impl Gatherer {
@@ -378,6 +381,7 @@ fn answers(
                 .unwrap_or(Cause::Unknown),
             source: habit.source,
             last: late.map_or((0, 0), |late| late.last),
+            sends: late.map_or(0, |late| late.sends),
             ranks: habit.lanes,
         }
     };

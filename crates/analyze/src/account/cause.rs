@@ -26,6 +26,8 @@ pub struct Late {
     pub cause: Cause,
     /// Operations in which it came last, and operations that were timed on it and another lane.
     pub last: (u64, u64),
+    /// How many of these are sends and receives.
+    pub sends: u64,
 }
 
 /// The longest wait of a step.
@@ -45,6 +47,7 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
     let mut late = Late {
         cause: Cause::Unknown,
         last: (0, 0),
+        sends: 0,
     };
     for operation in places.operations() {
         let Some(own) = operation.iter().find(|cell| cell.lane as usize == lane) else {
@@ -61,6 +64,7 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
             continue;
         };
         late.last = (late.last.0 + u64::from(wait > 0.0), late.last.1 + 1);
+        late.sends += u64::from(own.launch.sends || own.launch.receives);
         if wait > LEAST_WAIT {
             // All ranks leave an operation together, whatever their hosts' clocks say.
             let apart = match own.host == other.host {

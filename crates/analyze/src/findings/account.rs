@@ -93,6 +93,7 @@ fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) ->
                 last,
                 operations,
                 of_all: operations,
+                in_sends: 2 * answer.sends > operations,
                 with_other: answer
                     .with_other
                     .map(|(lane, us)| (account.ranks[lane].rank, us)),

@@ -282,6 +282,8 @@ pub struct Late {
     pub operations: u64,
     /// Operations that the method looked at, on any rank.
     pub of_all: u64,
+    /// Most of these operations are sends and receives.
+    pub in_sends: bool,
     /// Another rank that is late too, and what the run loses by both, µs.
     pub with_other: Option<(Option<u32>, f64)>,
     /// The account of the steps; `None` if something else tells.

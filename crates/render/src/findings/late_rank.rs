@@ -25,13 +25,18 @@ pub(super) fn cause(of: &Finding, late: &Late) -> String {
 }
 
 /// Which operations a rank is late to, of those that it is in.
-fn late_to(late: &Late) -> &'static str {
+fn late_to(late: &Late) -> String {
     let of = late.operations as f64;
+    let one = if late.in_sends {
+        "operation"
+    } else {
+        "collective"
+    };
     match late.last as f64 {
-        last if last >= 0.95 * of => "every collective",
-        last if last >= 0.5 * of => "most collectives",
-        last if last >= 0.2 * of => "many collectives",
-        _ => "some collectives",
+        last if last >= 0.95 * of => format!("every {one}"),
+        last if last >= 0.5 * of => format!("most {one}s"),
+        last if last >= 0.2 * of => format!("many {one}s"),
+        _ => format!("some {one}s"),
     }
 }
 

@@ -68,7 +68,16 @@ fn a_late_rank_is_said_with_how_it_is_known() {
         cause(&found),
         "rank 1 (GPU 0 on n1) is late: its host launches most collectives late"
     );
+    let in_sends = Late {
+        in_sends: true,
+        ..by_account.clone()
+    };
     let wide = loss(2e6, (1e6, 4.1e6), Method::Account);
+    let found = late(rank(1), wide.clone(), Cause::Host, in_sends);
+    assert_eq!(
+        sentence(&found),
+        "Rank 1 costs this job 1.00 to 4.10 s of 10.0 s: its host launches most operations late."
+    );
     let found = late(rank(1), wide, Cause::Gpu, by_account.clone());
     assert_eq!(
         sentence(&found),
