@@ -4,8 +4,8 @@
 //! ranks are compared ([`difference`]), which needs operations in which all ranks need each other.
 //!
 //! Rule: nobody costs more than the hosts of the others could be faster. If they were not late, the step
-//! would still take what any host needs for it. Waits in the CUDA driver show that, or else the times of all
-//! calls.
+//! would still take what any host needs for it. Waits in the CUDA driver show that, or else kernel windows,
+//! or the times of all calls.
 
 use super::difference;
 use super::frame::Frame;
@@ -52,6 +52,9 @@ pub struct Habit {
 
 /// Operations in which all ranks need each other are at least this part, if exposed times are compared.
 pub const LEAST_TOGETHER: f64 = 0.9;
+
+/// A host that waited for less of the time, in windows, did not wait.
+const LEAST_WAITED: f64 = 1e-6;
 
 impl Habit {
     /// Of a lane that costs nothing.
@@ -137,7 +140,13 @@ pub fn find(
     // Its bounds have the error of the rest, too.
     habit.interval.1 = habit.interval.1.max((1.0 + LEAST_HALF) * habit.loss) + slowed.1;
     habit.loss += (slowed.0 + slowed.1) / 2.0;
+    // An interval that holds both nothing and all of the loss says nothing. A host that never waits in
+    // windows may be filling its queue there: then the calls of all of the run say more.
+    let says = |(share, (low, high)): &(f64, (f64, f64))| {
+        *share > LEAST_WAITED && (*low > 0.0 || high * total < habit.loss)
+    };
     let ends = |most: Share| Some((most.share, most.interval?));
+    let by_windows = streams.and_then(|streams| ends(faster(lanes, &habit, streams)?));
     let by_calls = || ends(hosts.faster(&habit.lanes)?);
     let is_host = |lane: &usize| cause::of(places, work, frame, *lane).cause == Cause::Host;
     let by_driver = || {
@@ -151,7 +160,11 @@ pub fn find(
             _ => (share, (least, most)),
         })
     };
-    if let Some((share, (low, high))) = by_driver().or_else(by_calls) {
+    let floor = by_driver()
+        .or(by_windows.filter(says))
+        .or_else(by_calls)
+        .or(by_windows);
+    if let Some((share, (low, high))) = floor {
         habit.loss = habit.loss.min(share.max(0.0) * total);
         habit.interval.0 = habit.interval.0.min(low * total);
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
@@ -192,6 +205,14 @@ fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> 
         with: None,
         source: Source::Waits,
     })
+}
+
+/// By which part of the time the hosts of the other lanes could be faster; `None` if that is not known.
+fn faster(lanes: &[Lane], habit: &Habit, streams: &Streams) -> Option<Share> {
+    let waited = |lane: usize| row(&lanes[lane], streams)?.host_waited;
+    let others = (0..lanes.len()).filter(|lane| !habit.lanes.contains(lane));
+    let all = others.filter_map(waited);
+    all.min_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 /// What windows show of a lane.
