@@ -46,6 +46,6 @@ for us in (5, 10, 20, 50, 100, 200):
         shares = [times[int(len(times) * share)] for share in (0.1, 0.5, 0.9, 0.99)]
         print(
             f"kernels of {us:3} us, {name}: launches of {shares[0]:.1f} {shares[1]:.1f} {shares[2]:.1f}",
-            f"{shares[3]:.1f} us (10, 50, 90, 99 %); over {LEAST_US} us: {len(long) / len(times):.3f} of them,",
-            f"{sum(long) / sum(times):.3f} of their time; the shortest {min(long, default=0):.0f} us",
+            f"{shares[3]:.1f} us (10, 50, 90, 99 %); over {LEAST_US} us: {len(long) / len(times):.3f}",
+            f"of them, {sum(long) / sum(times):.3f} of their time; shortest {min(long, default=0):.0f} us",
         )

@@ -175,7 +175,7 @@ macro_rules! call_fields {
             shape stack: u32 = 15;
             /// How far the GPU had come with it when it was asked: [`on_gpu`](crate::live::on_gpu).
             live on_gpu: u32;
-            /// How long the program waited in the CUDA driver since the call before, units of 64 ticks; 1 if not.
+            /// How long the program waited in the CUDA driver since the call before, units of 64 ticks.
             sealed driver: u32 = 39 plain;
             /// When the GPU was asked last, ticks; 0 never. Stored before `on_gpu`.
             live asked: Ticks;

@@ -164,8 +164,8 @@ pub struct DriverCall {
 /// What a launch takes if there is room in the queue of its stream, ns.
 pub const LAUNCH_NS: u64 = 4_000;
 
-/// A call of the driver that takes longer waited: for its GPU, for room, or for a lock, ns. On H200, 1 % of the
-/// launches with room take 8 to 13 us. One without room takes as long as a kernel of that stream runs
+/// A call of the driver that takes longer waited: for its GPU, for room, or for a lock, ns. On H200, 1 % of
+/// the launches with room take 8 to 13 us. One without room takes as long as a kernel of that stream runs
 /// (bench/README.md, "Launches that find no room").
 pub const WAITED_NS: u64 = 16_000;
 

@@ -56,8 +56,8 @@ function shares(field, name) {
   const found = curve(field, name, percent);
   return found && { ...found, dark: true, line: lit(found.line), low: lit(found.low), high: lit(found.high) };
 }
-// A part of a rank's time has the colour of that part on the whole page. Which part a moment of a send belongs
-// to is not known, so parts are left out where nearly all of NCCL's time is in sends.
+// A part of a rank's time has the colour of that part on the whole page. Which part a moment of a send
+// belongs to is not known, so parts are left out where nearly all of NCCL's time is in sends.
 const total = (field) => (timeline[field]?.sum ?? []).reduce((all, v) => all + (v ?? 0), 0);
 const has_parts = total("waiting") + total("transfer") >= 0.01 * total("nccl");
 const part = (name, of) => (has_parts ? of && { ...of, part: name } : null);

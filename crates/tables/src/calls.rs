@@ -130,8 +130,8 @@ pub struct Call {
     pub gpu: GpuTimes,
     /// When the host was told that it had ended there.
     pub gpu_seen_ns: i64,
-    /// For how long the program's threads waited in the CUDA driver since the call before, ns: some 30 if they
-    /// called it and did not wait, and 0 if they did not.
+    /// For how long the program's threads waited in the CUDA driver since the call before, ns: some 30 if
+    /// they called it and did not wait, and 0 if they did not.
     pub driver_waited_ns: u64,
     /// Index into [`Process::shapes`].
     pub shape: u32,

@@ -6,9 +6,9 @@
 //! make it late. And if it works longer by all that the other waits, that is why, also if it had caught up
 //! before the operation: a GPU with more to do makes its host launch more, but not for as long as that takes.
 //!
-//! Rule: it is the host if that explains over half of the waiting, or of what steps could be shorter: GPUs that
-//! wait for all hosts wait longer than for this one. Of each step, the operation with the longest wait counts:
-//! behind it, others are late too.
+//! Rule: it is the host if that explains over half of the waiting, or of what steps could be shorter: GPUs
+//! that wait for all hosts wait longer than for this one. Of each step, the operation with the longest wait
+//! counts: behind it, others are late too.
 
 use super::frame::Frame;
 use super::places::Places;

@@ -1,5 +1,5 @@
-//! For how long hosts work: their steps without the time that they waited in the CUDA driver for their GPUs, or
-//! for room in the queue of launches.
+//! For how long hosts work: their steps without the time that they waited in the CUDA driver for their GPUs,
+//! or for room in the queue of launches.
 //!
 //! The recorder sums that time from call to call. Between launches of graphs it does not. But a host that
 //! waits in launches of graphs is ahead of its GPU, so it waits nowhere else.
