@@ -25,8 +25,8 @@ def cycles(us):
     return int(us * 100_000_000 / (1e3 * begin.elapsed_time(end)))
 
 
-def launch(us, ahead, n=20_000):
-    """Times of launches of such kernels, us. `ahead`: the host waits for its GPU after so many; 0 never."""
+def launch(us, ahead, n):
+    """Times of n launches of such kernels, us. `ahead`: the host waits for its GPU after so many; 0 never."""
     clocks, times = cycles(us), []
     torch.cuda.synchronize()
     for i in range(n):
