@@ -1,12 +1,12 @@
 //! For how long the program waited in the CUDA driver.
 //!
-//! A thread that launches kernels waits there for its GPU (a synchronisation, or a copy that waits), or until
-//! a launch, or an event's record or wait, finds room in the queue of its stream, or the driver's lock free.
-//! A launch that waits for room takes as long as a kernel runs, and one that does not takes [`LAUNCH_NS`]. So
-//! a call that takes longer than [`WAITED_NS`] waited. Where kernels are shorter, waits are not seen. But a
-//! host that has such kernels to launch is hardly faster than its GPU. [`crate::driver_watch`] times the
-//! calls, and [`took`] adds up. Each call of NCCL takes what came since the call before it into its row
-//! ([`take`]).
+//! A thread that launches kernels waits there for its GPU, in a synchronisation or a copy. Or it waits until
+//! there is room in the queue of its stream, or until the driver's lock is free: in a launch, or in an
+//! event's record or wait. A launch that waits for room takes as long as a kernel runs, and one that does
+//! not takes [`LAUNCH_NS`]. So a call that takes longer than [`WAITED_NS`] waited. Where kernels are
+//! shorter, waits are not seen. But a host that has such kernels to launch is hardly faster than its GPU.
+//! [`crate::driver_watch`] times the calls, and [`took`] adds up. Each call of NCCL takes what came since
+//! the call before it into its row ([`take`]).
 //!
 //! Rule: nothing here waits, allocates or fails a call. A launch costs two reads of the clock and an addition
 //! more.

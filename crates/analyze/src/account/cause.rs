@@ -3,10 +3,10 @@
 //! A launch tells: what the others waited before a lane's host launched is its host's. But a host that waits
 //! for its own GPU launches late, too. If it is known how long programs were in the CUDA driver, the work of
 //! two hosts is compared: a step without that time. Only what a host works longer than the one that waits can
-//! make it late. And if it works longer by all that the other waits, that is why, also if it had caught up
-//! before the operation: a GPU with more to do makes its host launch more, but not for as long as that takes.
+//! make it late. If it works longer by all that the other waits, that is why, also if it had caught up before
+//! the operation. A GPU with more to do makes its host launch more, but not for as long as that takes.
 //!
-//! Rule: it is the host if that explains over half of the waiting, or of what steps could be shorter: GPUs
+//! Rule: it is the host if that explains over half of the waiting, or of what steps could be shorter. GPUs
 //! that wait for all hosts wait longer than for this one. Of each step, the operation with the longest wait
 //! counts: behind it, others are late too.
 
