@@ -6,7 +6,9 @@
 # A round plays one shape in each mode of MODES, in an order that is drawn: `plain` without ncclscope,
 # `recorded` under `ncclscope run`, `watched` with `top --json` and `serve` beside that, asked once a second.
 # JOBS is a file instead of the list below: in each line options of jobs.py. Rounds go on until the time is
-# over; then come the ratios of the median steps, with 95 % intervals.
+# over; then come the ratios of the median steps, with 95 % intervals. With SIDES=1, the modes of a round run
+# at once, each on its own share of the GPUs, which is drawn too: twice as many rounds of two modes, and both
+# see the same moods of the machine.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -51,15 +53,27 @@ fsdp2 --steps 400 --layers 12 --batch 6
 ddp --steps 400 --layers 12 --batch 6
 LIST
 )
-longest=0
+gpus=$(nvidia-smi -L | grep -c '^GPU') longest=0
 for round in $(seq 1000); do
     for number in "${!jobs[@]}"; do
+        share=0
         for mode in $(shuf -e "${modes[@]}"); do
-            began=$SECONDS
+            ((share == 0)) && began=$SECONDS
             ((began + longest + 5 > end)) && break 3
+            on=()
+            if [ "${SIDES:-}" ]; then
+                each=$((gpus / ${#modes[@]}))
+                on=(--gpus "$(seq -s, $((share * each)) $(((share + 1) * each - 1)))")
+            fi
             # shellcheck disable=SC2086 # The options are words.
-            play "$number.$mode.$round" "$mode" ${jobs[number]}
+            play "$number.$mode.$round" "$mode" ${jobs[number]} "${on[@]}" &
+            share=$((share + 1))
+            [ "${SIDES:-}" ] && ((share < ${#modes[@]})) && continue
+            wait
+            [ "${SIDES:-}" ] || share=0
             ((SECONDS - began > longest)) && longest=$((SECONDS - began))
+        done
+        for mode in "${modes[@]}"; do
             rm -rf "${out:?}/$number.$mode.$((round - 1))"
         done
     done

@@ -1,14 +1,19 @@
 #!/usr/bin/env bash
-# Records every event of jobs in which NCCL's network proxy has the most to tell, for data/:
+# Records every event of jobs in which NCCL has the most to tell, for data/:
 #
-#     bench/gpu/events.sh OUT
+#     bench/gpu/events.sh OUT [NCCL]      # NCCL: 2.32's libnccl.so.2, or packed as .so.xz
 #
 # `shared`: a split and a shrunk communicator use the proxy threads of their parent. `all_one_host`: the same
-# with kernel events. Needs two GPUs with NVLink, python3, `make` first; one minute.
+# with kernel events. `pxn`: an attempt at work for another process (PXN), which does not succeed: two
+# simulated hosts, where a file of topology puts the network beside a host's second GPU. `phases`: symmetric
+# kernels of NCCL 2.32, with the phases of each, in which all ranks wait for rank 1.
+# Needs four GPUs with NVLink, python3, `make` first; two minutes.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
-scope=${SCOPE:-target/release/ncclscope}
+nccl=${2:-}
+scope=${NCCLSCOPE:-target/release/ncclscope}
+unset NCCLSCOPE
 export NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
 calls="python3 bench/gpu/nccl_calls.py mix --ranks 4"
 mkdir -p "$out"
@@ -35,7 +40,41 @@ print("  ", dict(starts), "; ProxyOps for other processes:", foreign)'
 
 record shared $calls --hosts 2 --parts shared
 NCCLSCOPE_EVENTS=all record all_one_host python3 bench/gpu/nccl_calls.py mix --ranks 2 --parts fused,shared
-for name in shared all_one_host; do
+
+# The machine's topology with the interface `lo` moved into a switch that it shares with the second GPU. The
+# first one could send through that GPU's process. But NCCL leads the way of a GPU without GPU Direct RDMA past
+# the CPU after that (`ncclTopoComputePaths` of 2.28.9), and sockets have none: NCCL's log says PHB, not PXN.
+NCCL_TOPO_DUMP_FILE=$out/machine.xml $calls --parts fused >/dev/null 2>&1
+python3 - "$out/machine.xml" "$out/pxn.xml" <<'P'
+import sys
+import xml.etree.ElementTree as tree
+
+document = tree.parse(sys.argv[1])
+root = document.getroot()
+parents = {child: node for node in root.iter() for child in node}
+gpu = [node for node in root.iter("pci") if node.find("gpu") is not None][1]
+network = root.find(".//net")
+nic = parents.get(network)
+if nic is None:
+    sys.exit("NCCL's topology has no network")
+parents[nic].remove(nic)
+above = parents[gpu]
+above.remove(gpu)
+link = {"link_speed": "32.0 GT/s PCIe", "link_width": "16"}
+switch = tree.SubElement(above, "pci", {"busid": "0000:f0:00.0", "class": "0x060400", **link})
+switch.append(gpu)
+card = tree.SubElement(switch, "pci", {"busid": "0000:f1:00.0", "class": "0x020000", **link})
+card.append(nic)
+document.write(sys.argv[2])
+P
+NCCL_TOPO_FILE=$out/pxn.xml NCCL_P2P_PXN_LEVEL=2 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET,P2P \
+    NCCL_DEBUG_FILE=$out/pxn.%p.log record pxn $calls --hosts 2 --parts fused,ring,alltoall
+grep -h 'GPU/.*:GPU/.*NET/' "$out"/pxn.*.log | sed 's/.*NCCL INFO//' | sort | uniq -c
+if [ "$nccl" ]; then
+    NCCLSCOPE_EVENTS=all record phases python3 bench/gpu/nccl_calls.py mix --ranks 4 --parts symmetric \
+        --nccl "$nccl"
+fi
+for name in shared all_one_host pxn phases; do
     command -v zstd >/dev/null && find "$out/$name" -name '*.trace' -exec zstd -q -19 --rm {} +
 done
 du -sh "$out"/*/

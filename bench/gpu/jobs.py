@@ -81,6 +81,7 @@ def options(words):
     parser.add_argument(
         "--torch-profiler", help="record steps 20 to 31 with torch.profiler into this file, rank by rank"
     )
+    parser.add_argument("--torch-profiler-rank", type=int, help="only this rank's steps (all ranks)")
     parser.add_argument("--end", choices=["destroy", "exit", "kill"], default="destroy")
     return parser.parse_args(words)
 
@@ -654,7 +655,7 @@ def rank_main(args, rank, world, port):
     times, began = [], time.perf_counter()
     profile = None
     for number in range(args.warm_up, args.warm_up + args.steps):
-        if args.torch_profiler and number == 20:
+        if args.torch_profiler and number == 20 and args.torch_profiler_rank in (None, rank):
             # Without the CPU's activities, which slow the host so much that the GPU waits for it.
             profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
             profile.__enter__()

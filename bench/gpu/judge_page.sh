@@ -6,6 +6,10 @@
 # FOLDER has what was built of libnccl-profiler-inspector.so (NCCL Inspector), libcomma.so (CoMMA) and
 # libncclsee.so; what is not there is left out. docs/reference/judge.md says what their variables are for.
 # The first lines of the report say why, if one of them left no record.
+# STEP is a training step's command, whose times are compared too, as the paper does with DenseNet:
+#
+#   STEP='python3 -m torch.distributed.run --nproc-per-node 2 bench/gpu/ddp_densenet.py'
+#
 # Needs GPUs and `make` first. A run takes some 2.5 s, most of it the start of NCCL; with three of them and 3
 # rounds there are 18 runs.
 set -euo pipefail
@@ -43,6 +47,6 @@ NCCL_PROFILER_LATENCY_FILE={out}/comma-%p.json"
 add libncclsee.so "ncclsee"
 
 "$scope" judge --work bench --pairs "${PAIRS:-3}" --case single --seed 1 --timeout 30 \
-    --json "$out/judge.json" --html "$out/judge.html" "${plugins[@]}" \
+    ${STEP:+--step "$STEP"} --json "$out/judge.json" --html "$out/judge.html" "${plugins[@]}" \
     -- "${FUNCTIONS:-all_reduce,all_gather,reduce_scatter,broadcast,reduce}" --sizes "${SIZES:-1K,1M}" \
     --gpus "$ranks" -n "${CALLS:-200}" -w 20 | tee "$out/judge.txt"

@@ -520,7 +520,7 @@ class Graph:
 
 
 MIX_PARTS = ("fused", "multi", "ring", "alltoall", "gather", "scatter", "after", "graph", "comms")
-MIX_EXTRA = ("broadcast", "native", "nonblocking", "shared", "engines")
+MIX_EXTRA = ("broadcast", "native", "nonblocking", "shared", "engines", "symmetric")
 
 
 def case_mix(rank, opts):
@@ -595,6 +595,8 @@ def case_mix(rank, opts):
             mix_shared(rank)
         elif part == "engines":
             mix_engines(rank)
+        elif part == "symmetric":
+            mix_symmetric(rank)
 
 
 def mix_graph(rank):
@@ -673,11 +675,9 @@ def mix_shared(rank):
     rank.meet("shared")
 
 
-def mix_engines(rank):
-    """Collectives by the GPUs' copy engines: NCCL 2.29 or later, `NCCL_CTA_POLICY=2`, buffers in symmetric
-    windows.
-    """
-    comm, size = rank.init("engines"), 8 * MIB
+def in_windows(rank, name, functions, late=0.0):
+    """Collectives on buffers in symmetric windows; rank 1 comes `late` seconds after the others to each."""
+    comm, size = rank.init(name), 8 * MIB
     buffers = (c_void_p(), c_void_p())
     for buffer in buffers:
         rank.nccl.call("ncclMemAlloc", byref(buffer), c_size_t(size))
@@ -688,16 +688,30 @@ def mix_engines(rank):
         )
     plain = rank.send, rank.recv, rank.room
     rank.send, rank.recv, rank.room = buffers[0].value, buffers[1].value, size
-    rank.tally.phase("mix engines")
-    for func in ("AllGather", "AlltoAll", "Gather", "Scatter"):
+    rank.tally.phase(f"mix {name}")
+    for func in functions:
         if rank.nccl.has("nccl" + func):
             for times, bytes in ((3, 64 * KIB), (2, 4 * MIB)):
                 call = rank.prepare(comm, func, bytes)
                 for _ in range(times):
+                    if rank.rank == 1:
+                        time.sleep(late)
                     call()
+                    if late:
+                        rank.sync(comm)
                 rank.sync(comm)
     rank.send, rank.recv, rank.room = plain
-    rank.meet("engines")
+    rank.meet(name)
+
+
+def mix_engines(rank):
+    """Collectives by the GPUs' copy engines: NCCL 2.29 or later, `NCCL_CTA_POLICY=2`."""
+    in_windows(rank, "engines", ("AllGather", "AlltoAll", "Gather", "Scatter"))
+
+
+def mix_symmetric(rank):
+    """Symmetric kernels: NCCL 2.27 or later. The others wait for rank 1, 3 ms in each call."""
+    in_windows(rank, "symmetric", ("AllReduce", "AllGather", "ReduceScatter"), late=3e-3)
 
 
 def mix_nonblocking(rank):
