@@ -104,7 +104,7 @@ impl Account {
                 true => LEAST_SHARE,
                 false => MATTERS,
             };
-            is_known && answer.interval_us.0 >= least * self.wall_us
+            is_known && answer.sure_us >= least * self.wall_us
         };
         self.answers.iter().filter(matters)
     }
@@ -183,6 +183,9 @@ pub struct Answer {
     pub share: f64,
     /// Interval of the loss, µs.
     pub interval_us: (f64, f64),
+    /// What is lost beyond the error of what was measured, µs: [`habit::Habit::sure`].
+    #[serde(skip)]
+    pub sure_us: f64,
     /// Another rank that is late, and what both cost, µs; null if none costs so much that it matters.
     pub with_other: Option<(usize, f64)>,
     /// Of the loss: in steps that stalled, µs.
@@ -366,6 +369,7 @@ fn answers(
                 (low + stalled).min(loss - least) / 1e3,
                 (high + stalled).max(loss + least).min(total) / 1e3,
             ),
+            sure_us: (habit.sure + stalled).min(loss - least) / 1e3,
             with_other: habit
                 .with
                 .map(|(lane, loss)| (lane, (loss + stalled) / 1e3)),

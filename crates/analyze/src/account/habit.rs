@@ -44,6 +44,9 @@ pub struct Habit {
     pub loss: f64,
     /// Interval of that.
     pub interval: (f64, f64),
+    /// What they cost beyond the error of what was measured. Unlike the interval's lower end, this has the
+    /// likely part of [`slowing`]: how large that is may be unknown, that it is there is not.
+    pub sure: f64,
     /// Another lane that is late, and what both cost.
     pub with: Option<(usize, f64)>,
     /// What that rests on.
@@ -63,6 +66,7 @@ impl Habit {
             lanes: vec![lane],
             loss: 0.0,
             interval: (0.0, 0.0),
+            sure: 0.0,
             with: None,
             source,
         }
@@ -72,7 +76,7 @@ impl Habit {
     /// is not known can't change that one matters.
     pub fn settles(&self, frame: &Frame, places: &Places) -> bool {
         // What is in graphs can't change that a lane comes to them so much later.
-        let matters = || self.interval.0 >= MATTERS * frame.total();
+        let matters = || self.sure >= MATTERS * frame.total();
         if places.unseen && !(places.bounded && matters()) {
             return false;
         }
@@ -110,6 +114,7 @@ pub fn find(
         Some(Habit {
             loss: found.share * total,
             interval: (found.interval.0 * total, found.interval.1 * total),
+            sure: found.interval.0 * total,
             with: found
                 .with
                 .map(|(lane, share)| (lane, share * total))
@@ -138,8 +143,10 @@ pub fn find(
     }
     let slowed = slowing::of(lanes, places, &habit.lanes, regular, streams);
     // Its bounds have the error of the rest, too.
-    habit.interval.1 = habit.interval.1.max((1.0 + LEAST_HALF) * habit.loss) + slowed.1;
-    habit.loss += (slowed.0 + slowed.1) / 2.0;
+    habit.interval.1 = habit.interval.1.max((1.0 + LEAST_HALF) * habit.loss) + slowed.interval.1;
+    habit.interval.0 += slowed.interval.0;
+    habit.sure += slowed.likely;
+    habit.loss += slowed.likely;
     // An interval that holds both nothing and all of the loss says nothing. A host that never waits in
     // windows may be filling its queue there: then the calls of all of the run say more.
     let says = |(share, (low, high)): &(f64, (f64, f64))| {
@@ -167,6 +174,7 @@ pub fn find(
     if let Some((share, (low, high))) = floor {
         habit.loss = habit.loss.min(share.max(0.0) * total);
         habit.interval.0 = habit.interval.0.min(low * total);
+        habit.sure = habit.sure.min(low * total);
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
     }
     Some(habit)
@@ -178,6 +186,7 @@ fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool])
         lanes: vec![found.lane],
         loss: found.share * of,
         interval: (found.interval.0 * of, found.interval.1 * of),
+        sure: found.interval.0 * of,
         with: found
             .with
             .map(|(lane, share)| (lane, share * of))
@@ -202,6 +211,7 @@ fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> 
         lanes: Vec::new(),
         loss: turns.loss,
         interval: (turns.loss - turns.half, turns.loss + turns.half),
+        sure: turns.loss - turns.half,
         with: None,
         source: Source::Waits,
     })
