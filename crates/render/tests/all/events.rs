@@ -22,6 +22,7 @@ fn every_start_is_a_bar_with_its_parent_and_states() {
         ("ddp8_two_hosts", 5720, 5176, 12_352, 34),
         ("ddp4", 3684, 3332, 3156, 44),
         ("events_228", 767, 660, 398, 93),
+        ("phases_232", 2060, 1940, 1880, 15),
     ] {
         let capture = recorded(name);
         let events = Events::new(&capture, None);
