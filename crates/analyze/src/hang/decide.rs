@@ -14,7 +14,7 @@ use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
 use super::progress::{call_row, CallRow, Member, Members};
-use super::reached::Reached;
+use super::reached::{known, Reached};
 use super::verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
     Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
@@ -31,11 +31,42 @@ pub(super) fn decide(case: &Case) -> Verdict {
     if lacks_calls(case) {
         return Verdict::Quiet(quiet(case));
     }
-    mismatch(case)
-        .map(Verdict::Mismatch)
-        .or_else(|| waits_end(case))
-        .or_else(|| graph_lacked(case).map(Verdict::Sink))
-        .unwrap_or_else(|| Verdict::Quiet(quiet(case)))
+    if let Some(mismatch) = mismatch(case) {
+        return Verdict::Mismatch(mismatch);
+    }
+    match waits_end(case) {
+        Some(Verdict::Sink(sink)) if !is_behind_graph(case, &sink) => Verdict::Sink(sink),
+        Some(Verdict::Sink(_)) | None => graph_lacked(case)
+            .map(Verdict::Sink)
+            .unwrap_or_else(|| Verdict::Quiet(quiet(case))),
+        Some(other) => other,
+    }
+}
+
+/// Whether GPUs have not begun a call because their stream stands in a graph whose launch the ranks lack that
+/// wait in the call: they launched it before they made the call.
+fn is_behind_graph(case: &Case, sink: &Sink) -> bool {
+    let Some(lacked) = graphs::lacked(case).filter(|_| sink.lack == Lack::Start) else {
+        return false;
+    };
+    let vertex = |of: usize, member: &usize| case.member(of, *member).vertex;
+    let vertices = |of: usize, members: &[usize]| -> BTreeSet<usize> {
+        members.iter().map(|member| vertex(of, member)).collect()
+    };
+    let missing = vertices(lacked.communicator, &lacked.missing);
+    let launched = vertices(lacked.communicator, &lacked.waiting);
+    let waiting = vertices(sink.waiting.communicator, &sink.waiting.members);
+    let is_before = |member: &usize| {
+        let of = sink.ranks.communicator;
+        let ordinal = sink.call.number.and_then(|number| number.checked_sub(1));
+        let call = ordinal.and_then(|at| case.member(of, *member).call(Lane::Eager, at));
+        let made = call.and_then(|call| known(case.calls.made(of, (*member, call)).0.api_ns));
+        let before = lacked.since_ns.zip(made).is_some_and(|(graph, call)| graph < call);
+        before && launched.contains(&vertex(of, member))
+    };
+    !waiting.is_empty()
+        && waiting.is_subset(&missing)
+        && sink.ranks.members.iter().all(is_before)
 }
 
 /// Calls were not announced. Each rank lacks other ones, so none can be compared with those of another rank.

@@ -104,6 +104,72 @@ fn a_rank_that_lacks_a_call_is_the_sink_and_its_progress_ends_before() {
     assert_eq!(entered(2), (Some(1), Some(Reached::Finished)));
 }
 
+/// Two ranks that are in a call which the GPU of rank 1 has begun, and that of rank 0 has not. Rank 0 made its
+/// second launch of a graph then; rank 1 made one launch.
+fn behind_a_graph(launched: i64) -> Capture {
+    let all: &[Made] = &[(0, 8, true), (0, 16, false)];
+    let mut capture = job(&[&[0, 1]], &[all, all]);
+    for (rank, process) in capture.processes.iter_mut().enumerate() {
+        process.on_gpu.push(tables::OnGpu {
+            ticket: 1,
+            begun: rank == 1,
+            asked_ns: START + 9 * SECOND,
+        });
+        let times = [START - SECOND, launched];
+        process.graphs = tables::Graphs {
+            shapes: vec![0],
+            contents: vec![tables::graphs::Content {
+                runs: vec![(0, 1)],
+                countable: true,
+                ..Default::default()
+            }],
+            executables: vec![tables::graphs::Graph {
+                number: 1,
+                content: Some(0),
+                launches: 2 - rank as u64,
+                newest: Some(times[1 - rank]),
+                before: None,
+                instantiated: None,
+                destroyed: None,
+                launching: false,
+                stream: 0,
+            }],
+            launches: times[..2 - rank]
+                .iter()
+                .map(|at| tables::graphs::Launch {
+                    graph: 1,
+                    at: *at,
+                    took: 0,
+                    stream: 0,
+                    gpu: None,
+                })
+                .collect(),
+            ..Default::default()
+        };
+    }
+    capture
+}
+
+#[test]
+fn a_gpu_that_stands_in_a_graph_waits_for_the_rank_that_did_not_launch_it() {
+    // The graph was launched before the call.
+    let found = of(&behind_a_graph(START + SECOND / 2));
+    let Verdict::Sink(sink) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    assert_eq!((&sink.ranks.members[..], sink.lack), (&[1][..], Lack::Call));
+    assert_eq!(
+        sink.call.function.as_deref(),
+        Some("launch 2 of a CUDA graph")
+    );
+    // It was launched behind it: the GPU is busy with something else.
+    let found = of(&behind_a_graph(START + 3 * SECOND / 2));
+    let Verdict::Sink(sink) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    assert_eq!((&sink.ranks.members[..], sink.lack), (&[0][..], Lack::Start));
+}
+
 #[test]
 fn a_call_is_not_taken_for_another_of_the_same_millisecond() {
     let all: &[Made] = &[(0, 8, true), (0, 8, false)];
