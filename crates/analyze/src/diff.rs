@@ -60,8 +60,10 @@ pub struct Run {
     step: Option<Mean>,
     /// Steps of the rank that has most.
     nsteps: usize,
-    /// Most calls ran in CUDA graphs, where none has a time.
+    /// Most calls ran in CUDA graphs, where none has a time of its own.
     mostly_in_graphs: bool,
+    /// How long NCCL's kernels ran in a step, by kernel windows: the mean over ranks, with its interval, µs.
+    in_windows: Option<(f64, (f64, f64))>,
     recommendations: Vec<Recommendation>,
     replays_hidden: bool,
     /// The names that its recorders gave its files, which no other recording has.

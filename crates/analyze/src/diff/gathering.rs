@@ -10,6 +10,7 @@ use crate::graphs::{without_rows, Shown};
 use crate::interval::{Batches, Mean};
 use crate::roles::roles;
 use crate::statistics::middle;
+use crate::streams::RankStreams;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process, Shape};
@@ -90,6 +91,9 @@ impl Run {
             step: mean_of(step_ns),
             nsteps: step_ns.len(),
             mostly_in_graphs: crate::summary::mostly_in_graphs(&report),
+            in_windows: mean_of(step_ns)
+                .zip(report.streams.as_ref())
+                .and_then(|(step, streams)| in_windows(&streams.ranks, step.mean / 1e3)),
             row: RunRow {
                 capture: job.capture.clone(),
                 command: job.command.clone(),
@@ -117,6 +121,20 @@ impl Run {
             host_asked: report.times_exist && job.timing.iter().any(|timing| timing == "host"),
         }
     }
+}
+
+/// How long NCCL's kernels ran in a step of so many µs: the mean over ranks, and its interval. Those of one
+/// rank add up, because computing beside them and nothing beside them are shares of the same windows.
+fn in_windows(ranks: &[RankStreams], step_us: f64) -> Option<(f64, (f64, f64))> {
+    let mut sum = (0.0, 0.0, 0.0);
+    for rank in ranks {
+        for share in [rank.beside, rank.exposed] {
+            let (low, high) = share.interval?;
+            sum = (sum.0 + share.share, sum.1 + low.max(0.0), sum.2 + high);
+        }
+    }
+    let of = |sum: f64| sum / ranks.len() as f64 * step_us;
+    (!ranks.is_empty()).then(|| (of(sum.0), (of(sum.1), of(sum.2))))
 }
 
 /// The mean of durations in order, if there are enough of them for an interval.

@@ -143,9 +143,8 @@ pub(super) fn judge(
 ) -> Judgement {
     let (status, reasons) = match criterion {
         Criterion::Slower(by) => slower(by, a, b),
-        Criterion::NcclSlower(_) if a.mostly_in_graphs || b.mostly_in_graphs => {
-            let why = "most calls ran in CUDA graphs, where no call has a time".to_owned();
-            (Status::Undecided, vec![why])
+        Criterion::NcclSlower(by) if a.mostly_in_graphs || b.mostly_in_graphs => {
+            nccl_slower_in_windows(by, a, b)
         }
         Criterion::NcclSlower(by) => nccl_slower(by, rows, totals),
         Criterion::Missing => listed(
@@ -285,6 +284,34 @@ fn nccl_slower(by: f64, rows: &[KindOfOperation], totals: &[Total]) -> (Status, 
             );
             (Status::Undecided, vec![why])
         }
+    }
+}
+
+/// The same if most calls ran in CUDA graphs, where they have times in kernel windows only.
+fn nccl_slower_in_windows(by: f64, a: &Run, b: &Run) -> (Status, Vec<String>) {
+    let Some(((of_a, in_a), (of_b, in_b))) = a.in_windows.zip(b.in_windows).filter(|of| of.0 .0 > 0.0)
+    else {
+        let why = "most calls ran in CUDA graphs, where they have times in kernel windows only, and one run \
+                   has fewer than three of these on some rank";
+        return (Status::Undecided, vec![why.to_owned()]);
+    };
+    let ratio = of_b / of_a;
+    // The errors of both do not depend on each other.
+    let error = |ends: (f64, f64), of: f64| (ends.1 - ends.0) / 2.0 / of;
+    let half = ratio * error(in_a, of_a).hypot(error(in_b, of_b.max(f64::MIN_POSITIVE)));
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let told = format!(
+        "NCCL's kernels of a step, by kernel windows: {:+.1} % [{:+.1}, {:+.1}]",
+        percent(ratio),
+        percent(ratio - half),
+        percent(ratio + half)
+    );
+    if ratio - half > 1.0 + by {
+        (Status::Failed, vec![told])
+    } else if ratio + half > 1.0 + by && half > by.max(LEAST_SLOWER) {
+        (Status::Undecided, vec![format!("too noisy for it: {told}")])
+    } else {
+        (Status::Passed, Vec::new())
     }
 }
 
