@@ -16,8 +16,3 @@ announced 40, ABI v7
 --- ncclscope report capture | grep -c phases
 0
 [exit 1]
-# Four H200 with NCCL 2.32.3, where rank 1 came 3 ms after the others to each of 15 calls.
---- NCCLSCOPE_MODE=full NCCLSCOPE_TIMING=stamps fake-nccl replay data/phases_232 >replayed
---- ncclscope report capture | sed -n '/^Notes/,/^$/p' | grep -A 1 phases
-  NCCL's own phases of 60 kernels: of their GPU time, 99.3 % was waiting for other ranks, and 0.6 % moving bytes. Of 15
-    operations, all ranks have phases: 141 ms of waiting, and 141 ms by the GPU times of all ranks.
