@@ -169,6 +169,13 @@ pub const LAUNCH_NS: u64 = 4_000;
 /// (bench/README.md, "Launches that find no room").
 pub const WAITED_NS: u64 = 16_000;
 
+/// For how long a call of the driver waited that took so long; `None` if it did not wait. `least` is
+/// [`WAITED_NS`] and `launch` [`LAUNCH_NS`], all in one unit.
+#[inline(always)]
+pub fn waited(took: u64, least: u64, launch: u64) -> Option<u64> {
+    (took > least).then(|| took.saturating_sub(launch))
+}
+
 /// What the driver can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]

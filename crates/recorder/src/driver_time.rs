@@ -11,7 +11,7 @@
 //! Rule: nothing here waits, allocates or fails a call. A launch costs two reads of the clock and an addition
 //! more.
 
-use capture::windows::{LAUNCH_NS, WAITED_NS};
+use capture::windows::{waited, LAUNCH_NS, WAITED_NS};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Ticks in a unit of a row.
@@ -49,12 +49,8 @@ impl DriverTime {
 
     #[inline(always)]
     fn took(&self, ticks: u64) {
-        let waited = if ticks > self.least.load(Relaxed) {
-            ticks.saturating_sub(self.launch.load(Relaxed))
-        } else {
-            1
-        };
-        self.waited.fetch_add(waited, Relaxed);
+        let waited = waited(ticks, self.least.load(Relaxed), self.launch.load(Relaxed));
+        self.waited.fetch_add(waited.unwrap_or(1), Relaxed);
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, RETURNS, SINCE_1970};
 use crate::random::Random;
 use crate::step::Way;
 use capture::live::{flag, part, verdict};
-use capture::windows::{DriverCallKind, LAUNCH_NS, WAITED_NS};
+use capture::windows::{self, DriverCallKind, LAUNCH_NS, WAITED_NS};
 use setup::counts::Counts;
 use std::collections::{BTreeMap, HashMap};
 use tables::communicators::Local;
@@ -189,8 +189,7 @@ impl Played {
             while let Some(of) = asked.next_if(|of| of.at - SINCE_1970 < called.api) {
                 driver_waited_ns += match of.kind {
                     DriverCallKind::LaunchGraph => 0,
-                    _ if of.took > WAITED_NS => of.took - LAUNCH_NS,
-                    _ => 1,
+                    _ => windows::waited(of.took, WAITED_NS, LAUNCH_NS).unwrap_or(1),
                 };
             }
             // A row counts in units of 64 ticks.

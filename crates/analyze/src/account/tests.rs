@@ -164,7 +164,10 @@ fn waiting_that_is_hidden_behind_computing_costs_what_its_channels_keep() {
         }
     }
     let account = account(&capture);
-    let answer = account.late().next().unwrap_or_else(|| panic!("{account:?}"));
+    let answer = account
+        .late()
+        .next()
+        .unwrap_or_else(|| panic!("{account:?}"));
     assert_eq!((&answer.ranks[..], answer.cause), (&[1][..], Cause::Host));
     // The others wait for 10 ms of 20, all but 0.25 ms of it beside their own kernels.
     let share = (0.25 + 24.0 / 132.0 * (10.0 - 0.25)) / 20.0;

@@ -289,7 +289,8 @@ fn nccl_slower(by: f64, rows: &[KindOfOperation], totals: &[Total]) -> (Status, 
 
 /// The same if most calls ran in CUDA graphs, where they have times in kernel windows only.
 fn nccl_slower_in_windows(by: f64, a: &Run, b: &Run) -> (Status, Vec<String>) {
-    let Some(((of_a, in_a), (of_b, in_b))) = a.in_windows.zip(b.in_windows).filter(|of| of.0 .0 > 0.0)
+    let Some(((of_a, in_a), (of_b, in_b))) =
+        a.in_windows.zip(b.in_windows).filter(|of| of.0 .0 > 0.0)
     else {
         let why = "most calls ran in CUDA graphs, where they have times in kernel windows only, and one run \
                    has fewer than three of these on some rank";

@@ -61,12 +61,13 @@ fn is_behind_graph(case: &Case, sink: &Sink) -> bool {
         let ordinal = sink.call.number.and_then(|number| number.checked_sub(1));
         let call = ordinal.and_then(|at| case.member(of, *member).call(Lane::Eager, at));
         let made = call.and_then(|call| known(case.calls.made(of, (*member, call)).0.api_ns));
-        let before = lacked.since_ns.zip(made).is_some_and(|(graph, call)| graph < call);
+        let before = lacked
+            .since_ns
+            .zip(made)
+            .is_some_and(|(graph, call)| graph < call);
         before && launched.contains(&vertex(of, member))
     };
-    !waiting.is_empty()
-        && waiting.is_subset(&missing)
-        && sink.ranks.members.iter().all(is_before)
+    !waiting.is_empty() && waiting.is_subset(&missing) && sink.ranks.members.iter().all(is_before)
 }
 
 /// Calls were not announced. Each rank lacks other ones, so none can be compared with those of another rank.

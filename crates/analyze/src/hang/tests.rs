@@ -167,7 +167,10 @@ fn a_gpu_that_stands_in_a_graph_waits_for_the_rank_that_did_not_launch_it() {
     let Verdict::Sink(sink) = &found.verdict else {
         panic!("{:?}", found.verdict);
     };
-    assert_eq!((&sink.ranks.members[..], sink.lack), (&[0][..], Lack::Start));
+    assert_eq!(
+        (&sink.ranks.members[..], sink.lack),
+        (&[0][..], Lack::Start)
+    );
 }
 
 #[test]
