@@ -78,8 +78,10 @@ release-check: wheel ## All that a release publishes, in dist/, tried from an in
 		cargo install --locked --root .tools --version 0.5.9 cargo-cyclonedx
 	scripts/release-files.sh
 
-demo: build ## Plays a recorded job through the plugin and reports; with GPUs, records a live one, too
-	@scripts/demo.sh $(TARGET)/release
+demo: ## Plays a recorded job through the plugin and reports; with GPUs, records a live one, too
+	cargo build --profile quick --workspace
+	cp -f $(TARGET)/quick/$(BUILT) $(TARGET)/quick/$(PLUGIN)
+	@scripts/demo.sh $(TARGET)/quick
 
 locked: ## Cargo.lock files say what the Cargo.toml files ask for
 	cargo metadata --locked --format-version 1 > /dev/null

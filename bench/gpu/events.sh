@@ -42,8 +42,8 @@ record shared $calls --hosts 2 --parts shared
 NCCLSCOPE_EVENTS=all record all_one_host python3 bench/gpu/nccl_calls.py mix --ranks 2 --parts fused,shared
 
 # The machine's topology with the interface `lo` moved into a switch that it shares with the second GPU. The
-# first one could send through that GPU's process. But NCCL leads the way of a GPU without GPU Direct RDMA past
-# the CPU after that (`ncclTopoComputePaths` of 2.28.9), and sockets have none: NCCL's log says PHB, not PXN.
+# first one could send through that GPU's process. But NCCL leads the way of a GPU without GPU Direct RDMA
+# past the CPU after that (`ncclTopoComputePaths` of 2.28.9), and sockets have none: its log says PHB.
 NCCL_TOPO_DUMP_FILE=$out/machine.xml $calls --parts fused >/dev/null 2>&1
 python3 - "$out/machine.xml" "$out/pxn.xml" <<'P'
 import sys

@@ -291,6 +291,9 @@ pub struct RunSeen {
     /// Function, bytes, algorithm and protocol of what was called.
     #[serde(skip)]
     pub used: BTreeSet<String>,
+    /// Energy of the job's GPUs; `None` if it was not measured.
+    #[serde(skip)]
+    pub energy_j: Option<f64>,
 }
 
 /// A variable that was asked for.
@@ -343,6 +346,7 @@ impl RunSeen {
             work: Some(Work::of(report)),
             asked: asked.collect(),
             used: used.collect(),
+            energy_j: report.nodes.energy.as_ref().map(|energy| energy.energy_j),
         }
     }
 }

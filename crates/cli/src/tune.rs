@@ -21,6 +21,7 @@ use anyhow::{bail, Context};
 use arms::Arm;
 use bench::stop;
 use render::tune::{Answer, RunRow, Setting};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -90,6 +91,10 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Write a page too: changes with their intervals, how times are spread, what NCCL ran, energy
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     #[command(flatten)]
     look: crate::look::Look,
 
@@ -112,6 +117,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     if std::env::var_os("NCCLSCOPE_RUN").is_some() {
         bail!("this is already under an `ncclscope run`\n  hint: start `ncclscope tune` outside of it");
+    }
+    if let Some(file) = &args.html {
+        bench::writable(file)?;
     }
     if args.within {
         return one_run(args, &arms);
@@ -144,11 +152,22 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         rounds = round + 1;
     }
     let answer = experiment.answer(rounds);
-    show(&answer, args.json, &args.look)
+    show(&answer, args.json, args.html.as_deref(), &args.look)
 }
 
 /// Prints the answer; the exit status is its.
-fn show(answer: &Answer, json: bool, look: &crate::look::Look) -> anyhow::Result<ExitCode> {
+fn show(
+    answer: &Answer,
+    json: bool,
+    html: Option<&Path>,
+    look: &crate::look::Look,
+) -> anyhow::Result<ExitCode> {
+    if let Some(path) = html {
+        let mut page = Vec::new();
+        render::tune_html::write(answer, &mut page)?;
+        std::fs::write(path, page)
+            .with_context(|| format!("could not write `{}`", path.display()))?;
+    }
     print(|out| match json {
         true => render::tune::json(answer, out),
         false => render::tune::text(answer, look.of_stdout(), out),
@@ -263,7 +282,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
             judged.others
         ));
     }
-    show(&answer, args.json, &args.look)
+    show(&answer, args.json, args.html.as_deref(), &args.look)
 }
 
 /// The answer from blocks of one run.
@@ -282,6 +301,9 @@ fn of_blocks(folder: &Path, arms: &[Arm], judged: &Judged, seed: u64) -> Answer 
         left_out: left_out(ranked.arm),
         asked: Vec::new(),
         blocks: judged.arms.get(ranked.arm).copied(),
+        times_us: times_of(&judged.trials, ranked.arm),
+        used: Vec::new(),
+        energy_j: None,
         ranked: ranked.clone(),
     });
     let mut answer = Answer {
@@ -302,6 +324,12 @@ fn of_blocks(folder: &Path, arms: &[Arm], judged: &Judged, seed: u64) -> Answer 
     };
     answer.say(&names, &ranking);
     answer
+}
+
+/// The times of an arm, µs.
+fn times_of(trials: &[Trial], arm: usize) -> Vec<f64> {
+    let of_arm = trials.iter().filter(|trial| trial.arm == arm);
+    of_arm.map(|trial| trial.time_us).collect()
 }
 
 /// Lines for a shell that set the winner.
@@ -548,6 +576,9 @@ impl Experiment {
                 left_out: left_out[arm].clone(),
                 asked: self.asked(arm),
                 blocks: None,
+                times_us: times_of(&trials, arm),
+                used: self.used(arm),
+                energy_j: self.energy(arm),
                 ranked: ranked.clone(),
             }
         });
@@ -569,6 +600,23 @@ impl Experiment {
         };
         answer.say(&names, &ranking);
         answer
+    }
+
+    /// What an arm's runs called.
+    fn used(&self, arm: usize) -> Vec<String> {
+        let used = self
+            .sound(arm)
+            .flat_map(|run| run.seen.used.iter().cloned());
+        used.collect::<BTreeSet<String>>().into_iter().collect()
+    }
+
+    /// The energy of an arm's runs, mean, J.
+    fn energy(&self, arm: usize) -> Option<f64> {
+        let of_runs: Vec<f64> = self
+            .sound(arm)
+            .filter_map(|run| run.seen.energy_j)
+            .collect();
+        (!of_runs.is_empty()).then(|| of_runs.iter().sum::<f64>() / of_runs.len() as f64)
     }
 
     /// Why the times of an arm's runs say nothing.

@@ -60,6 +60,7 @@ pub mod timeline;
 pub mod top;
 pub mod topo;
 pub mod tune;
+pub mod tune_html;
 pub mod typical;
 pub mod view;
 mod waiting;

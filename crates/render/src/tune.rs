@@ -61,6 +61,15 @@ pub struct Setting {
     pub asked: Vec<AskedSetting>,
     /// Its blocks; null of runs.
     pub blocks: Option<ArmBlocks>,
+    /// The times that are compared, µs.
+    #[serde(skip)]
+    pub times_us: Vec<f64>,
+    /// Function, bytes, algorithm and protocol of what its runs called; empty of blocks.
+    #[serde(skip)]
+    pub used: Vec<String>,
+    /// Energy of a run of it, mean, J; `None` if it was not measured.
+    #[serde(skip)]
+    pub energy_j: Option<f64>,
     /// Its times, and how it stands to the default.
     #[serde(flatten)]
     pub ranked: Ranked,
@@ -164,7 +173,7 @@ impl Answer {
 }
 
 /// `-13.8 % [-14.9 %, -12.7 %]`.
-fn change(of: Against) -> String {
+pub(crate) fn change(of: Against) -> String {
     let signed = |ratio: f64| {
         let share = ratio - 1.0;
         format!("{}{}", if share < 0.0 { "" } else { "+" }, percent(share))
@@ -214,16 +223,11 @@ pub fn text(answer: &Answer, look: Look, out: &mut impl Write) -> Result<()> {
             ),
         );
     }
-    let what = match answer.measure {
-        Some("step") if answer.way == "blocks" => "median step of a block",
-        Some("step") => "median step of a run",
-        Some("wall") => "from the first communicator to the last call",
-        _ => "from the start of the command to its end",
-    };
     page.title(&format!(
-        "Settings (fastest first; mean over {} of: {what}; change with intervals that are 95 % sure \
+        "Settings (fastest first; mean over {} of: {}; change with intervals that are 95 % sure \
          together)",
-        answer.way
+        answer.way,
+        of_what(answer)
     ));
     let mut table = Table::new(
         ["setting", answer.way, "time", "change", "verdict"],
@@ -268,7 +272,17 @@ pub fn text(answer: &Answer, look: Look, out: &mut impl Write) -> Result<()> {
     page.finish(out)
 }
 
-fn verdict(of: Standing) -> &'static str {
+/// Which time is compared.
+pub(crate) fn of_what(answer: &Answer) -> &'static str {
+    match answer.measure {
+        Some("step") if answer.way == "blocks" => "median step of a block",
+        Some("step") => "median step of a run",
+        Some("wall") => "from the first communicator to the last call",
+        _ => "from the start of the command to its end",
+    }
+}
+
+pub(crate) fn verdict(of: Standing) -> &'static str {
     match of {
         Standing::Default => "-",
         Standing::Faster => "faster",

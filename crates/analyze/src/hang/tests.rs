@@ -104,8 +104,8 @@ fn a_rank_that_lacks_a_call_is_the_sink_and_its_progress_ends_before() {
     assert_eq!(entered(2), (Some(1), Some(Reached::Finished)));
 }
 
-/// Two ranks that are in a call which the GPU of rank 1 has begun, and that of rank 0 has not. Rank 0 made its
-/// second launch of a graph then; rank 1 made one launch.
+/// Two ranks that are in a call which the GPU of rank 1 has begun, and that of rank 0 has not. Rank 0 made
+/// its second launch of a graph then; rank 1 made one launch.
 fn behind_a_graph(launched: i64) -> Capture {
     let all: &[Made] = &[(0, 8, true), (0, 16, false)];
     let mut capture = job(&[&[0, 1]], &[all, all]);
@@ -121,7 +121,6 @@ fn behind_a_graph(launched: i64) -> Capture {
             contents: vec![tables::graphs::Content {
                 runs: vec![(0, 1)],
                 countable: true,
-                ..Default::default()
             }],
             executables: vec![tables::graphs::Graph {
                 number: 1,

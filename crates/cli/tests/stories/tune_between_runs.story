@@ -3,7 +3,7 @@ ranks 2
 virtual_time
 choice RING SIMPLE x1 ; choice RING LL x3 ; choice TREE SIMPLE x0.1 ; noise 3%
 repeat 16 { sleep 2ms ; all_reduce 4MiB time=25ms ; all_gather 1MiB time=1ms ; all_reduce 1KiB time=10us; sync }
---- ncclscope tune -o t --try NCCL_ALGO=Ring,Tree --try NCCL_PROTO=LL,Simple --rounds 5 --seed 3 -- fake-nccl play job >out 2>err
+--- ncclscope tune -o t --try NCCL_ALGO=Ring,Tree --try NCCL_PROTO=LL,Simple --rounds 5 --seed 3 --html page.html -- fake-nccl play job >out 2>err
 
 --- sed '1s/ makes.*/ wins/; /^[^eN]/d; /^Settings/q' out
 NCCL_ALGO=Tree NCCL_PROTO=Simple wins
@@ -55,3 +55,7 @@ broken
 [exit 2]
 --- ncclscope tune -o wrong --try NCCL_ALGO -- true 2>&1 | head -1
 error: invalid value 'NCCL_ALGO' for '--try <NAME=VALUE,...>': expected NAME=VALUE, like NCCL_ALGO=Ring
+--- grep -o '<td class="t">[A-Za-z]* 4194304 [A-Z_]* [A-Z]*' page.html | sort -u
+<td class="t">AllReduce 4194304 RING LL
+<td class="t">AllReduce 4194304 RING SIMPLE
+<td class="t">AllReduce 4194304 TREE SIMPLE

@@ -47,3 +47,12 @@ Notes
 --- sed 's/choice [^;]* ;//g; s/choice [^;]*;//; s/; noise 3%//; s/noise 3%//' job >untuned; ncclscope tune --within -o untuned-run --try NCCL_ALGO=Tree -- fake-nccl play untuned 2>&1 | cut -d: -f1,2 | sed 's/(.*)//'
 error: there is no log of blocks 
   hint: NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,TUNING says why; across hosts, -o needs a folder that all of them share
+--- ncclscope tune --within --block 24 -o paged --html page.html --try NCCL_ALGO=Tree --try NCCL_PROTO=Simple -- fake-nccl play job >out; grep -oE '<h1 class="lead">[^ ]* [^ ]* makes|<figcaption>[^<]*|<td class="t">NCCL[^<]*' page.html
+<h1 class="lead">NCCL_ALGO=Tree NCCL_PROTO=Simple makes
+<figcaption>below 1: faster than the default
+<figcaption>median step of a block; a line at each mean
+<td class="t">NCCL_ALGO=Tree NCCL_PROTO=Simple
+--- ncclscope tune --html no/page.html -o other --try NCCL_ALGO=Tree -- touch ran; ls ran
+2| error: `no/page.html` can't be written: No such file or directory (os error 2)
+2| ls: cannot access 'ran': No such file or directory
+[exit 2]
