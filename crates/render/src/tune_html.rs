@@ -17,7 +17,7 @@ const STEPS: usize = 24;
 /// Fewer times have no shape.
 const LEAST_TIMES: usize = 5;
 
-/// The colour of a setting by how it stands to the default: faster and slower as in all figures, and grey.
+/// The colour of a setting: one for faster than the default, one for slower, and grey for the rest.
 const fn colour(standing: Standing) -> usize {
     match standing {
         Standing::Faster => 2,
