@@ -3,7 +3,8 @@
 
     scripts/pictures.py target/debug/ncclscope
 
-`make screenshot` calls it with the Python of the tests, which has Playwright.
+`make screenshot` calls it with the Python of the tests, which has Playwright. First pictures (SVG) are
+written by `make golden`, which needs no browser.
 """
 
 from __future__ import annotations
@@ -67,23 +68,12 @@ def page(
         page.screenshot(path=DOCS / name)
 
 
-def first_picture(ncclscope: Path, job: str, name: str, theme: str = "light") -> None:
-    """The first picture of the report on a job."""
-    command = [str(ncclscope), "report", f"data/{job}", "--svg", str(DOCS / name), "--theme", theme]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-
-
 def main() -> None:
     ncclscope = Path(sys.argv[1]).resolve()
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         sys.exit("no browser: install chromium (Debian's package chromium)")
-    first_picture(ncclscope, "fsdp2_slow_gpu", "first-light.svg")
-    first_picture(ncclscope, "fsdp2_slow_gpu", "first-dark.svg", "dark")
-    (DOCS / "gallery").mkdir(exist_ok=True)
-    for job in ("ddp_late_host", "decode_slow_gpu", "slow_link", "killed_228"):
-        first_picture(ncclscope, job, f"gallery/{job}.svg")
     program_name = str(ncclscope)
     late = "data/ddp_late_host"
     with sync_playwright() as playwright:

@@ -45,7 +45,7 @@ use serde::Serialize;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
 /// in 30 % of 30 slowed jobs; with this in 70 %.
-pub(crate) const LEAST_HALF: f64 = 0.15;
+pub const LEAST_HALF: f64 = 0.15;
 
 /// If this part of a rank's launches has no time, it may have stood still in them for any time.
 const DARK: f64 = 0.1;
@@ -186,6 +186,9 @@ pub struct Answer {
     /// What is lost beyond the error of what was measured, µs: [`habit::Habit::sure`].
     #[serde(skip)]
     pub sure_us: f64,
+    /// Of the loss: what kernels lose beside calls that wait, µs: [`habit::Habit::slowing`].
+    #[serde(skip)]
+    pub slowing_us: f64,
     /// Another rank that is late, and what both cost, µs; null if none costs so much that it matters.
     pub with_other: Option<(usize, f64)>,
     /// Of the loss: in steps that stalled, µs.
@@ -369,6 +372,7 @@ fn answers(
                 (low + stalled).min(loss - least) / 1e3,
                 (high + stalled).max(loss + least).min(total) / 1e3,
             ),
+            slowing_us: habit.slowing / 1e3,
             sure_us: (habit.sure + stalled).min(loss - least) / 1e3,
             with_other: habit
                 .with

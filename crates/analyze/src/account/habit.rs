@@ -47,6 +47,8 @@ pub struct Habit {
     /// What they cost beyond the error of what was measured. Unlike the interval's lower end, this has the
     /// likely part of [`slowing`]: how large that is may be unknown, that it is there is not.
     pub sure: f64,
+    /// Of the loss: what kernels of the others lose beside calls that wait for it, by [`slowing`].
+    pub slowing: f64,
     /// Another lane that is late, and what both cost.
     pub with: Option<(usize, f64)>,
     /// What that rests on.
@@ -67,6 +69,7 @@ impl Habit {
             loss: 0.0,
             interval: (0.0, 0.0),
             sure: 0.0,
+            slowing: 0.0,
             with: None,
             source,
         }
@@ -115,6 +118,7 @@ pub fn find(
             loss: found.share * total,
             interval: (found.interval.0 * total, found.interval.1 * total),
             sure: found.interval.0 * total,
+            slowing: 0.0,
             with: found
                 .with
                 .map(|(lane, share)| (lane, share * total))
@@ -146,6 +150,7 @@ pub fn find(
     habit.interval.1 = habit.interval.1.max((1.0 + LEAST_HALF) * habit.loss) + slowed.interval.1;
     habit.interval.0 += slowed.interval.0;
     habit.sure += slowed.likely;
+    habit.slowing = slowed.likely;
     habit.loss += slowed.likely;
     // An interval that holds both nothing and all of the loss says nothing. A host that never waits in
     // windows may be filling its queue there: then the calls of all of the run say more.
@@ -175,6 +180,7 @@ pub fn find(
         habit.loss = habit.loss.min(share.max(0.0) * total);
         habit.interval.0 = habit.interval.0.min(low * total);
         habit.sure = habit.sure.min(low * total);
+        habit.slowing = habit.slowing.min(habit.loss);
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
     }
     Some(habit)
@@ -187,6 +193,7 @@ fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool])
         loss: found.share * of,
         interval: (found.interval.0 * of, found.interval.1 * of),
         sure: found.interval.0 * of,
+        slowing: 0.0,
         with: found
             .with
             .map(|(lane, share)| (lane, share * of))
@@ -212,6 +219,7 @@ fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> 
         loss: turns.loss,
         interval: (turns.loss - turns.half, turns.loss + turns.half),
         sure: turns.loss - turns.half,
+        slowing: 0.0,
         with: None,
         source: Source::Waits,
     })

@@ -66,6 +66,7 @@ fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) ->
         wall_us: account.wall_us,
         stalls: answer.stalls,
         stalls_us: answer.stalls_us,
+        slowing_us: answer.slowing_us,
         still: still(account, rank),
         timed: account.timed,
     };

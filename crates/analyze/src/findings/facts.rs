@@ -267,6 +267,8 @@ pub struct InSteps {
     pub stalls: u64,
     /// What these cost, µs of the wall.
     pub stalls_us: f64,
+    /// What kernels of the others lose beside calls that wait for it, µs of the wall.
+    pub slowing_us: f64,
     /// The shares of the wall that the rank stood still in operations, and the others on average.
     pub still: (f64, f64),
     /// The part of the launches of which that is known, on the rank with the smallest one.

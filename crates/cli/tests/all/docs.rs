@@ -714,19 +714,27 @@ fn the_readme_s_picture_names_every_verb() {
 }
 
 #[test]
-fn the_first_picture_of_the_readme_is_what_the_command_writes() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("read");
-    for theme in ["light", "dark"] {
-        let name = format!("docs/first-{theme}.svg");
-        assert!(readme.contains(&name), "{name}");
+fn first_pictures_of_pages_are_what_the_command_writes() {
+    let text = |page: &str| fs::read_to_string(root().join(page)).expect("read");
+    let (readme, gallery) = (text("README.md"), text("docs/gallery.md"));
+    let held = |page: &str, named: &str, file: &str, job: &str, theme: &str| {
+        assert!(page.contains(named), "{named}");
         let told = run(
-            &format!("ncclscope report data/fsdp2_slow_gpu --svg - --theme {theme}"),
+            &format!("ncclscope report data/{job} --svg - --theme {theme}"),
             root(),
         ) + "\n";
-        let file = root().join(name);
+        let file = root().join(file);
         if rewrite() {
             fs::write(&file, &told).expect("written");
         }
         similar(&file, &fs::read_to_string(&file).unwrap_or_default(), &told);
+    };
+    for theme in ["light", "dark"] {
+        let file = format!("docs/first-{theme}.svg");
+        held(&readme, &file, &file, "fsdp2_slow_gpu", theme);
+    }
+    for job in ["ddp_late_host", "decode_slow_gpu", "slow_link", "killed_228"] {
+        let named = format!("gallery/{job}.svg");
+        held(&gallery, &named, &format!("docs/{named}"), job, "light");
     }
 }

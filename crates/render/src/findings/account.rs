@@ -1,6 +1,7 @@
 //! What the account of the steps says, in words.
 
 use super::words::{costs, interval, rank, who};
+use analyze::account::LEAST_HALF;
 use analyze::account::{Account, Open, MATTERS};
 use analyze::findings::{Cause, Finding, InSteps, Loss, Unequal};
 use analyze::spelling::{percent, plural, time, times};
@@ -115,10 +116,18 @@ pub(super) fn basis(of: &InSteps, loss: &Loss) -> String {
             time(of.stalls_us)
         ),
     };
+    // Less is within the error of any price.
+    let slowing = match of.slowing_us >= LEAST_HALF * loss.wall_us && of.slowing_us > 0.0 {
+        true => format!(
+            " About {} of the cost is what their kernels lose beside calls that wait for it.",
+            time(of.slowing_us)
+        ),
+        false => String::new(),
+    };
     let mean = time(of.wall_us / of.steps.max(1) as f64);
     format!(
         "In {} of {mean}, the others' GPUs stood still in communication for {} of the time, and this rank's \
-         for {}. That is known of {} of the calls or more. Interval of the cost: {}.{stalls}",
+         for {}. That is known of {} of the calls or more. Interval of the cost: {}.{slowing}{stalls}",
         plural(of.steps, "step", "steps"),
         percent(others),
         percent(own),

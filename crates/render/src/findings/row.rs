@@ -197,12 +197,13 @@ fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
     }
 }
 
-fn in_steps(of: &InSteps) -> [(&'static str, f64); 7] {
+fn in_steps(of: &InSteps) -> [(&'static str, f64); 8] {
     [
         ("steps", of.steps as f64),
         ("steps_us", of.wall_us),
         ("stalls", of.stalls as f64),
         ("stalls_us", of.stalls_us),
+        ("slowing_us", of.slowing_us),
         ("own_still_share", of.still.0),
         ("others_still_share", of.still.1),
         ("timed_share", of.timed),

@@ -58,12 +58,23 @@ fn a_late_rank_is_said_with_how_it_is_known() {
         ..Late::default()
     };
     let close = loss(2e6, (1e6, 3.1e6), Method::Account);
-    let found = late(gpu, close, Cause::Host, by_account.clone());
+    let found = late(gpu.clone(), close, Cause::Host, by_account.clone());
     assert_eq!(
         sentence(&found),
         "Rank 1 (GPU 0 on n1) costs this job about 2.00 s of 10.0 s: its host launches most collectives late."
     );
     assert!(evidence(&found).ends_with("Interval of the cost: 1.00 to 3.10 s."));
+    let slowing = |slowing_us: f64| {
+        let mut late_rank = by_account.clone();
+        late_rank.steps.as_mut().expect("steps").slowing_us = slowing_us;
+        let close = loss(2e6, (1e6, 3.1e6), Method::Account);
+        evidence(&late(gpu.clone(), close, Cause::Host, late_rank))
+    };
+    assert!(slowing(1.5e6).ends_with(
+        "Interval of the cost: 1.00 to 3.10 s. About 1.50 s of the cost is what their kernels lose beside \
+         calls that wait for it."
+    ));
+    assert!(slowing(0.2e6).ends_with("Interval of the cost: 1.00 to 3.10 s."));
     assert_eq!(
         cause(&found),
         "rank 1 (GPU 0 on n1) is late: its host launches most collectives late"
