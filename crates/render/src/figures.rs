@@ -11,8 +11,14 @@ use std::fmt::Write as _;
 /// Colours there are.
 const COLOURS: usize = 8;
 const LINE: f64 = 20.0;
-/// Width of a character, more or less.
-const LETTER: f64 = 7.0;
+/// How wide a text is, more or less: capitals are wider.
+fn width(text: &str) -> f64 {
+    let of = |letter: char| match letter.is_ascii_uppercase() {
+        true => 9.0,
+        false => 7.0,
+    };
+    text.chars().map(of).sum()
+}
 
 /// A bar of a figure.
 pub struct Bar {
@@ -60,13 +66,10 @@ pub struct Ratio {
 
 /// Horizontal bars from 0 to `most`, under each other.
 pub fn bars(label: &str, bars: &[Bar], most: f64) -> String {
-    let longest = |of: &dyn Fn(&Bar) -> usize| bars.iter().map(of).max().unwrap_or(0) as f64;
-    let groups = longest(&|bar| bar.group.chars().count()) * LETTER + 8.0;
-    let left = groups + longest(&|bar| bar.name.chars().count()) * LETTER + 10.0;
-    let (wide, right) = (
-        360.0,
-        longest(&|bar| bar.label.chars().count()) * LETTER + 12.0,
-    );
+    let longest = |of: &dyn Fn(&Bar) -> f64| bars.iter().map(of).fold(0.0, f64::max);
+    let groups = longest(&|bar| width(&bar.group)) + 8.0;
+    let left = groups + longest(&|bar| width(&bar.name)) + 10.0;
+    let (wide, right) = (360.0, longest(&|bar| width(&bar.label)) + 12.0);
     let mut y = 4.0;
     let mut inside = String::new();
     let mut last = "";
@@ -116,11 +119,9 @@ pub fn violins(label: &str, violins: &[Violin]) -> String {
     // Some room at both ends, also where all times are equal.
     let (low, high) = (low / 1.03, high * 1.03);
     let (left, top, tall) = (64.0, 10.0, 220.0);
-    let longest = violins
-        .iter()
-        .flat_map(|v| &v.name)
-        .map(|n| n.chars().count());
-    let step = (longest.max().unwrap_or(0) as f64 * LETTER + 12.0).max(70.0);
+    let names = violins.iter().flat_map(|v| &v.name);
+    let longest = names.map(|name| width(name)).fold(0.0, f64::max);
+    let step = (longest + 12.0).max(70.0);
     let at = |value: f64| top + tall * (1.0 - (value / low).ln() / (high / low).ln());
     let mut inside = String::new();
     let right = left + step * violins.len() as f64;
@@ -188,12 +189,8 @@ pub fn ratios(label: &str, ratios: &[Ratio], limit: f64) -> String {
         .fold(limit.max(1.0), f64::max)
         .min(100.0);
     let (low, high) = (low / 1.02, high * 1.02);
-    let longest = ratios
-        .iter()
-        .map(|r| r.name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let (left, wide) = (longest as f64 * LETTER + 14.0, 420.0);
+    let longest = ratios.iter().map(|r| width(&r.name)).fold(0.0, f64::max);
+    let (left, wide) = (longest + 14.0, 420.0);
     let at = |value: f64| {
         let part = (value / low).ln() / (high / low).ln();
         left + wide * part.clamp(0.0, 1.0)

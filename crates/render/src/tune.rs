@@ -244,15 +244,13 @@ pub fn text(answer: &Answer, look: Look, out: &mut impl Write) -> Result<()> {
         ]);
     }
     page.table(&table, usize::MAX, "settings");
-    let told = |setting: &&Setting| setting.left_out.is_some() || !sentences(setting).is_empty();
+    let told = |setting: &&Setting| !reasons(setting).is_empty();
     let mut told = answer.settings.iter().filter(told).peekable();
     if told.peek().is_some() {
         page.title("Asked but not used, or not judged");
     }
     for setting in told {
-        let why = setting.left_out.iter().map(String::as_str);
-        let words: Vec<&str> = why.chain(sentences(setting)).collect();
-        page.line(&format!("{}: {}", setting.name, words.join(" ")));
+        page.line(&format!("{}: {}", setting.name, reasons(setting).join(" ")));
     }
     if !answer.notes.is_empty() {
         page.title("Notes");
@@ -292,11 +290,13 @@ pub(crate) fn verdict(of: Standing) -> &'static str {
     }
 }
 
-/// What is said of variables that did not take effect everywhere.
-fn sentences(setting: &Setting) -> Vec<&str> {
+/// Why a setting is not judged, and which variables did not take effect everywhere.
+pub(crate) fn reasons(setting: &Setting) -> Vec<&str> {
     let told = setting
         .asked
         .iter()
         .filter(|asked| asked.used >= Used::Partly);
-    told.map(|asked| asked.sentence.as_str()).collect()
+    let why = setting.left_out.iter().map(String::as_str);
+    why.chain(told.map(|asked| asked.sentence.as_str()))
+        .collect()
 }

@@ -6,7 +6,7 @@
 use crate::figures::{captioned, ratios, violins, Ratio, Violin};
 use crate::layout::plural;
 use crate::page::{finish, head, list, table};
-use crate::tune::{change, of_what, verdict, Answer, Setting};
+use crate::tune::{change, of_what, reasons, verdict, Answer, Setting};
 use analyze::spelling::time;
 use analyze::tune::Standing;
 use std::io::{Result, Write};
@@ -54,8 +54,18 @@ pub fn write(answer: &Answer, out: &mut impl Write) -> Result<()> {
         .collect();
     let names = ["setting", "function, bytes, algorithm and protocol"];
     table(&mut html, "What NCCL ran", &names, 2, &rows);
+    let told = answer.settings.iter().filter_map(|of| {
+        let words = reasons(of);
+        (!words.is_empty()).then(|| format!("{}: {}", of.name, words.join(" ")))
+    });
+    list(&mut html, "Asked but not used, or not judged", told);
     list(&mut html, "Notes", answer.notes.iter().cloned());
     finish(&html, "NCCL settings tried - ncclscope tune", out)
+}
+
+/// A name for figures, which have little room: each has this prefix.
+fn short(name: &str) -> String {
+    name.replace("NCCL_", "")
 }
 
 fn section(html: &mut String, title: &str, figure: &str) {
@@ -70,7 +80,7 @@ fn changes(answer: &Answer, html: &mut String) {
     let ratio = |of: &Setting| {
         let against = of.ranked.against?;
         Some(Ratio {
-            name: of.name.clone(),
+            name: short(&of.name),
             colour: colour(of.ranked.standing),
             ratio: against.ratio,
             interval: Some((against.low, against.high)),
@@ -84,7 +94,7 @@ fn changes(answer: &Answer, html: &mut String) {
     let caption = "below 1: faster than the default";
     section(
         html,
-        "Time by that of the default",
+        "Time of each setting, by that of the default",
         &captioned(caption, &ratios(label, &drawn, 1.0)),
     );
 }
@@ -106,8 +116,7 @@ fn spread(answer: &Answer, html: &mut String) {
             };
             shares[step.min(STEPS - 1)] += 1.0 / times.len() as f64;
         }
-        // Each of the names has it, and figures have little room.
-        let name = of.name.replace("NCCL_", "");
+        let name = short(&of.name);
         let (first, rest) = name.split_once(' ').unwrap_or((&name, ""));
         Some(Violin {
             name: [first.to_owned(), rest.to_owned()],
@@ -144,10 +153,7 @@ fn numbers(answer: &Answer, html: &mut String) {
         if has_energy {
             cells.push(cell(of.energy_j.map(|joules| format!("{joules:.0}"))));
         }
-        cells.push(match &of.left_out {
-            Some(why) => why.clone(),
-            None => verdict(of.ranked.standing).to_owned(),
-        });
+        cells.push(verdict(of.ranked.standing).to_owned());
         cells
     };
     let rows: Vec<Vec<String>> = answer.settings.iter().map(row).collect();

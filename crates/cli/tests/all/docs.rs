@@ -733,7 +733,12 @@ fn first_pictures_of_pages_are_what_the_command_writes() {
         let file = format!("docs/first-{theme}.svg");
         held(&readme, &file, &file, "fsdp2_slow_gpu", theme);
     }
-    for job in ["ddp_late_host", "decode_slow_gpu", "slow_link", "killed_228"] {
+    for job in [
+        "ddp_late_host",
+        "decode_slow_gpu",
+        "slow_link",
+        "killed_228",
+    ] {
         let named = format!("gallery/{job}.svg");
         held(&gallery, &named, &format!("docs/{named}"), job, "light");
     }
