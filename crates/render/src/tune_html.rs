@@ -48,12 +48,18 @@ pub fn write(answer: &Answer, out: &mut impl Write) -> Result<()> {
     let used = answer.settings.iter().filter(|of| !of.used.is_empty());
     let rows: Vec<Vec<String>> = used
         .flat_map(|of| {
-            let row = |used: &String| [&of.name, used].into_iter().cloned().collect();
+            // As the report writes it: the protocol is part of the algorithm.
+            let row = |used: &String| {
+                let (call, protocol) = used.rsplit_once(' ').unwrap_or((used, ""));
+                let used = format!("{call}/{protocol}");
+                let cells = std::iter::once(of.name.as_str()).chain(used.split(' '));
+                cells.map(str::to_owned).collect()
+            };
             of.used.iter().map(row)
         })
         .collect();
-    let names = ["setting", "function, bytes, algorithm and protocol"];
-    table(&mut html, "What NCCL ran", &names, 2, &rows);
+    let names = ["setting", "function", "bytes", "algorithm"];
+    table(&mut html, "What NCCL ran", &names, 4, &rows);
     let told = answer.settings.iter().filter_map(|of| {
         let words = reasons(of);
         (!words.is_empty()).then(|| format!("{}: {}", of.name, words.join(" ")))
@@ -157,11 +163,7 @@ fn numbers(answer: &Answer, html: &mut String) {
         cells
     };
     let rows: Vec<Vec<String>> = answer.settings.iter().map(row).collect();
-    let energy: &[&str] = if has_energy {
-        &["energy of a run, J"]
-    } else {
-        &[]
-    };
+    let energy: &[&str] = if has_energy { &["energy_j"] } else { &[] };
     let names = [
         &["setting", answer.way, "time", "change"],
         energy,

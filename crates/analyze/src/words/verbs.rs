@@ -112,6 +112,7 @@ pub const VERBS: &[Word] = &[
     word("setting", "the variables of NCCL that were tried together; `default` sets none."),
     word("rounds", "runs of the setting that were measured."),
     word("runs", "runs of the setting that were measured."),
+    word("energy_j", "energy of the job's GPUs in a run, J: the mean over its runs."),
     word("blocks", "blocks of calls that were made with this setting within one run."),
     word("verdict", "whether the difference is beyond noise. Of tune: `faster` or `slower` than the default \
           with all settings judged together. Of judge: `within` or `above` the limit, or `undecided`, in \
