@@ -346,7 +346,7 @@ fn a_pinned_thread_beside_a_cpu_hog_is_off_its_cpu_in_its_long_calls() {
     for (row, off) in rows {
         assert_eq!(row["source"], "switches");
         assert!(row["long"].as_u64() > Some(10), "{row:#}");
-        // A host of several machines takes the CPU from threads that run, too.
+        // Long calls have time in which the thread ran: 11 to 19 % in three of five runs on one machine.
         assert!(off > 0.5, "{row:#}");
         assert!(row["preempted"].as_f64() > Some(0.5), "{row:#}");
     }
@@ -373,7 +373,7 @@ fn without_records_of_switches_counters_bound_the_time_off_a_cpu() {
     assert_eq!(rows.len(), 2, "{rows:#?}");
     for (row, off) in rows {
         assert_eq!(row["source"], "schedstat");
-        assert!(row["asleep"].is_null() && off > 0.5, "{row:#}");
+        assert!(row["asleep"].is_null() && off >= 0.9, "{row:#}");
     }
 }
 
