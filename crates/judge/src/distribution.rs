@@ -6,6 +6,7 @@
 //! Rule: every time is in it. What would be an outlier in a box plot is what a profiler is judged by.
 
 use analyze::statistics::nearest_rank;
+use render::figures::shares;
 use serde::Serialize;
 
 /// Steps of a histogram.
@@ -47,16 +48,6 @@ impl Distribution {
         us.sort_by(f64::total_cmp);
         let at = |percent| nearest_rank(&us, percent);
         let (min, max) = (*us.first()?, *us.last()?);
-        let width = (max / min).ln() / STEPS as f64;
-        let mut shares = vec![0.0; STEPS];
-        for time in &us {
-            let step = match width > 0.0 {
-                true => ((time / min).ln() / width) as usize,
-                // All are equal.
-                false => STEPS / 2,
-            };
-            shares[step.min(STEPS - 1)] += 1.0 / us.len() as f64;
-        }
         Some(Distribution {
             count: us.len() as u64,
             mean_us: us.iter().sum::<f64>() / us.len() as f64,
@@ -67,7 +58,7 @@ impl Distribution {
             p75_us: at(75)?,
             p95_us: at(95)?,
             max_us: max,
-            shares,
+            shares: shares(&us, STEPS),
         })
     }
 }

@@ -52,6 +52,23 @@ pub struct Violin {
     pub mean: f64,
 }
 
+/// The shares of times in so many steps of equal ratio, from the shortest to the longest; `times` are sorted,
+/// above 0, and at least one.
+pub fn shares(times: &[f64], steps: usize) -> Vec<f64> {
+    let (low, high) = (times[0], times[times.len() - 1]);
+    let width = (high / low).ln() / steps as f64;
+    let mut shares = vec![0.0; steps];
+    for time in times {
+        let step = match width > 0.0 {
+            true => ((time / low).ln() / width) as usize,
+            // All are equal.
+            false => steps / 2,
+        };
+        shares[step.min(steps - 1)] += 1.0 / times.len() as f64;
+    }
+    shares
+}
+
 /// A ratio with its interval.
 pub struct Ratio {
     /// What it is of.

@@ -3,7 +3,7 @@
 //!
 //! Rule: every figure has its numbers in a table under it.
 
-use crate::figures::{captioned, ratios, violins, Ratio, Violin};
+use crate::figures::{captioned, ratios, shares, violins, Ratio, Violin};
 use crate::layout::plural;
 use crate::page::{finish, head, list, table};
 use crate::tune::{change, of_what, reasons, verdict, Answer, Setting};
@@ -107,20 +107,10 @@ fn changes(answer: &Answer, html: &mut String) {
 
 fn spread(answer: &Answer, html: &mut String) {
     let violin = |of: &Setting| {
-        let times = &of.times_us;
-        let low = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = times.iter().copied().fold(0.0, f64::max);
-        if times.len() < LEAST_TIMES || low <= 0.0 {
+        let mut times = of.times_us.clone();
+        times.sort_by(f64::total_cmp);
+        if times.len() < LEAST_TIMES || times[0] <= 0.0 {
             return None;
-        }
-        let wide = (high / low).ln() / STEPS as f64;
-        let mut shares = vec![0.0; STEPS];
-        for time in times {
-            let step = match wide > 0.0 {
-                true => ((time / low).ln() / wide) as usize,
-                false => STEPS / 2,
-            };
-            shares[step.min(STEPS - 1)] += 1.0 / times.len() as f64;
         }
         let name = short(&of.name);
         let (first, rest) = name.split_once(' ').unwrap_or((&name, ""));
@@ -128,8 +118,8 @@ fn spread(answer: &Answer, html: &mut String) {
             name: [first.to_owned(), rest.to_owned()],
             colour: colour(of.ranked.standing),
             light: false,
-            range: [low, high],
-            shares,
+            range: [times[0], times[times.len() - 1]],
+            shares: shares(&times, STEPS),
             mean: times.iter().sum::<f64>() / times.len() as f64,
         })
     };

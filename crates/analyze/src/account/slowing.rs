@@ -80,16 +80,15 @@ pub fn of(
         })
     };
     let lost = places.scaled(steps, lost);
-    let n = others.len() as f64;
-    let sum = |part: f64| {
-        let of = |lane: usize| match by_windows(lane) {
-            Some(_) => lost[lane].sum,
-            None => part * lost[lane].sum,
-        };
-        others.iter().map(|lane| of(*lane)).sum::<f64>() / n
+    let of_others = others.iter().map(|lane| lost[*lane].sum);
+    let likely = of_others.sum::<f64>() / others.len() as f64;
+    // The mean of those of which windows show it stands for the rest.
+    let (least, most) = match mean {
+        Some(_) => (1.0, 1.0),
+        None => OF_KEPT,
     };
     Slowing {
-        likely: sum(1.0),
-        interval: (sum(OF_KEPT.0), sum(OF_KEPT.1)),
+        likely,
+        interval: (least * likely, most * likely),
     }
 }

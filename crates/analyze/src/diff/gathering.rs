@@ -87,13 +87,15 @@ impl Run {
         let replays_hidden = report.completeness.unseen.keys().any(|why| why != MASKED);
         let of_steps = report.steps.as_ref().and_then(|steps| steps.reference());
         let step_ns = of_steps.map_or(&[][..], |row| &row.times_ns);
+        let step = mean_of(step_ns);
         Run {
-            step: mean_of(step_ns),
             nsteps: step_ns.len(),
             mostly_in_graphs: crate::summary::mostly_in_graphs(&report),
-            in_windows: mean_of(step_ns)
+            in_windows: step
+                .as_ref()
                 .zip(report.streams.as_ref())
                 .and_then(|(step, streams)| in_windows(&streams.ranks, step.mean / 1e3)),
+            step,
             row: RunRow {
                 capture: job.capture.clone(),
                 command: job.command.clone(),

@@ -43,10 +43,13 @@ pub(super) fn decide(case: &Case) -> Verdict {
     }
 }
 
-/// Whether GPUs have not begun a call because their stream stands in a graph whose launch the ranks lack that
-/// wait in the call: they launched it before they made the call.
+/// Whether GPUs have not begun a call because their stream stands in a graph: they launched it before they
+/// made the call, and the ranks that wait in the call have not launched it.
 fn is_behind_graph(case: &Case, sink: &Sink) -> bool {
-    let Some(lacked) = graphs::lacked(case).filter(|_| sink.lack == Lack::Start) else {
+    if sink.lack != Lack::Start {
+        return false;
+    }
+    let Some(lacked) = graphs::lacked(case) else {
         return false;
     };
     let vertex = |of: usize, member: &usize| case.member(of, *member).vertex;

@@ -116,6 +116,14 @@ fn interval(finding: &Finding) -> (f64, f64) {
     loss.interval_us.expect("an interval")
 }
 
+/// Its interval, which holds the truth.
+fn holds(name: &str, finding: &Finding, truth_s: f64) -> (f64, f64) {
+    let (low, high) = interval(finding);
+    let truth_us = 1e6 * truth_s;
+    assert!(low < truth_us && truth_us < high, "{name}: {low} {high}");
+    (low, high)
+}
+
 #[test]
 fn short_jobs_tell_what_a_late_rank_costs_and_why() {
     for (name, (rank, gpu), truth_s, why) in SHORT {
@@ -126,9 +134,7 @@ fn short_jobs_tell_what_a_late_rank_costs_and_why() {
         assert_eq!(found.subject.ranks[0].device, Some(gpu), "{name}");
         let told_s = found.wall_us().expect("a loss") / 1e6;
         assert!((told_s / truth_s - 1.0).abs() < 0.15, "{name}: {told_s}");
-        let (low, high) = interval(found);
-        let truth_us = 1e6 * truth_s;
-        assert!(low < truth_us && truth_us < high, "{name}: {low} {high}");
+        holds(name, found, truth_s);
     }
 }
 
@@ -145,9 +151,7 @@ fn waiting_that_is_hidden_on_eight_gpus_has_a_price() {
             error_s < (0.15 * truth_s).max(0.05 * steps_s),
             "{name}: {told_s}"
         );
-        let (low, high) = interval(found);
-        let truth_us = 1e6 * truth_s;
-        assert!(low < truth_us && truth_us < high, "{name}: {low} {high}");
+        holds(name, found, truth_s);
         let evidence = render::findings::evidence(found);
         assert!(
             evidence.contains("lose beside calls that wait"),
@@ -164,9 +168,7 @@ fn a_late_rank_has_a_cause_and_a_price_without_windows_too() {
         is_about(found, rank, why);
         let told_s = found.wall_us().expect("a loss") / 1e6;
         assert!((told_s / truth_s - 1.0).abs() < 0.2, "{name}: {told_s}");
-        let (low, high) = interval(found);
-        let truth_us = 1e6 * truth_s;
-        assert!(low < truth_us && truth_us < high, "{name}: {low} {high}");
+        let (low, high) = holds(name, found, truth_s);
         assert!(high - low < 0.6 * 1e6 * told_s, "{name}: {low} {high}");
     }
 }

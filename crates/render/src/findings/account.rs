@@ -1,8 +1,7 @@
 //! What the account of the steps says, in words.
 
 use super::words::{costs, interval, rank, who};
-use analyze::account::LEAST_HALF;
-use analyze::account::{Account, Open, MATTERS};
+use analyze::account::{Account, Open, LEAST_HALF, MATTERS};
 use analyze::findings::{Cause, Finding, InSteps, Loss, Unequal};
 use analyze::spelling::{percent, plural, time, times};
 
