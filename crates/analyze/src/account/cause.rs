@@ -11,7 +11,7 @@
 //! counts: behind it, others are late too.
 
 use super::frame::Frame;
-use super::places::Places;
+use super::places::{Cell, Places};
 use super::work::Work;
 use crate::findings::Cause;
 use std::collections::BTreeMap;
@@ -85,8 +85,13 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
     let sum = |of: fn(&Wait) -> f64| waits.values().map(of).sum::<f64>();
     let (waited, launched) = (sum(|wait| wait.ns), sum(|wait| wait.launched));
     let longer = |(step, wait): (&u32, &Wait)| work.longer(lane, wait.lane, *step as usize);
+    // The longest wait of a step may be one of many.
+    let still = places.scaled(&vec![true; frame.wall.len()], Cell::still);
+    let seen = waits.len() as f64 / frame.wall.len().max(1) as f64;
+    let stood = |wait: &Wait| seen * (still[wait.lane].sum - still[lane].sum);
+    let all = waits.values().map(stood).fold(waited, f64::max);
     let by_host = match waits.iter().map(longer).sum::<Option<f64>>() {
-        Some(longer) if longer >= waited => waited,
+        Some(longer) if longer >= waited && 2.0 * longer >= all => waited,
         Some(longer) => longer.min(launched),
         None => launched,
     };
