@@ -9,12 +9,12 @@
 
 use super::calls::{CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
-use super::graphs;
+use super::graphs::{self, Lacked};
 use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
 use super::progress::{call_row, CallRow, Member, Members};
-use super::reached::{known, Reached};
+use super::reached::Reached;
 use super::verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
     Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
@@ -34,43 +34,43 @@ pub(super) fn decide(case: &Case) -> Verdict {
     if let Some(mismatch) = mismatch(case) {
         return Verdict::Mismatch(mismatch);
     }
+    let lacked = || Some(Verdict::Sink(graph_lacked(case, &graphs::lacked(case)?)));
     match waits_end(case) {
-        Some(Verdict::Sink(sink)) if !is_behind_graph(case, &sink) => Verdict::Sink(sink),
-        Some(Verdict::Sink(_)) | None => graph_lacked(case)
-            .map(Verdict::Sink)
-            .unwrap_or_else(|| Verdict::Quiet(quiet(case))),
+        Some(Verdict::Sink(sink)) => Verdict::Sink(behind_graph(case, &sink).unwrap_or(sink)),
         Some(other) => other,
+        None => lacked().unwrap_or_else(|| Verdict::Quiet(quiet(case))),
     }
 }
 
-/// Whether GPUs have not begun a call because their stream stands in a graph: they launched it before they
-/// made the call, and the ranks that wait in the call have not launched it.
-fn is_behind_graph(case: &Case, sink: &Sink) -> bool {
-    if sink.lack != Lack::Start {
-        return false;
-    }
-    let Some(lacked) = graphs::lacked(case) else {
-        return false;
-    };
-    let vertex = |of: usize, member: &usize| case.member(of, *member).vertex;
+/// Who is waited for in truth if GPUs have not begun a call because their stream stands in a graph: they
+/// launched it before they made the call, and the ranks that wait in the call had not launched it then.
+fn behind_graph(case: &Case, sink: &Sink) -> Option<Sink> {
+    let of = sink.ranks.communicator;
+    let ordinal = sink.call.number?.checked_sub(1)?;
+    let started = sink.lack == Lack::Start && !sink.call.replay;
+    let lacked = graphs::lacked_before(case, of, ordinal).filter(|_| started)?;
     let vertices = |of: usize, members: &[usize]| -> BTreeSet<usize> {
-        members.iter().map(|member| vertex(of, member)).collect()
+        let vertex = |member: &usize| case.member(of, *member).vertex;
+        members.iter().map(vertex).collect()
     };
-    let missing = vertices(lacked.communicator, &lacked.missing);
-    let launched = vertices(lacked.communicator, &lacked.waiting);
     let waiting = vertices(sink.waiting.communicator, &sink.waiting.members);
-    let is_before = |member: &usize| {
-        let of = sink.ranks.communicator;
-        let ordinal = sink.call.number.and_then(|number| number.checked_sub(1));
-        let call = ordinal.and_then(|at| case.member(of, *member).call(Lane::Eager, at));
-        let made = call.and_then(|call| known(case.calls.made(of, (*member, call)).0.api_ns));
-        let before = lacked
-            .since_ns
-            .zip(made)
-            .is_some_and(|(graph, call)| graph < call);
-        before && launched.contains(&vertex(of, member))
-    };
-    !waiting.is_empty() && waiting.is_subset(&missing) && sink.ranks.members.iter().all(is_before)
+    let is_it = !waiting.is_empty()
+        && waiting.is_subset(&vertices(of, &lacked.missing))
+        && sink
+            .ranks
+            .members
+            .iter()
+            .all(|member| lacked.waiting.contains(member));
+    if !is_it {
+        return None;
+    }
+    let first = *lacked.missing.first()?;
+    let call = case.member(of, first).call(Lane::Eager, ordinal)?;
+    let went_on = call_row(case, of, (first, call), Some(ordinal), Lane::Eager);
+    Some(Sink {
+        went_on: Some(went_on),
+        ..graph_lacked(case, &lacked)
+    })
 }
 
 /// Calls were not announced. Each rank lacks other ones, so none can be compared with those of another rank.
@@ -276,8 +276,7 @@ fn reason(case: &Case, communicator: usize, of: &[usize], since_ns: Option<i64>)
 }
 
 /// Ranks that lack a launch of a CUDA graph which others of their communicator have made.
-fn graph_lacked(case: &Case) -> Option<Sink> {
-    let lacked = graphs::lacked(case)?;
+fn graph_lacked(case: &Case, lacked: &Lacked) -> Sink {
     let communicator = lacked.communicator;
     let row = CallRow {
         communicator,
@@ -304,7 +303,7 @@ fn graph_lacked(case: &Case) -> Option<Sink> {
     let missing: Vec<usize> = missing
         .filter(|member| Some(hopeless(member)) == least)
         .collect();
-    Some(Sink {
+    Sink {
         reason: reason(case, communicator, &missing, lacked.since_ns),
         ranks: members(communicator, &missing),
         lack: Lack::Call,
@@ -316,7 +315,7 @@ fn graph_lacked(case: &Case) -> Option<Sink> {
         may_wait_in: None,
         went_on: None,
         others: Vec::new(),
-    })
+    }
 }
 
 /// For how long a member has made no call while others waited for it since then, ns.

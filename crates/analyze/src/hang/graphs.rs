@@ -4,7 +4,9 @@
 //! How often each rank launched is: ranks whose graphs have calls of one communicator launch them in step.
 //! One that lacks launches is waited for, at the first call with it of the first launch that it lacks.
 
+use super::calls::{Lane, RankCalls};
 use super::case::Case;
+use super::reached::known;
 use tables::{Capture, Process};
 
 /// The launches of one process. Only of graphs with NCCL calls.
@@ -57,28 +59,19 @@ pub(super) struct Lacked {
     pub since_ns: Option<i64>,
 }
 
-/// The first launch that ranks lack, of the first communicator in whose graphs one is lacking.
-pub(super) fn lacked(case: &Case) -> Option<Lacked> {
-    let all = case.calls.communicators.iter().enumerate();
-    let open = all.filter(|(_, of)| !of.is_over() && of.is_shared() && of.nabsent == 0);
-    let lacked = open.filter_map(|(communicator, of)| {
-        let made = |own: &super::calls::RankCalls| {
-            let process = &case.capture.processes[own.process];
-            launched(process, own.uid).filter(|n| *n > 0)
-        };
-        let made: Option<Vec<u64>> = of.ranks.iter().map(made).collect();
-        let made = made?;
+impl Lacked {
+    /// Of launches that members have made.
+    fn of(case: &Case, communicator: usize, made: &[u64], ahead: &[u64]) -> Option<Lacked> {
         let (least, most) = (*made.iter().min()?, *made.iter().max()?);
         if least == most {
             return None;
         }
-        let members = 0..made.len();
         let (missing, waiting): (Vec<usize>, Vec<usize>) =
-            members.partition(|member| made[*member] == least);
+            (0..made.len()).partition(|member| made[*member] == least);
         let since = waiting.iter().filter_map(|member| {
-            let own = &of.ranks[*member];
+            let own = &case.calls.communicators[communicator].ranks[*member];
             let process = &case.capture.processes[own.process];
-            launch_at(process, own.uid, made[*member] - least)
+            launch_at(process, own.uid, made[*member] - least + ahead[*member])
         });
         Some(Lacked {
             communicator,
@@ -87,8 +80,37 @@ pub(super) fn lacked(case: &Case) -> Option<Lacked> {
             waiting,
             missing,
         })
+    }
+}
+
+/// The first launch that ranks lack, of the first communicator in whose graphs one is lacking.
+pub(super) fn lacked(case: &Case) -> Option<Lacked> {
+    let all = case.calls.communicators.iter().enumerate();
+    let open = all.filter(|(_, of)| !of.is_over() && of.is_shared() && of.nabsent == 0);
+    let lacked = open.filter_map(|(communicator, of)| {
+        let made = |own: &RankCalls| {
+            let process = &case.capture.processes[own.process];
+            launched(process, own.uid).filter(|n| *n > 0)
+        };
+        let made: Option<Vec<u64>> = of.ranks.iter().map(made).collect();
+        let made = made?;
+        Lacked::of(case, communicator, &made, &vec![0; made.len()])
     });
     lacked.min_by_key(|lacked| (lacked.since_ns.is_none(), lacked.since_ns))
+}
+
+/// The first launch that ranks had not made when they made the call with this ordinal, and others had.
+pub(super) fn lacked_before(case: &Case, communicator: usize, ordinal: u64) -> Option<Lacked> {
+    let (mut made, mut ahead) = (Vec::new(), Vec::new());
+    for (member, own) in case.of(communicator).ranks.iter().enumerate() {
+        let process = &case.capture.processes[own.process];
+        let call = own.call(Lane::Eager, ordinal)?;
+        let called = known(case.calls.made(communicator, (member, call)).0.api_ns)?;
+        let after = launches_after(process, own.uid, called)?;
+        made.push(launched(process, own.uid)?.checked_sub(after)?);
+        ahead.push(after);
+    }
+    Lacked::of(case, communicator, &made, &ahead)
 }
 
 /// Whether a graph with these contents has calls of a communicator; `None` if they are not known.
@@ -121,6 +143,26 @@ fn launched(process: &Process, uid: u32) -> Option<u64> {
 
 /// When a process made the first of its last `back` launches of such graphs; of those whose times are known.
 fn launch_at(process: &Process, uid: u32, back: u64) -> Option<i64> {
+    let (times, newest) = launch_times(process, uid);
+    let first = times.len().saturating_sub(back as usize);
+    match times.get(first) {
+        Some(at) if times.last() >= newest.as_ref() => Some(*at),
+        // Older blocks have the others.
+        _ => newest,
+    }
+}
+
+/// How many such launches a process made after a moment; `None` if that is not known.
+fn launches_after(process: &Process, uid: u32, at: i64) -> Option<u64> {
+    let (times, newest) = launch_times(process, uid);
+    let none = newest.is_none_or(|newest| newest <= at);
+    let known = none || times.last() >= newest.as_ref() && times.first() <= Some(&at);
+    known.then(|| times.iter().filter(|time| **time > at).count() as u64)
+}
+
+/// When a process made its launches of such graphs, in order, as far as that is known, and when it made the
+/// newest.
+fn launch_times(process: &Process, uid: u32) -> (Vec<i64>, Option<i64>) {
     let graphs = &process.graphs;
     let number = |number: u32| {
         let at = graphs
@@ -138,11 +180,5 @@ fn launch_at(process: &Process, uid: u32, back: u64) -> Option<i64> {
         .executables
         .iter()
         .filter(|of| has(process, of.content, uid) == Some(true));
-    let newest = newest.filter_map(|of| of.newest).max();
-    let first = times.len().saturating_sub(back as usize);
-    match times.get(first) {
-        Some(at) if times.last() >= newest.as_ref() => Some(*at),
-        // Older blocks have the others.
-        _ => newest,
-    }
+    (times, newest.filter_map(|of| of.newest).max())
 }

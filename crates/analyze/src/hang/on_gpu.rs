@@ -44,9 +44,15 @@ pub(super) fn on_gpu(process: &Process) -> HashMap<u64, OnGpu> {
             shape.uid == of.uid && !shape.is(flag::CAPTURED) && !shape.is(flag::REPLAY)
         };
         let one_stream = |call: &Call| of.stream != 0 && shape(call).stream == of.stream;
+        let group = process.calls[at].group;
         let later = process.calls[at + 1..].iter().filter(is_launch);
         for call in later.filter(|call| one_stream(call)) {
-            known.entry(call.ticket).or_insert(OnGpu::NotReached);
+            // Calls of one group are one kernel.
+            let state = match asked.begun && group != 0 && call.group == group {
+                true => OnGpu::Begun,
+                false => OnGpu::NotReached,
+            };
+            known.entry(call.ticket).or_insert(state);
         }
         // Whether a later launch of the stream was reached.
         let mut passed = asked.begun;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures::communicator;
-use capture::live::{part, WAITS};
+use capture::live::{flag, part, WAITS};
 use capture::rows::Ticks;
 use tables::clock::{Anchor, Clock};
 use tables::communicators::Local;
@@ -104,9 +104,9 @@ fn a_rank_that_lacks_a_call_is_the_sink_and_its_progress_ends_before() {
     assert_eq!(entered(2), (Some(1), Some(Reached::Finished)));
 }
 
-/// Two ranks that are in a call which the GPU of rank 1 has begun, and that of rank 0 has not. Rank 0 made
-/// its second launch of a graph then; rank 1 made one launch.
-fn behind_a_graph(launched: i64) -> Capture {
+/// Two ranks that are in a call which the GPU of rank 1 has begun, and that of rank 0 has not. When they
+/// launched a graph for the second time, by rank; `None` if a rank did it once.
+fn behind_a_graph(launched: [Option<i64>; 2]) -> Capture {
     let all: &[Made] = &[(0, 8, true), (0, 16, false)];
     let mut capture = job(&[&[0, 1]], &[all, all]);
     for (rank, process) in capture.processes.iter_mut().enumerate() {
@@ -115,7 +115,7 @@ fn behind_a_graph(launched: i64) -> Capture {
             begun: rank == 1,
             asked_ns: START + 9 * SECOND,
         });
-        let times = [START - SECOND, launched];
+        let times: Vec<i64> = [START - SECOND].into_iter().chain(launched[rank]).collect();
         process.graphs = tables::Graphs {
             shapes: vec![0],
             contents: vec![tables::graphs::Content {
@@ -125,15 +125,15 @@ fn behind_a_graph(launched: i64) -> Capture {
             executables: vec![tables::graphs::Graph {
                 number: 1,
                 content: Some(0),
-                launches: 2 - rank as u64,
-                newest: Some(times[1 - rank]),
+                launches: times.len() as u64,
+                newest: times.last().copied(),
                 before: None,
                 instantiated: None,
                 destroyed: None,
                 launching: false,
                 stream: 0,
             }],
-            launches: times[..2 - rank]
+            launches: times
                 .iter()
                 .map(|at| tables::graphs::Launch {
                     graph: 1,
@@ -151,25 +151,78 @@ fn behind_a_graph(launched: i64) -> Capture {
 
 #[test]
 fn a_gpu_that_stands_in_a_graph_waits_for_the_rank_that_did_not_launch_it() {
-    // The graph was launched before the call.
-    let found = of(&behind_a_graph(START + SECOND / 2));
-    let Verdict::Sink(sink) = &found.verdict else {
+    let (before, behind) = (START + SECOND / 2, START + 3 * SECOND / 2);
+    // Rank 1 left the launch out. It may have made the next one since.
+    for later in [None, Some(behind)] {
+        let found = of(&behind_a_graph([Some(before), later]));
+        let Verdict::Sink(sink) = &found.verdict else {
+            panic!("{:?}", found.verdict);
+        };
+        assert_eq!((&sink.ranks.members[..], sink.lack), (&[1][..], Lack::Call));
+        assert_eq!(
+            sink.call.function.as_deref(),
+            Some("launch 2 of a CUDA graph")
+        );
+        let went_on = sink.went_on.as_ref().and_then(|call| call.number);
+        assert_eq!(went_on, Some(2));
+    }
+    // All launched it before the call, or behind it: the GPU is busy with something else.
+    for launched in [[before; 2], [behind; 2]] {
+        let found = of(&behind_a_graph(launched.map(Some)));
+        let Verdict::Sink(sink) = &found.verdict else {
+            panic!("{:?}", found.verdict);
+        };
+        assert_eq!(
+            (&sink.ranks.members[..], sink.lack),
+            (&[0][..], Lack::Start)
+        );
+    }
+}
+
+/// Two ranks that send to each other and then receive, on one stream each. Rank 0's GPU, and that of rank 1
+/// if `both`, is seen in the send. With `grouped`, both calls are one group.
+fn sends_first(both: bool, grouped: bool) -> Capture {
+    let all: &[Made] = &[(0, 16, false), (0, 16, false)];
+    let mut capture = job(&[&[0, 1]], &[all, all]);
+    let (send, receive) = (capture.names.intern("Send"), capture.names.intern("Recv"));
+    for (rank, process) in capture.processes.iter_mut().enumerate() {
+        for (shape, function) in process.shapes.iter_mut().zip([send, receive]) {
+            shape.function = function;
+            shape.peer = Some(1 - rank as u32);
+            shape.flags = flag::P2P;
+            shape.stream = 7;
+        }
+        for call in &mut process.calls {
+            call.group = u64::from(grouped);
+        }
+        if both || rank == 0 {
+            process.on_gpu.push(tables::OnGpu {
+                ticket: 0,
+                begun: true,
+                asked_ns: START + 9 * SECOND,
+            });
+        }
+    }
+    capture
+}
+
+#[test]
+fn two_ranks_that_both_send_first_wait_for_each_other() {
+    let found = of(&sends_first(true, false));
+    let Verdict::Cycle(cycle) = &found.verdict else {
         panic!("{:?}", found.verdict);
     };
-    assert_eq!((&sink.ranks.members[..], sink.lack), (&[1][..], Lack::Call));
+    let of_step = |step: &CycleStep| (step.waiting.member, step.missing.member);
     assert_eq!(
-        sink.call.function.as_deref(),
-        Some("launch 2 of a CUDA graph")
+        cycle.steps.iter().map(of_step).collect::<Vec<_>>(),
+        [(0, 1), (1, 0)]
     );
-    // It was launched behind it: the GPU is busy with something else.
-    let found = of(&behind_a_graph(START + 3 * SECOND / 2));
-    let Verdict::Sink(sink) = &found.verdict else {
-        panic!("{:?}", found.verdict);
-    };
-    assert_eq!(
-        (&sink.ranks.members[..], sink.lack),
-        (&[0][..], Lack::Start)
-    );
+    assert_eq!(cycle.steps[0].call.function.as_deref(), Some("Send"));
+    // In a group, both are one kernel; and a GPU that was not asked may be in its receive.
+    for capture in [sends_first(true, true), sends_first(false, false)] {
+        let found = of(&capture);
+        assert_eq!(found.verdict.kind(), VerdictKind::NoProgress);
+    }
 }
 
 #[test]

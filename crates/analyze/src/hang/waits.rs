@@ -20,6 +20,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Sends or receives that a host may have made beyond one that does not end: a stream takes about a thousand
 /// launches.
 const AHEAD: usize = 1100;
+/// Of sends and receives that both ranks made, so many are looked at: a GPU stands in one of the oldest that
+/// have not ended, and more than these are seldom behind it.
+const BEHIND: usize = 64;
 /// Earlier sends that show whether the job does the same again and again.
 const HABIT: usize = 64;
 
@@ -328,6 +331,7 @@ impl<'c> Search<'c, '_> {
         let ranks = &self.of(communicator).ranks;
         let by_rank = self.by_rank(communicator);
         let mut by_missing: BTreeMap<usize, Wait> = BTreeMap::new();
+        let mut not_begun: BTreeMap<usize, Wait> = BTreeMap::new();
         let mut open: Option<Stall> = None;
         for (member, own) in ranks.iter().enumerate() {
             let Some(rank) = own.rank.filter(|_| own.counted) else {
@@ -358,6 +362,19 @@ impl<'c> Search<'c, '_> {
                 let differ = (from..both).find(differs);
                 let met = differ.or((both < calls.made()).then_some(both));
                 let Some(met) = met else {
+                    if let Some(number) = self.not_begun((own, calls), (theirs, answers)) {
+                        let halves = Halves {
+                            communicator,
+                            lack: Lack::Start,
+                            waiting: (member, number.1),
+                            missing: other,
+                            met: number.0,
+                            is_crossed: false,
+                            may_have_ended: false,
+                        };
+                        self.add_halves(&mut not_begun, halves);
+                        continue;
+                    }
                     let last = *calls.calls.last().expect("pairs are not empty");
                     let made = self.calls.made(communicator, (member, last)).0;
                     if answers.made() == calls.made() && self.calls.unfinished(own.process, made) {
@@ -397,10 +414,30 @@ impl<'c> Search<'c, '_> {
                 self.add_halves(&mut by_missing, halves);
             }
         }
+        for (missing, wait) in not_begun {
+            by_missing.entry(missing).or_insert(wait);
+        }
         if by_missing.is_empty() {
             self.stalls.extend(open);
         }
         self.waits.extend(by_missing.into_values());
+    }
+
+    /// The first send or receive that a rank's GPU is in, while that of its peer has not begun the other
+    /// half: its number, and the call.
+    fn not_begun(
+        &self,
+        (own, calls): (&RankCalls, Pairs),
+        (theirs, answers): (&RankCalls, Pairs),
+    ) -> Option<(usize, u32)> {
+        let both = calls.made().min(answers.made());
+        (both.saturating_sub(BEHIND)..both).find_map(|number| {
+            let (call, answer) = calls.call(number).zip(answers.call(number))?;
+            let made = &self.calls.capture.processes[own.process].calls[call as usize];
+            let is_in = self.calls.reached(own.process, call) == Reached::Started
+                && self.calls.unfinished(own.process, made);
+            (is_in && self.calls.is_before(theirs.process, answer)).then_some((number, call))
+        })
     }
 
     /// Members by rank, if it is known.
