@@ -95,7 +95,11 @@ pub fn findings(
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
         of_arrivals(arrivals, account.is_some(), wall_us, in_graphs)
     });
-    costly.extend(account.map_or(Vec::new(), |account| account::late(account, wall_us)));
+    let mut late = account.map_or(Vec::new(), |account| account::late(account, wall_us));
+    if let Some(arrivals) = arrivals {
+        add_clocks(&mut late, arrivals);
+    }
+    costly.append(&mut late);
     // What the network's own times say is nearer to the cause.
     if !costly.iter().any(|of| of.kind() == Kind::SlowNetwork) {
         costly.extend(slow);
@@ -139,17 +143,19 @@ pub fn settling<'a>(
     wall_us: Option<f64>,
 ) -> Option<&'a Account> {
     let account = account?;
-    let refuted = |row: &RankArrivals| {
+    let blamed = |row: &RankArrivals| {
         let is = |rank: &usize| {
             let of = &account.ranks[*rank];
             (&of.host, of.pid, of.device) == (&row.host, row.pid, row.device)
         };
         account.late().flat_map(|answer| &answer.ranks).any(is)
-            && 2 * row.last_refuted.unwrap_or(0) > row.last
     };
+    let refuted = |row: &RankArrivals| blamed(row) && 2 * row.last_refuted.unwrap_or(0) > row.last;
     let by_clocks = |arrivals: &Arrivals| {
+        let late = late(arrivals, wall_us, LEVEL);
+        let other = !late.is_empty() && !late.iter().any(|row| blamed(row));
         arrivals.ranks.iter().any(|row| row.last_over_hosts > 0)
-            && (arrivals.ranks.iter().any(refuted) || !late(arrivals, wall_us, LEVEL).is_empty())
+            && (arrivals.ranks.iter().any(refuted) || other)
     };
     let is_better = !arrivals.is_some_and(by_clocks);
     (account.settles && is_better).then_some(account)
@@ -304,6 +310,28 @@ fn with_other(
     rank.with_other.filter(|(_, both)| more(both))
 }
 
+fn clock_proof(rank: &RankArrivals) -> ClockProof {
+    ClockProof {
+        operations: rank.last_over_hosts,
+        proved: rank.last_proved,
+        late_us: rank.late_proved_us.unwrap_or(0.0),
+    }
+}
+
+/// Adds what clocks prove to what the account says of a rank.
+fn add_clocks(found: &mut [Finding], arrivals: &Arrivals) {
+    for finding in found {
+        let subject = &finding.subject;
+        let row = subject.ranks.first().and_then(|id| {
+            let mut rows = arrivals.ranks.iter();
+            rows.find(|row| row.id() == *id)
+        });
+        if let (Evidence::Late(late), Some(row)) = (&mut finding.evidence, row) {
+            late.clocks = clock_proof(row);
+        }
+    }
+}
+
 fn late_rank(
     rank: &RankArrivals,
     (loss, interval): (f64, (f64, f64)),
@@ -342,15 +370,11 @@ fn late_rank(
             operations: rank.operations,
             of_all: arrivals.operations,
             with_other: with_other(rank, loss, wall_us),
+            clocks: clock_proof(rank),
             arrivals: Some(LateByArrivals {
                 held_up_us: rank.saving_wall_us,
                 waited_rank_us: (rank.cost_rank_us - rank.inherited_rank_us).max(0.0),
                 inherited,
-                clocks: ClockProof {
-                    operations: rank.last_over_hosts,
-                    proved: rank.last_proved,
-                    late_us: rank.late_proved_us.unwrap_or(0.0),
-                },
                 sampled,
             }),
             ..Late::default()

@@ -170,8 +170,9 @@ fn is_proved(finding: &Finding) -> bool {
     let Evidence::Late(late) = &finding.evidence else {
         return false;
     };
-    let clocks = late.arrivals.as_ref().map(|by| by.clocks);
-    clocks.is_some_and(|of| of.proved.is_some_and(|proved| 2 * proved >= of.operations))
+    let of = late.clocks;
+    of.proved
+        .is_some_and(|proved| proved > 0 && 2 * proved >= of.operations)
 }
 
 #[test]

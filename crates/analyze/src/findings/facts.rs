@@ -288,6 +288,8 @@ pub struct Late {
     pub in_sends: bool,
     /// Another rank that is late too, and what the run loses by both, µs.
     pub with_other: Option<(Option<u32>, f64)>,
+    /// What clocks prove; no operations if none of these was over hosts.
+    pub clocks: ClockProof,
     /// The account of the steps; `None` if something else tells.
     pub steps: Option<InSteps>,
     /// GPU times of calls; `None` if something else tells.
@@ -303,8 +305,6 @@ pub struct LateByArrivals {
     pub waited_rank_us: f64,
     /// What it inherited from other operations, largest first; empty if that is the smaller part.
     pub inherited: Vec<InheritedFrom>,
-    /// What clocks prove.
-    pub clocks: ClockProof,
     /// The part of all operations that was timed, if it is a sample.
     pub sampled: Option<f64>,
 }

@@ -60,7 +60,11 @@ pub(super) fn evidence(of: &Finding, late: &Late) -> String {
     }
     let arrived = arrived_last(late.last, late.of_all);
     match &late.steps {
-        Some(steps) => format!("It {arrived}. {}{both}", account::basis(steps, loss)),
+        Some(steps) => format!(
+            "It {arrived}. {}{}{both}",
+            account::basis(steps, loss),
+            proved(&late.clocks)
+        ),
         None => format!("It {arrived}.{both}"),
     }
 }
@@ -87,33 +91,51 @@ fn by_arrivals(late: &Late, by: &LateByArrivals, loss: &Loss) -> String {
         time(by.waited_rank_us),
         estimate(loss),
         interval(loss),
-        basis(by),
+        basis(by, &late.clocks),
     )
 }
 
+/// What clocks say beside the account; nothing if no operation was over hosts.
+fn proved(by: &ClockProof) -> String {
+    match by.operations {
+        0 => String::new(),
+        _ => {
+            let said = by_clocks(by);
+            format!(" {}{}.", said[..1].to_uppercase(), &said[1..])
+        }
+    }
+}
+
 /// What it rests on that this rank arrived last.
-fn basis(of: &LateByArrivals) -> String {
+fn basis(of: &LateByArrivals, clocks: &ClockProof) -> String {
     let sample = of.sampled.map_or(String::new(), |share| {
         format!("; {} of all operations were timed", percent(share))
     });
-    let ClockProof {
-        operations,
-        proved,
-        late_us,
-    } = of.clocks;
-    let by = match (operations, proved) {
-        (0, _) => BASIS.to_owned(),
-        (of, Some(proved)) if 2 * proved >= of => format!(
-            "the hosts' clocks prove that it came last in {proved} of {of} operations over hosts, by {} or \
-             more in all; how much that costs: {BASIS}",
-            time(late_us)
-        ),
-        (of, Some(proved)) => format!(
-            "{BASIS}; the hosts' clocks prove it in {proved} of {of} operations over hosts only"
-        ),
-        (_, None) => format!("{BASIS}; nothing bounds the offset of the hosts' clocks"),
+    let proved = clocks.proved.unwrap_or(0);
+    let by = match clocks.operations {
+        0 => BASIS.to_owned(),
+        of if 2 * proved >= of && proved > 0 => {
+            format!("{}; how much that costs: {BASIS}", by_clocks(clocks))
+        }
+        _ => format!("{BASIS}; {}", by_clocks(clocks)),
     };
     by + &sample
+}
+
+/// What clocks prove of operations over hosts.
+fn by_clocks(by: &ClockProof) -> String {
+    let of = by.operations;
+    match by.proved {
+        Some(proved) if 2 * proved >= of => format!(
+            "the hosts' clocks prove that it came last in {proved} of {of} operations over hosts, by {} or \
+             more in all",
+            time(by.late_us)
+        ),
+        Some(proved) => format!(
+            "the hosts' clocks prove it in {proved} of {of} operations over hosts only"
+        ),
+        None => "nothing bounds the offset of the hosts' clocks".to_owned(),
+    }
 }
 
 /// What a rank costs together with another one that is late too.

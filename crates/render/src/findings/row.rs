@@ -217,13 +217,13 @@ fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
     ];
     all.extend(late.with_other.map(|(_, us)| ("with_other_us", us)));
     all.extend(late.steps.iter().flat_map(in_steps));
+    if let Some(proved) = late.clocks.proved {
+        all.push(("last_over_hosts", late.clocks.operations as f64));
+        all.push(("last_proved", proved as f64));
+    }
     if let Some(by) = &late.arrivals {
         all.push(("held_up_us", by.held_up_us));
         all.push(("waited_rank_us", by.waited_rank_us));
-        if let Some(proved) = by.clocks.proved {
-            all.push(("last_over_hosts", by.clocks.operations as f64));
-            all.push(("last_proved", proved as f64));
-        }
         all.extend(by.sampled.map(|share| ("sampled_share", share)));
     }
     all
