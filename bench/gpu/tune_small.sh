@@ -2,7 +2,7 @@
 # Is there a setting that beats NCCL's own choice for small AllReduces? Algorithms, protocols and numbers of
 # channels, tried within one run for each size, on all GPUs:
 #
-#     bench/gpu/tune_small.sh OUT       # tables on stdout and in OUT/SIZE.txt, figures in OUT/SIZE.json
+#     bench/gpu/tune_small.sh OUT       # tables on stdout; OUT/SIZE.txt, .json and .html
 #
 # The largest gain is then tried again, alone and in another order: what won among many by luck does not win
 # twice. A step is 100 equal AllReduces in a row and two sums that the host waits for. SIZES are bytes, STEPS
@@ -19,8 +19,9 @@ tune() {
     shift 3
     rm -rf "${out:?}/$name"
     "$scope" tune --within --block 1000 --function all_reduce --bytes "$bytes..$bytes" --seed "$seed" \
-        --timeout 40 --json -o "$out/$name" "$@" -- python3 bench/gpu/nccl_calls.py steps --bytes "$bytes" \
-        --steps "${STEPS:-4000}" --timeout 30 ${RANKS:+--ranks "$RANKS"} >"$out/$name.json"
+        --timeout 40 --json --html "$out/$name.html" -o "$out/$name" "$@" -- \
+        python3 bench/gpu/nccl_calls.py steps --bytes "$bytes" --steps "${STEPS:-4000}" \
+        --timeout 30 ${RANKS:+--ranks "$RANKS"} >"$out/$name.json"
     echo "== $name: exit status $?, $((SECONDS - begin)) s"
     # Captures are large; what the program printed and the tuner's file stay.
     rm -rf "${out:?}/$name/capture"
