@@ -45,7 +45,7 @@ use serde::Serialize;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
 /// in 30 % of 30 slowed jobs; with this in 70 %.
-pub const LEAST_HALF: f64 = 0.15;
+pub const LEAST_HALF: f64 = 0.28;
 
 /// If this part of a rank's launches has no time, it may have stood still in them for any time.
 const DARK: f64 = 0.1;
@@ -111,7 +111,7 @@ impl Account {
 
     /// The slow transfers that cost so much that it matters.
     pub fn slow(&self) -> impl Iterator<Item = &SlowLink> {
-        let matters = |slow: &&SlowLink| slow.interval_us.0 >= MATTERS * self.wall_us;
+        let matters = |slow: &&SlowLink| slow.loss_us >= MATTERS * self.wall_us;
         self.slow_links.iter().filter(matters)
     }
 
@@ -373,7 +373,7 @@ fn answers(
                 (high + stalled).max(loss + least).min(total) / 1e3,
             ),
             slowing_us: habit.slowing / 1e3,
-            sure_us: (habit.sure + stalled).min(loss - least) / 1e3,
+            sure_us: (habit.sure + stalled).min(loss) / 1e3,
             with_other: habit
                 .with
                 .map(|(lane, loss)| (lane, (loss + stalled) / 1e3)),

@@ -308,7 +308,7 @@ fn a_busier_gpu_costs_what_it_costs_without_windows() {
             low <= truth && truth <= high,
             "{finding:?}: {low} to {high}, and it is {truth}"
         );
-        assert!(high - low < 0.6 * truth, "{finding:?}: {low} to {high}");
+        assert!(high - low < 0.8 * truth, "{finding:?}: {low} to {high}");
     }
 }
 
