@@ -210,16 +210,33 @@ class Capture:
         return f"<ncclscope.Capture {self._path!r}: {processes}, {len(self.calls)} calls>"
 
 
-def open(path: str | os.PathLike[str], attempt: int | None = None) -> Capture:
+def open(
+    path: str | os.PathLike[str],
+    attempt: int | None = None,
+    *,
+    steps: range | str | None = None,
+    last_s: float | None = None,
+    phase: str | None = None,
+) -> Capture:
     """Opens the capture at ``path``: a capture folder, the folder of one host in it, or one trace file.
 
     If the job was started several times, as by torchrun, only one attempt is read: the last, or the one with
     the number ``attempt``, from 1. ``report().job.attempts`` lists them.
 
-    Raises :class:`ncclscope.CaptureError` when there is no capture. Damage is no error: what is sound is
-    read, and ``problems`` says what was not.
+    Of a long run, one of these parts can be looked at alone: ``steps``, from 0, as ``range(100, 200)`` or
+    ``"100..200"``; the last ``last_s`` seconds; or all phases of the name ``phase``.
+
+    Raises :class:`ncclscope.CaptureError` when there is no capture, or no such part. Damage is no error: what
+    is sound is read, and ``problems`` says what was not. Raises ``ValueError`` if a part is written in
+    another way, or if several are asked for.
 
         >>> capture = ncclscope.open("run-0412")
+        >>> last = ncclscope.open("run-0412", last_s=600)
     """
     path = os.fspath(path)
-    return Capture(_native.open(path, attempt), path)
+    if isinstance(steps, range):
+        if steps.step != 1 or not steps:
+            raise ValueError(f"steps={steps}: expected steps that follow each other")
+        steps = f"{steps.start}..{steps.stop}"
+    native = _native.open(path, attempt, steps=steps, last_s=last_s, phase=phase)
+    return Capture(native, path)

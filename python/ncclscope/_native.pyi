@@ -85,4 +85,11 @@ class Answer:
     text: str
     all: str
 
-def open(path: str | PathLike[str], attempt: int | None = None) -> Capture: ...
+def open(
+    path: str | PathLike[str],
+    attempt: int | None = None,
+    *,
+    steps: str | None = None,
+    last_s: float | None = None,
+    phase: str | None = None,
+) -> Capture: ...

@@ -192,3 +192,21 @@ def test_notebooks_show_the_verdict_and_one_picture(play: Callable[..., Path]) -
     played.rename(renamed)
     shown = ncclscope.open(renamed).report()._repr_html_()
     assert "&lt;b&gt;&amp;" in shown and "<b>&" not in shown
+
+
+def test_a_part_of_a_run_is_looked_at_alone() -> None:
+    whole = ncclscope.open(job("ddp_late_host"))
+    part = ncclscope.open(job("ddp_late_host"), steps=range(100, 200))
+    assert part.report().job.part == "steps 100 to 199 of 504"
+    assert whole.report().job.part is None
+    assert 0.15 < len(part.calls) / len(whole.calls) < 0.25
+    assert part.report().findings[0].rank == whole.report().findings[0].rank
+    as_text = ncclscope.open(job("ddp_late_host"), steps="100..200")
+    assert len(as_text.calls) == len(part.calls)
+    last = ncclscope.open(job("ddp_late_host"), last_s=2)
+    assert 0 < len(last.calls) < len(whole.calls)
+    for wrong in ({"steps": range(0, 9, 2)}, {"steps": "x"}, {"last_s": 0}, {"last_s": 1, "phase": "a"}):
+        with pytest.raises(ValueError, match="expected"):
+            ncclscope.open(job("ddp_late_host"), **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ncclscope.CaptureError, match="expected a phase `eval`, found none"):
+        ncclscope.open(job("ddp_late_host"), phase="eval")

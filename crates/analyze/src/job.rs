@@ -45,6 +45,8 @@ pub struct Job {
     pub attempt: Option<u32>,
     /// The attempts of a job that was started several times, the oldest first.
     pub attempts: Vec<AttemptRow>,
+    /// Which part of the run the figures are of, such as `steps 100 to 199 of 860`; null if of all of it.
+    pub part: Option<String>,
     /// Versions of NCCL.
     pub nccl: Vec<String>,
     /// Versions of the GPU driver, and the newest CUDA that it supports.
@@ -185,6 +187,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         restarts: restarts.max().unwrap_or(0),
         attempt: capture.attempt.filter(|_| capture.attempts.len() > 1),
         attempts: crate::attempts::rows(capture),
+        part: capture.part.clone(),
         nccl: fact("nccl"),
         driver: drivers(capture),
         platform: fact("platform"),

@@ -66,6 +66,7 @@ pub mod roles;
 pub mod sampled;
 pub mod settings;
 pub mod sightings;
+pub mod spans;
 pub mod spelling;
 pub mod standstill;
 pub mod startup;

@@ -58,6 +58,16 @@ pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
     })
 }
 
+/// That this is not all of the run.
+fn part(capture: &Capture) -> Option<String> {
+    let part = capture.part.as_ref()?;
+    let left_out: u64 = capture.processes.iter().map(|of| of.forgotten).sum();
+    Some(format!(
+        "This is {part} alone. {left_out} calls of the run are left out; whether the recording is complete \
+         is said of all of the run."
+    ))
+}
+
 /// The notes on a capture, from its processes' facts and what was gathered from their calls.
 pub fn notes(
     capture: &Capture,
@@ -66,6 +76,7 @@ pub fn notes(
     rows: &[Operation],
 ) -> Vec<String> {
     let mut notes = Vec::new();
+    notes.extend(part(capture));
     from_outside(capture, &mut notes);
     of_other_tools(capture, &mut notes);
     notes.extend(crate::behind::sentences(capture));

@@ -95,7 +95,7 @@ enum Probing {
     Samples,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let nanos = units::nanos(text, Some(1e9)).filter(|nanos| *nanos > 0.0 && *nanos < 1e18);
     let nanos = nanos.ok_or("expected a time such as 30s or 5m")?;
     Ok(Duration::from_nanos(nanos as u64))

@@ -60,6 +60,8 @@ pub struct Args {
     all: bool,
     #[command(flatten)]
     look: crate::look::Look,
+    #[command(flatten)]
+    part: crate::part::Part,
 }
 
 /// A capture, and of which variant it is a run if the user says so.
@@ -94,15 +96,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         "--ceiling is for two logs of nccl-tests\n  hint: `ncclscope report --ceiling` takes a capture"
     );
     // One capture in memory at a time.
+    let read = |of: &Named| {
+        let mut capture = open(&of.path)?;
+        args.part.keep(&mut capture)?;
+        anyhow::Ok(capture)
+    };
     let run = |of: &Named| {
-        let run = open(&of.path).map(|capture| Run::of(&capture))?;
+        let run = read(of).map(|capture| Run::of(&capture))?;
         Ok(run.of_variant(of.variant.clone()))
     };
     if !args.more.is_empty() {
         return several(&args, run);
     }
     let both = |of: &Named, name: &str| {
-        let capture = open(&of.path)?;
+        let capture = read(of)?;
         let picture = args.html.as_ref().map(|_| picture(&capture, name));
         anyhow::Ok((Run::of(&capture), picture.unwrap_or_default()))
     };

@@ -40,7 +40,7 @@ pub struct Args {
     events: bool,
     /// Write a capture with stand-ins for the names of hosts, users, paths, programs, functions and threads,
     /// and for addresses and settings. Times and sizes stay, so `report` finds the same
-    #[arg(long, conflicts_with_all = ["to", "table", "events", "offsets"])]
+    #[arg(long, conflicts_with_all = ["to", "table", "events", "offsets", "part"])]
     anonymous: bool,
     /// File to write to; standard output without it, or as `-`. Parquet writes one file if the name ends in
     /// `.parquet`, else a folder. Chrome writes one file per rank into a folder
@@ -51,6 +51,8 @@ pub struct Args {
     force: bool,
     #[command(flatten)]
     offsets: crate::offsets::Offsets,
+    #[command(flatten)]
+    part: crate::part::Part,
 }
 
 /// Writes the export.
@@ -94,7 +96,8 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     } else if let Some(path) = &args.output {
         target::check(path, &args.capture, args.force)?;
     }
-    let capture = open_attempt(&args.capture, Which::All)?;
+    let mut capture = open_attempt(&args.capture, Which::All)?;
+    args.part.keep(&mut capture)?;
     if args.events {
         has_callbacks(&capture)?;
     }

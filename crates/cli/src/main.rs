@@ -38,6 +38,7 @@ mod merge;
 mod model;
 mod offsets;
 mod pace;
+mod part;
 mod paths;
 mod plugin_path;
 mod progress;

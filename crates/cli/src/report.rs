@@ -59,6 +59,8 @@ pub struct Args {
     look: crate::look::Look,
     #[command(flatten)]
     attempt: crate::attempt::Attempt,
+    #[command(flatten)]
+    part: crate::part::Part,
 }
 
 /// Colours of a picture.
@@ -83,11 +85,14 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         let (source, _held) = source(&path, progress, args.attempt.which())?;
         // Lanes and a typical step need all calls in memory.
         let has_lanes = args.html.is_some() || args.svg.is_some() || args.png.is_some();
-        if !has_lanes || progress.of.load(Relaxed) > MOST_WITH_LANES {
+        let has_lanes = has_lanes && progress.of.load(Relaxed) <= MOST_WITH_LANES;
+        if !has_lanes && !args.part.is_given() {
             return anyhow::Ok((analyze::report_from(source, given, progress), None));
         }
-        let capture = source.load(progress);
-        Ok((analyze::report_with(&capture, given), Some(capture)))
+        let mut capture = source.load(progress);
+        args.part.keep(&mut capture)?;
+        let report = analyze::report_with(&capture, given);
+        Ok((report, Some(capture).filter(|_| has_lanes)))
     })?;
     let ceilings = bench::ceiling::read_all(&args.ceiling, &report.job.gpu)?;
     analyze::efficiency::hold_against(&mut report.efficiency, &ceilings);

@@ -25,6 +25,8 @@ pub struct Args {
     offsets: crate::offsets::Offsets,
     #[command(flatten)]
     attempt: crate::attempt::Attempt,
+    #[command(flatten)]
+    part: crate::part::Part,
 }
 
 /// So many calls are drawn one by one; the page has the same number.
@@ -34,8 +36,9 @@ const MOST_CALLS: usize = 20_000;
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let path = crate::captures::named_or_newest(args.capture)?;
     let given = args.offsets.read()?;
-    let capture = crate::report::open_attempt(&path, args.attempt.which())?;
+    let mut capture = crate::report::open_attempt(&path, args.attempt.which())?;
     crate::attempt::tell(&capture);
+    args.part.keep(&mut capture)?;
     if capture.processes.iter().all(|p| p.calls.is_empty()) {
         anyhow::bail!(
             "`{0}` holds no single call that could be drawn\

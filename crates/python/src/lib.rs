@@ -12,6 +12,7 @@ use analyze::clocks::Given;
 use analyze::diff::{Criterion, Run};
 use analyze::hang::Conditions;
 use analyze::operation_ids::OperationIds;
+use analyze::spans::Part;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -52,18 +53,33 @@ mod _native {
 /// tool wrote (`docs/reference/other-tools.md`).
 /// Of a job that was started again, the `attempt` with this number, or else the last.
 ///
-/// Raises `ncclscope.CaptureError` when there is nothing to read; never for damage.
+/// Of a run, one of these parts: `steps` such as `100..200`, the last `last_s` seconds, or phases.
+///
+/// Raises `ncclscope.CaptureError` when there is nothing to read, or no such part; never for damage.
 #[pyfunction]
-#[pyo3(signature = (path, attempt=None))]
-fn open(py: Python<'_>, path: PathBuf, attempt: Option<u32>) -> PyResult<Capture> {
+#[pyo3(signature = (path, attempt=None, *, steps=None, last_s=None, phase=None))]
+fn open(
+    py: Python<'_>,
+    path: PathBuf,
+    attempt: Option<u32>,
+    steps: Option<String>,
+    last_s: Option<f64>,
+    phase: Option<String>,
+) -> PyResult<Capture> {
+    let part = part(steps, last_s, phase)?;
     let which = attempt.map_or(tables::Which::Last, tables::Which::Number);
     let open = || {
         let progress = tables::ReadProgress::default();
         let (source, _held) = convert::open(&path, &progress, which)?;
         Ok::<_, convert::Error>(source.load(&progress))
     };
-    match py.detach(open) {
-        Ok(capture) => Ok(Capture {
+    let kept = |mut capture: tables::Capture| match part {
+        None => Ok(capture),
+        Some(part) => part.keep(&mut capture).map(|()| capture),
+    };
+    match py.detach(|| open().map(kept)) {
+        Ok(Err(no)) => Err(unreadable(py, no.to_string(), &no.hint)?),
+        Ok(Ok(capture)) => Ok(Capture {
             inner: Arc::new(Inner {
                 capture,
                 report: OnceLock::new(),
@@ -71,6 +87,30 @@ fn open(py: Python<'_>, path: PathBuf, attempt: Option<u32>) -> PyResult<Capture
             }),
         }),
         Err(error) => Err(unreadable(py, error.to_string(), &error.hint())?),
+    }
+}
+
+/// The part of a run that is asked for.
+fn part(
+    steps: Option<String>,
+    last_s: Option<f64>,
+    phase: Option<String>,
+) -> PyResult<Option<Part>> {
+    let wrong = |said: String| PyValueError::new_err(said);
+    match (steps, last_s, phase) {
+        (None, None, None) => Ok(None),
+        (Some(steps), None, None) => match analyze::spans::steps_of(&steps) {
+            Ok(steps) => Ok(Some(Part::Steps(steps))),
+            Err(said) => Err(wrong(format!("steps={steps:?}: {said}"))),
+        },
+        (None, Some(last), None) if last > 0.0 => Ok(Some(Part::Last((1e9 * last) as i64))),
+        (None, Some(last), None) => {
+            Err(wrong(format!("last_s={last}: expected seconds above zero")))
+        }
+        (None, None, Some(phase)) => Ok(Some(Part::Phase(phase))),
+        _ => Err(wrong(
+            "expected one of steps, last_s and phase, found several".to_owned(),
+        )),
     }
 }
 

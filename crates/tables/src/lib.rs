@@ -41,6 +41,7 @@ mod reading;
 mod rotation;
 pub mod sightings;
 pub mod source;
+pub mod spans;
 pub mod stacks;
 pub mod sums;
 mod symbols;
@@ -88,6 +89,8 @@ pub struct Capture {
     pub attempts: Vec<Attempt>,
     /// The number of the attempt that was read; `None` if all were.
     pub attempt: Option<u32>,
+    /// Which part of the run is here, in words; `None` if it is all.
+    pub part: Option<String>,
     /// Its communicators, by first use.
     pub communicators: Vec<Communicator>,
     /// What `ncclscope hang` saw while it ran, the oldest first.

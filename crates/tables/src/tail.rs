@@ -16,7 +16,7 @@ use crate::nodes;
 use crate::reading::{self, Followed, Keep};
 use crate::source::{ReadOptions, ReadProgress, Source};
 use crate::sums::Sum;
-use crate::{Call, Capture, OpenError, Process};
+use crate::{Call, Capture, Name, OpenError, Process};
 use capture::block::Growing;
 use capture::live::flag;
 use std::cmp::Reverse;
@@ -233,20 +233,23 @@ fn by_file<'a>(
 /// All ranks of the largest communicator begin with the same operation then. Otherwise the first step of one
 /// would stand beside the second of another. Composites that are cut apart are left out, too.
 pub fn leave_out_before(capture: &mut Capture, from_ns: i64) {
-    let mut first: Vec<usize> = capture
-        .processes
-        .iter()
-        .map(|process| first_from(process, from_ns))
-        .collect();
-    if first.iter().all(|first| *first == 0) {
-        return;
-    }
-    if let Some(communicator) = largest(capture) {
-        align(capture, communicator, &mut first);
-    }
+    let first = first_calls(capture, from_ns);
     for (process, first) in capture.processes.iter_mut().zip(first) {
         forget(process, first);
     }
+}
+
+/// By process, the first call that is kept of those that were made at or after a moment; see
+/// [`leave_out_before`].
+pub fn first_calls(capture: &Capture, from_ns: i64) -> Vec<usize> {
+    let all = capture.processes.iter();
+    let mut first: Vec<usize> = all.map(|process| first_from(process, from_ns)).collect();
+    if first.iter().any(|first| *first != 0) {
+        if let Some(communicator) = largest(capture) {
+            align(capture, communicator, &mut first);
+        }
+    }
+    first
 }
 
 /// The first call that was made at or after a moment.
@@ -258,26 +261,29 @@ fn first_from(process: &Process, from_ns: i64) -> usize {
 }
 
 /// The communicator with the most members, of equals the first.
-fn largest(capture: &Capture) -> Option<u32> {
+pub(crate) fn largest(capture: &Capture) -> Option<u32> {
     let all = capture.communicators.iter().enumerate();
     let largest = all.max_by_key(|(index, c)| (c.members.len(), Reverse(*index)))?;
     u32::try_from(largest.0).ok()
 }
 
+/// The function of a call whose number is the same on all ranks of the communicator.
+pub(crate) fn counted(process: &Process, call: &Call, communicator: u32) -> Option<Name> {
+    let shape = &process.shapes[call.shape as usize];
+    let own = shape.flags & (flag::P2P | flag::REPLAY | flag::CAPTURED) == 0;
+    (own && shape.communicator == Some(communicator) && call.seq != 0).then_some(shape.function)
+}
+
 /// Moves the first calls of a communicator's members to the first operation that all of them keep.
 fn align(capture: &Capture, communicator: u32, first: &mut [usize]) {
     // By process and function: the number of the first call that is kept.
-    let counted = |process: &Process, call: &Call| {
-        let shape = &process.shapes[call.shape as usize];
-        let own = shape.flags & (flag::P2P | flag::REPLAY | flag::CAPTURED) == 0;
-        (own && shape.communicator == Some(communicator) && call.seq != 0).then_some(shape.function)
-    };
+    let counted = |process: &Process, call: &Call| counted(process, call, communicator);
     let members: BTreeSet<usize> = capture.communicators[communicator as usize]
         .members
         .iter()
         .map(|member| member.process)
         .collect();
-    let mut numbers: BTreeMap<usize, (crate::Name, u64)> = BTreeMap::new();
+    let mut numbers: BTreeMap<usize, (Name, u64)> = BTreeMap::new();
     let mut function = None;
     for member in &members {
         let process = &capture.processes[*member];

@@ -56,6 +56,7 @@ class Job(Record):
     restarts: int
     attempt: int | None
     attempts: list[OneAttempt]
+    part: str | None
     nccl: list[str]
     driver: list[str]
     platform: list[str]

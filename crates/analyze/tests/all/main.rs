@@ -10,6 +10,7 @@ mod parts;
 mod pipelines;
 mod recorded;
 mod shapes;
+mod spans;
 mod standstill;
 mod timeline;
 mod windowed;

@@ -11,6 +11,7 @@ mod licences;
 mod looks;
 mod models;
 mod other_tools;
+mod parts;
 mod ranges;
 mod run;
 mod running;

@@ -51,6 +51,9 @@ impl<'a> Page<'a> {
         if let Some(text) = attempts(job) {
             facts.push(("attempt".to_owned(), text));
         }
+        if let Some(part) = &job.part {
+            facts.push(("part of the run".to_owned(), part.clone()));
+        }
         if let Some(id) = &job.id {
             facts.push(("id".to_owned(), id.clone()));
         }

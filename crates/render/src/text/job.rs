@@ -53,6 +53,9 @@ pub(super) fn job(report: &Report, page: &mut Page) -> Result<()> {
     if let Some(text) = attempts(job) {
         fact("attempt", &text);
     }
+    if let Some(part) = &job.part {
+        fact("part", part);
+    }
     jobs(report, &mut fact);
     let mut software = format!("NCCL {}", some(&job.nccl));
     for (name, values) in [("", &job.gpu), ("driver ", &job.driver)] {

@@ -1,0 +1,147 @@
+//! Parts of recorded runs: some steps, the last of it, phases.
+
+use analyze::spans::Part;
+use analyze::{report, Report};
+use std::path::Path;
+use tables::Capture;
+
+fn open(name: &str) -> Capture {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    Capture::open(&data.join(name)).expect("it opens")
+}
+
+fn of(name: &str, part: &Part) -> Report {
+    let mut capture = open(name);
+    part.keep(&mut capture).expect("there is such a part");
+    report(&capture)
+}
+
+fn steps(report: &Report) -> (u64, f64) {
+    let steps = report.steps.as_ref().expect("steps");
+    let row = steps.reference().expect("a rank with steps");
+    let mean = row.step_us.as_ref().expect("times").mean;
+    (row.steps, mean)
+}
+
+/// The loss of the first finding as a share of the account's steps.
+fn share(report: &Report) -> f64 {
+    let loss = report.findings[0].loss.as_ref().expect("a price");
+    loss.wall_us / report.account.as_ref().expect("an account").wall_us
+}
+
+#[test]
+fn some_steps_are_told_as_all_of_them() {
+    for name in ["ddp_late_host", "short_fsdp2_gpu", "fsdp1_late_host"] {
+        let whole = report(&open(name));
+        let (n, step) = steps(&whole);
+        let (from, to) = (n as usize / 4, n as usize * 3 / 4);
+        let part = of(name, &Part::Steps(from..to));
+        let (kept, of_part) = steps(&part);
+        // The last step has no next one.
+        let asked = (to - from) as u64;
+        assert!(
+            (asked - 1..=asked).contains(&kept),
+            "{name}: {kept} of {asked}"
+        );
+        assert!(
+            (of_part / step - 1.0).abs() < 0.1,
+            "{name}: {of_part} and {step}"
+        );
+        assert_eq!(part.findings[0].cause, whole.findings[0].cause, "{name}");
+        assert_eq!(part.findings[0].rank(), whole.findings[0].rank(), "{name}");
+        let (a, b) = (share(&whole), share(&part));
+        assert!((a / b - 1.0).abs() < 0.3, "{name}: {a} and {b}");
+        let said = format!("steps {from} to {} of {n}", to - 1);
+        assert_eq!(part.job.part.as_deref(), Some(&*said));
+        assert!(part.notes[0].contains(&said), "{:?}", part.notes[0]);
+        let wall = part.ranks.wall_us.expect("times").max;
+        assert!(
+            (wall / (asked as f64 * of_part) - 1.0).abs() < 0.1,
+            "{name}: {wall}"
+        );
+        // Whether the recording is complete is said of all of the run.
+        let counts = |report: &Report| {
+            let of = &report.completeness;
+            (of.announced, of.recorded)
+        };
+        assert_eq!(counts(&part), counts(&whole), "{name}");
+        assert_eq!(part.problems.len(), whole.problems.len(), "{name}");
+    }
+}
+
+#[test]
+fn all_ranks_begin_the_last_seconds_with_the_same_operation() {
+    let whole = open("ddp_late_host");
+    let calls = |capture: &Capture| {
+        let all = capture.processes.iter().map(|process| process.calls.len());
+        all.collect::<Vec<usize>>()
+    };
+    let mut last = open("ddp_late_host");
+    Part::Last(2_000_000_000).keep(&mut last).expect("calls");
+    let kept = calls(&last);
+    assert!(kept.iter().all(|n| *n > 0 && *n == kept[0]), "{kept:?}");
+    assert!(kept[0] < calls(&whole)[0]);
+    let first = |at: usize| &last.processes[at].calls[0];
+    assert_eq!(first(0).seq, first(1).seq);
+    for node in &last.nodes {
+        let points = node.series.iter().flat_map(|series| &series.points);
+        assert!(points.map(|(at, _)| *at).min() >= Some(first(0).api_ns));
+    }
+    // Longer than the run: all of it.
+    let mut all = open("ddp_late_host");
+    Part::Last(i64::MAX / 2).keep(&mut all).expect("calls");
+    assert_eq!(calls(&all), calls(&whole));
+}
+
+#[test]
+fn launches_of_graphs_are_those_of_the_part() {
+    let whole = report(&open("decode_graphs_gpu"));
+    let (n, step) = steps(&whole);
+    let part = of("decode_graphs_gpu", &Part::Steps(0..n as usize / 2));
+    let calls = |report: &Report| report.completeness.in_graphs as f64;
+    let ratio = calls(&part) / calls(&whole);
+    assert!((0.4..0.6).contains(&ratio), "{ratio}");
+    assert!((steps(&part).1 / step - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn a_phase_has_what_began_in_it() {
+    let mut capture = open("ddp_late_host");
+    let mut spans = Vec::new();
+    for process in &mut capture.processes {
+        let at = |part: usize| process.calls[process.calls.len() * part / 10].api_ns;
+        let two = [(at(2), at(3)), (at(6), at(8))];
+        process.marks.names = vec!["train".into(), "eval".into()];
+        let phase = |(from, to): (i64, i64)| tables::marks::MarkedPhase { from, to, name: 1 };
+        process.marks.phases = two.map(phase).to_vec();
+        spans.push(two);
+    }
+    let before: usize = capture.processes[0].calls.len();
+    Part::Phase("eval".into())
+        .keep(&mut capture)
+        .expect("phases");
+    for (process, spans) in capture.processes.iter().zip(&spans) {
+        let is_in = |at: i64| spans.iter().any(|(from, to)| (*from..*to).contains(&at));
+        assert!(process.calls.iter().all(|call| is_in(call.api_ns)));
+        let share = process.calls.len() as f64 / before as f64;
+        assert!((0.28..0.32).contains(&share), "{share}");
+    }
+    assert_eq!(capture.part.as_deref(), Some("2 phases `eval`"));
+    let said = Part::Phase("test".into()).keep(&mut capture);
+    let said = said.expect_err("no such phase").to_string();
+    assert_eq!(said, "expected a phase `test`, found `eval`, `train`");
+}
+
+#[test]
+fn what_is_not_there_is_an_error_that_says_what_is() {
+    let no = |name: &str, part: &Part| {
+        let kept = part.keep(&mut open(name));
+        kept.expect_err("no such part").to_string()
+    };
+    let said = no("ddp_late_host", &Part::Steps(100_000..100_001));
+    assert!(said.starts_with("expected steps from 0 to "), "{said}");
+    let said = no("killed_228", &Part::Steps(0..1));
+    assert!(said.contains("no pattern"), "{said}");
+    let said = no("ddp_late_host", &Part::Phase("eval".into()));
+    assert_eq!(said, "expected a phase `eval`, found none");
+}

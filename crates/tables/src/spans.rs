@@ -1,0 +1,207 @@
+//! Parts of a run: a capture of which only some spans of time are kept.
+//!
+//! All that is asked of a whole capture can be asked of such a one. Calls that are left out stay counted
+//! ([`Process::forgotten`]), so whether the recording is complete is still said of all of the run.
+//!
+//! Rule: what is kept began in a span. What has no time of its own (totals of calls without rows) is left
+//! out.
+//!
+//! [`Process::forgotten`]: crate::Process::forgotten
+
+use crate::tail;
+use crate::windows::Window;
+use crate::{Call, Capture, Process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Spans of time, ns since 1970.
+pub type Spans = Vec<Range<i64>>;
+
+/// Leaves out what is in none of these spans, by process.
+pub fn keep(capture: &mut Capture, spans: &[Spans]) {
+    for (process, spans) in capture.processes.iter_mut().zip(spans) {
+        let is_in = |at: i64| spans.iter().any(|span| span.contains(&at));
+        calls(process, &is_in);
+        graphs(process, &is_in);
+        process
+            .windows
+            .list
+            .retain_mut(|window| clip(window, spans));
+        mpi(process, &is_in);
+        process.marks.steps.retain(|step| is_in(step.from));
+        process.marks.phases.retain(|phase| is_in(phase.from));
+    }
+    let all = || spans.iter().flatten();
+    let first = capture.processes.iter().filter_map(|of| of.calls.first());
+    // No communicator is seen before the first call.
+    let seen = first.map(began).min();
+    for of in &mut capture.communicators {
+        of.created_ns = of.created_ns.zip(seen).map(|(at, seen)| at.max(seen));
+    }
+    let begins = all().map(|span| span.start).min();
+    let ends = all().map(|span| span.end).max();
+    let whole = begins.unwrap_or(i64::MIN)..ends.unwrap_or(i64::MAX);
+    for node in &mut capture.nodes {
+        node.keep(&whole);
+    }
+    let seen = &mut capture.sightings;
+    seen.retain(|sighting| whole.contains(&sighting.at_ns));
+}
+
+/// When each process made the first collective of the largest communicator that `process` made at or after a
+/// moment, and the ranks that are not in it when the first of the others did. `None` if there is no such
+/// collective, or if some rank did not make it.
+pub fn together(capture: &Capture, process: usize, from_ns: i64) -> Option<Vec<i64>> {
+    let communicator = tail::largest(capture)?;
+    let of = capture.processes.get(process)?;
+    let key = |process: &Process, call: &Call| {
+        Some((tail::counted(process, call, communicator)?, call.seq))
+    };
+    let later = of.calls.iter().filter(|call| call.api_ns >= from_ns);
+    let first = later.filter_map(|call| key(of, call)).next()?;
+    let made = |process: &Process| {
+        let mut calls = process.calls.iter();
+        let found = calls.find(|call| key(process, call) == Some(first));
+        found.map(|call| call.api_ns)
+    };
+    let members = &capture.communicators.get(communicator as usize)?.members;
+    let members: BTreeSet<usize> = members.iter().map(|member| member.process).collect();
+    let all = capture.processes.iter().enumerate();
+    let all: Vec<(bool, Option<i64>)> = all
+        .map(|(at, process)| (members.contains(&at), made(process)))
+        .collect();
+    if all.iter().any(|(is_member, at)| *is_member && at.is_none()) {
+        return None;
+    }
+    let first = all.iter().filter_map(|(_, at)| *at).min()?;
+    Some(all.into_iter().map(|(_, at)| at.unwrap_or(first)).collect())
+}
+
+/// When a call was made, or else the first time that is known of it.
+fn began(call: &Call) -> i64 {
+    let times = [call.api_ns, call.launch_start_ns, call.enqueue_ns];
+    times.into_iter().find(|at| *at != 0).unwrap_or(0)
+}
+
+fn calls(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
+    // By call: its place among those that are kept.
+    let mut place = 0;
+    let places: Vec<Option<u32>> = process
+        .calls
+        .iter()
+        .map(|call| {
+            let kept = is_in(began(call)).then_some(place);
+            place += u32::from(kept.is_some());
+            kept
+        })
+        .collect();
+    let kept = |call: &u32| places.get(*call as usize).copied().flatten();
+    // By composite: its number among those that are kept, from 1. One that is cut apart is left out.
+    let mut number = 0;
+    let numbers: Vec<u32> = process
+        .composites
+        .iter()
+        .map(|composite| {
+            let whole = composite.calls.iter().all(|call| kept(call).is_some());
+            number += u32::from(whole);
+            if whole {
+                number
+            } else {
+                0
+            }
+        })
+        .collect();
+    let mut whole = numbers.iter().map(|number| *number != 0);
+    process.composites.retain(|_| whole.next() == Some(true));
+    for call in process.composites.iter_mut().flat_map(|of| &mut of.calls) {
+        *call = kept(call).unwrap_or(*call);
+    }
+    let mut left_out = (0, 0);
+    let mut all = places.iter();
+    process.calls.retain_mut(|call| {
+        if let Some(at) = (call.composite as usize).checked_sub(1) {
+            call.composite = numbers.get(at).copied().unwrap_or(0);
+        }
+        let is_kept = all.next().is_some_and(Option::is_some);
+        left_out.0 += u64::from(!is_kept);
+        left_out.1 += u64::from(!is_kept && call.sealed);
+        is_kept
+    });
+    let totals = process.totals.drain(..);
+    let folded: u64 = totals.map(|total| total.folded).sum();
+    process.net_totals.clear();
+    process.forgotten += left_out.0 + folded;
+    process.sealed = process.sealed.saturating_sub(left_out.1);
+    let tickets: BTreeSet<u64> = process.calls.iter().map(|call| call.ticket).collect();
+    process.net_ops.retain(|of| tickets.contains(&of.ticket));
+    process.on_gpu.retain(|of| tickets.contains(&of.ticket));
+    // What is said of the run is said of the spans: no rank is seen before they begin, or after them.
+    if let Some(begins) = process.calls.first().map(began) {
+        let returned = |call: &Call| call.return_ns.max(began(call));
+        let ends = process.calls.iter().map(returned).max();
+        let ends = ends.unwrap_or(begins).max(begins);
+        for local in &mut process.communicators {
+            local.created_ns = local.created_ns.map(|at| at.clamp(begins, ends));
+            local.ended_ns = local.ended_ns.map(|at| at.clamp(begins, ends));
+        }
+    }
+}
+
+fn graphs(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
+    let graphs = &mut process.graphs;
+    graphs.launches.retain(|launch| is_in(launch.at));
+    graphs.folded.clear();
+    graphs.untimed = 0;
+    let mut launches: BTreeMap<u32, (u64, i64)> = BTreeMap::new();
+    for launch in &graphs.launches {
+        let of = launches.entry(launch.graph).or_default();
+        *of = (of.0 + 1, of.1.max(launch.at));
+    }
+    for graph in &mut graphs.executables {
+        let found = launches.get(&graph.number);
+        graph.launches = found.map_or(0, |of| of.0);
+        graph.newest = found.map(|of| of.1);
+        graph.launching &= graph.newest.is_some();
+    }
+}
+
+/// A window without what is outside of the first span that it overlaps; false if there is none.
+fn clip(window: &mut Window, spans: &[Range<i64>]) -> bool {
+    let overlaps = |span: &&Range<i64>| window.open < span.end && span.start < window.closing;
+    let Some(span) = spans.iter().find(overlaps) else {
+        return false;
+    };
+    let is_in = |at: i64| span.contains(&at);
+    window.ran.retain(|ran| is_in(ran.start));
+    window.asked.retain(|asked| is_in(asked.at));
+    for at in [
+        &mut window.opening,
+        &mut window.open,
+        &mut window.closing,
+        &mut window.closed,
+    ] {
+        *at = (*at).clamp(span.start, span.end);
+    }
+    true
+}
+
+fn mpi(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
+    let mpi = &mut process.mpi;
+    mpi.spans.retain(|span| is_in(span.from));
+    for function in &mut mpi.functions {
+        (function.calls, function.ns) = (0, 0);
+    }
+    for span in &mpi.spans {
+        let name = mpi.names.get(usize::from(span.function));
+        let mut functions = mpi.functions.iter_mut();
+        if let Some(function) = functions.find(|of| Some(&of.name) == name) {
+            function.calls += u64::from(span.calls) - u64::from(span.open && span.calls > 0);
+            function.ns += span.inside.unsigned_abs();
+        }
+    }
+    mpi.functions.retain(|function| function.calls > 0);
+    (mpi.lost, mpi.untimed) = (0, 0);
+    let seen = mpi.spans.iter().map(|span| (span.from, span.to));
+    let seen = seen.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    mpi.seen = mpi.seen.and(seen);
+}
