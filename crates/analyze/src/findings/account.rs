@@ -17,7 +17,7 @@ pub fn late(account: &Account, wall_us: Option<f64>) -> Vec<Finding> {
         _ => several(account, answer, wall_us),
     };
     let least = LEAST_SHARE * wall_us.unwrap_or(0.0);
-    let late = account.late().filter(|answer| answer.loss_us >= least);
+    let late = account.late().filter(|answer| answer.sure_us >= least);
     late.map(of).collect()
 }
 

@@ -169,7 +169,7 @@ fn a_late_rank_has_a_cause_and_a_price_without_windows_too() {
         let told_s = found.wall_us().expect("a loss") / 1e6;
         assert!((told_s / truth_s - 1.0).abs() < 0.2, "{name}: {told_s}");
         let (low, high) = holds(name, found, truth_s);
-        assert!(high - low < 0.6 * 1e6 * told_s, "{name}: {low} {high}");
+        assert!(high - low < 0.8 * 1e6 * told_s, "{name}: {low} {high}");
     }
 }
 
