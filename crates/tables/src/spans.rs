@@ -19,8 +19,9 @@ pub type Spans = Vec<Range<i64>>;
 
 /// Leaves out what is in none of these spans, by process.
 pub fn keep(capture: &mut Capture, spans: &[Spans]) {
-    for (process, spans) in capture.processes.iter_mut().zip(spans) {
-        let is_in = |at: i64| spans.iter().any(|span| span.contains(&at));
+    let spans: Vec<Spans> = spans.iter().map(|spans| united(spans)).collect();
+    for (process, spans) in capture.processes.iter_mut().zip(&spans) {
+        let is_in = |at: i64| around(spans, at).is_some();
         calls(process, &is_in);
         graphs(process, &is_in);
         process
@@ -46,6 +47,27 @@ pub fn keep(capture: &mut Capture, spans: &[Spans]) {
     }
     let seen = &mut capture.sightings;
     seen.retain(|sighting| whole.contains(&sighting.at_ns));
+}
+
+/// These spans in order, those that overlap as one, and without empty ones.
+fn united(spans: &[Range<i64>]) -> Spans {
+    let mut sorted: Vec<&Range<i64>> = spans.iter().filter(|span| !span.is_empty()).collect();
+    sorted.sort_unstable_by_key(|span| span.start);
+    let mut united: Spans = Vec::new();
+    for span in sorted {
+        match united.last_mut().filter(|last| span.start <= last.end) {
+            Some(last) => last.end = last.end.max(span.end),
+            None => united.push(span.clone()),
+        }
+    }
+    united
+}
+
+/// The one of these spans, which are in order, that a moment is in.
+fn around(spans: &[Range<i64>], at: i64) -> Option<&Range<i64>> {
+    let next = spans.partition_point(|span| span.start <= at);
+    let span = spans.get(next.checked_sub(1)?)?;
+    span.contains(&at).then_some(span)
 }
 
 /// When each process made the first collective of the largest communicator that `process` made at or after a
@@ -167,8 +189,8 @@ fn graphs(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
 
 /// A window without what is outside of the first span that it overlaps; false if there is none.
 fn clip(window: &mut Window, spans: &[Range<i64>]) -> bool {
-    let overlaps = |span: &&Range<i64>| window.open < span.end && span.start < window.closing;
-    let Some(span) = spans.iter().find(overlaps) else {
+    let next = spans.partition_point(|span| span.end <= window.open);
+    let Some(span) = spans.get(next).filter(|span| span.start < window.closing) else {
         return false;
     };
     let is_in = |at: i64| span.contains(&at);
@@ -204,4 +226,56 @@ fn mpi(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
     let seen = mpi.spans.iter().map(|span| (span.from, span.to));
     let seen = seen.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     mpi.seen = mpi.seen.and(seen);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::windows::GpuActivity;
+    use capture::windows::ActivityKind;
+
+    #[test]
+    fn spans_are_united_and_searched() {
+        let turned = Range { start: 7, end: 2 };
+        let spans = united(&[8..9, 3..5, turned, 4..6, 6..7, 1..1]);
+        assert_eq!(spans, [3..7, 8..9]);
+        let is_in: Vec<i64> = (0..11).filter(|at| around(&spans, *at).is_some()).collect();
+        assert_eq!(is_in, [3, 4, 5, 6, 8]);
+        assert_eq!(around(&[], 3), None);
+    }
+
+    #[test]
+    fn a_window_is_cut_to_the_first_span_that_it_overlaps() {
+        let ran = |start: i64| GpuActivity {
+            device: 0,
+            start,
+            end: start + 1,
+            name: 1,
+            stream: 7,
+            correlation: 0,
+            graph: 0,
+            node: 0,
+            kind: ActivityKind::Kernel,
+            size: 1,
+        };
+        let window = |open: i64, closing: i64| Window {
+            opening: open - 1,
+            open,
+            closing,
+            closed: closing + 1,
+            ran: (open..closing).map(ran).collect(),
+            ..Window::default()
+        };
+        let spans = united(&[10..20, 30..40]);
+        let mut cut = window(15, 35);
+        assert!(clip(&mut cut, &spans));
+        let times = (cut.opening, cut.open, cut.closing, cut.closed);
+        assert_eq!(times, (14, 15, 20, 20));
+        assert_eq!(cut.ran.len(), 5);
+        assert!(!clip(&mut window(20, 30), &spans));
+        assert!(!clip(&mut window(40, 50), &spans));
+        // Damaged times.
+        assert!(!clip(&mut window(i64::MAX - 1, i64::MAX - 1), &spans));
+        assert!(!clip(&mut window(0, 5), &[]));
+    }
 }
