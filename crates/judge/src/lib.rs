@@ -10,6 +10,7 @@
 //! counter.
 
 pub mod accuracy;
+mod beside;
 mod cases;
 pub mod completeness;
 pub mod distribution;

@@ -7,6 +7,7 @@
 //! profiler. A case that fails without a profiler too is not run again.
 
 use crate::accuracy::{self, percentile, Times};
+use crate::beside::Beside;
 use crate::cases::{cases, Case, Source};
 use crate::completeness::{self, Counts};
 use crate::distribution::Distribution;
@@ -175,6 +176,13 @@ fn command(case: &Case, profiler: &Profiler, place: &Path) -> anyhow::Result<Com
     Ok(command)
 }
 
+/// What the profiler of a command of the user's may write beside it.
+fn beside(case: &Case, profiler: &Profiler) -> Option<Beside> {
+    let plugin = profiler.plugin.as_deref().filter(|_| profiler.records)?;
+    let is_users = matches!(case.source, Source::Counted { .. });
+    Beside::new(&std::env::current_dir().ok()?, plugin).filter(|_| is_users)
+}
+
 /// One more run of a profiler that left nothing, with NCCL's log: what that says of it.
 fn with_log(
     plan: &JudgePlan,
@@ -184,7 +192,11 @@ fn with_log(
 ) -> anyhow::Result<String> {
     let mut command = command(case, profiler, place)?;
     silent::with_log(&mut command, place);
+    let beside = beside(case, profiler);
     process::run(command, place, plan.timeout, plan.stopped)?;
+    if let Some(beside) = beside {
+        beside.take(&place.join("out"))?;
+    }
     // For what it leaves in shared memory.
     readers::read(&place.join("out"), None, plan.folder.is_some())?;
     let plugin = profiler.plugin.as_deref().unwrap_or_default();
@@ -219,7 +231,11 @@ fn one(
         std::fs::create_dir_all(&counts)?;
         truth::counter::preload(&mut command, counter, &counts);
     }
+    let beside = beside(case, profiler);
     let ran = process::run(command, place, plan.timeout, plan.stopped)?;
+    if let Some(beside) = beside {
+        beside.take(&out)?;
+    }
     let who = format!("{} under {}", case.name, profiler.name);
     let mut run = Run::default();
     if let Some(why) = &ran.failed {
