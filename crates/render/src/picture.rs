@@ -735,7 +735,10 @@ pub(crate) fn kicker(report: &Report) -> String {
             .map_or(gpu.clone(), |(_, name)| name.to_owned())
     }));
     parts.extend(job.nccl.first().map(|version| format!("NCCL {version}")));
-    if let Some(n) = report.steps.as_ref().and_then(|steps| steps.steps) {
+    let steps = report.steps.as_ref().and_then(|steps| steps.steps);
+    if let Some(part) = &report.job.part {
+        parts.push(part.clone());
+    } else if let Some(n) = steps {
         parts.push(plural(n.median.round() as u64, "step", "steps"));
     }
     parts.join("  ·  ")

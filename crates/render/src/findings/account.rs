@@ -32,7 +32,7 @@ pub(super) fn nobody(account: &Account) -> String {
                 time(most.max(0.0))
             ),
             false => format!(
-                " {} costs most, {}, because its lateness is not the same in all steps.",
+                " {} costs most, {}: its lateness differs from step to step, or few steps show it.",
                 rank(&id),
                 times(least.max(0.0), most)
             ),
