@@ -105,20 +105,20 @@ fn began(call: &Call) -> i64 {
     times.into_iter().find(|at| *at != 0).unwrap_or(0)
 }
 
-fn calls(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
+/// Leaves out calls by their place, and composites that are cut apart. They stay counted.
+pub(crate) fn keep_calls(process: &mut Process, is_kept: impl Fn(usize, &Call) -> bool) {
     // By call: its place among those that are kept.
     let mut place = 0;
-    let places: Vec<Option<u32>> = process
-        .calls
-        .iter()
-        .map(|call| {
-            let kept = is_in(began(call)).then_some(place);
+    let all = process.calls.iter().enumerate();
+    let places: Vec<Option<u32>> = all
+        .map(|(at, call)| {
+            let kept = is_kept(at, call).then_some(place);
             place += u32::from(kept.is_some());
             kept
         })
         .collect();
     let kept = |call: &u32| places.get(*call as usize).copied().flatten();
-    // By composite: its number among those that are kept, from 1. One that is cut apart is left out.
+    // By composite: its number among those that are kept, from 1.
     let mut number = 0;
     let numbers: Vec<u32> = process
         .composites
@@ -138,22 +138,27 @@ fn calls(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
     for call in process.composites.iter_mut().flat_map(|of| &mut of.calls) {
         *call = kept(call).unwrap_or(*call);
     }
-    let mut left_out = (0, 0);
+    let (mut left_out, mut sealed) = (0, 0);
     let mut all = places.iter();
     process.calls.retain_mut(|call| {
         if let Some(at) = (call.composite as usize).checked_sub(1) {
             call.composite = numbers.get(at).copied().unwrap_or(0);
         }
         let is_kept = all.next().is_some_and(Option::is_some);
-        left_out.0 += u64::from(!is_kept);
-        left_out.1 += u64::from(!is_kept && call.sealed);
+        left_out += u64::from(!is_kept);
+        sealed += u64::from(!is_kept && call.sealed);
         is_kept
     });
+    process.forgotten += left_out;
+    process.sealed = process.sealed.saturating_sub(sealed);
+}
+
+fn calls(process: &mut Process, is_in: &dyn Fn(i64) -> bool) {
+    keep_calls(process, |_, call| is_in(began(call)));
     let totals = process.totals.drain(..);
     let folded: u64 = totals.map(|total| total.folded).sum();
     process.net_totals.clear();
-    process.forgotten += left_out.0 + folded;
-    process.sealed = process.sealed.saturating_sub(left_out.1);
+    process.forgotten += folded;
     let tickets: BTreeSet<u64> = process.calls.iter().map(|call| call.ticket).collect();
     process.net_ops.retain(|of| tickets.contains(&of.ticket));
     process.on_gpu.retain(|of| tickets.contains(&of.ticket));

@@ -10,11 +10,11 @@
 //! [`Process::forgotten`]: crate::Process::forgotten
 
 use crate::attempts::Which;
-use crate::composites::Composite;
 use crate::files::{self, TRACE};
 use crate::nodes;
 use crate::reading::{self, Followed, Keep};
 use crate::source::{ReadOptions, ReadProgress, Source};
+use crate::spans;
 use crate::sums::Sum;
 use crate::{Call, Capture, Name, OpenError, Process};
 use capture::block::Growing;
@@ -320,27 +320,6 @@ fn forget(process: &mut Process, first: usize) {
     if first == 0 {
         return;
     }
-    let old = |composite: &Composite| composite.calls.iter().any(|call| (*call as usize) < first);
-    // By place in the list as it was: the new number, from 1.
-    let mut number = 0;
-    let numbers: Vec<u32> = process
-        .composites
-        .iter()
-        .map(|composite| {
-            number += u32::from(!old(composite));
-            if old(composite) {
-                0
-            } else {
-                number
-            }
-        })
-        .collect();
-    process.composites.retain(|composite| !old(composite));
-    for composite in &mut process.composites {
-        for call in &mut composite.calls {
-            *call -= first as u32;
-        }
-    }
     // What is said of the run is said of the span: no rank is seen before it begins.
     if let Some(begins) = process.calls.get(first).map(|call| call.api_ns) {
         for local in &mut process.communicators {
@@ -349,15 +328,7 @@ fn forget(process: &mut Process, first: usize) {
             local.ended_ns = local.ended_ns.map(later);
         }
     }
-    let gone = process.calls.drain(..first);
-    process.forgotten += gone.len() as u64;
-    let sealed = gone.filter(|call| call.sealed).count() as u64;
-    process.sealed = process.sealed.saturating_sub(sealed);
-    for call in &mut process.calls {
-        if let Some(place) = (call.composite as usize).checked_sub(1) {
-            call.composite = numbers.get(place).copied().unwrap_or(0);
-        }
-    }
+    spans::keep_calls(process, |at, _| at >= first);
 }
 
 /// Reads a file of samples on.
