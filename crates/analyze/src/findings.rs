@@ -144,10 +144,7 @@ pub fn settling<'a>(
 ) -> Option<&'a Account> {
     let account = account?;
     let blamed = |row: &RankArrivals| {
-        let is = |rank: &usize| {
-            let of = &account.ranks[*rank];
-            (&of.host, of.pid, of.device) == (&row.host, row.pid, row.device)
-        };
+        let is = |rank: &usize| account.ranks[*rank].id() == row.id();
         account.late().flat_map(|answer| &answer.ranks).any(is)
     };
     let refuted = |row: &RankArrivals| blamed(row) && 2 * row.last_refuted.unwrap_or(0) > row.last;

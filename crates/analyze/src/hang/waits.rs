@@ -362,13 +362,13 @@ impl<'c> Search<'c, '_> {
                 let differ = (from..both).find(differs);
                 let met = differ.or((both < calls.made()).then_some(both));
                 let Some(met) = met else {
-                    if let Some(number) = self.not_begun((own, calls), (theirs, answers)) {
+                    if let Some((met, call)) = self.not_begun((own, calls), (theirs, answers)) {
                         let halves = Halves {
                             communicator,
                             lack: Lack::Start,
-                            waiting: (member, number.1),
+                            waiting: (member, call),
                             missing: other,
-                            met: number.0,
+                            met,
                             is_crossed: false,
                             may_have_ended: false,
                         };
