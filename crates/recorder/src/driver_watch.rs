@@ -14,7 +14,7 @@
 //! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
 use crate::counts;
-use crate::cuda::{driver_function, nccl_function, StreamQuery};
+use crate::cuda::{driver_and_nccl, StreamQuery};
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed};
 use crate::one_sided;
@@ -28,7 +28,7 @@ use capture::graphs::sight;
 use capture::live::Section;
 use capture::rows::Ticks;
 use capture::windows::DriverCallKind;
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::OnceLock;
 
@@ -52,8 +52,7 @@ pub fn install(watch: Watch, again: bool) {
     if watch.counts {
         tables.push(&one_sided::FUNCTIONS[..]);
     }
-    let find = |name: &CStr| driver_function(name).or_else(|| nccl_function(name));
-    let installed = INTERPOSED.install(&tables, again, find);
+    let installed = INTERPOSED.install(&tables, again, driver_and_nccl());
     if installed.of_nccl != 0 {
         counts::nccl_is_seen();
     }

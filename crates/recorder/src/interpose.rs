@@ -192,8 +192,8 @@ impl Interposed {
             }
         }
         let mut installed = Installed::default();
+        // Nothing to find until another library is loaded.
         if wanted.is_empty() {
-            self.loads.store(0, Relaxed);
             return installed;
         }
         let callers = objects::callers(&wanted);
@@ -398,6 +398,33 @@ mod tests {
         int fake_answer(int x) { return 14 * x; }
         void fake_register(int (*of)(int)) { registered = of; }
         int ask(int x) { return registered(x); }";
+
+    #[test]
+    fn functions_that_no_library_has_are_not_looked_up_again() {
+        let asked = std::cell::Cell::new(0);
+        let find = |_: &CStr| {
+            asked.set(asked.get() + 1);
+            None
+        };
+        let interposed = Interposed::new();
+        for _ in 0..100 {
+            let installed = interposed.install(&[&FUNCTIONS[..1]], false, find);
+            assert_eq!(installed, Installed::default());
+        }
+        // Other tests of this process load a few libraries meanwhile.
+        assert!(asked.get() < 50, "{}", asked.get());
+        let loads = objects::loads();
+        let _late = library(
+            tempfile::tempdir().expect("made").path(),
+            "one",
+            ANSWERS,
+            &[],
+        );
+        let before = asked.get();
+        interposed.install(&[&FUNCTIONS[..1]], false, find);
+        assert!(objects::loads() > loads);
+        assert_eq!(asked.get(), before + 1);
+    }
 
     #[test]
     fn every_way_to_call_a_library_leads_to_ours() {
