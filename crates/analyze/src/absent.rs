@@ -262,9 +262,10 @@ impl AbsentRow {
             0 => String::new(),
             n => format!(" in restart {n}"),
         };
-        let (no_file, its, it) = match several {
-            true => ("no file of them is here", "their", "they"),
-            false => ("no file of it is here", "its", "it"),
+        let (no_file, its, it) = if several {
+            ("no file of them is here", "their", "they")
+        } else {
+            ("no file of it is here", "its", "it")
         };
         let why = match self.unreadable.as_slice() {
             [] if self.undefined => {

@@ -100,9 +100,10 @@ impl Account {
         let matters = |answer: &&Answer| {
             let is_known = self.settles || answer.loss_us <= answer.stalls_us;
             let is_stall = 2.0 * answer.stalls_us > answer.loss_us;
-            let least = match is_stall && self.settles {
-                true => LEAST_SHARE,
-                false => MATTERS,
+            let least = if is_stall && self.settles {
+                LEAST_SHARE
+            } else {
+                MATTERS
             };
             is_known && answer.sure_us >= least * self.wall_us
         };
@@ -295,9 +296,10 @@ fn still_between(
     let high = ranks.iter().zip(&seen).map(|(rank, seen)| {
         let dark =
             (places.unseen && !places.bounded) || seen.covered < (1.0 - DARK) * seen.operations;
-        match dark {
-            true => frame.total() / 1e3,
-            false => rank.still_us() + rank.unknown_us,
+        if dark {
+            frame.total() / 1e3
+        } else {
+            rank.still_us() + rank.unknown_us
         }
     });
     (low, high.sum::<f64>() / n)

@@ -99,9 +99,10 @@ fn of_chain(chain: &setup::recorded::Chain) -> Vec<String> {
     let path = &chain.path;
     let mut all = Vec::new();
     if let Some(name) = &chain.name {
-        let asked = match chain.events.is_empty() {
-            true => "no events".to_owned(),
-            false => chain.events.join(", "),
+        let asked = if chain.events.is_empty() {
+            "no events".to_owned()
+        } else {
+            chain.events.join(", ")
         };
         let abi = chain
             .abi

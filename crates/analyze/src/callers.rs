@@ -242,10 +242,10 @@ fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Si
         (true, timed) => site.ns as f64 * site.counted as f64 / timed as f64,
     };
     let weights: f64 = sites.iter().map(|site| weight(site)).sum();
-    let of_left = match operation.sampled.is_some() {
-        true => left as f64 * mean_ns,
-        // What is neither estimated nor a caller's.
-        false => (sum.unwrap_or(0.0) * 1e3 - weights).max(0.0),
+    let of_left = if operation.sampled.is_some() {
+        left as f64 * mean_ns
+    } else {
+        (sum.unwrap_or(0.0) * 1e3 - weights).max(0.0)
     };
     let all = weights + of_left;
     let share = |weight: f64| sum.map(|sum| if all > 0.0 { sum * weight / all } else { 0.0 });

@@ -245,13 +245,14 @@ impl Offsets {
                     ends: of.ends[0],
                 };
                 let at = middle(*window);
-                match from < to {
-                    true => (at, offset, of.operations),
-                    false => (
+                if from < to {
+                    (at, offset, of.operations)
+                } else {
+                    (
                         at.saturating_add(offset.estimate()),
                         offset.turned(),
                         of.operations,
-                    ),
+                    )
                 }
             })
             .collect()

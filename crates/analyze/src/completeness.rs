@@ -229,9 +229,10 @@ impl Completeness {
 
     /// How many calls were announced, recorded and timed, as a sentence; two if some were not counted.
     pub fn counted(&self) -> String {
-        let least = match self.announced_is_lower_bound {
-            true => "at least ",
-            false => "",
+        let least = if self.announced_is_lower_bound {
+            "at least "
+        } else {
+            ""
         };
         let announced = self.announced.saturating_add(self.missing_at_least);
         let (recorded, timed) = (self.recorded, self.timed);

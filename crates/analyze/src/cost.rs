@@ -296,9 +296,10 @@ impl Gatherer {
             now.compare_next(process);
         }
         for (quiet, planned, of) in now.compared {
-            let ns = match quiet {
-                true => (of.ordinary - of.spell) / of.share,
-                false => of.spell - of.ordinary,
+            let ns = if quiet {
+                (of.ordinary - of.spell) / of.share
+            } else {
+                of.spell - of.ordinary
             };
             self.timed_beside |= quiet && of.timed > 0;
             let key = (process.restart, quiet, planned);
@@ -312,9 +313,10 @@ impl Gatherer {
         for spell in &now.spells {
             let key = (process.restart, spell.quiet, spell.planned);
             self.values.entry(key).or_default();
-            match spell.quiet {
-                true => self.quiet_ns += spell.end - spell.open,
-                false => self.windows += 1,
+            if spell.quiet {
+                self.quiet_ns += spell.end - spell.open
+            } else {
+                self.windows += 1
             }
         }
         let budget = || process.fact("budget")?.strip_suffix(" %")?.parse().ok();

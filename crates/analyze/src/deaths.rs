@@ -89,10 +89,7 @@ impl Death {
             ),
         };
         let next = self.calls.saturating_add(1);
-        let died = match self.exited {
-            true => "exited",
-            false => "died",
-        };
+        let died = if self.exited { "exited" } else { "died" };
         format!("{who} {died} at {when}, {made}; {left} for it in call {next}.")
     }
 }

@@ -307,13 +307,14 @@ pub fn diff(a: &Run, b: &Run, criteria: &[Criterion]) -> Diff {
         .map(|criterion| {
             let judgement = judge(*criterion, a, b, &rows, &totals, &environment);
             // That a copy does not differ is no answer.
-            match judgement.status == Status::Passed && a.is_same_recording(b) {
-                true => Judgement {
+            if judgement.status == Status::Passed && a.is_same_recording(b) {
+                Judgement {
                     status: Status::Undecided,
                     reasons: vec![SAME_RECORDING.to_owned()],
                     ..judgement
-                },
-                false => judgement,
+                }
+            } else {
+                judgement
             }
         })
         .collect();

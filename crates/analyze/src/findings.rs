@@ -206,9 +206,10 @@ const MOST_DEATHS: usize = 4;
 
 /// So many things of which the last one named says how many more there are.
 fn more_than(most: usize, all: usize, index: usize) -> usize {
-    match index + 1 == most {
-        true => all - most,
-        false => 0,
+    if index + 1 == most {
+        all - most
+    } else {
+        0
     }
 }
 
@@ -345,9 +346,10 @@ fn late_rank(
         (Cause::Gpu, Advice::CompareGpu)
     };
     let sampled = arrivals.sampled.map(|all| all.share);
-    let inherited = match rank.is_mostly_inherited() {
-        true => rank.inherited_from.clone(),
-        false => Vec::new(),
+    let inherited = if rank.is_mostly_inherited() {
+        rank.inherited_from.clone()
+    } else {
+        Vec::new()
     };
     Finding {
         subject: Subject::of(rank.id()),

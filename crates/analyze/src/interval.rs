@@ -157,9 +157,10 @@ impl Mean {
     /// How likely such a mean is where the true one is 0.
     pub fn p_by_chance(&self) -> Option<f64> {
         let t = StudentsT::new(0.0, 1.0, self.freedom.max(1.0)).ok()?;
-        Some(match self.error > 0.0 {
-            true => t.sf(self.mean / self.error),
-            false => 0.0,
+        Some(if self.error > 0.0 {
+            t.sf(self.mean / self.error)
+        } else {
+            0.0
         })
     }
 

@@ -297,9 +297,10 @@ fn ranks_of(capture: &Capture, communicator: &tables::Communicator) -> Option<St
     }
     let one = |(rank, devices): (&u32, &Vec<Option<u32>>)| {
         let known: BTreeSet<u32> = devices.iter().copied().flatten().collect();
-        match known.len() == devices.len() {
-            true => format!("{rank}/{}", ranges(known)),
-            false => format!("{rank}x{}", devices.len()),
+        if known.len() == devices.len() {
+            format!("{rank}/{}", ranges(known))
+        } else {
+            format!("{rank}x{}", devices.len())
         }
     };
     Some(ranks.iter().map(one).collect::<Vec<_>>().join(","))

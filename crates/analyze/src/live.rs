@@ -96,8 +96,9 @@ pub fn judge<T>(capture: &mut Capture, tell: impl Fn(&Capture, &Live) -> T) -> T
     live.recent_s = Some(span as f64 / 1e9);
     let account = live.report.account.as_ref();
     let is_long = account.is_none_or(|account| account.steps >= LEAST_STEPS);
-    match is_long && live.finding().is_some_and(names) {
-        true => tell(capture, &live),
-        false => told,
+    if is_long && live.finding().is_some_and(names) {
+        tell(capture, &live)
+    } else {
+        told
     }
 }

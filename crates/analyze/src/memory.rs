@@ -276,9 +276,10 @@ fn lone_note(communicators: &[CommunicatorMemory]) -> Option<String> {
         .filter(|bytes| *bytes > 0)
         .collect();
     let (least, most) = (held.iter().min()?, held.iter().max()?);
-    let each = match least == most {
-        true => size(*most),
-        false => format!("up to {}", size(*most)),
+    let each = if least == most {
+        size(*most)
+    } else {
+        format!("up to {}", size(*most))
     };
     Some(format!(
         "{} of one rank hold {each} of GPU memory each, although they have no peer.",
@@ -455,15 +456,12 @@ fn at_once(inits: &[&Init]) -> (u32, u64) {
 
 fn why_none(capture: &Capture) -> &'static str {
     let timed = |process: &Process| process.setup.inits.iter().any(|i| i.timings.is_some());
-    match capture.processes.iter().any(timed) {
-        true => {
-            "NCCL said nothing of its allocations. It does so with NCCL_DEBUG=INFO and the subsystems INIT \
-             and ALLOC."
-        }
-        false => {
-            "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; \
-             from NCCL 2.29.7 on, what NCCL itself counts, too (docs/guides/memory.md)."
-        }
+    if capture.processes.iter().any(timed) {
+        "NCCL said nothing of its allocations. It does so with NCCL_DEBUG=INFO and the subsystems INIT \
+         and ALLOC."
+    } else {
+        "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; \
+         from NCCL 2.29.7 on, what NCCL itself counts, too (docs/guides/memory.md)."
     }
 }
 
@@ -569,9 +567,10 @@ fn connections(of: &Of, all: &[Of]) -> Vec<ConnectionRow> {
             && other.init.nranks == of.init.nranks
             && other.init.rank != rank
     };
-    let others: Vec<&Of> = match of.number.is_some() || of.communicator.is_some() {
-        true => all.iter().filter(same).collect(),
-        false => Vec::new(),
+    let others: Vec<&Of> = if of.number.is_some() || of.communicator.is_some() {
+        all.iter().filter(same).collect()
+    } else {
+        Vec::new()
     };
     let is_whole = others.len() + 1 == of.init.nranks as usize;
     let mut rows = Vec::new();

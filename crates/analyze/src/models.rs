@@ -436,13 +436,12 @@ impl CostModel {
             let algorithm = self.of.algorithm.as_deref();
             Formula::of(&self.of.function, algorithm, nranks, nnodes)
         };
-        let (steps, volume) = match same {
-            true => (1.0, 1.0),
-            false => {
-                let there = formula(nranks, nnodes)?;
-                let here = formula(self.of.nranks, self.of.nnodes)?;
-                (there.steps / here.steps, there.volume / here.volume)
-            }
+        let (steps, volume) = if same {
+            (1.0, 1.0)
+        } else {
+            let there = formula(nranks, nnodes)?;
+            let here = formula(self.of.nranks, self.of.nnodes)?;
+            (there.steps / here.steps, there.volume / here.volume)
         };
         let is_within = same && (self.least_bytes..=self.most_bytes).contains(&bytes);
         let (time_us, interval_us) = match is_within {
@@ -476,9 +475,10 @@ impl CostModel {
             self.of.nranks
         );
         if size_outside_ratio > 1.0 {
-            let way = match bytes > self.most_bytes {
-                true => "larger than the largest",
-                false => "smaller than the smallest",
+            let way = if bytes > self.most_bytes {
+                "larger than the largest"
+            } else {
+                "smaller than the smallest"
             };
             basis += &format!("; {size_outside_ratio:.1} times {way} of them");
         }
@@ -546,9 +546,10 @@ pub fn of_operations(
     communicators: &[CommunicatorRow],
 ) -> Vec<Measurement> {
     let one = |operation: &Operation| {
-        let time = match operation.is_p2p() {
-            true => operation.time_us,
-            false => operation.shortest_us,
+        let time = if operation.is_p2p() {
+            operation.time_us
+        } else {
+            operation.shortest_us
         };
         let id = operation.communicator.as_deref();
         let communicator = communicators

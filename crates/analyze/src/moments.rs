@@ -46,9 +46,10 @@ impl Zone {
     /// A moment in ns since 1970, by RFC 3339; `None` if it is beyond all years.
     pub fn rfc3339(&self, ns: i64) -> Option<String> {
         let moment = Timestamp::from_nanosecond(ns.into()).ok()?;
-        Some(match self.offset == Offset::UTC {
-            true => moment.to_string(),
-            false => moment.display_with_offset(self.offset).to_string(),
+        Some(if self.offset == Offset::UTC {
+            moment.to_string()
+        } else {
+            moment.display_with_offset(self.offset).to_string()
         })
     }
 

@@ -163,11 +163,12 @@ pub fn nodes(
 }
 
 fn why_none(capture: &Capture) -> String {
-    match capture.job.is_object() {
-        true => "no node was sampled: the sampler was off (`run --no-sampler`), or the run was shorter than \
-                 a second"
-            .to_owned(),
-        false => "no node was sampled, because the job was not started by `ncclscope run`".to_owned(),
+    if capture.job.is_object() {
+        "no node was sampled: the sampler was off (`run --no-sampler`), or the run was shorter than \
+         a second"
+    .to_owned()
+    } else {
+        "no node was sampled, because the job was not started by `ncclscope run`".to_owned()
     }
 }
 

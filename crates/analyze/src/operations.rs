@@ -330,9 +330,10 @@ pub(crate) fn untimed_in_totals(
     to: &mut ByCause,
 ) {
     // Those that had a row were told apart by the recorder, which leaves these out.
-    let early = match stamps && shape.stops_early {
-        true => total.folded.saturating_sub(total.timed),
-        false => 0,
+    let early = if stamps && shape.stops_early {
+        total.folded.saturating_sub(total.timed)
+    } else {
+        0
     };
     let calls = total.folded.saturating_add(total.rowless);
     let rest = calls.saturating_sub(total.timed).saturating_sub(early);

@@ -31,9 +31,10 @@ pub struct SightingRow {
 impl SightingRow {
     /// It, with its time, as a sentence or several.
     pub fn sentence(&self) -> String {
-        let since = match self.calls_since {
-            true => " Ranks made calls after that.",
-            false => "",
+        let since = if self.calls_since {
+            " Ranks made calls after that."
+        } else {
+            ""
         };
         let (at, host) = (&self.at, &self.host);
         format!(

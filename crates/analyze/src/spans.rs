@@ -213,9 +213,10 @@ fn of_phase(capture: &Capture, name: &str) -> Result<(Vec<Spans>, String), NoPar
             .collect();
         names.sort();
         names.dedup();
-        let found = match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.join(", "),
+        let found = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
         };
         return Err(NoPart {
             said: format!("expected a phase `{name}`, found {found}"),

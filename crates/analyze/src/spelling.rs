@@ -71,9 +71,10 @@ pub fn size(bytes: u64) -> String {
 /// Two sizes that differ, in bytes where three digits would not show that.
 pub fn sizes_apart(a: u64, b: u64) -> (String, String) {
     let apart = a.abs_diff(b) as f64 / a.max(b).max(1) as f64;
-    match a != b && apart < 0.01 {
-        true => (format!("{a} B"), format!("{b} B")),
-        false => (size(a), size(b)),
+    if a != b && apart < 0.01 {
+        (format!("{a} B"), format!("{b} B"))
+    } else {
+        (size(a), size(b))
     }
 }
 
@@ -98,9 +99,10 @@ pub fn datatype(nccl: &str) -> String {
 /// A word of a command line, in quotes if the shell would not take it for one word.
 pub fn word(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_alphanumeric() || "/._-+=:@%,#~".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.into(),
-        false => format!("'{}'", text.replace('\'', "'\\''")).into(),
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''")).into()
     }
 }
 

@@ -185,9 +185,10 @@ fn remarks(said: &Said) -> Vec<String> {
         });
         let all = |bus| members.iter().all(|init| init.bus == bus);
         if let Some((init, bus)) = shared.and_then(|init| Some((init, init.bus?))) {
-            let who = match all(init.bus) {
-                true => format!("All {} ranks", members.len()),
-                false => "Several ranks".to_owned(),
+            let who = if all(init.bus) {
+                format!("All {} ranks", members.len())
+            } else {
+                "Several ranks".to_owned()
             };
             remarks.push(format!(
                 "{who} of a communicator are on the GPU with bus number {bus:x} of {}: they share it, as \

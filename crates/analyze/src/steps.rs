@@ -405,14 +405,13 @@ impl Gatherer {
             let Some(ns) = since(pair[0], pair[1]) else {
                 continue;
             };
-            match pair[1] - pair[0] == period {
-                true => {
-                    times.push(ns);
-                    at_once.push(ns as f64);
-                    let [step, next] = [0, 1].map(|n| &items[pair[n]..pair[n] + period]);
-                    on_gpu.extend(steps_apart(step, next));
-                }
-                false => apart.push(ns),
+            if pair[1] - pair[0] == period {
+                times.push(ns);
+                at_once.push(ns as f64);
+                let [step, next] = [0, 1].map(|n| &items[pair[n]..pair[n] + period]);
+                on_gpu.extend(steps_apart(step, next));
+            } else {
+                apart.push(ns)
             }
         }
         let mut each = Vec::with_capacity(begins.len());

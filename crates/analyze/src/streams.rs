@@ -182,9 +182,10 @@ impl Gatherer {
         }
         let cause = |(cause, processes): (&&str, &u64)| format!("{cause} ({processes} processes)");
         let causes: Vec<String> = self.without.iter().map(cause).collect();
-        Some(match causes.is_empty() {
-            true => "there are no kernel windows".to_owned(),
-            false => format!("there are no kernel windows: {}", causes.join(", ")),
+        Some(if causes.is_empty() {
+            "there are no kernel windows".to_owned()
+        } else {
+            format!("there are no kernel windows: {}", causes.join(", "))
         })
     }
 

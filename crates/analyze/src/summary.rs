@@ -45,9 +45,10 @@ pub fn summary(operations: &[Operation], warmup: &[WarmupRow]) -> String {
     };
     let function = worst.function.as_deref().unwrap_or("An unnamed function");
     let bytes = worst.bytes.map_or("unknown size".to_owned(), size);
-    let share = match whole > 0.0 {
-        true => percent(times.sum / whole),
-        false => percent(0.0),
+    let share = if whole > 0.0 {
+        percent(times.sum / whole)
+    } else {
+        percent(0.0)
     };
     let sum = time(times.sum);
     let calls = if worst.calls == 1 { "call" } else { "calls" };
@@ -132,15 +133,16 @@ impl Verdict {
 pub fn verdict(report: &Report) -> Verdict {
     let jobs = report.job.jobs.len();
     if jobs > 1 {
-        let words = match report.job.is_benchmark() {
-            true => format!(
-                "These are {jobs} runs of nccl-tests that knew nothing of each other, and all figures mix \
-                 them."
-            ),
-            false => format!(
-                "This folder holds {jobs} jobs, and all figures mix them: report each from a folder of its \
-                 own."
-            ),
+        let words = if report.job.is_benchmark() {
+            format!(
+            "These are {jobs} runs of nccl-tests that knew nothing of each other, and all figures mix \
+             them."
+        )
+        } else {
+            format!(
+            "This folder holds {jobs} jobs, and all figures mix them: report each from a folder of its \
+             own."
+        )
         };
         return Verdict {
             lead: Lead::Words(words),
@@ -326,10 +328,7 @@ fn not_judged(report: &Report) -> String {
             of.retain(|live| !matches!(*live, "adopted" | "here"));
             of.sort_unstable();
             of.dedup();
-            let states = match of.is_empty() {
-                true => String::new(),
-                false => format!(" ({})", of.join(", ")),
-            };
+            let states = if of.is_empty() { String::new() } else { format!(" ({})", of.join(", ")) };
             return format!(
                 "How many NCCL calls this job made is not known: the newest part of its data is not here or \
                  can't be read{states}. Next: `ncclscope collect DIR` on its hosts, as the user who ran it."
@@ -338,10 +337,7 @@ fn not_judged(report: &Report) -> String {
         (0, ..) => {
             let mut all = report.communicators.iter();
             let alone = all.len() > 0 && all.all(|of| of.nranks == Some(1));
-            let why = match alone {
-                true => ": all of its communicators have one rank".to_owned(),
-                false => format!(" ({processes})"),
-            };
+            let why = if alone { ": all of its communicators have one rank".to_owned() } else { format!(" ({processes})") };
             if let Some(functions) = &report.not_recorded {
                 return format!(
                     "No NCCL call of this job was recorded. Calls of {functions} were left out: \
@@ -374,9 +370,10 @@ fn not_judged(report: &Report) -> String {
 fn nobody(report: &Report) -> String {
     let told = report.streams.as_ref().is_some_and(Streams::tells_who);
     let Some(arrivals) = &report.arrivals else {
-        return match told {
-            true => "No rank is proved to hold this job up. ".to_owned(),
-            false => String::new(),
+        return if told {
+            "No rank is proved to hold this job up. ".to_owned()
+        } else {
+            String::new()
         };
     };
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
@@ -420,9 +417,10 @@ pub fn exposed_shares(report: &Report) -> Option<Vec<f64>> {
     let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
     let shares: Vec<f64> = windows.map(|rank| rank.exposed.share).collect();
     let waits = report.stream_waits.as_ref().filter(|waits| waits.tells());
-    match shares.is_empty() {
-        false => Some(shares),
-        true => waits.map(|waits| waits.ranks.iter().map(|rank| rank.share.share).collect()),
+    if !shares.is_empty() {
+        Some(shares)
+    } else {
+        waits.map(|waits| waits.ranks.iter().map(|rank| rank.share.share).collect())
     }
 }
 
@@ -443,18 +441,20 @@ pub fn range_of_shares(shares: impl Iterator<Item = f64>) -> Option<String> {
     let mut shares: Vec<f64> = shares.collect();
     shares.sort_by(f64::total_cmp);
     let (low, high) = (percent(*shares.first()?), percent(*shares.last()?));
-    Some(match low == high {
-        true => low,
-        false => format!("{} to {high}", low.trim_end_matches(" %")),
+    Some(if low == high {
+        low
+    } else {
+        format!("{} to {high}", low.trim_end_matches(" %"))
     })
 }
 
 /// Behind what [`range_of_shares`] gave: what makes clear that it is the least and the most of the ranks.
 /// Nothing for one share.
 fn over_ranks(range: &str) -> &'static str {
-    match range.contains(" to ") {
-        true => " across ranks",
-        false => "",
+    if range.contains(" to ") {
+        " across ranks"
+    } else {
+        ""
     }
 }
 
@@ -497,9 +497,10 @@ pub fn figures(report: &Report) -> Vec<String> {
                 .rows
                 .iter()
                 .any(|rank| rank.basis == Some("host"));
-            let place = match on_host {
-                true => "in NCCL's calls on the host",
-                false => "in NCCL",
+            let place = if on_host {
+                "in NCCL's calls on the host"
+            } else {
+                "in NCCL"
             };
             let share = percent(share.median);
             figures.push(format!("{place} {share} of the time (median rank)"));

@@ -213,9 +213,10 @@ fn against(
 
 /// The mean of one value for each round.
 fn middle(values: &[f64], confidence: f64) -> Option<OfRuns> {
-    match values.len() >= MANY {
-        true => trimmed_at(values, confidence),
-        false => of_runs_at(values, confidence),
+    if values.len() >= MANY {
+        trimmed_at(values, confidence)
+    } else {
+        of_runs_at(values, confidence)
     }
 }
 

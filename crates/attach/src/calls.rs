@@ -391,9 +391,10 @@ impl CallTracker {
                 self.writer.end(slot, 0);
             }
         }
-        let result = match is_late {
-            true => self.checked(&open, result),
-            false => result,
+        let result = if is_late {
+            self.checked(&open, result)
+        } else {
+            result
         };
         let thread = self.threads.entry(event.thread).or_default();
         match FUNCTIONS[event.function].kind {
@@ -480,9 +481,10 @@ impl CallTracker {
             (Kind::Derive { .. }, has) => has.is_some(),
             _ => false,
         };
-        match is_it && !self.communicators.contains_key(&result) {
-            true => result,
-            false => 0,
+        if is_it && !self.communicators.contains_key(&result) {
+            result
+        } else {
+            0
         }
     }
 

@@ -227,10 +227,13 @@ pub fn cookie(index: usize, common: Common) -> u64 {
     let id = match id {
         None => 0,
         Some(UniqueId::OnStack) => 1 << 20,
-        Some(UniqueId::Pointed(at)) => match cfg!(target_arch = "aarch64") {
-            true => u64::from(at + 1) << 24,
-            false => 1 << 21,
-        },
+        Some(UniqueId::Pointed(at)) => {
+            if cfg!(target_arch = "aarch64") {
+                u64::from(at + 1) << 24
+            } else {
+                1 << 21
+            }
+        }
     };
     index as u64
         | u64::from(result) << 16
@@ -292,9 +295,10 @@ mod tests {
             only_watched,
             sched,
         };
-        let id = match cfg!(target_arch = "aarch64") {
-            true => 3 << 24,
-            false => 1 << 20,
+        let id = if cfg!(target_arch = "aarch64") {
+            3 << 24
+        } else {
+            1 << 20
         };
         assert_eq!(
             cookie(init, of(7, false, false)),

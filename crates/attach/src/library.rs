@@ -293,9 +293,10 @@ fn open(process: u32, mapped: &Mapped) -> io::Result<File> {
     // As the process sees it; needs CAP_SYS_PTRACE, or its user's id.
     let theirs = || {
         let file = open_at(format!("/proc/{process}/root{}", mapped.path))?;
-        match file.metadata()?.ino() == mapped.inode {
-            true => Ok(file),
-            false => Err(replaced()),
+        if file.metadata()?.ino() == mapped.inode {
+            Ok(file)
+        } else {
+            Err(replaced())
         }
     };
     // As this tool sees it. In a container of the process, the path may lead to another file.
@@ -308,9 +309,10 @@ fn open(process: u32, mapped: &Mapped) -> io::Result<File> {
         };
         let meta = file.metadata()?;
         let device = (libc::major(meta.dev()), libc::minor(meta.dev()));
-        match (device, meta.ino()) == (mapped.device, mapped.inode) {
-            true => Ok(file),
-            false => Err(error),
+        if (device, meta.ino()) == (mapped.device, mapped.inode) {
+            Ok(file)
+        } else {
+            Err(error)
         }
     };
     exact.or_else(|_| theirs()).or_else(ours)

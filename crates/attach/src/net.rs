@@ -298,9 +298,10 @@ fn counters_of(info: &[u8]) -> Counters {
         bytes.map_or(0, u64::from_ne_bytes)
     };
     // Since Linux 4.19. What is acknowledged counts the handshake as a byte at one end.
-    let sent = match info.len() >= 216 {
-        true => u64_at(200).saturating_sub(u64_at(208)),
-        false => u64_at(120),
+    let sent = if info.len() >= 216 {
+        u64_at(200).saturating_sub(u64_at(208))
+    } else {
+        u64_at(120)
     };
     Counters {
         sent,
@@ -415,9 +416,10 @@ impl Net {
                 }
                 let connection = connections.entry(key).or_insert_with(|| {
                     let is_new = known.contains(process);
-                    let first = match is_new {
-                        true => Counters::default(),
-                        false => socket.counters,
+                    let first = if is_new {
+                        Counters::default()
+                    } else {
+                        socket.counters
                     };
                     Connection::new(*process, &socket, first, is_new)
                 });
@@ -549,9 +551,12 @@ mod tests {
         let ends = [&one, &late].map(|s| s.local_addr().expect("bound"));
         let all = net.finish();
         let of = |local: SocketAddr, is_local: bool| {
-            let is_it = |c: &&Connection| match is_local {
-                true => c.local == local,
-                false => c.remote == local,
+            let is_it = |c: &&Connection| {
+                if is_local {
+                    c.local == local
+                } else {
+                    c.remote == local
+                }
             };
             all.iter().find(is_it).expect("seen")
         };

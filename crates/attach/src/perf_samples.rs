@@ -321,9 +321,10 @@ impl Samples {
                         taken: 0,
                     };
                     self.sources.insert(id, source);
-                    let to = match is_return {
-                        true => &mut events.at_return,
-                        false => &mut events.entry,
+                    let to = if is_return {
+                        &mut events.at_return
+                    } else {
+                        &mut events.entry
                     };
                     to.push(PerfEvent { descriptor, id });
                 }
@@ -486,9 +487,10 @@ impl Samples {
         for (id, source) in &self.sources {
             let count = counted.get(id).copied().unwrap_or(0);
             let lost = count.saturating_sub(source.taken);
-            match source.wants.is_return {
-                true => losses.returns += lost,
-                false => losses.entries += lost,
+            if source.wants.is_return {
+                losses.returns += lost
+            } else {
+                losses.entries += lost
             }
         }
         let mut seen = self.seen.iter();

@@ -141,13 +141,14 @@ fn refusal(error: &io::Error) -> Refusal {
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     let missing = || {
         let names = [(BPF, "CAP_BPF"), (PERFMON, "CAP_PERFMON")];
-        let missing: Vec<&str> = match has_capability(SYS_ADMIN) {
-            true => Vec::new(),
-            false => names
+        let missing: Vec<&str> = if has_capability(SYS_ADMIN) {
+            Vec::new()
+        } else {
+            names
                 .iter()
                 .filter(|(n, _)| !has_capability(*n))
                 .map(|(_, name)| *name)
-                .collect(),
+                .collect()
         };
         match missing.is_empty() {
             // Without uprobe_multi these two are not enough.

@@ -168,9 +168,10 @@ impl Programs {
     pub fn link(&self, path: &str, places: &[ProbePoint], process: u32) -> io::Result<Linked> {
         let mut links = Linked::default();
         for is_return in [true, false] {
-            let (program, to) = match is_return {
-                true => (&self.at_return, &mut links.at_return),
-                false => (&self.entry, &mut links.entry),
+            let (program, to) = if is_return {
+                (&self.at_return, &mut links.at_return)
+            } else {
+                (&self.entry, &mut links.entry)
             };
             match self.way {
                 Way::Multi => to.push(sys::link_multi(program, path, places, is_return, process)?),

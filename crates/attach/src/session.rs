@@ -146,9 +146,10 @@ impl Session {
             // It has more to do at each call then.
             probes.ns_per_call = cost::measure(&mut probes).ok().flatten();
         }
-        let samples = match options.sched || options.net {
-            true => Some(Samples::new(&options.folder, &options)),
-            false => None,
+        let samples = if options.sched || options.net {
+            Some(Samples::new(&options.folder, &options))
+        } else {
+            None
         };
         let samples = samples
             .transpose()

@@ -237,9 +237,10 @@ pub fn load_program(name: &str, instructions: &[u8], runs: Runs) -> io::Result<O
             let text = String::from_utf8_lossy(&log);
             let lines: Vec<&str> = text.trim_end_matches('\0').trim().lines().collect();
             let last = lines[lines.len().saturating_sub(4)..].join("; ");
-            match last.is_empty() {
-                true => error,
-                false => io::Error::new(error.kind(), format!("{error}: {last}")),
+            if last.is_empty() {
+                error
+            } else {
+                io::Error::new(error.kind(), format!("{error}: {last}"))
             }
         })
     })

@@ -321,9 +321,10 @@ impl Lead<'_> {
                     plan.max_skew_us
                 ));
             }
-            match in_place {
-                true => row.in_place = Some(figures),
-                false => row.out_of_place = Some(figures),
+            if in_place {
+                row.in_place = Some(figures)
+            } else {
+                row.out_of_place = Some(figures)
             }
         }
         Ok(Some(row))

@@ -133,9 +133,10 @@ fn option(function: Option<Function>) -> &'static str {
 }
 
 fn place(in_place: bool) -> &'static str {
-    match in_place {
-        true => "in-place",
-        false => "out-of-place",
+    if in_place {
+        "in-place"
+    } else {
+        "out-of-place"
     }
 }
 
@@ -163,9 +164,12 @@ fn by_size(table: &Table, text: &mut String) {
                 .rows
                 .iter()
                 .find(|row| row.size == size && row.function == *function);
-            let figures = row.and_then(|row| match any_out {
-                true => row.out_of_place.as_ref(),
-                false => row.in_place.as_ref(),
+            let figures = row.and_then(|row| {
+                if any_out {
+                    row.out_of_place.as_ref()
+                } else {
+                    row.in_place.as_ref()
+                }
             });
             let cell = |value: Option<f64>, width| {
                 let text = value.map_or("-".to_owned(), |value| fit(value, width));
@@ -239,16 +243,20 @@ pub fn of_starts(tables: &[Table]) -> Option<Table> {
             return false;
         }
         for in_place in [false, true] {
-            let side = |row: &TableRow| match in_place {
-                true => row.in_place.clone(),
-                false => row.out_of_place.clone(),
+            let side = |row: &TableRow| {
+                if in_place {
+                    row.in_place.clone()
+                } else {
+                    row.out_of_place.clone()
+                }
             };
             let sides: Vec<Figures> = others.iter().filter_map(|row| side(row)).collect();
             all.starts.extend(over(row, in_place, &sides));
             let joined = joined(row, ranks, &sides);
-            match in_place {
-                true => row.in_place = joined,
-                false => row.out_of_place = joined,
+            if in_place {
+                row.in_place = joined
+            } else {
+                row.out_of_place = joined
             }
         }
         true

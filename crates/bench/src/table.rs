@@ -413,9 +413,10 @@ pub(crate) fn fit(value: f64, width: usize) -> String {
 fn short(value: f64) -> String {
     let whole = value.abs().max(1.0).log10() as usize + 1;
     let text = format!("{value:.*}", 6usize.saturating_sub(whole));
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 

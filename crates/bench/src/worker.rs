@@ -292,12 +292,13 @@ impl Worker<'_> {
         let places = (self.bytes / stride).max(1) as u64;
         let shift = index % places * stride as u64;
         let at = |base: Address, element: usize| base + shift + (element * size) as u64;
-        match case.in_place {
-            true => (
+        if case.in_place {
+            (
                 at(self.buffers.1, shape.send_at(self.rank)),
                 at(self.buffers.1, shape.receive_at(self.rank)),
-            ),
-            false => (at(self.buffers.0, 0), at(self.buffers.1, 0)),
+            )
+        } else {
+            (at(self.buffers.0, 0), at(self.buffers.1, 0))
         }
     }
 

@@ -375,12 +375,13 @@ impl Growing {
             }
         }
         let mut refused = self.refused;
-        let end = match refused {
-            true => bytes.len(),
-            false => blocks_from(bytes, from, false, &mut self.next_number, each, |damage| {
+        let end = if refused {
+            bytes.len()
+        } else {
+            blocks_from(bytes, from, false, &mut self.next_number, each, |damage| {
                 refused |= matches!(damage, Damage::Format { .. });
                 damaged(damage);
-            }),
+            })
         };
         self.refused = refused;
         self.at += end as u64;

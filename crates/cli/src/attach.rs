@@ -154,9 +154,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     let command: Vec<_> = std::env::args_os().collect();
     let mut folder = Folder::prepare(args.output.as_deref(), None, Launcher::Local, &command)?;
-    let targets = match args.all {
-        true => Targets::All,
-        false => Targets::Trees(args.pids.clone()),
+    let targets = if args.all {
+        Targets::All
+    } else {
+        Targets::Trees(args.pids.clone())
     };
     let options = Options {
         ring_bytes: args.buffer,
@@ -202,11 +203,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         tell!("warning: `{}/capture.json`: {error}", shown.display());
     }
     let next = format!("ncclscope report {}", shown.display());
-    let text = match args.json {
-        true => {
-            serde_json::to_string_pretty(&to_json(&summary, &shown.display().to_string()))? + "\n"
-        }
-        false => page(&summary, &next),
+    let text = if args.json {
+        serde_json::to_string_pretty(&to_json(&summary, &shown.display().to_string()))? + "\n"
+    } else {
+        page(&summary, &next)
     };
     crate::report::print(|out| std::io::Write::write_all(out, text.as_bytes()))?;
     Ok(ExitCode::from(u8::from(calls == 0)))

@@ -76,9 +76,10 @@ fn search(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<Found>)
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         if !is_hidden && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             // Not `./runs/a`, as nobody would type it.
-            let path = match folder == Path::new(".") {
-                true => PathBuf::from(entry.file_name()),
-                false => entry.path(),
+            let path = if folder == Path::new(".") {
+                PathBuf::from(entry.file_name())
+            } else {
+                entry.path()
             };
             search(&path, depth - 1, left, found);
         }
@@ -96,12 +97,13 @@ fn capture(folder: &Path, left: &mut usize) -> Option<Found> {
         }
         // A capture is a folder of folders with files. Of a restart, the hosts are one deeper.
         let is_restart = host.file_name().as_encoded_bytes().starts_with(b"restart-");
-        let hosts = match is_restart {
-            true => entries(&host.path(), left)
+        let hosts = if is_restart {
+            entries(&host.path(), left)
                 .iter()
                 .map(|e| e.path())
-                .collect(),
-            false => vec![host.path()],
+                .collect()
+        } else {
+            vec![host.path()]
         };
         for (host, file) in hosts.iter().flat_map(|host| {
             let files = entries(host, left);

@@ -147,9 +147,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         next.map_or_else(String::new, |folder| {
             // A capture without a trace file can't be reported.
             let is_empty = adopt::traces(folder).is_empty();
-            let verb = match is_empty && packed.as_ref().is_none_or(|packed| packed.files == 0) {
-                true => "doctor",
-                false => "report",
+            let verb = if is_empty && packed.as_ref().is_none_or(|packed| packed.files == 0) {
+                "doctor"
+            } else {
+                "report"
             };
             format!("; next: ncclscope {verb} {}", shown(folder))
         })
@@ -587,9 +588,10 @@ impl Collector {
     /// Where a file that is at `below` in its capture goes. The host's folder keeps nodes apart; a file
     /// without one gets this node's.
     fn place(&self, below: &Path, into: &Path) -> PathBuf {
-        match below.components().count() > 1 || below == Path::new("capture.json") {
-            true => into.join(below),
-            false => into.join(&self.here.host).join(below),
+        if below.components().count() > 1 || below == Path::new("capture.json") {
+            into.join(below)
+        } else {
+            into.join(&self.here.host).join(below)
         }
     }
 }

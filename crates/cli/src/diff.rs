@@ -173,9 +173,12 @@ fn several(args: &Args, run: impl Fn(&Named) -> anyhow::Result<Run>) -> anyhow::
         to_file(file, &page, &variants.summary)?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(|out| match args.json {
-        true => render::diff_json::write_variants(&variants, out),
-        false => render::diff_text::write_variants(&variants, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::diff_json::write_variants(&variants, out)
+        } else {
+            render::diff_text::write_variants(&variants, args.all, args.look.of_stdout(), out)
+        }
     })
 }
 

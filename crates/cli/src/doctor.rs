@@ -292,9 +292,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             )
         }
     };
-    print(|out| match args.json {
-        true => writeln!(out, "{:#}", to_json(&checks, &libraries)),
-        false => page(&checks, &libraries, &next, args.look.of_stdout()).finish(out),
+    print(|out| {
+        if args.json {
+            writeln!(out, "{:#}", to_json(&checks, &libraries))
+        } else {
+            page(&checks, &libraries, &next, args.look.of_stdout()).finish(out)
+        }
     })?;
     let failed = checks.iter().any(|c| c.status == Status::Fail);
     Ok(ExitCode::from(u8::from(failed)))

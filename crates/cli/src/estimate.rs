@@ -102,9 +102,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         asked: asked.is_some(),
         estimate,
     };
-    print(|out| match args.json {
-        true => render::estimate::json(&answer, out),
-        false => render::estimate::text(&answer, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::estimate::json(&answer, out)
+        } else {
+            render::estimate::text(&answer, args.look.of_stdout(), out)
+        }
     })?;
     Ok(ExitCode::from(u8::from(failed)))
 }

@@ -131,9 +131,12 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                 );
             }
             let plain = is_plain(args.output.as_deref());
-            to_file(&args, format, "events", |mut out| match plain {
-                true => render::chrome::write_events(&events, &mut out),
-                false => render::chrome::write_events_gzip(&events, out),
+            to_file(&args, format, "events", |mut out| {
+                if plain {
+                    render::chrome::write_events(&events, &mut out)
+                } else {
+                    render::chrome::write_events_gzip(&events, out)
+                }
             })
         }
         Format::Perfetto if args.events => {

@@ -92,9 +92,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         hang.others.push(of(other, &args)?.0);
     }
     let answer = Answer::new(&hang);
-    print(|out| match args.json {
-        true => render::hang::json(&hang, out),
-        false => render::hang::text(&hang, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::hang::json(&hang, out)
+        } else {
+            render::hang::text(&hang, args.all, args.look.of_stdout(), out)
+        }
     })?;
     Ok(exit_status(answer.hang))
 }

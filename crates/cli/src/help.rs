@@ -140,9 +140,10 @@ fn groups() -> String {
 /// printed.
 pub fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
-        let text = match crate::look::is_coloured(&std::io::stdout()) {
-            true => error.render().ansi().to_string(),
-            false => error.render().to_string(),
+        let text = if crate::look::is_coloured(&std::io::stdout()) {
+            error.render().ansi().to_string()
+        } else {
+            error.render().to_string()
         };
         // Between the paragraphs of an option, clap prints as many blanks as it is indented.
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -152,29 +153,30 @@ pub fn refuse(error: &clap::Error) -> ! {
     }
     let verb = std::env::args().nth(1).unwrap_or_default();
     let is_verb = |(_, verbs): &(&str, &[[&str; 3]])| verbs.iter().any(|[name, ..]| *name == verb);
-    let command = match GROUPS.iter().any(is_verb) {
-        true => format!("ncclscope {verb} --help"),
-        false => "ncclscope --help".to_owned(),
+    let command = if GROUPS.iter().any(is_verb) {
+        format!("ncclscope {verb} --help")
+    } else {
+        "ncclscope --help".to_owned()
     };
     // clap repeats what it was given, which may be a name from a shell's pattern.
     let plain = error.render().to_string();
     let is_clean = tables::printable_lines(&plain) == plain;
     let coloured = is_clean && crate::look::is_coloured(&std::io::stderr());
-    let text = match coloured {
-        true => error.render().ansi().to_string(),
-        false => plain,
+    let text = if coloured {
+        error.render().ansi().to_string()
+    } else {
+        plain
     };
     // Its last line is: For more information, try '--help'.
     let text = match text.rsplit_once("--help") {
         Some((before, after)) => format!("{before}{command}{after}"),
         None => text,
     };
-    match coloured {
-        true => {
-            let text = format!("{}\n", text.trim_end());
-            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
-        }
-        false => tell!("{}", text.trim_end()),
+    if coloured {
+        let text = format!("{}\n", text.trim_end());
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+    } else {
+        tell!("{}", text.trim_end())
     }
     std::process::exit(error.exit_code())
 }

@@ -45,8 +45,11 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         pasts.push(past);
     }
     let history = history(&pasts);
-    print(|out| match args.json {
-        true => render::history::json(&history, out),
-        false => render::history::text(&history, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::history::json(&history, out)
+        } else {
+            render::history::text(&history, args.all, args.look.of_stdout(), out)
+        }
     })
 }

@@ -129,9 +129,12 @@ fn main_of_diff(args: &Diff) -> anyhow::Result<ExitCode> {
     let found = compare(&a, &b, args.limit);
     let names = [&args.a, &args.b].map(|path| path.display().to_string());
     let look = args.look.of_stdout();
-    print(|out| match args.json {
-        true => writeln!(out, "{}", serde_json::to_string_pretty(&found)?),
-        false => text::comparison(&found, [&names[0], &names[1]], look, out),
+    print(|out| {
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&found)?)
+        } else {
+            text::comparison(&found, [&names[0], &names[1]], look, out)
+        }
     })?;
     Ok(ExitCode::from(match (found.any(), found.can_tell) {
         (true, _) => 1,

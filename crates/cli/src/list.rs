@@ -52,9 +52,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         captures,
         more,
     };
-    print(|out| match args.json {
-        true => render::list::json(&list, out),
-        false => render::list::text(&list, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::list::json(&list, out)
+        } else {
+            render::list::text(&list, args.look.of_stdout(), out)
+        }
     })
 }
 
@@ -91,9 +94,10 @@ fn item(found: crate::captures::Found, is_quick: bool) -> Item {
         }
         Err(error) => {
             item.problem = Some(error.to_string());
-            item.state = match job["ended"].is_null() {
-                true => State::Unknown,
-                false => State::Ended,
+            item.state = if job["ended"].is_null() {
+                State::Unknown
+            } else {
+                State::Ended
             };
         }
     }

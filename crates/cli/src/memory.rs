@@ -43,9 +43,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if args.communicators.or(args.ranks).is_some() {
         memory.project(args.communicators.unwrap_or(1), args.ranks);
     }
-    print(|out| match args.json {
-        true => render::memory::json(&memory, out),
-        false => render::memory::text(&memory, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::memory::json(&memory, out)
+        } else {
+            render::memory::text(&memory, args.all, args.look.of_stdout(), out)
+        }
     })
 }
 

@@ -62,9 +62,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut said = Vec::new();
     for trace in &traces {
-        let to = match is_folder {
-            true => args.output.join(name_of(trace)),
-            false => args.output.clone(),
+        let to = if is_folder {
+            args.output.join(name_of(trace))
+        } else {
+            args.output.clone()
         };
         if to
             .canonicalize()
@@ -166,14 +167,13 @@ fn one(timeline: &Timeline<'_>, trace: &Path, to: &Path) -> anyhow::Result<Vec<S
     };
     replace_with(to, |file| {
         let mut file = BufWriter::new(file);
-        let said = match to.extension().is_some_and(|end| end == "gz") {
-            true => {
-                let mut packed = GzEncoder::new(&mut file, Compression::fast());
-                let said = merged(&mut packed)?;
-                packed.finish()?;
-                said
-            }
-            false => merged(&mut file)?,
+        let said = if to.extension().is_some_and(|end| end == "gz") {
+            let mut packed = GzEncoder::new(&mut file, Compression::fast());
+            let said = merged(&mut packed)?;
+            packed.finish()?;
+            said
+        } else {
+            merged(&mut file)?
         };
         file.flush()?;
         Ok(said)

@@ -92,9 +92,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         predictions,
         notes,
     };
-    print(|out| match args.json {
-        true => render::model::json(&answer, out),
-        false => render::model::text(&answer, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::model::json(&answer, out)
+        } else {
+            render::model::text(&answer, args.all, args.look.of_stdout(), out)
+        }
     })?;
     Ok(ExitCode::from(u8::from(failed)))
 }

@@ -54,9 +54,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             shown.join("`, `")
         );
     }
-    print(|out| match args.json {
-        true => render::paths::json(&paths, out),
-        false => render::paths::text(&paths, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::paths::json(&paths, out)
+        } else {
+            render::paths::text(&paths, args.all, args.look.of_stdout(), out)
+        }
     })
 }
 

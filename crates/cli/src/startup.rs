@@ -48,9 +48,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             startup
         }
     };
-    print(|out| match args.json {
-        true => render::startup::json(&startup, out),
-        false => render::startup::text(&startup, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::startup::json(&startup, out)
+        } else {
+            render::startup::text(&startup, args.all, args.look.of_stdout(), out)
+        }
     })
 }
 
@@ -128,12 +131,13 @@ fn of_capture(capture: &Path, which: Which) -> anyhow::Result<Startup> {
 
 /// Reads NCCL's output from a file, or from standard input.
 fn read(file: &Path, reader: &mut Reader) -> anyhow::Result<()> {
-    let from: Box<dyn Read> = match file == Path::new("-") {
-        true => Box::new(std::io::stdin()),
-        false => Box::new(
+    let from: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(
             std::fs::File::open(file)
                 .with_context(|| format!("`{}` can't be read", file.display()))?,
-        ),
+        )
     };
     let mut lines = BufReader::new(from);
     let mut line = Vec::new();

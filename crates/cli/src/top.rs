@@ -70,9 +70,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let is_terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     if args.once || (!args.json && !is_terminal) {
         let now = watch.look().map_err(crate::report::hinted)?.now;
-        return crate::report::print(|out| match args.json {
-            true => render::top::json(&now, out),
-            false => out.write_all(once(now).as_bytes()),
+        return crate::report::print(|out| {
+            if args.json {
+                render::top::json(&now, out)
+            } else {
+                out.write_all(once(now).as_bytes())
+            }
         });
     }
     if args.json {

@@ -95,9 +95,10 @@ fn pairs<'a>(found: &'a [Host], others: &'a [Host]) -> Vec<(&'a Host, &'a Host)>
             .flat_map(|a| others.iter().map(move |b| (a, b)))
     };
     let same: Vec<_> = each().filter(|(a, b)| a.host == b.host).collect();
-    match same.is_empty() && (found.len() == 1 || others.len() == 1) {
-        true => each().collect(),
-        false => same,
+    if same.is_empty() && (found.len() == 1 || others.len() == 1) {
+        each().collect()
+    } else {
+        same
     }
 }
 

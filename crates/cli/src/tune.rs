@@ -168,9 +168,12 @@ fn show(
         std::fs::write(path, page)
             .with_context(|| format!("could not write `{}`", path.display()))?;
     }
-    print(|out| match json {
-        true => render::tune::json(answer, out),
-        false => render::tune::text(answer, look.of_stdout(), out),
+    print(|out| {
+        if json {
+            render::tune::json(answer, out)
+        } else {
+            render::tune::text(answer, look.of_stdout(), out)
+        }
     })?;
     Ok(match (stop::asked(), answer.winner) {
         (Some(signal), _) => ExitCode::from(128 + signal as u8),
@@ -346,9 +349,10 @@ const CAPTURED: &str =
 
 /// Why blocks can't be compared, and the way out.
 fn no_steps(report: &Report) -> String {
-    let captured = match has_captured(report) {
-        true => format!("\n  hint: {CAPTURED}"),
-        false => String::new(),
+    let captured = if has_captured(report) {
+        format!("\n  hint: {CAPTURED}")
+    } else {
+        String::new()
     };
     format!(
         "the capture has no steps, and blocks are compared by nothing else{captured}\n  hint: leave --within \
@@ -486,12 +490,11 @@ impl Experiment {
         }
         command.arg("--").args(&self.command);
         let ran = process::run(command, &log, self.timeout)?;
-        let seen = match capture.is_dir() {
-            true => {
-                let capture = open(&capture)?;
-                RunSeen::of(&capture, &analyze::report(&capture), &of.variables)
-            }
-            false => RunSeen::default(),
+        let seen = if capture.is_dir() {
+            let capture = open(&capture)?;
+            RunSeen::of(&capture, &analyze::report(&capture), &of.variables)
+        } else {
+            RunSeen::default()
         };
         let took = seen
             .step_us

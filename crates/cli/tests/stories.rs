@@ -417,14 +417,13 @@ impl Run {
                 };
                 let (day, clock) = (words.next(), words.next().unwrap_or_default());
                 let whole = clock.split('.').next();
-                match shaped(day, "00-00-00") && shaped(whole, "00:00:00") {
-                    true => {
-                        let zone = words.next().unwrap_or_default();
-                        let is = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);
-                        let len = zone.find(|c| !is(c)).unwrap_or(zone.len());
-                        "00-00-00 ".len() + clock.len() + 1 + len
-                    }
-                    false => 0,
+                if shaped(day, "00-00-00") && shaped(whole, "00:00:00") {
+                    let zone = words.next().unwrap_or_default();
+                    let is = |c: char| c.is_ascii_alphanumeric() || "+-".contains(c);
+                    let len = zone.find(|c| !is(c)).unwrap_or(zone.len());
+                    "00-00-00 ".len() + clock.len() + 1 + len
+                } else {
+                    0
                 }
             }
             Run::Path => {

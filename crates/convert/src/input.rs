@@ -92,9 +92,10 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut magic = [0; 2];
     let packed = file.read_exact(&mut magic).is_ok() && magic == [0x1f, 0x8b];
     file.rewind()?;
-    Ok(match packed {
-        true => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
-        false => Box::new(file),
+    Ok(if packed {
+        Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file)))
+    } else {
+        Box::new(file)
     })
 }
 

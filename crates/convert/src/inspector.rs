@@ -120,16 +120,17 @@ impl Reader {
         self.batch = None;
         loop {
             let at = json.position();
-            let read = match in_list {
-                true => match json.element(&mut first) {
+            let read = if in_list {
+                match json.element(&mut first) {
                     Ok(false) => {
                         (in_list, first) = (false, true);
                         continue;
                     }
                     Ok(true) => object(&mut json),
                     Err(fault) => Err(fault),
-                },
-                false => match json.is_at_end() {
+                }
+            } else {
+                match json.is_at_end() {
                     Ok(true) => break,
                     Ok(false) if json.kind().is_ok_and(|kind| kind == Kind::Array) => {
                         in_list = true;
@@ -137,7 +138,7 @@ impl Reader {
                     }
                     Ok(false) => object(&mut json),
                     Err(fault) => Err(fault),
-                },
+                }
             };
             match read {
                 Ok(None) => {}

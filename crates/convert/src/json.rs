@@ -117,9 +117,10 @@ impl<R: Read> Json<R> {
     }
 
     fn byte(&mut self) -> Result<u8, Fault> {
-        match self.fill()? {
-            true => Ok(self.buffer[self.at]),
-            false => Err(Fault::Truncated),
+        if self.fill()? {
+            Ok(self.buffer[self.at])
+        } else {
+            Err(Fault::Truncated)
         }
     }
 
@@ -418,9 +419,10 @@ mod tests {
             (String::new(), String::new(), Vec::new(), true);
         json.enter()?;
         while json.key(&mut first, &mut key)? {
-            let value = match json.scalar_or_skip(&mut value)? {
-                true => value.clone(),
-                false => "-".to_owned(),
+            let value = if json.scalar_or_skip(&mut value)? {
+                value.clone()
+            } else {
+                "-".to_owned()
             };
             found.push((key.clone(), value));
         }

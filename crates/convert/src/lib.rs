@@ -126,9 +126,10 @@ pub fn open(path: &Path, progress: &ReadProgress, which: Which) -> Result<(Sourc
         OpenError::NoTrace { problems, .. } => problems.is_empty() && path.is_dir(),
         _ => false,
     };
-    let files = match may_be_other {
-        true => input::files(path, MOST_FILES),
-        false => Vec::new(),
+    let files = if may_be_other {
+        input::files(path, MOST_FILES)
+    } else {
+        Vec::new()
     };
     let Some(kind) = files.first().map(|file| file.kind) else {
         return Err(Error::Open(error));

@@ -224,12 +224,13 @@ impl Export {
         let Some(has) = self.tables.get(table) else {
             return;
         };
-        let named = columns
-            .iter()
-            .map(|column| match has.iter().any(|known| known == column) {
-                true => format!("\"{column}\""),
-                false => "NULL".to_owned(),
-            });
+        let named = columns.iter().map(|column| {
+            if has.iter().any(|known| known == column) {
+                format!("\"{column}\"")
+            } else {
+                "NULL".to_owned()
+            }
+        });
         let named: Vec<String> = named.collect();
         let sql = format!(
             "SELECT rowid, {} FROM \"{table}\" WHERE rowid > ?1 ORDER BY rowid LIMIT {BATCH}",

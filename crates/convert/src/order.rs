@@ -147,12 +147,11 @@ fn by_time(
     let reference = of(&longest);
     for member in members {
         let own = of(member);
-        let shift = match *member == longest {
-            true => Some(0),
-            false => {
-                let first = &processes[longest.0];
-                fits(first, &reference, &processes[member.0], &own)
-            }
+        let shift = if *member == longest {
+            Some(0)
+        } else {
+            let first = &processes[longest.0];
+            fits(first, &reference, &processes[member.0], &own)
         };
         let process = &mut processes[member.0];
         match shift {

@@ -126,9 +126,10 @@ impl<'a> Machine<'a> {
     fn pop(&mut self) -> Step<Id> {
         // What is before a mark belongs to somebody else.
         let floor = self.marks.last().copied().unwrap_or(0);
-        match self.stack.len() > floor {
-            true => self.stack.pop().ok_or("an empty stack"),
-            false => Err("an empty stack"),
+        if self.stack.len() > floor {
+            self.stack.pop().ok_or("an empty stack")
+        } else {
+            Err("an empty stack")
         }
     }
 
@@ -236,14 +237,20 @@ impl<'a> Machine<'a> {
             // Protocol and frames.
             0x80 => self.take(1).map(drop)?,
             0x95 => self.take(8).map(drop)?,
-            b'(' => match self.marks.len() < MOST {
-                true => self.marks.push(self.stack.len()),
-                false => return Err("too many marks"),
-            },
-            b'0' => match self.marks.last() == Some(&self.stack.len()) {
-                true => drop(self.marks.pop()),
-                false => drop(self.pop()?),
-            },
+            b'(' => {
+                if self.marks.len() < MOST {
+                    self.marks.push(self.stack.len());
+                } else {
+                    return Err("too many marks");
+                }
+            }
+            b'0' => {
+                if self.marks.last() == Some(&self.stack.len()) {
+                    self.marks.pop();
+                } else {
+                    self.pop()?;
+                }
+            }
             b'1' => drop(self.since_mark()?),
             b'2' => {
                 let top = self.top()?;

@@ -155,9 +155,10 @@ impl OfJob for Reader {
         let mut damage = Vec::new();
         let first = self.answers.len();
         let is_json = bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
-        match is_json {
-            true => self.read_json(&bytes, &mut damage)?,
-            false => self.read_text(&String::from_utf8_lossy(&bytes)),
+        if is_json {
+            self.read_json(&bytes, &mut damage)?
+        } else {
+            self.read_text(&String::from_utf8_lossy(&bytes))
         }
         for answer in &mut self.answers[first..] {
             answer.file = file.to_owned();
@@ -678,9 +679,10 @@ impl Parsing {
     fn rank(&mut self, rank: u32, line: &str, rest: &[&str]) {
         let is_alone = rest.first() != Some(&"--");
         let (head, _) = line.split_once(" -- ").unwrap_or((line, ""));
-        let says = match is_alone {
-            true => said_by_all(head),
-            false => self.says.clone(),
+        let says = if is_alone {
+            said_by_all(head)
+        } else {
+            self.says.clone()
         };
         match self.about.clone() {
             About::Counts(Some(function)) => {

@@ -46,9 +46,10 @@ fn of(input: impl Read) -> Result<TraceEnd, Fault> {
             _ => json.skip()?,
         }
     }
-    match is_found {
-        true => Ok(end),
-        false => json.fail("`traceEvents`"),
+    if is_found {
+        Ok(end)
+    } else {
+        json.fail("`traceEvents`")
     }
 }
 

@@ -114,9 +114,10 @@ unsafe fn give<T>(to: *mut T, value: T) -> c_int {
 #[no_mangle]
 extern "C" fn nvmlInit_v2() -> c_int {
     begin();
-    match fails("init") {
-        true => DRIVER_NOT_LOADED,
-        false => SUCCESS,
+    if fails("init") {
+        DRIVER_NOT_LOADED
+    } else {
+        SUCCESS
     }
 }
 

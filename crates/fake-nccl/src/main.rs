@@ -260,9 +260,10 @@ fn run(cli: Cli) -> anyhow::Result<bool> {
             };
             let mut printed = Ok(());
             let results = check::check(&selection, |verdict| {
-                let line = match json {
-                    true => output::line(verdict.to_json()),
-                    false => output::line(verdict),
+                let line = if json {
+                    output::line(verdict.to_json())
+                } else {
+                    output::line(verdict)
                 };
                 if printed.is_ok() {
                     printed = line;

@@ -244,9 +244,10 @@ impl Gpus {
             let gpu = gpus.gpu(index, facts)?;
             gpus.all.push(gpu);
         }
-        match gpus.all.is_empty() {
-            true => Err("no GPU".to_owned()),
-            false => Ok(gpus),
+        if gpus.all.is_empty() {
+            Err("no GPU".to_owned())
+        } else {
+            Ok(gpus)
         }
     }
 

@@ -314,9 +314,10 @@ fn huge_pages(items: &mut Items, free: &Result<(), String>) {
                 return Err("transparent huge pages are off".to_owned());
             }
             let area = Area::new(CHASED, 0)?;
-            match area.advise(libc::MADV_HUGEPAGE) {
-                true => Ok(area),
-                false => Err(last_error("madvise(MADV_HUGEPAGE)")),
+            if area.advise(libc::MADV_HUGEPAGE) {
+                Ok(area)
+            } else {
+                Err(last_error("madvise(MADV_HUGEPAGE)"))
             }
         }),
         ("reserved", "reserved huge pages (MAP_HUGETLB)", || {

@@ -41,9 +41,10 @@ pub fn measure(items: &mut Items, place: &CpuPlacement) {
         poll(),
     );
     for tuned in [false, true] {
-        let (kind, how) = match tuned {
-            false => ("default", "default buffers"),
-            true => ("tuned", "4 MiB buffers, TCP_NODELAY"),
+        let (kind, how) = if !tuned {
+            ("default", "default buffers")
+        } else {
+            ("tuned", "4 MiB buffers, TCP_NODELAY")
         };
         for size in ROUND_TRIPS {
             items.add(

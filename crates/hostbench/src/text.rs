@@ -21,9 +21,10 @@ pub fn results(results: &Results, look: Look, out: &mut impl Write) -> Result<()
         plural(results.items.len() as u64, "item", "items"),
         plural(results.starts as u64, "start", "starts"),
     );
-    first += match results.items.iter().any(|item| item.interval.is_some()) {
-        true => " with 95 % intervals over starts.",
-        false => ". Six starts give intervals.",
+    first += if results.items.iter().any(|item| item.interval.is_some()) {
+        " with 95 % intervals over starts."
+    } else {
+        ". Six starts give intervals."
     };
     page.wrap("", "", &first);
     if let Some(busy) = busy(&results.host, results.busy_share) {

@@ -211,9 +211,10 @@ fn as_told(
             add(&mut done, key, calls.number * parts);
         }
     }
-    let found = match rooted.is_empty() {
-        true => HashMap::new(),
-        false => sends_and_receives(truth, records),
+    let found = if rooted.is_empty() {
+        HashMap::new()
+    } else {
+        sends_and_receives(truth, records)
     };
     for ((function, bytes), ranks) in rooted {
         let nranks = nranks.unwrap_or(1);

@@ -273,9 +273,12 @@ impl Figures<'_> {
             ),
         ];
         for (title, of_accuracy) in titles {
-            let wanted = |place: CaseKey| match of_accuracy {
-                true => of(place).iter().any(|row| row.by == "profiler"),
-                false => of(place).iter().filter(|row| row.by == "bench").count() > 1,
+            let wanted = |place: CaseKey| {
+                if of_accuracy {
+                    of(place).iter().any(|row| row.by == "profiler")
+                } else {
+                    of(place).iter().filter(|row| row.by == "bench").count() > 1
+                }
             };
             let places: Vec<_> = places.iter().copied().filter(|p| wanted(*p)).collect();
             if places.is_empty() {
@@ -288,9 +291,12 @@ impl Figures<'_> {
                         .iter()
                         .any(|row| row.profiler == profiler && row.by == "profiler")
                 };
-                let shown = of(*place).into_iter().filter(|row| match of_accuracy {
-                    true => row.profiler == "none" || told(&row.profiler),
-                    false => row.by == "bench",
+                let shown = of(*place).into_iter().filter(|row| {
+                    if of_accuracy {
+                        row.profiler == "none" || told(&row.profiler)
+                    } else {
+                        row.by == "bench"
+                    }
                 });
                 let mut shown: Vec<&DistributionOf> = shown.collect();
                 shown.sort_by_key(|row| self.profilers.iter().position(|p| *p == row.profiler));

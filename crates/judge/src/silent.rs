@@ -91,9 +91,10 @@ pub(crate) fn asks_nccl(folder: &Path, name: &str, plugin: &str) -> String {
     files.sort();
     for file in files {
         let is_log = file.extension().is_some_and(|end| end == "log");
-        let bytes = match is_log || file.ends_with("stderr") {
-            true => std::fs::read(&file).unwrap_or_default(),
-            false => continue,
+        let bytes = if is_log || file.ends_with("stderr") {
+            std::fs::read(&file).unwrap_or_default()
+        } else {
+            continue;
         };
         let of = if is_log { &mut logs } else { &mut text };
         of.push_str(&String::from_utf8_lossy(&bytes));

@@ -323,12 +323,11 @@ impl Capture {
             if is_folder && chosen == Some(Named::Calls) {
                 return render::parquet::write(capture, &output).map_err(std::io::Error::other);
             }
-            let file = match is_folder {
-                true => {
-                    std::fs::create_dir_all(&output)?;
-                    File::create(output.join("part-0.parquet"))?
-                }
-                false => File::create(&output)?,
+            let file = if is_folder {
+                std::fs::create_dir_all(&output)?;
+                File::create(output.join("part-0.parquet"))?
+            } else {
+                File::create(&output)?
             };
             let mut out = BufWriter::new(file);
             let is_plain = output.extension().is_some_and(|e| e == "json");
@@ -344,10 +343,13 @@ impl Capture {
                 ("perfetto", _) if events => {
                     render::perfetto::write_events_gzip(&drawn(), &mut out)?
                 }
-                ("chrome", _) if events => match is_plain {
-                    true => render::chrome::write_events(&drawn(), &mut out)?,
-                    false => render::chrome::write_events_gzip(&drawn(), &mut out)?,
-                },
+                ("chrome", _) if events => {
+                    if is_plain {
+                        render::chrome::write_events(&drawn(), &mut out)?
+                    } else {
+                        render::chrome::write_events_gzip(&drawn(), &mut out)?
+                    }
+                }
                 ("perfetto", _) => {
                     let report = analyze::report_with(capture, None);
                     let timeline = Timeline::trimmed(capture, report.clocks.as_ref());
@@ -359,9 +361,10 @@ impl Capture {
                         Timeline::new(capture, report.clocks.as_ref()),
                         Some(&report),
                     );
-                    match is_plain {
-                        true => render::chrome::write_with(&timeline, of, None, &mut out)?,
-                        false => render::chrome::write_gzip_with(&timeline, of, None, &mut out)?,
+                    if is_plain {
+                        render::chrome::write_with(&timeline, of, None, &mut out)?
+                    } else {
+                        render::chrome::write_gzip_with(&timeline, of, None, &mut out)?
                     }
                 }
             };
@@ -539,14 +542,15 @@ fn arrow(error: ArrowError) -> PyErr {
 
 /// A library that users bring; an error names what to install.
 fn library<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
-    py.import(name).map_err(
-        |error| match error.is_instance_of::<PyModuleNotFoundError>(py) {
-            true => PyModuleNotFoundError::new_err(format!(
+    py.import(name).map_err(|error| {
+        if error.is_instance_of::<PyModuleNotFoundError>(py) {
+            PyModuleNotFoundError::new_err(format!(
                 "this needs {name}, which ncclscope does not bring\n  hint: pip install {name}"
-            )),
-            false => error,
-        },
-    )
+            ))
+        } else {
+            error
+        }
+    })
 }
 
 #[derive(Clone)]

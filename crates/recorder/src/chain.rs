@@ -378,9 +378,10 @@ impl Chain {
                 table,
             });
         }
-        let range = match oldest == nccl {
-            true => format!(": NCCL speaks v{nccl}"),
-            false => format!(": NCCL speaks v{nccl}, and tables from v{oldest} on would do"),
+        let range = if oldest == nccl {
+            format!(": NCCL speaks v{nccl}")
+        } else {
+            format!(": NCCL speaks v{nccl}, and tables from v{oldest} on would do")
         };
         refuse(Refused::NoTable, &range)
     }

@@ -147,9 +147,10 @@ impl Control {
 
 /// How long a flush is waited for, given that the one before was not done in its time.
 fn patience(late: bool) -> Duration {
-    match late {
-        true => Duration::from_millis(50),
-        false => Duration::from_secs(1),
+    if late {
+        Duration::from_millis(50)
+    } else {
+        Duration::from_secs(1)
     }
 }
 

@@ -559,10 +559,7 @@ interposed! { COUNTED counted_reals call;
     from_pool_ptsz "cuMemAllocFromPoolAsync_ptsz" (address: Out, bytes: usize, pool: u64, stream: u64)
         -> c_int { on_gpu(NCCL, bytes, call) }
     create "cuMemCreate" (handle: Out, bytes: usize, properties: *const u32, flags: u64) -> c_int {
-        match is_on_gpu(properties) {
-            true => on_gpu(NCCL, bytes, call),
-            false => on_host(NCCL, bytes, call),
-        }
+        if is_on_gpu(properties) { on_gpu(NCCL, bytes, call) } else { on_host(NCCL, bytes, call) }
     }
     host_alloc "cuMemHostAlloc" (address: Out, bytes: usize, flags: u32) -> c_int {
         on_host(NCCL, bytes, call)

@@ -32,9 +32,10 @@ fn process_age_ms(pid_start: u64) -> Option<u64> {
 fn platform(proc: &Path) -> String {
     let arch = std::env::consts::ARCH;
     let kernel = std::fs::read_to_string(proc.join("sys/kernel/osrelease"));
-    match kernel.is_ok_and(|name| name.to_lowercase().contains("microsoft")) {
-        true => format!("Linux {arch}, WSL2"),
-        false => format!("Linux {arch}"),
+    if kernel.is_ok_and(|name| name.to_lowercase().contains("microsoft")) {
+        format!("Linux {arch}, WSL2")
+    } else {
+        format!("Linux {arch}")
     }
 }
 

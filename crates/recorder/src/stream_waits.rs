@@ -221,9 +221,10 @@ impl<const BITS: u32, const WAYS: usize> CallsByHandle<BITS, WAYS> {
         // Programs wait for new calls, and never for many of the events that they record.
         let age = |word: &&AtomicU64| {
             let word = word.load(Relaxed);
-            match Self::ring(word) == call.ring {
-                true => call.pair.wrapping_sub(word as u32),
-                false => call.pair % 2,
+            if Self::ring(word) == call.ring {
+                call.pair.wrapping_sub(word as u32)
+            } else {
+                call.pair % 2
             }
         };
         let place = set.iter().find(own).or_else(|| set.iter().find(free));

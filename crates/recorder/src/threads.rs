@@ -41,9 +41,10 @@ impl Threads {
             // SAFETY: a key from above, which no thread has used.
             unsafe { libc::pthread_key_delete(key) };
         }
-        match of_glibc() == kernels() {
-            true => Threads::Glibc,
-            false => Threads::Unknown,
+        if of_glibc() == kernels() {
+            Threads::Glibc
+        } else {
+            Threads::Unknown
         }
     }
 

@@ -830,9 +830,10 @@ fn links_that_others_put_into_shared_folders_are_not_followed() {
         }
         let mut job = in_need(&env);
         let (status, said) = job.run_saying();
-        let why = match link {
-            true => "is no folder, so open calls live in ",
-            false => "can be written to by others, so open calls live in ",
+        let why = if link {
+            "is no folder, so open calls live in "
+        } else {
+            "can be written to by others, so open calls live in "
         };
         assert!(status.success() && said.contains(why), "{said}");
         // In a folder beside it, of a name that nobody could know. It is taken again.

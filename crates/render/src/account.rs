@@ -47,9 +47,10 @@ pub(crate) fn efficiencies(of: &Efficiencies) -> String {
         (low, high) => format!("{low:.1} to {high:.1} %"),
     };
     let slowdown = of.slowdown.map_or(String::new(), |(low, high)| {
-        let times = match high - low < 0.005 {
-            true => format!("{high:.2}"),
-            false => format!("{low:.2} to {high:.2}"),
+        let times = if high - low < 0.005 {
+            format!("{high:.2}")
+        } else {
+            format!("{low:.2} to {high:.2}")
         };
         format!(" Steps take {times} times as long as with equal ranks.")
     });

@@ -542,13 +542,14 @@ fn flatten(
     let column = column_of(name);
     let array: ArrayRef = if has_type(declared, "object") {
         let of_numbers = has_type(&declared["additionalProperties"], "number");
-        match of_numbers {
-            true => by_name(values, Float64Builder::new(), |builder, value| {
+        if of_numbers {
+            by_name(values, Float64Builder::new(), |builder, value| {
                 builder.append_option(value.as_f64());
-            }),
-            false => by_name(values, Int64Builder::new(), |builder, value| {
+            })
+        } else {
+            by_name(values, Int64Builder::new(), |builder, value| {
                 builder.append_option(value.as_i64());
-            }),
+            })
         }
     } else if has_type(declared, "integer") {
         Arc::new(values.iter().map(|v| v.as_i64()).collect::<Int64Array>())
@@ -570,9 +571,10 @@ fn flatten(
         Arc::new(values.iter().map(text).collect::<StringArray>())
     };
     let field = Field::new(&column, array.data_type().clone(), true);
-    let field = match column.split('_').any(|part| part == "ns") && !column.ends_with("_n") {
-        true => field.with_metadata(HashMap::from([("unit".into(), "ns".into())])),
-        false => field,
+    let field = if column.split('_').any(|part| part == "ns") && !column.ends_with("_n") {
+        field.with_metadata(HashMap::from([("unit".into(), "ns".into())]))
+    } else {
+        field
     };
     columns.push((field, array));
 }

@@ -49,10 +49,7 @@ pub fn json(diff: &BenchmarkDiff, out: &mut impl Write) -> Result<()> {
 pub fn text(diff: &BenchmarkDiff, all: bool, look: Look, out: &mut impl Write) -> Result<()> {
     let mut page = Page::new(look, all);
     let is_slower = diff.parts.iter().any(|part| part.said == Said::Slower);
-    let style = match is_slower {
-        true => Style::Bad,
-        false => Style::Good,
-    };
+    let style = if is_slower { Style::Bad } else { Style::Good };
     page.styled(style, &summary(diff));
     if let Some(sentence) = against(diff) {
         page.line(&sentence);

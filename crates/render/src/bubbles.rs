@@ -30,9 +30,10 @@ impl Late<'_> {
             name(self.on.rank, self.on.pid),
         );
         let share = self.us / self.waits.step_us;
-        let what = match self.sender {
-            true => format!("Late sender: {who} waits to receive from {on}"),
-            false => format!("Late receiver: {who} waits to send to {on}"),
+        let what = if self.sender {
+            format!("Late sender: {who} waits to receive from {on}")
+        } else {
+            format!("Late receiver: {who} waits to send to {on}")
         };
         let behind = match behind(self.waits) {
             Some(behind) if (behind.rank, behind.pid) != (self.on.rank, self.on.pid) => {

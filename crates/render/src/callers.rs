@@ -57,16 +57,17 @@ pub(crate) fn callers(report: &Report, page: &mut Page) {
         ]);
     }
     let has_gpu = report.callers.iter().any(|c| c.sum_over_ranks_us.is_some());
-    let title = match has_gpu {
-        true => format!(
-            "Calls by line of the program (largest GPU time first; sums over ranks: gpu in {}, exposed and \
-             waiting in {}, host in {})",
-            gpu.name, parts.name, host.name
-        ),
-        false => format!(
+    let title = if has_gpu {
+        format!(
+        "Calls by line of the program (largest GPU time first; sums over ranks: gpu in {}, exposed and \
+         waiting in {}, host in {})",
+        gpu.name, parts.name, host.name
+    )
+    } else {
+        format!(
             "Calls by line of the program (no GPU time; largest sum over ranks first, host in {})",
             host.name
-        ),
+        )
     };
     page.title(&title);
     page.table(&table, LINES, "lines");

@@ -131,9 +131,10 @@ fn whole(diff: &Diff, page: &mut Page) {
         _ => None,
     };
     let meanings: Vec<&str> = diff.run.iter().filter_map(meaning).collect();
-    page.title(&match meanings.is_empty() {
-        true => "The run".to_owned(),
-        false => format!("The run ({})", meanings.join("; ")),
+    page.title(&if meanings.is_empty() {
+        "The run".to_owned()
+    } else {
+        format!("The run ({})", meanings.join("; "))
     });
     page.table(&table, usize::MAX, "figures");
 }
@@ -256,9 +257,10 @@ fn environment(diff: &Diff, page: &mut Page) {
 
 /// A change as a page says it: without `--all`, the ids of GPUs are not spelled out.
 fn changed_on(page: &Page, change: &Change) -> String {
-    match change.key == "GPU ids" && !page.all {
-        true => "GPU ids: other GPUs (--all)".to_owned(),
-        false => changed(change),
+    if change.key == "GPU ids" && !page.all {
+        "GPU ids: other GPUs (--all)".to_owned()
+    } else {
+        changed(change)
     }
 }
 
@@ -349,9 +351,12 @@ fn ranges(ranks: &[u32]) -> String {
     let mut text: Vec<String> = parts
         .iter()
         .take(6)
-        .map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first}-{last}"),
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
         })
         .collect();
     if parts.len() > 6 {
@@ -606,9 +611,10 @@ fn side_by_side(variants: &Variants, page: &mut Page) {
         });
         let (shown, below) = rest.split_at(fits.count().clamp(1, rest.len()));
         const ALIGN: &str = "<>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>>";
-        let (shown, below) = match shown.len() < ALIGN.len() {
-            true => (shown, below),
-            false => rest.split_at(ALIGN.len() - 1),
+        let (shown, below) = if shown.len() < ALIGN.len() {
+            (shown, below)
+        } else {
+            rest.split_at(ALIGN.len() - 1)
         };
         let headings = shown.iter().map(|column| column[0].as_str());
         let mut table = Table::new(

@@ -63,15 +63,12 @@ pub(crate) fn why_none_per_step(report: &Report) -> Option<&'static str> {
     if all.any(|row| row.nccl_per_step.is_some() || row.program_per_step.is_some()) {
         return None;
     }
-    Some(match report.steps.is_some() {
-        true => {
-            "Nothing is known per step: between no two readings of the counters was there nothing but steps. \
-             Readings are a second apart or more, so record more steps without pauses."
-        }
-        false => {
-            "Nothing is known per step, because no steps were found. If all calls of a step are alike, let \
-             one of each step differ, such as a sum of one number."
-        }
+    Some(if report.steps.is_some() {
+        "Nothing is known per step: between no two readings of the counters was there nothing but steps. \
+         Readings are a second apart or more, so record more steps without pauses."
+    } else {
+        "Nothing is known per step, because no steps were found. If all calls of a step are alike, let \
+         one of each step differ, such as a sum of one number."
     })
 }
 

@@ -419,9 +419,10 @@ impl<'a> Events<'a> {
                 process: bar.process,
                 of,
                 communicator,
-                runner: match is_placed {
-                    true => Runner::Gpu,
-                    false => Runner::Thread(role, bar.thread),
+                runner: if is_placed {
+                    Runner::Gpu
+                } else {
+                    Runner::Thread(role, bar.thread)
                 },
             };
             lanes.entry(key).or_default().push(number);
@@ -565,9 +566,10 @@ impl<'a> Events<'a> {
                 format!("{} thread {id}", role.name())
             }
         };
-        let other = match key.of == key.process {
-            true => String::new(),
-            false => format!(" for {}", self.capture.processes[key.of].title()),
+        let other = if key.of == key.process {
+            String::new()
+        } else {
+            format!(" for {}", self.capture.processes[key.of].title())
         };
         format!("{communicator}, {thread}{other}")
     }

@@ -13,9 +13,12 @@ const COLOURS: usize = 8;
 const LINE: f64 = 20.0;
 /// How wide a text is, more or less: capitals are wider.
 fn width(text: &str) -> f64 {
-    let of = |letter: char| match letter.is_ascii_uppercase() {
-        true => 9.0,
-        false => 7.0,
+    let of = |letter: char| {
+        if letter.is_ascii_uppercase() {
+            9.0
+        } else {
+            7.0
+        }
     };
     text.chars().map(of).sum()
 }
@@ -59,10 +62,10 @@ pub fn shares(times: &[f64], steps: usize) -> Vec<f64> {
     let width = (high / low).ln() / steps as f64;
     let mut shares = vec![0.0; steps];
     for time in times {
-        let step = match width > 0.0 {
-            true => ((time / low).ln() / width) as usize,
-            // All are equal.
-            false => steps / 2,
+        let step = if width > 0.0 {
+            ((time / low).ln() / width) as usize
+        } else {
+            steps / 2
         };
         shares[step.min(steps - 1)] += 1.0 / times.len() as f64;
     }

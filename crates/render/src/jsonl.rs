@@ -87,9 +87,10 @@ pub(crate) fn batches(
             *fields = fields.to_string().into();
         }
         lines.push(line);
-        match lines.len() < BATCH {
-            true => Ok(()),
-            false => flush(&mut lines),
+        if lines.len() < BATCH {
+            Ok(())
+        } else {
+            flush(&mut lines)
         }
     })?;
     flush(&mut lines)

@@ -30,9 +30,10 @@ pub fn calls(report: &Report) -> Vec<String> {
     let lacking = announced.saturating_sub(completeness.recorded);
     if lacking > 0 {
         let causes: Vec<&str> = completeness.lost.keys().map(String::as_str).collect();
-        let why = match causes.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", causes.join(", ")),
+        let why = if causes.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", causes.join(", "))
         };
         said.push(format!(
             "{lacking} of {announced} announced calls are left out, because no row of theirs is here{why}\

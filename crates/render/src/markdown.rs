@@ -53,9 +53,12 @@ impl Sections for Markdown {
         };
         let _ = writeln!(self.0, "\n### {}\n", escaped(name));
         self.0 += &line(&mut names.iter().map(|name| escaped(name)));
-        let mut sides = (0..names.len()).map(|column| match column < texts {
-            true => ":---".to_owned(),
-            false => "---:".to_owned(),
+        let mut sides = (0..names.len()).map(|column| {
+            if column < texts {
+                ":---".to_owned()
+            } else {
+                "---:".to_owned()
+            }
         });
         self.0 += &line(&mut sides);
         for row in rows.iter().take(ROWS) {

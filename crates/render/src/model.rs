@@ -129,9 +129,12 @@ fn predictions(of: &[Prediction], page: &mut Page) {
     let mut table = Table::new(names, "<><>>>>>>>");
     table.squeeze = &["algorithm", "low", "high"];
     let unit = Unit::of(of.iter().map(|p| p.interval_us.1));
-    let outside = |ratio: f64| match ratio > 1.0 {
-        true => format!("×{}", three(ratio)),
-        false => "within".to_owned(),
+    let outside = |ratio: f64| {
+        if ratio > 1.0 {
+            format!("×{}", three(ratio))
+        } else {
+            "within".to_owned()
+        }
     };
     for p in of {
         table.row([
@@ -181,9 +184,10 @@ pub(crate) fn table(models: &[CostModel], page: &mut Page) {
     let spread = |value: Option<f64>, interval: Option<(f64, f64)>| match (value, interval) {
         (Some(value), Some((low, high))) => {
             let half = ((value - low).max(high - value)).abs();
-            match half.is_finite() {
-                true => format!("{}±{}", three(value), three(half)),
-                false => format!("{}±-", three(value)),
+            if half.is_finite() {
+                format!("{}±{}", three(value), three(half))
+            } else {
+                format!("{}±-", three(value))
             }
         }
         (value, _) => figure(value),
@@ -328,9 +332,10 @@ fn plot(model: &CostModel) -> Vec<String> {
     let gap = columns.saturating_sub(least.len() + most.len());
     drawn.push(format!("  {:>9} +{}", "", "-".repeat(columns)));
     drawn.push(format!("  {:>9}  {least}{}{most}", "", " ".repeat(gap)));
-    let own = match model.samples.iter().any(|s| s.nccl_us.is_some()) {
-        true => ", n NCCL's own estimate",
-        false => "",
+    let own = if model.samples.iter().any(|s| s.nccl_us.is_some()) {
+        ", n NCCL's own estimate"
+    } else {
+        ""
     };
     drawn.push(format!(
         "             o measured, . model, @ both{own}; time over size, both axes in powers"

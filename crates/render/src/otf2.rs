@@ -243,9 +243,10 @@ impl<'c> Archive<'_, 'c> {
             self.first.push(self.locations.len() as u64);
             for track in self.timeline.tracks(index) {
                 let is_gpu = track.is_gpu || track.is_kernels;
-                let (kind, group) = match is_gpu {
-                    true => (ACCELERATOR_STREAM, on_gpu),
-                    false => (CPU_THREAD, group),
+                let (kind, group) = if is_gpu {
+                    (ACCELERATOR_STREAM, on_gpu)
+                } else {
+                    (CPU_THREAD, group)
                 };
                 self.location(&format!("{who}: {}", track.title), kind, group);
             }

@@ -51,10 +51,7 @@ pub fn table(html: &mut String, name: &str, names: &[&str], texts: usize, rows: 
         return;
     }
     let name = escaped(name);
-    let class = |column: usize| match column < texts {
-        true => " class=\"t\"",
-        false => "",
-    };
+    let class = |column: usize| if column < texts { " class=\"t\"" } else { "" };
     let _ = write!(
         html,
         "<section>\n<h2>{name}</h2>\n<div class=\"frame\" tabindex=\"0\" role=\"region\" \

@@ -177,15 +177,19 @@ pub fn sentence(paths: &Paths) -> String {
         let Some(((_, transport, name, gdr, why), (some, cards))) = here.first() else {
             continue;
         };
-        let part = match some.len() == pairs.len() {
-            true => String::new(),
-            false => format!(" for {} of {} pairs", some.len(), pairs.len()),
+        let part = if some.len() == pairs.len() {
+            String::new()
+        } else {
+            format!(" for {} of {} pairs", some.len(), pairs.len())
         };
         let place = beginning(scope.words());
         let because = why.and_then(|why| paths.reasons.iter().find(|reason| reason.kind == why));
-        let because = because.map_or(String::new(), |reason| match reason.is_known() {
-            true => format!(", because {}", reason.because),
-            false => format!("; {}", reason.because),
+        let because = because.map_or(String::new(), |reason| {
+            if reason.is_known() {
+                format!(", because {}", reason.because)
+            } else {
+                format!("; {}", reason.because)
+            }
         });
         let way = in_words(*transport, name, *gdr, cards);
         said.push(format!("{place}, NCCL uses {way}{part}{because}."));
@@ -206,9 +210,10 @@ pub fn sentence(paths: &Paths) -> String {
 
 /// A way in the words of a sentence.
 fn in_words(transport: Transport, name: &str, gdr: Option<bool>, cards: &BTreeSet<&str>) -> String {
-    let cards = match cards.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", some_cards(cards)),
+    let cards = if cards.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", some_cards(cards))
     };
     match (transport, gdr) {
         (Transport::P2p, _) => "the GPUs' own links (P2P)".to_owned(),
@@ -221,9 +226,10 @@ fn in_words(transport: Transport, name: &str, gdr: Option<bool>, cards: &BTreeSe
 
 fn some_cards(cards: &BTreeSet<&str>) -> String {
     let shown: Vec<&str> = cards.iter().copied().take(CARDS).collect();
-    match cards.len() > CARDS {
-        true => format!("{} and {} more", shown.join(", "), cards.len() - CARDS),
-        false => shown.join(", "),
+    if cards.len() > CARDS {
+        format!("{} and {} more", shown.join(", "), cards.len() - CARDS)
+    } else {
+        shown.join(", ")
     }
 }
 
@@ -235,9 +241,10 @@ fn way(route: &Route) -> String {
         Transport::Net => "NET",
         Transport::CollNet => "COLLNET",
     };
-    match route.through.is_empty() {
-        true => transport.to_owned(),
-        false => format!("{transport}/{}", route.through),
+    if route.through.is_empty() {
+        transport.to_owned()
+    } else {
+        format!("{transport}/{}", route.through)
     }
 }
 
@@ -271,9 +278,10 @@ fn summary(paths: &Paths) -> Vec<[String; 8]> {
     rows.sort_by_key(|(_, row)| usize::MAX - row.pairs.len());
     let mut cells = Vec::new();
     for ((way, scope, gdr, best, why), row) in rows {
-        let cards = match row.cards.is_empty() {
-            true => "-".to_owned(),
-            false => some_cards(&row.cards),
+        let cards = if row.cards.is_empty() {
+            "-".to_owned()
+        } else {
+            some_cards(&row.cards)
         };
         let why = if why.is_empty() { "-".to_owned() } else { why };
         cells.push([
@@ -296,9 +304,10 @@ fn pair(route: &Route) -> [String; 9] {
         None => rank.to_string(),
     };
     let card = |card: &Option<String>| card.clone().unwrap_or_else(|| "-".to_owned());
-    let why = match route.reasons.is_empty() {
-        true => "-".to_owned(),
-        false => route.reasons.join(" "),
+    let why = if route.reasons.is_empty() {
+        "-".to_owned()
+    } else {
+        route.reasons.join(" ")
     };
     [
         end(route.from, &route.from_host),

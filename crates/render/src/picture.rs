@@ -257,13 +257,14 @@ impl<'a> Picture<'a> {
             let picture = self.inline(width, &format!("{class}{of}"));
             format!("<div class=\"{class}\">\n{picture}</div>\n")
         };
-        match self.is_empty() {
-            true => String::new(),
-            false => format!(
+        if self.is_empty() {
+            String::new()
+        } else {
+            format!(
                 "<div class=\"first-picture\">\n{}{}</div>\n",
                 part(Width::Wide, "wide"),
                 part(Width::Narrow, "narrow")
-            ),
+            )
         }
     }
 
@@ -372,34 +373,30 @@ impl<'a> Picture<'a> {
         let by = width(what, 16.0, Face::Bold);
         if shown.len() < times.ranks.len() {
             let of = format!("{} of {} ranks", shown.len(), times.ranks.len());
-            match f.is_narrow() {
-                true => {
-                    y += 18.0;
-                    to.text(f.left, y, 13.0, &of, Face::Plain, to.c.soft);
-                }
-                false => to.text(f.left + by + 12.0, y, 13.0, &of, Face::Plain, to.c.soft),
+            if f.is_narrow() {
+                y += 18.0;
+                to.text(f.left, y, 13.0, &of, Face::Plain, to.c.soft);
+            } else {
+                to.text(f.left + by + 12.0, y, 13.0, &of, Face::Plain, to.c.soft)
             }
         }
         y += 13.0;
         let high = pitch - if pitch > 30.0 { 8.0 } else { 4.0 };
         for Shown { time, why } in shown {
             let title = title(&time.id);
-            match f.is_narrow() {
-                true => {
-                    y += 15.0;
-                    let rest = format!("{}{}", whereabouts(&time.id), because(why));
-                    to.name(f.left, y, 14.0, &title, &rest, f.right - f.left);
-                    y += 5.0;
-                }
-                false => {
-                    let size = if high > 24.0 { 16.0 } else { 13.0 };
-                    let rest = match why {
-                        "" => whereabouts(&time.id),
-                        why => why.to_owned(),
-                    };
-                    let middle = y + high / 2.0 + 0.36 * size;
-                    to.name(f.left, middle, size, &title, &rest, f.bars - f.left - 8.0);
-                }
+            if f.is_narrow() {
+                y += 15.0;
+                let rest = format!("{}{}", whereabouts(&time.id), because(why));
+                to.name(f.left, y, 14.0, &title, &rest, f.right - f.left);
+                y += 5.0;
+            } else {
+                let size = if high > 24.0 { 16.0 } else { 13.0 };
+                let rest = match why {
+                    "" => whereabouts(&time.id),
+                    why => why.to_owned(),
+                };
+                let middle = y + high / 2.0 + 0.36 * size;
+                to.name(f.left, middle, size, &title, &rest, f.bars - f.left - 8.0);
             }
             self.bar(to, f, y, high, time);
             y += pitch;
@@ -538,9 +535,10 @@ impl<'a> Picture<'a> {
         );
         let size = if f.is_narrow() { 11.0 } else { 13.0 };
         let room = f.long() - width(&runs, size, Face::Mono);
-        let text = match room > 60.0 {
-            true => cut(&named.name, size, Face::Mono, room) + &runs,
-            false => cut(&named.name, size, Face::Mono, f.long()),
+        let text = if room > 60.0 {
+            cut(&named.name, size, Face::Mono, room) + &runs
+        } else {
+            cut(&named.name, size, Face::Mono, f.long())
         };
         let by = width(&text, size, Face::Mono);
         let x = from.min(f.right - by).max(f.bars);
@@ -615,9 +613,12 @@ impl<'a> Picture<'a> {
                 let (low, high) = ends.unwrap_or((*us, *us));
                 Some((low.min(*us), high.max(*us)))
             });
-            let windows = ends.map(|(low, high)| match time(low) == time(high) {
-                true => format!("kernel windows of {}", time(low)),
-                false => format!("kernel windows of {} a rank", spelling::times(low, high)),
+            let windows = ends.map(|(low, high)| {
+                if time(low) == time(high) {
+                    format!("kernel windows of {}", time(low))
+                } else {
+                    format!("kernel windows of {} a rank", spelling::times(low, high))
+                }
             });
             said.push(match (times.basis, windows) {
                 (Basis::Account, windows) => {
@@ -1012,9 +1013,10 @@ impl Canvas {
                 self.c.line
             );
             let digits = usize::from(step < 1.0) + usize::from(step < 0.1);
-            let text = match tick == ticks {
-                true => format!("{value:.digits$} {name}"),
-                false => format!("{value:.digits$}"),
+            let text = if tick == ticks {
+                format!("{value:.digits$} {name}")
+            } else {
+                format!("{value:.digits$}")
             };
             let by = width(&text, 13.0, Face::Plain);
             let x = match tick {

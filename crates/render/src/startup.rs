@@ -104,9 +104,10 @@ pub(crate) fn named(phase: &str) -> &'static str {
 fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
     let id = communicator.id.as_deref().unwrap_or("of unknown id");
     let title = |what: &str, known: usize, order: &str| {
-        let known = match known == communicator.nranks as usize {
-            true => plural(communicator.nranks.into(), "rank", "ranks"),
-            false => format!("{known} of {} ranks", communicator.nranks),
+        let known = if known == communicator.nranks as usize {
+            plural(communicator.nranks.into(), "rank", "ranks")
+        } else {
+            format!("{known} of {} ranks", communicator.nranks)
         };
         format!("{what} of communicator {id} ({known}; {order})")
     };
@@ -175,9 +176,10 @@ fn communicator_tables(communicator: &CommunicatorStartup, page: &mut Page) {
 
 /// What a line of NCCL had, or a dash.
 fn or_dash(is_known: bool, value: &impl ToString) -> String {
-    match is_known {
-        true => value.to_string(),
-        false => "-".to_owned(),
+    if is_known {
+        value.to_string()
+    } else {
+        "-".to_owned()
     }
 }
 
@@ -217,12 +219,13 @@ fn path_in_words(communicator: &CommunicatorStartup) -> String {
         }
         (None, None) => String::new(),
     };
-    match parts.is_empty() {
-        true => format!("No phase of it took any time.{late}"),
-        false => format!(
+    if parts.is_empty() {
+        format!("No phase of it took any time.{late}")
+    } else {
+        format!(
             "The critical path goes through {}.{late}",
             parts.join(", then through ")
-        ),
+        )
     }
 }
 

@@ -17,9 +17,12 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     };
     let mut lines = Vec::new();
     if let (Some(number), Some(calls)) = (steps.steps, steps.calls) {
-        let whole = |s: Spread| match s.min == s.max {
-            true => format!("{:.0}", s.max),
-            false => format!("{:.0} to {:.0}", s.min, s.max),
+        let whole = |s: Spread| {
+            if s.min == s.max {
+                format!("{:.0}", s.max)
+            } else {
+                format!("{:.0} to {:.0}", s.min, s.max)
+            }
         };
         let ranks = match (number.n, steps.without) {
             (1, 0) => "the only rank".to_owned(),
@@ -48,9 +51,10 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     lines.extend(steps.reference().into_iter().flat_map(ambiguous));
     lines.extend(differing(steps));
     if let (Some(spread), Some(p50)) = (steps.communication_us, p50) {
-        let over = match time(spread.min) == time(spread.max) {
-            true => String::new(),
-            false => format!("; {} over ranks", times(spread.min, spread.max)),
+        let over = if time(spread.min) == time(spread.max) {
+            String::new()
+        } else {
+            format!("; {} over ranks", times(spread.min, spread.max))
         };
         lines.push(format!(
             "Of a step, {} ({}) is in NCCL kernels on the median rank{over}.",

@@ -117,9 +117,10 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
 
 /// The verdict, its figures, the evidence and what to do.
 fn answer(report: &Report, page: &mut Page) {
-    let style = match analyze::summary::is_sound(report) {
-        true => Style::Good,
-        false => Style::Bad,
+    let style = if analyze::summary::is_sound(report) {
+        Style::Good
+    } else {
+        Style::Bad
     };
     page.styled(style, &findings::verdict(report));
     let figures = analyze::summary::figures(report);

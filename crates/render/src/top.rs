@@ -164,12 +164,13 @@ fn judged(live: &Live, answer: &Answer) -> Judged {
             .streams
             .as_ref()
             .is_some_and(analyze::streams::Streams::tells_who);
-    let (verdict, sentence) = match told {
-        true => ("even", "No rank holds the others up."),
-        false => (
+    let (verdict, sentence) = if told {
+        ("even", "No rank holds the others up.")
+    } else {
+        (
             "unknown",
             "Who is late is not known: no operation of this time has a GPU time on every rank.",
-        ),
+        )
     };
     Judged {
         verdict,
@@ -289,9 +290,10 @@ fn state(capture: &Capture, age_s: Option<f64>) -> &'static str {
     if all.iter().all(has_ended) {
         return "ended";
     }
-    match age_s.is_some_and(|age| age < FRESH_S) {
-        true => "live",
-        false => "silent",
+    if age_s.is_some_and(|age| age < FRESH_S) {
+        "live"
+    } else {
+        "silent"
     }
 }
 

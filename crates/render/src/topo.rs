@@ -44,12 +44,13 @@ pub fn text(host: &Host, look: Look, out: &mut impl Write) -> Result<()> {
         plural(gpus as u64, "GPU", "GPUs"),
         plural(cards as u64, "network card", "network cards")
     );
-    let answer = match remarks.is_empty() {
-        true => format!("{there}; no link stands out."),
-        false => format!(
+    let answer = if remarks.is_empty() {
+        format!("{there}; no link stands out.")
+    } else {
+        format!(
             "{there}; {} about its links:",
             plural(remarks.len() as u64, "remark", "remarks")
-        ),
+        )
     };
     page.styled(
         if remarks.is_empty() {

@@ -204,9 +204,10 @@ fn rank<'a>(timeline: &Timeline<'a>, process: usize) -> Rank<'a> {
     }
     shown.sort_unstable_by_key(|span| (span.begin, span.end));
     shown.dedup();
-    let mut ran: Vec<Ran<'a>> = match shown.is_empty() {
-        true => calls,
-        false => kernels.into_iter().map(ran).collect(),
+    let mut ran: Vec<Ran<'a>> = if shown.is_empty() {
+        calls
+    } else {
+        kernels.into_iter().map(ran).collect()
     };
     ran.sort_by_key(|ran| (ran.span.begin, ran.span.end));
     Rank {
@@ -239,18 +240,16 @@ fn of_pair(
         let covers = |of: &Span| of.begin <= span.begin && span.end <= of.end;
         shown.iter().any(covers)
     };
-    match has_kernels {
-        true => spans.retain(|span| within(span, &other.shown) && within(span, &late.shown)),
-        // A step in which calls were left out of the sample is not shown whole.
-        false => {
-            let calls = |span: &Span, of: &Rank| {
-                of.ran
-                    .iter()
-                    .filter(|ran| span.begin < ran.span.end && ran.span.end <= span.end)
-                    .count() as u64
-            };
-            spans.retain(|span| calls(span, other) == row.calls && calls(span, late) == row.calls);
-        }
+    if has_kernels {
+        spans.retain(|span| within(span, &other.shown) && within(span, &late.shown))
+    } else {
+        let calls = |span: &Span, of: &Rank| {
+            of.ran
+                .iter()
+                .filter(|ran| span.begin < ran.span.end && ran.span.end <= span.end)
+                .count() as u64
+        };
+        spans.retain(|span| calls(span, other) == row.calls && calls(span, late) == row.calls);
     }
     if spans.len() > MOST_STEPS {
         let every = spans.len().div_ceil(MOST_STEPS);

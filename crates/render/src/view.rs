@@ -341,9 +341,10 @@ impl Laying {
                 });
                 lanes.len() as u32 - 1
             });
-            let kind = match placed.row.communicates() {
-                true => SliceKind::Communicates,
-                false => SliceKind::Computes,
+            let kind = if placed.row.communicates() {
+                SliceKind::Communicates
+            } else {
+                SliceKind::Computes
             };
             let name = self.name(placed.name());
             self.seen.push(Slice {
@@ -437,9 +438,10 @@ impl<'a> View<'a> {
         };
         let all: Vec<u32> = indexes.filter(|index| waited(index) > 0).collect();
         // A job that ended in its start-up has nothing else.
-        let mut worst: Vec<u32> = match all.iter().any(is_warm) {
-            true => all.into_iter().filter(is_warm).collect(),
-            false => all,
+        let mut worst: Vec<u32> = if all.iter().any(is_warm) {
+            all.into_iter().filter(is_warm).collect()
+        } else {
+            all
         };
         worst.sort_by_key(|index| std::cmp::Reverse(waited(index)));
         worst.truncate(MOST_WORST);

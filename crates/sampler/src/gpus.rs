@@ -151,9 +151,10 @@ impl Gpus {
                 refused: 0,
             });
         }
-        match gpus.is_empty() {
-            true => Err("NVML shows no GPU".to_owned()),
-            false => Ok(Gpus { nvml, gpus }),
+        if gpus.is_empty() {
+            Err("NVML shows no GPU".to_owned())
+        } else {
+            Ok(Gpus { nvml, gpus })
         }
     }
 

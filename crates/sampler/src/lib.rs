@@ -122,9 +122,10 @@ fn sample(folder: &Path, settings: Settings, program: &Receiver<()>) -> Ended {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
     let here = Here::ask();
     let gpus = Gpus::open(settings.nvml);
-    let switches = match settings.switches {
-        true => Switches::new(),
-        false => Err("records of context switches were off (`NCCLSCOPE_SWITCHES=off`)".to_owned()),
+    let switches = if settings.switches {
+        Switches::new()
+    } else {
+        Err("records of context switches were off (`NCCLSCOPE_SWITCHES=off`)".to_owned())
     };
     let mut facts = facts(&here, &gpus);
     if let Err(why) = &switches {

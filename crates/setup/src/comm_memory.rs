@@ -37,9 +37,10 @@ pub struct CommMemory {
 impl CommMemory {
     /// GPU memory that it held at that moment, bytes.
     pub fn held(&self) -> u64 {
-        match self.is_suspended {
-            true => self.total.saturating_sub(self.suspendable),
-            false => self.total,
+        if self.is_suspended {
+            self.total.saturating_sub(self.suspendable)
+        } else {
+            self.total
         }
     }
 

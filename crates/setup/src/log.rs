@@ -372,9 +372,10 @@ impl Reader {
         if !complete {
             init.shares = self.sharing.remove(&Self::thread(line));
         }
-        match complete {
-            true => (init.is_complete, init.completed_s) = (true, line.at_s),
-            false => init.started_s = line.at_s,
+        if complete {
+            (init.is_complete, init.completed_s) = (true, line.at_s);
+        } else {
+            init.started_s = line.at_s;
         }
         let device = init.device;
         self.place(line);

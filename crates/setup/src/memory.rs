@@ -113,9 +113,10 @@ impl Buffers {
         const HEAD: u64 = 4 << 10;
         let way = connection.way.strip_prefix("P2P/")?;
         let all = self.ll.checked_add(self.ll128)?.checked_add(HEAD)?;
-        let (sender, receiver) = match way.contains("/read") {
-            true => (self.simple.checked_add(HEAD)?, all),
-            false => (HEAD, all.checked_add(self.simple)?),
+        let (sender, receiver) = if way.contains("/read") {
+            (self.simple.checked_add(HEAD)?, all)
+        } else {
+            (HEAD, all.checked_add(self.simple)?)
         };
         let round = |bytes: u64| bytes.checked_next_multiple_of(GRANULE);
         Some((round(sender)?, round(receiver)?))

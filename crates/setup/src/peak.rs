@@ -148,20 +148,18 @@ pub fn peak(topology: &Topology, gpus: &[usize]) -> Option<Peak> {
         if by_nvlink.replace(has).is_some_and(|before| before != has) {
             return None;
         }
-        let here = match has {
-            // Behind a switch, all links lead to each of the others.
-            true => {
-                let links = to.iter().sum::<u32>().min(rates.nvlinks?);
-                let rate = rates.nvlink_gb_per_s?;
-                Peak {
-                    gb_per_s: f64::from(links) * rate,
-                    named: format!("{links} NVLinks of {rate} GB/s"),
-                }
+        let here = if has {
+            let links = to.iter().sum::<u32>().min(rates.nvlinks?);
+            let rate = rates.nvlink_gb_per_s?;
+            Peak {
+                gb_per_s: f64::from(links) * rate,
+                named: format!("{links} NVLinks of {rate} GB/s"),
             }
-            false => Peak {
+        } else {
+            Peak {
                 gb_per_s: rates.pcie_gb_per_s()?,
                 named: format!("PCIe {}.0 x{}", rates.pcie_generation?, rates.pcie_lanes?),
-            },
+            }
         };
         if all
             .as_ref()

@@ -92,9 +92,10 @@ impl Topology {
     /// # Errors
     /// It is neither, or not whole.
     pub fn read(text: &str) -> Result<Topology, Unreadable> {
-        match text.trim_start().starts_with('<') {
-            true => Topology::of_xml(&xml::parse(text).ok_or(Unreadable::Xml)?),
-            false => Topology::of_matrix(text),
+        if text.trim_start().starts_with('<') {
+            Topology::of_xml(&xml::parse(text).ok_or(Unreadable::Xml)?)
+        } else {
+            Topology::of_matrix(text)
         }
     }
 
@@ -103,9 +104,10 @@ impl Topology {
     /// # Errors
     /// Those of [`Topology::read`], if no part of it can be read.
     pub fn read_all(text: &str) -> Result<Vec<(Option<String>, Topology)>, Unreadable> {
-        let parts = match text.trim_start().starts_with('<') {
-            true => Vec::new(),
-            false => pasted::parts(text),
+        let parts = if text.trim_start().starts_with('<') {
+            Vec::new()
+        } else {
+            pasted::parts(text)
         };
         let mut all: Vec<(Option<String>, Topology)> = Vec::new();
         let mut why = None;

@@ -108,15 +108,17 @@ impl Played {
             let until = end.map_or(until, |end| end.min(until));
             // Files are written when the process ends.
             let ended = end.is_some() || fate.is_some_and(|fate| fate.what == What::Left);
-            let until = match is_here || ended {
-                true => until,
-                false => until / FLUSH * FLUSH,
+            let until = if is_here || ended {
+                until
+            } else {
+                until / FLUSH * FLUSH
             };
             let mut process = self.process(number, rank, &names, of.evidence, until);
             process.ended = ended;
-            process.live = match is_here {
-                true => LiveSource::Here,
-                false => LiveSource::Snapshot,
+            process.live = if is_here {
+                LiveSource::Here
+            } else {
+                LiveSource::Snapshot
             };
             process.life = match fate.map(|fate| fate.what) {
                 _ if !is_here => Life::Unknown,

@@ -115,9 +115,10 @@ impl Drawn {
             stream_waits: events && random.chance(0.75),
             sends_as_announced: random.chance(0.7),
             absent: random.chance(0.06).then_some(one),
-            clocks: match random.chance(0.5) {
-                true => (0..hosts).map(|_| clock(&mut random)).collect(),
-                false => Vec::new(),
+            clocks: if random.chance(0.5) {
+                (0..hosts).map(|_| clock(&mut random)).collect()
+            } else {
+                Vec::new()
             },
         };
         let mut drawn = Drawn {
@@ -221,9 +222,10 @@ impl Drawn {
         let culprit = |(at, cause): (usize, &Cause)| {
             let mut others = causes.clone();
             others.remove(at);
-            let without = match others.is_empty() {
-                true => plain,
-                false => self.play_by(&others).seconds,
+            let without = if others.is_empty() {
+                plain
+            } else {
+                self.play_by(&others).seconds
             };
             Culprit {
                 cause: *cause,

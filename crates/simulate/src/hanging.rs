@@ -268,9 +268,10 @@ impl Trial {
             _ => random.one(&[2, 2, 3, 4, 4, 6, 8, 8, 16]),
         };
         let may_split = ranks % 2 == 0;
-        let hosts = match two_hosts || may_split && random.chance(0.2) {
-            true => 2,
-            false => 1,
+        let hosts = if two_hosts || may_split && random.chance(0.2) {
+            2
+        } else {
+            1
         };
         let shape = Shape::draw(kind, ranks, &mut random);
         let steps = 8 + random.below(7);
@@ -318,9 +319,10 @@ impl Trial {
     /// Ranks that evaluate.
     fn evaluators(&self) -> Vec<usize> {
         let other = (self.rank + 1) % self.ranks;
-        let mut ranks = match self.ranks > 2 && self.seed.is_multiple_of(2) {
-            true => vec![self.rank, other],
-            false => vec![self.rank],
+        let mut ranks = if self.ranks > 2 && self.seed.is_multiple_of(2) {
+            vec![self.rank, other]
+        } else {
+            vec![self.rank]
         };
         ranks.sort_unstable();
         ranks
@@ -702,9 +704,10 @@ impl fmt::Display for Trial {
             self.shape.kind.name(),
             self.ranks,
             self.hosts,
-            match self.events {
-                true => format!("one in {} calls timed", 1u32 << self.level),
-                false => "host times only".to_owned(),
+            if self.events {
+                format!("one in {} calls timed", 1u32 << self.level)
+            } else {
+                "host times only".to_owned()
             },
         )
     }

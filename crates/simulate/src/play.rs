@@ -679,9 +679,10 @@ fn between(
     let peers = ways.iter().map(|way| match way {
         Way::To(peer) | Way::From(peer) => *peer,
     });
-    let mut all: Vec<usize> = match ways.is_empty() {
-        true => job.comms[comm].clone(),
-        false => peers.chain([rank]).collect(),
+    let mut all: Vec<usize> = if ways.is_empty() {
+        job.comms[comm].clone()
+    } else {
+        peers.chain([rank]).collect()
     };
     all.sort_unstable();
     all.dedup();

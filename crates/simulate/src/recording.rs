@@ -144,9 +144,10 @@ impl Played {
         });
         let mut process = Process {
             rank: Some(number as u32),
-            host: match self.hosts.iter().all(|host| *host == 0) {
-                true => "host".to_owned(),
-                false => format!("host-{}", self.hosts[number]),
+            host: if self.hosts.iter().all(|host| *host == 0) {
+                "host".to_owned()
+            } else {
+                format!("host-{}", self.hosts[number])
             },
             pid: 100 + number as u32,
             communicators: locals.filter(|l| l.rank.is_some()).collect(),
@@ -198,19 +199,18 @@ impl Played {
             }
             let first = process.calls.len() as u32;
             let own = self.comms[called.comm].iter().position(|r| *r == number);
-            let ways: Vec<(&str, Option<u32>)> = match called.ways.is_empty() {
-                true => vec![(called.function, None)],
-                false => {
-                    let of = |way: &Way| {
-                        let (function, peer) = match way {
-                            Way::To(peer) => ("Send", *peer),
-                            Way::From(peer) => ("Recv", *peer),
-                        };
-                        let peer = self.comms[called.comm].iter().position(|r| *r == peer);
-                        (function, peer.map(|p| p as u32))
+            let ways: Vec<(&str, Option<u32>)> = if called.ways.is_empty() {
+                vec![(called.function, None)]
+            } else {
+                let of = |way: &Way| {
+                    let (function, peer) = match way {
+                        Way::To(peer) => ("Send", *peer),
+                        Way::From(peer) => ("Recv", *peer),
                     };
-                    called.ways.iter().map(of).collect()
-                }
+                    let peer = self.comms[called.comm].iter().position(|r| *r == peer);
+                    (function, peer.map(|p| p as u32))
+                };
+                called.ways.iter().map(of).collect()
             };
             let several = ways.len() > 1;
             let all = called.ways.len() == 2 * self.comms[called.comm].len();
@@ -313,12 +313,13 @@ impl Played {
                 Kind::Collective(..) => String::new(),
                 Kind::Pass(..) => "ncclDevKernel_SendRecv".to_owned(),
             };
-            of_kernel.push(match name.is_empty() {
-                true => 0,
-                false => kernels.iter().position(|n| *n == name).unwrap_or_else(|| {
+            of_kernel.push(if name.is_empty() {
+                0
+            } else {
+                kernels.iter().position(|n| *n == name).unwrap_or_else(|| {
                     kernels.push(name);
                     kernels.len() - 1
-                }),
+                })
             });
         }
         for called in rank.calls.iter().filter(|c| c.ways.is_empty()) {

@@ -120,9 +120,10 @@ pub fn score(
         (None, Some(told), _) => {
             let known = |c: &Culprit| c.ranks.iter().any(|rank| told.ranks.contains(rank));
             let close = told.loss.is_some_and(|loss| loss <= 2.0 * MATTERS * run);
-            match outcome.culprits.iter().any(known) && close {
-                true => Verdict::Right,
-                false => Verdict::FalseAlarm,
+            if outcome.culprits.iter().any(known) && close {
+                Verdict::Right
+            } else {
+                Verdict::FalseAlarm
             }
         }
         (Some(culprit), None, _) => {

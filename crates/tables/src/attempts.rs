@@ -79,9 +79,10 @@ pub(crate) fn find(
     let mut chain = vec![last];
     for (job, start) in starts.into_iter().rev() {
         let next = &chain[chain.len() - 1];
-        let again = match job == last_job {
-            true => restart(&start) < restart(next),
-            false => was_repeated(&start, next, processes),
+        let again = if job == last_job {
+            restart(&start) < restart(next)
+        } else {
+            was_repeated(&start, next, processes)
         };
         if again {
             chain.push(start);

@@ -415,9 +415,10 @@ impl Call {
 impl Call {
     /// Why there is no end, if that was all that was missing.
     fn not_ended(&self) -> Untimed {
-        match self.sealed {
-            true => Untimed::SealedEarly,
-            false => Untimed::Unfinished,
+        if self.sealed {
+            Untimed::SealedEarly
+        } else {
+            Untimed::Unfinished
         }
     }
 

@@ -101,9 +101,10 @@ fn asked(process: &Process, here: &Here) -> Life {
         // The same host, started anew: what ran before is gone. Another machine may have the same name.
         let (host, seen) = (process.fact("host"), process.clock.newest());
         let known = host.is_some() && !here.boot_id.is_empty();
-        return match known && here.was_restarted_since(host, seen) {
-            true => Life::Gone,
-            false => Life::Unknown,
+        return if known && here.was_restarted_since(host, seen) {
+            Life::Gone
+        } else {
+            Life::Unknown
         };
     }
     let known = (
@@ -165,9 +166,10 @@ fn in_container(proc: &Path, pid: u32, start: u64, namespace: u64) -> Result<Opt
             return Ok(Some(outside));
         }
     }
-    match hidden {
-        true => Err(Hidden),
-        false => Ok(None),
+    if hidden {
+        Err(Hidden)
+    } else {
+        Ok(None)
     }
 }
 

@@ -42,9 +42,10 @@ pub fn is_compressed(path: &Path) -> bool {
 
 /// The path of a file without the ending that says that it is compressed.
 pub fn without_zst(path: &Path) -> PathBuf {
-    match is_compressed(path) {
-        true => path.with_extension(""),
-        false => path.to_owned(),
+    if is_compressed(path) {
+        path.with_extension("")
+    } else {
+        path.to_owned()
     }
 }
 

@@ -190,9 +190,10 @@ impl Source {
         if path.is_dir() {
             let mut unsound = Vec::new();
             // The folder of one host has the job of the folder around it.
-            let written = match root.join("capture.json").is_file() {
-                true => crate::nodes::written(&source.capture.job),
-                false => Default::default(),
+            let written = if root.join("capture.json").is_file() {
+                crate::nodes::written(&source.capture.job)
+            } else {
+                Default::default()
             };
             let processes = &source.capture.processes;
             let nodes = crate::nodes::read(&root, processes, written, &mut unsound);

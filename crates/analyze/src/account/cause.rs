@@ -67,9 +67,10 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
         late.sends += u64::from(own.launch.sends || own.launch.receives);
         if wait > LEAST_WAIT {
             // All ranks leave an operation together, whatever their hosts' clocks say.
-            let apart = match own.host == other.host {
-                true => 0,
-                false => own.launch.stop - other.launch.stop,
+            let apart = if own.host == other.host {
+                0
+            } else {
+                own.launch.stop - other.launch.stop
             };
             let launched = own.launched() - other.launch.start - apart;
             let longest = waits.entry(own.step).or_default();

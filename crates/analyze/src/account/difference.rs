@@ -121,9 +121,12 @@ pub fn find(
     // What is not known of the others may have been waiting for a lane, and what is not known of it also. A
     // lane of which little is known has bounds of its own.
     let widened = |lane: usize, (low, high): (f64, f64)| {
-        let of = |lane: usize| match enough(lane) {
-            true => unknown[lane].sum / wall,
-            false => 0.0,
+        let of = |lane: usize| {
+            if enough(lane) {
+                unknown[lane].sum / wall
+            } else {
+                0.0
+            }
         };
         let all: f64 = (0..places.lanes).map(of).sum();
         let others = (all - of(lane)) / (places.lanes - 1) as f64;
@@ -148,13 +151,19 @@ pub fn find(
     }
     if (0..places.lanes).any(enough) {
         // What is not known is nothing, or all of the launch.
-        let least = |cell: &Cell| match enough(cell.lane as usize) {
-            true => cell.still(),
-            false => Some(0.0),
+        let least = |cell: &Cell| {
+            if enough(cell.lane as usize) {
+                cell.still()
+            } else {
+                Some(0.0)
+            }
         };
-        let most = |cell: &Cell| match enough(cell.lane as usize) {
-            true => cell.still(),
-            false => cell.launch.length(),
+        let most = |cell: &Cell| {
+            if enough(cell.lane as usize) {
+                cell.still()
+            } else {
+                cell.launch.length()
+            }
         };
         let a = largest(places, frame, steps, wall, &least)?;
         let b = of_lane(places, frame, steps, wall, &most, a.lane)?;

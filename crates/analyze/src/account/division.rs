@@ -90,9 +90,10 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
         let wait_us = take(waits[index].sum.min(still[index].sum));
         let transfer_us = take(still[index].sum - waits[index].sum);
         // At places with no exposed time at all, GPU times bound it.
-        let untimed = match still[index].covered == still[index].operations {
-            true => 0.0,
-            false => unknown[index].sum,
+        let untimed = if still[index].covered == still[index].operations {
+            0.0
+        } else {
+            unknown[index].sum
         };
         let unknown_us = take(untimed + in_graphs[index].sum);
         RankAccount {

@@ -83,23 +83,19 @@ impl Frame {
         let (mut marks, is_whole) = boundary(lanes)?;
         let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
         let (least, most) = range(marks.iter().map(Vec::len))?;
-        let periods = match most as f64 <= ALIKE * least as f64 {
-            true => {
-                marks.iter_mut().for_each(|m| m.truncate(least));
-                let period = if is_whole { 1 } else { period(&marks) };
-                vec![period; marks.len()]
+        let periods = if most as f64 <= ALIKE * least as f64 {
+            marks.iter_mut().for_each(|m| m.truncate(least));
+            let period = if is_whole { 1 } else { period(&marks) };
+            vec![period; marks.len()]
+        } else {
+            let of = |marks: &Vec<(i64, i64)>| period(std::slice::from_ref(marks));
+            let periods: Vec<usize> = marks.iter().map(of).collect();
+            let steps = marks.iter().zip(&periods).map(|(m, p)| steps_of(m, *p));
+            let (least, most) = range(steps)?;
+            if most as f64 > ALIKE * least as f64 + 1.0 {
+                return None;
             }
-            // A lane in the middle of a pipeline has more of them in a step.
-            false => {
-                let of = |marks: &Vec<(i64, i64)>| period(std::slice::from_ref(marks));
-                let periods: Vec<usize> = marks.iter().map(of).collect();
-                let steps = marks.iter().zip(&periods).map(|(m, p)| steps_of(m, *p));
-                let (least, most) = range(steps)?;
-                if most as f64 > ALIKE * least as f64 + 1.0 {
-                    return None;
-                }
-                periods
-            }
+            periods
         };
         // From the end, so that odd calls of the start-up don't shift the phase.
         for (marks, period) in marks.iter_mut().zip(periods) {

@@ -129,9 +129,10 @@ pub fn find(
                 .with
                 .map(|(lane, share)| (lane, share * total))
                 .filter(|(_, share)| share - found.share * total >= MATTERS * total),
-            source: match whole {
-                true => Source::Replay,
-                false => Source::Windows,
+            source: if whole {
+                Source::Replay
+            } else {
+                Source::Windows
             },
             lanes: found.lanes,
         })

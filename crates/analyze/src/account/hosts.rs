@@ -154,9 +154,10 @@ fn between(lane: &Lane, number: usize, frame: &Frame) -> (Times, Times) {
         let place = Which::Place([kind(at), kind(at + 1)], ordinal);
         let since = |back: usize| {
             let stop = at.checked_sub(back).map_or(0, |at| of(at).stop);
-            match from < stop && stop <= to {
-                true => (to - stop) as f64,
-                false => f64::NAN,
+            if from < stop && stop <= to {
+                (to - stop) as f64
+            } else {
+                f64::NAN
             }
         };
         let between = Between {

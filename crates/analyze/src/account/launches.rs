@@ -495,9 +495,10 @@ impl ProcessLaunches {
                 }
                 // The computing stands still for what is received, and not for a send beside that.
                 let is_send = kinds[launch.kind as usize].is_exchange();
-                launch.shown = match is_send && !launch.receives {
-                    true => launch.stop,
-                    false => kernel.from,
+                launch.shown = if is_send && !launch.receives {
+                    launch.stop
+                } else {
+                    kernel.from
                 };
                 continue;
             }

@@ -84,9 +84,10 @@ pub fn slower_by(speed: f64, late: f64, own: f64, by_clock: bool) -> Slower {
         return Slower::default();
     }
     let more_to_do = (late * speed - own) / (late - own);
-    let power = match by_clock {
-        true => (late / own).cbrt() - 1.0,
-        false => f64::INFINITY,
+    let power = if by_clock {
+        (late / own).cbrt() - 1.0
+    } else {
+        f64::INFINITY
     };
     let most = (1.0 / speed - 1.0).min(power);
     Slower {

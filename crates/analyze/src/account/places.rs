@@ -128,12 +128,11 @@ impl Places {
         cells.sort_by_key(|cell| (cell.place, cell.step, cell.lane));
         let mut cells = of_graphs(cells, in_graphs);
         let unseen = in_graphs > 0.0 && !cells.iter().any(|cell| cell.launch.in_graph);
-        let bounded = match unseen {
-            true => stand_in_graphs(&mut cells),
-            false => {
-                cells.retain(|cell| cell.launch.graph == 0);
-                false
-            }
+        let bounded = if unseen {
+            stand_in_graphs(&mut cells)
+        } else {
+            cells.retain(|cell| cell.launch.graph == 0);
+            false
         };
         let mut begins: Vec<u32> = Vec::new();
         let mut last = None;

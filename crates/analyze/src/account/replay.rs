@@ -177,9 +177,10 @@ fn error(work: &[Vec<f64>], lanes: &[usize], regular: &[bool]) -> f64 {
     let n = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / n;
     let squares: f64 = batches.iter().map(|of| (of - mean).powi(2)).sum();
-    match n < 3.0 || mean <= 0.0 {
-        true => 1.0,
-        false => crate::interval::student(n - 1.0) * (squares / (n * (n - 1.0))).sqrt() / mean,
+    if n < 3.0 || mean <= 0.0 {
+        1.0
+    } else {
+        crate::interval::student(n - 1.0) * (squares / (n * (n - 1.0))).sqrt() / mean
     }
 }
 

@@ -77,13 +77,14 @@ fn varied(
                 return_ns: launched + 10_000,
                 launch_start_ns: launched - 5_000,
                 launch_end_ns: launched,
-                gpu: match is_timed {
-                    true => GpuTimes::OnHost {
+                gpu: if is_timed {
+                    GpuTimes::OnHost {
                         start,
                         stop,
                         error: 500,
-                    },
-                    false => GpuTimes::None,
+                    }
+                } else {
+                    GpuTimes::None
                 },
                 waiter: if is_timed {
                     waiter::word(7, waiter::TIMED)

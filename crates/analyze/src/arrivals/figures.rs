@@ -144,9 +144,10 @@ impl Operations {
                 }
             }
             row.saving_wall_us += own / 1e3;
-            let launch = match over_hosts {
-                true => lateness.and_then(|late| late.launch),
-                false => self.launch_lateness(&arrivals).map(|late| (late, late)),
+            let launch = if over_hosts {
+                lateness.and_then(|late| late.launch)
+            } else {
+                self.launch_lateness(&arrivals).map(|late| (late, late))
             };
             // A kernel that was launched before others waited for it is not late because of its launch.
             let part = self.part(last);

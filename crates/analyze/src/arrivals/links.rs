@@ -181,9 +181,12 @@ fn samples(of: &Operations) -> BTreeMap<(u32, u32), Vec<Sample>> {
         );
         for (place, this) in &parts {
             // One that was in nobody's hands for long enough to see went both ways.
-            let way = |network: &OnNetwork| match this.sends {
-                true => network.sent,
-                false => network.received,
+            let way = |network: &OnNetwork| {
+                if this.sends {
+                    network.sent
+                } else {
+                    network.received
+                }
             };
             let alike = |other: &OnNetwork| {
                 let (a, b) = (way(this) as f64, way(other) as f64);

@@ -327,9 +327,10 @@ impl WhatIf {
         let communicator = self.communicator(index);
         let elsewhere = node.anchor != NONE && self.communicator(node.anchor) != communicator;
         // From the end that all share; where the anchor is another communicator's, from that.
-        let late = |node: &Node| match elsewhere {
-            false => Some(node.ready.saturating_sub(node.end)),
-            true => {
+        let late = |node: &Node| {
+            if !elsewhere {
+                Some(node.ready.saturating_sub(node.end))
+            } else {
                 let anchor = self.nodes.get(node.anchor as usize)?;
                 Some(node.ready.saturating_sub(anchor.end))
             }
@@ -361,9 +362,12 @@ impl WhatIf {
             return i64::MAX;
         };
         // Starts have no error of a map of clocks in them.
-        let launch = |node: &Node| match at_once(node) {
-            true => node.start,
-            false => node.launch,
+        let launch = |node: &Node| {
+            if at_once(node) {
+                node.start
+            } else {
+                node.launch
+            }
         };
         // The nodes of an operation are by lane.
         let in_operation = |of: &Node, lane: u32| {
@@ -372,25 +376,26 @@ impl WhatIf {
             let at = nodes.binary_search_by_key(&lane, |node| node.lane);
             at.ok().map(|at| &nodes[at])
         };
-        let since = |mine: &Node, theirs: &Node| match mine.end >= theirs.end {
-            true => in_operation(mine, theirs.lane).map(|theirs| (*mine, *theirs)),
-            false => in_operation(theirs, mine.lane).map(|mine| (*mine, *theirs)),
+        let since = |mine: &Node, theirs: &Node| {
+            if mine.end >= theirs.end {
+                in_operation(mine, theirs.lane).map(|theirs| (*mine, *theirs))
+            } else {
+                in_operation(theirs, mine.lane).map(|mine| (*mine, *theirs))
+            }
         };
         let (first, last) = self.operations[node.operation as usize];
         others.clear();
         others.extend((first..last).filter_map(|other| {
             let other = self.node(other);
             let theirs = anchor(other).filter(|a| other.lane != node.lane && known(a))?;
-            let (mine, theirs) = match mine.operation == theirs.operation {
-                true => (*mine, *theirs),
-                false => since(mine, theirs).unwrap_or((*mine, *theirs)),
+            let (mine, theirs) = if mine.operation == theirs.operation {
+                (*mine, *theirs)
+            } else {
+                since(mine, theirs).unwrap_or((*mine, *theirs))
             };
             // A host that launches before the anchor's end does not wait for it.
             let waited = launch(other) >= theirs.end.saturating_sub(AT_ONCE_NS);
-            let from = |anchor: &Node| match waited {
-                true => anchor.end,
-                false => launch(anchor),
-            };
+            let from = |anchor: &Node| if waited { anchor.end } else { launch(anchor) };
             let took = |node: &Node, anchor: &Node| launch(node).saturating_sub(from(anchor));
             let all = known(other) && known(&mine) && known(&theirs);
             all.then(|| took(node, &mine).saturating_sub(took(other, &theirs)))

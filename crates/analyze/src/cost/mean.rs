@@ -53,20 +53,20 @@ impl Mean {
         Mean {
             mean: self.mean + other.mean,
             variance,
-            freedom: match freedom.is_finite() {
-                true => freedom.max(1.0),
-                false => f64::INFINITY,
+            freedom: if freedom.is_finite() {
+                freedom.max(1.0)
+            } else {
+                f64::INFINITY
             },
         }
     }
 
     pub(super) fn share(self) -> Option<Share> {
-        let error = match self.variance > 0.0 {
-            true => {
-                let t = StudentsT::new(0.0, 1.0, self.freedom.min(1e6)).ok()?;
-                t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * self.variance.sqrt()
-            }
-            false => 0.0,
+        let error = if self.variance > 0.0 {
+            let t = StudentsT::new(0.0, 1.0, self.freedom.min(1e6)).ok()?;
+            t.inverse_cdf(0.5 + CONFIDENCE / 2.0) * self.variance.sqrt()
+        } else {
+            0.0
         };
         Some(Share {
             share: self.mean,

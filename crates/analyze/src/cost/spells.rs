@@ -110,9 +110,10 @@ impl ProcessSpells {
                 quiet: w.is_quiet(),
                 planned: w.planned,
                 open: w.open,
-                end: match w.is_quiet() {
-                    true => w.closing,
-                    false => w.closed.saturating_add(FETCHED),
+                end: if w.is_quiet() {
+                    w.closing
+                } else {
+                    w.closed.saturating_add(FETCHED)
                 },
                 free: (i64::MIN, i64::MAX),
                 seen: (0, 0),

@@ -213,9 +213,10 @@ pub(super) fn changed(of: &Compared) -> Changed {
     }
     let lacks = |(which, run): (Which, &Run)| Some((which, run.row.incomplete.first()?.clone()));
     Changed {
-        what: match same {
-            true => What::SameRecording,
-            false => time_change(of).map_or(What::Unknown, What::Time),
+        what: if same {
+            What::SameRecording
+        } else {
+            time_change(of).map_or(What::Unknown, What::Time)
         },
         incomplete: both.into_iter().rev().filter_map(lacks).collect(),
     }
@@ -337,9 +338,10 @@ fn variant(runs: &[&Run], first: &Run) -> Variant {
             .filter_map(|run| run.row.figures.get(figure))
             .collect();
         let of = of_runs(&values);
-        let whole = match values.is_empty() {
-            true => None,
-            false => Some(values.iter().sum::<f64>() / values.len() as f64),
+        let whole = if values.is_empty() {
+            None
+        } else {
+            Some(values.iter().sum::<f64>() / values.len() as f64)
         };
         for (into, value) in [
             (&mut mean, whole),
@@ -409,9 +411,10 @@ fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> Stri
                 `ncclscope diff old=DIR new=DIR old=DIR new=DIR`."
             .to_owned();
     }
-    let figure = match variants.iter().all(|v| v.mean.step_us.is_some()) {
-        true => "step_us",
-        false => "wall_us",
+    let figure = if variants.iter().all(|v| v.mean.step_us.is_some()) {
+        "step_us"
+    } else {
+        "wall_us"
     };
     let what = if figure == "step_us" { "step" } else { "run" };
     let first = best

@@ -139,9 +139,10 @@ fn several(account: &Account, answer: &Answer, wall_us: Option<f64>) -> Finding 
         loss: Some(loss(account, answer, wall_us)),
         when_us: None,
         cause: Some(answer.cause),
-        advice: match answer.ranks.is_empty() {
-            true => Advice::EqualWork,
-            false => against(answer.cause),
+        advice: if answer.ranks.is_empty() {
+            Advice::EqualWork
+        } else {
+            against(answer.cause)
         },
     }
 }

@@ -59,9 +59,10 @@ fn finding(stall: &Stall, arrivals: &Arrivals, run_us: f64) -> Finding {
             usual_us: stall.usual_us,
             steps: None,
         }),
-        advice: match by_gpu {
-            true => Advice::SeeStallOnGpu,
-            false => Advice::SeeStallOnHost,
+        advice: if by_gpu {
+            Advice::SeeStallOnGpu
+        } else {
+            Advice::SeeStallOnHost
         },
     }
 }

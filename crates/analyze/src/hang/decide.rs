@@ -590,12 +590,13 @@ fn quiet(case: &Case) -> Quiet {
         let mut all = open
             .iter()
             .flat_map(|(_, communicator)| &communicator.ranks);
-        match all.all(|own| has_ended_all(case, own)) {
-            true => Because::Finished(
+        if all.all(|own| has_ended_all(case, own)) {
+            Because::Finished(
                 ranks,
                 newest_call_ns.is_some_and(|ns| ns < case.limits.patience_ns),
-            ),
-            false => Because::NotRecorded(ranks),
+            )
+        } else {
+            Because::NotRecorded(ranks)
         }
     };
     Quiet {

@@ -107,9 +107,10 @@ pub struct Counted {
 /// What the network did for a stalled operation, and the ticket of the call that its first sink belongs to.
 pub(super) fn network(case: &Case, stall: &Stall) -> (Network, Option<u64>) {
     let gathered = Gathered::new(case, stall);
-    let sinks = match gathered.are_recorded() {
-        true => Graph::new(case, stall, &gathered).sinks(),
-        false => Vec::new(),
+    let sinks = if gathered.are_recorded() {
+        Graph::new(case, stall, &gathered).sinks()
+    } else {
+        Vec::new()
     };
     let open = &gathered.open;
     let unfollowed = if !sinks.is_empty() || open.is_empty() {
@@ -124,9 +125,10 @@ pub(super) fn network(case: &Case, stall: &Stall) -> (Network, Option<u64>) {
     let ticket = sinks.first().map(|sink| open[sink.op].op.ticket);
     let network = Network {
         open: open.iter().map(|open| row(case, open)).collect(),
-        counted: match open.is_empty() {
-            true => counted(case, stall),
-            false => None,
+        counted: if open.is_empty() {
+            counted(case, stall)
+        } else {
+            None
         },
         sinks,
         unfollowed,

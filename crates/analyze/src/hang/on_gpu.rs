@@ -26,9 +26,10 @@ pub(super) enum OnGpu {
 pub(super) fn on_gpu(process: &Process) -> HashMap<u64, OnGpu> {
     let mut known = HashMap::new();
     for asked in &process.on_gpu {
-        let state = match asked.begun {
-            true => OnGpu::Begun,
-            false => OnGpu::NotReached,
+        let state = if asked.begun {
+            OnGpu::Begun
+        } else {
+            OnGpu::NotReached
         };
         known.insert(asked.ticket, state);
     }
@@ -48,9 +49,10 @@ pub(super) fn on_gpu(process: &Process) -> HashMap<u64, OnGpu> {
         let later = process.calls[at + 1..].iter().filter(is_launch);
         for call in later.filter(|call| one_stream(call)) {
             // Calls of one group are one kernel.
-            let state = match asked.begun && group != 0 && call.group == group {
-                true => OnGpu::Begun,
-                false => OnGpu::NotReached,
+            let state = if asked.begun && group != 0 && call.group == group {
+                OnGpu::Begun
+            } else {
+                OnGpu::NotReached
             };
             known.entry(call.ticket).or_insert(state);
         }

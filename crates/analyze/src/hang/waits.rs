@@ -401,9 +401,10 @@ impl<'c> Search<'c, '_> {
                 };
                 let halves = Halves {
                     communicator,
-                    lack: match theirs.inside.is_empty() {
-                        true => Lack::Call,
-                        false => Lack::Launch,
+                    lack: if theirs.inside.is_empty() {
+                        Lack::Call
+                    } else {
+                        Lack::Launch
                     },
                     waiting: (member, waiting),
                     missing: other,

@@ -241,9 +241,10 @@ fn by_phase(
     has_steps: bool,
     within: &impl Fn(i64, i64) -> f64,
 ) -> Vec<Phase> {
-    let [before, middle, after] = match has_steps {
-        true => ["start-up", "between steps", "end"],
-        false => ["before calls", "between calls", "after calls"],
+    let [before, middle, after] = if has_steps {
+        ["start-up", "between steps", "end"]
+    } else {
+        ["before calls", "between calls", "after calls"]
     };
     let name = parts.first().map_or("", |part| part.0);
     let mut sums = [before, name, middle, after].map(|phase| (phase, 0.0, 0.0));

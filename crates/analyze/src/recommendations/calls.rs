@@ -224,9 +224,10 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
     // Where all ranks compute less than they could, the least exposed one bounds what overlap gives.
     let least = shares.into_iter().reduce(f64::min);
     let least = least.filter(|share| *share >= EXPOSED)?;
-    let beside = match report.streams.is_some() {
-        true => " while nothing computes",
-        false => "",
+    let beside = if report.streams.is_some() {
+        " while nothing computes"
+    } else {
+        ""
     };
     Some(Recommendation {
         gain: Gain {

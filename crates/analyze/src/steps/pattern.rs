@@ -391,9 +391,10 @@ pub(crate) fn repeat_after(times: &[f64]) -> usize {
     }
     let first = (2..most).find(|lag| by_lag[*lag] >= 0.85 * best);
     let first = first.unwrap_or(1);
-    match by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
-        true => first,
-        false => 1,
+    if by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
+        first
+    } else {
+        1
     }
 }
 

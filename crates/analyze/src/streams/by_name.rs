@@ -57,9 +57,10 @@ impl ByName {
                 continue;
             }
             let is_nccl = r.kind == ActivityKind::Kernel && names.does(r.name) == Does::Nccl;
-            let (beside, hidden) = match is_nccl {
-                true => (0, seen.computes.covers(time)),
-                false => (seen.communicates().covers(time), 0),
+            let (beside, hidden) = if is_nccl {
+                (0, seen.computes.covers(time))
+            } else {
+                (seen.communicates().covers(time), 0)
             };
             let of = match r.kind {
                 ActivityKind::Kernel => self.kernels.get_mut(r.name as usize),

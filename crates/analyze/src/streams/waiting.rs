@@ -170,13 +170,13 @@ pub fn waits(lanes: &[Lane], members: &[usize]) -> Waits {
     let by_all = shown_by_all(lanes).map_or(0, |all| all.length());
     let most = least.is_none_or(|least| enough(&pieces) && 2 * by_all > least);
     let shared = most && lanes.iter().all(|lane| !lane.windows.is_empty());
-    let of_all = match shared {
-        true => pieces.clone(),
-        false => own
-            .iter()
+    let of_all = if shared {
+        pieces.clone()
+    } else {
+        own.iter()
             .max_by_key(|of| of.len())
             .cloned()
-            .unwrap_or_default(),
+            .unwrap_or_default()
     };
     for of in own.iter_mut().filter(|of| shared || !enough(of)) {
         of.clone_from(&of_all);

@@ -188,9 +188,10 @@ fn the_loss_is_what_the_run_takes_less_without_the_lateness() {
     for (late, host, gpu, rank) in cases {
         let plain = training("", host, gpu);
         let cause = within_a_tenth(&training(late, host, gpu), &plain, rank);
-        let why = match late.contains("compute") {
-            true => Cause::Gpu,
-            false => Cause::Host,
+        let why = if late.contains("compute") {
+            Cause::Gpu
+        } else {
+            Cause::Host
         };
         assert_eq!(cause, Some(why), "{late}");
     }

@@ -96,11 +96,10 @@ impl Session {
                 let named =
                     matches!(&self.options.targets, Targets::Trees(roots) if roots.contains(&pid));
                 if named && error.kind() == io::ErrorKind::PermissionDenied {
-                    let helps = match has_capability(SYS_PTRACE) {
-                        true => {
-                            "although attach has CAP_SYS_PTRACE: a container or a security module forbids it"
-                        }
-                        false => "CAP_SYS_PTRACE helps, or its user's id",
+                    let helps = if has_capability(SYS_PTRACE) {
+                        "although attach has CAP_SYS_PTRACE: a container or a security module forbids it"
+                    } else {
+                        "CAP_SYS_PTRACE helps, or its user's id"
                     };
                     let text = format!(
                         "process {pid}: the files that it has loaded may not be read; {helps}"
@@ -181,9 +180,10 @@ impl Session {
                 inner: library.inner.len(),
             });
         }
-        match is_shared {
-            true => self.shared.push((library.clone(), links)),
-            false => watched.links.push(links),
+        if is_shared {
+            self.shared.push((library.clone(), links))
+        } else {
+            watched.links.push(links)
         }
         Ok(())
     }

@@ -101,9 +101,10 @@ impl Session {
         let most = self.watched.iter().flatten().map(made).max();
         for watched in self.watched.iter_mut().flatten() {
             watched.numbers_end(all);
-            match Some(made(watched)) == most {
-                true => watched.lost(rest),
-                false => watched.lost(Losses::default()),
+            if Some(made(watched)) == most {
+                watched.lost(rest)
+            } else {
+                watched.lost(Losses::default())
             }
         }
     }

@@ -110,9 +110,10 @@ pub fn page(page: &mut String, summary: &Summary) {
                 .any(|own| Some(own.as_str()) == adapter)
         });
         let users: Vec<String> = users.map(|seen| name(Some(seen))).collect();
-        let users = match users.is_empty() {
-            true => String::new(),
-            false => format!(", open in {}", users.join(", ")),
+        let users = if users.is_empty() {
+            String::new()
+        } else {
+            format!(", open in {}", users.join(", "))
         };
         let moved = if moved.is_empty() {
             "nothing moved"

@@ -87,9 +87,10 @@ impl Source {
     /// Whether a member of a pack has what this file has.
     fn is(&self, member: impl Read) -> io::Result<bool> {
         let file = adopt::open(&self.path)?;
-        match self.is_compressed_here() {
-            true => same(file, zstd::Decoder::new(member)?),
-            false => same(file, member),
+        if self.is_compressed_here() {
+            same(file, zstd::Decoder::new(member)?)
+        } else {
+            same(file, member)
         }
     }
 
@@ -171,11 +172,12 @@ pub fn pack(folder: &Path, sources: &[PathBuf], remove: bool) -> anyhow::Result<
     }
     if remove {
         for source in there.iter().chain(&new) {
-            let removed = match source.is_unchanged() {
-                true => std::fs::remove_file(&source.path),
-                false => Err(io::Error::other(
+            let removed = if source.is_unchanged() {
+                std::fs::remove_file(&source.path)
+            } else {
+                Err(io::Error::other(
                     "it changed while it was packed; left alone",
-                )),
+                ))
             };
             if let Err(error) = removed {
                 // Somebody else packed and removed it, too.

@@ -44,9 +44,12 @@ pub(super) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let diff = compare(&a, &b, &ceilings);
     let status = status(&diff, &args.fail_on)?;
-    print(|out| match args.json {
-        true => render::benchmarks::json(&diff, out),
-        false => render::benchmarks::text(&diff, args.all, args.look.of_stdout(), out),
+    print(|out| {
+        if args.json {
+            render::benchmarks::json(&diff, out)
+        } else {
+            render::benchmarks::text(&diff, args.all, args.look.of_stdout(), out)
+        }
     })?;
     Ok(ExitCode::from(status))
 }

@@ -200,9 +200,10 @@ fn rounded(bytes: u64) -> String {
 fn output_folder(machine: &Machine) -> PathBuf {
     let pattern = machine.var("NCCLSCOPE_OUT").unwrap_or(".");
     let fixed = pattern.split('%').next().unwrap_or_default();
-    let folder = match fixed.len() == pattern.len() {
-        true => fixed,
-        false => fixed.rfind('/').map_or(".", |at| &fixed[..at + 1]),
+    let folder = if fixed.len() == pattern.len() {
+        fixed
+    } else {
+        fixed.rfind('/').map_or(".", |at| &fixed[..at + 1])
     };
     std::path::absolute(folder).unwrap_or_else(|_| PathBuf::from(folder))
 }
@@ -324,11 +325,10 @@ fn surroundings(machine: &Machine, checks: &mut Checks) {
         || machine.var("APPTAINER_NAME").is_some();
     checks.ok(
         "kernel",
-        match contained {
-            true => {
-                format!("Linux {kernel}, in a container: plugin and capture folder must be in it")
-            }
-            false => format!("Linux {kernel}"),
+        if contained {
+            format!("Linux {kernel}, in a container: plugin and capture folder must be in it")
+        } else {
+            format!("Linux {kernel}")
         },
     );
 }

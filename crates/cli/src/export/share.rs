@@ -232,9 +232,10 @@ impl Writer {
     /// An adopted live part, and what it had staged.
     fn live(&mut self, file: &WholeFile, staged: &mut Staged) -> anyhow::Result<()> {
         let bytes = file.load(&mut self.problems);
-        let image = match snapshot::is_whole(&bytes) {
-            true => snapshot::read_whole(&bytes).map(|(image, _)| image),
-            false => Some(Image::copy(&bytes)),
+        let image = if snapshot::is_whole(&bytes) {
+            snapshot::read_whole(&bytes).map(|(image, _)| image)
+        } else {
+            Some(Image::copy(&bytes))
         };
         let image = image.map(Image::upgraded);
         if let Some(view) = image.as_ref().and_then(Image::view) {
@@ -299,9 +300,10 @@ impl Writer {
         let folders = name.parent().into_iter().flat_map(Path::iter);
         for folder in folders.filter_map(|folder| folder.to_str()) {
             let number = folder.strip_prefix("restart-").unwrap_or("x");
-            match number.bytes().all(|b| b.is_ascii_digit()) {
-                true => to.push(folder),
-                false => to.push(self.names.of(Kind::Host, folder)),
+            if number.bytes().all(|b| b.is_ascii_digit()) {
+                to.push(folder)
+            } else {
+                to.push(self.names.of(Kind::Host, folder))
             }
         }
         to.push(name.file_name().unwrap_or_default());
@@ -318,12 +320,13 @@ impl Writer {
         let path = self.to.join(&name);
         let write = || -> std::io::Result<()> {
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            match is_packed {
-                true => std::fs::write(
+            if is_packed {
+                std::fs::write(
                     &path,
                     zstd::encode_all(bytes, zstd::DEFAULT_COMPRESSION_LEVEL)?,
-                ),
-                false => std::fs::write(&path, bytes),
+                )
+            } else {
+                std::fs::write(&path, bytes)
             }
         };
         write().map_err(|error| unwritable(&path, &error))?;
@@ -376,9 +379,10 @@ fn stem(name: &Path) -> (PathBuf, u32) {
         .file_stem()
         .and_then(|stem| stem.to_str())
         .unwrap_or_default();
-    let (bare, number) = match name.extension().is_some_and(|end| end == "trace") {
-        true => capture::rotated::split_number(bare),
-        false => (bare, 0),
+    let (bare, number) = if name.extension().is_some_and(|end| end == "trace") {
+        capture::rotated::split_number(bare)
+    } else {
+        (bare, 0)
     };
     (name.with_file_name(bare), number)
 }

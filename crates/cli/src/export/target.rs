@@ -56,10 +56,10 @@ pub fn check(path: &Path, capture: &Path, force: bool) -> anyhow::Result<()> {
         );
     }
     for path in old {
-        let removed = match path.is_dir() {
-            // Only of `communicator=…`, with the one file that an export writes there.
-            true => std::fs::remove_file(path.join(PART)).and_then(|()| std::fs::remove_dir(&path)),
-            false => std::fs::remove_file(&path),
+        let removed = if path.is_dir() {
+            std::fs::remove_file(path.join(PART)).and_then(|()| std::fs::remove_dir(&path))
+        } else {
+            std::fs::remove_file(&path)
         };
         removed.with_context(|| format!("`{}` can't be replaced", path.display()))?;
     }
@@ -68,9 +68,10 @@ pub fn check(path: &Path, capture: &Path, force: bool) -> anyhow::Result<()> {
 
 /// The anchor file of an OTF2 archive: the file that was named, or one in the folder that was named.
 pub fn anchor(path: &Path) -> PathBuf {
-    match path.extension().is_some_and(|e| e == "otf2") && !path.is_dir() {
-        true => path.to_owned(),
-        false => path.join("traces.otf2"),
+    if path.extension().is_some_and(|e| e == "otf2") && !path.is_dir() {
+        path.to_owned()
+    } else {
+        path.join("traces.otf2")
     }
 }
 

@@ -102,14 +102,13 @@ fn stopped_in(capture: &Capture) -> Vec<u32> {
 /// Prints what is new. `false` if nobody reads it.
 fn say(order: &Order, news: News, hang: &Hang) -> anyhow::Result<bool> {
     let mut out = std::io::stdout().lock();
-    let written = match order.json {
-        true => render::hang::watch::json(news, hang, &mut out),
-        false => {
-            let now = jiff::Zoned::now();
-            let line = render::hang::watch::line(news, hang);
-            let line = tables::printable_lines(&line);
-            writeln!(out, "{} {line}", now.strftime("%Y-%m-%d %H:%M:%S"))
-        }
+    let written = if order.json {
+        render::hang::watch::json(news, hang, &mut out)
+    } else {
+        let now = jiff::Zoned::now();
+        let line = render::hang::watch::line(news, hang);
+        let line = tables::printable_lines(&line);
+        writeln!(out, "{} {line}", now.strftime("%Y-%m-%d %H:%M:%S"))
     };
     match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),

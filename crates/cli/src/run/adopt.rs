@@ -175,13 +175,14 @@ pub fn inside(capture: &Path, trace: &Path) -> anyhow::Result<()> {
         .ancestors()
         .skip(1)
         .find_map(|folder| folder.canonicalize().ok());
-    match there.is_some_and(|folder| folder.starts_with(&capture)) {
-        true => Ok(()),
-        false => bail!(
+    if there.is_some_and(|folder| folder.starts_with(&capture)) {
+        Ok(())
+    } else {
+        bail!(
             "`{}` is not in the capture `{}`",
             trace.display(),
             capture.display()
-        ),
+        )
     }
 }
 

@@ -224,10 +224,10 @@ impl Folder {
     pub fn is_empty(&self) -> bool {
         let is_mark =
             |entry: io::Result<std::fs::DirEntry>| entry.is_ok_and(|e| e.file_name() == MARK);
-        let alone = match self.made {
-            true => std::fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_mark)),
-            // What else is in it is the user's.
-            false => adopt::traces(&self.path).is_empty(),
+        let alone = if self.made {
+            std::fs::read_dir(&self.path).is_ok_and(|mut entries| entries.all(is_mark))
+        } else {
+            adopt::traces(&self.path).is_empty()
         };
         self.record.is_some() && !self.shared && alone
     }

@@ -172,9 +172,10 @@ fn seconds(s: f64) -> String {
 
 impl Page<'_> {
     fn style(&self, style: Style) -> Style {
-        match self.state.colour {
-            true => style,
-            false => Style::default(),
+        if self.state.colour {
+            style
+        } else {
+            Style::default()
         }
     }
 
@@ -299,12 +300,11 @@ impl Page<'_> {
         let room = height.saturating_sub(taken).max(3);
         let marked = self.state.marked;
         // The first ones, and those around the one that is marked.
-        let (from, shown) = match rows.len() <= room {
-            true => (0, rows.len()),
-            false => {
-                let shown = room.saturating_sub(1);
-                (marked.saturating_sub(shown.saturating_sub(1)), shown)
-            }
+        let (from, shown) = if rows.len() <= room {
+            (0, rows.len())
+        } else {
+            let shown = room.saturating_sub(1);
+            (marked.saturating_sub(shown.saturating_sub(1)), shown)
         };
         for (index, row) in rows.iter().enumerate().skip(from).take(shown) {
             let mut line = self.rank(row, host, bar, curve, wide);
@@ -378,9 +378,10 @@ impl Page<'_> {
             text += &format!("{call:>8}{mhz:>6} {:<7}", row.state);
         }
         let bad = matches!(row.state, "late" | "died" | "missing" | "stopped");
-        let style = match bad {
-            true => self.style(Style::new().add_modifier(Modifier::BOLD)),
-            false => Style::default(),
+        let style = if bad {
+            self.style(Style::new().add_modifier(Modifier::BOLD))
+        } else {
+            Style::default()
         };
         spans.push(Span::styled(text, style));
         Line::from(spans)
@@ -442,9 +443,12 @@ impl Page<'_> {
         if let Some(link) = now.links.first() {
             page.plain(&format!("link      {}", slowest(link)));
         }
-        let power = now.power_w.map(|w| match w >= 1000.0 {
-            true => format!("{} kW", three(w / 1e3)),
-            false => format!("{} W", three(w)),
+        let power = now.power_w.map(|w| {
+            if w >= 1000.0 {
+                format!("{} kW", three(w / 1e3))
+            } else {
+                format!("{} W", three(w))
+            }
         });
         page.plain(&format!(
             "power     {}",

@@ -48,9 +48,10 @@ pub fn setting(text: &str) -> Result<Variables, String> {
         .split_whitespace()
         .map(crate::run::variable)
         .collect::<Result<_, _>>()?;
-    match variables.is_empty() {
-        true => Err("expected NAME=VALUE, like NCCL_ALGO=Ring".to_owned()),
-        false => Ok(variables),
+    if variables.is_empty() {
+        Err("expected NAME=VALUE, like NCCL_ALGO=Ring".to_owned())
+    } else {
+        Ok(variables)
     }
 }
 
@@ -90,9 +91,10 @@ impl Arm {
                 '-'
             }
         };
-        let (name, values) = match variables.is_empty() {
-            true => ("default".to_owned(), "default".to_owned()),
-            false => (words.collect::<Vec<String>>().join(" "), values.join("-")),
+        let (name, values) = if variables.is_empty() {
+            ("default".to_owned(), "default".to_owned())
+        } else {
+            (words.collect::<Vec<String>>().join(" "), values.join("-"))
         };
         let values: String = values.chars().map(sound).take(60).collect();
         Arm {

@@ -382,9 +382,10 @@ fn forbid_bpf(command: &mut Command) {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
                 && libc::prctl(libc::PR_SET_SECCOMP, 2, &filters) == 0
         };
-        match done {
-            true => Ok(()),
-            false => Err(std::io::Error::last_os_error()),
+        if done {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
         }
     };
     // SAFETY: system calls alone.
@@ -498,9 +499,10 @@ fn the_report_speaks_of_the_job_and_not_of_attach() {
             assert!(!page.contains(part), "{part}:\n{page}");
         }
         assert!(page.contains("recorded from outside for"), "{page}");
-        let end = match ends {
-            true => "All processes ended while they were recorded",
-            false => "The job went on when the recording ended",
+        let end = if ends {
+            "All processes ended while they were recorded"
+        } else {
+            "The job went on when the recording ended"
         };
         assert!(page.contains(end), "{page}");
     }

@@ -684,9 +684,12 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let paths = entries.flatten().map(|entry| entry.path());
     paths
-        .flat_map(|path| match path.is_dir() {
-            true => walk(&path),
-            false => vec![path],
+        .flat_map(|path| {
+            if path.is_dir() {
+                walk(&path)
+            } else {
+                vec![path]
+            }
         })
         .collect()
 }

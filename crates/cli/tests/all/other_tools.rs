@@ -114,9 +114,10 @@ fn ras_json(second: u32, behind: u64, is_dead: bool) -> String {
     };
     let dead = r#"{"rank": 1, "host": "10.0.0.1", "pid": 4001, "cuda_dev": 1,
         "status": {"unresponsive": true, "considered_dead": true}}"#;
-    let (ranks, missing) = match is_dead {
-        true => (format!("{},{}", rank(0), rank(2)), dead),
-        false => (format!("{},{},{}", rank(0), rank(1), rank(2)), ""),
+    let (ranks, missing) = if is_dead {
+        (format!("{},{}", rank(0), rank(2)), dead)
+    } else {
+        (format!("{},{},{}", rank(0), rank(1), rank(2)), "")
     };
     format!(
         r#"{{"nccl_version": "2.29.1", "timestamp": "2025-12-19 13:06:{second:02}",

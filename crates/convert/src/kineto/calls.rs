@@ -200,10 +200,10 @@ impl Made {
 
 /// The process group of a call.
 fn group(reader: &Reader, args: &Args) -> Group {
-    let known = match args.group.is_empty() {
-        false => reader.groups.get(&args.group),
-        // It does not say, and there is only one that it can be.
-        true => reader.only_group(),
+    let known = if !args.group.is_empty() {
+        reader.groups.get(&args.group)
+    } else {
+        reader.only_group()
     };
     let mut group = known.cloned().unwrap_or_default();
     if group.name.is_empty() {

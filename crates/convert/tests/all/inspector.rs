@@ -102,9 +102,10 @@ impl Job {
                 );
                 let _ = writeln!(text, "{}", in_one_line(&stats));
             }
-            let _ = match is_batch {
-                true => writeln!(text, "{{{}}}", self.perf(rank, call)),
-                false => writeln!(text, "{{{context},{}}}", self.perf(rank, call)),
+            let _ = if is_batch {
+                writeln!(text, "{{{}}}", self.perf(rank, call))
+            } else {
+                writeln!(text, "{{{context},{}}}", self.perf(rank, call))
             };
         }
         text

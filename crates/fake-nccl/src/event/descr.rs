@@ -150,9 +150,10 @@ impl Descr {
         put!(at; type_ = event.bit(), parent_obj = parent.ptr(), rank = rank);
         match *event {
             Event::Coll(c) => {
-                let channels = match seat.nameless() {
-                    true => c.channels,
-                    false => c.max_channels,
+                let channels = if seat.nameless() {
+                    c.channels
+                } else {
+                    c.max_channels
                 };
                 put!(at; u.coll.name = name, u.coll.comm_hash = hash, u.coll.seq_number = c.seq,
                 u.coll.func = number(names::func_value, c.func), u.coll.send_buff = c.send,

@@ -108,9 +108,10 @@ fn kernels(tasks: &[Task], plan: &[Planned]) -> Vec<Kernel> {
         let kernel = tasks[p.task].kernel;
         let before_end = |by: u64| kernel.stop.map(|stop| stop.saturating_sub(by));
         // A later batch starts when the one before ends. If the kernel never ends, it never starts.
-        let (start, held) = match i < BATCH {
-            true => (kernel.start, kernel.held),
-            false => (before_end(to_end.0), kernel.held.map(|_| Held::queued())),
+        let (start, held) = if i < BATCH {
+            (kernel.start, kernel.held)
+        } else {
+            (before_end(to_end.0), kernel.held.map(|_| Held::queued()))
         };
         kernels.push(Kernel {
             start,

@@ -247,17 +247,18 @@ impl<'w> NetworkOp<'w> {
 
     /// One of the three states that count an operation's steps, up to ABI v3.
     fn counted(&self, which: usize, steps: u64) {
-        let states = match self.side.send {
-            true => [
+        let states = if self.side.send {
+            [
                 state::PROXY_OP_SEND_POSTED,
                 state::PROXY_OP_SEND_TRANSMITTED,
                 state::PROXY_OP_SEND_DONE,
-            ],
-            false => [
+            ]
+        } else {
+            [
                 state::PROXY_OP_RECV_POSTED,
                 state::PROXY_OP_RECV_RECEIVED,
                 state::PROXY_OP_RECV_DONE,
-            ],
+            ]
         };
         if self.progress.native < 4 {
             let args = StateArgs::ProxyOp {

@@ -111,9 +111,10 @@ impl TaskEvent<'_> {
             Play::Capture | Play::Replay => self.kernel_ch(),
         };
         let counter = &self.comm.seq[self.task.call.op as usize];
-        match advances {
-            true => counter.fetch_add(1, Relaxed),
-            false => counter.load(Relaxed),
+        if advances {
+            counter.fetch_add(1, Relaxed)
+        } else {
+            counter.load(Relaxed)
         }
     }
 
@@ -129,9 +130,10 @@ impl TaskEvent<'_> {
             seq: self.sequence(wanted),
             func: func(self.planned.part, call),
             send: buffer,
-            recv: match call.in_place {
-                true => buffer,
-                false => buffer + 0x800_0000,
+            recv: if call.in_place {
+                buffer
+            } else {
+                buffer + 0x800_0000
             },
             count,
             root: call.root,
@@ -139,14 +141,12 @@ impl TaskEvent<'_> {
             channels: told_channels(call, comm, channels),
             max_channels: channels.max(16),
             warps: 16,
-            algo: match symmetric {
-                true => suffix(call.op),
-                false => call.algo,
+            algo: if symmetric {
+                suffix(call.op)
+            } else {
+                call.algo
             },
-            proto: match symmetric {
-                true => c"",
-                false => proto(call),
-            },
+            proto: if symmetric { c"" } else { proto(call) },
             group: self.group,
             variant: symmetric.then(|| variant(call.op)),
             tag: call.tag,

@@ -20,9 +20,10 @@ impl Driver<'_> {
                 let Some(index) = self.open.get(&(call.comm, *rank)) else {
                     continue;
                 };
-                let kernel = match launched {
-                    true => self.schedule.kernel(call.comm, *rank),
-                    false => Kernel::default(),
+                let kernel = if launched {
+                    self.schedule.kernel(call.comm, *rank)
+                } else {
+                    Kernel::default()
                 };
                 let members = instance(script, call.comm, *rank)
                     .map(|(at, _)| &script.comms[call.comm].instances[at].members);

@@ -56,9 +56,10 @@ impl<'j> Driver<'j> {
         VirtualClock {
             origin: self.job.origin.clone(),
             // Nobody is late in virtual time.
-            lead_ns: match self.job.script.virtual_time {
-                true => 0,
-                false => self.job.script.lead_ns,
+            lead_ns: if self.job.script.virtual_time {
+                0
+            } else {
+                self.job.script.lead_ns
             },
             offset_ns: self.job.script.gpu_offset_ns[rank],
         }

@@ -9,9 +9,10 @@ use std::sync::Barrier;
 impl Job {
     /// Plays these ranks: one thread each, or one for all.
     pub(super) fn run(&self, ranks: Range<usize>) -> Flow {
-        let teams: Vec<Vec<usize>> = match self.script.one_thread {
-            true => vec![ranks.collect()],
-            false => ranks.map(|rank| vec![rank]).collect(),
+        let teams: Vec<Vec<usize>> = if self.script.one_thread {
+            vec![ranks.collect()]
+        } else {
+            ranks.map(|rank| vec![rank]).collect()
         };
         let barrier = Barrier::new(teams.len());
         let flows: Vec<Flow> = std::thread::scope(|scope| {
@@ -27,9 +28,10 @@ impl Job {
                 .map(|flow| flow.unwrap_or(Flow::Break(Stuck)))
                 .collect()
         });
-        match flows.iter().any(Flow::is_break) {
-            true => Flow::Break(Stuck),
-            false => Flow::Continue(()),
+        if flows.iter().any(Flow::is_break) {
+            Flow::Break(Stuck)
+        } else {
+            Flow::Continue(())
         }
     }
 }

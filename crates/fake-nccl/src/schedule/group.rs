@@ -84,9 +84,10 @@ impl<'s> Schedule<'s> {
         let time = duration(self.script, calls, members) + dragged.unwrap_or(0);
         for (index, rank) in members.iter().copied().enumerate() {
             let start = self.arrival(comm, rank);
-            let ready = match pairs_only {
-                true => self.peers_arrival(comm, index, members, calls),
-                false => last,
+            let ready = if pairs_only {
+                self.peers_arrival(comm, index, members, calls)
+            } else {
+                last
             };
             let ready = ready.filter(|_| stops.is_empty());
             let stop = start.and(ready).map(|ready| ready + time);
@@ -163,8 +164,9 @@ impl<'s> Schedule<'s> {
 /// From the last arrival to the end of calls in one group. Sends and receives run side by side.
 fn duration(script: &Script, calls: &[&Call], members: &[usize]) -> u64 {
     let times = calls.iter().map(|c| time(script, c, members));
-    match calls.iter().all(|c| c.op.is_p2p()) {
-        true => times.max().unwrap_or(0),
-        false => times.sum(),
+    if calls.iter().all(|c| c.op.is_p2p()) {
+        times.max().unwrap_or(0)
+    } else {
+        times.sum()
     }
 }

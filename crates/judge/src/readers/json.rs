@@ -78,9 +78,10 @@ fn lines(text: &str, nranks: Option<u32>, records: &mut Records) -> bool {
                     records.format = "Inspector JSON".into();
                 } else if value.get("ph").is_some() {
                     known = true;
-                    records.format = match is_of_comma(&value) {
-                        true => "CoMMA JSON".into(),
-                        false => "Chrome trace".into(),
+                    records.format = if is_of_comma(&value) {
+                        "CoMMA JSON".into()
+                    } else {
+                        "Chrome trace".into()
                     };
                 }
                 for what in ["coll", "p2p"] {
@@ -163,9 +164,10 @@ fn event(event: &Value, nranks: Option<u32>) -> Option<Record> {
         let found = found.chain(names.iter().map(|n| &event[*n]));
         found.filter_map(Value::as_u64).next()
     };
-    let us = match is_of_comma(event) {
-        true => event["child_dur"].as_f64(),
-        false => event["dur"].as_f64(),
+    let us = if is_of_comma(event) {
+        event["child_dur"].as_f64()
+    } else {
+        event["dur"].as_f64()
     };
     Some(Record {
         pid: event["pid"].as_u64().map(|pid| pid as u32),
@@ -287,9 +289,10 @@ mod tests {
             assert!(records.rows.iter().all(|r| r.rank == Some(0)));
             let times = records.rows.iter().filter_map(|r| r.time_ns);
             let times: Vec<u64> = times.collect();
-            match over_network {
-                true => assert_eq!(times, [49, 3, 3, 3, 3, 1, 1, 2].map(|us| us * 1000)),
-                false => assert_eq!(times.len(), 0),
+            if over_network {
+                assert_eq!(times, [49, 3, 3, 3, 3, 1, 1, 2].map(|us| us * 1000))
+            } else {
+                assert_eq!(times.len(), 0)
             }
         }
     }

@@ -59,9 +59,10 @@ impl Rule {
         (packed & 1 != 0).then(|| Rule {
             from_bp: packed & 2 != 0,
             cfa: words(4),
-            bp: match packed & 4 != 0 {
-                true => Saved::At(words(4 + OFFSET_BITS)),
-                false => Saved::Same,
+            bp: if packed & 4 != 0 {
+                Saved::At(words(4 + OFFSET_BITS))
+            } else {
+                Saved::Same
             },
             is_outermost: packed & 8 != 0,
         })
@@ -231,9 +232,10 @@ impl UnwindTable {
         let (mut low, mut high) = (0, self.count);
         while low < high {
             let middle = low.midpoint(high);
-            match self.pair(middle)?.0 <= address {
-                true => low = middle + 1,
-                false => high = middle,
+            if self.pair(middle)?.0 <= address {
+                low = middle + 1
+            } else {
+                high = middle
             }
         }
         let entry = self.entry(self.pair(low.checked_sub(1)?)?.1)?;

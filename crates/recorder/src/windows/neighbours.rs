@@ -80,9 +80,10 @@ fn none_at(now: u64) -> bool {
             WATCHED.store(now, Release);
             return false;
         }
-        let silence = match LOOKED_UP.load(Acquire) {
-            true => UNHEARD,
-            false => SILENCE,
+        let silence = if LOOKED_UP.load(Acquire) {
+            UNHEARD
+        } else {
+            SILENCE
         };
         if since == 0 || u128::from(now.saturating_sub(since)) < silence.as_nanos() {
             return false;

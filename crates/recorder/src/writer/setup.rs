@@ -101,15 +101,17 @@ fn next_lines(file: &mut KeptFile, at: u64) -> Option<Vec<u8>> {
 fn find(log: &NcclLog, descriptors: &Path) -> Option<KeptFile> {
     let prefix = log.prefix.as_deref()?;
     // The kernel names files by whole paths.
-    let whole = match prefix.starts_with('/') {
-        true => prefix.to_owned(),
-        false => format!("/{prefix}"),
+    let whole = if prefix.starts_with('/') {
+        prefix.to_owned()
+    } else {
+        format!("/{prefix}")
     };
     let fits = |target: &Path| {
         let target = target.to_string_lossy();
-        match prefix.starts_with('/') {
-            true => target.starts_with(&whole),
-            false => target.contains(&whole),
+        if prefix.starts_with('/') {
+            target.starts_with(&whole)
+        } else {
+            target.contains(&whole)
         }
     };
     for entry in std::fs::read_dir(descriptors).ok()?.flatten() {

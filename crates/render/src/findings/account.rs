@@ -8,12 +8,11 @@ use analyze::spelling::{percent, plural, time, times};
 /// The verdict if no rank costs so much that it matters.
 pub(super) fn nobody(account: &Account) -> String {
     let (low, high) = account.still().unwrap_or_default();
-    let shares = match percent(low) == percent(high) {
-        true => percent(high),
-        false => {
-            let low = percent(low);
-            format!("{} to {}", low.trim_end_matches(" %"), percent(high))
-        }
+    let shares = if percent(low) == percent(high) {
+        percent(high)
+    } else {
+        let low = percent(low);
+        format!("{} to {}", low.trim_end_matches(" %"), percent(high))
     };
     if high < MATTERS {
         return format!(
@@ -26,16 +25,17 @@ pub(super) fn nobody(account: &Account) -> String {
         let id = of.id();
         let who = super::words::lower(&rank(&id));
         let (least, most) = answer.interval_us;
-        match most < MATTERS * account.wall_us {
-            true => format!(
+        if most < MATTERS * account.wall_us {
+            format!(
                 " Late ranks cost little: {who} costs most, {} at most.",
                 time(most.max(0.0))
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 " {} costs most, {}: its lateness differs from step to step, or few steps show it.",
                 rank(&id),
                 times(least.max(0.0), most)
-            ),
+            )
         }
     });
     format!(
@@ -48,9 +48,10 @@ pub(super) fn late_host(account: &Account) -> Option<String> {
     let late = account.late_host?;
     let of = account.ranks.get(late.rank)?;
     let each = time(late.most_us / account.steps.max(1) as f64);
-    let why = match late.by_work {
-        true => format!("it works {each} longer in each step than any other"),
-        false => format!("it begins each step {each} after all others"),
+    let why = if late.by_work {
+        format!("it works {each} longer in each step than any other")
+    } else {
+        format!("it begins each step {each} after all others")
     };
     let unknown = match account.open? {
         Open::Absent(_) => "not all ranks are in this capture",
@@ -74,9 +75,10 @@ pub(super) fn unequal(of: &Finding, by: &Unequal) -> String {
         .as_ref()
         .map_or("cost time".to_owned(), |loss| costs(loss, true));
     let several = by.in_turns || of.subject.ranks.len() > 1;
-    let cost = match several {
-        true => cost.replacen("costs", "cost", 1),
-        false => cost,
+    let cost = if several {
+        cost.replacen("costs", "cost", 1)
+    } else {
+        cost
     };
     if by.in_turns {
         return format!(
@@ -116,12 +118,13 @@ pub(super) fn basis(of: &InSteps, loss: &Loss) -> String {
         ),
     };
     // Less is within the error of any price.
-    let slowing = match of.slowing_us >= LEAST_HALF * loss.wall_us && of.slowing_us > 0.0 {
-        true => format!(
+    let slowing = if of.slowing_us >= LEAST_HALF * loss.wall_us && of.slowing_us > 0.0 {
+        format!(
             " About {} of the cost is what their kernels lose beside calls that wait for it.",
             time(of.slowing_us)
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     let mean = time(of.wall_us / of.steps.max(1) as f64);
     format!(

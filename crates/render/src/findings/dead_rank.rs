@@ -14,9 +14,10 @@ pub(super) fn evidence(death: &Death, more: usize) -> String {
     let inside = inside.map_or(String::new(), |inside| format!("; {}", inside.words()));
     format!(
         "Its recording {} {} before that of the others{also}{inside}.",
-        match death.exited {
-            true => "ends",
-            false => "has no end, and stops",
+        if death.exited {
+            "ends"
+        } else {
+            "has no end, and stops"
         },
         time(death.before_others_ns as f64 / 1e3)
     )

@@ -22,13 +22,14 @@ pub(super) fn sentence(finding: &Finding, of: &Differing) -> String {
     let communicator = finding.subject.communicator.as_ref();
     let name = communicator.and_then(|of| of.name.as_ref());
     let name = name.map_or(String::new(), |name| format!(" ({name})"));
-    let against = match of.rank == of.against {
-        true => "another GPU of it".to_owned(),
-        false => match &of.against {
+    let against = if of.rank == of.against {
+        "another GPU of it".to_owned()
+    } else {
+        match &of.against {
             // A pid stays as it is: a host's name follows.
             Some(RankId { rank: None, .. }) => who(of.against.as_ref()),
             other => lower(&who(other.as_ref())),
-        },
+        }
     };
     format!(
         "{} made {} where {against} made {}: {place} on communicator {}{name}. They differ in {}.",

@@ -76,12 +76,13 @@ fn by_arrivals(late: &Late, by: &LateByArrivals, loss: &Loss) -> String {
              comes on top."
         )
     });
-    let inherited = match by.inherited.is_empty() {
-        true => String::new(),
-        false => format!(
+    let inherited = if by.inherited.is_empty() {
+        String::new()
+    } else {
+        format!(
             " Beside that it was late because of other operations: {}.",
             inherited_from(&by.inherited)
-        ),
+        )
     };
     format!(
         "It {} and held them up for {}; other work may hide a part of that. The others waited {} for it, \
@@ -173,15 +174,16 @@ fn one_source(of: &InheritedFrom) -> String {
         Some(rank) => format!("where it waited for rank {rank}"),
         None => "where it waited for others".to_owned(),
     };
-    let doing = match of.waiting_rank_us >= 0.5 * of.cost_rank_us {
-        true => format!("{there} ({of_it:.0} % of that)"),
-        false => match of.network_rank_us {
+    let doing = if of.waiting_rank_us >= 0.5 * of.cost_rank_us {
+        format!("{there} ({of_it:.0} % of that)")
+    } else {
+        match of.network_rank_us {
             Some(us) if us >= 0.5 * of.cost_rank_us => format!(
                 "where it moved bytes ({:.0} % of that in the network's hands)",
                 100.0 * us / of.cost_rank_us
             ),
             _ => "where it moved bytes".to_owned(),
-        },
+        }
     };
     format!("{} from {label}, {doing}", time(of.cost_rank_us))
 }

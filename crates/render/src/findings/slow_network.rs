@@ -37,9 +37,10 @@ pub(super) fn subject(of: &Finding) -> String {
     let peer = peer.map_or("other hosts".to_owned(), |peer| {
         rank_on(peer.rank, &peer.host)
     });
-    match sends(of) {
-        true => format!("The network from {this} to {peer}"),
-        false => format!("What {this} receives from {peer}"),
+    if sends(of) {
+        format!("The network from {this} to {peer}")
+    } else {
+        format!("What {this} receives from {peer}")
     }
 }
 
@@ -56,9 +57,10 @@ fn why(of: &Finding, link: &SlowLink) -> String {
         };
         return format!("its transfers take {slower} as long as {than}{}", when(of));
     }
-    match sends(of) {
-        true => format!("its data takes {slower} as long as on the other links"),
-        false => format!("it is flushed to the GPU in {slower} the time of the other links"),
+    if sends(of) {
+        format!("its data takes {slower} as long as on the other links")
+    } else {
+        format!("it is flushed to the GPU in {slower} the time of the other links")
     }
 }
 

@@ -12,9 +12,10 @@ pub(super) const EVIDENCE: &str =
 /// Who waited for whom, and for how long.
 pub(super) fn sentence(of: &Standstill) -> String {
     let named = |ranks: &[RankId]| {
-        let (one, many) = match of.numbered {
-            true => ("rank", "ranks"),
-            false => ("pid", "pids"),
+        let (one, many) = if of.numbered {
+            ("rank", "ranks")
+        } else {
+            ("pid", "pids")
         };
         match ranks {
             [only] => format!("{one} {}", number(only)),

@@ -53,9 +53,10 @@ pub(super) fn lower(sentence: &str) -> String {
 
 /// In how many operations a rank came last.
 pub(super) fn arrived_last(last: u64, of: u64) -> String {
-    match last == of {
-        true => format!("arrived last in all {of} operations"),
-        false => format!("arrived last in {last} of {of} operations"),
+    if last == of {
+        format!("arrived last in all {of} operations")
+    } else {
+        format!("arrived last in {last} of {of} operations")
     }
 }
 

@@ -240,15 +240,15 @@ impl Answer {
         let found = others.iter().flat_map(|answer| answer.problems.clone());
         let mut problems = own.problems.clone();
         problems.extend(found);
-        let answer = match std::ptr::eq(best, hang) {
-            true => own,
-            // How far each rank came is in the capture.
-            false => Answer {
+        let answer = if std::ptr::eq(best, hang) {
+            own
+        } else {
+            Answer {
                 communicators: own.communicators,
                 sightings: own.sightings,
                 by: best.tool.clone(),
                 ..Answer::alone(best)
-            },
+            }
         };
         Answer {
             evidence,

@@ -8,12 +8,11 @@ use analyze::hang::{Astray, AstrayBecause, Cycle, CycleStep, Hang, Member};
 pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     let ring = ring(hang, cycle);
     let mut details: Vec<String> = when(hang, cycle.by_time).into_iter().collect();
-    let order = match cycle.one_communicator {
-        true => "All ranks of a communicator must make its calls in one order.",
-        false => {
-            "Each may be behind the other on a stream: calls on several communicators need one order \
-             on all ranks."
-        }
+    let order = if cycle.one_communicator {
+        "All ranks of a communicator must make its calls in one order."
+    } else {
+        "Each may be behind the other on a stream: calls on several communicators need one order \
+         on all ranks."
     };
     details.push(order.to_owned());
     match &cycle.astray {

@@ -20,10 +20,7 @@ pub(super) fn inside(hang: &Hang, members: &Members) -> Option<String> {
         .iter()
         .filter_map(|member| of[*member].in_mpi.as_ref());
     let is_same = functions.all(|inside| inside.function == longest.function);
-    let function = match is_same {
-        true => &longest.function,
-        false => "MPI",
-    };
+    let function = if is_same { &longest.function } else { "MPI" };
     let who = ranks(hang, members);
     let time = span(longest.for_ns);
     Some(match members.len() {

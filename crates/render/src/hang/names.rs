@@ -23,9 +23,10 @@ pub(super) fn numbers(hang: &Hang, ranks: &Members) -> String {
     let communicator = of(hang, ranks.communicator);
     let number = |member: &usize| {
         let rank = &communicator.ranks[*member];
-        match communicator.launcher_ranks {
-            true => rank.global_rank,
-            false => rank.rank,
+        if communicator.launcher_ranks {
+            rank.global_rank
+        } else {
+            rank.rank
         }
     };
     ranges(ranks.members.iter().filter_map(number))
@@ -43,12 +44,13 @@ pub(super) fn ranks(hang: &Hang, ranks: &Members) -> String {
         return titles.join(", ");
     }
     let plural = if ranks.len() > 1 { "ranks" } else { "rank" };
-    match of(hang, ranks.communicator).launcher_ranks {
-        true => format!("{plural} {numbers}"),
-        false => format!(
+    if of(hang, ranks.communicator).launcher_ranks {
+        format!("{plural} {numbers}")
+    } else {
+        format!(
             "{plural} {numbers} of {}",
             communicator(hang, ranks.communicator)
-        ),
+        )
     }
 }
 

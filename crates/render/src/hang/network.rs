@@ -81,9 +81,10 @@ fn host<'h>(hang: &'h Hang, stall: &Stall, member: usize) -> &'h str {
 
 /// `rank 3's receive from rank 2 on channel 1`.
 fn side(hang: &Hang, stall: &Stall, op: &NetOpRow, channels: &BTreeSet<u8>) -> String {
-    let (what, way) = match op.send {
-        true => ("send", "to"),
-        false => ("receive", "from"),
+    let (what, way) = if op.send {
+        ("send", "to")
+    } else {
+        ("receive", "from")
     };
     let peer = match (op.peer_member, op.peer) {
         (Some(peer), _) => who(hang, stall, peer),
@@ -127,9 +128,10 @@ fn look(hang: &Hang, stall: &Stall, sink: &NetSink) -> String {
     };
     match sink.cause {
         Cause::Network => {
-            let (from, to) = match op.send {
-                true => (Some(op.member), op.peer_member),
-                false => (op.peer_member, Some(op.member)),
+            let (from, to) = if op.send {
+                (Some(op.member), op.peer_member)
+            } else {
+                (op.peer_member, Some(op.member))
             };
             let host = |member| host(hang, stall, member);
             let path = match (from.map(host), to.map(host)) {

@@ -82,9 +82,10 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         _ => Vec::new(),
     };
     // A rank in MPI does not compute, and the table says who is there.
-    let details = match hang.communicators.iter().any(has_rank_in_mpi) {
-        true => vec!["Ranks are inside of MPI: they wait there, outside of NCCL.".to_owned()],
-        false => details,
+    let details = if hang.communicators.iter().any(has_rank_in_mpi) {
+        vec!["Ranks are inside of MPI: they wait there, outside of NCCL.".to_owned()]
+    } else {
+        details
     };
     Words {
         sentence: capital(sentence),

@@ -17,12 +17,11 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
         Some(_) => format!("All {nranks} ranks that are known"),
         None => format!("All {nranks} ranks"),
     };
-    let not_ended = match stall.piece {
-        false => format!("{all} are in {call}, and it has not ended{time}"),
-        true => {
-            let who = are(&ranks(hang, &stall.ranks), stall.ranks.len());
-            format!("{} in {call}, and it has not ended{time}", capital(who))
-        }
+    let not_ended = if !stall.piece {
+        format!("{all} are in {call}, and it has not ended{time}")
+    } else {
+        let who = are(&ranks(hang, &stall.ranks), stall.ranks.len());
+        format!("{} in {call}, and it has not ended{time}", capital(who))
     };
     let network_op = network::sentence(hang, stall, &call);
     let mut details = Vec::new();

@@ -170,9 +170,10 @@ fn who(of: &[&Rank]) -> String {
 
 /// Seconds. What a process does now is a little old when it is read, so that is not told in digits.
 fn age(s: f64) -> String {
-    match s < 0.1 {
-        true => "<0.1".to_owned(),
-        false => three(s),
+    if s < 0.1 {
+        "<0.1".to_owned()
+    } else {
+        three(s)
     }
 }
 

@@ -37,9 +37,10 @@ impl Page<'_> {
         }
         for (index, finding) in findings.iter().enumerate() {
             // The verdict stands above.
-            let title = match self.report.verdict.is_finding(index) {
-                true => "Evidence".to_owned(),
-                false => format!("Also: {}", crate::findings::sentence(finding)),
+            let title = if self.report.verdict.is_finding(index) {
+                "Evidence".to_owned()
+            } else {
+                format!("Also: {}", crate::findings::sentence(finding))
             };
             let evidence = crate::findings::evidence(finding);
             let _ = writeln!(

@@ -14,13 +14,14 @@ impl Page<'_> {
     /// Begins a section, which the caller ends: open or folded.
     pub(super) fn section(&mut self, id: &str, title: &str, about: &str) {
         self.is_folded = !OPEN.contains(&id);
-        let _ = match self.is_folded {
-            true => writeln!(
-                self.html,
-                "<details class=\"fold\" id=\"{id}\">\n<summary><h2>{title}</h2><span>{}</span></summary>",
-                super::escaped(&result(self.report, id))
-            ),
-            false => writeln!(self.html, "<section id=\"{id}\">\n<h2>{title}</h2>"),
+        let _ = if self.is_folded {
+            writeln!(
+            self.html,
+            "<details class=\"fold\" id=\"{id}\">\n<summary><h2>{title}</h2><span>{}</span></summary>",
+            super::escaped(&result(self.report, id))
+        )
+        } else {
+            writeln!(self.html, "<section id=\"{id}\">\n<h2>{title}</h2>")
         };
         if !about.is_empty() {
             let _ = writeln!(self.html, "<p class=\"about\">{}</p>", super::marked(about));
@@ -28,9 +29,10 @@ impl Page<'_> {
     }
 
     pub(super) fn end(&mut self) {
-        self.html += match self.is_folded {
-            true => "</details>\n",
-            false => "</section>\n",
+        self.html += if self.is_folded {
+            "</details>\n"
+        } else {
+            "</section>\n"
         };
     }
 }
@@ -99,9 +101,10 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             let seen = ranks.iter().map(|rank| rank.seen_us);
             let most = seen.fold(0.0, f64::max);
             let ranks = plural(ranks.len() as u64, "GPU", "GPUs");
-            Some(match most > 0.0 {
-                true => format!("kernel windows of {ranks}, up to {} each", time(most)),
-                false => "no kernel windows".to_owned(),
+            Some(if most > 0.0 {
+                format!("kernel windows of {ranks}, up to {} each", time(most))
+            } else {
+                "no kernel windows".to_owned()
             })
         }
         "stream-waits" => Some("exposed communication, by streams that stood still".to_owned()),

@@ -259,9 +259,10 @@ fn took(report: &Report) -> Card {
         .map_or("-".to_owned(), |wall| time(wall.max));
     let mut end = format!("from {} to the last call", crate::text::first(job));
     if let (Some(_), Some(_), Some(all)) = (&job.started, &job.ended, job.wall_us) {
-        end += &match crate::text::is_from_outside(job) {
-            true => format!("; recorded from outside for {}", time(all)),
-            false => format!("; {} from launch to exit", time(all)),
+        end += &if crate::text::is_from_outside(job) {
+            format!("; recorded from outside for {}", time(all))
+        } else {
+            format!("; {} from launch to exit", time(all))
         };
     }
     match job.exit_status {

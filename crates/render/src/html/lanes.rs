@@ -29,9 +29,10 @@ impl Page<'_> {
 
 /// The viewer's style element, if there is a viewer.
 pub(super) fn style(has_lanes: bool) -> String {
-    match has_lanes {
-        true => format!("<style>{STYLE}</style>\n"),
-        false => String::new(),
+    if has_lanes {
+        format!("<style>{STYLE}</style>\n")
+    } else {
+        String::new()
     }
 }
 

@@ -92,22 +92,19 @@ pub(super) fn families(metrics: &mut Metrics, now: &Now, capture: &Capture) -> V
             ("n_nodes", &*key.nnodes),
             ("nranks", &*key.nranks),
         ]);
-        let (speed, time) = match key.is_p2p {
-            true => {
-                labels.extend([
-                    ("p2p_operation", &*key.function),
-                    ("message_size", &*key.size),
-                ]);
-                (&mut p2p_speed, &mut p2p_time)
-            }
-            false => {
-                labels.extend([
-                    ("collective", &*key.function),
-                    ("message_size", &*key.size),
-                    ("algo_proto", &*key.algo_proto),
-                ]);
-                (&mut speed, &mut time)
-            }
+        let (speed, time) = if key.is_p2p {
+            labels.extend([
+                ("p2p_operation", &*key.function),
+                ("message_size", &*key.size),
+            ]);
+            (&mut p2p_speed, &mut p2p_time)
+        } else {
+            labels.extend([
+                ("collective", &*key.function),
+                ("message_size", &*key.size),
+                ("algo_proto", &*key.algo_proto),
+            ]);
+            (&mut speed, &mut time)
         };
         time.add(&labels, Value::Number(mean.us / mean.calls as f64));
         if mean.fast > 0 {

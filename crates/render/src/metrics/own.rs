@@ -357,9 +357,10 @@ fn sums(metrics: &mut Metrics) -> BTreeMap<Key, Counts> {
     all.sort_by_key(|(_, counts)| Reverse(counts.sum.calls));
     let mut rows: BTreeMap<Key, Counts> = BTreeMap::new();
     for (key, counts) in all {
-        let key = match metrics.keys.admits(key) {
-            true => key.clone(),
-            false => [OTHER; 4].map(str::to_owned),
+        let key = if metrics.keys.admits(key) {
+            key.clone()
+        } else {
+            [OTHER; 4].map(str::to_owned)
         };
         rows.entry(key).or_default().merge(&counts);
     }

@@ -63,9 +63,10 @@ fn of_family(page: &mut String, family: &Family, format: Format) {
             } else {
                 ","
             };
-            let _ = match labels.is_empty() && more.is_empty() {
-                true => writeln!(page, "{name}{suffix} {value}"),
-                false => writeln!(page, "{name}{suffix}{{{labels}{comma}{more}}} {value}"),
+            let _ = if labels.is_empty() && more.is_empty() {
+                writeln!(page, "{name}{suffix} {value}")
+            } else {
+                writeln!(page, "{name}{suffix}{{{labels}{comma}{more}}} {value}")
             };
         };
         match &sample.value {

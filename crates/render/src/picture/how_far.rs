@@ -40,9 +40,10 @@ impl Axis {
     /// The part of its length at which the missing call is, and whether the axis is broken before it.
     fn split(&self) -> (f64, bool) {
         let after = (self.most - self.before) as f64 / self.most.max(1) as f64;
-        match after >= LEAST_AFTER {
-            true => (END * (1.0 - after), false),
-            false => (END * (1.0 - LEAST_AFTER), true),
+        if after >= LEAST_AFTER {
+            (END * (1.0 - after), false)
+        } else {
+            (END * (1.0 - LEAST_AFTER), true)
         }
     }
 
@@ -124,12 +125,11 @@ impl Picture<'_> {
             None => format!("in calls of communicator {}", of.communicator),
         };
         let by = width(what, 16.0, Face::Bold) + 12.0;
-        let (x, room) = match f.is_narrow() {
-            true => {
-                y += 18.0;
-                (f.left, f.long())
-            }
-            false => (f.left + by, f.right - f.left - by),
+        let (x, room) = if f.is_narrow() {
+            y += 18.0;
+            (f.left, f.long())
+        } else {
+            (f.left + by, f.right - f.left - by)
         };
         let on = cut(&on, 13.0, Face::Plain, room);
         to.text(x, y, 13.0, &on, Face::Plain, to.c.soft);
@@ -144,17 +144,14 @@ impl Picture<'_> {
         let high = pitch - if pitch > 30.0 { 8.0 } else { 4.0 };
         for (place, line) in lines.iter().enumerate() {
             let (name, rest) = name(line, f);
-            match f.is_narrow() {
-                true => {
-                    y += 15.0;
-                    to.name(f.left, y, 14.0, &name, &rest, f.long());
-                    y += 5.0;
-                }
-                false => {
-                    let size = if high > 24.0 { 16.0 } else { 13.0 };
-                    let middle = y + high / 2.0 + 0.36 * size;
-                    to.name(f.left, middle, size, &name, &rest, f.bars - f.left - 8.0);
-                }
+            if f.is_narrow() {
+                y += 15.0;
+                to.name(f.left, y, 14.0, &name, &rest, f.long());
+                y += 5.0;
+            } else {
+                let size = if high > 24.0 { 16.0 } else { 13.0 };
+                let middle = y + high / 2.0 + 0.36 * size;
+                to.name(f.left, middle, size, &name, &rest, f.bars - f.left - 8.0);
             }
             draw(to, &axis, of, line, (y, high), place == 0);
             y += pitch;
@@ -367,9 +364,10 @@ fn whole_name(line: &Line) -> String {
         [one] => title(&one.id),
         all => {
             let numbers = all.iter().filter_map(|of| of.id.rank);
-            match all.iter().all(|of| of.id.rank.is_some()) {
-                true => format!("ranks {}", ranges(numbers)),
-                false => format!("pids {}", ranges(all.iter().map(|of| of.id.pid))),
+            if all.iter().all(|of| of.id.rank.is_some()) {
+                format!("ranks {}", ranges(numbers))
+            } else {
+                format!("pids {}", ranges(all.iter().map(|of| of.id.pid)))
             }
         }
     }

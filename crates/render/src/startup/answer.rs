@@ -146,15 +146,17 @@ fn failed(failure: &Failure, startup: &Startup) -> String {
         Some(rank) => {
             let place = [place.join(" ")].into_iter().filter(|p| !p.is_empty());
             let place: Vec<String> = place.chain(device).collect();
-            match place.is_empty() {
-                true => format!("Rank {rank}"),
-                false => format!("Rank {rank} ({})", place.join(", ")),
+            if place.is_empty() {
+                format!("Rank {rank}")
+            } else {
+                format!("Rank {rank} ({})", place.join(", "))
             }
         }
         None => {
-            let place = match place.is_empty() {
-                true => "A process".to_owned(),
-                false => place.join(" "),
+            let place = if place.is_empty() {
+                "A process".to_owned()
+            } else {
+                place.join(" ")
             };
             let device = device.map_or(String::new(), |device| format!(" ({device})"));
             let mut who = format!("{place}{device}");
@@ -172,9 +174,10 @@ fn failed(failure: &Failure, startup: &Startup) -> String {
     };
     let what = match failure.bytes {
         Some(bytes) => {
-            let gpu = match warning.text.to_ascii_lowercase().contains("cuda") {
-                true => " of GPU memory",
-                false => "",
+            let gpu = if warning.text.to_ascii_lowercase().contains("cuda") {
+                " of GPU memory"
+            } else {
+                ""
             };
             format!("failed to allocate {}{gpu}{from}", size(bytes))
         }
@@ -277,12 +280,11 @@ fn ask(communicator: &CommunicatorStartup) -> String {
 
 /// `Ranks 1, 3, 5, 7`.
 fn some(ranks: &[u32], begins: bool) -> String {
-    let list = match ranks.len() <= NAMED {
-        true => {
-            let all: Vec<String> = ranks.iter().map(u32::to_string).collect();
-            all.join(", ")
-        }
-        false => ranges(ranks.iter().copied()),
+    let list = if ranks.len() <= NAMED {
+        let all: Vec<String> = ranks.iter().map(u32::to_string).collect();
+        all.join(", ")
+    } else {
+        ranges(ranks.iter().copied())
     };
     let word = match (begins, ranks.len()) {
         (true, 1) => "Rank",
@@ -304,18 +306,19 @@ fn was_late(communicator: &CommunicatorStartup, late: &Late) -> String {
     });
     let by = seconds(late.by_s);
     let total_s = total_s(communicator);
-    match total_s > 0.0 {
-        false => format!(
-            "Rank {}{on} began to make a communicator of {of} {by} s after the first rank, which waited for \
-             it.",
-            late.rank
-        ),
-        true => format!(
-            "Making the slowest communicator ({of}) took {} s, because rank {}{on} began {by} s after the \
-             first rank. The others waited for it in bootstrap.{own}",
-            seconds(total_s),
-            late.rank
-        ),
+    if total_s <= 0.0 {
+        format!(
+        "Rank {}{on} began to make a communicator of {of} {by} s after the first rank, which waited for \
+         it.",
+        late.rank
+    )
+    } else {
+        format!(
+        "Making the slowest communicator ({of}) took {} s, because rank {}{on} began {by} s after the \
+         first rank. The others waited for it in bootstrap.{own}",
+        seconds(total_s),
+        late.rank
+    )
     }
 }
 
@@ -348,9 +351,10 @@ fn phase(communicator: &CommunicatorStartup, leg: &Leg) -> String {
     let row = |row: &&PhaseRow| row.phase == leg.phase;
     let shortest = communicator.phases.iter().find(row);
     let shortest = shortest.map_or(0.0, |row| row.shortest_s);
-    let others = match communicator.ranks_known > 1 && shortest >= ALIKE * leg.time_s {
-        true => format!(", and {} s or more on each other", seconds(shortest)),
-        false => String::new(),
+    let others = if communicator.ranks_known > 1 && shortest >= ALIKE * leg.time_s {
+        format!(", and {} s or more on each other", seconds(shortest))
+    } else {
+        String::new()
     };
     let is_wait = leg.phase == "bootstrap" && leg.time_s >= WORTH_S;
     let known = match (communicator.ranks_known == communicator.nranks, is_wait) {
@@ -406,12 +410,13 @@ pub(super) fn nothing(startup: &Startup) -> String {
             }
         }
     };
-    let why = match communicators.is_empty() {
-        true => "The phases of start-up are not known: there is no line `Init timings` of NCCL.".to_owned(),
-        false => format!(
-            "{ready}The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), \
-             and this output has none."
-        ),
+    let why = if communicators.is_empty() {
+        "The phases of start-up are not known: there is no line `Init timings` of NCCL.".to_owned()
+    } else {
+        format!(
+        "{ready}The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), \
+         and this output has none."
+    )
     };
     // The last to be ready stands first.
     let last = startup.processes.first();

@@ -86,9 +86,10 @@ fn incomplete_ranks(report: &Report, page: &mut Page) {
         worst
             .sort_by_key(|r| std::cmp::Reverse(not_recorded(r).saturating_add(r.missing_at_least)));
     }
-    let shown = match worst.len() > most {
-        true => FEWEST,
-        false => worst.len(),
+    let shown = if worst.len() > most {
+        FEWEST
+    } else {
+        worst.len()
     };
     for rank in &worst[..shown] {
         let name = rank

@@ -95,9 +95,10 @@ pub(crate) fn begun(job: &Job, started: &str) -> String {
 /// With what the time of a job begins. Of communicators that are older than a recording from outside, the
 /// beginning is not known.
 pub(crate) fn first(job: &Job) -> &'static str {
-    match is_from_outside(job) {
-        true => "the first call or communicator",
-        false => "the first communicator",
+    if is_from_outside(job) {
+        "the first call or communicator"
+    } else {
+        "the first communicator"
     }
 }
 
@@ -115,18 +116,19 @@ fn when(report: &Report) -> String {
     let mut parts = Vec::new();
     if let Some(wall) = report.ranks.wall_us {
         // Ranks that began later or ended earlier have a time of their own.
-        parts.push(match wall.min < ALIKE * wall.max {
-            true => format!(
+        parts.push(if wall.min < ALIKE * wall.max {
+            format!(
                 "{} to {} from {} to the last call of a rank: all % are of its own time",
                 time(wall.min),
                 time(wall.max),
                 first(job)
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "{} from {} to the last call: all % are of that",
                 time(wall.max),
                 first(job)
-            ),
+            )
         });
     }
     match (&job.started, &job.ended, job.exit_status) {
@@ -151,9 +153,10 @@ fn when(report: &Report) -> String {
         )),
         _ => {}
     }
-    match parts.is_empty() {
-        true => "not known".to_owned(),
-        false => parts.join("; "),
+    if parts.is_empty() {
+        "not known".to_owned()
+    } else {
+        parts.join("; ")
     }
 }
 

@@ -88,9 +88,10 @@ fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
                 .chain(bandwidths.map(figure)),
         );
     }
-    let sample = match shown.iter().any(|o| o.sampled.is_some()) {
-        true => "; ~ estimated from a sample ± its 95 % interval",
-        false => "",
+    let sample = if shown.iter().any(|o| o.sampled.is_some()) {
+        "; ~ estimated from a sample ± its 95 % interval"
+    } else {
+        ""
     };
     page.title(&format!(
         "Operations by GPU time (largest sum over ranks first, sum in {}, mean to max in {}, \
@@ -163,9 +164,10 @@ fn first_cells(report: &Report, o: &Operation, short: &BTreeMap<&str, String>) -
 
 /// Calls, with those that were timed and those that were captured into graphs.
 fn calls_of(o: &Operation, timed: bool) -> String {
-    let mut calls = match timed && o.timed != o.calls {
-        true => format!("{}/{}", o.timed, o.calls),
-        false => o.calls.to_string(),
+    let mut calls = if timed && o.timed != o.calls {
+        format!("{}/{}", o.timed, o.calls)
+    } else {
+        o.calls.to_string()
     };
     if o.captured > 0 {
         calls += &format!("+{}c", o.captured);

@@ -121,9 +121,10 @@ impl<'a> CallEvents<'a> {
         let mut found = Vec::new();
         let mut open: Vec<usize> = self.children(of).collect();
         while let Some(number) = open.pop() {
-            match self.bar(number).kind & kind != 0 {
-                true => found.push(number),
-                false => open.extend(self.children(number)),
+            if self.bar(number).kind & kind != 0 {
+                found.push(number)
+            } else {
+                open.extend(self.children(number))
             }
         }
         found.sort_by_key(|number| (self.bar(*number).span.begin, *number));

@@ -65,9 +65,10 @@ fn finest(view: &View<'_>, bins: usize) -> Level {
                 let mut at = from;
                 while at < to {
                     let bin = (at / width_ns).min(bins as i64 - 1);
-                    let until = match bin + 1 < bins as i64 {
-                        true => ((bin + 1) * width_ns).min(to),
-                        false => to,
+                    let until = if bin + 1 < bins as i64 {
+                        ((bin + 1) * width_ns).min(to)
+                    } else {
+                        to
                     };
                     sums[bin as usize][kind] += until - at;
                     at = until;

@@ -912,9 +912,10 @@ fn healthy(seed: u64, large: bool) -> Answer {
     job.run();
     let absent = some_absent(random, ranks);
     let stopped = kind == 4;
-    let wait = match stopped {
-        true => 60 * SECOND + random.below(60) as i64 * SECOND,
-        false => random.below(60_000) as i64 * 1_000_000,
+    let wait = if stopped {
+        60 * SECOND + random.below(60) as i64 * SECOND
+    } else {
+        random.below(60_000) as i64 * 1_000_000
     };
     let stamps = random.one_in(2);
     let mut capture = job.capture(wait, &absent, stamps, None);

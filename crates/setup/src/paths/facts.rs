@@ -137,10 +137,10 @@ fn mark(text: &str) -> Option<Mark> {
         return Some(Mark::NoP2p);
     }
     if has("GPU Direct RDMA Disabled for") {
-        return match has("distance ") {
-            true => Some(Mark::FarForGdr),
-            // Sockets never can.
-            false => (!has("NET/Socket")).then_some(Mark::NoGdr),
+        return if has("distance ") {
+            Some(Mark::FarForGdr)
+        } else {
+            (!has("NET/Socket")).then_some(Mark::NoGdr)
         };
     }
     let is_plugin = text.starts_with("NET/Plugin") || has("libnccl-net");

@@ -65,9 +65,10 @@ impl Hop {
             text[..end].parse().ok()
         };
         let (channel, index) = place.split_once('/').unwrap_or((place, "0"));
-        let end = match to.contains("[receive]") {
-            true => End::Receive,
-            false => End::Send,
+        let end = if to.contains("[receive]") {
+            End::Receive
+        } else {
+            End::Send
         };
         let hop = Hop {
             from: rank(from)?,

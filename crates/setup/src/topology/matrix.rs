@@ -53,9 +53,10 @@ impl Topology {
             let place = columns.iter().position(|(_, column)| *column == name)?;
             let at = 1 + names.len() + place;
             // With tabs, a cell may be empty.
-            let cell = match row.contains('\t') {
-                true => row.trim_start().split('\t').nth(at)?.trim(),
-                false => row.split_whitespace().nth(at)?,
+            let cell = if row.contains('\t') {
+                row.trim_start().split('\t').nth(at)?.trim()
+            } else {
+                row.split_whitespace().nth(at)?
             };
             Some(cell.to_owned()).filter(|cell| !cell.is_empty() && cell != "N/A")
         };
@@ -96,12 +97,11 @@ impl Topology {
             ..Topology::default()
         };
         for name in &names {
-            let (title, own) = match is_gpu(name) || is_numbered(name, "NIC") {
-                true => ((*name).to_owned(), legend.get(name)),
-                false => {
-                    let cards = topology.devices.iter().filter(|device| !device.is_gpu());
-                    (format!("NIC{}", cards.count()), Some(name))
-                }
+            let (title, own) = if is_gpu(name) || is_numbered(name, "NIC") {
+                ((*name).to_owned(), legend.get(name))
+            } else {
+                let cards = topology.devices.iter().filter(|device| !device.is_gpu());
+                (format!("NIC{}", cards.count()), Some(name))
             };
             let of = |name: &str, column_name: &str| column(rows.get(name)?, column_name);
             topology.devices.push(Device {

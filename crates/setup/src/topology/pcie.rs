@@ -58,9 +58,10 @@ pub(super) fn slow(topology: &Topology) -> Vec<Remark> {
     };
     if fastest < SLOW_GB_PER_S {
         let way = known[0].1;
-        let all = match known.iter().all(|(_, other)| *other == way) {
-            true => way.words(),
-            false => format!("{fastest:.3} GB/s at most"),
+        let all = if known.iter().all(|(_, other)| *other == way) {
+            way.words()
+        } else {
+            format!("{fastest:.3} GB/s at most")
         };
         return vec![remark(format!(
             "Every device hangs on a PCIe link of {all}, which limits all data to network cards and to the \

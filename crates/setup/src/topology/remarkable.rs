@@ -46,9 +46,10 @@ fn without_nvlink(topology: &Topology, gpus: &[usize]) -> Option<String> {
             format!("{}-{} ({link})", name(topology, *a), name(topology, *b))
         })
         .collect();
-    let more = match lack.len() > NAMED {
-        true => format!(" and {} more", lack.len() - NAMED),
-        false => String::new(),
+    let more = if lack.len() > NAMED {
+        format!(" and {} more", lack.len() - NAMED)
+    } else {
+        String::new()
     };
     Some(format!(
         "{} of {all} pairs of GPUs have no NVLink: {}{more}. Data between these goes another way.",

@@ -106,13 +106,16 @@ fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
         && pairs(&whole)
             .iter()
             .all(|(a, b)| nvlinks(*a, *b) == Some(most));
-    let own = |gpu: usize| match are_told {
-        true => in_all(gpu),
-        false => whole
-            .iter()
-            .filter_map(|other| nvlinks(gpu, *other))
-            .max()
-            .unwrap_or(0),
+    let own = |gpu: usize| {
+        if are_told {
+            in_all(gpu)
+        } else {
+            whole
+                .iter()
+                .filter_map(|other| nvlinks(gpu, *other))
+                .max()
+                .unwrap_or(0)
+        }
     };
     let usual = if are_told { full } else { most };
     // Else GPUs lack links to each other.

@@ -22,9 +22,10 @@ pub(super) fn without_copies(mut scanned: Vec<Scanned>, root: &Path) -> Vec<Scan
         }
         let worth = |index: usize| scanned[index].0.as_ref().ok().map(Scan::worth);
         // Of equals, the first by path.
-        let (keep, leave) = match worth(index) > worth(kept) {
-            true => (index, kept),
-            false => (kept, index),
+        let (keep, leave) = if worth(index) > worth(kept) {
+            (index, kept)
+        } else {
+            (kept, index)
         };
         best.insert(id, keep);
         let name = |index: usize| {

@@ -241,9 +241,10 @@ impl Graph {
         let (mut first_in, mut last_in, mut before) = (None, None, None);
         for (at, _, stands, index) in events {
             let step = step_of(index);
-            let real = match stands {
-                true => of(index).stop,
-                false => of(index).start,
+            let real = if stands {
+                of(index).stop
+            } else {
+                of(index).start
             };
             // Where steps are left out, the lane begins anew.
             let follows = whole
@@ -272,9 +273,10 @@ impl Graph {
                 }
             }
             last = Some(moment);
-            match stands {
-                true => self.edges.push((ended[index as usize], moment)),
-                false => self.edges.push((moment, begun[index as usize])),
+            if stands {
+                self.edges.push((ended[index as usize], moment))
+            } else {
+                self.edges.push((moment, begun[index as usize]))
             }
             let Some(step) = step else {
                 continue;
@@ -428,9 +430,10 @@ impl Graph {
         for moment in &self.order {
             let index = *moment as usize;
             let before = &self.before[self.begins[index] as usize..self.begins[index + 1] as usize];
-            let mut came = match before.is_empty() {
-                true => self.since.get(moment).copied().unwrap_or(0.0),
-                false => f64::NEG_INFINITY,
+            let mut came = if before.is_empty() {
+                self.since.get(moment).copied().unwrap_or(0.0)
+            } else {
+                f64::NEG_INFINITY
             };
             for before in before {
                 came = came.max(at[*before as usize]);

@@ -57,9 +57,10 @@ impl WhatIf {
             let last = self.last_of(operation, here);
             let node = self.node(last);
             here = node.lane;
-            let before = match node.queued {
-                true => node.before,
-                false => self.depended_on(last),
+            let before = if node.queued {
+                node.before
+            } else {
+                self.depended_on(last)
             };
             let ended = self.nodes.get(before as usize).map(|before| before.end);
             let piece = |from, to, what| Piece {

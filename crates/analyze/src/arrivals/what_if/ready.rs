@@ -259,9 +259,10 @@ struct Times {
 impl Times {
     /// As the host made them, where it mostly did: never some so and others so.
     fn alike(&self) -> &[(f64, f64)] {
-        match 2 * self.by_launch.len() > self.by_start.len() {
-            true => &self.by_launch,
-            false => &self.by_start,
+        if 2 * self.by_launch.len() > self.by_start.len() {
+            &self.by_launch
+        } else {
+            &self.by_start
         }
     }
 }

@@ -179,9 +179,10 @@ impl<'g> Graph<'g> {
         match (self.halves.get(&key), self.counts[peer]) {
             (Some(index), _) => {
                 let since = self.all[*index].op.since_ns;
-                match self.seen[open.member] >= since {
-                    true => Half::Open(*index),
-                    false => Half::Unknown,
+                if self.seen[open.member] >= since {
+                    Half::Open(*index)
+                } else {
+                    Half::Unknown
                 }
             }
             (None, Some(0)) => Half::None,
@@ -237,9 +238,10 @@ impl<'g> Graph<'g> {
             return Next::Others;
         }
         let there = self.beside(open.member);
-        match there.iter().all(|member| self.is_known(*member)) {
-            true => Next::Sink(Cause::Gpu, half, there),
-            false => Next::Sink(Cause::Unknown, half, vec![open.member]),
+        if there.iter().all(|member| self.is_known(*member)) {
+            Next::Sink(Cause::Gpu, half, there)
+        } else {
+            Next::Sink(Cause::Unknown, half, vec![open.member])
         }
     }
 

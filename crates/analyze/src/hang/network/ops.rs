@@ -112,9 +112,10 @@ impl<'a> Gathered<'a> {
             let vague = local.is_none_or(|local| local.abi < 4);
             for op in ops_of(case, stall, member) {
                 let wait = op.wait.and_then(|wait| NetWait::at(wait.into()));
-                let idle = match op.begun {
-                    true => Stage::NotTaken,
-                    false => Stage::NotBegun,
+                let idle = if op.begun {
+                    Stage::NotTaken
+                } else {
+                    Stage::NotBegun
                 };
                 open.push(Open {
                     member,

@@ -205,9 +205,10 @@ impl Waits {
                     lane: part.lane,
                     window: part.window,
                     last: last.lane,
-                    late: match receives {
-                        true => Late::Sender,
-                        false => Late::Receiver,
+                    late: if receives {
+                        Late::Sender
+                    } else {
+                        Late::Receiver
                     },
                     whole: span,
                     since,

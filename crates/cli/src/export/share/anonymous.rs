@@ -461,9 +461,10 @@ fn put_callback(names: &mut Names, out: &mut Vec<u8>, record: &Callback<'_>) {
 
 /// A text that NCCL handed to the profiler: a name of NCCL's, or that of a communicator.
 fn known_text(names: &mut Names, text: &str) -> String {
-    match names.words.contains(text) {
-        true => text.to_owned(),
-        false => names.unless_public(Kind::Communicator, text, GROUPS),
+    if names.words.contains(text) {
+        text.to_owned()
+    } else {
+        names.unless_public(Kind::Communicator, text, GROUPS)
     }
 }
 
@@ -475,12 +476,11 @@ fn put_stack(names: &mut Names, out: &mut Vec<u8>, record: StackRecord<'_>) {
         StackRecord::Module { build_id, path, .. } => {
             let whole = text(path);
             let name = whole.rsplit('/').next().unwrap_or_default();
-            first = match is_public_library(name) {
-                true => name.to_owned(),
-                false => {
-                    *build_id = &[];
-                    names.of(Kind::File, &whole)
-                }
+            first = if is_public_library(name) {
+                name.to_owned()
+            } else {
+                *build_id = &[];
+                names.of(Kind::File, &whole)
             };
             *path = first.as_bytes();
         }
@@ -650,9 +650,10 @@ pub fn topology(names: &mut Names, text: &str) -> String {
         let (before, value) = rest.split_at(at + key.len());
         let (value, after) = value.split_at(value.find('"').unwrap_or(value.len()));
         out.push_str(&names.text(before));
-        match value.trim_start_matches("0x").bytes().all(|b| b == b'0') {
-            true => out.push_str(value),
-            false => out.push_str(&names.of(Kind::Hash, value)),
+        if value.trim_start_matches("0x").bytes().all(|b| b == b'0') {
+            out.push_str(value)
+        } else {
+            out.push_str(&names.of(Kind::Hash, value))
         }
         rest = after;
     }

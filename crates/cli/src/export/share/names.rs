@@ -235,9 +235,10 @@ impl Names {
     /// The value of a setting. What has only numbers and words that NCCL or ncclscope gave a meaning stays.
     pub fn value(&mut self, value: &str) -> String {
         let words = value.split([',', ':', ';', '=', '^', ' ', '+', '|', '-', '_']);
-        match words.filter(|word| !word.is_empty()).all(is_plain) {
-            true => value.to_owned(),
-            false => self.of(Kind::Value, value),
+        if words.filter(|word| !word.is_empty()).all(is_plain) {
+            value.to_owned()
+        } else {
+            self.of(Kind::Value, value)
         }
     }
 
@@ -246,9 +247,10 @@ impl Names {
         let mut words = name.split(|c: char| !c.is_ascii_alphabetic());
         let is_public =
             |word: &str| word.is_empty() || public.contains(&word.to_ascii_lowercase().as_str());
-        match name.is_ascii() && words.all(is_public) {
-            true => name.to_owned(),
-            false => self.of(kind, name),
+        if name.is_ascii() && words.all(is_public) {
+            name.to_owned()
+        } else {
+            self.of(kind, name)
         }
     }
 

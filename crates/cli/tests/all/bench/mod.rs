@@ -660,9 +660,10 @@ fn judges_counter_saw_every_call_that_bench_made() {
         // One call to begin with, 1 and 3 groups of 8, and the check; 2 ranks; in two placements, or the four
         // pieces of AlltoAll, Scatter in two placements, and SendRecv of both kinds.
         let calls = 2 * (1 + 4 * 8 + 1);
-        let expected = match note.contains("AlltoAll, Scatter, SendRecv") {
-            true => vec![(2 + 2 + 2) * calls; 3],
-            false => vec![2 * calls; 2],
+        let expected = if note.contains("AlltoAll, Scatter, SendRecv") {
+            vec![(2 + 2 + 2) * calls; 3]
+        } else {
+            vec![2 * calls; 2]
         };
         assert_eq!(numbers, expected, "{note}");
     }

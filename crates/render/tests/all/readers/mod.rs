@@ -45,9 +45,10 @@ pub fn recorded(name: &str) -> Files {
         .find(|a| a.join("data/README.md").is_file())
         .expect("the repository");
     // A capture elsewhere has a path.
-    let root = match name.contains('/') {
-        true => repository.join(name),
-        false => repository.join("data").join(name),
+    let root = if name.contains('/') {
+        repository.join(name)
+    } else {
+        repository.join("data").join(name)
     };
     let mut files = Files::new();
     walk(&root, &root, &mut files);
