@@ -39,6 +39,7 @@ pub use habit::Source;
 pub use launches::Gatherer;
 
 use crate::findings::{Cause, LEAST_SHARE};
+use crate::steps::Steps;
 use crate::streams::Streams;
 use launches::Lane;
 use serde::Serialize;
@@ -62,6 +63,12 @@ pub struct Account {
     pub skipped: u64,
     /// The wall time of these steps, µs.
     pub wall_us: f64,
+    /// Of each, ns.
+    #[serde(skip)]
+    pub walls_ns: Vec<u64>,
+    /// Whether hosts say how long steps are, because too few calls have GPU times.
+    #[serde(skip)]
+    pub by_hosts: bool,
     /// Each rank's, by restart and rank.
     pub ranks: Vec<RankAccount>,
     /// The part of the time that ranks stood still in operations in which all ranks need each other, 0 to 1;
@@ -212,13 +219,13 @@ pub struct Answer {
 
 impl Gatherer {
     /// The account; `None` if no steps are found, or no launch was seen on two ranks. `streams` says how much
-    /// faster hosts could be.
-    pub fn finish(self, streams: Option<&Streams>) -> Option<Account> {
+    /// faster hosts could be; `steps` are those by the pattern of calls.
+    pub fn finish(self, streams: Option<&Streams>, steps: Option<&Steps>) -> Option<Account> {
         let mut lanes = self.lanes()?;
         for lane in &mut lanes {
             exposed::of_lane(lane);
         }
-        let frame = frame::Frame::find(&lanes)?;
+        let frame = frame::Frame::find(&lanes, steps)?;
         let hosts = hosts::Hosts::of(&lanes, &frame);
         let places = places::Places::new(&lanes, &frame);
         let slow = links::find(&lanes, &places, &frame);
@@ -237,7 +244,7 @@ impl Gatherer {
             true => None,
             // A host that is late comes late to its graphs.
             false if places.bounded => None,
-            false => late_host::find(&lanes, &frame, &work),
+            false => late_host::find(&lanes, &frame, &work, &regular),
         };
         Some(Account {
             still_between: still_between(&division, &places, &frame),
@@ -253,6 +260,8 @@ impl Gatherer {
             steps: frame.wall.len() as u64,
             skipped: frame.skipped as u64,
             wall_us: frame.total() / 1e3,
+            walls_ns: frame.wall.iter().map(|ns| ns.max(0.0) as u64).collect(),
+            by_hosts: frame.by_hosts,
             efficiencies: Efficiencies::of(
                 &division,
                 frame.total() / 1e3,
@@ -345,12 +354,10 @@ fn answers(
     work: &work::Work,
     habit: Option<habit::Habit>,
 ) -> Vec<Answer> {
-    let Some(habit) = habit else {
-        return Vec::new();
-    };
-    let source = habit.source;
+    let source = habit.as_ref().map_or(Source::Walls, |habit| habit.source);
     let stalled = (0..lanes.len()).max_by(|a, b| stalls.ns[*a].total_cmp(&stalls.ns[*b]));
-    let others = stalled.filter(|lane| habit.lanes != [*lane] && stalls.ns[*lane] > 0.0);
+    let is_other = |lane: &usize| habit.as_ref().is_none_or(|habit| habit.lanes != [*lane]);
+    let others = stalled.filter(|lane| is_other(lane) && stalls.ns[*lane] > 0.0);
     let others = others.map(|lane| habit::Habit::none(lane, source));
     let answer = |habit: habit::Habit| {
         let total = frame.total();
@@ -395,7 +402,7 @@ fn answers(
             ranks: habit.lanes,
         }
     };
-    let mut answers: Vec<Answer> = [habit].into_iter().chain(others).map(answer).collect();
+    let mut answers: Vec<Answer> = habit.into_iter().chain(others).map(answer).collect();
     answers.sort_by(|a, b| b.loss_us.total_cmp(&a.loss_us));
     answers
 }

@@ -94,20 +94,40 @@ impl Death {
     }
 }
 
+/// Whether a process is known not to run any more.
+fn is_over(capture: &Capture, process: &Process) -> bool {
+    let ended = capture.job.get("ended");
+    match process.life {
+        Life::Running | Life::Stopped => false,
+        Life::Gone => true,
+        Life::Unknown => {
+            ended.is_some_and(|ended| !ended.is_null()) || process.live == LiveSource::Adopted
+        }
+    }
+}
+
+/// When the last process of a job was killed, as people read it; `None` if one ended its recording itself, or
+/// may still live.
+pub fn killed(capture: &Capture) -> Option<String> {
+    let all = &capture.processes;
+    let is_killed = |of: &Process| {
+        !of.ended && of.other_tool().is_none() && is_over(capture, of) && ends_exactly(of)
+    };
+    let newest = all
+        .iter()
+        .filter(|of| is_killed(of))
+        .map(|of| of.clock.newest());
+    let newest: Vec<i64> = newest.collect::<Option<_>>()?;
+    let last = *newest.iter().max().filter(|_| newest.len() == all.len())?;
+    Some(Zone::of(capture).spelled(last, 3))
+}
+
 impl Gatherer {
     /// Those that died, the first first.
     pub fn deaths(&self, capture: &Capture) -> Vec<Death> {
-        let over = capture
-            .job
-            .get("ended")
-            .is_some_and(|ended| !ended.is_null());
         let is_gone = |index: usize| {
             let process = &capture.processes[index];
-            let gone = match process.life {
-                Life::Running | Life::Stopped => false,
-                Life::Gone => true,
-                Life::Unknown => over || process.live == LiveSource::Adopted,
-            };
+            let gone = is_over(capture, process);
             // One that was stopped wrote nothing any more, and died later.
             let stopped = process.seen.is_some_and(|seen| seen.life == Life::Stopped);
             gone && !stopped && !process.ended && ends_exactly(process)
@@ -177,7 +197,19 @@ impl Gatherer {
                 most_calls: left.iter().map(|(_, p, _)| p.calls).max().unwrap_or(0),
             })
         };
-        let all = self.progress[index].iter().filter_map(of);
+        let own = &self.progress[index];
+        // It may have died before its first call there.
+        let is_new = |communicator: u32| own.iter().all(|p| p.communicator != Some(communicator));
+        let without_call = (0..)
+            .zip(&capture.communicators)
+            .filter(|(_, all)| all.members.iter().any(|member| member.process == index))
+            .filter(|(communicator, _)| is_new(*communicator))
+            .map(|(communicator, _)| Progress {
+                communicator: Some(communicator),
+                ..Progress::NONE
+            });
+        let without_call: Vec<Progress> = without_call.collect();
+        let all = own.iter().chain(&without_call).filter_map(of);
         all.max_by_key(|death| death.left.len())
     }
 }

@@ -60,6 +60,8 @@ pub struct Run {
     step: Option<Mean>,
     /// Steps of the rank that has most.
     nsteps: usize,
+    /// Calls of a step, and the bytes that they move on a rank.
+    step_size: Option<(f64, f64)>,
     /// Most calls ran in CUDA graphs, where none has a time of its own.
     mostly_in_graphs: bool,
     /// How long NCCL's kernels ran in a step, by kernel windows: the mean over ranks, with its interval, µs.

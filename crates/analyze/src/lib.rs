@@ -106,6 +106,9 @@ pub struct Report {
     pub completeness: completeness::Completeness,
     /// Ranks that died while others went on, the first first.
     pub deaths: Vec<deaths::Death>,
+    /// When the last of them was killed, if all processes were.
+    #[serde(skip)]
+    pub killed: Option<String>,
     /// That ranks waited for others when the recording ended; a finding says it.
     #[serde(skip)]
     pub standstill: Option<standstill::Standstill>,
@@ -580,7 +583,11 @@ impl Analysis {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
-        let account = self.account.finish(streams.as_ref());
+        let account = self.account.finish(streams.as_ref(), steps.as_ref());
+        let steps = match account.as_ref() {
+            Some(account) => steps.and_then(|steps| steps.settle(account)),
+            None => steps,
+        };
         let newest_ns = self.progress.newest_ns();
         let deaths = self.progress.deaths(capture);
         let standstill = self.progress.standstill(capture);
@@ -616,6 +623,7 @@ impl Analysis {
             completeness,
             sightings: sightings::rows(capture, newest_ns),
             deaths,
+            killed: deaths::killed(capture),
             standstill,
             how_far,
             communicators: job::communicators(capture, &memory),

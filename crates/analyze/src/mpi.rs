@@ -385,6 +385,7 @@ mod tests {
             between_us: None,
             without: 0,
             unlike: Vec::new(),
+            times_ns: Vec::new(),
             rows: vec![StepsRow {
                 rank: Some(3),
                 host: "node".to_owned(),

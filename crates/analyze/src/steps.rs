@@ -45,6 +45,7 @@ pub(crate) mod pattern;
 #[cfg(test)]
 mod tests;
 
+use crate::account::Account;
 use crate::executions::Execution;
 use crate::ranks::{spread, Spread};
 use crate::statistics::{Sample, Statistics};
@@ -65,7 +66,8 @@ const WHOLE: f64 = 0.9;
 const LEAST_STEPS: usize = 4;
 /// nor are fewer of a single call.
 const LEAST_SINGLE: usize = 16;
-/// Steps are not shorter than this, µs: calls that are made in a loop and nothing else are a benchmark's.
+/// Steps of calls are not shorter than this, µs: calls that are made in a loop and nothing else are a
+/// benchmark's. A launch of a graph may be: who captures one wants many calls to take no longer.
 const LEAST_US: f64 = 1e3;
 /// The median step on the GPU counts if it differs from that on the host by this part of it.
 const UNLIKE: f64 = 0.25;
@@ -93,8 +95,11 @@ pub struct Steps {
     pub source: StepSource,
     /// Rank whose steps `step_us` is of: the first of those with the number of steps that most ranks have.
     pub rank: Option<u32>,
-    /// From a step's first call to the next step's, on that rank's host; null where no two follow each other.
-    /// If the host makes many steps at once, from end to end of a step's last call on the GPU.
+    /// With an account, the wall times of its steps: of the GPUs' clocks where they can be had, the mean over
+    /// ranks, without the steps of the start-up.
+    ///
+    /// Else from a step's first call to the next step's, on that rank's host; null where no two follow each
+    /// other. If the host makes many steps at once, from end to end of a step's last call on the GPU.
     pub step_us: Option<Statistics>,
     /// Steps of a rank.
     pub steps: Option<Spread>,
@@ -113,6 +118,9 @@ pub struct Steps {
     /// Ranks that have another number of steps than [`Steps::rank`], by row.
     #[serde(skip)]
     pub unlike: Vec<usize>,
+    /// The times that `step_us` sums up, ns, in order.
+    #[serde(skip)]
+    pub times_ns: Vec<u64>,
     /// By restart and rank.
     pub rows: Vec<StepsRow>,
 }
@@ -177,6 +185,42 @@ impl Steps {
     pub fn reference(&self) -> Option<&StepsRow> {
         reference(&self.rows)
     }
+
+    /// The mean step, µs: with all of them it makes the run.
+    pub fn mean_us(&self) -> Option<f64> {
+        self.step_us.map(|step| step.mean)
+    }
+
+    /// Takes the times of the account, so that a report has one step and not two. Where ranks do not agree on
+    /// their steps, those that do not agree with the account have none. Steps that the program marked stay as
+    /// they are.
+    pub fn settle(self, account: &Account) -> Option<Steps> {
+        let all = account.walls_ns.len() as u64 + account.skipped;
+        let same = |row: &StepsRow| agree(row.steps, all) || alike(row.steps, all);
+        let is_of = |row: &StepsRow| row.source == StepSource::Calls;
+        if !self.rows.iter().all(is_of) || !self.rows.iter().any(same) {
+            return Some(self);
+        }
+        let processes = self.without as usize + self.rows.len();
+        let mut rows = self.rows;
+        rows.retain(same);
+        // A host that waits for its GPU now and then, to log, does not make the GPU's steps longer. An
+        // optimizer behind several micro-batches does.
+        if !account.by_hosts {
+            let times: Vec<f64> = account.walls_ns.iter().map(|ns| *ns as f64).collect();
+            let times_repeat = repeat_after(&times) as u64;
+            rows.iter_mut()
+                .for_each(|row| row.times_repeat = times_repeat);
+        }
+        let mut sample = Sample::default();
+        account.walls_ns.iter().for_each(|ns| sample.push(*ns));
+        let step_us = sample.statistics();
+        finish(rows, processes).map(|steps| Steps {
+            step_us,
+            times_ns: account.walls_ns.clone(),
+            ..steps
+        })
+    }
 }
 
 /// A call: what it is, the same without its size, when it was made on the host (0 not known), and when its
@@ -188,6 +232,12 @@ struct Item {
     time: i64,
     kernel: (u64, u64),
 }
+
+/// The pattern leaves out steps that have other calls, too; the account has all of them.
+const ALIKE: f64 = 1.1;
+
+/// The kind of a launch of a graph. Calls are numbered from 0.
+const GRAPH: u32 = u32::MAX;
 
 /// What makes two calls the same: communicator, function, datatype, elements.
 type Same = (u32, Name, Name, u64);
@@ -277,13 +327,12 @@ impl Gatherer {
         }
         let mut items = self.items.clone();
         items.extend(launches.iter().map(|launch| Item {
-            // Calls are numbered from 0.
             symbol: if by_graph {
-                u32::MAX - launch.graph
+                GRAPH - launch.graph
             } else {
-                u32::MAX
+                GRAPH
             },
-            kind: u32::MAX,
+            kind: GRAPH,
             time: launch.at,
             kernel: (0, 0),
         }));
@@ -373,7 +422,11 @@ impl Gatherer {
             .filter(|(_, same)| *same == calls)
             .map(|(begins, _)| begins);
         let begins = most.fold(first, |a, b| if b.len() > a.len() { b } else { a });
-        Some(self.of_begins(&begins, calls, process)?.0)
+        let symbols = |begin: usize| items[begin..begin + calls].iter().map(|item| item.symbol);
+        let burst: Vec<u32> = symbols(*begins.get(begins.len() / 2)?).collect();
+        let equal_parts = equal_parts(&burst) as u64;
+        let (row, _) = self.of_begins(&begins, calls, process)?;
+        Some(StepsRow { equal_parts, ..row })
     }
 
     /// Steps of `period` calls each that begin at these places, as [`Gatherer::of_period`].
@@ -433,7 +486,10 @@ impl Gatherer {
         }
         let (times_ns, step_us, on_gpu) = of_steps(times, on_gpu);
         let p50 = step_us.and_then(|s| s.p50);
-        p50.filter(|p50| *p50 >= LEAST_US)?;
+        let has_graph = items[begins[0]..begins[0] + period]
+            .iter()
+            .any(|item| item.kind == GRAPH);
+        p50.filter(|p50| has_graph || *p50 >= LEAST_US)?;
         // Between two steps that do not follow each other is one more step. The sum of nothing is -0
         // otherwise.
         let between = |usual: f64| {
@@ -484,6 +540,7 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
         between_us: spread(|row| row.between_us),
         without: (processes - rows.len().min(processes)) as u64,
         unlike: unlike.collect(),
+        times_ns: reference.times_ns.clone(),
         rows,
     })
 }
@@ -492,6 +549,11 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
 /// evaluation.
 fn agree(a: u64, b: u64) -> bool {
     a.abs_diff(b) <= 4.max(a.max(b) / 20)
+}
+
+/// Whether two counts of the same steps differ by what a rule of either leaves out.
+fn alike(a: u64, b: u64) -> bool {
+    a.max(b) as f64 <= ALIKE * a.min(b) as f64
 }
 
 /// The row with which most rows agree; of equals, the one with the most steps, and of these the first. Rows

@@ -12,6 +12,7 @@ use crate::findings::{settling, Finding, Kind, LEAST_SHARE};
 use crate::operations::Operation;
 use crate::spelling::{percent, plural, size, three, time, word};
 use crate::statistics::Statistics;
+use crate::steps::Steps;
 use crate::streams::Streams;
 use crate::warmup::WarmupRow;
 use crate::Report;
@@ -101,6 +102,8 @@ pub struct Verdict {
     pub ended: bool,
     /// The exit status of the command, if it failed and nothing else says so. That comes first.
     pub failed: Option<i64>,
+    /// All of its processes died, the last of them at this time, as people read it.
+    pub killed: Option<String>,
 }
 
 /// What matters most about the calls of NCCL.
@@ -157,6 +160,7 @@ pub fn verdict(report: &Report) -> Verdict {
             .job
             .exit_status
             .filter(|status| *status != 0 && !is_over(report) && report.standstill.is_none()),
+        killed: report.killed.clone().filter(|_| !is_over(report)),
     }
 }
 
@@ -471,11 +475,34 @@ pub fn is_sound(report: &Report) -> bool {
         && report.findings.is_empty()
 }
 
+/// The median step is told beside the mean if the two differ by this part.
+const UNLIKE: f64 = 0.25;
+
+/// How long a step is, and that the program's may be shorter or longer.
+fn step(steps: &Steps) -> Option<String> {
+    let us = steps.mean_us()?;
+    let row = steps.reference()?;
+    let other = if row.equal_parts > 1 {
+        format!(" of {} equal parts", row.equal_parts)
+    } else if row.times_repeat > 1 {
+        format!(" (or {} of these)", row.times_repeat)
+    } else {
+        String::new()
+    };
+    // A mean that few long steps make is no step that anybody sees.
+    let p50 = steps.step_us.and_then(|step| step.p50);
+    let median = p50
+        .filter(|p50| (us / p50 - 1.0).abs() > UNLIKE)
+        .map_or(String::new(), |p50| {
+            format!(" on average, {} mostly", time(p50))
+        });
+    Some(format!("step {}{median}{other}", time(us)))
+}
+
 /// The few figures that belong to it: step time, exposed communication, waiting, bandwidth.
 pub fn figures(report: &Report) -> Vec<String> {
     let mut figures = Vec::new();
-    let step = report.steps.as_ref().and_then(|steps| steps.step_us?.p50);
-    figures.extend(step.map(|us| format!("step {}", time(us))));
+    figures.extend(report.steps.as_ref().and_then(step));
     match (exposed(report), report.ranks.share) {
         (Some((exposed, from)), _) => {
             let by = from.map_or(String::new(), |from| format!(", by {from}"));

@@ -124,7 +124,7 @@ fn whole(diff: &Diff, page: &mut Page) {
         ]);
     }
     let meaning = |row: &FigureRow| match row.figure {
-        "step_us" => Some("step: median"),
+        "step_us" => Some("step: mean"),
         "exposed_share" => Some("exposed: of the rank that has most"),
         "waiting_share" => Some("waiting: of the time in NCCL"),
         "busbw_gb_per_s" => Some("busbw: of the operation that moved most bytes"),

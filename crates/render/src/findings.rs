@@ -6,7 +6,7 @@
 //! Rule: all words about a finding are here, and nothing reads them back.
 
 use analyze::findings::{Evidence, Finding, Loss};
-use analyze::spelling::time;
+use analyze::spelling::{plural, time};
 use analyze::summary::{BesideNccl, Lead};
 use analyze::Report;
 
@@ -144,6 +144,13 @@ pub fn verdict(report: &Report) -> String {
         Some(beside) if verdict.ended => format!("{lead} {beside}"),
         Some(beside) => format!("{beside} {lead}"),
         None => lead,
+    };
+    let said = match &verdict.killed {
+        Some(at) => {
+            let ranks = plural(report.ranks.rows.len() as u64, "process", "processes");
+            format!("{said} All {ranks} were killed, at {at}: no recording has an end.")
+        }
+        None => said,
     };
     match verdict.failed {
         Some(status) => format!("The job failed: exit status {status}. {said}"),

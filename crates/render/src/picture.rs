@@ -770,7 +770,7 @@ fn figures(report: &Report) -> Option<String> {
 
 /// How long a step takes, and how long without what the first finding says, µs.
 pub(crate) fn step(report: &Report) -> Option<(f64, Option<f64>)> {
-    let now = report.steps.as_ref()?.step_us.as_ref()?.p50?;
+    let now = report.steps.as_ref()?.mean_us()?;
     let first = report.findings.first();
     let habit = first.filter(|of| matches!(of.kind(), Kind::LateRank | Kind::SlowNetwork));
     let share = habit.and_then(|of| {

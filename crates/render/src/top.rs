@@ -206,7 +206,7 @@ impl Now {
         let judged = judged(live, &answer);
         let steps = report.steps.as_ref();
         let step = steps.and_then(|steps| steps.step_us.as_ref());
-        let step_us = step.and_then(|step| step.p50).filter(|us| *us > 0.0);
+        let step_us = step.map(|step| step.mean).filter(|us| *us > 0.0);
         let counted = step.map_or(0, |step| step.n);
         let state = state(capture, age_s);
         let span_s = rows::span_s(capture);

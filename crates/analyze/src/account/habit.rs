@@ -33,6 +33,8 @@ pub enum Source {
     SomeWaits,
     /// The GPU times of the calls: bounds.
     CallTimes,
+    /// The walls of steps, for stalls alone.
+    Walls,
 }
 
 /// Ranks that are late, and what they cost, ns of the wall.
@@ -94,7 +96,7 @@ impl Habit {
             Source::Replay | Source::Windows => true,
             Source::Waits => together(),
             Source::SomeWaits => matters() && together(),
-            Source::CallTimes => false,
+            Source::CallTimes | Source::Walls => false,
         }
     }
 }

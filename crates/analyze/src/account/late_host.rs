@@ -5,7 +5,7 @@
 //! known how long programs were in the CUDA driver, a step is shorter by no more than its host begins it
 //! after the others. If hosts are ahead of their GPUs, that costs nothing.
 //!
-//! Rule: it is a bound, and blames nobody.
+//! Rule: it is a bound, and blames nobody. Steps that stalled, and those beside them, say nothing of the others.
 
 use super::frame::Frame;
 use super::launches::Lane;
@@ -22,12 +22,14 @@ const LEAST_STEPS: usize = 20;
 const APART: f64 = 20e3;
 
 /// Finds it; `None` if none is late, or nothing tells.
-pub fn find(lanes: &[Lane], frame: &Frame, work: &Work) -> Option<LateHost> {
+///
+/// `regular` says which steps are no stalls.
+pub fn find(lanes: &[Lane], frame: &Frame, work: &Work, regular: &[bool]) -> Option<LateHost> {
     let longest = work.longest();
     let by_work = longest.is_some();
-    let (rank, ns) = longest.or_else(|| last(lanes, frame))?;
+    let (rank, ns) = longest.or_else(|| last(lanes, frame, regular))?;
     let total = frame.total();
-    let steps = frame.wall.len();
+    let steps = regular.iter().filter(|is| **is).count();
     let is_apart = steps >= LEAST_STEPS && ns >= APART * steps as f64;
     let tells = is_apart && ns >= MATTERS * total && (by_work || ns < MOST * total);
     tells.then_some(LateHost {
@@ -39,13 +41,14 @@ pub fn find(lanes: &[Lane], frame: &Frame, work: &Work) -> Option<LateHost> {
 
 /// The lane whose host begins steps after all others by the most, and by how much in sum, ns; `None` if
 /// clocks can't tell.
-fn last(lanes: &[Lane], frame: &Frame) -> Option<(usize, f64)> {
+fn last(lanes: &[Lane], frame: &Frame, regular: &[bool]) -> Option<(usize, f64)> {
     let first = lanes.first()?;
     if lanes.iter().any(|lane| lane.clock != first.clock) {
         return None;
     }
     let mut later = vec![0.0; lanes.len()];
-    for (step, wall) in frame.wall.iter().enumerate() {
+    let walls = frame.wall.iter().enumerate();
+    for (step, wall) in walls.filter(|(step, _)| regular[*step]) {
         let mut at: Vec<(i64, usize)> = frame.begins.iter().map(|of| of[step]).zip(0..).collect();
         at.sort_unstable();
         if let [.., (next, _), (last, lane)] = at[..] {
@@ -79,7 +82,7 @@ mod tests {
             ..Lane::default()
         });
         let work = Work::of(&lanes, &frame);
-        let most = find(&lanes, &frame, &work)?;
+        let most = find(&lanes, &frame, &work, &vec![true; steps])?;
         assert!(!most.by_work);
         Some((most.rank, 1e3 * most.most_us))
     }

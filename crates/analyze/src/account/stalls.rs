@@ -74,6 +74,19 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         }
         of_place.clear();
     };
+    // Without a GPU time no operation is known, but all lanes begin each step.
+    for step in 0..steps {
+        let begins: Vec<f64> = frame.begins.iter().map(|of| of[step] as f64).collect();
+        let (first, sum) = (
+            begins[0],
+            begins.iter().map(|at| at - begins[0]).sum::<f64>(),
+        );
+        for (lane, at) in begins.iter().enumerate().filter(|_| begins.len() > 1) {
+            let own = at - first;
+            of_place.push((step, lane, own - (sum - own) / (begins.len() - 1) as f64));
+        }
+    }
+    close(&mut of_place);
     let mut place = 0;
     for operation in places.operations() {
         if operation[0].place != place {
@@ -103,7 +116,8 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         }
     }
     close(&mut of_place);
-    let mut before: Option<(usize, usize)> = None;
+    // The lane, the step, and the stall so far with its first step.
+    let mut before: Option<(usize, usize, (f64, usize))> = None;
     for step in stalls.long.clone() {
         let excess = frame.wall[step] - usual[step];
         let less = |lane: usize| -> f64 {
@@ -123,13 +137,16 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         if let Some(lane) = most(&less).or_else(|| most(&by_host)) {
             stalls.ns[lane] += excess;
             stalls.by_host[lane] += by_host(lane).clamp(0.0, excess);
-            if stalls.longest[lane].is_none_or(|(ns, _)| ns < excess) {
-                stalls.longest[lane] = Some((excess, step));
-            }
             // Hosts and GPUs see a stall in neighbouring steps.
-            let goes_on = before == Some((lane, step.wrapping_sub(1)));
-            stalls.count[lane] += u64::from(!goes_on);
-            before = Some((lane, step));
+            let begun = before
+                .filter(|(of, last, _)| (*of, *last) == (lane, step.wrapping_sub(1)))
+                .map(|(.., begun)| begun);
+            stalls.count[lane] += u64::from(begun.is_none());
+            let (ns, first) = begun.map_or((excess, step), |(ns, first)| (ns + excess, first));
+            if stalls.longest[lane].is_none_or(|(longest, _)| longest < ns) {
+                stalls.longest[lane] = Some((ns, first));
+            }
+            before = Some((lane, step, (ns, first)));
         }
     }
     let regular = stalls.regular(frame).iter().filter(|is| **is).count();

@@ -9,15 +9,54 @@
 //! Windows that are too few to tell who was waited for still show how long the others waited and computed
 //! nothing. Where that is more than the estimate, the interval reaches so far.
 //!
+//! If a sample of operations was timed, a loss and what was waited are of the sample. They are scaled up to all
+//! operations as the savings and waits of the sample are ([`super::sampled`]), interval included.
+//!
 //! Rule: no estimate is printed that is larger than its bound. One that was larger is wrong by the difference
 //! at least, so the lower end of its interval is lowered by as much. What is left of a gross error is an
 //! interval that begins at 0, and no finding.
 
-use super::Arrivals;
+use super::{Arrivals, SampledArrivals};
 use crate::streams::{RankStreams, Streams};
+
+/// How many times a sum of the sample the same of all operations is, and the ends of its interval.
+struct ScaleUp {
+    times: f64,
+    interval: (f64, f64),
+}
+
+impl ScaleUp {
+    /// `of` is a sum of the sample.
+    fn new(of: f64, all: Option<(f64, Option<(f64, f64)>)>) -> ScaleUp {
+        let (all, interval) = all.filter(|_| of > 0.0).unwrap_or((1.0, None));
+        let of = if of > 0.0 { of } else { 1.0 };
+        let times = (all / of).max(1.0);
+        let (low, high) = interval.unwrap_or((all, all));
+        ScaleUp {
+            times,
+            interval: ((low / of).clamp(1.0, times), (high / of).max(times)),
+        }
+    }
+
+    fn loss(&self, us: &mut Option<f64>, interval: &mut Option<(f64, f64)>) {
+        *us = us.map(|us| us * self.times);
+        *interval = interval.map(|(low, high)| (low * self.interval.0, high * self.interval.1));
+    }
+}
 
 /// Takes off what is not possible. `run_us` is the length of the run.
 pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<f64>) {
+    let all = arrivals.sampled;
+    let saving = |of: SampledArrivals| (of.saving_wall_us, of.saving_interval_us);
+    let wait = |of: SampledArrivals| (of.wait_rank_us, of.wait_interval_us);
+    let savings = ScaleUp::new(arrivals.saving_wall_us, all.map(saving));
+    let waited = ScaleUp::new(arrivals.wait_rank_us, all.map(wait));
+    for rank in &mut arrivals.ranks {
+        savings.loss(&mut rank.loss_wall_us, &mut rank.loss_interval_us);
+    }
+    for link in &mut arrivals.links {
+        savings.loss(&mut link.loss_wall_us, &mut link.loss_interval_us);
+    }
     let least = |but: Option<u32>, of: fn(&RankStreams) -> f64| {
         let ranks = streams?.ranks.iter();
         let others = ranks.filter(|rank| but.is_none() || rank.rank != but);
@@ -35,7 +74,7 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
     let waits: Vec<f64> = arrivals
         .ranks
         .iter()
-        .map(|rank| rank.wait_rank_us)
+        .map(|rank| rank.wait_rank_us * waited.interval.1)
         .collect();
     for (index, rank) in arrivals.ranks.iter_mut().enumerate() {
         let others = waits
@@ -60,7 +99,7 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
     for link in &mut arrivals.links {
         let most = exposed(None)
             .unwrap_or(f64::INFINITY)
-            .min(link.excess_wall_us.max(0.0));
+            .min(link.excess_wall_us.max(0.0) * savings.interval.1);
         if let Some(loss) = link.loss_wall_us {
             link.loss_wall_us = Some(loss.min(most));
             link.loss_interval_us = link.loss_interval_us.map(|ends| below(loss, ends, most));
@@ -127,5 +166,43 @@ mod tests {
         let links = arrivals.links.iter().map(|link| link.loss_wall_us);
         assert_eq!(links.collect::<Vec<_>>(), [Some(40.0), Some(50.0)]);
         assert_eq!(below(50.0, (45.0, 55.0), 48.0), (43.0, 48.0));
+    }
+
+    #[test]
+    fn what_a_sample_says_is_of_all_operations() {
+        let rank = |number: u32, waited: f64, loss: Option<f64>| RankArrivals {
+            rank: Some(number),
+            wait_rank_us: waited,
+            loss_wall_us: loss,
+            loss_interval_us: loss.map(|loss| (0.9 * loss, 1.1 * loss)),
+            ..RankArrivals::default()
+        };
+        let mut arrivals = Arrivals {
+            basis: BASIS,
+            operations: 20,
+            differing: 0,
+            transfer_wall_us: 0.0,
+            wait_rank_us: 100.0,
+            saving_wall_us: 100.0,
+            // One in five was timed.
+            sampled: Some(SampledArrivals {
+                operations: 100,
+                share: 0.2,
+                wait_rank_us: 500.0,
+                wait_interval_us: Some((450.0, 550.0)),
+                saving_wall_us: 500.0,
+                saving_interval_us: Some((450.0, 550.0)),
+            }),
+            stalls: Vec::new(),
+            ranks: vec![rank(3, 0.0, Some(90.0)), rank(0, 100.0, None)],
+            over_network: None,
+            links: Vec::new(),
+        };
+        bound(&mut arrivals, None, Some(1e6));
+        let late = &arrivals.ranks[0];
+        assert_eq!(late.loss_wall_us, Some(450.0));
+        let (low, high) = late.loss_interval_us.expect("an interval");
+        assert!((low - 0.9 * 0.9 * 450.0).abs() < 1e-6 && (high - 1.1 * 1.1 * 450.0).abs() < 1e-6);
+        assert_eq!(late.loss_at_most_us, Some(550.0));
     }
 }

@@ -56,7 +56,21 @@ pub(super) struct Times {
 
 pub(super) const SOURCES: [&str; 2] = ["gpu", "host"];
 
+/// A step is of another kind if it has so many times the calls and the bytes: it holds several of the other's.
+const OTHER_STEP: f64 = 1.5;
+
 impl Run {
+    /// Whether a step of this run is what one of the other is, as far as is known. Fewer calls that move as
+    /// many bytes are the same step with larger buckets.
+    pub(super) fn has_steps_of(&self, other: &Run) -> bool {
+        let Some((a, b)) = self.step_size.zip(other.step_size) else {
+            return true;
+        };
+        let holds =
+            |a: (f64, f64), b: (f64, f64)| a.0 >= OTHER_STEP * b.0 && a.1 >= OTHER_STEP * b.1;
+        !holds(a, b) && !holds(b, a)
+    }
+
     /// The same run, as one of the variant of this name.
     pub fn of_variant(self, name: Option<String>) -> Run {
         Run {
@@ -85,11 +99,14 @@ impl Run {
         recording.extend(job.timing.iter().map(|timing| format!("timing {timing}")));
         let kinds = gather(capture, &role_of);
         let replays_hidden = report.completeness.unseen.keys().any(|why| why != MASKED);
-        let of_steps = report.steps.as_ref().and_then(|steps| steps.reference());
-        let step_ns = of_steps.map_or(&[][..], |row| &row.times_ns);
+        let step_ns = report
+            .steps
+            .as_ref()
+            .map_or(&[][..], |steps| &steps.times_ns);
         let step = mean_of(step_ns);
         Run {
             nsteps: step_ns.len(),
+            step_size: step_size(&report),
             mostly_in_graphs: crate::summary::mostly_in_graphs(&report),
             in_windows: step
                 .as_ref()
@@ -140,6 +157,16 @@ fn in_windows(ranks: &[RankStreams], step_us: f64) -> Option<(f64, (f64, f64))> 
 }
 
 /// The mean of durations in order, if there are enough of them for an interval.
+/// How many calls a step has, and how many bytes they move on a rank.
+fn step_size(report: &crate::Report) -> Option<(f64, f64)> {
+    let steps = report.steps.as_ref()?;
+    let calls = steps.calls?.median;
+    let bytes = |of: &crate::operations::Operation| of.bytes.unwrap_or(0) as f64 * of.calls as f64;
+    let all: f64 = report.operations.iter().map(bytes).sum();
+    let ranks = report.ranks.rows.len() as f64;
+    Some((calls, all / ranks / steps.steps?.median))
+}
+
 fn mean_of(ns: &[u64]) -> Option<Mean> {
     let mut batches = Batches::new(ns.len())?;
     for (index, each) in ns.iter().enumerate() {

@@ -22,7 +22,7 @@ pub const SCHEMA: &str = "ncclscope.variants/1";
 /// What a run is as a whole. What is not known is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Median time of a step.
+    /// Mean time of a step.
     pub step_us: Option<f64>,
     /// From the first communicator to the last call, on the longest rank.
     pub wall_us: Option<f64>,
@@ -71,7 +71,7 @@ impl Figures {
         Figures {
             energy_j: energy.map(|energy| energy.energy_j),
             step_energy_j: energy.and_then(|energy| Some(energy.step.as_ref()?.mean_j)),
-            step_us: report.steps.as_ref().and_then(|s| s.step_us?.p50),
+            step_us: report.steps.as_ref().and_then(|steps| steps.mean_us()),
             wall_us: report.ranks.wall_us.map(|wall| wall.max),
             exposed_share: exposed_shares(report)
                 .and_then(|shares| shares.into_iter().max_by(f64::total_cmp)),
@@ -224,8 +224,10 @@ pub(super) fn changed(of: &Compared) -> Changed {
 
 /// How the time of a step or of the run changed, and why.
 fn time_change(of: &Compared) -> Option<TimeChange> {
+    let same_steps = of.runs[0].has_steps_of(of.runs[1]);
     let [a, b] = of.runs.map(|run| &run.row.figures);
-    let steps = a.step_us.zip(b.step_us).map(|both| (true, both));
+    let steps = a.step_us.zip(b.step_us).filter(|_| same_steps);
+    let steps = steps.map(|both| (true, both));
     let walls = a.wall_us.zip(b.wall_us).map(|both| (false, both));
     let (of_step, us) = steps.or(walls).filter(|(_, (from, _))| *from > 0.0)?;
     let mut change = TimeChange {

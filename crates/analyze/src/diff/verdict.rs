@@ -184,10 +184,11 @@ fn listed(reasons: impl Iterator<Item = String>) -> (Status, Vec<String>) {
     (status, reasons)
 }
 
-/// Whether a step became slower; or the run, if neither run has steps.
+/// Whether a step became slower; or the run, if neither run has steps, or theirs can't be compared.
 fn slower(by: f64, a: &Run, b: &Run) -> (Status, Vec<String>) {
     let limit = 1.0 + by;
-    if a.nsteps > 0 || b.nsteps > 0 {
+    let same_steps = a.has_steps_of(b);
+    if same_steps && (a.nsteps > 0 || b.nsteps > 0) {
         let Some((of_a, of_b)) = a.step.as_ref().zip(b.step.as_ref()) else {
             let why = format!(
                 "too few steps for an interval: {} and {}, and it takes {LEAST_OPERATIONS} in both",
@@ -216,9 +217,12 @@ fn slower(by: f64, a: &Run, b: &Run) -> (Status, Vec<String>) {
         }
         Some((of_a, of_b)) if of_b > of_a * limit => {
             let percent = (of_b / of_a - 1.0) * 100.0;
-            let why = format!(
-                "the run: {percent:+.1} %, without an interval, because the runs have no steps"
-            );
+            let because = if same_steps {
+                "the runs have no steps"
+            } else {
+                "their steps are not of one kind"
+            };
+            let why = format!("the run: {percent:+.1} %, without an interval, because {because}");
             (Status::Failed, vec![why])
         }
         Some(_) => (Status::Passed, Vec::new()),

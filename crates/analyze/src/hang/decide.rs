@@ -24,7 +24,7 @@ use super::waits::{self, Lack, Wait};
 use crate::completeness::is_masked;
 use crate::notes::is_attached;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::Process;
+use tables::{Life, Process};
 
 /// The verdict.
 pub(super) fn decide(case: &Case) -> Verdict {
@@ -511,12 +511,15 @@ fn oldest_open(case: &Case) -> Option<(ProcessName, i64)> {
         open.map(move |call| (process, call.api_ns))
     });
     let (process, since) = open.min_by_key(|(_, api_ns)| *api_ns)?;
-    let name = ProcessName {
+    Some((name_of(process), case.ago(Some(since))?))
+}
+
+fn name_of(process: &Process) -> ProcessName {
+    ProcessName {
         rank: process.rank,
         host: process.host.clone(),
         pid: process.pid,
-    };
-    Some((name, case.ago(Some(since))?))
+    }
 }
 
 /// Nobody is seen to wait.
@@ -543,19 +546,17 @@ fn quiet(case: &Case) -> Quiet {
     let mut named = Vec::new();
     let mut names = |of: BTreeMap<usize, Member>| {
         named.extend(of.values());
-        let name = |process: &usize| {
-            let process = &case.capture.processes[*process];
-            ProcessName {
-                rank: process.rank,
-                host: process.host.clone(),
-                pid: process.pid,
-            }
-        };
+        let name = |process: &usize| name_of(&case.capture.processes[*process]);
         of.keys().map(name).collect::<Vec<ProcessName>>()
     };
     let mut processes = case.capture.processes.iter().zip(&case.states);
-    let over = open.is_empty()
-        || processes.all(|(process, state)| process.ended || *state == Liveness::Ended);
+    // What it did last may not be here.
+    let is_killed = |of: &&Process| !of.ended && of.life == Life::Gone;
+    let killed = case.capture.processes.iter().filter(is_killed);
+    let killed: Vec<ProcessName> = killed.map(name_of).collect();
+    let all_killed = killed.len() == case.capture.processes.len();
+    let over = processes.all(|(process, state)| process.ended || *state == Liveness::Ended)
+        || open.is_empty() && killed.is_empty();
     // Another tool may not say when calls were made.
     let timed = case
         .capture
@@ -574,8 +575,10 @@ fn quiet(case: &Case) -> Quiet {
         Because::Stopped(names(stopped))
     } else if let Some(dead) = in_state(Liveness::Dead) {
         Because::Dead(names(dead))
+    } else if open.is_empty() {
+        Because::Dead(killed)
     } else if active {
-        Because::Active
+        Because::Active { all_killed }
     } else if lacks_calls(case) {
         Because::NotAnnounced
     } else if let Some(silent) = in_state(Liveness::Silent) {

@@ -248,8 +248,11 @@ pub enum Because {
     Stopped(Vec<ProcessName>),
     /// These processes are dead, and perhaps others will wait for them.
     Dead(Vec<ProcessName>),
-    /// Ranks made calls until lately.
-    Active,
+    /// Ranks made calls until lately, or until all processes were killed.
+    Active {
+        /// All of them were.
+        all_killed: bool,
+    },
     /// Somebody changed the mask of NCCL's profiler, so not all calls were announced.
     NotAnnounced,
     /// These processes write no more.
@@ -294,7 +297,9 @@ impl Verdict {
                 None => VerdictKind::Cycle,
             },
             Verdict::Quiet(quiet) => match quiet.because {
-                Because::Over | Because::Active | Because::Finished(_, true) => VerdictKind::NoHang,
+                Because::Over | Because::Active { .. } | Because::Finished(_, true) => {
+                    VerdictKind::NoHang
+                }
                 Because::Stopped(_) => VerdictKind::Stopped,
                 Because::Silent(_) => VerdictKind::Silent,
                 Because::FromOutside(_)

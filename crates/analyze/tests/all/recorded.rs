@@ -115,3 +115,49 @@ fn kernels_of_nccl_that_wait_take_about_what_their_channels_keep() {
     let mean = ratios.iter().map(|(_, ratio)| ratio).sum::<f64>() / ratios.len() as f64;
     assert!((0.75..1.25).contains(&mean), "{mean:.2}: {ratios:.2?}");
 }
+
+/// What programs printed as the mean time of a step, ms (`data/README.md`).
+#[test]
+fn a_step_takes_as_long_as_the_program_says() {
+    let truth = [
+        ("decode_plain", 0.540),
+        ("decode_slow_gpu", 0.7435),
+        ("decode_graphs_host", 1.7043),
+        ("short_decode_gpu", 1.275),
+        ("ddp_slow_host", 27.7),
+        ("ddp_slow_gpu", 31.05),
+        ("ddp_late_host", 26.2),
+        ("ddp_busier_gpu", 29.17),
+        ("ddp_checkpoints", 49.72),
+        ("ddp8_late_host", 56.35),
+        ("ddp8_busier_gpu", 69.58),
+        ("eager_busier_gpu", 4.15),
+        ("fsdp1_late_host", 62.09),
+        ("fsdp2_slow_gpu", 69.9),
+        ("fsdp2_traced", 76.2),
+        ("short_fsdp2_host", 163.4),
+        ("short_fsdp2_gpu", 135.9),
+        ("pipe_slow_gpu", 98.6),
+        ("short_pipe_stage", 98.7),
+        ("shared_gpu_fsdp2", 57.15),
+        ("shared_gpu_experts", 23.58),
+        ("deepspeed_late_host", 198.5),
+        // A micro-batch is half of a step.
+        ("megatron_late_host", 136.8 / 2.0),
+    ];
+    for (name, ms) in truth {
+        let report = report_on(&recorded(name));
+        let steps = report.steps.expect("steps");
+        let told = steps.mean_us().expect("times") / 1e3;
+        assert!((told / ms - 1.0).abs() < 0.02, "{name}: {told} for {ms}");
+        let account = report.account.expect("an account");
+        let of_account = account.wall_us / account.steps as f64 / 1e3;
+        assert!(
+            (of_account / told - 1.0).abs() < 1e-6,
+            "{name}: {of_account} and {told}"
+        );
+    }
+    let steps = report_on(&recorded("megatron_late_host")).steps;
+    let repeat = steps.and_then(|steps| Some(steps.reference()?.times_repeat));
+    assert_eq!(repeat, Some(2));
+}

@@ -35,9 +35,12 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
             "Can't tell: {} dead, and nobody is seen to wait for it; the newest call was {last}.",
             are(&names(these), these.len())
         ),
-        Because::Active => {
+        Because::Active { all_killed: false } => {
             format!("No hang: nobody waits for another; the newest call was {last}.")
         }
+        Because::Active { all_killed: true } => format!(
+            "No hang: nobody waited for another when all processes were killed; the newest call was {last}."
+        ),
         Because::Silent(these) => format!(
             "Can't tell: {} written nothing for long, and nobody is seen to wait for it; the newest \
              call was {last}.",

@@ -136,7 +136,7 @@ fn the_last_sentence_says_what_changed_and_why() {
     check_schema(&compared);
     assert_eq!(
         changed(&compared.changed),
-        "The step went from 169 ms to 247 ms (+46.2 %) because rank 0 (GPU 0 on vm) is late: its host \
+        "The step went from 170 ms to 247 ms (+45.8 %) because rank 0 (GPU 0 on vm) is late: its host \
          launches every collective late."
     );
     let back = changed(&diff(&host, &plain, &[]).changed);
@@ -168,7 +168,7 @@ fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
     assert!(
         found
             .summary
-            .contains("has the shorter step: 169 ms against 247 ms"),
+            .contains("has the shorter step: 170 ms against 247 ms"),
         "{}",
         found.summary
     );
