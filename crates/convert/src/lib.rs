@@ -201,6 +201,14 @@ fn convert(
             }),
         }
     }
+    for file in input::left_out(path, MOST_FILES, files) {
+        problems.push(Problem {
+            file,
+            place: "its content".into(),
+            expected: format!("{}, as in files with such a name", kind.title()),
+            found: "no beginning of one, so nothing of it is here".into(),
+        });
+    }
     let is_named = of_job.is_some();
     if let Some(reader) = of_job {
         let (seen, damage) = reader.finish();
