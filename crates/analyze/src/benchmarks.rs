@@ -309,7 +309,10 @@ fn parts(rows: &[BenchmarkPair]) -> Vec<Part> {
         let own: Vec<&BenchmarkPair> = rows.iter().filter(own).collect();
         let shortest = own.iter().map(|row| row.a_us).fold(f64::INFINITY, f64::min);
         let bandwidth = own.iter().filter(|row| row.a_us > 2.0 * shortest);
-        let from = bandwidth.map(|row| row.bytes).min().unwrap_or(u64::MAX);
+        let mut from = bandwidth.map(|row| row.bytes).min().unwrap_or(u64::MAX);
+        if latency_share(&own).is_some_and(|share| share < 0.5) {
+            from = 0;
+        }
         for messages in [Messages::Small, Messages::Large] {
             let is_in =
                 |row: &&&BenchmarkPair| (row.bytes >= from) == (messages == Messages::Large);
@@ -318,6 +321,27 @@ fn parts(rows: &[BenchmarkPair]) -> Vec<Part> {
         }
     }
     parts
+}
+
+/// How much of A's time at the smallest size is latency: what a line through this size and the next one has at
+/// 0 bytes. `None` for one size.
+fn latency_share(rows: &[&BenchmarkPair]) -> Option<f64> {
+    let time = |bytes: u64| {
+        let times = rows
+            .iter()
+            .filter(|row| row.bytes == bytes)
+            .map(|row| row.a_us);
+        times.fold(f64::INFINITY, f64::min)
+    };
+    let first = rows.iter().map(|row| row.bytes).min()?;
+    let next = rows
+        .iter()
+        .map(|row| row.bytes)
+        .filter(|bytes| *bytes > first)
+        .min()?;
+    let (at_first, at_next) = (time(first), time(next));
+    let by_byte = (at_next - at_first) / (next - first) as f64;
+    Some(1.0 - by_byte * first as f64 / at_first)
 }
 
 fn part(messages: Messages, rows: &[&BenchmarkPair]) -> Option<Part> {
@@ -392,6 +416,22 @@ mod tests {
         assert!((1.2..1.34).contains(&large.ratio), "{large:?}");
         assert_eq!(said(&a, &slow_host)[0], (small, Said::Slower));
         assert_eq!(said(&slow_host, &a)[0], (small, Said::Faster));
+    }
+
+    #[test]
+    fn a_table_that_begins_with_large_messages_has_no_small_ones() {
+        let from_large = |gb_per_s: f64| {
+            let mut of = benchmark(20.0, gb_per_s);
+            of.rows.retain(|row| row.bytes >= 512 << 20);
+            of
+        };
+        let found = compare(&from_large(200.0), &from_large(150.0), &[]);
+        let parts: Vec<(Messages, u64)> = found
+            .parts
+            .iter()
+            .map(|part| (part.messages, part.from_bytes))
+            .collect();
+        assert_eq!(parts, [(Messages::Large, 512 << 20)]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ use crate::job::{problems, ProblemRow};
 use crate::moments::Zone;
 use crate::sightings::{self, SightingRow};
 use case::Case;
-use decide::decide;
+use decide::{decide, said};
 use progress::{call_row, communicators};
 use std::path::PathBuf;
 use tables::Capture;
@@ -60,7 +60,7 @@ pub use reached::Reached;
 pub use tables::Life;
 pub use verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
-    Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
+    Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
 pub use watch::{News, Proof, Watch, PATIENCE_NS};
@@ -94,6 +94,10 @@ pub struct Hang {
     pub sightings: Vec<SightingRow>,
     /// Which processes were inside another profiler plugin, a sentence each.
     pub inside: Vec<String>,
+    /// What another tool says of processes that are not well.
+    pub said: Vec<Said>,
+    /// Ranks of which there is a file without a call.
+    pub without_calls: Vec<u32>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
     /// The same job as other tools saw it.
@@ -167,9 +171,21 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
             case.evidence.active.iter().flatten().copied().max(),
         ),
         inside: behind::inside_sentences(capture),
+        said: said(capture),
+        without_calls: without_calls(capture),
         problems: problems(capture),
         others: Vec::new(),
     }
+}
+
+/// Ranks of which another tool left a file that has no call.
+fn without_calls(capture: &Capture) -> Vec<u32> {
+    let of_tool = capture
+        .processes
+        .iter()
+        .filter(|of| of.other_tool().is_some());
+    let empty = of_tool.filter(|of| of.calls.is_empty() && of.fact("state").is_none());
+    empty.filter_map(|process| process.rank).collect()
 }
 
 /// Whether no process of the job is there any more.

@@ -61,12 +61,28 @@ pub struct Job {
     pub mode: Vec<String>,
     /// Time sources asked for.
     pub timing: Vec<String>,
+    /// What makes the figures of a benchmark worth less than those of a whole run with right data.
+    #[serde(skip)]
+    pub faults: Vec<String>,
+    /// Processes of each of the runs of a benchmark that were made one after the other; empty for one run.
+    #[serde(skip)]
+    pub runs: Vec<usize>,
 }
 
 impl Job {
     /// Whether it is what nccl-tests printed.
     pub fn is_benchmark(&self) -> bool {
         self.mode == ["nccl-tests"]
+    }
+
+    /// How many processes each run of a benchmark had, as `72 and 2`, if the jobs are runs one after the other.
+    pub fn sizes_of_runs(&self) -> Option<String> {
+        if self.runs.len() < 2 || self.runs.len() != self.jobs.len() {
+            return None;
+        }
+        let sizes: Vec<String> = self.runs.iter().map(usize::to_string).collect();
+        let (last, rest) = sizes.split_last()?;
+        Some(format!("{} and {last}", rest.join(", ")))
     }
 }
 
@@ -195,7 +211,20 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         environment: environment(capture),
         mode: fact("mode"),
         timing: fact("timing"),
+        faults: fact("fault"),
+        runs: runs(capture),
     }
+}
+
+/// Processes of each of several runs.
+fn runs(capture: &Capture) -> Vec<usize> {
+    let mut by_run: BTreeMap<u64, usize> = BTreeMap::new();
+    for process in &capture.processes {
+        if let Some(run) = process.fact("run").and_then(|run| run.parse().ok()) {
+            *by_run.entry(run).or_default() += 1;
+        }
+    }
+    by_run.into_values().collect()
 }
 
 /// Versions of the driver. A process that knew CUDA's alone adds nothing to one that knew both.

@@ -135,8 +135,20 @@ impl Verdict {
 /// The verdict: what matters most about this job.
 pub fn verdict(report: &Report) -> Verdict {
     let jobs = report.job.jobs.len();
+    let faults = report.job.faults.join(" ");
+    if jobs <= 1 && !faults.is_empty() {
+        return Verdict {
+            lead: Lead::Words(faults),
+            ..Verdict::default()
+        };
+    }
     if jobs > 1 {
-        let words = if report.job.is_benchmark() {
+        let words = if let Some(sizes) = report.job.sizes_of_runs() {
+            format!(
+                "These are {jobs} runs of nccl-tests, one after the other, of {sizes} ranks, and all figures \
+                 mix them."
+            )
+        } else if report.job.is_benchmark() {
             format!(
             "These are {jobs} runs of nccl-tests that knew nothing of each other, and all figures mix \
              them."
@@ -147,8 +159,9 @@ pub fn verdict(report: &Report) -> Verdict {
              own."
         )
         };
+        let words = format!("{faults} {words}");
         return Verdict {
-            lead: Lead::Words(words),
+            lead: Lead::Words(words.trim_start().to_owned()),
             ..Verdict::default()
         };
     }

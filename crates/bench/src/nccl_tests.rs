@@ -33,6 +33,12 @@ pub fn read(text: &str) -> Result<Table> {
 fn function(program: &str) -> Option<Function> {
     let name = program.trim().rsplit('/').next()?;
     let name = name.strip_suffix("_perf").unwrap_or(name);
+    // Its parts are unequal, and its figures are by the same convention.
+    let name = if name == "alltoallv" {
+        "alltoall"
+    } else {
+        name
+    };
     Function::named(name)
 }
 
@@ -42,6 +48,8 @@ fn from_text(text: &str) -> Result<Table> {
     let mut program = None;
     let last = text.lines().count();
     let mut averages = Vec::new();
+    // Runs of which the beginning is here.
+    let mut heads = 0;
     // Devices of the run whose figures come next, and whether some came since.
     let (mut run, mut is_begun): (Vec<Device>, bool) = (Vec::new(), false);
     for (number, whole) in (1..).zip(text.lines()) {
@@ -60,12 +68,19 @@ fn from_text(text: &str) -> Result<Table> {
                 );
             } else if let Some(name) = said.trim().strip_prefix("Collective test starting:") {
                 program = function(name);
+                if name.contains("alltoallv") {
+                    let said = "alltoallv stands here as AlltoAll: its ranks exchange unequal parts, so do not \
+                                compare it with alltoall";
+                    table.about.push(said.to_owned());
+                }
                 if program.is_none() {
                     let name = name.trim();
                     table
                         .about
                         .push(format!("`{name}` is no function that ncclscope knows"));
                 }
+            } else if words.first() == Some(&"nThread") {
+                heads += 1;
             } else if words.first() == Some(&"Rank") {
                 if is_begun {
                     (run, is_begun) = (Vec::new(), false);
@@ -120,6 +135,12 @@ fn from_text(text: &str) -> Result<Table> {
         *failed = format!("{failed}, after the figures of {} bytes", last.size);
         table.about.insert(0, format!("the run failed: {failed}"));
     }
+    if table.failed.is_none() && averages.len() < heads.min(1) {
+        table.is_cut = true;
+        let said =
+            "the text ends before the average of the run, so the run died, or lines are missing";
+        table.about.insert(0, said.to_owned());
+    }
     // Of the output of several programs there is no common one.
     if let [average] = averages[..] {
         table.read_average = average;
@@ -149,12 +170,16 @@ fn comment(line: &str) -> Option<&str> {
 
 /// Whether the program says here that it failed.
 fn is_failure(line: &str) -> bool {
-    const SIGNS: [&str; 5] = [
+    const SIGNS: [&str; 8] = [
         "Test NCCL failure",
         "Test CUDA failure",
         "Test failure",
         "NCCL failure",
         "Test timeout",
+        // Of a shell, mpirun and srun.
+        "Segmentation fault",
+        "exited on signal",
+        "oom-kill",
     ];
     SIGNS.iter().any(|sign| line.contains(sign))
 }
@@ -201,9 +226,24 @@ fn compare_averages(table: &mut Table) {
     }
 }
 
-/// Without what a launcher puts in front of a line: `[1,0]<stdout>:` (mpirun --tag-output) or `0: ` (srun
-/// --label).
+/// Without what launchers and collectors of logs put in front of a line, one after the other: a time and a tag
+/// may both be there (`kubectl logs --prefix --timestamps`).
 fn untagged(line: &str) -> &str {
+    const MOST_TAGS: usize = 4;
+    let mut line = line;
+    for _ in 0..MOST_TAGS {
+        let rest = without_tag(line);
+        if rest.len() == line.len() {
+            break;
+        }
+        line = rest;
+    }
+    line
+}
+
+/// Without a tag in front: `[1,0]<stdout>:` (mpirun --tag-output), `0: ` (srun --label), a time (`kubectl logs
+/// --timestamps`), or `name  | ` (docker compose).
+fn without_tag(line: &str) -> &str {
     let mpirun = line
         .strip_prefix('[')
         .and_then(|rest| rest.split_once("<stdout>:"))
@@ -214,6 +254,9 @@ fn untagged(line: &str) -> &str {
     if let Some((_, rest)) = mpirun.or(srun) {
         return rest.trim();
     }
+    if let Some(rest) = after_time(line) {
+        return rest.trim();
+    }
     // `[0] `, `[rank0]:`, `[pod/name] `: no line of nccl-tests begins so. `node-1: ` may stand before others.
     let bracket = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let word = line.split_once(": ").filter(|(tag, rest)| {
@@ -222,8 +265,31 @@ fn untagged(line: &str) -> &str {
             && !tag.starts_with('#')
             && rest.trim_start().starts_with(is_line)
     });
-    let rest = bracket.or(word).map(|(_, rest)| rest);
+    let compose = line.split_once('|').filter(|(tag, _)| {
+        let tag = tag.trim_end();
+        !tag.is_empty() && !tag.starts_with('#') && !tag.contains(char::is_whitespace)
+    });
+    let rest = bracket.or(compose).or(word).map(|(_, rest)| rest);
     rest.map_or(line, |rest| rest.trim_start_matches(':').trim())
+}
+
+/// What follows a time: `2026-08-21T10:00:00.123Z `, or with a space between date and time.
+fn after_time(line: &str) -> Option<&str> {
+    let is_date = |text: &str| {
+        let parts: Vec<&str> = text.split('-').collect();
+        let digits = |part: &&str| part.bytes().all(|b| b.is_ascii_digit());
+        parts.iter().map(|part| part.len()).eq([4, 2, 2]) && parts.iter().all(digits)
+    };
+    let is_clock =
+        |text: &str| text.contains(':') && text.starts_with(|c: char| c.is_ascii_digit());
+    let (first, rest) = line.split_once(' ')?;
+    match first.split_once('T') {
+        Some((date, clock)) => (is_date(date) && is_clock(clock)).then_some(rest),
+        None => {
+            let (clock, rest) = rest.split_once(' ').filter(|_| is_date(first))?;
+            is_clock(clock).then_some(rest)
+        }
+    }
 }
 
 /// `Rank 0 Group 0 Pid 6899 on host device 0 [0000:04:00] NVIDIA H100`; without `Group` in older versions.

@@ -32,6 +32,8 @@ pub struct Table {
     pub starts: Vec<OverStarts>,
     /// What the program said when it failed, if it did.
     pub failed: Option<String>,
+    /// What was read has the beginning of a run and not its end.
+    pub is_cut: bool,
 }
 
 /// A rank's GPU, with nccl-tests' fields.

@@ -284,6 +284,12 @@ fn text_that_lost_its_hashes_and_other_launchers_tags_are_read() {
         "[pod/job-0/main] ",
         "node-1: ",
         "[host@1,0]<stdout>:",
+        "[node-1:0] ",
+        "2026-08-21T10:00:00.123Z ",
+        "2026-08-21 10:00:00 ",
+        "nccl-tests-launcher-abc  | ",
+        "[pod/job-0/main] 2026-08-21T10:00:00.123456789Z ",
+        "2026-08-21T10:00:00.123Z [1,0]<stdout>:",
     ] {
         let tagged: String = TEXT.lines().map(|line| format!("{tag}{line}\n")).collect();
         assert_eq!(read(&tagged).expect("sound").rows, expected.rows, "{tag}");
@@ -291,6 +297,40 @@ fn text_that_lost_its_hashes_and_other_launchers_tags_are_read() {
     let old = "# bytes N type op time algbw busbw res\n 1024 256 float sum 1 1 1 0\n";
     let error = read(old).expect_err("not read").to_string();
     assert!(error.contains("2018"), "{error}");
+}
+
+#[test]
+fn a_text_without_the_end_of_its_run_is_cut() {
+    let whole = read(TEXT).expect("sound");
+    let lines = TEXT
+        .lines()
+        .filter(|line| !line.contains("Avg bus bandwidth"));
+    let without: String = lines.map(|line| format!("{line}\n")).collect();
+    let cut = read(&without).expect("sound");
+    assert_eq!((whole.is_cut, cut.is_cut), (false, true));
+    let killed = read(&format!("{TEXT}Segmentation fault (core dumped)\n")).expect("sound");
+    let failed = killed.failed.expect("it died");
+    assert!(
+        failed.starts_with("Segmentation fault (core dumped), after"),
+        "{failed}"
+    );
+    assert!(
+        cut.about[0].starts_with("the text ends before the average"),
+        "{:?}",
+        cut.about
+    );
+}
+
+#[test]
+fn alltoallv_is_alltoall_with_a_remark() {
+    let text = TEXT.replace("all_reduce_perf", "alltoallv_perf");
+    let table = read(&text).expect("sound");
+    assert_eq!(table.rows[0].function, Some(Function::AlltoAll));
+    assert!(
+        table.about[0].starts_with("alltoallv stands here as AlltoAll"),
+        "{:?}",
+        table.about
+    );
 }
 
 #[test]

@@ -11,7 +11,9 @@
 //! missing.
 //!
 //! Rule: a call is over only if the dump says `completed`. When it ended on the GPU is not known: the dump
-//! has the time at which a thread noticed it.
+//! has the time at which a thread noticed it. `started` is known with `TORCH_NCCL_ENABLE_TIMING` only. Without
+//! it a call stays `scheduled` until it is completed, so `scheduled` says that the GPU has not begun a call
+//! only in a dump with a start of another call.
 
 use crate::found::Found;
 use crate::json::{Fault, Json};
@@ -61,7 +63,7 @@ pub fn read(input: impl Read) -> Result<Found, Fault> {
 }
 
 /// Finishes the dumps of a job, which were written at about the same time: gives each its ranks, and says
-/// when that was.
+/// when that was, if the files tell.
 pub fn complete(processes: &mut [Process], paths: &[PathBuf]) {
     let newest = processes
         .iter()
@@ -75,13 +77,13 @@ pub fn complete(processes: &mut [Process], paths: &[PathBuf]) {
         u64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
     };
     let written = paths.iter().filter_map(written).filter(|at| *at > newest);
-    let as_of = written
-        .min()
-        .filter(|at| at - newest < DUMPED_WITHIN)
-        .unwrap_or(newest);
+    let as_of = written.min().filter(|at| at - newest < DUMPED_WITHIN);
     begin_together(processes);
     for process in processes {
-        process.as_of = Some(as_of);
+        process.as_of = Some(as_of.unwrap_or(newest));
+        if as_of.is_none() {
+            process.facts.push(("as_of", "unknown".to_owned()));
+        }
         let rank = process.facts.iter().find(|(key, _)| *key == "rank");
         let rank: Option<u32> = rank.and_then(|(_, rank)| rank.parse().ok());
         for communicator in &mut process.communicators {
@@ -198,10 +200,19 @@ impl Dump {
                 format!("{left_out} more, the oldest, which are left out"),
             ));
         }
+        if entries.is_empty() {
+            found.damage.push((
+                "its entries".to_owned(),
+                "calls of this rank".to_owned(),
+                "none, so what the rank did is not known".to_owned(),
+            ));
+        }
+        let has_starts = entries.iter().any(|entry| self.has_start(*entry));
         let process = &mut found.process;
         let mut known: HashMap<String, u32> = HashMap::new();
         for entry in &entries[left_out..] {
-            if let Some(call) = self.call(*entry, &groups, process, &mut known) {
+            if let Some(mut call) = self.call(*entry, &groups, process, &mut known) {
+                call.begun = call.begun.filter(|begun| *begun || has_starts);
                 process.calls.push(call);
             }
         }
@@ -214,9 +225,16 @@ impl Dump {
             ("tool", "PyTorch's flight recorder".to_owned()),
             ("timing", "host".to_owned()),
             ("timing_because", "the flight recorder has none".to_owned()),
+            ("ends", "gpu".to_owned()),
             ("nccl", version.unwrap_or("").to_owned()),
         ];
         found
+    }
+
+    /// Whether the dump knows that the GPU has begun a call.
+    fn has_start(&self, entry: Id) -> bool {
+        self.field(entry, "state") == Some("started")
+            || self.number(entry, "time_discovered_started_ns").is_some()
     }
 
     fn call(
@@ -278,6 +296,13 @@ impl Dump {
         let is_p2p = matches!(function, "Send" | "Recv");
         let time = |key| self.number(entry, key).filter(|ns| *ns != 0);
         let called = time("time_created_ns")?;
+        let state = self.field(entry, "state");
+        let begun = match state {
+            Some("started") => Some(true),
+            // Parts of a batch have no events of their own.
+            Some("scheduled") if !is_p2p => Some(false),
+            _ => None,
+        };
         Some(Call {
             communicator: index,
             function,
@@ -286,7 +311,8 @@ impl Dump {
             peer: peer.filter(|_| is_p2p),
             seq: self.number(entry, "collective_seq_id").filter(|_| !is_p2p),
             called,
-            is_open: self.field(entry, "state") != Some("completed"),
+            is_open: state != Some("completed"),
+            begun,
             ..Call::default()
         })
     }

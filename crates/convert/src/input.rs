@@ -3,7 +3,7 @@
 use crate::json::{Json, Kind as Token};
 use crate::writer::Process;
 use crate::{flight, inspector, kineto, nccl_tests, nsys, pickle, ras};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
@@ -113,6 +113,38 @@ pub fn files(path: &Path, most: usize) -> Vec<File> {
     paths.into_iter().filter_map(kind).collect()
 }
 
+/// Files of a folder that have no content of a tool, and names like those that have: they differ in numbers
+/// alone, as the files of ranks do.
+pub fn left_out(path: &Path, most: usize, files: &[File]) -> Vec<PathBuf> {
+    let pattern = |path: &Path| -> Option<String> {
+        let name = path.file_name()?.to_str()?;
+        let mut pattern = String::new();
+        for c in name.chars() {
+            match c.is_ascii_digit() {
+                true if pattern.ends_with('0') => {}
+                true => pattern.push('0'),
+                false => pattern.push(c),
+            }
+        }
+        pattern.contains('0').then_some(pattern)
+    };
+    let known: HashSet<String> = files
+        .iter()
+        .filter_map(|file| pattern(&file.path))
+        .collect();
+    let there: HashSet<&Path> = files.iter().map(|file| file.path.as_path()).collect();
+    let entries = std::fs::read_dir(path).into_iter().flatten().take(most);
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_like = |path: &PathBuf| {
+        !there.contains(path.as_path())
+            && path.is_file()
+            && pattern(path).is_some_and(|pattern| known.contains(&pattern))
+    };
+    let mut found: Vec<PathBuf> = paths.filter(is_like).collect();
+    found.sort();
+    found
+}
+
 /// What a file is; `None` if it is of no tool that is known.
 pub fn kind(path: &Path) -> Option<Kind> {
     if !path.metadata().ok()?.is_file() {
@@ -130,7 +162,8 @@ pub fn kind(path: &Path) -> Option<Kind> {
     let (mut first, mut key) = (true, String::new());
     match json.kind().ok()? {
         Token::Object => {}
-        Token::Array => return list(&mut json),
+        // `[1,0]<stdout>:` or `[node-1:0] ` of a launcher before a line of text begins so, too.
+        Token::Array => return list(&mut json).or_else(|| text(path)),
         _ => return text(path),
     }
     json.enter().ok()?;

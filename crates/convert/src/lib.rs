@@ -142,6 +142,24 @@ pub fn open(path: &Path, progress: &ReadProgress, which: Which) -> Result<(Sourc
     Ok((source, Held(Some(folder))))
 }
 
+/// What became of the groups that no file names.
+fn unnamed(processes: &[Process]) -> String {
+    let n = processes.len();
+    let is_one = processes
+        .iter()
+        .flat_map(|of| &of.communicators)
+        .all(|of| of.hash != 0);
+    if is_one {
+        format!(
+            "no names of process groups: the calls of all {n} files end together, and are taken for those of \
+             one group"
+        )
+    } else {
+        "no names of process groups, and calls that do not end together: who waited for whom is not known"
+            .to_owned()
+    }
+}
+
 /// Converts files of one kind into a capture in `folder`.
 fn convert(
     path: &Path,
@@ -201,6 +219,14 @@ fn convert(
             }),
         }
     }
+    for file in input::left_out(path, MOST_FILES, files) {
+        problems.push(Problem {
+            file,
+            place: "its content".into(),
+            expected: format!("{}, as in files with such a name", kind.title()),
+            found: "no beginning of one, so nothing of it is here".into(),
+        });
+    }
     let is_named = of_job.is_some();
     if let Some(reader) = of_job {
         let (seen, damage) = reader.finish();
@@ -227,7 +253,18 @@ fn convert(
     }
     let (paths, mut processes): (Vec<PathBuf>, Vec<Process>) = processes.into_iter().unzip();
     let unmatched = match kind {
-        Kind::Kineto | Kind::Nsys => order::number(&mut processes),
+        Kind::Kineto => {
+            let is_joined = order::join_unnamed(&mut processes);
+            let mut unmatched = order::number(&mut processes);
+            if is_joined {
+                if order::split_unnamed(&mut processes) {
+                    unmatched.clear();
+                }
+                unmatched.push((0, unnamed(&processes)));
+            }
+            unmatched
+        }
+        Kind::Nsys => order::number(&mut processes),
         Kind::FlightRecorder => {
             flight::complete(&mut processes, &paths);
             Vec::new()

@@ -86,6 +86,7 @@ impl Reader {
                 format!("wrong data at {n} sizes, from {first} bytes on, which are left out");
             problem("right data", found);
         }
+        let faults = faults(table);
         let is_right = |row: &&TableRow| !wrong.contains(&row.size);
         let rows: Vec<&TableRow> = table.rows.iter().filter(is_right).collect();
         let nccl = table
@@ -93,6 +94,7 @@ impl Reader {
             .map_or(String::new(), bench::table::dotted);
         let mut runs: Vec<(usize, usize)> = rows.iter().map(|row| row.devices).collect();
         runs.dedup();
+        let several = runs.len() > 1;
         for (number, run) in (0u64..).zip(runs) {
             let devices = table.devices.get(run.0..run.1).unwrap_or_default();
             let programs = programs(devices);
@@ -106,9 +108,13 @@ impl Reader {
                 by_program[*nth % programs.len()].push(row);
                 *nth += 1;
             }
+            let mut facts = vec![("nccl", nccl.clone()), ("fault", faults.clone())];
+            if several {
+                facts.push(("run", (number + 1).to_string()));
+            }
             for (at, (program, rows)) in (0u64..).zip(programs.iter().zip(&by_program)) {
                 let key = (number, at);
-                self.program(file, &nccl, key, program, rows);
+                self.program(file, &facts, key, program, rows);
             }
         }
     }
@@ -117,7 +123,7 @@ impl Reader {
     fn program(
         &mut self,
         file: &Path,
-        nccl: &str,
+        of_run: &[(&'static str, String)],
         key: (u64, u64),
         devices: &[&Device],
         rows: &[&TableRow],
@@ -127,8 +133,8 @@ impl Reader {
                 ("mode", "nccl-tests".to_owned()),
                 ("tool", "nccl-tests".to_owned()),
                 ("timing", "stamps".to_owned()),
-                ("nccl", nccl.to_owned()),
             ];
+            facts.extend_from_slice(of_run);
             facts.extend(of);
             facts
         };
@@ -151,7 +157,7 @@ impl Reader {
                 .or_insert_with(|| {
                     processes.push(Process {
                         facts: facts(vec![
-                            ("host", device.hostname.clone()),
+                            ("host", host(device)),
                             ("pid", device.pid.to_string()),
                             ("rank", device.rank.to_string()),
                         ]),
@@ -202,6 +208,50 @@ impl Reader {
                 *number += 1;
             }
         }
+    }
+}
+
+/// What makes the figures worth less than those of a whole run with right data, in sentences.
+fn faults(table: &Table) -> String {
+    let mut faults = Vec::new();
+    if let Some(failed) = &table.failed {
+        faults.push(format!("The run failed: {failed}."));
+    }
+    let wrong = table.wrong_sizes();
+    if let Some(first) = wrong.first() {
+        let sizes = if wrong.len() == 1 { "size" } else { "sizes" };
+        faults.push(format!(
+            "Wrong data at {} {sizes}, from {} on: these figures are left out.",
+            wrong.len(),
+            size(*first)
+        ));
+    }
+    if table.is_cut {
+        faults.push(
+            "The text ends before the average of the run: the run died, or lines are missing."
+                .to_owned(),
+        );
+    }
+    faults.join(" ")
+}
+
+/// `16 MiB`; a size that is no whole number of these in bytes.
+fn size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let whole = units
+        .iter()
+        .find(|(_, shift)| bytes != 0 && bytes.trailing_zeros() >= *shift);
+    match whole {
+        Some((unit, shift)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// The host of a GPU; some versions do not say it.
+fn host(device: &Device) -> String {
+    match device.hostname.as_str() {
+        "" => "unknown host".to_owned(),
+        host => host.to_owned(),
     }
 }
 

@@ -5,6 +5,9 @@
 //! which every pair has the same function, datatype and size, the one counts in which the pairs ended closest
 //! together. The ranks of a collective end together, and not with the one before.
 //!
+//! If no file names process groups, and each has one group, these are taken for one ([`join_unnamed`]), as long
+//! as its operations then end together on all ranks.
+//!
 //! Rule: a rank whose calls fit in no shift is not matched at all, and that is said.
 
 use crate::writer::{Call, Process};
@@ -53,6 +56,79 @@ pub fn number(processes: &mut [Process]) -> Vec<(usize, String)> {
         by_function(processes, &members, &of);
     }
     unmatched
+}
+
+/// The operations of one group end within this time on all ranks, ns, or within this part of the longest.
+const TOGETHER_NS: u64 = 100_000;
+const TOGETHER_SHARE: u64 = 10;
+
+/// Takes the groups that files do not name for one, if each file has one, and the files are those of all ranks
+/// from 0 on. Whether that was right is known by [`split_unnamed`], after [`number`].
+pub fn join_unnamed(processes: &mut [Process]) -> bool {
+    let ranks: BTreeSet<u32> = processes.iter().filter_map(rank).collect();
+    let nranks = u32::try_from(processes.len()).unwrap_or(u32::MAX);
+    let is_all = nranks > 1 && ranks.iter().copied().eq(0..nranks);
+    if !is_all || !processes.iter().all(is_unnamed) {
+        return false;
+    }
+    for process in processes {
+        let rank = rank(process);
+        let communicator = &mut process.communicators[0];
+        (communicator.hash, communicator.nranks, communicator.rank) = (UNNAMED, nranks, rank);
+    }
+    true
+}
+
+/// Takes them for groups of their own again, if their operations do not end together.
+pub fn split_unnamed(processes: &mut [Process]) -> bool {
+    let mut ends: HashMap<(&str, u64), Vec<(i128, u64)>> = HashMap::new();
+    for process in processes.iter() {
+        for call in process.calls.iter().filter(|call| !is_p2p(call)) {
+            if let (Some(seq), Some((from, ns))) = (call.seq, call.ran) {
+                let end = i128::from(from) + i128::from(ns) + i128::from(process.base);
+                ends.entry((call.function, seq))
+                    .or_default()
+                    .push((end, ns));
+            }
+        }
+    }
+    ends.retain(|_, of| of.len() == processes.len());
+    let is_together = |of: &Vec<(i128, u64)>| {
+        let all = || of.iter().map(|(end, _)| *end);
+        let longest = of.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
+        let apart = all()
+            .max()
+            .zip(all().min())
+            .map_or(0, |(last, first)| last - first);
+        apart <= i128::from(TOGETHER_NS.max(longest / TOGETHER_SHARE))
+    };
+    let together = ends.values().filter(|of| is_together(of)).count();
+    // A profiler may begin or end within an operation.
+    if together > 0 && together * 10 >= ends.len() * 9 {
+        return false;
+    }
+    for process in processes {
+        let communicator = &mut process.communicators[0];
+        (communicator.hash, communicator.nranks, communicator.rank) = (0, 0, None);
+        process.calls.iter_mut().for_each(|call| call.seq = None);
+    }
+    true
+}
+
+/// For what stands for the group that no file names.
+const UNNAMED: u64 = 1;
+
+fn is_unnamed(process: &Process) -> bool {
+    let [communicator] = &process.communicators[..] else {
+        return false;
+    };
+    let n = communicator.nranks;
+    communicator.hash == 0 && n == 0 && process.calls.iter().all(|call| call.communicator == 0)
+}
+
+fn rank(process: &Process) -> Option<u32> {
+    let fact = process.facts.iter().find(|(key, _)| *key == "rank")?;
+    fact.1.parse().ok()
 }
 
 /// NCCL counts each function by itself, and numbers begin with the first call that a file has. What was

@@ -69,6 +69,26 @@ struct Member {
     says: Vec<String>,
 }
 
+impl Member {
+    /// Whether its process did not answer.
+    fn is_silent(&self) -> bool {
+        self.is_dead || self.says.iter().any(|says| says == UNRESPONSIVE)
+    }
+
+    /// What its process is, if it is not well: the facts `state` and `said`.
+    fn state(&self) -> Option<(&'static str, &str)> {
+        let failed = self.says.iter().find(|says| says.contains(ERROR));
+        let in_init = self.says.iter().find(|says| *says == IN_INIT);
+        match (failed, in_init) {
+            _ if self.is_dead => None,
+            _ if self.is_silent() => Some(("no_answer", UNRESPONSIVE)),
+            (Some(says), _) => Some(("failed", says)),
+            (None, Some(says)) => Some(("in_init", says)),
+            (None, None) => None,
+        }
+    }
+}
+
 /// A communicator.
 #[derive(Clone, Debug, Default)]
 struct Seen {
@@ -193,8 +213,8 @@ impl OfJob for Reader {
         for (key, seen) in &last.communicators {
             let steps = steps(seen);
             for (rank, member) in &seen.members {
-                // Nothing is known of who did not answer, but that others wait for the dead.
-                if member.is_missing && !member.is_dead {
+                // Who is no member did not answer here, and may have answered for another communicator.
+                if member.is_missing && !member.is_silent() {
                     continue;
                 }
                 let Some(process) = processes.of(last, *key, *rank, member) else {
@@ -208,7 +228,9 @@ impl OfJob for Reader {
                     device: member.device,
                     ..Communicator::default()
                 });
-                for step in &steps {
+                // Nothing is known of the calls of who did not answer, but that others wait for the dead.
+                let is_known = !member.is_missing || member.is_dead;
+                for step in steps.iter().filter(|_| is_known) {
                     let is_open = !step.by_all;
                     if is_open && !step.ranks.contains(rank) {
                         continue;
@@ -232,6 +254,12 @@ impl OfJob for Reader {
             process.moment = moment;
         }
         ranks_of_largest(&mut processes);
+        // Without an answer a rank has no place beside the calls of the others.
+        for (_, process) in &mut processes {
+            if process.facts.contains(&("state", "no_answer".to_owned())) {
+                process.communicators.clear();
+            }
+        }
         (processes, problems)
     }
 }
@@ -334,6 +362,13 @@ impl Processes {
         if member.is_dead && !process.facts.iter().any(|(key, _)| *key == "life") {
             process.facts.push(("life", "gone".to_owned()));
         }
+        if let Some((state, said)) = member.state() {
+            // Its other communicators may be well.
+            if !process.facts.iter().any(|(key, _)| *key == "state") {
+                process.facts.push(("state", state.to_owned()));
+                process.facts.push(("said", said.to_owned()));
+            }
+        }
         (process.communicators.len() < MOST_COMMUNICATORS).then_some(process)
     }
 }
@@ -386,6 +421,9 @@ fn note(member: &mut Member, text: &str) {
     }
 }
 
+/// In what RAS says of a rank that reported one.
+const ERROR: &str = " error: ";
+const IN_INIT: &str = "its initialization is in progress";
 const UNRESPONSIVE: &str = "no answer: its process is unresponsive";
 const DEAD: &str = "no answer: RAS considers its process dead";
 const NO_MEMBER: &str =
@@ -465,7 +503,7 @@ fn of_json(tree: &Tree, root: Id) -> Answer {
                 } else {
                     let code = |key: &str| tree.int(tree.field(status?, key)?);
                     match code("init_state") {
-                        Some(7) => note(&mut member, "its initialization is in progress"),
+                        Some(7) => note(&mut member, IN_INIT),
                         Some(0) | None => {}
                         Some(other) => {
                             note(
@@ -788,6 +826,22 @@ impl Parsing {
             }
         }
         for seen in self.answer.communicators.values_mut() {
+            // The ranks may stand there without their processes. If no other process is silent, it is theirs.
+            let unnamed = |member: &Member| member.is_missing && member.pid.is_none();
+            let unnamed = seen.members.values_mut().filter(|member| unnamed(member));
+            let mut unnamed: Vec<&mut Member> = unnamed.collect();
+            let all_dead = self.silent.values().all(|is_dead| *is_dead);
+            if let ([member], 1) = (&mut unnamed[..], self.silent.len()) {
+                for (pid, host) in self.silent.keys() {
+                    (member.pid, member.host) = (Some(*pid), Some(host.clone()));
+                }
+            } else if all_dead && unnamed.len() == self.silent.len() {
+                for member in unnamed {
+                    member.is_dead = true;
+                    member.says.retain(|says| says != UNRESPONSIVE);
+                    note(member, DEAD);
+                }
+            }
             for member in seen.members.values_mut() {
                 let id = member.pid.zip(member.host.clone());
                 let silent = id.and_then(|id| self.silent.get(&id));

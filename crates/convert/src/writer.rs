@@ -13,7 +13,7 @@
 //! format calls "not known".
 
 use capture::block::{self, BlockKind};
-use capture::live::{flag, part, row_state, Layout, View, MAGIC};
+use capture::live::{flag, on_gpu, part, row_state, Layout, View, MAGIC};
 use capture::rows::{definitions, Encoder, GpuTime, Record, Shape, Ticks};
 use capture::windows::{self, DriverCall, GpuActivity, Window};
 use std::collections::HashMap;
@@ -85,6 +85,8 @@ pub struct Call {
     pub length: Option<u64>,
     /// It had not ended when the file was written.
     pub is_open: bool,
+    /// Of an open call: whether the GPU had begun it, if that is known.
+    pub begun: Option<bool>,
 }
 
 /// When NCCL's stamps say that a kernel ran.
@@ -338,6 +340,15 @@ fn live_part(
         row.parts.store(record.shape.parts, Relaxed);
         row.peer.store(record.shape.peer, Relaxed);
         row.seq.store(record.seq, Relaxed);
+        if let Some(begun) = call.begun {
+            let state = if begun {
+                on_gpu::BEGUN
+            } else {
+                on_gpu::NOT_REACHED
+            };
+            row.asked.store(Ticks(anchors[1][0]), Relaxed);
+            row.on_gpu.store(state, Relaxed);
+        }
         row.word
             .store(row_state::word(0, ticket as u64, row_state::ALIVE), Relaxed);
     }
@@ -416,6 +427,8 @@ fn record(
     let has_stamps = call.stamped.is_some() || call.length.is_some();
     for (is_so, bit) in [
         (process.as_of.is_none() && !has_stamps, part::EVENTS),
+        // The GPU was asked by an event.
+        (call.is_open && call.begun.is_some(), part::EVENTS),
         (call.launched.is_some(), part::LAUNCHED),
     ] {
         parts |= if is_so { bit } else { 0 };

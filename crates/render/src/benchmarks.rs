@@ -88,13 +88,14 @@ pub fn summary(diff: &BenchmarkDiff) -> String {
     for (said, word) in [(Said::Slower, "slower"), (Said::Faster, "faster")] {
         let mut found = of(said);
         found.sort_by(|x, y| y.ratio.ln().abs().total_cmp(&x.ratio.ln().abs()));
-        if let Some(first) = found.first() {
-            let messages = messages(first, several);
-            let more = match found.len() {
-                1 => String::new(),
-                n => format!(", and for {} more", plural(n as u64 - 1, "part", "parts")),
-            };
-            all.push(format!("{word} than A for {messages}: {}{more}", by(first)));
+        let part = |part: &&&Part| format!("for {}: {}", messages(part, several), by(part));
+        if !found.is_empty() {
+            // The small and the large messages of one function.
+            let mut parts: Vec<String> = found.iter().take(2).map(|of| part(&of)).collect();
+            if let Some(more) = found.len().checked_sub(2).filter(|more| *more > 0) {
+                parts.push(format!("for {} more", plural(more as u64, "part", "parts")));
+            }
+            all.push(format!("{word} than A {}", parts.join(", and ")));
         }
     }
     let others = of(Said::Same);
@@ -178,11 +179,22 @@ fn against(diff: &BenchmarkDiff) -> Option<String> {
             size(best.bytes)
         ))
     };
-    match (of("A", &diff.a), of("B", &diff.b)) {
-        (Some(a), Some(b)) => Some(format!("At its best, {a}; {b}.")),
-        (Some(one), None) | (None, Some(one)) => Some(format!("At its best, {one}.")),
-        (None, None) => None,
-    }
+    let best = match (of("A", &diff.a), of("B", &diff.b)) {
+        (Some(a), Some(b)) => format!("At its best, {a}; {b}."),
+        (Some(one), None) | (None, Some(one)) => format!("At its best, {one}."),
+        (None, None) => return None,
+    };
+    // Rounded figures may be a little above.
+    let is_above =
+        |side: &&BenchmarkSide| side.best.as_ref().is_some_and(|of| of.ceiling.share > 1.02);
+    let above = [&diff.a, &diff.b].into_iter().find(is_above);
+    let Some(of) = above.and_then(|side| side.best.as_ref()) else {
+        return Some(best);
+    };
+    Some(format!(
+        "{best} More than {} GB/s was reached, so that is not the ceiling of these runs.",
+        three(of.ceiling.ceiling_gb_per_s)
+    ))
 }
 
 /// `A: old.txt, 8 x NVIDIA H100, NCCL 2.28.9, average bus bandwidth 40.1 GB/s`

@@ -210,6 +210,9 @@ pub(super) struct CaptureCalls<'a> {
     pub vertices: usize,
     /// By process: whether NCCL delivers the GPU's stamps.
     pub stamped: Vec<bool>,
+    /// By process: whether another tool says of each collective if the GPU has ended it: it has not ended
+    /// those that are open, and all others.
+    tells_ends: Vec<bool>,
     /// By process: when its GPU ended the newest timed call, ns since 1970.
     pub ended_ns: Vec<Option<i64>>,
     /// By process: how far its GPU had come with open calls, by ticket.
@@ -247,11 +250,13 @@ impl<'a> CaptureCalls<'a> {
             process.fact("timing") == Some("stamps")
                 && process.calls.iter().any(|call| call.channels_started > 0)
         };
+        let tells_ends = |process: &Process| process.fact("ends") == Some("gpu");
         let mut all = CaptureCalls {
             capture,
             communicators,
             vertices: vertices.len(),
             stamped: capture.processes.iter().map(stamped).collect(),
+            tells_ends: capture.processes.iter().map(tells_ends).collect(),
             ended_ns: capture.processes.iter().map(ended_ns).collect(),
             on_gpu: capture.processes.iter().map(on_gpu).collect(),
         };
@@ -372,6 +377,9 @@ impl<'a> CaptureCalls<'a> {
         match (reached(of, call), self.on_gpu(process, call)) {
             (Reached::Launched, Some(OnGpu::Begun)) => Reached::Started,
             (Reached::Launched, Some(OnGpu::Ended)) => Reached::Finished,
+            (Reached::Launched, None) if self.tells_ends[process] && call.sealed => {
+                Reached::Finished
+            }
             (by_row, _) => by_row,
         }
     }
@@ -398,6 +406,10 @@ impl<'a> CaptureCalls<'a> {
         let shape = &of.shapes[call.shape as usize];
         if call.sealed || shape.parts & part::ENQUEUED == 0 {
             return false;
+        }
+        // A send or receive of a batch is never said to have ended.
+        if self.tells_ends[process] && !shape.is(flag::P2P) {
+            return true;
         }
         let no_kernel = part::COPY_ENGINE | part::SYMMETRIC;
         let stamps = self.stamped[process] && shape.parts & no_kernel == 0;

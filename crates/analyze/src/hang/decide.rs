@@ -17,14 +17,14 @@ use super::progress::{call_row, CallRow, Member, Members};
 use super::reached::Reached;
 use super::verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
-    Quiet, Reason, Sink, Stall, Verdict, VerdictKind,
+    Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 use super::wait_for::{self, is_astray, CycleEdge, WaitForGraph};
 use super::waits::{self, Lack, Wait};
 use crate::completeness::is_masked;
 use crate::notes::is_attached;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::{Life, Process};
+use tables::{Capture, Life, Process};
 
 /// The verdict.
 pub(super) fn decide(case: &Case) -> Verdict {
@@ -322,7 +322,7 @@ fn graph_lacked(case: &Case, lacked: &Lacked) -> Sink {
 fn away(case: &Case, communicator: usize, member: usize, since_ns: Option<i64>) -> Option<i64> {
     let own = case.member(communicator, member);
     let until = case.evidence.newest[own.process]?;
-    let since = since_ns?;
+    let since = since_ns.filter(|since| case.ago(Some(*since)).is_some())?;
     let since = since.max(case.evidence.active[own.vertex].unwrap_or(since));
     Some(until.saturating_sub(since).max(0))
 }
@@ -567,14 +567,18 @@ fn quiet(case: &Case) -> Quiet {
     let partial = open
         .iter()
         .find(|(_, communicator)| communicator.is_partial());
+    let said = said(case.capture).into_iter().next();
     let because = if open.is_empty() && case.capture.processes.iter().any(is_from_outside) {
         Because::FromOutside(oldest_open(case))
-    } else if over {
+    } else if over && said.is_none() {
         Because::Over
     } else if let Some(stopped) = in_state(Liveness::Stopped) {
         Because::Stopped(names(stopped))
     } else if let Some(dead) = in_state(Liveness::Dead) {
         Because::Dead(names(dead))
+    } else if let Some(said) = said {
+        named.extend(members_of(case, &said));
+        Because::Said(said)
     } else if open.is_empty() {
         Because::Dead(killed)
     } else if active {
@@ -607,6 +611,56 @@ fn quiet(case: &Case) -> Quiet {
         named,
         newest_call_ns,
     }
+}
+
+/// What another tool says of processes that are not well, by what it says; what explains most comes first.
+pub(super) fn said(capture: &Capture) -> Vec<Said> {
+    let mut all: BTreeMap<(SaidState, &str), Vec<ProcessName>> = BTreeMap::new();
+    for process in capture
+        .processes
+        .iter()
+        .filter(|of| of.other_tool().is_some())
+    {
+        let state = match process.fact("state") {
+            Some("failed") => SaidState::Failed,
+            Some("in_init") => SaidState::InInit,
+            Some("no_answer") => SaidState::NoAnswer,
+            _ => continue,
+        };
+        let text = process.fact("said").unwrap_or("not known");
+        all.entry((state, text)).or_default().push(ProcessName {
+            rank: process.rank,
+            host: process.host.clone(),
+            pid: process.pid,
+        });
+    }
+    let said = |((state, text), of): ((SaidState, &str), _)| Said {
+        state,
+        text: text.to_owned(),
+        of,
+    };
+    all.into_iter().map(said).collect()
+}
+
+/// The processes of which something is said, as members of the first communicator that each is in.
+fn members_of(case: &Case, said: &Said) -> Vec<Member> {
+    let is_of = |process: usize| {
+        let process = &case.capture.processes[process];
+        let is = |name: &ProcessName| name.pid == process.pid && name.host == process.host;
+        said.of.iter().any(is)
+    };
+    let mut found: BTreeMap<usize, Member> = BTreeMap::new();
+    for (communicator, calls) in case.calls.communicators.iter().enumerate() {
+        for (member, own) in calls.ranks.iter().enumerate() {
+            if is_of(own.process) {
+                found.entry(own.process).or_insert(Member {
+                    communicator,
+                    member,
+                });
+            }
+        }
+    }
+    found.into_values().collect()
 }
 
 /// Whether the GPU is seen to have ended the newest call of a rank; NCCL runs those of a communicator in

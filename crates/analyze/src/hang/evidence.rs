@@ -20,6 +20,9 @@ pub(super) struct Evidence {
     pub as_of: Option<i64>,
     /// Longest pause between two calls that a process has come back from, ns.
     pub longest_pause: i64,
+    /// `as_of` is when the capture shows the job. A file of another tool may not say when it was written; then
+    /// `as_of` is the time of the newest call, and how long ago anything was is not known.
+    is_dated: bool,
 }
 
 impl Evidence {
@@ -60,11 +63,17 @@ impl Evidence {
             newest: newest_of,
             active,
             longest_pause,
+            is_dated: processes
+                .iter()
+                .all(|of| of.fact("as_of") != Some("unknown")),
         }
     }
 
     /// How long ago a time was, as of the newest evidence, ns.
     pub fn ago(&self, since: Option<i64>) -> Option<i64> {
+        if !self.is_dated {
+            return None;
+        }
         Some(self.as_of?.saturating_sub(since?).max(0))
     }
 }

@@ -248,6 +248,8 @@ pub enum Because {
     Stopped(Vec<ProcessName>),
     /// These processes are dead, and perhaps others will wait for them.
     Dead(Vec<ProcessName>),
+    /// What another tool says of a process's state.
+    Said(Said),
     /// Ranks made calls until lately, or until all processes were killed.
     Active {
         /// All of them were.
@@ -265,6 +267,28 @@ pub enum Because {
     /// All ranks have made the same calls, and nothing shows whether their GPUs have ended them: ranks of the
     /// largest communicator.
     NotRecorded(usize),
+}
+
+/// What another tool says of processes that are not well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// What they are.
+    pub state: SaidState,
+    /// In the tool's words.
+    pub text: String,
+    /// The processes.
+    pub of: Vec<ProcessName>,
+}
+
+/// The state of a process in another tool's words; the first explains those after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SaidState {
+    /// NCCL returned an error to it.
+    Failed,
+    /// It is still in `ncclCommInit`.
+    InInit,
+    /// It did not answer.
+    NoAnswer,
 }
 
 /// A process by name.
@@ -304,6 +328,7 @@ impl Verdict {
                 Because::Silent(_) => VerdictKind::Silent,
                 Because::FromOutside(_)
                 | Because::Dead(_)
+                | Because::Said(_)
                 | Because::NotAnnounced
                 | Because::Partial(_)
                 | Because::Finished(_, false)

@@ -229,12 +229,20 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
     } else {
         ""
     };
+    // A rank that is not here may be the late one.
+    let matched = report.arrivals.as_ref().is_some_and(|of| of.operations > 0);
+    let knows_waiting = matched && report.completeness.absent.is_empty();
+    let waiting = if knows_waiting {
+        "waiting for late ranks left out"
+    } else {
+        "and how much of that is waiting for late ranks is not known"
+    };
     Some(Recommendation {
         gain: Gain {
             us: None,
             interval_us: None,
-            at_most_us: Some(least * wall_us),
-            source: Some(GainSource::Measured),
+            at_most_us: knows_waiting.then_some(least * wall_us),
+            source: knows_waiting.then_some(GainSource::Measured),
         },
         effort: Level::High,
         risk: Level::Medium,
@@ -243,7 +251,7 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
                  prefetch), on a stream of its own, and wait for it later. Of a decode step, which has \
                  nothing to overlap with, make it shorter instead."
             .to_owned(), format!(
-            "{seen} for {} of the time or more{beside}, waiting for late ranks left out.",
+            "{seen} for {} of the time or more{beside}, {waiting}.",
             percent(least)
         ))
     })

@@ -296,6 +296,13 @@ fn two_logs_of_nccl_tests_say_which_is_slower_and_whether_it_is_good() {
         let diff = ncclscope(&["diff", shown(a), shown(b), "--fail-on", "slower=5%"]);
         assert_eq!(diff.status.code(), Some(status), "{}", text(&diff.stdout));
     }
+    let low = ncclscope(&["diff", shown(&a), shown(&b), "--ceiling", "100GB/s"]);
+    let above = "More than 100 GB/s was reached, so that is not the ceiling of these runs.";
+    assert!(
+        text(&low.stdout).replace("\n    ", " ").contains(above),
+        "{}",
+        text(&low.stdout)
+    );
     let same = ncclscope(&["diff", shown(&a), shown(&a)]);
     assert!(text(&same.stdout).starts_with("Nothing shows that B is slower or faster"));
     // As a capture, too.

@@ -3,8 +3,12 @@
 //! The dumps are made here in the shape that PyTorch documents (version 2.5); names and figures are invented.
 
 use analyze::hang::{hang, Conditions, Hang, Verdict};
+use render::hang::Answer;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 use tables::{ReadProgress, Which};
 
 const CREATED: u64 = 1_790_857_026_000_000_000;
@@ -37,13 +41,27 @@ fn dump(ranks: u32, calls: u64, last: &str, size: u64) -> String {
     text + "]}"
 }
 
-fn answer(dumps: &[String]) -> Hang {
+/// Of dumps that were written so long after the last call.
+fn answer_after(dumps: &[(u32, String)], after: Duration) -> Hang {
     let folder = tempfile::tempdir().expect("a folder");
-    for (rank, text) in dumps.iter().enumerate() {
-        let file = folder.path().join(format!("nccl_trace_rank_{rank}"));
-        std::fs::write(file, text).expect("written");
+    let at = UNIX_EPOCH + Duration::from_nanos(CREATED + 10_000_000_000) + after;
+    for (rank, text) in dumps {
+        let path = folder.path().join(format!("nccl_trace_rank_{rank}"));
+        let mut file = File::create(path).expect("created");
+        file.write_all(text.as_bytes()).expect("written");
+        file.set_modified(at).expect("a time");
     }
     of(folder.path())
+}
+
+fn answer(dumps: &[String]) -> Hang {
+    let numbered: Vec<(u32, String)> = (0..).zip(dumps.iter().cloned()).collect();
+    answer_after(&numbered, Duration::from_secs(600))
+}
+
+/// The first sentence of a verdict.
+fn sentence(hang: &Hang) -> String {
+    Answer::new(hang).sentence
 }
 
 fn of(path: &Path) -> Hang {
@@ -67,6 +85,91 @@ fn the_rank_that_did_not_come_is_named_with_the_call() {
         (wait.call.bytes, wait.waiting.members.len()),
         (Some(1024), 3)
     );
+}
+
+#[test]
+fn a_rank_without_a_dump_is_named_and_open_calls_are_never_no_hang() {
+    let waits = || dump(4, 10, "started", 64);
+    let dumps = [(0, waits()), (2, waits()), (3, waits())];
+    // A copy without times is as old as the copy.
+    for (after, for_time) in [(600, " for 10.0 min"), (30 * 24 * 3600, "")] {
+        let found = answer_after(&dumps, Duration::from_secs(after));
+        let expected = format!(
+            "Ranks 0,2-3 are in AllReduce of 1 KiB, sequence number 610 on communicator \
+             {} (default_pg), and it has not ended{for_time}; rank 1 left no dump.",
+            found.communicators[0].id
+        );
+        assert_eq!(sentence(&found), expected);
+        assert_eq!(found.verdict.hang(), None);
+        assert_eq!(
+            Answer::new(&found).next,
+            "py-spy dump --pid PID (of rank 1)"
+        );
+    }
+}
+
+#[test]
+fn how_long_is_not_known_if_the_dumps_do_not_tell() {
+    let waits = || dump(2, 10, "started", 64);
+    let dumps = [(0, waits()), (1, dump(2, 9, "completed", 64))];
+    let found = answer_after(&dumps, Duration::from_secs(30 * 24 * 3600));
+    let answer = Answer::new(&found);
+    assert!(
+        answer.sentence.ends_with("which rank 0 waits in."),
+        "{}",
+        answer.sentence
+    );
+    assert_eq!((answer.waited_s, answer.hang), (None, None));
+    let unknown = |detail: &String| detail.starts_with("How long is not known: the dumps");
+    assert!(answer.details.iter().any(unknown), "{:?}", answer.details);
+}
+
+#[test]
+fn a_rank_with_a_scheduled_call_is_one_that_its_gpu_has_not_begun() {
+    let starts = |text: String| {
+        text.replace(
+            r#""retired""#,
+            r#""time_discovered_started_ns": 7, "retired""#,
+        )
+    };
+    let waits = || starts(dump(4, 10, "started", 64));
+    let scheduled = starts(dump(4, 9, "completed", 64));
+    let last = dump(4, 10, "scheduled", 64);
+    let last = last.rsplit_once(",\n{").expect("calls").1;
+    let scheduled = format!("{},\n{{{last}", scheduled.trim_end_matches("]}"));
+    let found = answer(&[waits(), waits(), waits(), scheduled]);
+    let first = sentence(&found);
+    assert!(
+        first.starts_with("The GPU of rank 3 has not begun AllReduce"),
+        "{first}"
+    );
+    assert!(first.ends_with("ranks 0-2 wait for 10.0 min."), "{first}");
+}
+
+#[test]
+fn without_timing_scheduled_says_nothing_about_the_gpu() {
+    let open = || dump(2, 10, "scheduled", 64);
+    let found = answer(&[open(), open()]);
+    let first = sentence(&found);
+    assert!(first.starts_with("All 2 ranks are in AllReduce"), "{first}");
+    assert!(first.ends_with("it has not ended for 10.0 min."), "{first}");
+}
+
+#[test]
+fn a_dump_without_calls_is_no_absent_file() {
+    let empty = dump(2, 0, "", 64);
+    let found = answer(&[dump(2, 10, "started", 64), empty]);
+    let first = sentence(&found);
+    assert!(
+        first.ends_with("; the dump of rank 1 has no calls."),
+        "{first}"
+    );
+    let problems: Vec<&str> = found
+        .problems
+        .iter()
+        .map(|row| row.place.as_str())
+        .collect();
+    assert_eq!(problems, ["its entries"]);
 }
 
 /// A dump whose buffer has lost its first calls.

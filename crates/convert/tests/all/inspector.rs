@@ -340,6 +340,24 @@ fn damaged_lines_are_left_out_and_told() {
 }
 
 #[test]
+fn a_file_of_a_rank_that_is_none_of_inspector_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    JOB.write(folder.path());
+    let first = folder.path().read_dir().expect("listed").flatten();
+    let mut names: Vec<_> = first.map(|entry| entry.path()).collect();
+    names.sort();
+    std::fs::write(&names[2], [0, 255, 10]).expect("written");
+    std::fs::write(folder.path().join("notes.txt"), "x").expect("written");
+    let report = report(folder.path());
+    let files: Vec<&str> = report
+        .problems
+        .iter()
+        .map(|problem| problem.file.as_str())
+        .collect();
+    assert_eq!(files, [names[2].to_str().expect("UTF-8")]);
+}
+
+#[test]
 fn no_damage_is_too_odd() {
     let text = Job {
         calls: 6,

@@ -3,6 +3,7 @@
 //! What is made here has the shape of such files; names and figures are invented. `fsdp2_traced` is a run of
 //! 2 H200 that this project's recorder and torch.profiler recorded at the same time.
 
+use analyze::recommendations::Rule;
 use analyze::Report;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -184,6 +185,77 @@ fn exposed_communication_and_the_straggler_are_found() {
     );
     let fair = of(&Job { late: 0, ..JOB });
     assert!(fair.findings.is_empty(), "{:?}", fair.findings);
+}
+
+#[test]
+fn exposed_communication_of_one_rank_alone_is_no_gain() {
+    let folder = tempfile::tempdir().expect("a folder");
+    JOB.write(folder.path());
+    let report = report(&folder.path().join("rank0.json"));
+    let mut all = report.recommendations.iter();
+    let found = all.find_map(|one| match &one.rule {
+        Rule::Own { name, evidence, .. } if *name == "exposed_communication" => {
+            Some((&one.gain, evidence))
+        }
+        _ => None,
+    });
+    let (gain, evidence) = found.expect("30 % of the time");
+    // All of it may be waiting for rank 1.
+    assert_eq!((gain.us, gain.at_most_us), (None, None));
+    assert!(evidence.contains("is not known"), "{evidence}");
+}
+
+/// The traces of a job without what PyTorch 2.4 and later say of process groups; `moved` for each rank.
+fn without_groups(job: &Job, moved: impl Fn(u64) -> u64) -> Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    for rank in 0..job.ranks {
+        let text = job.trace(rank);
+        let mut text = text.replace("\"distributedInfo\"", "\"of\"");
+        for name in [
+            "Process Group Name",
+            "Process Group Description",
+            "Process Group Ranks",
+            "Group size",
+            "Seq",
+        ] {
+            text = text.replace(&format!("\"{name}\""), "\"x\"");
+        }
+        let text = text.replace(&BASE.to_string(), &(BASE + moved(rank)).to_string());
+        std::fs::write(folder.path().join(format!("rank{rank}.json")), text).expect("written");
+    }
+    report(folder.path())
+}
+
+#[test]
+fn the_one_group_of_files_without_names_of_groups_is_joined_if_its_calls_end_together() {
+    let job = Job { seq: false, ..JOB };
+    let joined = without_groups(&job, |_| 0);
+    let sizes = |report: &Report| -> Vec<Option<u32>> {
+        report.communicators.iter().map(|of| of.nranks).collect()
+    };
+    assert_eq!(sizes(&joined), [Some(2)]);
+    let first = joined.findings.first();
+    assert_eq!(
+        first.and_then(|first| first.rank()),
+        Some(1),
+        "{:?}",
+        joined.findings
+    );
+    assert!(
+        joined.problems[0]
+            .found
+            .contains("taken for those of one group"),
+        "{:?}",
+        joined.problems
+    );
+    // As two groups, or two clocks.
+    let apart = without_groups(&job, |rank| rank * 3_000_000);
+    assert_eq!(sizes(&apart), [None, None]);
+    assert!(
+        apart.problems[0].found.contains("is not known"),
+        "{:?}",
+        apart.problems
+    );
 }
 
 #[test]

@@ -121,11 +121,74 @@ fn two_runs_in_one_file_are_two_runs() {
         + FOOT;
     let found = report(&text);
     assert_eq!(sizes(&found), [Some(2), Some(4)]);
-    // No folder can be taken apart to help that.
-    let lead = analyze::summary::verdict(&found).lead;
-    let said =
-        "These are 2 runs of nccl-tests that knew nothing of each other, and all figures mix them.";
-    assert_eq!(lead, analyze::summary::Lead::Words(said.to_owned()));
+    assert_eq!(
+        lead(&found),
+        "These are 2 runs of nccl-tests, one after the other, of 2 and 4 ranks, and all figures mix them."
+    );
+}
+
+/// The first sentence.
+fn lead(report: &Report) -> String {
+    match analyze::summary::verdict(report).lead {
+        analyze::summary::Lead::Words(words) => words,
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_makes_a_run_worthless_is_the_first_sentence() {
+    let ranks: Vec<_> = (0..2).map(|rank| (rank, 0, 100 + rank, "node-1")).collect();
+    let head = devices(&ranks).replace("#\n# Using", "# nThread 1 nGpus 1\n#\n# Using");
+    let first = row(1 << 20, 20.0, 0);
+    let died = format!("{head}{first}node-2: Test NCCL failure common.cu:303\n");
+    let wrong = format!("{head}{first}{}{FOOT}", row(1 << 21, 40.0, 7));
+    let cut = format!("{head}{first}");
+    for (text, expected) in [
+        (
+            died,
+            "The run failed: node-2: Test NCCL failure common.cu:303, after the figures of 1048576 bytes.",
+        ),
+        (
+            wrong,
+            "Wrong data at 1 size, from 2 MiB on: these figures are left out.",
+        ),
+        (
+            cut,
+            "The text ends before the average of the run: the run died, or lines are missing.",
+        ),
+    ] {
+        assert_eq!(lead(&report(&text)), expected);
+    }
+    let whole = lead(&report(&format!("{head}{first}{FOOT}")));
+    assert!(whole.starts_with("Which rank is late"), "{whole}");
+}
+
+#[test]
+fn a_log_with_the_tags_of_a_launcher_is_known_by_them() {
+    let ranks: Vec<_> = (0..2).map(|rank| (rank, 0, 100 + rank, "node-1")).collect();
+    let text = devices(&ranks) + &row(1 << 20, 20.0, 0) + FOOT;
+    for tag in [
+        "[1,0]<stdout>:",
+        "[node-1:0] ",
+        "2026-08-21T10:00:00.123Z ",
+        "job-abc  | ",
+    ] {
+        let tagged: String = text.lines().map(|line| format!("{tag}{line}\n")).collect();
+        let found = report(&tagged);
+        assert_eq!(
+            (sizes(&found), found.operations.len()),
+            (vec![Some(2)], 1),
+            "{tag}"
+        );
+    }
+}
+
+#[test]
+fn a_host_that_the_json_does_not_say_is_unknown() {
+    let text = include_str!("../../../bench/tests/data/broadcast.json");
+    let without = text.replace("\"hostname\"", "\"of\"");
+    assert_ne!(without, text);
+    assert_eq!(report(&without).job.hosts, ["unknown host"]);
 }
 
 #[test]

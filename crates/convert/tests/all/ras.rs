@@ -270,3 +270,63 @@ fn damaged_answers_are_read_to_their_damage() {
     assert_eq!(capture.processes.len(), 5);
     assert!(Path::new(&file).exists());
 }
+
+#[test]
+fn what_ras_says_of_a_rank_is_the_first_sentence() {
+    let ranks = |error: u32| -> Vec<String> {
+        (0..4)
+            .map(|r| rank(r, 5, 9, if r == 2 { error } else { 0 }))
+            .collect()
+    };
+    let in_init: Vec<String> = ranks(0)
+        .iter()
+        .map(|rank| rank.replace(r#""init_state": 0"#, r#""init_state": 7"#))
+        .collect();
+    for (text, expected) in [
+        (
+            json(53, &in_init, ""),
+            "4 ranks are still in ncclCommInit: ranks 0-3.",
+        ),
+        (
+            json(53, &ranks(6), ""),
+            "Rank 2 reported an asynchronous error: remote process exited or there was a network error.",
+        ),
+        (
+            json(53, &ranks(0)[..3], &missing(3, true)),
+            "Rank 3 is dead: RAS can't reach the process any more. Whether others wait for it is not known.",
+        ),
+        (
+            json(53, &ranks(0)[..3], &missing(3, false)),
+            "Rank 3 gave no answer: its process is unresponsive.",
+        ),
+    ] {
+        let (_, answer) = answer(&[text]);
+        assert_eq!(answer.sentence, expected);
+        assert_eq!((answer.hang, answer.next.as_str()), (None, "ncclras -f json"));
+        let of_recordings = |detail: &String| detail.contains("NCCLSCOPE_TIMING");
+        assert!(!answer.details.iter().any(of_recordings), "{:?}", answer.details);
+    }
+}
+
+#[test]
+fn a_text_that_names_only_a_silent_rank_is_read() {
+    let (head, _) = TEXT.split_once("Warnings").expect("a head");
+    let silent = "  Process 2009 on node 10.0.0.2 managing GPU 1\n";
+    let missing = "#0-0 (fa93daea854b060b) INCOMPLETE\n  Missing communicator data from 1 rank\n  \
+        The missing rank: 9\n";
+    let incomplete =
+        format!("INCOMPLETE\n  Missing communicator data from 1 job process\n{silent}\n");
+    let dead = format!("DEAD\n  1 job process is considered dead\n{silent}\n{incomplete}");
+    for (errors, expected) in [
+        (dead, "is dead: RAS can't reach"),
+        (incomplete, "gave no answer: its process"),
+    ] {
+        let (_, answer) = answer(&[format!("{head}Errors\n======\n\n{errors}{missing}")]);
+        assert!(answer.sentence.contains(expected), "{}", answer.sentence);
+        assert!(
+            answer.sentence.starts_with("Rank 9 "),
+            "{}",
+            answer.sentence
+        );
+    }
+}

@@ -7,6 +7,7 @@
 use super::graphs;
 use super::names::{numbers, rank, seconds};
 use super::phrases::Words;
+use super::quiet::said;
 use super::words::{next, words};
 use analyze::hang::{
     CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow, RankProgress,
@@ -263,6 +264,7 @@ impl Answer {
             sentence,
             mut details,
         } = words(hang);
+        details.extend(said(hang));
         details.extend(hang.inside.iter().cloned());
         details.extend(hang.sightings.iter().map(SightingRow::sentence));
         // Of a job that has ended, nothing is open.

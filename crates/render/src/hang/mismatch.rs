@@ -1,7 +1,7 @@
 //! Words for ranks that made different calls at the same place: who made which call, what differs between
 //! the two, and whether the ranks still make calls.
 
-use super::names::{call, capital, operation, ranks, span};
+use super::names::{call, capital, is_of_dumps, operation, ranks, span};
 use super::phrases::{absent, Words};
 use analyze::hang::{Aspect, CallRow, Hang, Mismatch, MismatchKind};
 use analyze::spelling::{datatype, size, sizes_apart};
@@ -35,6 +35,9 @@ pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
              told from it.",
             span(ns)
         ),
+        (_, None) if is_of_dumps(hang) => "When the dumps were written is not known, so whether the job hangs \
+             can't be told."
+            .to_owned(),
         (_, None) => "When they made calls is not known, so whether the job hangs can't be told.".to_owned(),
     });
     details.extend(absent(hang, mismatch.odd.communicator));

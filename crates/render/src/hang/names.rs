@@ -128,6 +128,53 @@ pub(super) fn unknown(hang: &Hang, index: usize) -> String {
     }
 }
 
+/// Whether a verdict is by dumps of PyTorch's flight recorder.
+pub(super) fn is_of_dumps(hang: &Hang) -> bool {
+    hang.tool.as_deref() == Some("PyTorch's flight recorder")
+}
+
+/// Whether a verdict is by answers of NCCL's RAS.
+pub(super) fn is_of_ras(hang: &Hang) -> bool {
+    hang.tool.as_deref() == Some("NCCL's RAS")
+}
+
+/// Why dumps do not say what ranks of a communicator did: `rank 1 left no dump`.
+pub(super) fn without_dump(hang: &Hang, index: usize) -> Option<String> {
+    let Some(Unknown::Absent { ranks, .. }) = &of(hang, index).unknown else {
+        return None;
+    };
+    if !is_of_dumps(hang) || ranks.is_empty() {
+        return None;
+    }
+    let mut known = of(hang, index).ranks.iter();
+    let is_world = known.all(|rank| rank.rank.is_some() && rank.rank == rank.global_rank);
+    let is_empty = |rank: &u32| is_world && hang.without_calls.contains(rank);
+    let (empty, none): (Vec<u32>, Vec<u32>) = ranks.iter().partition(|rank| is_empty(rank));
+    let title = |ranks: Vec<u32>| {
+        let plural = if ranks.len() > 1 { "ranks" } else { "rank" };
+        let on = communicator(hang, index);
+        let on = if is_world {
+            String::new()
+        } else {
+            format!(" of {on}")
+        };
+        format!("{plural} {}{on}", ranges(ranks))
+    };
+    let mut parts = Vec::new();
+    if !none.is_empty() {
+        parts.push(format!("{} left no dump", title(none)));
+    }
+    if !empty.is_empty() {
+        let (dump, has) = if empty.len() > 1 {
+            ("dumps", "have")
+        } else {
+            ("dump", "has")
+        };
+        parts.push(format!("the {dump} of {} {has} no calls", title(empty)));
+    }
+    Some(parts.join("; "))
+}
+
 /// `text is`, `text are`.
 pub(super) fn are(text: &str, n: usize) -> String {
     format!("{text} {}", if n > 1 { "are" } else { "is" })

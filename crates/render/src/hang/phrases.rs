@@ -1,6 +1,6 @@
 //! What the words of all verdicts share: [`Words`] itself, and phrases about time and absent ranks.
 
-use super::names::{asked, unknown};
+use super::names::{asked, capital, is_of_dumps, unknown, without_dump};
 use analyze::hang::{ByTime, Hang, RankProgress, Unknown};
 
 /// The first sentence, and what belongs to it.
@@ -15,6 +15,11 @@ pub(super) fn when(hang: &Hang, by_time: ByTime) -> Option<String> {
     match by_time {
         ByTime::Hang => None,
         ByTime::NoHang => Some(format!("A wait counts as a hang from {patience} on.")),
+        ByTime::Unknown if is_of_dumps(hang) => Some(
+            "How long is not known: the dumps do not say when they were written, and their files are too \
+             new or too old to tell."
+                .to_owned(),
+        ),
         ByTime::Unknown => Some("How long is not known: its times are not.".to_owned()),
         ByTime::TooEarly => Some(format!(
             "Long computing, or a checkpoint, looks the same: from {patience} on it counts as a hang \
@@ -64,6 +69,11 @@ pub(super) fn stopped(hang: &Hang, rank: &RankProgress, is: &str) -> String {
 
 /// Ranks of a communicator of which nothing is known.
 pub(super) fn absent(hang: &Hang, communicator: usize) -> Option<String> {
+    if let Some(without) = without_dump(hang, communicator) {
+        return Some(capital(format!(
+            "{without}, so what happened there is not known."
+        )));
+    }
     match hang.communicators[communicator].unknown {
         Some(Unknown::Absent { .. }) => Some(format!(
             "What {} did is not known: nothing of it is in the capture.",

@@ -1,8 +1,10 @@
 //! Words for a job in which nobody is seen to wait: why that is no hang, or what hides whether it is one.
 
-use super::names::{are, capital, communicator, have, of, span, unknown};
+use super::names::{are, capital, communicator, have, is_of_ras, of, span, unknown};
 use super::phrases::Words;
-use analyze::hang::{Because, CommunicatorProgress, Hang, InMpi, ProcessName, Quiet};
+use analyze::hang::{
+    Because, CommunicatorProgress, Hang, InMpi, ProcessName, Quiet, Said, SaidState, Verdict,
+};
 use analyze::spelling::ranges;
 
 /// From here on a wait in MPI is worth a sentence, ns.
@@ -31,6 +33,11 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
              newest call was {last}.",
             are(&names(these), these.len())
         ),
+        Because::Dead(these) if is_of_ras(hang) => format!(
+            "{} dead: RAS can't reach the process any more. Whether others wait for it is not known.",
+            are(&names(these), these.len())
+        ),
+        Because::Said(said) => said_sentence(said),
         Because::Dead(these) => format!(
             "Can't tell: {} dead, and nobody is seen to wait for it; the newest call was {last}.",
             are(&names(these), these.len())
@@ -68,12 +75,21 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
              their GPUs have ended them is not recorded."
         ),
     };
-    let details = match quiet.because {
+    let details = match &quiet.because {
         Because::FromOutside(_) => vec![
             "`ncclscope attach` came after the communicators were made. It does not know which ranks belong \
              together, and sees no call that began before."
                 .to_owned(),
         ],
+        Because::Said(said) => said_details(said),
+        Because::Partial(_) | Because::NotRecorded(_) if is_of_ras(hang) => vec![
+            "RAS counts launches, and does not say whether GPUs have ended them. Ask it again some seconds \
+             later, and give a folder with all answers: counts that stand still show a hang."
+                .to_owned(),
+        ],
+        Because::Partial(_) | Because::NotRecorded(_) if hang.tool.is_some() => {
+            vec!["A job that computes or is idle looks the same.".to_owned()]
+        }
         Because::Partial(_) | Because::NotRecorded(_) => vec![
             "A job that computes or is idle looks the same. GPU times (NCCLSCOPE_TIMING) show which \
              calls have ended."
@@ -94,6 +110,46 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         sentence: capital(sentence),
         details,
     }
+}
+
+/// What another tool says of processes, beside a verdict that is about something else.
+pub(super) fn said(hang: &Hang) -> Vec<String> {
+    let own = match &hang.verdict {
+        Verdict::Quiet(Quiet {
+            because: Because::Said(own),
+            ..
+        }) => Some(own),
+        _ => None,
+    };
+    let others = hang.said.iter().filter(|said| Some(*said) != own);
+    others.map(|said| capital(said_sentence(said))).collect()
+}
+
+fn said_sentence(said: &Said) -> String {
+    let who = names(&said.of);
+    match said.state {
+        SaidState::Failed => format!("{who} reported an {}.", said.text),
+        SaidState::InInit if said.of.len() > 1 => {
+            format!("{} ranks are still in ncclCommInit: {who}.", said.of.len())
+        }
+        SaidState::InInit => format!("{who} is still in ncclCommInit."),
+        SaidState::NoAnswer => format!("{who} gave {}.", said.text),
+    }
+}
+
+fn said_details(said: &Said) -> Vec<String> {
+    let text = match said.state {
+        SaidState::Failed => {
+            "NCCL returns that error to the program, and calls on that communicator do not end any more. The \
+             rank's log has the reason if NCCL_DEBUG is WARN or INFO."
+        }
+        SaidState::InInit => {
+            "They wait there for each other, or for a rank that has not come. If that lasts, NCCL_DEBUG=INFO \
+             shows how far each rank came."
+        }
+        SaidState::NoAnswer => "A process that is stopped, or that has no time for RAS, looks the same.",
+    };
+    vec![text.to_owned()]
 }
 
 fn has_rank_in_mpi(of: &CommunicatorProgress) -> bool {

@@ -3,7 +3,7 @@
 //! The first sentence names a rank that is dead or stopped, else the network operation that the others wait
 //! for (`network`), else the operation alone.
 
-use super::names::{are, call, capital, for_time, of, one, rank, ranks, unknown};
+use super::names::{are, call, capital, for_time, of, one, rank, ranks, unknown, without_dump};
 use super::network;
 use super::phrases::{stopped, when, when_stopped, Words};
 use analyze::hang::{Hang, Liveness, Outcome, Stall};
@@ -51,8 +51,16 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
         (Outcome::GoesOn, _) => format!("No hang: {all} are in {call}, and it goes on{time}."),
         (Outcome::Unknown, network_op) => {
             details.extend(network_op);
-            let unknown = unknown(hang, communicator);
-            format!("{not_ended}; what {unknown} did is not known.")
+            match without_dump(hang, communicator) {
+                Some(without) => {
+                    let who = are(&ranks(hang, &stall.ranks), stall.ranks.len());
+                    format!("{who} in {call}, and it has not ended{time}; {without}.")
+                }
+                None => {
+                    let unknown = unknown(hang, communicator);
+                    format!("{not_ended}; what {unknown} did is not known.")
+                }
+            }
         }
         (Outcome::NotLaunched, _) => {
             format!("{all} are inside {call}, and none has launched it{time}.")

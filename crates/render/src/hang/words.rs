@@ -7,10 +7,10 @@
 //! it stands, whatever a missing file may hold. Nothing is decided here: every sentence follows from the
 //! facts.
 
-use super::names::rank;
+use super::names::{is_of_dumps, is_of_ras, rank};
 use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
-use analyze::hang::{Hang, Liveness, RankProgress, Verdict, VerdictKind};
+use analyze::hang::{Hang, Liveness, RankProgress, Unknown, Verdict, VerdictKind};
 use analyze::spelling::word;
 
 pub(super) fn words(hang: &Hang) -> Words {
@@ -54,6 +54,17 @@ pub(super) fn next(hang: &Hang) -> String {
         (VerdictKind::Missing | VerdictKind::Inside | VerdictKind::NotBegun, Some(process)) => {
             spy(process)
         }
+        (VerdictKind::Silent | VerdictKind::Unknown, _) if is_of_ras(hang) => {
+            "ncclras -f json".to_owned()
+        }
+        (VerdictKind::Silent | VerdictKind::Unknown, _) if first_without_dump(hang).is_some() => {
+            let rank = first_without_dump(hang).unwrap_or_default();
+            format!("py-spy dump --pid PID (of rank {rank})")
+        }
+        // There is nothing to collect.
+        (VerdictKind::Silent | VerdictKind::Unknown, _) if hang.tool.is_some() => {
+            format!("ncclscope report {folder}")
+        }
         (VerdictKind::Silent | VerdictKind::Unknown, _) => format!("ncclscope collect {folder}"),
         // What the process does now says why its calls differ, or why it waits.
         (VerdictKind::Mismatch | VerdictKind::Cycle, Some(process))
@@ -62,6 +73,18 @@ pub(super) fn next(hang: &Hang) -> String {
             spy(process)
         }
         _ => format!("ncclscope report {folder}"),
+    }
+}
+
+/// The first rank without a dump of a communicator whose call does not end.
+fn first_without_dump(hang: &Hang) -> Option<u32> {
+    let Verdict::Stall(stall) = &hang.verdict else {
+        return None;
+    };
+    let of = &hang.communicators[stall.ranks.communicator];
+    match &of.unknown {
+        Some(Unknown::Absent { ranks, .. }) if is_of_dumps(hang) => ranks.first().copied(),
+        _ => None,
     }
 }
 

@@ -36,7 +36,10 @@ pub(super) fn job(report: &Report, page: &mut Page) -> Result<()> {
     if let Some(command) = job.command.as_deref() {
         fact("command", &clipped(command));
     }
-    let mut ranks = plural(job.nprocesses as u64, "process", "processes");
+    let mut ranks = match job.sizes_of_runs() {
+        Some(sizes) => format!("{sizes} processes, one run after the other,"),
+        None => plural(job.nprocesses as u64, "process", "processes"),
+    };
     if let Some(size) = job.world_size {
         ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
     }
@@ -196,6 +199,14 @@ fn jobs(report: &Report, fact: &mut impl FnMut(&str, &str)) {
     let jobs = &report.job.jobs;
     if jobs.is_empty() {
         return;
+    }
+    if report.job.sizes_of_runs().is_some() {
+        let text = format!(
+            "the figures below mix {} runs of nccl-tests, one after the other. Report each from a file of its \
+             own.",
+            jobs.len()
+        );
+        return fact("WARNING", &text);
     }
     if report.job.is_benchmark() {
         let text = format!(
