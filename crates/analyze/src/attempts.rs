@@ -40,13 +40,16 @@ pub fn rows(capture: &Capture) -> Vec<AttemptRow> {
     capture.attempts.iter().map(row).collect()
 }
 
+/// Which attempt of several was read.
+pub fn of_several(read: u32, of: usize) -> String {
+    format!(
+        "this job was started {of} times, and this is attempt {read} only; `--attempt N` reads \
+         another one"
+    )
+}
+
 /// Which attempt of several was read, and which ones were left out; `None` for a job that was started once.
 pub fn sentence(capture: &Capture) -> Option<String> {
     let (read, of) = (capture.attempt?, capture.attempts.len());
-    if of < 2 {
-        return None;
-    }
-    Some(format!(
-        "this job was started {of} times, and this is attempt {read} only; `--attempt N` reads another one"
-    ))
+    (of > 1).then(|| of_several(read, of))
 }

@@ -10,10 +10,10 @@ use serde::Serialize;
 use setup::failure::{failure, Failure};
 use setup::log::{Init, Said};
 use setup::paths::HostFacts;
-use setup::startup::{communicators, group, together, CommunicatorStartup, Together};
+use setup::startup::{communicators, group, together, Attempts, CommunicatorStartup, Together};
 use setup::warnings::Warning;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::{Capture, Process};
+use tables::{Capture, Process, Which};
 
 /// The format of [`Startup`].
 pub const SCHEMA: &str = "ncclscope.startup/1";
@@ -142,6 +142,30 @@ fn inits_of(process: &Process) -> Vec<Init> {
         inits.iter_mut().for_each(|init| init.is_complete = true);
     }
     inits
+}
+
+/// Leaves what one start of the program said in NCCL's output, and says which one of how many that is.
+///
+/// Warnings of a process that made no communicator stay, because nothing says of which start they are.
+///
+/// # Errors
+/// How many there are, if there is none of the number that is asked for.
+pub fn leave_attempt(said: &mut Said, which: Which) -> Result<(u32, u32), u32> {
+    let attempts = Attempts::of_inits(&said.inits);
+    let of = attempts.count();
+    let read = match which {
+        Which::All => return Ok((of, 1)),
+        Which::Last => of,
+        Which::Number(number) if (1..=of).contains(&number) => number,
+        Which::Number(_) => return Err(of),
+    };
+    let is_of = |host: &str, pid: u32| attempts.of(host, pid).is_none_or(|of| of == read);
+    said.inits.retain(|init| is_of(&init.host, init.pid));
+    let before = said.warnings.len();
+    said.warnings
+        .retain(|warning| is_of(&warning.host, warning.pid));
+    said.warned -= (before - said.warnings.len()) as u64;
+    Ok((read, of))
 }
 
 /// The start-up that lines of NCCL's debug output tell of.

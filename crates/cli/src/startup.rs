@@ -3,7 +3,7 @@
 use crate::progress;
 use crate::report::{hinted, print};
 use crate::run::NCCL_LOGS;
-use analyze::startup::{of_said, Startup};
+use analyze::startup::{leave_attempt, of_said, Startup};
 use anyhow::{bail, Context};
 use setup::log::{Reader, Said};
 use std::io::{BufRead, BufReader, Read};
@@ -40,7 +40,16 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let startup = match args.from.as_slice() {
         [capture] if capture.is_dir() => of_capture(capture, args.attempt.which())?,
         files => {
-            let said = of_files(files)?;
+            let which = args.attempt.which();
+            let mut said = of_files(files)?;
+            let attempt = leave_attempt(&mut said, which);
+            match attempt.map_err(|of| no_attempt(files, which, of))? {
+                (read, of) if of > 1 => tell!(
+                    "ncclscope: note: {}",
+                    analyze::attempts::of_several(read, of as usize)
+                ),
+                _ => {}
+            }
             let startup = of_said(&said);
             if said.inits.is_empty() && startup.failure.is_none() {
                 bail!(nothing(files, &said));
@@ -55,6 +64,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             render::startup::text(&startup, args.all, args.look.of_stdout(), out)
         }
     })
+}
+
+/// That these files have only so many attempts.
+fn no_attempt(files: &[PathBuf], asked: Which, of: u32) -> anyhow::Error {
+    let shown: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+    let asked = match asked {
+        Which::Number(asked) => asked,
+        Which::All | Which::Last => 0,
+    };
+    anyhow::anyhow!(
+        "`{}`: expected an attempt from 1 to {of}, found {asked}\n  hint: leave out `--attempt` to read the \
+         last attempt",
+        shown.join("`, `")
+    )
 }
 
 /// Why files say nothing about start-up.
@@ -129,6 +152,13 @@ fn of_capture(capture: &Path, which: Which) -> anyhow::Result<Startup> {
     })
 }
 
+/// How compressed files begin, and what prints them.
+const COMPRESSED: [(&[u8], &str); 3] = [
+    (&[0x1f, 0x8b], "zcat"),
+    (&[0x28, 0xb5, 0x2f, 0xfd], "zstdcat"),
+    (&[0xfd, b'7', b'z', b'X', b'Z'], "xzcat"),
+];
+
 /// Reads NCCL's output from a file, or from standard input.
 fn read(file: &Path, reader: &mut Reader) -> anyhow::Result<()> {
     let from: Box<dyn Read> = if file == Path::new("-") {
@@ -140,6 +170,18 @@ fn read(file: &Path, reader: &mut Reader) -> anyhow::Result<()> {
         )
     };
     let mut lines = BufReader::new(from);
+    let begins = lines
+        .fill_buf()
+        .with_context(|| format!("`{}` can't be read", file.display()))?;
+    for (magic, program) in COMPRESSED {
+        if begins.starts_with(magic) {
+            bail!(
+                "`{0}` is compressed\n  hint: `{program} {0} | ncclscope startup -` reads it; `paths` and \
+                 `memory` take `-`, too",
+                file.display()
+            );
+        }
+    }
     let mut line = Vec::new();
     while lines
         .read_until(b'\n', &mut line)

@@ -12,15 +12,15 @@ use tables::Source;
 
 /// Say which links there are between GPUs and network cards, and what about them costs bandwidth
 ///
-/// Reads the capture of `ncclscope run`, what `nvidia-smi topo -m` printed, or the file of
-/// NCCL_TOPO_DUMP_FILE. Two of them are compared: exit status 1 if a link differs.
+/// Reads the capture of `ncclscope run`, what `nvidia-smi topo -m` or `nvidia-smi topo -p2p r` printed, or
+/// the file of NCCL_TOPO_DUMP_FILE. Two of them are compared: exit status 1 if a link differs.
 ///
 ///   ncclscope topo DIR
 ///   ncclscope topo before.txt after.txt
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Capture folder, or a file
+    /// Capture folder, or a file; `-` is standard input
     #[arg(value_name = "DIR|FILE")]
     from: PathBuf,
     /// Another one, to compare with
@@ -130,17 +130,26 @@ fn read(path: &Path) -> anyhow::Result<Vec<Host>> {
         }
         return Ok(found);
     }
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("`{}` can't be read", path.display()))?;
+    let is_stdin = path == Path::new("-");
+    let text = if is_stdin {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.with_context(|| format!("`{}` can't be read", path.display()))?;
     let all = match Topology::read_all(&text) {
         Ok(all) => all,
         Err(why) => bail!("`{}`: {why}{}", path.display(), hint(&why)),
     };
-    let file = path.display();
+    let file = if is_stdin {
+        "standard input".to_owned()
+    } else {
+        path.display().to_string()
+    };
     let is_one = all.len() == 1;
     let name = |(number, (host, topology)): (usize, (Option<String>, Topology))| {
         let name = match host {
-            _ if is_one => file.to_string(),
+            _ if is_one => file.clone(),
             Some(host) => host,
             None => format!("{file} ({})", number + 1),
         };

@@ -143,13 +143,7 @@ type Pairs = BTreeSet<(usize, u32, u32)>;
 /// The answer: what NCCL uses between hosts and within them, and why nothing faster.
 pub fn sentence(paths: &Paths) -> String {
     // By place, way and reason: pairs and cards.
-    type Class<'a> = (
-        Scope,
-        Transport,
-        &'a str,
-        Option<bool>,
-        Option<&'static str>,
-    );
+    type Class<'a> = (Scope, Transport, &'a str, Option<bool>, &'a [&'static str]);
     let mut classes: BTreeMap<Class, (Pairs, BTreeSet<&str>)> = BTreeMap::new();
     let mut all: BTreeMap<Scope, Pairs> = BTreeMap::new();
     for (number, one) in paths.communicators.iter().enumerate() {
@@ -157,9 +151,10 @@ pub fn sentence(paths: &Paths) -> String {
             let scope = Scope::of(route);
             let name = match route.transport {
                 Transport::Net | Transport::CollNet => route.through.as_str(),
+                _ if route.is_indirect() => INDIRECT,
                 _ => "",
             };
-            let why = route.reasons.first().copied();
+            let why = route.reasons.as_slice();
             let class = (scope, route.transport, name, route.gdr, why);
             let (pairs, cards) = classes.entry(class).or_default();
             let pair = (number, route.from, route.to);
@@ -173,7 +168,7 @@ pub fn sentence(paths: &Paths) -> String {
     for (scope, pairs) in &all {
         let mut here: Vec<_> = classes.iter().filter(|((of, ..), _)| of == scope).collect();
         // Routes with a reason first, then the way of most pairs.
-        here.sort_by_key(|((.., why), (pairs, _))| (why.is_none(), usize::MAX - pairs.len()));
+        here.sort_by_key(|((.., why), (pairs, _))| (why.is_empty(), usize::MAX - pairs.len()));
         let Some(((_, transport, name, gdr, why), (some, cards))) = here.first() else {
             continue;
         };
@@ -183,14 +178,21 @@ pub fn sentence(paths: &Paths) -> String {
             format!(" for {} of {} pairs", some.len(), pairs.len())
         };
         let place = beginning(scope.words());
-        let because = why.and_then(|why| paths.reasons.iter().find(|reason| reason.kind == why));
-        let because = because.map_or(String::new(), |reason| {
-            if reason.is_known() {
-                format!(", because {}", reason.because)
+        let (mut known, mut open) = (Vec::new(), Vec::new());
+        for reason in paths.reasons.iter().filter(|of| why.contains(&of.kind)) {
+            let list = if reason.is_known() {
+                &mut known
             } else {
-                format!("; {}", reason.because)
+                &mut open
+            };
+            list.push(reason.because.as_str());
+        }
+        let mut because = String::new();
+        for (before, list) in [(", because ", known), ("; ", open)] {
+            if !list.is_empty() {
+                because += &format!("{before}{}", list.join(", and "));
             }
-        });
+        }
         let way = in_words(*transport, name, *gdr, cards);
         said.push(format!("{place}, NCCL uses {way}{part}{because}."));
     }
@@ -198,7 +200,7 @@ pub fn sentence(paths: &Paths) -> String {
         return "No connection between ranks is in this output.".to_owned();
     }
     let alone = paths.reasons.iter().filter(|reason| {
-        let used = |class: &Class| class.4 == Some(reason.kind);
+        let used = |class: &Class| class.4.contains(&reason.kind);
         !classes.keys().any(used)
     });
     said.extend(alone.map(|reason| format!("{}.", beginning(&reason.because))));
@@ -208,6 +210,9 @@ pub fn sentence(paths: &Paths) -> String {
     said.join(" ")
 }
 
+/// The name of P2P through a third GPU.
+const INDIRECT: &str = "indirect";
+
 /// A way in the words of a sentence.
 fn in_words(transport: Transport, name: &str, gdr: Option<bool>, cards: &BTreeSet<&str>) -> String {
     let cards = if cards.is_empty() {
@@ -216,6 +221,9 @@ fn in_words(transport: Transport, name: &str, gdr: Option<bool>, cards: &BTreeSe
         format!(" ({})", some_cards(cards))
     };
     match (transport, gdr) {
+        (Transport::P2p, _) if name == INDIRECT => {
+            "the memory of a third GPU (P2P indirect)".to_owned()
+        }
         (Transport::P2p, _) => "the GPUs' own links (P2P)".to_owned(),
         (Transport::Shm, _) => "the host's memory (SHM)".to_owned(),
         (_, _) if name == "Socket" => format!("TCP sockets{cards}, without GPU Direct RDMA"),

@@ -209,8 +209,11 @@ fn path_in_words(communicator: &CommunicatorStartup) -> String {
     let parts: Vec<String> = parts.collect();
     let late = match (&communicator.late, communicator.spread_s) {
         (Some(late), _) => format!(
-            " Rank {} began {} s after the first rank.",
-            late.rank,
+            " {} {} s after the first rank.",
+            match late.ranks.len() {
+                0 | 1 => format!("Rank {} began", late.rank),
+                n => format!("Rank {} began last of {n} late ranks:", late.rank),
+            },
             seconds(late.by_s)
         ),
         (None, Some(spread_s)) => {

@@ -13,6 +13,8 @@ const LINKS: &str =
     "Links (NV: number of NVLinks; PIX, PXB: one PCIe switch, several; PHB: a socket's host \
                      bridge; NODE: several of them; SYS: between sockets)";
 
+const P2P: &str = "Whether a GPU can reach another's memory (OK, or why not)";
+
 /// Writes hosts as JSON.
 ///
 /// # Errors
@@ -44,13 +46,15 @@ pub fn text(host: &Host, look: Look, out: &mut impl Write) -> Result<()> {
         plural(gpus as u64, "GPU", "GPUs"),
         plural(cards as u64, "network card", "network cards")
     );
-    let answer = if remarks.is_empty() {
-        format!("{there}; no link stands out.")
-    } else {
+    let answer = if !remarks.is_empty() {
         format!(
             "{there}; {} about its links:",
             plural(remarks.len() as u64, "remark", "remarks")
         )
+    } else if topology.is_of_p2p() {
+        format!("{there}; all can reach each other's memory.")
+    } else {
+        format!("{there}; no link stands out.")
     };
     page.styled(
         if remarks.is_empty() {
@@ -70,7 +74,7 @@ pub fn text(host: &Host, look: Look, out: &mut impl Write) -> Result<()> {
         page.gap();
         page.next("nvidia-smi nvlink -s; systemctl status nvidia-fabricmanager");
     }
-    page.title(LINKS);
+    page.title(if topology.is_of_p2p() { P2P } else { LINKS });
     matrix(topology, &mut page)?;
     page.title("Devices");
     let mut table = Table::new(["device", "label", "numa", "cpus"], "<<><");

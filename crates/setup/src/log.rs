@@ -91,7 +91,7 @@ impl Timings {
         let (total, phases) = text.split_once('(')?;
         let total_s: f64 = total.trim().strip_prefix("total")?.trim().parse().ok()?;
         let mut phases_s = [0.0; PHASES.len()];
-        for part in phases.trim_end().strip_suffix(')')?.split(',') {
+        for part in phases.split_once(')')?.0.split(',') {
             let (name, seconds) = part.trim().split_once(' ')?;
             let seconds: f64 = seconds.trim().parse().ok()?;
             if let Some(at) = PHASES.iter().position(|phase| *phase == name) {
@@ -201,9 +201,10 @@ impl Reader {
         self.lines += 1;
         self.warnings.follow(&line);
         let text = line.text.trim_end();
-        if let Some(text) = text.strip_suffix("- Init START") {
+        // Tables and pages put marks behind a line.
+        if let Some((text, _)) = text.split_once("- Init START") {
             self.state(&line, text, false);
-        } else if let Some(text) = text.strip_suffix("- Init COMPLETE") {
+        } else if let Some((text, _)) = text.split_once("- Init COMPLETE") {
             self.state(&line, text, true);
         } else if let Some(text) = text.strip_prefix("Init timings") {
             self.timings(&line, text);

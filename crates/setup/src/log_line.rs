@@ -45,18 +45,28 @@ impl<'a> LogLine<'a> {
     /// Takes a line of level INFO or WARN apart; `None` for any other line.
     pub fn parse(line: &'a str) -> Option<LogLine<'a>> {
         let (before, level, text) = by_level(line.trim_end())?;
-        let (text, left_out) = without_count(in_json(text));
+        let (text, left_out) = without_count(unquoted(before, text));
         let (before, source) = match before.trim_end().rsplit_once(' ') {
             Some((rest, source)) if is_source(source) => (rest, source),
+            // Plugins name the function.
+            Some((rest, source))
+                if level == Level::Warn
+                    && rest.trim_end().ends_with(']')
+                    && is_numbered_name(source) =>
+            {
+                (rest, source)
+            }
             _ => (before, ""),
         };
         let (before, device) = split_device(before.trim_end());
-        let (words, place) = before.rsplit_once(' ').unwrap_or(("", before));
-        let (host, pid, tid) = match Place::parse(place) {
-            Some(place) => (place.host, place.pid, place.tid),
+        // `cat -n` and log collectors put a tab there.
+        let (words, place) = before.rsplit_once([' ', '\t']).unwrap_or(("", before));
+        let (host, pid, tid) = match (Place::parse(place), thread_of_glog(before)) {
+            (_, Some(tid)) => ("", 0, tid),
+            (Some(place), None) => (place.host, place.pid, place.tid),
             // A line that has lost its place still has its device. Prose about NCCL has neither.
-            None if device.is_some() || before.is_empty() => ("", 0, 0),
-            None => return None,
+            (None, None) if device.is_some() || before.is_empty() => ("", 0, 0),
+            (None, None) => return None,
         };
         Some(LogLine {
             host,
@@ -90,9 +100,40 @@ fn by_level(line: &str) -> Option<(&str, Level, &str)> {
     (!is_mixed).then_some((before, level, text))
 }
 
-/// A line in the `"log"` of JSON, as container runtimes keep it, ends with `\n"` and other fields.
-fn in_json(text: &str) -> &str {
-    text.split("\\n\"").next().unwrap_or(text).trim_end()
+/// A line in a field of JSON, as container runtimes and log collectors keep it, ends with its quotation mark,
+/// and may have `\n` before that. Other fields follow.
+fn unquoted<'a>(before: &str, text: &'a str) -> &'a str {
+    let is_mark = |text: &str, at: usize| {
+        text[..at].bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 0
+    };
+    let marks = |text: &str| -> Vec<usize> {
+        let all = text.match_indices('"').map(|(at, _)| at);
+        all.filter(|at| is_mark(text, *at)).collect()
+    };
+    let is_open = marks(before).len() % 2 == 1;
+    let end = marks(text).first().copied().filter(|_| is_open);
+    let text = &text[..end.unwrap_or(text.len())];
+    let text = if is_open {
+        text.strip_suffix("\\n").unwrap_or(text)
+    } else {
+        text
+    };
+    text.trim_end()
+}
+
+/// The thread in glog's `I0504 19:55:00.123456  907 nccl_api.cc:100]` at the end, which XLA puts in place of
+/// NCCL's host, process and thread.
+fn thread_of_glog(before: &str) -> Option<u32> {
+    let mut words = before.strip_suffix(']')?.split_whitespace().rev();
+    let source = words.next()?;
+    let thread = words.next()?.parse().ok()?;
+    let (time, day) = (words.next()?, words.next()?);
+    let is_time = time.len() > 8 && time.as_bytes()[2] == b':' && time.as_bytes()[5] == b':';
+    let level = day.rsplit([':', '>', ']']).next()?;
+    let is_day = level.len() == 5
+        && level.starts_with(['I', 'W', 'E', 'F'])
+        && level[1..].bytes().all(|b| b.is_ascii_digit());
+    (is_source(source) && is_time && is_day).then_some(thread)
 }
 
 /// The text without what Ray puts behind it, and how many lines Ray left out: `[repeated 7x across cluster]`.
@@ -113,6 +154,15 @@ fn is_source(word: &str) -> bool {
         .iter()
         .any(|end| file.ends_with(end));
     is_file && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a word is a function and a line, such as `nccl_net_ofi_init:1444`.
+fn is_numbered_name(word: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    word.split_once(':').is_some_and(|(name, line)| {
+        let is_number = !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit());
+        is_number && name.contains('_') && name.chars().all(is_name)
+    })
 }
 
 /// The device, `[3]` at the end.
@@ -136,6 +186,8 @@ impl<'a> Place<'a> {
     /// `None` if there are no three parts, or if numbers are only a time of day. What people have blackened
     /// is 0.
     fn parse(place: &'a str) -> Option<Place<'a>> {
+        // Other fields of JSON may stand before it.
+        let place = place.rsplit('"').next().unwrap_or(place);
         let mut parts = place.rsplitn(3, ':');
         let (tid, pid) = (parts.next()?, parts.next()?);
         // mpirun's tag ends with `>:`.
@@ -269,14 +321,24 @@ mod tests {
             "[default0]:",
             "[pod/worker-0/main] ",
             "worker-1  | ",
-            "{\"log\":\"",
+            "     7\t",
+            "worker-0.log:7:",
         ] {
             let line = format!("{before}{PLAIN}");
             assert_eq!(LogLine::parse(&line), Some(parsed), "{before}");
         }
-        for behind in ["\r", "    ", "\\n\",\"stream\":\"stdout\"}"] {
+        for behind in ["\r", "    "] {
             let line = format!("{PLAIN}{behind}");
             assert_eq!(LogLine::parse(&line), Some(parsed), "{behind}");
+        }
+        for (before, behind) in [
+            ("{\"log\":\"", "\\n\",\"stream\":\"stdout\"}"),
+            ("{\"pod\":\"a\\\"b\",\"log\":\"", "\"}"),
+            ("{\"ts\":\"2026\",\"log\":\"", "\"}"),
+            ("\"", "\","),
+        ] {
+            let line = format!("{before}{PLAIN}{behind}");
+            assert_eq!(LogLine::parse(&line), Some(parsed), "{line}");
         }
     }
 
@@ -288,6 +350,7 @@ mod tests {
             ("[1763852882.250000] ", 1_763_852_882.25),
             ("[2026-05-04 19:55:00] ", at),
             ("[default0]:[2026-05-04 19:55:00] ", at),
+            ("{\"ts\":\"2026-05-04T19:55:00Z\",\"log\":\"", at),
             ("2026-05-04T19:55:00.250000000Z ", at + 0.25),
             ("Mon May  4 19:55:00 2026[1,0]<stdout>:", at),
             ("Mon May  4 19:55:00 2026<stdout>:", at),
@@ -327,6 +390,17 @@ mod tests {
             assert_eq!((parsed.host, parsed.pid), ("", 0), "{line}");
             assert_eq!((parsed.device, parsed.text), (Some(3), "hello"), "{line}");
         }
+        for before in ["", "0: ", "[1,0]<stdout>:"] {
+            let line =
+                format!("{before}I0821 10:00:00.123456  900 nccl_api.cc:100] NCCL INFO Trees");
+            let parsed = LogLine::parse(&line).expect("a line of NCCL");
+            assert_eq!(
+                (parsed.host, parsed.pid, parsed.tid),
+                ("", 0, 900),
+                "{line}"
+            );
+            assert_eq!((parsed.device, parsed.text), (None, "Trees"), "{line}");
+        }
         let black = LogLine::parse("xxx:yyy:zzz [2] NCCL INFO hello").expect("a line");
         assert_eq!((black.host, black.pid, black.device), ("xxx", 0, Some(2)));
     }
@@ -345,6 +419,12 @@ mod tests {
             ("b", 905, Some(5))
         );
         assert_eq!(parsed.text, "Cuda failure 2");
+        let plugin = "b:9:9 [5] nccl_net_ofi_init:1444 NCCL WARN NET/OFI No eligible providers";
+        let parsed = LogLine::parse(plugin).expect("a line of NCCL");
+        assert_eq!(
+            (parsed.host, parsed.source),
+            ("b", "nccl_net_ofi_init:1444")
+        );
     }
 
     #[test]

@@ -79,6 +79,11 @@ pub struct Route {
 }
 
 impl Route {
+    /// Whether data goes through the memory of a third GPU.
+    pub fn is_indirect(&self) -> bool {
+        self.transport == Transport::P2p && self.through.starts_with("indirect")
+    }
+
     /// Whether both ranks are on one host; `None` if that is not known.
     pub fn is_within_host(&self) -> Option<bool> {
         match self.transport {
@@ -170,9 +175,8 @@ fn routes(members: &[&Init], hosts: &BTreeMap<String, HostFacts>) -> Vec<Route> 
             if let Some(gdr) = hop.gdr {
                 let facts = hosts.get(&init.host);
                 let name = hop.card.map(|card| {
-                    let known =
-                        facts.and_then(|facts| facts.cards.get(&(hop.through.clone(), card)));
-                    known.map_or_else(|| card.to_string(), |card| card.name.clone())
+                    let known = facts.and_then(|facts| facts.card(&hop.through, card));
+                    known.unwrap_or_else(|| format!("card {card}"))
                 });
                 ends[usize::from(hop.end == End::Receive)] = Some(NetEnd { card: name, gdr });
             }

@@ -11,7 +11,7 @@
 //! Rule: the phases are NCCL's own figures. The path is concluded from them, and is never longer than the
 //! longest total if the ranks began together.
 
-use crate::late::{late, Late};
+use crate::late::{late, until_met, Late};
 use crate::log::{Init, Timings, PHASES};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub struct CommunicatorStartup {
     pub spread_s: Option<f64>,
     /// Which attempt of the program it belongs to, from 1 on, if ranks came again in other processes.
     pub attempt: u32,
-    /// The rank for which the others waited because it began late; null if none did.
+    /// The ranks for which the others waited because they began late; null if none did.
     pub late: Option<Late>,
     /// Phases, in NCCL's order.
     pub phases: Vec<PhaseRow>,
@@ -156,39 +156,81 @@ enum Key {
 /// The communicators that these inits made, in the order of their first inits.
 pub fn communicators(inits: &[Init]) -> Vec<CommunicatorStartup> {
     let groups = group(inits);
-    let attempts = attempts(&groups);
-    let pairs = groups.iter().zip(attempts);
-    pairs
-        .map(|(members, attempt)| CommunicatorStartup {
-            attempt,
-            ..communicator(members)
-        })
-        .collect()
+    let attempts = Attempts::of_groups(&groups);
+    let made = |members: &Vec<&Init>| CommunicatorStartup {
+        attempt: attempts.of(&members[0].host, members[0].pid).unwrap_or(1),
+        ..communicator(members)
+    };
+    groups.iter().map(made).collect()
 }
 
-/// Which attempt each group belongs to. A program that was started again makes a communicator of as many
-/// ranks, and the same rank is on the same GPU in another process.
-fn attempts(groups: &[Vec<&Init>]) -> Vec<u32> {
-    let mut processes: BTreeMap<(u32, u32, &str, Option<u32>), Vec<u32>> = BTreeMap::new();
-    let mut of = Vec::new();
-    for members in groups {
-        let mut attempt = 1;
-        for init in members
-            .iter()
-            .filter(|init| init.pid != 0 && init.nranks > 1)
-        {
-            let place = (init.nranks, init.rank, init.host.as_str(), init.device);
-            let pids = processes.entry(place).or_default();
-            let at = pids.iter().position(|pid| *pid == init.pid);
-            let at = at.unwrap_or_else(|| {
-                pids.push(init.pid);
-                pids.len() - 1
-            });
-            attempt = attempt.max(at as u32 + 1);
-        }
-        of.push(attempt);
+/// Which start of the program each process belongs to.
+///
+/// A program that was started again makes a communicator of as many ranks, and the same rank is on the same
+/// GPU in another process. Processes that share a communicator are of one attempt.
+#[derive(Clone, Debug, Default)]
+pub struct Attempts {
+    of_process: BTreeMap<(String, u32), u32>,
+}
+
+impl Attempts {
+    /// Those of these inits' processes.
+    pub fn of_inits(inits: &[Init]) -> Attempts {
+        Attempts::of_groups(&group(inits))
     }
-    of
+
+    fn of_groups(groups: &[Vec<&Init>]) -> Attempts {
+        // Processes that share communicators, and the groups of each such job, in the order of first lines.
+        let mut job_of: BTreeMap<(&str, u32), usize> = BTreeMap::new();
+        let mut jobs: Vec<Vec<usize>> = Vec::new();
+        for (at, members) in groups.iter().enumerate() {
+            let named = || members.iter().filter(|init| init.pid != 0);
+            let known = named().filter_map(|init| job_of.get(&(init.host.as_str(), init.pid)));
+            let known: BTreeSet<usize> = known.copied().collect();
+            let job = known.first().copied().unwrap_or_else(|| {
+                jobs.push(Vec::new());
+                jobs.len() - 1
+            });
+            for other in known.into_iter().skip(1) {
+                let moved = std::mem::take(&mut jobs[other]);
+                jobs[job].extend(moved);
+                job_of
+                    .values_mut()
+                    .filter(|of| **of == other)
+                    .for_each(|of| *of = job);
+            }
+            jobs[job].push(at);
+            job_of.extend(named().map(|init| ((init.host.as_str(), init.pid), job)));
+        }
+        let mut attempts: Vec<u32> = Vec::new();
+        let mut newest: BTreeMap<(u32, u32, &str, u64), u32> = BTreeMap::new();
+        for job in &jobs {
+            let members = || job.iter().flat_map(|at| &groups[*at]);
+            let places: BTreeSet<_> = members()
+                .filter(|init| init.pid != 0 && init.nranks > 1)
+                .filter_map(|init| Some((init.nranks, init.rank, init.host.as_str(), init.bus?)))
+                .collect();
+            let before = places.iter().filter_map(|place| newest.get(place)).max();
+            let attempt = before.map_or(1, |before| before + 1);
+            newest.extend(places.into_iter().map(|place| (place, attempt)));
+            attempts.push(attempt);
+        }
+        let of_process = job_of
+            .into_iter()
+            .map(|((host, pid), job)| ((host.to_owned(), pid), attempts[job]))
+            .collect();
+        Attempts { of_process }
+    }
+
+    /// That of a process; nothing for one that made no communicator.
+    pub fn of(&self, host: &str, pid: u32) -> Option<u32> {
+        self.of_process.get(&(host.to_owned(), pid)).copied()
+    }
+
+    /// How many there are; 1 if nothing is known.
+    pub fn count(&self) -> u32 {
+        self.of_process.values().copied().max().unwrap_or(1)
+    }
 }
 
 /// What a process spent on all its communicators, one after the other.
@@ -208,6 +250,34 @@ pub struct Together {
     pub phase: &'static str,
     /// How long that took.
     pub phase_s: f64,
+    /// For what it took that long, and who took it, the largest first. Waits are counted for those who were
+    /// waited for.
+    pub causes: Vec<Cause>,
+}
+
+/// What several communicators needed time for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cause {
+    /// NCCL's name for the phase; `late` if a rank began late and was waited for.
+    pub phase: &'static str,
+    /// All of it, over the communicators.
+    pub time_s: f64,
+    /// In how many communicators that took half of an equal share or more.
+    pub communicators: u32,
+    /// The rank on which most of it was, by its number in the largest communicator that it is in.
+    pub rank: u32,
+    /// How much of it that was.
+    pub rank_s: f64,
+}
+
+/// What ranks that began late cost, as a [`Cause`].
+pub const LATE: &str = "late";
+
+/// A process, and a device of it.
+type Place<'a> = (&'a str, u32, Option<u32>);
+
+fn place(init: &Init) -> Place<'_> {
+    (init.host.as_str(), init.pid, init.device)
 }
 
 /// The process and device that spent longest on its communicators, if it made several.
@@ -215,31 +285,33 @@ pub struct Together {
 /// Containers may have equal names and numbers. Then one process seems to be in a communicator twice, and
 /// nothing can be said about it.
 pub fn together(inits: &[Init]) -> Option<Together> {
-    type Place<'a> = (&'a str, u32, Option<u32>);
-    let mut all: BTreeMap<Place, Vec<(&Init, Timings)>> = BTreeMap::new();
+    let groups = group(inits);
+    let mut all: BTreeMap<Place, Vec<(&Init, Timings, usize)>> = BTreeMap::new();
     let mut ambiguous: BTreeSet<Place> = BTreeSet::new();
-    for members in group(inits) {
+    for (at, members) in groups.iter().enumerate() {
         let mut here = BTreeSet::new();
         for init in members {
-            let place = (init.host.as_str(), init.pid, init.device);
-            if !here.insert(place) {
-                ambiguous.insert(place);
+            if !here.insert(place(init)) {
+                ambiguous.insert(place(init));
             }
-            let timed = init.timings.map(|timings| (init, timings));
-            all.entry(place).or_default().extend(timed);
+            let timed = init.timings.map(|timings| (*init, timings, at));
+            all.entry(place(init)).or_default().extend(timed);
         }
     }
     all.retain(|place, _| !ambiguous.contains(place));
-    let sum = |of: &[(&Init, Timings)]| of.iter().map(|(_, t)| t.total_s).sum::<f64>();
+    let sum = |of: &[(&Init, Timings, usize)]| of.iter().map(|(_, t, _)| t.total_s).sum::<f64>();
     let several = all.into_values().filter(|of| of.len() > 1);
     // The first of several that took as long.
     let longest = several.reduce(|a, b| if sum(&b) > sum(&a) { b } else { a })?;
     let phases = PHASES.iter().map(|phase| {
-        let times = longest.iter().map(|(_, t)| t.phase(phase));
+        let times = longest.iter().map(|(_, t, _)| t.phase(phase));
         (*phase, times.sum::<f64>())
     });
     let (phase, phase_s) = phases.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
     let first = longest[0].0;
+    let legs = longest
+        .iter()
+        .map(|(init, timings, at)| legs_of(init, timings, &groups[*at]));
     Some(Together {
         communicators: longest.len() as u32,
         time_s: sum(&longest),
@@ -248,7 +320,73 @@ pub fn together(inits: &[Init]) -> Option<Together> {
         pid: first.pid,
         phase,
         phase_s,
+        causes: causes(&legs.collect::<Vec<_>>(), &groups, &ambiguous),
     })
+}
+
+/// A part of the time that a rank spent on a communicator, and the rank that took it.
+type Part<'a> = (&'static str, &'a Init, f64);
+
+/// For what a rank spent its time in a communicator: where ranks meet, for what the last one did.
+fn legs_of<'a>(init: &'a Init, timings: &Timings, members: &[&'a Init]) -> Vec<Part<'a>> {
+    let by_rank = |rank: u32| members.iter().copied().find(|of| of.rank == rank);
+    let mut parts: Vec<Part> = critical_path(&met(members))
+        .into_iter()
+        .filter_map(|leg| Some((leg.phase, by_rank(leg.rank)?, leg.time_s)))
+        .collect();
+    // The first part is of the rank that came last.
+    let last = parts.first().map(|part| part.1);
+    if let Some((last, of)) = last.and_then(|last| Some((last, last.timings?))) {
+        let late_s = until_met(init, timings).0 - until_met(last, &of).0;
+        parts.push((LATE, last, late_s.max(0.0)));
+    }
+    parts
+}
+
+/// Adds up what communicators needed time for; `made` has the parts of each.
+fn causes(made: &[Vec<Part>], groups: &[Vec<&Init>], ambiguous: &BTreeSet<Place>) -> Vec<Cause> {
+    /// A communicator counts if it has this part of an equal share.
+    const PART: f64 = 0.5;
+    // A rank has another number in each communicator.
+    let mut numbers: BTreeMap<Place, (u32, u32)> = BTreeMap::new();
+    for init in groups.iter().flatten() {
+        let known = numbers
+            .entry(place(init))
+            .or_insert((init.nranks, init.rank));
+        if init.nranks > known.0 {
+            *known = (init.nranks, init.rank);
+        }
+    }
+    let number = |init: &Init| {
+        let known = numbers
+            .get(&place(init))
+            .filter(|_| !ambiguous.contains(&place(init)));
+        known.map_or(init.rank, |(_, rank)| *rank)
+    };
+    let mut of: BTreeMap<&'static str, (Vec<f64>, BTreeMap<u32, f64>)> = BTreeMap::new();
+    for (phase, init, time_s) in made.iter().flatten() {
+        let (times, ranks) = of.entry(phase).or_default();
+        times.push(*time_s);
+        *ranks.entry(number(init)).or_default() += time_s;
+    }
+    let cause = |(phase, (times, ranks)): (&'static str, (Vec<f64>, BTreeMap<u32, f64>))| {
+        let time_s: f64 = times.iter().sum();
+        let counts = |time: &&f64| **time >= PART * time_s / made.len() as f64;
+        let most = ranks
+            .into_iter()
+            .reduce(|a, b| if b.1 > a.1 { b } else { a });
+        let (rank, rank_s) = most.filter(|_| time_s > 0.0)?;
+        Some(Cause {
+            phase,
+            time_s,
+            communicators: times.iter().filter(counts).count() as u32,
+            rank,
+            rank_s,
+        })
+    };
+    let mut causes: Vec<Cause> = of.into_iter().filter_map(cause).collect();
+    causes.sort_by(|a, b| b.time_s.total_cmp(&a.time_s));
+    causes
 }
 
 /// The inits of each communicator, in the order of their first ones.
@@ -312,7 +450,7 @@ fn communicator(members: &[&Init]) -> CommunicatorStartup {
     let most = |times: &[f64]| times.iter().copied().reduce(f64::max);
     let begun = begun.filter(|_| !known.is_empty());
     let elapsed = begun.as_deref().zip(ended.as_deref());
-    let critical_path = critical_path(&known);
+    let critical_path = critical_path(&met(&members));
     CommunicatorStartup {
         id: members
             .iter()
@@ -378,6 +516,20 @@ fn phases(known: &[(u32, Timings)]) -> Vec<PhaseRow> {
 
 /// What NCCL rounds to.
 const RESOLUTION_S: f64 = 0.01;
+
+/// Timings of ranks for their critical path. In a split, ranks meet before `bootstrap`, too, and NCCL counts
+/// that in `rest` ([`crate::late`]).
+fn met(members: &[&Init]) -> Vec<(u32, Timings)> {
+    let [bootstrap, rest] = [2, 7];
+    let of = |init: &&Init| {
+        let mut timings = init.timings?;
+        if init.split.is_some() {
+            timings.phases_s[bootstrap] += std::mem::take(&mut timings.phases_s[rest]);
+        }
+        Some((init.rank, timings))
+    };
+    members.iter().filter_map(of).collect()
+}
 
 /// See the top of this file.
 fn critical_path(known: &[(u32, Timings)]) -> Vec<Leg> {
@@ -586,11 +738,64 @@ mod tests {
     fn attempts_are_told_apart_by_the_processes_of_a_rank() {
         let of = |pid, rank, id| Init {
             pid,
+            bus: Some(u64::from(rank)),
             ..init(rank, id, id, [0.0; 8])
         };
-        let found = communicators(&[of(5, 0, 1), of(6, 1, 1), of(7, 0, 2), of(8, 1, 2)]);
-        let attempts: Vec<u32> = found.iter().map(|one| one.attempt).collect();
-        assert_eq!(attempts, [1, 2]);
+        let attempts = |inits: &[Init]| -> Vec<u32> {
+            let found = communicators(inits);
+            found.iter().map(|one| one.attempt).collect()
+        };
+        let [first, second] = [[of(5, 0, 1), of(6, 1, 1)], [of(7, 0, 2), of(8, 1, 2)]];
+        assert_eq!(attempts(&[first.clone(), second.clone()].concat()), [1, 2]);
+        // A group that only the second attempt came to make is of that attempt, too.
+        let alone = |pid, rank| Init {
+            nranks: 1,
+            ..of(pid, rank, 3)
+        };
+        let three = [&first[..], &second[..], &[alone(7, 0)]].concat();
+        assert_eq!(attempts(&three), [1, 2, 2]);
+        assert_eq!(Attempts::of_inits(&three).of("n1", 8), Some(2));
+        // Ray shows each process one GPU, as device 0. Pairs on other GPUs are no attempts.
+        let on = |pid, rank, bus, id| Init {
+            bus: Some(bus),
+            device: Some(0),
+            ..of(pid, rank, id)
+        };
+        let pairs = [
+            on(5, 0, 1, 1),
+            on(6, 1, 2, 1),
+            on(7, 0, 3, 2),
+            on(8, 1, 4, 2),
+        ];
+        assert_eq!(attempts(&pairs), [1, 1]);
+    }
+
+    #[test]
+    fn the_time_of_several_communicators_is_counted_for_who_was_waited_for() {
+        let usual = |wait| [0.2, 0.1, wait, 0.1, 0.1, 0.1, 0.1, 0.0];
+        let slow = [9.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0];
+        let all = together(&[
+            init(0, 1, 1, usual(12.6)),
+            init(1, 1, 1, usual(0.1)),
+            init(0, 2, 2, usual(8.9)),
+            init(1, 2, 2, slow),
+        ])
+        .expect("several");
+        let causes: Vec<(&str, f64, u32, u32)> = all
+            .causes
+            .iter()
+            .map(|c| {
+                (
+                    c.phase,
+                    (c.time_s * 100.0).round() / 100.0,
+                    c.communicators,
+                    c.rank,
+                )
+            })
+            .collect();
+        assert_eq!(causes[..2], [("late", 12.5, 1, 1), ("kernels", 9.2, 1, 1)]);
+        let sum: f64 = all.causes.iter().map(|cause| cause.time_s).sum();
+        assert!((sum - all.time_s).abs() < 1e-9, "{all:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! Links have nvidia-smi's names. `NV4` is four NVLinks, `PIX` one PCIe switch, and `PXB` several of these.
 //! `PHB` is the host bridge of a socket, `NODE` several of its host bridges, and `SYS` the link between
-//! sockets.
+//! sockets. The matrix of `nvidia-smi topo -p2p` has in their place if a GPU can reach another's memory.
 //!
 //! Rule: a link is told as it was read. A link that is not known is `-`.
 
@@ -28,7 +28,7 @@ use serde::Serialize;
 pub use graphs::{graphs, GraphChoice};
 pub use pcie::{PcieLink, SLOW_PCIE};
 pub use remarkable::facts;
-pub use remarks::{far_cards, remarks, Remark, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK};
+pub use remarks::{far_cards, remarks, Remark, FAR_CPUS, FAR_NETWORK_CARD, MISSING_NVLINK, NO_P2P};
 pub use unreadable::Unreadable;
 
 /// GPUs and network cards of a host, and the links between them.
@@ -119,16 +119,25 @@ impl Topology {
                         all.push((tag, topology));
                     }
                 }
-                // A matrix of what is possible may follow the links.
+                // Text about GPUs may be between matrices.
                 Err(Unreadable::Other) => {}
                 Err(error) => why = why.or(Some(error)),
             }
+        }
+        if all.iter().any(|(_, topology)| !topology.is_of_p2p()) {
+            all.retain(|(_, topology)| !topology.is_of_p2p());
         }
         match (all.is_empty(), why) {
             (false, None) => Ok(all),
             (_, Some(error)) => Err(error),
             (true, None) => Topology::read(text).map(|one| vec![(None, one)]),
         }
+    }
+
+    /// Whether it has what is possible between GPUs, in place of links: `nvidia-smi topo -p2p`.
+    pub fn is_of_p2p(&self) -> bool {
+        let is_one = |cell: &String| matrix::POSSIBLE.iter().any(|(word, _)| word == cell);
+        self.links.iter().flatten().any(is_one)
     }
 
     /// The link between two devices by name.

@@ -150,7 +150,7 @@ Making the slowest communicator (8 ranks) took 0.66 s. The largest part of it wa
 --- ncclscope startup late | sed '/^$/,$d'; ncclscope startup --json late | jq -c '.communicators[0].late'
 Making the slowest communicator (4 ranks) took 30.30 s, because rank 2 on n1 began 29.50 s after the first rank. The
 others waited for it in bootstrap. Its own init took 0.80 s.
-{"rank":2,"host":"n1","pid":<pid>,"by_s":29.5,"own_s":0.8}
+{"rank":2,"host":"n1","pid":<pid>,"by_s":29.5,"own_s":0.8,"ranks":[2],"least_s":29.5,"hosts":["n1"],"are_whole_hosts":false}
 --- ncclscope startup mig | sed -n '1,/^$/p;$p'
 Making the slowest communicator (4 ranks) took 1.10 s. The largest part of it was meeting the other ranks (bootstrap):
 0.30 s on rank 0, and 0.30 s or more on each other.
@@ -190,12 +190,13 @@ Warnings of NCCL (2 lines; in their order)
   n0:10 socketProgress: Connection closed by remote peer n1<44120>
   n1:11 Call to ibv_reg_mr failed with error Cannot allocate memory
 --- phases='total 5.70 (kernels 0.05, alloc 0.05, bootstrap 0.30, allgathers 0.20, topo 4.60, graphs 0.30, connections 0.20, rest 0.00)'; for comm in 0 1 2 3 4 5 6; do for rank in 0 1 2 3; do at="n0:30$rank:30$rank [$rank] NCCL INFO"; of="ncclCommInitRank comm 0x$comm$rank rank $rank nranks 4 cudaDev $rank nvmlDev $rank busId ${rank}000 commId 0xc$comm"; echo "$at $of - Init START"; echo "$at $of - Init COMPLETE"; echo "$at Init timings - ncclCommInitRank: rank $rank nranks 4 $phases"; done; done > seven; ncclscope startup seven | sed '/^$/,$d'; ncclscope startup --json seven | jq -c .together
-Making 7 communicators one after the other took 39.90 s on rank 0 (process 300 on n0). The largest part of it was
-finding GPUs, network cards and links (topo): 32.20 s. The slowest one (4 ranks) took 5.70 s.
-{"communicators":7,"time_s":39.900000000000006,"rank":0,"host":"n0","pid":<pid>,"phase":"topo","phase_s":32.2}
+Making 7 communicators one after the other took 39.90 s on rank 0 (process 300 on n0). 32.20 s of it was finding GPUs,
+network cards and links (topo) on rank 0 (in all of them). The slowest one (4 ranks) took 5.70 s.
+{"communicators":7,"time_s":39.900000000000006,"rank":0,"host":"n0","pid":<pid>,"phase":"topo","phase_s":32.2,"causes":[{"phase":"topo","time_s":32.2,"communicators":7,"rank":0,"rank_s":32.2},{"phase":"bootstrap","time_s":2.1,"communicators":7,"rank":0,"rank_s":2.1},{"phase":"graphs","time_s":2.1,"communicators":7,"rank":0,"rank_s":2.1},{"phase":"allgathers","time_s":1.4,"communicators":7,"rank":0,"rank_s":1.4},{"phase":"connections","time_s":1.4,"communicators":7,"rank":0,"rank_s":1.4},{"phase":"alloc","time_s":0.35,"communicators":7,"rank":0,"rank_s":0.35},{"phase":"kernels","time_s":0.35,"communicators":7,"rank":0,"rank_s":0.35}]}
 --- for rank in $(seq 0 1023); do host=$((rank / 8)); own='total 145.94 (kernels 0.40, alloc 0.10, bootstrap 140.04, allgathers 3.00, topo 0.50, graphs 0.40, connections 1.50, rest 0.00)'; [ $rank = 777 ] && own='total 7.90 (kernels 0.40, alloc 0.10, bootstrap 2.00, allgathers 3.00, topo 0.50, graphs 0.40, connections 1.50, rest 0.00)'; at="n$host:$((1000 + rank)):$((3000 + rank)) [$((rank % 8))] NCCL INFO"; echo "$at ncclCommInitRank comm 0x1$rank rank $rank nranks 1024 cudaDev $((rank % 8)) nvmlDev 0 busId 1000 commId 0xbeef - Init START"; echo "$at Init timings - ncclCommInitRank: rank $rank nranks 1024 $own"; done > large; ncclscope startup large | sed '/^$/,$d'
 Making the slowest communicator (1024 ranks) took 145.94 s, because rank 777 on n97 began 138.04 s after the first rank.
 The others waited for it in bootstrap. Its own init took 7.90 s.
 --- sed 's/:100\([0-7]\):/:200\1:/; s/0x11aa/0x22bb/' half | sed 's/rank \([1357]\) nranks 8 \(.*\)START/&\n&/; ' > again; { cat half; grep START again | sed 's/START/COMPLETE/'; } > two; ncclscope startup two | sed '/^$/,$d'
-Ranks 1, 3, 5, 7 began to make the communicator of 8 ranks (attempt 1 of 2) and did not end. Ranks 0, 2, 4, 6 are ready.
-1 other communicator was made.
+All 8 ranks are ready. The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), and this
+output has none.
+2| ncclscope: note: this job was started 2 times, and this is attempt 2 only; `--attempt N` reads another one

@@ -9,12 +9,20 @@ use analyze::spelling::{ranges, size};
 use analyze::startup::Startup;
 use setup::failure::Failure;
 use setup::late::Late;
-use setup::startup::{CommunicatorStartup, Leg, PhaseRow, Together};
+use setup::startup::{Cause, CommunicatorStartup, Leg, PhaseRow, Together, LATE};
 
 /// Other ranks took as long as the one on the critical path if they took this part of its time at least.
 const ALIKE: f64 = 0.5;
 /// Several communicators are the answer if they took this much more than the slowest of them.
 const SEVERAL: f64 = 1.5;
+/// A cause of less than this part of the time of several communicators is not named.
+const PART: f64 = 0.2;
+/// Causes that a sentence names.
+const CAUSES: usize = 2;
+/// A rank with this part of a cause is named alone.
+const ALL: f64 = 0.9;
+/// Hosts that a sentence names one by one.
+const HOSTS: usize = 4;
 /// Less time is not worth a word of advice, in seconds.
 pub(super) const WORTH_S: f64 = 1.0;
 /// Ranks that a sentence names one by one.
@@ -55,12 +63,9 @@ impl<'a> Answer<'a> {
         let late = slowest.late.as_ref().filter(|late| late.by_s > leg_s);
         let several = startup.together.as_ref();
         let several = several.filter(|all| all.time_s >= SEVERAL * total_s);
-        match (late, several, longest) {
-            (Some(late), Some(several), _) if late.by_s < several.phase_s => {
-                Some(Answer::Together(several))
-            }
-            (Some(late), _, _) => Some(Answer::Late(slowest, late)),
-            (None, Some(several), _) => Some(Answer::Together(several)),
+        match (several, late, longest) {
+            (Some(several), _, _) => Some(Answer::Together(several)),
+            (None, Some(late), _) => Some(Answer::Late(slowest, late)),
             (None, None, longest) => Some(Answer::Phase(slowest, longest?)),
         }
     }
@@ -70,13 +75,9 @@ impl<'a> Answer<'a> {
         match self {
             Answer::Failed(failure) => failed(failure, startup),
             Answer::Unfinished(communicator) => unfinished(communicator, startup),
-            Answer::Late(communicator, late) => {
-                was_late(communicator, late) + &aside(startup).unwrap_or_default()
-            }
+            Answer::Late(communicator, late) => was_late(communicator, late),
             Answer::Together(several) => together(several, startup),
-            Answer::Phase(communicator, leg) => {
-                phase(communicator, leg) + &aside(startup).unwrap_or_default()
-            }
+            Answer::Phase(communicator, leg) => phase(communicator, leg),
         }
     }
 
@@ -85,7 +86,7 @@ impl<'a> Answer<'a> {
         match self {
             Answer::Failed(_) | Answer::Unfinished(_) => None,
             Answer::Late(_, late) => Some(late.by_s),
-            Answer::Together(several) => Some(several.phase_s),
+            Answer::Together(several) => several.causes.first().map(|cause| cause.time_s),
             Answer::Phase(_, leg) => Some(leg.time_s),
         }
     }
@@ -106,12 +107,15 @@ impl<'a> Answer<'a> {
                 "Begin with this warning. Later ones come from ranks that lost this one.".to_owned()
             }
             Answer::Unfinished(communicator) => ask(communicator),
-            Answer::Late(_, late) => format!(
-                "See what rank {} did before it called NCCL: it loaded data or a model, compiled, or its \
-                 node started late. `py-spy dump --pid PID` shows it while the others wait.",
-                late.rank
-            ),
-            Answer::Together(several) => phase_advice(several.phase)?.to_owned(),
+            Answer::Late(_, late) => late_advice(&whom(late)),
+            Answer::Together(several) => {
+                let advice = named_causes(several).filter_map(|cause| match cause.phase {
+                    LATE => Some(late_advice(&format!("rank {}", cause.rank))),
+                    phase => phase_advice(phase).map(str::to_owned),
+                });
+                let all: Vec<String> = advice.collect();
+                (!all.is_empty()).then(|| all.join(" "))?
+            }
             Answer::Phase(_, leg) => phase_advice(leg.phase)?.to_owned(),
         };
         Some(advice)
@@ -295,31 +299,75 @@ fn some(ranks: &[u32], begins: bool) -> String {
     format!("{word} {list}")
 }
 
+/// `rank 3`, `ranks 3, 5`, or `all 8 ranks of n1 (8-15)`.
+fn whom(late: &Late) -> String {
+    match late.ranks.len() {
+        0 | 1 => format!("rank {}", late.rank),
+        n if late.are_whole_hosts => {
+            let hosts = match late.hosts.as_slice() {
+                hosts if hosts.len() <= HOSTS => hosts.join(", "),
+                hosts => format!("{} hosts", hosts.len()),
+            };
+            let numbers = ranges(late.ranks.iter().copied());
+            let all = match n {
+                2 => "both".to_owned(),
+                n => format!("all {n}"),
+            };
+            format!("{all} ranks of {hosts} ({numbers})")
+        }
+        _ => some(&late.ranks, false),
+    }
+}
+
 fn was_late(communicator: &CommunicatorStartup, late: &Late) -> String {
     let of = plural(communicator.nranks.into(), "rank", "ranks");
-    let on = match late.host.as_str() {
-        "" => String::new(),
-        host => format!(" on {host}"),
+    let on = match late.hosts.as_slice() {
+        [host] if !host.is_empty() && !late.are_whole_hosts => format!(" on {host}"),
+        _ => String::new(),
     };
+    let who = format!("{}{on}", whom(late));
+    let is_one = late.ranks.len() < 2;
     let own = late.own_s.map_or(String::new(), |own_s| {
-        format!(" Its own init took {} s.", seconds(own_s))
+        let whose = if is_one {
+            "Its own init".to_owned()
+        } else {
+            format!("The init of rank {}", late.rank)
+        };
+        format!(" {whose} took {} s.", seconds(own_s))
     });
-    let by = seconds(late.by_s);
+    // NCCL's figures have 10 ms, and three are added.
+    let by = if late.by_s - late.least_s < 0.05 {
+        seconds(late.by_s)
+    } else {
+        format!("{} to {}", seconds(late.least_s), seconds(late.by_s))
+    };
+    let them = if is_one { "it" } else { "them" };
     let total_s = total_s(communicator);
     if total_s <= 0.0 {
         format!(
-        "Rank {}{on} began to make a communicator of {of} {by} s after the first rank, which waited for \
-         it.",
-        late.rank
-    )
+            "{} began to make a communicator of {of} {by} s after the first rank, which waited for {them}.",
+            beginning(&who)
+        )
     } else {
         format!(
-        "Making the slowest communicator ({of}) took {} s, because rank {}{on} began {by} s after the \
-         first rank. The others waited for it in bootstrap.{own}",
-        seconds(total_s),
-        late.rank
-    )
+            "Making the slowest communicator ({of}) took {} s, because {who} began {by} s after the first \
+             rank. The others waited for {them} in bootstrap.{own}",
+            seconds(total_s)
+        )
     }
+}
+
+fn beginning(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// The causes of several communicators' time that matter; one at least, if any is known.
+fn named_causes(several: &Together) -> impl Iterator<Item = &Cause> {
+    let counts = |(at, cause): &(usize, &Cause)| *at == 0 || cause.time_s >= PART * several.time_s;
+    let causes = several.causes.iter().enumerate().filter(counts);
+    causes.map(|(_, cause)| cause).take(CAUSES)
 }
 
 fn together(several: &Together, startup: &Startup) -> String {
@@ -335,15 +383,43 @@ fn together(several: &Together, startup: &Startup) -> String {
         (0, _) => String::new(),
         (pid, host) => format!(" (process {pid} on {host})"),
     };
+    let causes: Vec<String> = named_causes(several).map(|c| caused(c, several)).collect();
     format!(
-        "Making {} communicators one after the other took {} s on rank {}{where_}. The largest part of it \
-         was {}: {} s.{slowest}",
+        "Making {} communicators one after the other took {} s on rank {}{where_}.{}{slowest}",
         several.communicators,
         seconds(several.time_s),
         several.rank,
-        named(several.phase),
-        seconds(several.phase_s),
+        causes.concat(),
     )
+}
+
+/// ` 12.50 s of it was a wait for rank 3, which began late (in 1 of them).`
+fn caused(cause: &Cause, several: &Together) -> String {
+    let in_ = match cause.communicators {
+        0 => String::new(),
+        n if n == several.communicators => " (in all of them)".to_owned(),
+        n => format!(" (in {n} of them)"),
+    };
+    let time = seconds(cause.time_s);
+    let rank = cause.rank;
+    let is_one = cause.rank_s >= ALL * cause.time_s;
+    let most = format!("{} s of that", seconds(cause.rank_s));
+    match (cause.phase, is_one) {
+        (LATE, true) => {
+            format!(" {time} s of it was a wait for rank {rank}, which began late{in_}.")
+        }
+        (LATE, false) => {
+            format!(" {time} s of it was a wait for ranks that began late{in_}, {most} for rank {rank}.")
+        }
+        (phase, true) => format!(" {time} s of it was {} on rank {rank}{in_}.", named(phase)),
+        (phase, false) if cause.rank_s >= ALIKE * cause.time_s => {
+            format!(
+                " {time} s of it was {}{in_}, {most} on rank {rank}.",
+                named(phase)
+            )
+        }
+        (phase, false) => format!(" {time} s of it was {}{in_}.", named(phase)),
+    }
 }
 
 fn phase(communicator: &CommunicatorStartup, leg: &Leg) -> String {
@@ -382,19 +458,6 @@ fn phase(communicator: &CommunicatorStartup, leg: &Leg) -> String {
     )
 }
 
-/// What all communicators took, if that is more than the slowest of them.
-fn aside(startup: &Startup) -> Option<String> {
-    let (several, slowest) = (startup.together.as_ref()?, startup.communicators.first()?);
-    (several.time_s >= SEVERAL * total_s(slowest)).then(|| {
-        format!(
-            " All {} communicators of rank {} together took {} s.",
-            several.communicators,
-            several.rank,
-            seconds(several.time_s)
-        )
-    })
-}
-
 /// What is said if nothing failed and no phases are known.
 pub(super) fn nothing(startup: &Startup) -> String {
     let communicators = &startup.communicators;
@@ -431,6 +494,19 @@ pub(super) fn nothing(startup: &Startup) -> String {
         }
         None => why,
     }
+}
+
+/// What helps if these ranks began late.
+fn late_advice(who: &str) -> String {
+    let they = if who.starts_with("rank ") {
+        "it loaded data or a model, compiled, or its node"
+    } else {
+        "they loaded data or a model, compiled, or their node"
+    };
+    format!(
+        "See what {who} did before the call of NCCL: {they} started late. `py-spy dump --pid PID` shows it \
+         while the others wait."
+    )
 }
 
 /// What helps against a long phase.

@@ -14,6 +14,8 @@ pub enum Mark {
     NoDevice,
     /// A network plugin was there and did not load.
     PluginFailed,
+    /// A network plugin loaded, and found nothing that it can use.
+    PluginFoundNone,
     /// The driver does not let GPUs reach each other's memory.
     NoP2p,
     /// The network card can't reach the GPUs' memory: a module or DMA-BUF is missing.
@@ -38,6 +40,8 @@ pub struct HostFacts {
     pub env: BTreeMap<String, String>,
     /// Cards by network (`IB`, `Socket`) and NCCL's number.
     pub cards: BTreeMap<(String, u32), Card>,
+    /// What the network plugin calls its cards, and how many it found.
+    pub plugin_cards: Option<(String, u32)>,
     /// What was said, and by which line.
     pub marks: BTreeMap<Mark, String>,
     /// The slowest PCIe link of a GPU that NCCL found, GB/s, and the GPU's line.
@@ -51,8 +55,13 @@ impl HostFacts {
     /// Takes a line, which may be a warning.
     pub fn add(&mut self, line: &LogLine) {
         let text = line.text.trim();
-        if let Some((name, value)) = text.split_once(" set by environment to ") {
-            if name.starts_with("NCCL_") && !name.contains(' ') && self.env.len() < MOST {
+        // NCCL has the second form for names of cards and interfaces.
+        let setting = text
+            .split_once(" set by environment to ")
+            .or_else(|| text.split_once(" set to "))
+            .filter(|(name, _)| name.starts_with("NCCL_") && !name.contains(' '));
+        if let Some((name, value)) = setting {
+            if self.env.len() < MOST {
                 let value = value.trim_end_matches('.').trim().to_owned();
                 self.env.insert(name.to_owned(), value);
             }
@@ -61,6 +70,8 @@ impl HostFacts {
             .and_then(|rest| rest.split_once(" : Using ").or(rest.split_once(": Using ")))
         {
             self.cards(network.trim(), cards);
+        } else if let Some(found) = plugin_cards(text) {
+            self.plugin_cards = Some(found);
         } else if let Some(mark) = mark(text) {
             self.marks.entry(mark).or_insert_with(|| text.to_owned());
         } else if text.contains("PCI[") && text.contains(" - GPU/") {
@@ -89,6 +100,30 @@ impl HostFacts {
         }
     }
 
+    /// The name of a card of a network, if it is known. NVIDIA's plugin (`IBext`) has the cards of `IB`.
+    pub fn card(&self, network: &str, number: u32) -> Option<String> {
+        let built_in = if network.starts_with("IB") {
+            "IB"
+        } else {
+            network
+        };
+        let listed = [network, built_in]
+            .into_iter()
+            .find_map(|of| self.cards.get(&(of.to_owned(), number)));
+        let of_plugin = || {
+            let (kind, n) = self.plugin_cards.as_ref()?;
+            (!IN_NCCL.contains(&network) && number < *n).then(|| format!("{kind} {number}"))
+        };
+        listed.map(|card| card.name.clone()).or_else(of_plugin)
+    }
+
+    /// The names of all cards of a network, as far as they are known.
+    pub fn cards_of(&self, network: &str) -> Vec<String> {
+        // Cards have numbers from 0 on.
+        let all = (0..MOST as u32).map_while(|number| self.card(network, number));
+        all.collect()
+    }
+
     /// `+ PCI[48.0] - GPU/0-60 (0)`.
     fn pci(&mut self, text: &str) {
         let speed = text.split_once("PCI[").and_then(|(_, rest)| {
@@ -103,16 +138,11 @@ impl HostFacts {
         }
     }
 
-    /// Whether a variable is set to a number other than 0.
-    pub fn is_on(&self, name: &str) -> bool {
-        let value = self.env.get(name).map(|value| value.parse::<i64>());
-        value.is_some_and(|value| value.is_ok_and(|value| value != 0))
-    }
-
     /// Adds what another process of the host said.
     pub fn merge(&mut self, other: HostFacts) {
         self.env.extend(other.env);
         self.cards.extend(other.cards);
+        self.plugin_cards = other.plugin_cards.or(self.plugin_cards.take());
         for (mark, line) in other.marks {
             self.marks.entry(mark).or_insert(line);
         }
@@ -124,6 +154,42 @@ impl HostFacts {
     }
 }
 
+/// Networks that NCCL has by itself. All others are a plugin's.
+const IN_NCCL: [&str; 2] = ["IB", "Socket"];
+
+/// `NET/OFI Selected Provider is efa (found 4 nics)`.
+fn plugin_cards(text: &str) -> Option<(String, u32)> {
+    let (_, rest) = text.strip_prefix("NET/")?.split_once("rovider is ")?;
+    let kind = rest
+        .split([' ', ','])
+        .next()
+        .filter(|kind| !kind.is_empty())?;
+    let (_, count) = rest.split_once("(found ")?;
+    let count = count.split_once(' ')?.0.parse().ok()?;
+    Some((kind.to_owned(), count))
+}
+
+/// Whether a network plugin says that it found nothing: `NET/OFI No eligible providers were found`.
+fn is_without_device(text: &str) -> bool {
+    let name = text
+        .strip_prefix("NET/")
+        .and_then(|rest| rest.split([' ', ':', '/']).next());
+    let is_of_plugin = name.is_some_and(|name| name != "Plugin" && !IN_NCCL.contains(&name));
+    let text = text.to_ascii_lowercase();
+    let says = [
+        "no eligible",
+        "no device",
+        "no provider",
+        "couldn't find",
+        "could not find",
+        "unable to find",
+    ];
+    is_of_plugin && says.iter().any(|what| text.contains(what))
+        || is_of_plugin
+            && text.contains("init")
+            && (text.contains("failed") || text.contains("failing"))
+}
+
 /// What a line says that NCCL does without.
 fn mark(text: &str) -> Option<Mark> {
     let has = |part: &str| text.contains(part);
@@ -132,6 +198,9 @@ fn mark(text: &str) -> Option<Mark> {
     }
     if has("NET/IB : No device found") || has("NET/IB: No device found") {
         return Some(Mark::NoDevice);
+    }
+    if is_without_device(text) {
+        return Some(Mark::PluginFoundNone);
     }
     if has("P2P is disabled between") || has("Could not enable P2P between") {
         return Some(Mark::NoP2p);
@@ -174,7 +243,9 @@ mod tests {
             "  + PCI[12.0] - GPU/0-1000 (0)",
             "  + PCI[0.2] - GPU/0-2000 (1)",
         ]);
-        assert!(found.is_on("NCCL_P2P_DISABLE") && !found.is_on("NCCL_SOCKET_IFNAME"));
+        let of = |name: &str| found.env.get(name).map(String::as_str);
+        let read = [of("NCCL_P2P_DISABLE"), of("NCCL_SOCKET_IFNAME")];
+        assert_eq!(read, [Some("1"), Some("eth0")]);
         let card = |network: &str, number| found.cards.get(&(network.to_owned(), number));
         assert_eq!(
             card("IB", 1).map(|c| (c.name.as_str(), c.link.as_str())),
@@ -187,6 +258,26 @@ mod tests {
             [Mark::NoGdr]
         );
         assert_eq!(found.slowest_pci.map(|(speed, _)| speed), Some(0.2));
+    }
+
+    #[test]
+    fn cards_of_plugins_have_names() {
+        let ofi = facts(&["NET/OFI Selected Provider is efa (found 4 nics)"]);
+        let name = |number| ofi.card("AWS Libfabric", number);
+        assert_eq!((name(3).as_deref(), name(4)), (Some("efa 3"), None));
+        assert_eq!(ofi.card("Socket", 0), None);
+        assert_eq!(ofi.cards_of("AWS Libfabric").len(), 4);
+        let ofi =
+            facts(&["NET/OFI Selected provider is efa, fabric is efa-direct (found 16 nics)"]);
+        assert_eq!(ofi.plugin_cards, Some(("efa".to_owned(), 16)));
+        let ib =
+            facts(&["NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"]);
+        assert_eq!(ib.card("IBext_v8", 1).as_deref(), Some("mlx5_1"));
+        assert_eq!(ib.cards_of("IBext_v8"), ["mlx5_0", "mlx5_1"]);
+        assert_eq!(
+            facts(&["NCCL_IB_HCA set to mlx5_9"]).env["NCCL_IB_HCA"],
+            "mlx5_9"
+        );
     }
 
     #[test]
@@ -207,6 +298,15 @@ mod tests {
                 None,
             ),
             ("NET/Plugin: Could not find: libnccl-net.so", None),
+            (
+                "NET/OFI No eligible providers were found",
+                Some(Mark::PluginFoundNone),
+            ),
+            (
+                "NET/OFI aws-ofi-nccl initialization failed",
+                Some(Mark::PluginFoundNone),
+            ),
+            ("NET/OFI Initializing aws-ofi-nccl 1.7.4-aws", None),
             (
                 "NET/Plugin : libcuda.so.9: cannot open shared object file",
                 Some(Mark::PluginFailed),

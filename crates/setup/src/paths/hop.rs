@@ -56,7 +56,13 @@ impl Hop {
             .or(text.strip_prefix("Ring "))?;
         let (place, rest) = rest.split_once(" : ")?;
         let (ranks, way) = rest.split_once(" via ")?;
-        let (from, to) = ranks.split_once(" -> ")?;
+        // As in the source of a page.
+        let arrow = if ranks.contains(" -&gt; ") {
+            " -&gt; "
+        } else {
+            " -> "
+        };
+        let (from, to) = ranks.split_once(arrow)?;
         let rank = |text: &str| {
             let text = text.trim();
             let end = text
@@ -163,6 +169,14 @@ mod tests {
         for (text, transport, through, card, gdr, pxn) in [
             (
                 "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read",
+                P2p,
+                "CUMEM/read",
+                None,
+                None,
+                None,
+            ),
+            (
+                "Channel 00/0 : 0[0] -&gt; 1[1] via P2P/CUMEM/read",
                 P2p,
                 "CUMEM/read",
                 None,

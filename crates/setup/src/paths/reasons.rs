@@ -37,7 +37,7 @@ struct Kind {
     change: &'static str,
 }
 
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 21] = [
     Kind {
         name: "sockets_by_setting",
         because: "a setting switches InfiniBand and RoCE off",
@@ -55,6 +55,19 @@ const KINDS: [Kind; 18] = [
         because: "the network plugin did not load",
         change: "`ldd` on the plugin's library shows what is missing; NCCL_NET_PLUGIN and LD_LIBRARY_PATH \
                  say where it is.",
+    },
+    Kind {
+        name: "plugin_without_device",
+        because: "the network plugin is loaded and found no device that it can use",
+        change: "The plugin's own lines before `Using network` say what it missed. On AWS, the instance must \
+                 have EFA, the container needs /dev/infiniband and the resource vpc.amazonaws.com/efa, \
+                 FI_PROVIDER must not name another provider, and `fi_info -p efa` must list one.",
+    },
+    Kind {
+        name: "cards_by_setting",
+        because: "NCCL found no InfiniBand or RoCE device that NCCL_IB_HCA allows",
+        change: "Unset NCCL_IB_HCA, or name cards that `ibv_devices` lists: a name stands for all cards that \
+                 begin with it, `=` in front for this card only, and `^` for all but these.",
     },
     Kind {
         name: "no_rdma_device",
@@ -108,6 +121,12 @@ const KINDS: [Kind; 18] = [
         because: "NCCL did not use the link that the GPUs have",
         change: "Processes in containers must see each other: one IPC and PID namespace (`--ipc=host`), all \
                  GPUs visible. NCCL_DEBUG_SUBSYS=P2P,SHM says more.",
+    },
+    Kind {
+        name: "p2p_indirect",
+        because: "NCCL found no NVLink between the two GPUs and goes through a third one",
+        change: "`ncclscope topo` names NVLinks that are missing. In a cube mesh, pairs without one are \
+                 normal. NCCL_NVB_DISABLE=1 leaves the third GPU out; measure it.",
     },
     Kind {
         name: "p2p_too_far",
@@ -202,19 +221,31 @@ impl Reasons {
     }
 }
 
-/// A setting that is the reason: its name and value.
-fn setting(facts: &[&HostFacts], names: &[&str]) -> Option<(String, String)> {
-    let all = names.iter().flat_map(|name| {
-        let values = facts.iter().filter_map(|facts| facts.env.get(*name));
-        values.map(|value| ((*name).to_owned(), value.clone()))
-    });
-    all.into_iter().next()
+/// A setting that may be the reason: its name and value.
+type Setting = (&'static str, String);
+
+/// A setting, if its value is one that `counts`.
+fn setting(
+    facts: &[&HostFacts],
+    name: &'static str,
+    counts: impl Fn(&str) -> bool,
+) -> Option<Setting> {
+    let mut values = facts.iter().filter_map(|facts| facts.env.get(name));
+    let value = values.find(|value| counts(value))?;
+    Some((name, value.clone()))
 }
 
 /// A switch that is on.
-fn switched_on(facts: &[&HostFacts], names: &[&'static str]) -> Option<&'static str> {
-    let is_on = |name: &&&'static str| facts.iter().any(|facts| facts.is_on(name));
-    names.iter().find(is_on).copied()
+fn switched_on(facts: &[&HostFacts], name: &'static str) -> Option<Setting> {
+    let is_on = |value: &str| value.parse::<i64>().is_ok_and(|value| value != 0);
+    setting(facts, name, is_on)
+}
+
+/// The settings that limit P2P.
+fn limits_of_p2p(facts: &[&HostFacts]) -> Vec<Setting> {
+    let level = setting(facts, "NCCL_P2P_LEVEL", |value| value != "SYS");
+    let off = switched_on(facts, "NCCL_P2P_DISABLE");
+    off.into_iter().chain(level).collect()
 }
 
 fn marked(facts: &[&HostFacts], mark: Mark) -> Option<String> {
@@ -253,17 +284,18 @@ pub(super) fn judge<'t>(
         Some(topology.link(&gpu(from)?, &gpu(to)?)?.to_owned())
     };
     let verdict = match route.transport {
-        Transport::P2p => (Some(true), None),
-        Transport::CollNet => (Some(true), None),
+        Transport::P2p if route.is_indirect() => indirect(&route.through, link()),
+        Transport::P2p => (Some(true), Vec::new()),
+        Transport::CollNet => (Some(true), Vec::new()),
         Transport::Shm => shm(&facts, link()),
         Transport::Net if route.is_within_host() == Some(true) => within(&facts),
         Transport::Net if route.through == "Socket" => sockets(&facts),
         Transport::Net if route.gdr == Some(false) => no_gdr(&facts),
-        Transport::Net => (Some(true), None),
+        Transport::Net => (Some(true), Vec::new()),
     };
-    let (is_best, reason) = verdict;
+    let (is_best, reasons) = verdict;
     route.is_best = is_best;
-    if let Some((kind, detail, evidence)) = reason {
+    for (kind, detail, evidence) in reasons {
         route.reasons.push(kind);
         let names: Vec<&str> = names
             .iter()
@@ -274,79 +306,129 @@ pub(super) fn judge<'t>(
     }
 }
 
+/// Whether a route is the best one, and why not: kinds, with what is known beyond them, and NCCL's lines.
 type Verdict = (
     Option<bool>,
-    Option<(&'static str, Option<String>, Option<String>)>,
+    Vec<(&'static str, Option<String>, Option<String>)>,
 );
 
-fn by_setting(kind: &'static str, name: &str, value: &str) -> Verdict {
-    let detail = format!("{name}={value} is set");
+fn because(is_best: Option<bool>, kind: &'static str, line: Option<String>) -> Verdict {
+    (is_best, vec![(kind, None, line)])
+}
+
+/// These settings, all of which must be changed; nothing if there are none.
+fn by_settings(kind: &'static str, settings: &[Setting]) -> Option<Verdict> {
+    let named: Vec<String> = settings
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let are = if named.len() > 1 { "are" } else { "is" };
+    let detail = format!("{} {are} set", named.join(" and "));
+    let (name, value) = settings.first()?;
     let evidence = format!("{name} set by environment to {value}");
-    (Some(false), Some((kind, Some(detail), Some(evidence))))
+    Some((Some(false), vec![(kind, Some(detail), Some(evidence))]))
+}
+
+/// Through the memory of a third GPU: `indirect/5[5]/CUMEM`.
+fn indirect(through: &str, link: Option<String>) -> Verdict {
+    let rank = through
+        .split('/')
+        .nth(1)
+        .and_then(|word| word.split('[').next());
+    let detail = rank.map(|rank| {
+        format!("NCCL found no NVLink between the two GPUs and goes through that of rank {rank}")
+    });
+    match link {
+        Some(link) if link.starts_with("NV") => {
+            let detail = format!("NCCL did not use the link {link} that the GPUs have");
+            (Some(false), vec![("p2p_lost", Some(detail), None)])
+        }
+        Some(_) => (Some(true), vec![("p2p_indirect", detail, None)]),
+        None => (None, vec![("p2p_indirect", detail, None)]),
+    }
 }
 
 /// Through the host's memory.
 fn shm(facts: &[&HostFacts], link: Option<String>) -> Verdict {
-    if switched_on(facts, &["NCCL_P2P_DISABLE"]).is_some() {
-        return by_setting("p2p_by_setting", "NCCL_P2P_DISABLE", "1");
-    }
-    let level = setting(facts, &["NCCL_P2P_LEVEL"]);
-    if let Some((name, value)) = level.filter(|(_, value)| value != "SYS") {
-        return by_setting("p2p_by_setting", &name, &value);
+    if let Some(verdict) = by_settings("p2p_by_setting", &limits_of_p2p(facts)) {
+        return verdict;
     }
     if let Some(line) = marked(facts, Mark::NoP2p) {
-        return (Some(false), Some(("p2p_not_possible", None, Some(line))));
+        return because(Some(false), "p2p_not_possible", Some(line));
     }
     match link.as_deref() {
-        Some("SYS" | "NODE" | "PHB") => (Some(true), Some(("p2p_too_far", None, None))),
+        Some("SYS" | "NODE" | "PHB") => because(Some(true), "p2p_too_far", None),
         Some(link) if link.starts_with("NV") || link == "PIX" || link == "PXB" => {
             let detail = format!("NCCL did not use the link {link} that the GPUs have");
-            (Some(false), Some(("p2p_lost", Some(detail), None)))
+            (Some(false), vec![("p2p_lost", Some(detail), None)])
         }
-        _ => (None, Some(("p2p_unexplained", None, None))),
+        // Of `nvidia-smi topo -p2p`.
+        Some(word) if !["OK", "U", "-", "X"].contains(&word) => {
+            because(Some(false), "p2p_not_possible", None)
+        }
+        _ => because(None, "p2p_unexplained", None),
     }
 }
 
-/// Over a network within a host.
+/// Over a network within a host: NCCL took neither P2P nor shared memory.
 fn within(facts: &[&HostFacts]) -> Verdict {
-    if switched_on(facts, &["NCCL_SHM_DISABLE"]).is_some() {
-        return by_setting("shm_by_setting", "NCCL_SHM_DISABLE", "1");
+    let shm = switched_on(facts, "NCCL_SHM_DISABLE");
+    let p2p = by_settings("p2p_by_setting", &limits_of_p2p(facts));
+    match by_settings("shm_by_setting", shm.as_slice()) {
+        Some((is_best, mut reasons)) => {
+            reasons.splice(0..0, p2p.into_iter().flat_map(|(_, reasons)| reasons));
+            (is_best, reasons)
+        }
+        None => because(Some(false), "seen_as_other_host", None),
     }
-    (Some(false), Some(("seen_as_other_host", None, None)))
 }
 
 /// TCP between hosts.
 fn sockets(facts: &[&HostFacts]) -> Verdict {
-    if switched_on(facts, &["NCCL_IB_DISABLE"]).is_some() {
-        return by_setting("sockets_by_setting", "NCCL_IB_DISABLE", "1");
+    let off = switched_on(facts, "NCCL_IB_DISABLE");
+    let network = setting(facts, "NCCL_NET", |value| {
+        value.eq_ignore_ascii_case("socket")
+    });
+    let settings: Vec<Setting> = off.into_iter().chain(network).collect();
+    if let Some(verdict) = by_settings("sockets_by_setting", &settings) {
+        return verdict;
     }
-    let network = setting(facts, &["NCCL_NET"]);
-    if let Some((name, value)) = network.filter(|(_, v)| v.eq_ignore_ascii_case("socket")) {
-        return by_setting("sockets_by_setting", &name, &value);
+    for (mark, kind) in [
+        (Mark::PluginFailed, "plugin_failed"),
+        (Mark::PluginFoundNone, "plugin_without_device"),
+        (Mark::NoVerbs, "no_verbs"),
+    ] {
+        if let Some(line) = marked(facts, mark) {
+            return because(Some(false), kind, Some(line));
+        }
     }
-    let because = |mark, kind| Some((Some(false), Some((kind, None, Some(marked(facts, mark)?)))));
-    because(Mark::PluginFailed, "plugin_failed")
-        .or_else(|| because(Mark::NoVerbs, "no_verbs"))
-        .or_else(|| {
-            let line = marked(facts, Mark::NoDevice)?;
-            Some((None, Some(("no_rdma_device", None, Some(line)))))
-        })
-        .unwrap_or((None, Some(("sockets_unexplained", None, None))))
+    let Some(line) = marked(facts, Mark::NoDevice) else {
+        return because(None, "sockets_unexplained", None);
+    };
+    match setting(facts, "NCCL_IB_HCA", |value| !value.is_empty()) {
+        Some((name, value)) => {
+            let detail =
+                format!("NCCL found no InfiniBand or RoCE device that {name}={value} allows");
+            (None, vec![("cards_by_setting", Some(detail), Some(line))])
+        }
+        None => because(None, "no_rdma_device", Some(line)),
+    }
 }
 
 /// A fast network whose cards don't reach the GPUs' memory.
 fn no_gdr(facts: &[&HostFacts]) -> Verdict {
     if let Some(line) = marked(facts, Mark::NoGdr) {
-        return (Some(false), Some(("gdr_not_supported", None, Some(line))));
+        return because(Some(false), "gdr_not_supported", Some(line));
     }
-    let level = setting(facts, &["NCCL_NET_GDR_LEVEL"]);
-    let read = setting(facts, &["NCCL_NET_GDR_READ"]).filter(|(_, value)| value == "0");
-    if let Some((name, value)) = read.or(level.filter(|(_, value)| value != "SYS")) {
-        return by_setting("gdr_by_setting", &name, &value);
+    let read = setting(facts, "NCCL_NET_GDR_READ", |value| value == "0");
+    let level = setting(facts, "NCCL_NET_GDR_LEVEL", |value| value != "SYS");
+    let settings: Vec<Setting> = read.into_iter().chain(level).collect();
+    if let Some(verdict) = by_settings("gdr_by_setting", &settings) {
+        return verdict;
     }
     match marked(facts, Mark::FarForGdr) {
-        Some(line) => (Some(false), Some(("gdr_too_far", None, Some(line)))),
-        None => (Some(false), Some(("gdr_unexplained", None, None))),
+        Some(line) => because(Some(false), "gdr_too_far", Some(line)),
+        None => because(Some(false), "gdr_unexplained", None),
     }
 }
 
@@ -375,12 +457,8 @@ pub(super) fn unused_cards(
         let Some(facts) = hosts.get(host).filter(|_| network != "Socket") else {
             continue;
         };
-        let cards: BTreeSet<&str> = facts
-            .cards
-            .iter()
-            .filter(|((of, _), _)| of == network)
-            .map(|(_, card)| card.name.as_str())
-            .collect();
+        let cards = facts.cards_of(network);
+        let cards: BTreeSet<&str> = cards.iter().map(String::as_str).collect();
         // A communicator of few ranks needs few cards.
         let here = one.routes.iter().flat_map(|route| {
             let ends = [(&route.from_host, route.from), (&route.to_host, route.to)];

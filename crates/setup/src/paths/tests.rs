@@ -184,3 +184,80 @@ fn lines_before_the_init_and_without_a_place_find_their_rank() {
         assert_eq!(kinds(&found), ["p2p_unexplained"], "{text}");
     }
 }
+
+#[test]
+fn a_plugin_that_found_nothing_and_a_card_that_is_not_there_are_named() {
+    let sockets = "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/0";
+    let none = "NET/IB : No device found.";
+    let reason = |says: &[&str]| {
+        let found = of(&[rank("n0", 1, 1, says), rank("n1", 2, 0, &[])].concat());
+        let reason = found.reasons.into_iter().next().expect("a reason");
+        (reason.kind, reason.because)
+    };
+    let ofi = "NET/OFI No eligible providers were found";
+    assert_eq!(reason(&[none, ofi, sockets]).0, "plugin_without_device");
+    let (kind, because) = reason(&["NCCL_IB_HCA set to mlx5_9", none, sockets]);
+    assert_eq!(kind, "cards_by_setting");
+    assert!(because.contains("NCCL_IB_HCA=mlx5_9"), "{because}");
+    let both = [
+        "NCCL_IB_DISABLE set by environment to 1.",
+        "NCCL_NET set by environment to Socket.",
+        sockets,
+    ];
+    let settings = "NCCL_IB_DISABLE=1 and NCCL_NET=Socket are set";
+    assert_eq!(reason(&both), ("sockets_by_setting", settings.to_owned()));
+}
+
+#[test]
+fn every_setting_that_closes_a_way_within_a_host_is_named() {
+    let found = of(&[
+        rank(
+            "n0",
+            0,
+            0,
+            &[
+                "NCCL_P2P_DISABLE set by environment to 1.",
+                "NCCL_SHM_DISABLE set by environment to 1.",
+                "Channel 00/0 : 0[0] -> 1[1] via NET/Socket/0",
+            ],
+        ),
+        rank("n0", 1, 1, &[]),
+    ]
+    .concat());
+    assert_eq!(kinds(&found), ["p2p_by_setting", "shm_by_setting"]);
+    let routes = &found.communicators[0].routes;
+    assert_eq!(routes[0].reasons, ["p2p_by_setting", "shm_by_setting"]);
+}
+
+#[test]
+fn through_a_third_gpu_is_not_the_gpus_own_link() {
+    let says = ["Channel 00/0 : 0[0] -> 1[1] via P2P/indirect/5[5]/CUMEM"];
+    let found = of(&[rank("n0", 0, 0, &says), rank("n0", 1, 1, &[])].concat());
+    let route = &found.communicators[0].routes[0];
+    assert_eq!((route.is_best, kinds(&found)), (None, vec!["p2p_indirect"]));
+    assert!(
+        found.reasons[0].because.ends_with("that of rank 5"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn cards_of_a_plugin_that_are_not_used_are_told() {
+    let says = [
+        "NET/OFI Selected Provider is efa (found 4 nics)",
+        "Channel 00/0 : 1[1] -> 2[0] [send] via NET/AWS Libfabric/0/GDRDMA",
+    ];
+    let beside = ["Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read"];
+    let ranks = [
+        rank("n0", 0, 0, &beside),
+        rank("n0", 1, 1, &says),
+        rank("n1", 2, 0, &[]),
+    ];
+    let found = of(&ranks.concat());
+    let card = |route: &Route| route.from_card.clone();
+    assert!(found.communicators[0]
+        .routes
+        .iter()
+        .any(|route| card(route).as_deref() == Some("efa 0")));
+    assert_eq!(kinds(&found), ["few_cards"]);
+}

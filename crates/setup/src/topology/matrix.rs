@@ -1,4 +1,4 @@
-//! The matrix that `nvidia-smi topo -m` prints.
+//! The matrix that `nvidia-smi topo -m` or `nvidia-smi topo -p2p` prints.
 
 use super::pasted::{glued, links};
 use super::{Device, Topology, Unreadable};
@@ -116,6 +116,17 @@ impl Topology {
     }
 }
 
+/// What `nvidia-smi topo -p2p` says about a pair of GPUs, and what that means.
+pub(super) const POSSIBLE: [(&str, &str); 7] = [
+    ("OK", "possible"),
+    ("CNS", "the chipset does not support it"),
+    ("GNS", "the GPU does not support it"),
+    ("TNS", "the topology does not support it"),
+    ("NS", "not supported"),
+    ("DR", "disabled by the driver's settings"),
+    ("U", "unknown"),
+];
+
 /// The links of a row of the matrix.
 fn cells(row: &str, device: &str, expected: usize) -> Result<Vec<String>, Unreadable> {
     // `NV18NV18` is two cells.
@@ -125,12 +136,13 @@ fn cells(row: &str, device: &str, expected: usize) -> Result<Vec<String>, Unread
     };
     let mut words = row.split_whitespace().skip(1).flat_map(split).peekable();
     let mut links = Vec::new();
-    while let Some(link) = words.next_if(|word| links.len() < expected && is_link(word)) {
+    let is_cell = |word: &str| is_link(word) || POSSIBLE.iter().any(|(of, _)| *of == word);
+    while let Some(link) = words.next_if(|word| links.len() < expected && is_cell(word)) {
         links.push(link.to_owned());
     }
     match (links.len(), words.peek()) {
         (found, _) if found == expected => Ok(links),
-        // `topo -p2p` has a matrix of what is possible instead of links. CPUs have numbers.
+        // Text. CPUs have numbers.
         (_, Some(word)) if !word.contains(|c: char| c.is_ascii_digit()) => Err(Unreadable::Other),
         (found, _) => Err(Unreadable::Row {
             device: device.to_owned(),

@@ -19,6 +19,9 @@ impl Topology {
             return Err(skeleton(root));
         }
         let is_gpu = |place: &ListedDevice| place.device.is_gpu();
+        for gpus in [true, false] {
+            number_unreadable(&mut found, gpus);
+        }
         // Each host counts its devices from 0. Then they are numbered in the order of the file.
         for gpus in [true, false] {
             let mut all: Vec<&mut ListedDevice> =
@@ -39,6 +42,30 @@ impl Topology {
             links: links.collect(),
             devices: found.into_iter().map(|place| place.device).collect(),
         })
+    }
+}
+
+/// In place of a number that can't be read. No host has as many devices.
+const UNREADABLE: u32 = u32::MAX;
+
+/// Gives devices whose number can't be read the lowest free ones, and says so in their labels.
+fn number_unreadable(found: &mut [ListedDevice], gpus: bool) {
+    let mut of_kind: Vec<&mut ListedDevice> = found
+        .iter_mut()
+        .filter(|place| place.device.is_gpu() == gpus)
+        .collect();
+    let used: BTreeSet<u32> = of_kind.iter().map(|place| place.number).collect();
+    let mut free = (0..UNREADABLE).filter(|number| !used.contains(number));
+    for place in of_kind
+        .iter_mut()
+        .filter(|place| place.number == UNREADABLE)
+    {
+        let Some(number) = free.next() else { return };
+        place.number = number;
+        place.device.name = format!("{}{number}", if gpus { "GPU" } else { "NIC" });
+        let label = place.device.label.take().unwrap_or_default();
+        let told = format!("{label} (dev is no number)");
+        place.device.label = Some(told.trim_start().to_owned());
     }
 }
 
@@ -76,9 +103,7 @@ fn walk(
             .min_by(|a, b| a.gb_per_s.total_cmp(&b.gb_per_s))
             .cloned();
         let mut device = |kind: &str, label: Option<String>, nvlinks, rates| {
-            let Some(number) = number(child, "dev") else {
-                return;
-            };
+            let number = number(child, "dev").unwrap_or(UNREADABLE);
             found.push(ListedDevice {
                 device: Device {
                     name: format!("{kind}{number}"),

@@ -1,18 +1,21 @@
 //! What of a topology costs bandwidth.
 
+use super::matrix::POSSIBLE;
 use super::{Device, GraphChoice, Topology};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Something about a topology that costs bandwidth.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remark {
-    /// [`MISSING_NVLINK`], [`super::SLOW_PCIE`], [`FAR_NETWORK_CARD`] or [`FAR_CPUS`].
+    /// [`MISSING_NVLINK`], [`super::SLOW_PCIE`], [`FAR_NETWORK_CARD`], [`FAR_CPUS`] or [`NO_P2P`].
     pub kind: &'static str,
     /// It.
     pub sentence: String,
 }
 
+/// GPUs can't reach each other's memory.
+pub const NO_P2P: &str = "no_p2p";
 /// GPUs have fewer NVLinks than others of the host.
 pub const MISSING_NVLINK: &str = "missing_nvlink";
 /// A GPU uses a network card on another socket.
@@ -139,29 +142,157 @@ fn missing_nvlinks(topology: &Topology, gpus: &[usize]) -> Vec<String> {
         return lacking.into_iter().map(sentence).collect();
     }
     let partners = |a: usize| gpus.iter().filter(|b| nvlinks(a, **b).is_some()).count();
-    let sentence = |(a, b): (usize, usize)| {
-        // Bridges connect pairs. A GPU without a partner has none by design.
-        let is_left_over = |one: usize, other: usize| partners(one) == 0 && partners(other) == 1;
-        match nvlinks(a, b) {
-            None if is_left_over(a, b) || is_left_over(b, a) => None,
-            None if lacking.contains(&a) || lacking.contains(&b) => Some(format!(
-                "{} and {} have no NVLink and are connected by {}, unlike others of this host.",
-                name(a),
-                name(b),
-                match end(a, b) {
-                    None => &topology.links[a][b],
-                    Some(_) => &topology.links[b][a],
-                }
-            )),
-            Some(n) if n < most && lacking.contains(&a) && lacking.contains(&b) => Some(format!(
-                "{} and {} have {n} NVLinks, and others have {most}.",
-                name(a),
-                name(b)
-            )),
-            _ => None,
+    // Bridges connect pairs. A GPU without a partner has none by design.
+    let is_left_over = |one: usize, other: usize| partners(one) == 0 && partners(other) == 1;
+    let is_lost = |(a, b): &(usize, usize)| {
+        nvlinks(*a, *b).is_none()
+            && !is_left_over(*a, *b)
+            && !is_left_over(*b, *a)
+            && (lacking.contains(a) || lacking.contains(b))
+    };
+    let lost: Vec<(usize, usize)> = pairs(gpus).into_iter().filter(is_lost).collect();
+    let between = |a: usize, b: usize| match end(a, b) {
+        None => &topology.links[a][b],
+        Some(_) => &topology.links[b][a],
+    };
+    let mut sentences = Vec::new();
+    let (of_one, rest) = by_gpu(lost);
+    for (gpu, others) in of_one {
+        let others: Vec<&str> = others.iter().map(|other| name(*other).as_str()).collect();
+        sentences.push(if others.len() + 1 == gpus.len() {
+            let other = whole.first().copied().unwrap_or(gpus[0]);
+            format!(
+                "{} has no NVLink, unlike others of this host, and reaches {} by {}.",
+                name(gpu),
+                name(other),
+                between(gpu, other)
+            )
+        } else {
+            format!(
+                "{} has no NVLink to {}, unlike others of this host.",
+                name(gpu),
+                others.join(", ")
+            )
+        });
+    }
+    sentences.extend(rest.into_iter().map(|(a, b)| {
+        format!(
+            "{} and {} have no NVLink and are connected by {}, unlike others of this host.",
+            name(a),
+            name(b),
+            between(a, b)
+        )
+    }));
+    let fewer = |(a, b): (usize, usize)| match nvlinks(a, b) {
+        Some(n) if n < most && lacking.contains(&a) && lacking.contains(&b) => Some(format!(
+            "{} and {} have {n} NVLinks, and others have {most}.",
+            name(a),
+            name(b)
+        )),
+        _ => None,
+    };
+    sentences.extend(pairs(gpus).into_iter().filter_map(fewer));
+    sentences
+}
+
+/// A GPU, and the others of its pairs.
+type OfOne = (usize, Vec<usize>);
+
+/// Pairs by the GPU that most of them share, and the pairs that share none with another.
+fn by_gpu(mut pairs: Vec<(usize, usize)>) -> (Vec<OfOne>, Vec<(usize, usize)>) {
+    let mut of_one = Vec::new();
+    loop {
+        let mut others: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (a, b) in &pairs {
+            others.entry(*a).or_default().push(*b);
+            others.entry(*b).or_default().push(*a);
+        }
+        let most = others
+            .into_iter()
+            .reduce(|a, b| if b.1.len() > a.1.len() { b } else { a });
+        match most.filter(|(_, others)| others.len() > 1) {
+            Some((gpu, others)) => {
+                pairs.retain(|(a, b)| *a != gpu && *b != gpu);
+                of_one.push((gpu, others));
+            }
+            None => return (of_one, pairs),
+        }
+    }
+}
+
+/// Pairs that a sentence names.
+const NAMED: usize = 4;
+
+/// Links of which the two ends count different NVLinks.
+fn contradictions(topology: &Topology, gpus: &[usize]) -> Option<Remark> {
+    let mut found = Vec::new();
+    for (at, a) in gpus.iter().enumerate() {
+        for b in &gpus[at + 1..] {
+            let (there, back) = (&topology.links[*a][*b], &topology.links[*b][*a]);
+            if there != back && there.starts_with("NV") && back.starts_with("NV") {
+                let name = |gpu: usize| &topology.devices[gpu].name;
+                found.push(format!("{}-{} ({there} and {back})", name(*a), name(*b)));
+            }
+        }
+    }
+    let more = found.len().saturating_sub(NAMED);
+    let shown = found
+        .iter()
+        .take(NAMED)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    (!found.is_empty()).then(|| Remark {
+        kind: MISSING_NVLINK,
+        sentence: format!(
+            "Both ends of a link have as many NVLinks, but not here: {shown}{more}. A link went down while \
+             this was written, or the text was changed."
+        ),
+    })
+}
+
+/// Pairs of GPUs that can't reach each other's memory, by the word of `nvidia-smi topo -p2p`.
+fn without_p2p(topology: &Topology, gpus: &[usize]) -> Vec<Remark> {
+    let mut all = 0;
+    let mut of: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (at, a) in gpus.iter().enumerate() {
+        for b in &gpus[at + 1..] {
+            all += 1;
+            let (there, back) = (&topology.links[*a][*b], &topology.links[*b][*a]);
+            let word = if there == "OK" { back } else { there };
+            if word != "OK" {
+                let pair = [a, b].map(|gpu| topology.devices[*gpu].name.as_str());
+                of.entry(word).or_default().push(pair.join("-"));
+            }
+        }
+    }
+    let remark = |(word, pairs): (&str, Vec<String>)| {
+        let why = POSSIBLE.iter().find(|(of, _)| *of == word);
+        let why = why.map_or(String::new(), |(_, why)| format!(": {why}"));
+        let more = match pairs.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let shown = pairs
+            .iter()
+            .take(NAMED)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        Remark {
+            kind: NO_P2P,
+            sentence: format!(
+                "{} of {all} pairs of GPUs can't reach each other's memory ({word}{why}): {shown}{more}.",
+                pairs.len()
+            ),
         }
     };
-    pairs(gpus).into_iter().filter_map(sentence).collect()
+    of.into_iter().map(remark).collect()
 }
 
 /// What costs bandwidth, in sentences: GPUs with fewer NVLinks than others, devices with a slow PCIe link,
@@ -174,6 +305,10 @@ pub fn remarks(topology: &Topology) -> Vec<Remark> {
     let cards: Vec<usize> = (0..topology.devices.len())
         .filter(|at| !topology.devices[*at].is_gpu())
         .collect();
+    if topology.is_of_p2p() {
+        return without_p2p(topology, &gpus);
+    }
+    remarks.extend(contradictions(topology, &gpus));
     remarks.extend(
         missing_nvlinks(topology, &gpus)
             .into_iter()

@@ -114,9 +114,9 @@ fn matrices_of_other_machines_and_drivers_are_read() {
     );
     assert_eq!(topology.link("NIC0", "GPU0"), Some("PIX"));
     assert_eq!(topology.link("NIC0", "NIC0"), Some("X"));
-    // What can be done over a link is no link, but may stand behind the matrix.
+    // What can be done over a link is no link, and may stand behind the matrix.
     let possible = " \tGPU0\tGPU1\t\n GPU0\tX\tGNS\t\n GPU1\tGNS\tX\t\n";
-    assert_eq!(Topology::read(possible), Err(Unreadable::Other));
+    assert!(Topology::read(possible).is_ok_and(|read| read.is_of_p2p()));
     let both = Topology::read(&format!("{unknown}\n{possible}"));
     assert_eq!(
         both.as_ref().ok().and_then(|t| t.link("GPU0", "GPU1")),
@@ -405,4 +405,57 @@ fn ends_of_a_link_that_contradict_each_other_are_named_as_they_are() {
             "GPU3 and GPU4 have no NVLink and are connected by SYS, unlike others of this host.";
         assert_eq!(said, [sentence]);
     }
+}
+
+#[test]
+fn a_gpu_without_nvlink_is_one_remark_if_others_differ_too() {
+    let rows: [&[&str]; 5] = [
+        &["X", "NV18", "SYS", "NV17", "NV18"],
+        &["NV18", "X", "SYS", "NV18", "NV18"],
+        &["SYS", "SYS", "X", "SYS", "SYS"],
+        &["NV18", "NV17", "SYS", "X", "NV18"],
+        &["NV18", "NV17", "SYS", "NV18", "X"],
+    ];
+    let said = remarks(&gpus(&rows));
+    let said: Vec<&str> = said.iter().map(|r| r.sentence.as_str()).collect();
+    let of_gpu_2 = said.iter().filter(|sentence| sentence.contains("GPU2"));
+    assert_eq!(of_gpu_2.count(), 1, "{said:?}");
+    assert!(
+        said.iter()
+            .any(|s| s.starts_with("GPU2 has no NVLink, unlike")),
+        "{said:?}"
+    );
+    let ends = "GPU0-GPU3 (NV17 and NV18), GPU1-GPU3 (NV18 and NV17), GPU1-GPU4 (NV18 and NV17)";
+    assert!(said[0].contains(ends), "{said:?}");
+}
+
+#[test]
+fn what_is_possible_between_gpus_is_read_and_said() {
+    let text = " \tGPU0\tGPU1\tGPU2\n GPU0\tX\tCNS\tOK\n GPU1\tCNS\tX\tNS\n GPU2\tOK\tNS\tX\n\n\
+                Legend:\n\n  X    = Self\n  OK   = Status Ok\n  CNS  = Chipset not supported\n";
+    let all = Topology::read_all(text).expect("a matrix");
+    let (tag, read) = &all[0];
+    assert_eq!((all.len(), tag), (1, &None));
+    assert!(read.is_of_p2p());
+    let said: Vec<String> = remarks(read).into_iter().map(|r| r.sentence).collect();
+    let of = |word: &str, pair: &str| {
+        format!("1 of 3 pairs of GPUs can't reach each other's memory ({word}): {pair}.")
+    };
+    let expected = [
+        of("CNS: the chipset does not support it", "GPU0-GPU1"),
+        of("NS: not supported", "GPU1-GPU2"),
+    ];
+    assert_eq!(said, expected);
+    assert!(facts(read).is_empty());
+}
+
+#[test]
+fn a_device_with_a_number_that_is_none_stays() {
+    let text = XML.replacen("<gpu dev=\"0\"", "<gpu dev=\"99999999999999999999\"", 1);
+    assert_ne!(text, XML);
+    let (whole, read) = (Topology::read(XML), Topology::read(&text));
+    let (whole, read) = (whole.expect("a topology"), read.expect("a topology"));
+    assert_eq!(read.links, whole.links);
+    let label = read.devices[0].label.as_deref().unwrap_or_default();
+    assert!(label.ends_with("(dev is no number)"), "{label}");
 }
