@@ -2,8 +2,10 @@
 
     python late_rank.py CAPTURE
 
-The table of arrivals has each rank's part in each collective. ``wait_ns`` is how long a rank waited for the
-last one, so the wait in an operation is charged to the rank that arrived last in it.
+The report's findings say who costs the job time, and they come first: they know pipelines of sends, and
+who is to blame for a rank that is itself held up. The table of arrivals then has the operations: each rank's
+part in each collective. ``wait_ns`` is how long a rank waited for the last one, so the wait in an operation
+is charged to the rank that arrived last in it. Sends and receives have no arrivals.
 """
 
 import sys
@@ -11,6 +13,19 @@ import sys
 import polars as pl
 
 import ncclscope
+
+
+def blamed(capture: ncclscope.Capture) -> list[str]:
+    """What the report says of late ranks, in sentences; the first costs most."""
+    findings = capture.findings.to_polars().filter(pl.col("kind").is_in(["late_rank", "stall"]))
+    return findings["sentence"].to_list()
+
+
+def without_arrivals(capture: ncclscope.Capture) -> tuple[int, int]:
+    """How many calls are sends and receives, which the table of arrivals does not know, and how many calls
+    there are."""
+    calls = capture.calls.select(["function"]).to_polars()
+    return calls.filter(pl.col("function").is_in(["Send", "Recv"])).height, calls.height
 
 
 def late_ranks(capture: ncclscope.Capture) -> pl.DataFrame:
@@ -28,5 +43,10 @@ def late_ranks(capture: ncclscope.Capture) -> pl.DataFrame:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(f"usage: python {sys.argv[0]} CAPTURE")
+    opened = ncclscope.open(sys.argv[1])
+    print("\n".join(blamed(opened)) or "The report names no late rank.")
     with pl.Config(tbl_hide_dataframe_shape=True, tbl_rows=10):
-        print(late_ranks(ncclscope.open(sys.argv[1])).head(10))
+        print(late_ranks(opened).head(10))
+    sends, calls = without_arrivals(opened)
+    if sends:
+        print(f"{sends} of {calls} calls are sends and receives, which are not in this table.")

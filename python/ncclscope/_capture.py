@@ -99,6 +99,27 @@ class Capture:
         return self._native.findings()
 
     @property
+    def account(self) -> Table:
+        """The table of the account: how the time of the steps is divided on each rank.
+
+        Columns are those of docs/reference/tables.md. Empty if that time can't be divided.
+
+            >>> account = capture.account.to_polars()
+            >>> account.select("launcher_rank", "work_ns", "wait_ns", "transfer_ns")
+        """
+        return self._native.account()
+
+    @property
+    def events(self) -> Table:
+        """The table of events: a row for each profiler callback, with every field of its version.
+
+        Columns are those of docs/reference/tables.md. Empty without ``ncclscope run --mode callbacks``.
+
+            >>> capture.events.to_polars().group_by("event").len()
+        """
+        return self._native.events()
+
+    @property
     def graphs(self) -> Table:
         """The table of CUDA graphs with NCCL calls: a row for graphs of the same calls, over all ranks.
 

@@ -53,6 +53,15 @@ def test_the_late_rank_is_the_slow_host_s() -> None:
     )
 
 
+def test_the_late_rank_of_a_pipeline_is_the_report_s() -> None:
+    capture = ncclscope.open(job("pipe_slow_gpu"))
+    module = recipe("late_rank")
+    said = module.blamed(capture)
+    assert said[0] == capture.report().findings[0].sentence and said[0].startswith("Rank 1 ")
+    sends, calls = module.without_arrivals(capture)
+    assert 0 < sends < calls
+
+
 def test_the_slowest_steps_come_first() -> None:
     capture = ncclscope.open(job("ddp_slow_gpu"))
     found = recipe("slow_steps").slow_steps(capture)

@@ -79,7 +79,7 @@ def test_operations_have_the_documented_columns() -> None:
     assert [(field.name, field.type) for field in schema] == wanted
 
 
-@pytest.mark.parametrize("title", ["ranks", "findings"])
+@pytest.mark.parametrize("title", ["ranks", "findings", "account"])
 def test_tables_of_the_report_have_the_documented_columns(title: str) -> None:
     schema = pyarrow.schema(getattr(ncclscope.open(job("slow_gpu")), title))
     wanted = {name: (KINDS[kind], unit) for name, kind, unit in documented(title)}
@@ -93,11 +93,13 @@ TABLES = (
     "steps",
     "ranks",
     "findings",
+    "account",
     "graphs",
     "graph_launches",
     "samples",
     "switches",
     "kernels",
+    "events",
 )
 
 

@@ -3,12 +3,14 @@
 //!
 //! [`measured`] takes replays of CUDA graphs from kernel windows, and steps, from a report: of a decode loop,
 //! one replay or step is one token. [`Asked::estimate`] multiplies the calls of a model (layers × calls of a
-//! layer) by the time of one call. That time was measured at this size, or a cost model predicts it.
+//! layer) by the time of one call. That time was measured at this size, or a cost model predicts it. If calls
+//! of this size ran in CUDA graphs, those are meant ([`in_graphs`]): a call by itself costs more.
 //!
 //! Rule: what a capture measured stands apart from what is computed. A share of the time to first token is
 //! only given if somebody knows that time; none is guessed from calls.
 
 use crate::models::{nearest, CostModel, Measurement};
+use crate::operations::Operation;
 use crate::statistics::median;
 use crate::Report;
 use serde::Serialize;
@@ -86,6 +88,42 @@ pub fn measured(report: &Report) -> Vec<Pass> {
     passes
 }
 
+/// Calls of one size in CUDA graphs, by their kernels in windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InGraphs {
+    /// Function, as captures name it.
+    pub function: String,
+    /// Bytes of a call by the convention of nccl-tests.
+    pub bytes: u64,
+    /// Ranks.
+    pub nranks: u32,
+    /// Executions that were timed.
+    pub timed: u64,
+    /// Mean time of one, µs: as many of them make the communication of a replay.
+    pub time_us: f64,
+    /// Its 95 % interval.
+    pub interval_us: Option<(f64, f64)>,
+}
+
+/// What a report measured of calls in CUDA graphs.
+pub fn in_graphs(operations: &[Operation]) -> Vec<InGraphs> {
+    let of = operations
+        .iter()
+        .filter(|of| of.replays > 0 && of.captured == 0);
+    let one = |of: &Operation| {
+        let sampled = of.sampled.as_ref();
+        Some(InGraphs {
+            function: of.function.clone()?,
+            bytes: of.bytes?,
+            nranks: of.nranks?,
+            timed: of.timed,
+            time_us: of.time_us?.mean,
+            interval_us: sampled.map(|of| (of.mean_low_us, of.mean_high_us)),
+        })
+    };
+    of.filter_map(one).collect()
+}
+
 /// What somebody asks about a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
@@ -151,8 +189,26 @@ fn call(
     asked: &Asked,
     nranks: Option<u32>,
     measured: &[Measurement],
+    in_graphs: &[InGraphs],
     models: &[CostModel],
 ) -> Option<CallTime> {
+    let same = in_graphs.iter().filter(|of| {
+        let ranks = nranks.is_none_or(|nranks| nranks == of.nranks);
+        ranks && of.function == asked.function && of.bytes == asked.bytes
+    });
+    // Of several datatypes or communicators, what most is known of.
+    if let Some(of) = same.max_by_key(|of| (of.nranks, of.timed)) {
+        return Some(CallTime {
+            us: of.time_us,
+            interval: of.interval_us,
+            nranks: of.nranks,
+            source: "measured",
+            basis: format!(
+                "measured at this size in CUDA graphs over {} ranks",
+                of.nranks
+            ),
+        });
+    }
     let same = measured.iter().filter(|of| {
         let ranks = nranks.is_none_or(|nranks| nranks == of.of.nranks);
         ranks && of.of.function == asked.function && of.bytes == asked.bytes
@@ -184,17 +240,20 @@ fn call(
 }
 
 impl Asked {
-    /// The estimate; `None` if neither a measurement nor a model is of this function.
+    /// The estimate; `None` if neither a measurement nor a model is of this function. Calls in CUDA graphs
+    /// are those of the same capture.
     pub fn estimate(
         &self,
         measured: &[Measurement],
+        in_graphs: &[InGraphs],
         models: &[CostModel],
         baseline: Option<(&[Measurement], &[CostModel])>,
     ) -> Option<Estimate> {
-        let of = call(self, self.nranks, measured, models)?;
+        let of = call(self, self.nranks, measured, in_graphs, models)?;
         let calls = self.layers.saturating_mul(self.per_layer);
         let all = calls as f64;
-        let before = baseline.and_then(|(measured, models)| call(self, None, measured, models));
+        let before =
+            baseline.and_then(|(measured, models)| call(self, None, measured, &[], models));
         let communication_us = all * of.us;
         Some(Estimate {
             function: self.function.clone(),
@@ -257,7 +316,7 @@ mod tests {
             ttft_us: Some(100_000.0),
         };
         let found = asked
-            .estimate(&of, &models, Some((&one, &[])))
+            .estimate(&of, &[], &models, Some((&one, &[])))
             .expect("measured");
         assert_eq!((found.calls, found.source), (64, "measured"));
         assert!(
@@ -267,10 +326,41 @@ mod tests {
         assert!((found.ttft_share.expect("a time") - 0.1485).abs() < 1e-4);
         assert!((found.baseline_ratio.expect("a baseline") - 9.777).abs() < 0.01);
         asked.bytes = 1 << 24;
-        let found = asked.estimate(&of, &models, None).expect("a model");
+        let found = asked.estimate(&of, &[], &models, None).expect("a model");
         assert_eq!((found.source, found.baseline_ratio), ("model", None));
         assert!(found.call_us > 232.0 && found.call_us < 1038.0, "{found:?}");
         asked.function = "AlltoAll".to_owned();
-        assert_eq!(asked.estimate(&of, &models, None), None);
+        assert_eq!(asked.estimate(&of, &[], &models, None), None);
+    }
+
+    #[test]
+    fn calls_in_graphs_are_those_of_a_replay() {
+        let alone = measured(2, &[(1 << 14, 12.1)]);
+        let in_graphs = [InGraphs {
+            function: "AllReduce".to_owned(),
+            bytes: 1 << 14,
+            nranks: 2,
+            timed: 11_040,
+            time_us: 6.14,
+            interval_us: Some((6.0, 6.27)),
+        }];
+        let mut asked = Asked {
+            function: "AllReduce".to_owned(),
+            layers: 12,
+            per_layer: 2,
+            bytes: 1 << 14,
+            nranks: None,
+            ttft_us: None,
+        };
+        let found = asked
+            .estimate(&alone, &in_graphs, &[], None)
+            .expect("measured");
+        assert!(
+            (found.communication_us - 24.0 * 6.14).abs() < 1e-9,
+            "{found:?}"
+        );
+        assert!(found.basis.contains("in CUDA graphs"), "{found:?}");
+        asked.nranks = Some(4);
+        assert_eq!(asked.estimate(&alone, &in_graphs, &[], None), None);
     }
 }

@@ -1,7 +1,8 @@
 //! Many runs: which rank, host, GPU or link is to blame again and again.
 //!
 //! A [`Past`] is what one run leaves: who was in it, and its findings. [`history`] makes a [`Suspect`] of
-//! each rank, host, GPU and link that a finding blames, and counts its runs.
+//! each rank, host, GPU and link that a finding blames, and counts its runs. A run whose report knows only
+//! what a rank costs at most has no finding; it is counted apart, as [`Suspect::at_most`].
 //!
 //! Rule: a suspect is only called the culprit if chance does not explain how often it was to blame. Chance
 //! means that in each run with a fault, as many ranks as were to blame are drawn at random.
@@ -77,6 +78,10 @@ pub struct Past {
     pub ranks: Vec<RankId>,
     /// What its report found.
     pub findings: Vec<Finding>,
+    /// The rank that its report names without a finding, and what that costs at most, µs of the wall.
+    pub at_most: Option<(RankId, f64)>,
+    /// Its report could not name a late rank if there was one.
+    pub is_unknown: bool,
     /// The names of its files, which a copy has too.
     recorded_as: BTreeSet<String>,
 }
@@ -95,6 +100,8 @@ impl Past {
 
     fn of_report(report: Report) -> Past {
         Past {
+            at_most: crate::summary::at_most(&report),
+            is_unknown: !crate::summary::tells_who(&report),
             capture: report.job.capture,
             started: report.job.started,
             wall_us: report.job.wall_us.or(report.ranks.wall_us.map(|w| w.max)),
@@ -148,6 +155,21 @@ pub struct HistoryRun {
     pub blamed: Vec<u32>,
     /// The largest loss of its findings, µs of the wall; null if no finding has one.
     pub loss_us: Option<f64>,
+    /// Launcher's ranks that its report names with no more than an upper limit of their cost.
+    pub named: Vec<u32>,
+    /// That limit, µs of the wall.
+    pub at_most_us: Option<f64>,
+    /// Whether its report could name a late rank if there was one.
+    pub is_judged: bool,
+}
+
+/// A folder that is no run of the history.
+#[derive(Clone, Debug, Serialize)]
+pub struct Skipped {
+    /// As it was named.
+    pub capture: String,
+    /// Why.
+    pub because: String,
 }
 
 /// A rank, host, GPU or link that a finding of some run blames.
@@ -165,13 +187,17 @@ pub struct Suspect {
     pub peer_host: Option<String>,
     /// Runs in which it was to blame.
     pub blamed: usize,
+    /// Other runs, in which a report names it with no more than an upper limit of its cost.
+    pub at_most: usize,
     /// Runs that it was in.
     pub present: usize,
     /// What it cost, µs of the wall: the largest finding of each of these runs, summed.
     pub loss_us: Option<f64>,
     /// That as a part of the time of all runs that it was in.
     pub share: Option<f64>,
-    /// How likely chance alone blames any of its part so often, 0 to 1.
+    /// The upper limits of the runs in `at_most`, µs of the wall, summed.
+    pub at_most_us: Option<f64>,
+    /// How likely chance alone blames or names any of its part so often, 0 to 1.
     pub chance_p: f64,
     /// Chance does not explain it.
     pub is_beyond_chance: bool,
@@ -181,11 +207,16 @@ pub struct Suspect {
     pub hosts: Vec<String>,
     /// Kinds of these findings.
     pub kinds: Vec<Kind>,
-    /// Captures of the runs in which it was to blame, oldest first.
+    /// Captures of the runs in which it was to blame or named, oldest first.
     pub captures: Vec<String>,
 }
 
 impl Suspect {
+    /// Runs in which it was to blame, or named with an upper limit.
+    pub fn named(&self) -> usize {
+        self.blamed + self.at_most
+    }
+
     /// It was to blame in several places: a rank on several hosts, or a host or GPU with several ranks. So it
     /// is known that the fault is with this part.
     pub fn moved(&self) -> bool {
@@ -208,6 +239,8 @@ pub struct History {
     pub suspects: Vec<Suspect>,
     /// Which of `suspects` is the culprit; null if chance may explain all of them.
     pub culprit: Option<usize>,
+    /// Folders that could not be read, or are copies of a run.
+    pub skipped: Vec<Skipped>,
 }
 
 /// What a finding must have to blame somebody: a loss, or a job that broke.
@@ -239,6 +272,8 @@ struct Counted<'a> {
     present: BTreeMap<Who, usize>,
     /// The findings that blame each.
     blamed: BTreeMap<Who, Vec<&'a Finding>>,
+    /// What those cost at most that no finding blames, µs.
+    at_most: BTreeMap<Who, f64>,
 }
 
 impl<'a> Counted<'a> {
@@ -258,20 +293,29 @@ impl<'a> Counted<'a> {
                 of.entry(who).or_default().push(finding);
             }
         }
+        let named = past.at_most.iter();
+        let named = named.flat_map(|(rank, us)| Who::of(rank).into_iter().map(|who| (who, *us)));
+        let at_most = named.filter(|(who, _)| !of.contains_key(who)).collect();
         Counted {
             past,
             present,
             blamed: of,
+            at_most,
         }
     }
 
     fn is_in(&self, who: &Who) -> bool {
-        self.present.contains_key(who) || self.blamed.contains_key(who)
+        self.present.contains_key(who) || self.accused().any(|of| of == who)
+    }
+
+    /// Those that are to blame, and those that may be.
+    fn accused(&self) -> impl Iterator<Item = &Who> {
+        self.blamed.keys().chain(self.at_most.keys())
     }
 
     /// How likely it is to be among those to blame in this run if they are drawn at random.
     fn chance(&self, who: &Who) -> f64 {
-        let of_part = |part: Part| self.blamed.keys().filter(|who| who.part() == part).count();
+        let of_part = |part: Part| self.accused().filter(|who| who.part() == part).count();
         let (all, drawn) = match who.part() {
             Part::Link => {
                 let links = self.present.keys().filter(|who| who.part() == Part::Link);
@@ -310,15 +354,16 @@ pub fn history(pasts: &[Past]) -> History {
     let runs: Vec<Counted<'_>> = pasts.into_iter().map(Counted::new).collect();
     let everybody: BTreeSet<&Who> = runs.iter().flat_map(|run| run.present.keys()).collect();
     let others = |part: Part| everybody.iter().filter(|who| who.part() == part).count();
-    let accused: BTreeSet<&Who> = runs.iter().flat_map(|run| run.blamed.keys()).collect();
+    let accused: BTreeSet<&Who> = runs.iter().flat_map(Counted::accused).collect();
     let mut suspects: Vec<Suspect> = accused
         .into_iter()
         .filter(|who| others(who.part()) > 1)
         .map(|who| suspect(who, &runs, others(who.part())))
         .collect();
     suspects.sort_by(|a, b| {
-        let cost = |of: &Suspect| of.loss_us.unwrap_or(0.0);
-        let order = b.blamed.cmp(&a.blamed).then(cost(b).total_cmp(&cost(a)));
+        let cost = |of: &Suspect| of.loss_us.unwrap_or(0.0) + of.at_most_us.unwrap_or(0.0);
+        let order = b.named().cmp(&a.named()).then(b.blamed.cmp(&a.blamed));
+        let order = order.then(cost(b).total_cmp(&cost(a)));
         order.then(b.part.cmp(&a.part))
     });
     History {
@@ -326,6 +371,7 @@ pub fn history(pasts: &[Past]) -> History {
         culprit: culprit(&suspects),
         runs: runs.iter().map(row).collect(),
         suspects,
+        skipped: Vec::new(),
     }
 }
 
@@ -344,13 +390,16 @@ fn row(run: &Counted<'_>) -> HistoryRun {
         hosts: hosts.into_iter().cloned().collect(),
         blamed: run.blamed.keys().filter_map(number).collect(),
         loss_us: losses.max_by(f64::total_cmp),
+        named: run.at_most.keys().filter_map(number).collect(),
+        at_most_us: run.at_most.values().copied().max_by(f64::total_cmp),
+        is_judged: !run.past.is_unknown,
     }
 }
 
 fn suspect(who: &Who, runs: &[Counted<'_>], others: usize) -> Suspect {
     let present: Vec<&Counted<'_>> = runs.iter().filter(|run| run.is_in(who)).collect();
     // A healthy run draws nobody.
-    let faulty = present.iter().filter(|run| !run.blamed.is_empty());
+    let faulty = present.iter().filter(|run| run.accused().next().is_some());
     let chances: Vec<f64> = faulty.map(|run| run.chance(who)).collect();
     let mut found = Suspect {
         part: who.part(),
@@ -359,9 +408,11 @@ fn suspect(who: &Who, runs: &[Counted<'_>], others: usize) -> Suspect {
         gpu: None,
         peer_host: None,
         blamed: 0,
+        at_most: 0,
         present: present.len(),
         loss_us: None,
         share: None,
+        at_most_us: None,
         chance_p: 1.0,
         is_beyond_chance: false,
         ranks: Vec::new(),
@@ -371,6 +422,14 @@ fn suspect(who: &Who, runs: &[Counted<'_>], others: usize) -> Suspect {
     };
     let (mut ranks, mut hosts, mut kinds) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for run in &present {
+        if let (Some(most), Some((rank, _))) = (run.at_most.get(who), &run.past.at_most) {
+            found.at_most += 1;
+            found.captures.push(run.past.capture.clone());
+            found.at_most_us = Some(found.at_most_us.unwrap_or(0.0) + most);
+            ranks.extend(rank.rank);
+            hosts.insert(rank.host.clone());
+            found.host = Some(rank.host.clone());
+        }
         let Some(findings) = run.blamed.get(who) else {
             continue;
         };
@@ -402,8 +461,8 @@ fn suspect(who: &Who, runs: &[Counted<'_>], others: usize) -> Suspect {
     }
     let wall: Option<f64> = present.iter().map(|run| run.past.wall_us).sum();
     found.share = found.loss_us.zip(wall).map(|(loss, wall)| loss / wall);
-    found.chance_p = (others as f64 * at_least(found.blamed, &chances)).min(1.0);
-    found.is_beyond_chance = found.blamed > 1 && found.chance_p < LEVEL;
+    found.chance_p = (others as f64 * at_least(found.named(), &chances)).min(1.0);
+    found.is_beyond_chance = found.named() > 1 && found.chance_p < LEVEL;
     found.ranks = ranks.into_iter().collect();
     found.hosts = hosts.into_iter().collect();
     found.kinds = kinds.into_iter().collect();
@@ -417,7 +476,7 @@ fn culprit(suspects: &[Suspect]) -> Option<usize> {
     let proved = proved.filter(|(_, suspect)| suspect.is_beyond_chance);
     let most = proved.max_by_key(|(index, suspect)| {
         (
-            suspect.blamed,
+            suspect.named(),
             suspect.moved(),
             suspect.part,
             std::cmp::Reverse(*index),
@@ -510,6 +569,31 @@ mod tests {
         assert!((twice.suspects[0].chance_p - 0.125).abs() < 1e-9);
         let clean = history(&[run("1", hosts, None)]);
         assert!(clean.suspects.is_empty() && clean.culprit.is_none());
+    }
+
+    #[test]
+    fn a_rank_that_is_only_named_at_most_is_counted_as_that() {
+        let hosts = ["a", "b", "c", "d"];
+        let named = |at: &str, late: Option<u32>| Past {
+            at_most: Some((member(2, "b"), 5e5)),
+            ..run(at, hosts, late)
+        };
+        let found = history(&[named("1", None), named("2", None), named("3", None)]);
+        assert!(found.culprit.is_some());
+        let of_rank = |of: &&Suspect| of.rank == Some(2);
+        let first = found.suspects.iter().find(of_rank).expect("a suspect");
+        assert!(first.is_beyond_chance);
+        assert_eq!((first.blamed, first.at_most), (0, 3));
+        assert_eq!((first.loss_us, first.at_most_us), (None, Some(1.5e6)));
+        assert_eq!(first.captures, ["1", "2", "3"]);
+        assert_eq!(
+            (&found.runs[0].named[..], &found.runs[0].blamed[..]),
+            (&[2][..], &[][..])
+        );
+        // A finding says more, and is counted once.
+        let found = history(&[named("1", Some(2)), named("2", None)]);
+        let rank = found.suspects.iter().find(of_rank).expect("a suspect");
+        assert_eq!((rank.blamed, rank.at_most, rank.named()), (1, 1, 2));
     }
 
     #[test]

@@ -8,9 +8,10 @@
 //!
 //! Within the measured sizes, what was measured counts and not the line: times are interpolated between the
 //! two nearest sizes, linearly in logarithms. How good that is shows when each size is left out and
-//! interpolated from its neighbours ([`CostModel::left_out_p50_share`]); the interval is that scatter. The
-//! line is for other sizes and other numbers of ranks. If it is off by more than a factor of two (root mean
-//! square), it is no line, and nothing is predicted by it.
+//! interpolated from its neighbours ([`CostModel::left_out_p50_share`]); the interval is that scatter. If
+//! that misses by more than a factor of two (root mean square), the line is used within the sizes, too. The
+//! line is for other sizes and other numbers of ranks. If it is off by more than a factor of two, it is no
+//! line: it has no α and β, and nothing is predicted by it. Data that neither fits predicts nothing at all.
 //!
 //! The line is fitted by least squares of relative errors, because times span four powers of ten and their
 //! noise grows with them. Intervals are Student's, of the line's two parameters and, for a prediction, of a
@@ -36,8 +37,8 @@ use crate::statistics::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A line from which the logarithms of the measurements are further, root mean square, is none: it is off by
-/// a factor of two.
+/// A line, or an interpolation, from which the logarithms of the measurements are further, root mean square,
+/// is none: it is off by a factor of two.
 const NO_LINE: f64 = std::f64::consts::LN_2;
 
 /// Fewer sizes than this make no model.
@@ -182,6 +183,8 @@ pub struct CostModel {
     pub left_out_p50_share: f64,
     /// The largest such error.
     pub left_out_max_share: f64,
+    /// Whether these are small enough to interpolate between the measured sizes.
+    pub interpolation_holds: bool,
     /// The measurements, smallest size first.
     pub samples: Vec<Sampled>,
     #[serde(skip)]
@@ -229,6 +232,17 @@ impl Curve {
             .windows(3)
             .map(|of| of[1].1 - between(of[0], of[2], of[1].0));
         errors.collect()
+    }
+
+    /// Whether neighbours tell the time of a size that is left out.
+    fn holds(&self) -> bool {
+        self.scatter <= NO_LINE
+    }
+
+    /// Whether this very size was measured.
+    fn has(&self, bytes: u64) -> bool {
+        let at = (bytes as f64).ln();
+        self.points.iter().any(|(size, _)| *size == at)
     }
 
     /// The time of so many bytes, which lie between the smallest and the largest size, and its interval, µs.
@@ -352,9 +366,10 @@ impl CostModel {
         let floats: Vec<(f64, f64)> = points.iter().map(|(b, us, _)| (*b as f64, *us)).collect();
         let line = Line::fit(&floats);
         let formula = Formula::of(&of.function, of.algorithm.as_deref(), of.nranks, of.nnodes);
+        // A parameter that would be below zero was not fitted: it has no variance.
         let interval = |value: f64, variance: f64| {
             let half = line.half(variance);
-            (f64::max(value - half, 0.0), value + half)
+            (variance > 0.0).then(|| (f64::max(value - half, 0.0), value + half))
         };
         let latency_interval = interval(line.at_zero, line.covariance[0]);
         let slope_interval = interval(line.slope, line.covariance[1]);
@@ -392,22 +407,30 @@ impl CostModel {
         left_out.sort_by(f64::total_cmp);
         let logs = samples.iter().map(|of| (of.time_us / of.model_us).ln());
         let squares: f64 = logs.map(|log| log * log).sum();
+        let line_holds = (squares / samples.len() as f64).sqrt() <= NO_LINE;
+        // What is no line has no parameters.
+        fn held<T>(line_holds: bool, value: Option<T>) -> Option<T> {
+            value.filter(|_| line_holds)
+        }
+        let alphas = latency_interval.and_then(|(low, high)| alpha(low).zip(alpha(high)));
+        let rates = slope_interval.and_then(|(low, high)| rate(high).zip(rate(low)));
         Some(CostModel {
             formula: formula.map(|formula| formula.words),
             least_bytes: *sizes.first()?,
             most_bytes: *sizes.last()?,
             latency_us: line.at_zero,
-            latency_interval_us: Some(latency_interval),
-            alpha_us: alpha(line.at_zero),
-            alpha_interval_us: alpha(latency_interval.0).zip(alpha(latency_interval.1)),
-            beta_gb_per_s: rate(line.slope),
-            beta_interval_gb_per_s: rate(slope_interval.1).zip(rate(slope_interval.0)),
-            half_bytes,
+            latency_interval_us: held(line_holds, latency_interval),
+            alpha_us: held(line_holds, alpha(line.at_zero)),
+            alpha_interval_us: held(line_holds, alphas),
+            beta_gb_per_s: held(line_holds, rate(line.slope)),
+            beta_interval_gb_per_s: held(line_holds, rates),
+            half_bytes: held(line_holds, half_bytes),
             residual_p50_share: median(&residuals)?,
             residual_max_share: *residuals.last()?,
-            line_holds: (squares / samples.len() as f64).sqrt() <= NO_LINE,
+            line_holds,
             left_out_p50_share: median(&left_out)?,
             left_out_max_share: *left_out.last()?,
+            interpolation_holds: curve.holds(),
             curve,
             samples,
             line,
@@ -424,7 +447,7 @@ impl CostModel {
 
     /// The time of `bytes` over `nranks` ranks on `nnodes` nodes; without these, on as many ranks a node as
     /// measured. `None` where the algorithm has no formula for another number of ranks, and where the line
-    /// does not hold and would be needed.
+    /// does not hold and would be needed: outside of the sizes, and between sizes whose times jump.
     pub fn predict(&self, bytes: u64, nranks: u32, nnodes: Option<u32>) -> Option<Prediction> {
         let as_measured = self.of.nnodes.filter(|nodes| *nodes > 0).map(|nodes| {
             let of_a_node = (self.of.nranks / nodes).max(1);
@@ -444,7 +467,7 @@ impl CostModel {
             (there.steps / here.steps, there.volume / here.volume)
         };
         let is_within = same && (self.least_bytes..=self.most_bytes).contains(&bytes);
-        let (time_us, interval_us) = match is_within {
+        let (time_us, interval_us) = match is_within && self.interpolation_holds {
             true => self.curve.at(bytes as f64),
             false if !self.line_holds => return None,
             false => {
@@ -458,6 +481,13 @@ impl CostModel {
                     .half(of_line + self.line.variance * time_us * time_us);
                 // Errors are relative: as many times less as more, so a time is never below zero.
                 let ratio = 1.0 + half / time_us;
+                // What was measured at this very size counts, and not the line.
+                let is_measured = is_within && self.curve.has(bytes);
+                let time_us = if is_measured {
+                    self.curve.at(bytes as f64).0
+                } else {
+                    time_us
+                };
                 (time_us, (time_us / ratio, time_us * ratio))
             }
         };
@@ -713,7 +743,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_misses_by_factors_predicts_nothing_outside() {
+    fn a_line_that_misses_by_factors_predicts_nothing() {
         let of = subject("RING", 8);
         // Times of an idle machine and of a busy one, by turns.
         let times = [5.0, 9000.0, 6.0, 8000.0, 7.0, 9500.0, 5.0];
@@ -728,8 +758,31 @@ mod tests {
         assert!(!model.line_holds);
         assert_eq!(model.predict(1 << 30, 8, None), None);
         assert_eq!(model.predict(1 << 20, 16, None), None);
-        let within = model.predict(1 << 15, 8, None).expect("within");
-        assert!(within.interval_us.0 > 0.0);
+        // Within, sizes tell nothing of their neighbours either.
+        assert!(!model.interpolation_holds);
+        assert_eq!(model.predict(1 << 15, 8, None), None);
+        // What is no line has no parameters, and no interval of them.
+        assert_eq!((model.alpha_us, model.alpha_interval_us), (None, None));
+        assert_eq!((model.beta_gb_per_s, model.half_bytes), (None, None));
+    }
+
+    #[test]
+    fn sizes_too_far_apart_to_interpolate_have_the_line() {
+        let of = subject("RING", 8);
+        let all = made(&of, 3.0, 200.0, 0.0);
+        let few: Vec<Measurement> = [0, 5, 10].map(|at| all[at].clone()).into();
+        let model = &fit(&few)[0];
+        assert!(model.line_holds && !model.interpolation_holds);
+        let told = model.predict(all[7].bytes, 8, None).expect("by the line");
+        assert!(
+            (told.time_us / all[7].time_us - 1.0).abs() < 0.01,
+            "{told:?}"
+        );
+        let told = model.predict(all[5].bytes, 8, None).expect("measured");
+        assert!(
+            (told.time_us / all[5].time_us - 1.0).abs() < 1e-9,
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use crate::account::{Open, MATTERS};
 use crate::arrivals::{Arrivals, RankArrivals, Unmatched};
 use crate::efficiency::EfficiencyRow;
-use crate::findings::{settling, Finding, Kind, LEAST_SHARE};
+use crate::findings::{settling, Finding, Kind, RankId, LEAST_SHARE};
 use crate::operations::Operation;
 use crate::spelling::{percent, plural, size, three, time, word};
 use crate::statistics::Statistics;
@@ -321,6 +321,30 @@ pub fn still_between(report: &Report) -> Option<(f64, f64)> {
         }
         Lead::Finding => None,
     }
+}
+
+/// The rank that the verdict names without a finding, and what it costs at most, µs of the wall: a price
+/// that is not proved, or that may be nothing.
+pub fn at_most(report: &Report) -> Option<(RankId, f64)> {
+    let account = report.account.as_ref()?;
+    let (rank, most_us) = match report.verdict.lead {
+        Lead::LateHost => (account.late_host?.rank, account.late_host?.most_us),
+        Lead::Account => {
+            let first = account.answers.first()?;
+            let (_, most_us) = first.interval_us;
+            // Less costs little, and the verdict says so.
+            let matters = most_us >= MATTERS * account.wall_us;
+            (*first.ranks.first().filter(|_| matters)?, most_us)
+        }
+        Lead::Finding | Lead::Words(_) => return None,
+    };
+    Some((account.ranks.get(rank)?.id(), most_us))
+}
+
+/// Whether the report could name a late rank if there was one.
+pub fn tells_who(report: &Report) -> bool {
+    let by_lead = !matches!(report.verdict.lead, Lead::Words(_));
+    by_lead || report.arrivals.is_some() || report.streams.as_ref().is_some_and(Streams::tells_who)
 }
 
 /// Why nobody can be blamed and no cost be told.

@@ -498,6 +498,13 @@ mod tests {
             ("stale", "stale"),
             ("Kernel window", "kernel window"),
             ("what-if replay", "what-if replay"),
+            ("what if", "what-if"),
+            ("load balance", "load balance"),
+            ("serialisation", "serialisation"),
+            ("parallel efficiency", "parallel efficiency"),
+            ("coverage", "coverage"),
+            ("attempt", "attempt"),
+            ("overlap", "overlap"),
             ("straggler", "straggler"),
             ("phb", "PHB"),
         ] {

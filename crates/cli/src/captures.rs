@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use tables::{ReadProgress, Source, Which};
 
 /// Captures lie no deeper.
 const DEPTH: usize = 4;
@@ -19,8 +20,9 @@ const MOST_ENTRIES: usize = 200_000;
 pub struct Found {
     /// Its folder.
     pub path: PathBuf,
-    /// When its job started, as `ncclscope run` wrote it down; else when its first file was last changed.
-    pub started: SystemTime,
+    /// When its job started, as `ncclscope run` wrote it down; else when its first process did. A file's own
+    /// time is that of a copy, and says nothing.
+    pub started: Option<SystemTime>,
     /// What `capture.json` says.
     pub job: Option<serde_json::Value>,
     /// Processes that have a trace file.
@@ -90,7 +92,7 @@ fn search(folder: &Path, depth: usize, left: &mut usize, found: &mut Vec<Found>)
 fn capture(folder: &Path, left: &mut usize) -> Option<Found> {
     let job = tables::job(folder).ok().flatten();
     let has_job = job.is_some() || folder.join("capture.json").is_file();
-    let (mut traces, mut first) = (BTreeSet::new(), None);
+    let mut traces = BTreeSet::new();
     for host in entries(folder, left) {
         if !host.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
@@ -109,16 +111,11 @@ fn capture(folder: &Path, left: &mut usize) -> Option<Found> {
             let files = entries(host, left);
             files.into_iter().map(move |file| (host, file))
         }) {
-            let before = traces.len();
             if tables::packs::number(&file.path()).is_some() {
                 let packed = tables::packs::files(host, &mut Vec::new());
                 traces.extend(packed.iter().filter_map(|file| process(file)));
             }
             traces.extend(process(&file.path()));
-            if traces.len() > before {
-                let changed = file.metadata().and_then(|meta| meta.modified()).ok();
-                first = first.min(changed).or(first).or(changed);
-            }
         }
     }
     if !has_job && traces.is_empty() {
@@ -130,10 +127,19 @@ fn capture(folder: &Path, left: &mut usize) -> Option<Found> {
     let started = started.map(|at: jiff::Timestamp| SystemTime::from(at));
     Some(Found {
         path: folder.to_owned(),
-        started: started.or(first).unwrap_or(SystemTime::UNIX_EPOCH),
+        started: started.or_else(|| began(folder)),
         job,
         processes: traces.len(),
     })
+}
+
+/// When the first process of a capture began, by its own clock.
+fn began(folder: &Path) -> Option<SystemTime> {
+    let source = Source::open_attempt(folder, &ReadProgress::default(), Which::Last).ok()?;
+    let attempts = source.capture().attempts.iter();
+    let began = attempts.filter_map(|attempt| attempt.began_ns).min()?;
+    let at = jiff::Timestamp::from_nanosecond(began.into()).ok()?;
+    Some(SystemTime::from(at))
 }
 
 /// The process whose trace file this is: its host's folder and `r3-p71-00c0ffee`.
@@ -183,6 +189,8 @@ mod tests {
             .collect();
         assert!(is_whole);
         let [plain, restarted, old] = ["plain", "runs/restarted", "runs/old"].map(Path::new);
-        assert_eq!(names, [(plain, 1), (restarted, 1), (old, 2)]);
+        // An empty file has no time: the order is not that of the files.
+        assert_eq!(names, [(restarted, 1), (old, 2), (plain, 1)]);
+        assert!(found[0].started.is_some() && found[2].started.is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::measured::{self, Assumed};
 use crate::report::print;
-use analyze::estimate::{measured as passes, Asked};
+use analyze::estimate::{in_graphs, measured as passes, Asked};
 use analyze::models::fit;
 use anyhow::bail;
 use render::estimate::Answer;
@@ -32,9 +32,10 @@ pub struct Args {
     /// Bytes of one call: batch × tokens × hidden size × bytes of an element
     #[arg(long, value_name = "SIZE", value_parser = measured::size, requires = "layers")]
     bytes: Option<u64>,
-    /// The function that is called
-    #[arg(long, value_name = "NAME", default_value = "all_reduce", value_parser = measured::function)]
-    function: String,
+    /// The function that is called; of tables that name none, the function they measured [default:
+    /// all_reduce, of what names its functions]
+    #[arg(long, value_name = "NAME", value_parser = measured::function)]
+    function: Option<String>,
     /// Over so many ranks (those of the measurements without this)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
@@ -57,14 +58,15 @@ pub struct Args {
 /// Prints what was measured and what is estimated.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let assumed = |nranks| Assumed {
-        function: Some(args.function.clone()),
+        function: args.function.clone(),
         algorithm: None,
         nranks,
     };
     let from = measured::read(&args.from, &assumed(args.measured_ranks))?;
     let measured = from.report.as_ref().map_or(Vec::new(), passes);
+    let function = args.function.clone().unwrap_or("AllReduce".to_owned());
     let asked = args.layers.zip(args.bytes).map(|(layers, bytes)| Asked {
-        function: args.function.clone(),
+        function: function.clone(),
         layers,
         per_layer: args.per_layer,
         bytes,
@@ -84,11 +86,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         .transpose()?;
     let baseline = baseline.map(|read| (fit(&read.rows), read.rows));
     let models = fit(&from.rows);
+    let operations = from.report.as_ref().map(|report| &report.operations[..]);
+    let in_graphs = in_graphs(operations.unwrap_or_default());
     let estimate = asked.as_ref().and_then(|asked| {
         let baseline = baseline
             .as_ref()
             .map(|(models, rows)| (&rows[..], &models[..]));
-        asked.estimate(&from.rows, &models, baseline)
+        asked.estimate(&from.rows, &in_graphs, &models, baseline)
     });
     let failed = match &asked {
         Some(_) => estimate.is_none(),
@@ -97,7 +101,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let answer = Answer {
         schema: render::estimate::SCHEMA,
         source: args.from.display().to_string(),
-        function: args.function,
+        function,
         measured,
         asked: asked.is_some(),
         estimate,

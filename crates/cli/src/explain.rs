@@ -34,17 +34,17 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 /// The known word that may have been meant, or how to see all of them.
 fn hint(word: &str) -> String {
     let known = words::known();
-    let far = |name: &str| distance(&name.to_lowercase(), &word.to_lowercase());
+    let wanted = words::plain(word);
+    let far = |name: &str| distance(&words::plain(name), &wanted);
     let near = known
         .iter()
         .flat_map(|(_, names)| names)
         .min_by_key(|name| far(name));
     // One letter of four may be wrong. A part of a word may be meant for all of it.
     let within = || {
-        let wanted = word.to_lowercase();
         let names = known.iter().flat_map(|(_, names)| names);
         let mut names =
-            names.filter(|name| wanted.len() >= 3 && name.to_lowercase().contains(&wanted));
+            names.filter(|name| wanted.len() >= 3 && words::plain(name).contains(&wanted));
         names.next()
     };
     match near
@@ -56,5 +56,24 @@ fn hint(word: &str) -> String {
             "`ncclscope explain` lists the words that it knows, and there are pairs like RING_LL"
                 .to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_nearly_right_is_named() {
+        for (written, meant) in [
+            ("waht-if", "what-if"),
+            ("what if repaly", "what-if replay"),
+            ("load balanec", "load balance"),
+            ("straglers", "straggler"),
+            ("serialization", "serialisation"),
+        ] {
+            assert_eq!(hint(written), format!("`ncclscope explain {meant}`"));
+        }
+        assert!(hint("xyzzy").contains("lists the words"));
     }
 }

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tables::{Capture, Which};
+use tables::Capture;
 
 mod choices;
 mod share;
@@ -40,7 +40,7 @@ pub struct Args {
     events: bool,
     /// Write a capture with stand-ins for the names of hosts, users, paths, programs, functions and threads,
     /// and for addresses and settings. Times and sizes stay, so `report` finds the same
-    #[arg(long, conflicts_with_all = ["to", "table", "events", "offsets", "part"])]
+    #[arg(long, conflicts_with_all = ["to", "table", "events", "offsets", "part", "attempt"])]
     anonymous: bool,
     /// File to write to; standard output without it, or as `-`. Parquet writes one file if the name ends in
     /// `.parquet`, else a folder. Chrome writes one file per rank into a folder
@@ -52,6 +52,8 @@ pub struct Args {
     #[command(flatten)]
     offsets: crate::offsets::Offsets,
     #[command(flatten)]
+    attempt: crate::attempt::Attempt,
+    #[command(flatten)]
     part: crate::part::Part,
 }
 
@@ -62,7 +64,14 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
         return share::main(&args.capture, args.output.as_deref(), args.force);
     }
     let given = args.offsets.read()?;
-    let format = Format::of(args.to, args.output.as_deref())?;
+    // A folder of all tables has no name that says a format.
+    let is_all = matches!(args.table, Some(Tables::All));
+    let format = match args.output.as_deref() {
+        output if is_all && args.to.is_none() => {
+            output.and_then(Format::of_name).unwrap_or(Format::Parquet)
+        }
+        output => Format::of(args.to, output)?,
+    };
     let is_line = matches!(format, Format::Chrome | Format::Perfetto | Format::Otf2);
     if given.is_some() && !is_line {
         bail!(
@@ -96,7 +105,8 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     } else if let Some(path) = &args.output {
         target::check(path, &args.capture, args.force)?;
     }
-    let mut capture = open_attempt(&args.capture, Which::All)?;
+    let mut capture = open_attempt(&args.capture, args.attempt.which())?;
+    crate::attempt::tell(&capture);
     args.part.keep(&mut capture)?;
     if args.events {
         has_callbacks(&capture)?;
@@ -175,6 +185,9 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
                 tell!("warning: {said}");
             }
             let profile = render::cube::Profile::of(&capture, &report);
+            for said in profile.left_out() {
+                tell!("warning: {said}");
+            }
             to_file(&args, format, "calls", |out| {
                 profile.write(out).map(|written| written.calls)
             })
@@ -238,7 +251,7 @@ fn table_or_all(
             if table == Table::Events {
                 tell_callbacks(capture);
             }
-            if let Some(why) = table.why_empty(capture) {
+            if let Some(why) = rows.why_empty(table) {
                 tell!("warning: the table of {} is empty: {why}", table.name());
             }
         }
@@ -294,7 +307,7 @@ fn all_tables(
     }
     std::fs::create_dir_all(folder).with_context(|| unwritten(folder))?;
     for table in Table::ALL {
-        if let Some(why) = table.why_empty(capture) {
+        if let Some(why) = rows.why_empty(table) {
             tell!("no file for the table of {}: {why}", table.name());
             continue;
         }

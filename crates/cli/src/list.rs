@@ -68,7 +68,9 @@ fn item(found: crate::captures::Found, is_quick: bool) -> Item {
     let words: Vec<String> = words
         .filter_map(|word| Some(word.as_str()?.to_owned()))
         .collect();
-    let started = jiff::Timestamp::try_from(found.started).ok();
+    let started = found
+        .started
+        .and_then(|at| jiff::Timestamp::try_from(at).ok());
     let zone = job["zone"]
         .as_str()
         .and_then(|zone| jiff::tz::TimeZone::get(zone).ok());

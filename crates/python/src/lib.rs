@@ -194,6 +194,16 @@ impl Capture {
         batch(py.detach(|| batches::findings(self.inner.report())))
     }
 
+    /// How the time of the steps is divided on each rank.
+    fn account(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::account(self.inner.report())))
+    }
+
+    /// The table of callbacks.
+    fn events(&self, py: Python<'_>) -> PyResult<Table> {
+        batch(py.detach(|| batches::events(&self.inner.capture)))
+    }
+
     /// The table of CUDA graphs.
     fn graphs(&self, py: Python<'_>) -> PyResult<Table> {
         batch(py.detach(|| batches::graphs(self.inner.report())))

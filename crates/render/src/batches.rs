@@ -240,6 +240,14 @@ pub fn account(report: &Report) -> Result<RecordBatch, ArrowError> {
     of_report("account/properties/ranks", ranks.unwrap_or(&Vec::new()))
 }
 
+/// The callbacks of a capture that was made in mode `callbacks`; no rows for others.
+///
+/// # Errors
+/// When there are more than 2 GiB of texts in a column, or an event can't be read.
+pub fn events(capture: &Capture) -> Result<RecordBatch, ArrowError> {
+    crate::jsonl::one_batch(capture).map_err(|error| ArrowError::ExternalError(Box::new(error)))
+}
+
 /// The steps of each process, one by one.
 ///
 /// # Errors
@@ -500,8 +508,18 @@ pub fn column_of(name: &str) -> String {
     if name == "rank" {
         return "launcher_rank".to_owned();
     }
+    in_ns(name)
+}
+
+/// The name of a figure with its unit in tables, where times are ns.
+fn in_ns(name: &str) -> String {
     let part = |part| if part == "us" { "ns" } else { part };
     name.split('_').map(part).collect::<Vec<_>>().join("_")
+}
+
+/// Whether the unit in this name is µs.
+fn is_in_us(name: &str) -> bool {
+    name.split('_').any(|part| part == "us")
 }
 
 /// Appends the columns of what `declared` declares, with `values` in them.
@@ -543,17 +561,31 @@ fn flatten(
     let array: ArrayRef = if has_type(declared, "object") {
         let of_numbers = has_type(&declared["additionalProperties"], "number");
         if of_numbers {
-            by_name(values, Float64Builder::new(), |builder, value| {
-                builder.append_option(value.as_f64());
+            by_name(values, Float64Builder::new(), |builder, name, value| {
+                let ns = |us: f64| {
+                    if is_in_us(name) {
+                        (us * 1e3).round()
+                    } else {
+                        us
+                    }
+                };
+                builder.append_option(value.as_f64().map(ns));
             })
         } else {
-            by_name(values, Int64Builder::new(), |builder, value| {
-                builder.append_option(value.as_i64());
+            by_name(values, Int64Builder::new(), |builder, name, value| {
+                let ns = |us: i64| {
+                    if is_in_us(name) {
+                        us.saturating_mul(1000)
+                    } else {
+                        us
+                    }
+                };
+                builder.append_option(value.as_i64().map(ns));
             })
         }
     } else if has_type(declared, "integer") {
         Arc::new(values.iter().map(|v| v.as_i64()).collect::<Int64Array>())
-    } else if has_type(declared, "number") && name.split('_').any(|part| part == "us") {
+    } else if has_type(declared, "number") && is_in_us(name) {
         // The JSON has three digits behind the point, so that nothing is lost but parts of a nanosecond.
         let ns = |v: &&Json| v.as_f64().map(|us| (us * 1e3).round() as i64);
         Arc::new(values.iter().map(ns).collect::<Int64Array>())
@@ -587,11 +619,11 @@ fn has_type(declared: &Json, name: &str) -> bool {
     }
 }
 
-/// Objects with numbers under any names.
+/// Objects with numbers under any names. Times are ns, as in columns, and their names say so.
 fn by_name<B: ArrayBuilder>(
     values: &[&Json],
     numbers: B,
-    append: impl Fn(&mut B, &Json),
+    append: impl Fn(&mut B, &str, &Json),
 ) -> ArrayRef {
     let names = MapFieldNames {
         entry: "entries".into(),
@@ -601,11 +633,34 @@ fn by_name<B: ArrayBuilder>(
     let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), numbers);
     for value in values {
         for (key, number) in value.as_object().into_iter().flatten() {
-            builder.keys().append_value(key);
-            append(builder.values(), number);
+            builder.keys().append_value(in_ns(key));
+            append(builder.values(), key, number);
         }
         // Fails only where keys and values differ in number.
         let _ = builder.append(value.is_object());
     }
     Arc::new(builder.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Float64Type;
+
+    #[test]
+    fn figures_by_name_are_in_ns_as_columns_are() {
+        let declared = json!({
+            "type": "object",
+            "additionalProperties": { "type": "number" },
+        });
+        let value = json!({ "held_up_us": 1.5, "steps": 12 });
+        let mut columns = Vec::new();
+        flatten(&Json::Null, &declared, "figures", &[&value], &mut columns);
+        let map = columns[0].1.as_map();
+        let names: Vec<_> = map.keys().as_string::<i32>().iter().flatten().collect();
+        let numbers = map.values().as_primitive::<Float64Type>().values();
+        assert_eq!(names, ["held_up_ns", "steps"]);
+        assert_eq!(&numbers[..], [1500.0, 12.0]);
+    }
 }

@@ -67,7 +67,7 @@ const fn metric(
 }
 
 /// Their number is the place here. A metric includes those that are deeper behind it.
-const METRICS: [Metric; 14] = [
+const METRICS: [Metric; 16] = [
     metric(
         0,
         "calls",
@@ -164,7 +164,21 @@ const METRICS: [Metric; 14] = [
         "communication_efficiency",
         "Communication efficiency",
         Kind::Share,
-        "Most work / wall time",
+        "Most work / wall time: serialisation x transfer",
+    ),
+    metric(
+        0,
+        "serialisation_efficiency",
+        "Serialisation",
+        Kind::Share,
+        "Most work / wall time without that rank's transfers",
+    ),
+    metric(
+        0,
+        "transfer_efficiency",
+        "Transfer",
+        Kind::Share,
+        "Wall time without transfers of the rank with most work / wall time",
     ),
 ];
 
@@ -196,6 +210,10 @@ pub struct Profile<'c> {
     values: Vec<BTreeMap<(usize, usize), f64>>,
     /// The operations under each communicator, whose nodes are numbered in this order.
     operations: BTreeMap<Option<u32>, BTreeMap<Operation, usize>>,
+    /// Calls that were captured into CUDA graphs: rows, but no executions.
+    captured: u64,
+    /// The account's efficiencies are known too badly.
+    is_unsure: bool,
 }
 
 /// The node of the whole job.
@@ -209,6 +227,8 @@ impl<'c> Profile<'c> {
             locations: Vec::new(),
             values: METRICS.iter().map(|_| BTreeMap::new()).collect(),
             operations: BTreeMap::new(),
+            captured: 0,
+            is_unsure: false,
         };
         profile.layout();
         profile.calls();
@@ -217,6 +237,26 @@ impl<'c> Profile<'c> {
             profile.account(account);
         }
         profile
+    }
+
+    /// What the capture and its report have, and the profile has not, in sentences.
+    pub fn left_out(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if self.captured > 0 {
+            said.push(format!(
+                "{} calls with a row are left out, because they were captured into CUDA graphs: only \
+                 launches execute them",
+                self.captured
+            ));
+        }
+        if self.is_unsure {
+            said.push(format!(
+                "efficiencies are left out, because more than {} of the steps' time is not known\
+                 \n  hint: `ncclscope report` has them as intervals",
+                analyze::spelling::percent(MOST_UNKNOWN)
+            ));
+        }
+        said
     }
 
     fn operation(&self, shape: &Shape, function: Name) -> Operation {
@@ -280,6 +320,7 @@ impl<'c> Profile<'c> {
             walk.for_each(&mut Steps::default(), |execution| {
                 // What was captured into a graph was not executed then.
                 if execution.captured {
+                    self.captured += execution.pieces;
                     return;
                 }
                 let (node, location, bytes) = places[execution.place];
@@ -329,12 +370,21 @@ impl<'c> Profile<'c> {
                 self.add(WALL + at, JOB, location, us / 1e6);
             }
         }
-        let is_known = |of: &analyze::account::Efficiencies| of.are_within(MOST_UNKNOWN);
-        let Some(of) = account.efficiencies.filter(is_known) else {
+        let Some(of) = account.efficiencies else {
             return;
         };
+        if !of.are_within(MOST_UNKNOWN) {
+            self.is_unsure = true;
+            return;
+        }
         let communication = of.serialisation.0 * of.transfer.0;
-        let shares = [of.parallel.0, of.load_balance.0, communication];
+        let shares = [
+            of.parallel.0,
+            of.load_balance.0,
+            communication,
+            of.serialisation.0,
+            of.transfer.0,
+        ];
         for (at, share) in shares.into_iter().enumerate() {
             for location in &known {
                 self.add(SHARES + at, JOB, *location, share);

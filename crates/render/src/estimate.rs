@@ -60,8 +60,42 @@ pub fn text(answer: &Answer, look: Look, out: &mut impl Write) -> Result<()> {
     }
     for each in passes {
         page.wrap("", "", &pass(each));
+        let why = answer.estimate.as_ref();
+        if let Some(why) = why.and_then(|estimate| why_apart(estimate, each)) {
+            page.wrap("", "", &why);
+        }
     }
     page.finish(out)
+}
+
+/// An estimate that is further than this part from what was measured needs a reason.
+const APART: f64 = 0.1;
+
+/// Why the estimate is another time than that of a measured pass; `None` if it is the same.
+fn why_apart(of: &Estimate, pass: &Pass) -> Option<String> {
+    let ratio = of.communication_us / pass.communication_us;
+    if (ratio - 1.0).abs() <= APART {
+        return None;
+    }
+    Some(if of.calls != pass.calls {
+        format!(
+            "That is not the estimate's time: this {} has {}, of any function and size, and the estimate {}.",
+            pass.kind,
+            crate::layout::plural(pass.calls, "call", "calls"),
+            of.calls
+        )
+    } else if ratio < 1.0 {
+        format!(
+            "That is more than the estimate: calls of this {} may be of other sizes, and wait for late \
+             ranks, which the estimate leaves out.",
+            pass.kind
+        )
+    } else {
+        format!(
+            "That is less than the estimate: calls of this {} may be of other sizes, and overlap.",
+            pass.kind
+        )
+    })
 }
 
 fn pass(of: &Pass) -> String {

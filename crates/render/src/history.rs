@@ -32,7 +32,7 @@ pub fn text(history: &History, all: bool, look: Look, out: &mut impl Write) -> R
     let mut page = Page::new(look, all);
     let style = match history.culprit {
         Some(_) => Style::Bad,
-        None if history.suspects.is_empty() => Style::Good,
+        None if history.suspects.is_empty() && unjudged(history) == 0 => Style::Good,
         None => Style::Open,
     };
     page.styled(style, &sentence(history));
@@ -54,20 +54,30 @@ pub fn sentence(history: &History) -> String {
     if let Some(index) = history.culprit {
         return culprit(&history.suspects[index]);
     }
+    let unknown = unjudged(history);
     match history.suspects.first() {
+        None if unknown > 0 => format!(
+            "Nobody is known to be to blame: of {unknown} of {runs}, the report can't say which rank is late."
+        ),
         None => format!("Nobody is to blame: no rank, host, GPU or link cost time in {runs}."),
-        Some(most) if most.blamed == 1 => {
+        Some(most) if most.named() == 1 => {
             format!("No culprit: nobody was to blame in more than one of {runs}.")
         }
         Some(most) => format!(
-            "No culprit: {} was to blame most often, in {} of {} runs, and chance alone blames somebody so \
+            "No culprit: {} {} to blame most often, in {} of {} runs, and chance alone blames somebody so \
              often in {} of all histories. More runs tell, best with ranks on other nodes.",
             name(most),
-            most.blamed,
+            if most.at_most == 0 { "was" } else { "may be" },
+            most.named(),
             most.present,
             percent(most.chance_p)
         ),
     }
+}
+
+/// Runs whose reports can't name a late rank.
+fn unjudged(history: &History) -> usize {
+    history.runs.iter().filter(|run| !run.is_judged).count()
 }
 
 fn culprit(of: &Suspect) -> String {
@@ -102,12 +112,24 @@ fn culprit(of: &Suspect) -> String {
             few(&ranks, " and ")
         ),
     };
-    format!(
-        "{} was to blame in {} of the {} runs that it was in.{cost} {means}",
-        capital(&name(of)),
-        of.blamed,
-        of.present
-    )
+    let who = capital(&name(of));
+    let most = of.at_most_us.map_or("-".to_owned(), time);
+    match (of.blamed, of.at_most) {
+        (blamed, 0) => format!(
+            "{who} was to blame in {blamed} of the {} runs that it was in.{cost} {means}",
+            of.present
+        ),
+        (0, named) => format!(
+            "{who} may be to blame in {named} of the {} runs that it was in: it cost {most} at most. Their \
+             reports know no more. {means}",
+            of.present
+        ),
+        (blamed, named) => format!(
+            "{who} was to blame in {blamed} of the {} runs that it was in.{cost} It may be to blame in \
+             {named} more, which it cost {most} at most. {means}",
+            of.present
+        ),
+    }
 }
 
 /// `rank 3`, `host n1`.
@@ -160,6 +182,7 @@ fn suspects(history: &History, page: &mut Page) {
     page.title(
         "Suspects (most runs first; lost: the largest finding of each run; chance: to blame any so often)",
     );
+    let has_limits = history.suspects.iter().any(|of| of.at_most > 0);
     let heads = [
         "suspect",
         "blamed_in",
@@ -169,7 +192,11 @@ fn suspects(history: &History, page: &mut Page) {
         "chance",
         "findings",
     ];
-    let mut table = Table::new(heads, "<>>>>><");
+    let limits = ["at_most_in", "at_most"];
+    let heads = heads
+        .into_iter()
+        .chain(limits.into_iter().filter(|_| has_limits));
+    let mut table = Table::new(heads, if has_limits { "<>>>>><>>" } else { "<>>>>><" });
     for of in &history.suspects {
         let kinds: Vec<String> = of
             .kinds
@@ -178,43 +205,67 @@ fn suspects(history: &History, page: &mut Page) {
             .map(Kind::name)
             .map(str::to_owned)
             .collect();
-        table.row([
+        let cells = [
             name(of),
             of.blamed.to_string(),
             of.present.to_string(),
             of.loss_us.map_or("-".to_owned(), time),
             of.share.map_or("-".to_owned(), percent),
             percent(of.chance_p),
-            few(&kinds, ", "),
-        ]);
+            if kinds.is_empty() {
+                "-".to_owned()
+            } else {
+                few(&kinds, ", ")
+            },
+        ];
+        let limits = [
+            of.at_most.to_string(),
+            of.at_most_us.map_or("-".to_owned(), time),
+        ];
+        table.row(
+            cells
+                .into_iter()
+                .chain(limits.into_iter().filter(|_| has_limits)),
+        );
     }
     page.table(&table, SUSPECTS, "suspects");
 }
 
 fn runs(runs: &[HistoryRun], page: &mut Page) {
     page.title("Runs (oldest first)");
-    let mut table = Table::new(
-        ["capture", "began", "nranks", "took", "blamed", "lost"],
-        "<<>><>",
-    );
+    let has_limits = runs.iter().any(|run| run.at_most_us.is_some());
+    let heads = ["capture", "began", "nranks", "took", "blamed", "lost"];
+    let limits = ["named", "at_most"];
+    let heads = heads
+        .into_iter()
+        .chain(limits.into_iter().filter(|_| has_limits));
+    let mut table = Table::new(heads, if has_limits { "<<>><><>" } else { "<<>><>" });
+    let names = |ranks: &[u32]| {
+        let ranks: Vec<String> = ranks.iter().map(|rank| format!("rank {rank}")).collect();
+        if ranks.is_empty() {
+            "-".to_owned()
+        } else {
+            few(&ranks, ", ")
+        }
+    };
     for run in runs {
-        let ranks: Vec<String> = run
-            .blamed
-            .iter()
-            .map(|rank| format!("rank {rank}"))
-            .collect();
-        table.row([
+        let limits = [
+            names(&run.named),
+            run.at_most_us.map_or("-".to_owned(), time),
+        ];
+        let cells = [
             run.capture.clone(),
             run.started.clone().unwrap_or_else(|| "-".to_owned()),
             run.nranks.to_string(),
             run.wall_us.map_or("-".to_owned(), time),
-            if ranks.is_empty() {
-                "-".to_owned()
-            } else {
-                few(&ranks, ", ")
-            },
+            names(&run.blamed),
             run.loss_us.map_or("-".to_owned(), time),
-        ]);
+        ];
+        table.row(
+            cells
+                .into_iter()
+                .chain(limits.into_iter().filter(|_| has_limits)),
+        );
     }
     page.table(&table, RUNS, "runs");
 }

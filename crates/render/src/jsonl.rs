@@ -69,6 +69,27 @@ pub(crate) fn batches(
     capture: &Capture,
     take: &mut dyn FnMut(&arrow_array::RecordBatch) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
+    batches_of(capture, BATCH, take)
+}
+
+/// The table of events in one batch.
+///
+/// # Errors
+/// If a column has more than 2 GiB of texts.
+pub(crate) fn one_batch(capture: &Capture) -> std::io::Result<arrow_array::RecordBatch> {
+    let mut all = None;
+    batches_of(capture, usize::MAX, &mut |batch| {
+        all = Some(batch.clone());
+        Ok(())
+    })?;
+    all.ok_or_else(|| std::io::Error::other("no batch was made"))
+}
+
+fn batches_of(
+    capture: &Capture,
+    most: usize,
+    take: &mut dyn FnMut(&arrow_array::RecordBatch) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let mut lines: Vec<Map<String, Value>> = Vec::new();
     let mut flush = |lines: &mut Vec<Map<String, Value>>| {
         let batch = batches::table(COLUMNS.into_iter(), lines, |column, line| {
@@ -87,7 +108,7 @@ pub(crate) fn batches(
             *fields = fields.to_string().into();
         }
         lines.push(line);
-        if lines.len() < BATCH {
+        if lines.len() < most {
             Ok(())
         } else {
             flush(&mut lines)

@@ -38,7 +38,7 @@ pub enum State {
 pub struct Item {
     /// Its folder.
     pub capture: String,
-    /// When its job started, in the time zone of its machine.
+    /// When its job, or the first process that is here, started, in the time zone of its machine.
     pub started: Option<String>,
     /// Command and arguments; null if `ncclscope run` did not record it.
     pub command: Option<Vec<String>>,

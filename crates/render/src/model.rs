@@ -184,7 +184,10 @@ pub(crate) fn table(models: &[CostModel], page: &mut Page) {
     let spread = |value: Option<f64>, interval: Option<(f64, f64)>| match (value, interval) {
         (Some(value), Some((low, high))) => {
             let half = ((value - low).max(high - value)).abs();
-            if half.is_finite() {
+            // No figure is below zero.
+            if half.is_finite() && half > value {
+                format!("{} ({} to {})", three(value), three(low), three(high))
+            } else if half.is_finite() {
                 format!("{}±{}", three(value), three(half))
             } else {
                 format!("{}±-", three(value))
@@ -200,7 +203,11 @@ pub(crate) fn table(models: &[CostModel], page: &mut Page) {
             algorithm(&model.of),
             format!("{} to {}", size(model.least_bytes), size(model.most_bytes)),
             spread(model.alpha_us, model.alpha_interval_us),
-            three(model.latency_us),
+            if model.line_holds {
+                three(model.latency_us)
+            } else {
+                "-".to_owned()
+            },
             spread(model.beta_gb_per_s, model.beta_interval_gb_per_s),
             model
                 .half_bytes
@@ -211,8 +218,9 @@ pub(crate) fn table(models: &[CostModel], page: &mut Page) {
         ]);
     }
     page.title(
-        "Cost models (by function; alpha and latency in µs, beta_bw in GB/s, ± half of the 95 % interval; \
-         residuals: median and largest, in % of the model; left_out_%: error within the measured sizes)",
+        "Cost models (by function; alpha and latency in µs, beta_bw in GB/s, ± half of the 95 % interval, or \
+         the interval if half is more than the figure; residuals: median and largest, in % of \
+         the model; left_out_%: error within the measured sizes)",
     );
     page.table(&table, MODELS, "models");
     for model in models.iter().filter(|model| !model.line_holds) {
@@ -220,11 +228,19 @@ pub(crate) fn table(models: &[CostModel], page: &mut Page) {
     }
 }
 
-/// Why a model predicts nothing outside of what was measured.
+/// Why a model predicts nothing, or nothing outside of what was measured.
 pub fn no_line(model: &CostModel) -> String {
+    let so = if model.interpolation_holds {
+        "So nothing is predicted outside of the measured sizes and ranks.".to_owned()
+    } else {
+        format!(
+            "Its times jump from size to size, too: a size that is left out is missed by {} (median). So \
+             nothing is predicted.",
+            percent(model.left_out_p50_share)
+        )
+    };
     format!(
-        "{} by {} over {} ranks is no line over the size: measurements are up to {} off it. So nothing is \
-         predicted outside of the measured sizes and ranks.",
+        "{} by {} over {} ranks is no line over the size: measurements are up to {} off it. {so}",
         model.of.function,
         algorithm(&model.of),
         model.of.nranks,

@@ -139,6 +139,67 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Why a table has no rows; `None` if it has some.
+    pub fn why_empty(&self, table: Table) -> Option<String> {
+        let capture = self.capture;
+        if let Some(why) = table.why_empty(capture) {
+            return Some(why);
+        }
+        let rows = |batch: std::result::Result<RecordBatch, ArrowError>| {
+            // What can't be made fails when it is written.
+            batch.map_or(1, |batch| batch.num_rows())
+        };
+        let (rows, why) = match table {
+            Table::Calls => {
+                let calls = capture.processes.iter().map(|process| process.calls.len());
+                (calls.sum(), "no call has a row here")
+            }
+            Table::Operations => (
+                rows(batches::operations(self.report())),
+                "no call was executed",
+            ),
+            Table::Arrivals => (
+                rows(batches::arrivals(capture)),
+                "no operation has a GPU time on every rank",
+            ),
+            Table::Steps => (
+                rows(batches::steps(self.report())),
+                "no pattern of calls repeats",
+            ),
+            Table::Ranks => (
+                rows(batches::ranks(self.report())),
+                "no process made a communicator",
+            ),
+            Table::Findings => (
+                rows(batches::findings(self.report())),
+                "the report has no finding",
+            ),
+            Table::Account => (
+                rows(batches::account(self.report())),
+                "the time of the steps can't be divided; `ncclscope report` says what is missing",
+            ),
+            Table::Graphs => (
+                rows(batches::graphs(self.report())),
+                "no CUDA graph was launched",
+            ),
+            Table::GraphLaunches => (
+                rows(batches::graph_launches(capture)),
+                "no launch of a CUDA graph is here",
+            ),
+            Table::Samples => (
+                rows(batches::samples(capture)),
+                "the samples of nodes are empty",
+            ),
+            Table::Switches => (
+                rows(batches::switches(capture)),
+                "the kernel gave the node sampler no context switches",
+            ),
+            // These say it themselves, and are large.
+            Table::Kernels | Table::Mpi | Table::Events => return None,
+        };
+        (rows == 0).then(|| why.to_owned())
+    }
+
     /// Its report.
     pub fn report(&self) -> &Report {
         self.report.get_or_init(|| analyze::report(self.capture))

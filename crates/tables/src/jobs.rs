@@ -10,6 +10,7 @@
 
 use crate::{Capture, Communicator, Process};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// Clocks of two hosts, and a launcher and its processes, may be so far apart, ns.
 const APART: i64 = 2_000_000_000;
@@ -94,6 +95,51 @@ pub fn seen(process: &Process) -> Option<i64> {
 /// The processes of each job, as indexes into the capture's, by when the jobs began.
 pub fn jobs(capture: &Capture) -> Vec<Vec<usize>> {
     of_processes(&capture.processes, &capture.communicators)
+}
+
+/// The folders of captures around which this one is only a folder: each has a `capture.json` with an id of
+/// its own, and no job has processes in two of them. Nothing if this is a capture itself. Hosts that each wrote a
+/// capture of their own of one job are one capture.
+pub(crate) fn captures(capture: &Capture, communicators: &[Communicator]) -> Vec<PathBuf> {
+    let root = capture.root();
+    if root.join("capture.json").is_file() {
+        return Vec::new();
+    }
+    let mut ids: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
+    let mut id = |folder: &Path| -> Option<String> {
+        let read = || {
+            let job = crate::job(folder).ok()??;
+            job["id"].as_str().map(str::to_owned)
+        };
+        ids.entry(folder.to_owned()).or_insert_with(read).clone()
+    };
+    let mut nearest = |process: &Process| -> Option<(String, PathBuf)> {
+        let within = process.file.ancestors().skip(1);
+        let within = within.take_while(|folder| !folder.as_os_str().is_empty());
+        within
+            .map(|folder| root.join(folder))
+            .find_map(|folder| Some((id(&folder)?, folder)))
+    };
+    let of: Vec<_> = capture.processes.iter().map(&mut nearest).collect();
+    // The first folder of each id: a copy is no other run.
+    let mut folders: BTreeMap<&String, &PathBuf> = BTreeMap::new();
+    for (id, folder) in of.iter().flatten() {
+        folders.entry(id).or_insert(folder);
+    }
+    if folders.len() < 2 {
+        return Vec::new();
+    }
+    let is_apart = |job: &Vec<usize>| {
+        let ids = job.iter().filter_map(|index| of[*index].as_ref());
+        ids.map(|(id, _)| id).collect::<BTreeSet<_>>().len() < 2
+    };
+    let jobs = of_processes(&capture.processes, communicators);
+    if !jobs.iter().all(is_apart) {
+        return Vec::new();
+    }
+    let mut folders: Vec<PathBuf> = folders.into_values().cloned().collect();
+    folders.sort();
+    folders
 }
 
 /// The same of processes and their communicators.
@@ -205,6 +251,44 @@ mod tests {
         let all = [(0, 0), (1, 0), (2, 9_999), (3, 9_999)];
         let all = all.map(|(rank, began)| process(Some(rank), 4, began));
         assert_eq!(found(all.to_vec(), &[&[0, 1], &[2, 3]]), [[0, 1, 2, 3]]);
+    }
+
+    #[test]
+    fn a_folder_of_captures_is_none() {
+        let root = tempfile::tempdir().expect("a folder");
+        let write = |folder: &str, id: &str| {
+            let folder = root.path().join(folder);
+            std::fs::create_dir_all(&folder).expect("made");
+            let job = format!("{{\"id\": \"{id}\"}}");
+            std::fs::write(folder.join("capture.json"), job).expect("written");
+        };
+        let capture = |processes: [(&str, u32, i64); 2]| Capture {
+            path: root.path().to_owned(),
+            processes: processes
+                .map(|(file, rank, began)| Process {
+                    file: file.into(),
+                    ..process(Some(rank), 2, began)
+                })
+                .into(),
+            ..Capture::default()
+        };
+        let (a, b) = (
+            "runs/a/n/r0-p7-00c0ffee.trace",
+            "runs/b/n/r0-p8-00c0ffef.trace",
+        );
+        let two = [(a, 0, 0), (b, 0, 60)];
+        assert!(captures(&capture(two), &[]).is_empty());
+        write("runs/a", "1");
+        write("runs/b", "2");
+        let found = captures(&capture(two), &[]);
+        assert_eq!(found, ["runs/a", "runs/b"].map(|of| root.path().join(of)));
+        // Hosts of one job, each with a capture of its own.
+        assert!(captures(&capture([(a, 0, 0), (b, 1, 0)]), &[]).is_empty());
+        write("runs/b", "1");
+        assert!(captures(&capture(two), &[]).is_empty());
+        write("runs/b", "2");
+        write("", "3");
+        assert!(captures(&capture(two), &[]).is_empty());
     }
 
     #[test]

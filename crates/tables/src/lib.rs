@@ -154,6 +154,13 @@ pub enum OpenError {
         /// How many attempts there are.
         of: usize,
     },
+    /// A folder around captures that have nothing to do with each other.
+    SeveralCaptures {
+        /// The path.
+        path: PathBuf,
+        /// The captures below it.
+        captures: Vec<PathBuf>,
+    },
     /// No trace file in it can be read.
     NoTrace {
         /// The path.
@@ -162,6 +169,9 @@ pub enum OpenError {
         problems: Vec<Problem>,
     },
 }
+
+/// Captures that an error names.
+const CAPTURES_NAMED: usize = 3;
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,6 +203,22 @@ impl fmt::Display for OpenError {
                     "`{}`: expected an attempt from 1 to {of}, found {asked}",
                     path.display()
                 )
+            }
+            OpenError::SeveralCaptures { path, captures } => {
+                let named = captures.iter().take(CAPTURES_NAMED);
+                let named: Vec<String> = named.map(|of| format!("`{}`", of.display())).collect();
+                let more = captures.len().saturating_sub(CAPTURES_NAMED);
+                write!(
+                    f,
+                    "`{}`: expected one capture, found {} of different runs: {}",
+                    path.display(),
+                    captures.len(),
+                    named.join(", ")
+                )?;
+                match more {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
             }
             OpenError::NoTrace { path, problems } => {
                 write!(
@@ -232,6 +258,10 @@ impl OpenError {
             OpenError::NoAttempt { .. } => {
                 "leave out `--attempt` to read the last attempt".to_owned()
             }
+            OpenError::SeveralCaptures { path, .. } => format!(
+                "`ncclscope list {}` lists them; name one of them",
+                path.display()
+            ),
             OpenError::NoTrace { problems, .. }
                 if problems.iter().any(|p| p.expected == files::LISTED) =>
             {

@@ -340,6 +340,13 @@ impl Source {
     /// Leaves out what is of other attempts than `which`, and says from when to when that one was the newest.
     fn choose(&mut self, which: Which) -> Result<std::ops::Range<i64>, OpenError> {
         let (communicators, _) = communicators::unite(&self.capture.processes);
+        let captures = crate::jobs::captures(&self.capture, &communicators);
+        if captures.len() > 1 {
+            return Err(OpenError::SeveralCaptures {
+                path: self.capture.path.clone(),
+                captures,
+            });
+        }
         let found = attempts::find(&self.capture.processes, &communicators);
         let number = match which {
             Which::All => None,

@@ -184,8 +184,9 @@ pub enum Why {
     Gone(Box<Finding>),
     /// No finding says why, but this changed.
     Environment(Change),
-    /// No finding says why, and nothing changed.
-    Nothing,
+    /// No finding says why. These facts of the environment changed, which need not be the reason: another
+    /// command, host or GPU, or what one recording does not say. Most often none.
+    Nothing(Vec<String>),
 }
 
 impl TimeChange {
@@ -233,7 +234,7 @@ fn time_change(of: &Compared) -> Option<TimeChange> {
     let mut change = TimeChange {
         of_step,
         us,
-        why: Why::Nothing,
+        why: Why::Same,
     };
     let share = change.share();
     // A fact that one recording lacks need not have changed.
@@ -254,7 +255,11 @@ fn time_change(of: &Compared) -> Option<TimeChange> {
         Why::Gone(gone)
     } else {
         let environment = of.environment.iter().find(counts);
-        environment.map_or(Why::Nothing, |change| Why::Environment(change.clone()))
+        let others = of.environment.iter().map(|change| change.key.clone());
+        match environment {
+            Some(change) => Why::Environment(change.clone()),
+            None => Why::Nothing(others.collect()),
+        }
     };
     Some(change)
 }

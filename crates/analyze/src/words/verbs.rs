@@ -105,6 +105,11 @@ pub const VERBS: &[Word] = &[
     word("chance", "how likely a draw at random blames any suspect of this part so often. Below 5 %, the \
           suspect is called the culprit."),
     word("findings", "the kinds of findings that blame the suspect."),
+    word("at_most_in", "other runs, in which a report names the suspect with an upper limit of its cost \
+          only."),
+    word("at_most", "the upper limit of the cost of a rank that no finding blames; of a suspect, summed over \
+          the runs."),
+    word("named", "the ranks that a report names with an upper limit of their cost only."),
     word("began", "when the run began."),
     word("took", "the wall time of the run."),
     word("blamed", "the ranks that a finding of the run blames."),

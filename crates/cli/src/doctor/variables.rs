@@ -219,20 +219,24 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
     }
 }
 
-/// Letters to change, add or leave out between two names.
+/// Letters to change, add, leave out, or exchange with the next one between two names.
 pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = before + usize::from(x != *y);
-            before = row[j + 1];
-            row[j + 1] = change.min(before + 1).min(row[j] + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut older: Vec<usize> = Vec::new();
+    let mut old: Vec<usize> = (0..=b.len()).collect();
+    for i in 0..a.len() {
+        let mut row = vec![i + 1];
+        for j in 0..b.len() {
+            let change = old[j] + usize::from(a[i] != b[j]);
+            let mut least = change.min(old[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && (a[i], a[i - 1]) == (b[j - 1], b[j]) {
+                least = least.min(older[j - 1] + 1);
+            }
+            row.push(least);
         }
+        older = std::mem::replace(&mut old, row);
     }
-    row[b.len()]
+    old[b.len()]
 }
 
 #[cfg(test)]

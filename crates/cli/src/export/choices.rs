@@ -65,7 +65,8 @@ impl Format {
         }
     }
 
-    fn of_name(path: &Path) -> Option<Format> {
+    /// What the end of a file's name promises.
+    pub fn of_name(path: &Path) -> Option<Format> {
         let name = path.file_name()?.to_str()?;
         let name = name.strip_suffix(".gz").unwrap_or(name);
         let (_, end) = name.rsplit_once('.')?;

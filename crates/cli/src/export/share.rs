@@ -39,7 +39,9 @@ pub fn main(capture: &Path, to: Option<&Path>, force: bool) -> anyhow::Result<Ex
         );
     }
     check(to, capture, force)?;
+    // Whole files are written, so names of all attempts are known.
     let read = open_attempt(capture, Which::All)?;
+    let attempts = read.attempts.len();
     if read
         .processes
         .iter()
@@ -74,6 +76,11 @@ pub fn main(capture: &Path, to: Option<&Path>, force: bool) -> anyhow::Result<Ex
     }
     for (name, why) in &writer.left_out {
         tell!("warning: `{}` is left out: {why}", name.display());
+    }
+    if attempts > 1 {
+        tell!(
+            "ncclscope: note: this job was started {attempts} times, and all attempts are written"
+        );
     }
     tell!(
         "{} files written to {}, with stand-ins for names",

@@ -208,6 +208,8 @@ fn what_can_t_be_told_is_said_and_is_no_success() {
     let (status, text) = said(&[&["model", file][..], &known].concat());
     assert!(status == Some(1) && text.contains("three sizes"), "{text}");
     let (status, text) = said(&["estimate", "--from", file, "--measured-ranks", "8"]);
+    assert!(status == Some(2) && text.contains("--function"), "{text}");
+    let (status, text) = said(&[&["estimate", "--from", file][..], &known].concat());
     assert!(
         status == Some(2) && text.contains("no forward pass"),
         "{text}"

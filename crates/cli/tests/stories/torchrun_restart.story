@@ -48,3 +48,9 @@ No hang: all communicators that are in the capture have ended.
 --- ncclscope startup capture | sed 's/^The last.*/found/;q'
 found
 2| ncclscope: note: this job was started 2 times, and this is attempt 2 only; `--attempt N` reads another one
+--- ncclscope export capture -o last.csv; sed 1d last.csv | wc -l
+20
+2| ncclscope: note: this job was started 2 times, and this is attempt 2 only; `--attempt N` reads another one
+2| 20 calls written to last.csv
+--- ncclscope export capture --attempt 1 --to csv 2>/dev/null | sed 1d | wc -l
+20

@@ -52,9 +52,13 @@ fn time_change(of: &TimeChange) -> String {
                 value(&change.b)
             )
         }
-        Why::Nothing => {
+        Why::Nothing(others) if others.is_empty() => {
             format!("{went}. No finding says why, and nothing changed in the environment.")
         }
+        Why::Nothing(others) => format!(
+            "{went}. No finding says why. What changed in the environment need not be the reason: {}.",
+            others.join(", ")
+        ),
     }
 }
 

@@ -211,3 +211,21 @@ fn a_standstill_is_said_with_the_process_to_look_at() {
          made call 3 (AllReduce of 1 MiB) on communicator c0."
     );
 }
+
+#[test]
+fn a_change_of_the_environment_is_never_said_to_be_none() {
+    use analyze::diff::{Changed, TimeChange, What, Why};
+    let said = |others: &[&str]| {
+        let others = others.iter().map(|key| (*key).to_owned()).collect();
+        super::changed::changed(&Changed {
+            what: What::Time(TimeChange {
+                of_step: true,
+                us: (26_100.0, 27_400.0),
+                why: Why::Nothing(others),
+            }),
+            incomplete: Vec::new(),
+        })
+    };
+    assert!(said(&[]).ends_with("nothing changed in the environment."));
+    assert!(said(&["GPU ids", "command"]).ends_with("need not be the reason: GPU ids, command."));
+}
