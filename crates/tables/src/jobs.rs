@@ -98,8 +98,8 @@ pub fn jobs(capture: &Capture) -> Vec<Vec<usize>> {
 }
 
 /// The folders of captures around which this one is only a folder: each has a `capture.json` with an id of
-/// its own, and no job has processes in two of them. Nothing if this is a capture itself. Hosts that each wrote a
-/// capture of their own of one job are one capture.
+/// its own, and no job has processes in two of them. Nothing if this is a capture itself. Hosts that each
+/// wrote a capture of their own of one job are one capture.
 pub(crate) fn captures(capture: &Capture, communicators: &[Communicator]) -> Vec<PathBuf> {
     let root = capture.root();
     if root.join("capture.json").is_file() {
