@@ -378,7 +378,11 @@ fn not_judged(report: &Report) -> String {
         (0, ..) => {
             let mut all = report.communicators.iter();
             let alone = all.len() > 0 && all.all(|of| of.nranks == Some(1));
-            let why = if alone { ": all of its communicators have one rank".to_owned() } else { format!(" ({processes})") };
+            let why = if alone {
+                ": all of its communicators have one rank".to_owned()
+            } else {
+                format!(" ({processes})")
+            };
             if let Some(functions) = &report.not_recorded {
                 return format!(
                     "No NCCL call of this job was recorded. Calls of {functions} were left out: \

@@ -399,8 +399,8 @@ pub fn nccl_version() -> Option<i32> {
         .or_else(|| version(Some(libc::RTLD_DEFAULT), c"ncclGetVersion"))
 }
 
-/// The addresses of functions of the driver or, if it has none of that name, of NCCL. Both libraries are looked
-/// for once: where one is absent, the dynamic linker searches its folders each time.
+/// The addresses of functions of the driver or, if it has none of that name, of NCCL. Both libraries are
+/// looked for once: where one is absent, the dynamic linker searches its folders each time.
 pub fn driver_and_nccl() -> impl Fn(&CStr) -> Option<*mut c_void> {
     let libraries = [loaded(c"libcuda.so.1"), loaded(c"libnccl.so.2")];
     move |name| libraries.iter().flatten().find_map(|l| symbol(*l, name))

@@ -5,7 +5,8 @@
 //! known how long programs were in the CUDA driver, a step is shorter by no more than its host begins it
 //! after the others. If hosts are ahead of their GPUs, that costs nothing.
 //!
-//! Rule: it is a bound, and blames nobody. Steps that stalled, and those beside them, say nothing of the others.
+//! Rule: it is a bound, and blames nobody. Steps that stalled, and those beside them, say nothing of the
+//! others.
 
 use super::frame::Frame;
 use super::launches::Lane;

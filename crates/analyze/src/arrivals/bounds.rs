@@ -9,8 +9,8 @@
 //! Windows that are too few to tell who was waited for still show how long the others waited and computed
 //! nothing. Where that is more than the estimate, the interval reaches so far.
 //!
-//! If a sample of operations was timed, a loss and what was waited are of the sample. They are scaled up to all
-//! operations as the savings and waits of the sample are ([`super::sampled`]), interval included.
+//! If a sample of operations was timed, a loss and what was waited are of the sample. They are scaled up to
+//! all operations as the savings and waits of the sample are ([`super::sampled`]), interval included.
 //!
 //! Rule: no estimate is printed that is larger than its bound. One that was larger is wrong by the difference
 //! at least, so the lower end of its interval is lowered by as much. What is left of a gross error is an

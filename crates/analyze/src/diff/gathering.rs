@@ -56,7 +56,8 @@ pub(super) struct Times {
 
 pub(super) const SOURCES: [&str; 2] = ["gpu", "host"];
 
-/// A step is of another kind if it has so many times the calls and the bytes: it holds several of the other's.
+/// A step is of another kind if it has so many times the calls and the bytes: it holds several of the
+/// other's.
 const OTHER_STEP: f64 = 1.5;
 
 impl Run {

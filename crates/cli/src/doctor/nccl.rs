@@ -260,7 +260,11 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
                 caller's rank from 2.27 on"),
             _ => ("calls", Yes, "every API call of communicators with two or more ranks"),
         },
-        if from(22_800) { ("host times", Yes, "API entry, launch and return") } else { ("host times", Partly, "enqueueing only; API calls are announced from 2.28 on") },
+        if from(22_800) {
+            ("host times", Yes, "API entry, launch and return")
+        } else {
+            ("host times", Partly, "enqueueing only; API calls are announced from 2.28 on")
+        },
         match version {
             0..22_700 => ("GPU times", No, "stamps came with 2.27"),
             22_700..22_800 => (
@@ -282,12 +286,16 @@ pub fn delivers(version: u32) -> Vec<Delivered> {
                 trusted; NCCL_ALLGATHERV_ENABLE=0 avoids both",
             ),
         },
-        if from(23_100) { ("AlltoAll, send to oneself", Yes, "as sends and receives, put together by ncclscope") } else { (
-            "AlltoAll, send to oneself",
-            Partly,
-            "as sends and receives, put together by ncclscope; NCCL's stamps of later calls can't be \
-            trusted after one",
-        ) },
+        if from(23_100) {
+            ("AlltoAll, send to oneself", Yes, "as sends and receives, put together by ncclscope")
+        } else {
+            (
+                "AlltoAll, send to oneself",
+                Partly,
+                "as sends and receives, put together by ncclscope; NCCL's stamps of later calls can't be \
+                trusted after one",
+            )
+        },
         match version {
             0..22_800 => ("symmetric-memory kernels", No, "not announced before 2.28"),
             22_800..23_100 => ("symmetric-memory kernels", Partly, "no algorithm; timed if they are alone \
