@@ -323,8 +323,8 @@ fn parts(rows: &[BenchmarkPair]) -> Vec<Part> {
     parts
 }
 
-/// How much of A's time at the smallest size is latency: what a line through this size and the next one has at
-/// 0 bytes. `None` for one size.
+/// How much of A's time at the smallest size is latency: what a line through this size and the next one has
+/// at 0 bytes. `None` for one size.
 fn latency_share(rows: &[&BenchmarkPair]) -> Option<f64> {
     let time = |bytes: u64| {
         let times = rows

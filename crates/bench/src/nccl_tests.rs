@@ -69,8 +69,8 @@ fn from_text(text: &str) -> Result<Table> {
             } else if let Some(name) = said.trim().strip_prefix("Collective test starting:") {
                 program = function(name);
                 if name.contains("alltoallv") {
-                    let said = "alltoallv stands here as AlltoAll: its ranks exchange unequal parts, so do not \
-                                compare it with alltoall";
+                    let said = "alltoallv stands here as AlltoAll: its ranks exchange unequal parts, so do \
+                                not compare it with alltoall";
                     table.about.push(said.to_owned());
                 }
                 if program.is_none() {
@@ -226,8 +226,8 @@ fn compare_averages(table: &mut Table) {
     }
 }
 
-/// Without what launchers and collectors of logs put in front of a line, one after the other: a time and a tag
-/// may both be there (`kubectl logs --prefix --timestamps`).
+/// Without what launchers and collectors of logs put in front of a line, one after the other: a time and a
+/// tag may both be there (`kubectl logs --prefix --timestamps`).
 fn untagged(line: &str) -> &str {
     const MOST_TAGS: usize = 4;
     let mut line = line;
@@ -241,8 +241,8 @@ fn untagged(line: &str) -> &str {
     line
 }
 
-/// Without a tag in front: `[1,0]<stdout>:` (mpirun --tag-output), `0: ` (srun --label), a time (`kubectl logs
-/// --timestamps`), or `name  | ` (docker compose).
+/// Without a tag in front: `[1,0]<stdout>:` (mpirun --tag-output), `0: ` (srun --label), a time
+/// (`kubectl logs --timestamps`), or `name  | ` (docker compose).
 fn without_tag(line: &str) -> &str {
     let mpirun = line
         .strip_prefix('[')

@@ -11,9 +11,9 @@
 //! missing.
 //!
 //! Rule: a call is over only if the dump says `completed`. When it ended on the GPU is not known: the dump
-//! has the time at which a thread noticed it. `started` is known with `TORCH_NCCL_ENABLE_TIMING` only. Without
-//! it a call stays `scheduled` until it is completed, so `scheduled` says that the GPU has not begun a call
-//! only in a dump with a start of another call.
+//! has the time at which a thread noticed it. `started` is known with `TORCH_NCCL_ENABLE_TIMING` only.
+//! Without it a call stays `scheduled` until it is completed, so `scheduled` says that the GPU has not begun
+//! a call only in a dump with a start of another call.
 
 use crate::found::Found;
 use crate::json::{Fault, Json};

@@ -5,8 +5,8 @@
 //! which every pair has the same function, datatype and size, the one counts in which the pairs ended closest
 //! together. The ranks of a collective end together, and not with the one before.
 //!
-//! If no file names process groups, and each has one group, these are taken for one ([`join_unnamed`]), as long
-//! as its operations then end together on all ranks.
+//! If no file names process groups, and each has one group, these are taken for one ([`join_unnamed`]), as
+//! long as its operations then end together on all ranks.
 //!
 //! Rule: a rank whose calls fit in no shift is not matched at all, and that is said.
 
@@ -62,8 +62,8 @@ pub fn number(processes: &mut [Process]) -> Vec<(usize, String)> {
 const TOGETHER_NS: u64 = 100_000;
 const TOGETHER_SHARE: u64 = 10;
 
-/// Takes the groups that files do not name for one, if each file has one, and the files are those of all ranks
-/// from 0 on. Whether that was right is known by [`split_unnamed`], after [`number`].
+/// Takes the groups that files do not name for one, if each file has one, and the files are those of all
+/// ranks from 0 on. Whether that was right is known by [`split_unnamed`], after [`number`].
 pub fn join_unnamed(processes: &mut [Process]) -> bool {
     let ranks: BTreeSet<u32> = processes.iter().filter_map(rank).collect();
     let nranks = u32::try_from(processes.len()).unwrap_or(u32::MAX);
