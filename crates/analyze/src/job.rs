@@ -75,8 +75,7 @@ impl Job {
         self.mode == ["nccl-tests"]
     }
 
-    /// How many processes each run of a benchmark had, as `72 and 2`, if the jobs are runs one after the
-    /// other.
+    /// How many processes each run of a benchmark had, as `72 and 2`, if jobs are runs one after the other.
     pub fn sizes_of_runs(&self) -> Option<String> {
         if self.runs.len() < 2 || self.runs.len() != self.jobs.len() {
             return None;

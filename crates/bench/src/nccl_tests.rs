@@ -241,8 +241,8 @@ fn untagged(line: &str) -> &str {
     line
 }
 
-/// Without a tag in front: `[1,0]<stdout>:` (mpirun --tag-output), `0: ` (srun --label), a time (`kubectl
-/// logs --timestamps`), or `name | ` (docker compose).
+/// Without a tag in front: `[1,0]<stdout>:` (mpirun --tag-output), `0: ` (srun --label), a time
+/// (`kubectl logs --timestamps`), or `name  | ` (docker compose).
 fn without_tag(line: &str) -> &str {
     let mpirun = line
         .strip_prefix('[')

@@ -391,6 +391,7 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
     let stopped = in_state(Liveness::Stopped);
     let by_time = match stopped {
         Some(_) => case.limits.by_time_of_stopped(for_ns),
+        None if is_moment(case) => case.limits.by_time_of_moment(for_ns),
         None => case.limits.by_time(for_ns),
     };
     let outcome = if let Some(dead) = in_state(Liveness::Dead) {
@@ -437,6 +438,12 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
         may_be_behind: found.may_be_behind,
         network,
     }
+}
+
+/// Whether the capture is of another tool, which shows a moment.
+fn is_moment(case: &Case) -> bool {
+    let mut all = case.capture.processes.iter();
+    all.all(|process| process.other_tool().is_some())
 }
 
 fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {

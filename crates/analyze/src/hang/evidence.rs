@@ -20,8 +20,8 @@ pub(super) struct Evidence {
     pub as_of: Option<i64>,
     /// Longest pause between two calls that a process has come back from, ns.
     pub longest_pause: i64,
-    /// `as_of` is when the capture shows the job. A file of another tool may not say when it was written;
-    /// then `as_of` is the time of the newest call, and how long ago anything was is not known.
+    /// `as_of` is when the capture shows the job. A file of another tool may not say when it was written.
+    /// Then `as_of` is the time of the newest call, and how long ago anything was is not known.
     is_dated: bool,
 }
 

@@ -69,6 +69,8 @@ impl Limits {
     /// What a wait of this length is.
     pub fn by_time(&self, lasted: Option<i64>) -> ByTime {
         match lasted {
+            // Any wait counts.
+            None if self.patience_ns == 0 => ByTime::Hang,
             None => ByTime::Unknown,
             Some(ns) if ns >= self.patience_ns => ByTime::Hang,
             Some(ns) if ns <= self.brief_ns => ByTime::NoHang,
@@ -82,6 +84,16 @@ impl Limits {
         match self.by_time(lasted) {
             ByTime::NoHang => ByTime::TooEarly,
             by_time => by_time,
+        }
+    }
+
+    /// What an operation is that all ranks are in, at the moment that a dump shows: every job is in one most
+    /// of the time, so a short one is undecided, even if any wait for a rank counts.
+    pub fn by_time_of_moment(&self, lasted: Option<i64>) -> ByTime {
+        match lasted {
+            None => ByTime::Unknown,
+            Some(ns) if ns >= self.patience_ns.max(PATIENCE_NS) => ByTime::Hang,
+            Some(_) => ByTime::TooEarly,
         }
     }
 
@@ -122,6 +134,17 @@ mod tests {
         let limits = Limits::new(None, 0);
         let stopped = |seconds: i64| limits.by_time_of_stopped(Some(seconds * SECOND)).hang();
         assert_eq!([1, 60, 120].map(stopped), [None, None, Some(true)]);
+    }
+
+    #[test]
+    fn an_operation_that_all_are_in_is_no_hang_by_a_dump_of_that_moment() {
+        let limits = Limits::new(Some(0), 0);
+        let at = |seconds: Option<i64>| limits.by_time_of_moment(seconds.map(|s| s * SECOND));
+        assert_eq!(at(Some(1)), ByTime::TooEarly);
+        assert_eq!(at(Some(600)), ByTime::Hang);
+        assert_eq!(at(None), ByTime::Unknown);
+        // A rank that does not come is one, however long that lasts.
+        assert_eq!(limits.by_time_of_ranks(None, None), ByTime::Hang);
     }
 
     #[test]

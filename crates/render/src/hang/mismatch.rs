@@ -35,9 +35,9 @@ pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
              told from it.",
             span(ns)
         ),
-        (_, None) if is_of_dumps(hang) => "When the dumps were written is not known, so whether the job hangs \
-             can't be told."
-            .to_owned(),
+        (_, None) if is_of_dumps(hang) => {
+            "When the dumps were written is not known, so whether the job hangs can't be told.".to_owned()
+        }
         (_, None) => "When they made calls is not known, so whether the job hangs can't be told.".to_owned(),
     });
     details.extend(absent(hang, mismatch.odd.communicator));

@@ -13,13 +13,20 @@ pub(super) struct Words {
 pub(super) fn when(hang: &Hang, by_time: ByTime) -> Option<String> {
     let patience = asked(hang.after_ns);
     match by_time {
+        ByTime::Hang | ByTime::Unknown
+            if is_of_dumps(hang) && hang.verdict.waited_ns().is_none() =>
+        {
+            Some(
+                "How long is not known: the dumps do not say when they were written, and their files are too \
+                 new or too old to tell."
+                    .to_owned(),
+            )
+        }
         ByTime::Hang => None,
+        ByTime::TooEarly if is_of_dumps(hang) && hang.after_ns == 0 => {
+            Some("It may still end: a dump shows one moment.".to_owned())
+        }
         ByTime::NoHang => Some(format!("A wait counts as a hang from {patience} on.")),
-        ByTime::Unknown if is_of_dumps(hang) => Some(
-            "How long is not known: the dumps do not say when they were written, and their files are too \
-             new or too old to tell."
-                .to_owned(),
-        ),
         ByTime::Unknown => Some("How long is not known: its times are not.".to_owned()),
         ByTime::TooEarly => Some(format!(
             "Long computing, or a checkpoint, looks the same: from {patience} on it counts as a hang \

@@ -202,8 +202,8 @@ fn jobs(report: &Report, fact: &mut impl FnMut(&str, &str)) {
     }
     if report.job.sizes_of_runs().is_some() {
         let text = format!(
-            "the figures below mix {} runs of nccl-tests, one after the other. Report each from a file of its \
-             own.",
+            "the figures below mix {} runs of nccl-tests, one after the other. Report each from a file of \
+             its own.",
             jobs.len()
         );
         return fact("WARNING", &text);
