@@ -39,7 +39,6 @@ pub use habit::Source;
 pub use launches::Gatherer;
 
 use crate::findings::{Cause, LEAST_SHARE};
-use crate::steps::Steps;
 use crate::streams::Streams;
 use launches::Lane;
 use serde::Serialize;
@@ -219,13 +218,13 @@ pub struct Answer {
 
 impl Gatherer {
     /// The account; `None` if no steps are found, or no launch was seen on two ranks. `streams` says how much
-    /// faster hosts could be; `steps` are those by the pattern of calls.
-    pub fn finish(self, streams: Option<&Streams>, steps: Option<&Steps>) -> Option<Account> {
+    /// faster hosts could be.
+    pub fn finish(self, streams: Option<&Streams>) -> Option<Account> {
         let mut lanes = self.lanes()?;
         for lane in &mut lanes {
             exposed::of_lane(lane);
         }
-        let frame = frame::Frame::find(&lanes, steps)?;
+        let frame = frame::Frame::find(&lanes)?;
         let hosts = hosts::Hosts::of(&lanes, &frame);
         let places = places::Places::new(&lanes, &frame);
         let slow = links::find(&lanes, &places, &frame);

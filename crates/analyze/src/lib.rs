@@ -583,7 +583,7 @@ impl Analysis {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
-        let account = self.account.finish(streams.as_ref(), steps.as_ref());
+        let account = self.account.finish(streams.as_ref());
         let steps = match account.as_ref() {
             Some(account) => steps.and_then(|steps| steps.settle(account)),
             None => steps,

@@ -67,8 +67,11 @@ const LEAST_STEPS: usize = 4;
 /// nor are fewer of a single call.
 const LEAST_SINGLE: usize = 16;
 /// Steps of calls are not shorter than this, µs: calls that are made in a loop and nothing else are a
-/// benchmark's. A launch of a graph may be: who captures one wants many calls to take no longer.
+/// benchmark's.
 const LEAST_US: f64 = 1e3;
+/// Steps of launches of graphs are not shorter than this, µs: a GPU needs as long to read the parameters of
+/// a small model.
+const LEAST_OF_GRAPHS_US: f64 = 100.0;
 /// The median step on the GPU counts if it differs from that on the host by this part of it.
 const UNLIKE: f64 = 0.25;
 /// Pauses that part bursts are looked for from this length on, ns, and up to the longest. Shorter ones are
@@ -489,7 +492,12 @@ impl Gatherer {
         let has_graph = items[begins[0]..begins[0] + period]
             .iter()
             .any(|item| item.kind == GRAPH);
-        p50.filter(|p50| has_graph || *p50 >= LEAST_US)?;
+        let least = if has_graph {
+            LEAST_OF_GRAPHS_US
+        } else {
+            LEAST_US
+        };
+        p50.filter(|p50| *p50 >= least)?;
         // Between two steps that do not follow each other is one more step. The sum of nothing is -0
         // otherwise.
         let between = |usual: f64| {

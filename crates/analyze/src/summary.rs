@@ -173,7 +173,12 @@ pub fn verdict(report: &Report) -> Verdict {
             .job
             .exit_status
             .filter(|status| *status != 0 && !is_over(report) && report.standstill.is_none()),
-        killed: report.killed.clone().filter(|_| !is_over(report)),
+        killed: report.killed.clone().filter(|_| {
+            let mut findings = report.findings.iter();
+            report.job.exit_status != Some(0)
+                && !is_over(report)
+                && !findings.any(|finding| finding.kind().is_broken())
+        }),
     }
 }
 

@@ -3,12 +3,10 @@
 //! The boundary is the rarest kind of launch that all lanes make all the time. If a lane makes the same
 //! launches between any two of them, and these are more than a layer's, that is a step. Else the pattern of
 //! the distances says how many are in a step: a pause after every twentieth step makes no step of twenty.
-//! Where all ranks' calls have a pattern that says of shorter steps ([`crate::steps`]), those are taken.
 //!
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
 use super::launches::{Kind, Lane};
-use crate::steps::{Steps, StepsRow};
 use std::collections::HashMap;
 
 /// A kind of launch that comes less often is no boundary.
@@ -25,10 +23,6 @@ const MOST_OF_LAYER: usize = 4;
 
 /// Launches are the same in so many steps, if they are the same in all.
 const ALWAYS: f64 = 0.9;
-
-/// A pattern's steps are shorter than those of the boundary if there are so many times as many of them: the
-/// boundary's hold two of them or more.
-const SHORTER: f64 = 1.5;
 
 /// A step that is this much longer than the median is a stall.
 pub const LONG: f64 = 1.5;
@@ -84,16 +78,31 @@ impl Frame {
         (step < self.wall.len()).then_some(step)
     }
 
-    /// The steps of these lanes; `None` if no kind of launch marks them. `steps` are those by the pattern of
-    /// calls.
-    pub fn find(lanes: &[Lane], steps: Option<&Steps>) -> Option<Frame> {
-        let of_boundary = of_boundary(lanes)?;
-        let shorter = steps.and_then(|steps| of_pattern(lanes, steps));
-        let is_shorter = |marks: &Marks| {
-            let of = |marks: &Marks| marks.iter().map(Vec::len).min().unwrap_or(0) as f64;
-            of(marks) >= SHORTER * of(&of_boundary)
+    /// The steps of these lanes; `None` if no kind of launch marks them.
+    pub fn find(lanes: &[Lane]) -> Option<Frame> {
+        let (mut marks, is_whole) = boundary(lanes)?;
+        let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
+        let (least, most) = range(marks.iter().map(Vec::len))?;
+        let periods = if most as f64 <= ALIKE * least as f64 {
+            marks.iter_mut().for_each(|m| m.truncate(least));
+            let period = if is_whole { 1 } else { period(&marks) };
+            vec![period; marks.len()]
+        } else {
+            let of = |marks: &Vec<(i64, i64)>| period(std::slice::from_ref(marks));
+            let periods: Vec<usize> = marks.iter().map(of).collect();
+            let steps = marks.iter().zip(&periods).map(|(m, p)| steps_of(m, *p));
+            let (least, most) = range(steps)?;
+            if most as f64 > ALIKE * least as f64 + 1.0 {
+                return None;
+            }
+            periods
         };
-        let mut marks = shorter.filter(is_shorter).unwrap_or(of_boundary);
+        // From the end, so that odd calls of the start-up don't shift the phase.
+        for (marks, period) in marks.iter_mut().zip(periods) {
+            let mut kept: Vec<(i64, i64)> = marks.iter().rev().step_by(period).copied().collect();
+            kept.reverse();
+            *marks = kept;
+        }
         let least = marks.iter().map(Vec::len).min()?;
         for marks in &mut marks {
             marks.drain(..marks.len() - least);
@@ -117,68 +126,6 @@ impl Frame {
             by_hosts: by_hosts.contains(&true),
         })
     }
-}
-
-/// The steps by their boundary: the last ones of each lane are the same.
-fn of_boundary(lanes: &[Lane]) -> Option<Marks> {
-    let (mut marks, is_whole) = boundary(lanes)?;
-    let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
-    let (least, most) = range(marks.iter().map(Vec::len))?;
-    let periods = if most as f64 <= ALIKE * least as f64 {
-        marks.iter_mut().for_each(|m| m.truncate(least));
-        let period = if is_whole { 1 } else { period(&marks) };
-        vec![period; marks.len()]
-    } else {
-        let of = |marks: &Vec<(i64, i64)>| period(std::slice::from_ref(marks));
-        let periods: Vec<usize> = marks.iter().map(of).collect();
-        let steps = marks.iter().zip(&periods).map(|(m, p)| steps_of(m, *p));
-        let (least, most) = range(steps)?;
-        if most as f64 > ALIKE * least as f64 + 1.0 {
-            return None;
-        }
-        periods
-    };
-    // From the end, so that odd calls of the start-up don't shift the phase.
-    for (marks, period) in marks.iter_mut().zip(periods) {
-        let mut kept: Vec<(i64, i64)> = marks.iter().rev().step_by(period).copied().collect();
-        kept.reverse();
-        *marks = kept;
-    }
-    Some(marks)
-}
-
-/// The steps by the pattern of calls, if all lanes have as many, of about as many launches each, and begin
-/// them with the same launch.
-fn of_pattern(lanes: &[Lane], steps: &Steps) -> Option<Marks> {
-    let mut all: Vec<(Vec<(i64, i64)>, Kind)> = Vec::new();
-    for lane in lanes {
-        let is_of = |row: &&StepsRow| row.pid == lane.pid && row.host == lane.host;
-        let row = steps.rows.iter().find(is_of)?;
-        let begins: Option<Vec<i64>> = row.each.iter().map(|step| step.start_ns).collect();
-        let first = |begin: i64| lane.launches.partition_point(|launch| launch.api < begin);
-        let places: Vec<usize> = begins?.into_iter().map(first).collect();
-        let mut gaps: Vec<usize> = places.windows(2).map(|p| p[1] - p[0]).collect();
-        gaps.sort_unstable();
-        let (usual, most) = (*gaps.get(gaps.len() / 2)?, *gaps.last()?);
-        if gaps[0] == 0 || most as f64 > SHORTER * usual as f64 {
-            return None;
-        }
-        let launches: Option<Vec<_>> = places.iter().map(|at| lane.launches.get(*at)).collect();
-        let launches = launches?;
-        let kind = |kind: u32| Kind {
-            communicator: u32::MAX,
-            ..lane.kinds[kind as usize].of_place()
-        };
-        let begin = kind(launches.first()?.kind);
-        if launches.iter().any(|launch| kind(launch.kind) != begin) {
-            return None;
-        }
-        all.push((launches.iter().map(|l| (l.api, l.stop)).collect(), begin));
-    }
-    let (least, most) = range(all.iter().map(|(marks, _)| marks.len()))?;
-    let same = all.windows(2).all(|pair| pair[0].1 == pair[1].1);
-    (same && most as f64 <= ALIKE * least as f64)
-        .then(|| all.into_iter().map(|(marks, _)| marks).collect())
 }
 
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
@@ -379,13 +326,13 @@ mod tests {
 
     #[test]
     fn a_pause_after_many_steps_does_not_make_them_one_step() {
-        let frame = Frame::find(&lanes(&[0, 1, 2, 1, 3]), None).expect("steps");
+        let frame = Frame::find(&lanes(&[0, 1, 2, 1, 3])).expect("steps");
         assert_eq!(frame.wall.len() + frame.skipped, 319);
     }
 
     #[test]
     fn layers_that_are_alike_are_no_steps() {
-        let frame = Frame::find(&lanes(&[0]), None).expect("steps");
+        let frame = Frame::find(&lanes(&[0])).expect("steps");
         assert!(
             frame.wall.len() + frame.skipped < 21,
             "{}",
@@ -402,7 +349,7 @@ mod tests {
             launch.api += behind;
             behind = (behind - MS).max(0);
         }
-        let frame = Frame::find(&lanes, None).expect("steps");
+        let frame = Frame::find(&lanes).expect("steps");
         let usual = vec![frame.median(); frame.wall.len()];
         let long = (0..frame.wall.len()).filter(|step| frame.wall[*step] > LONG * frame.median());
         let (all, alone): (Vec<usize>, Vec<usize>) =

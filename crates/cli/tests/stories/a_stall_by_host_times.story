@@ -7,4 +7,6 @@ all_reduce 1MiB
 sync
 repeat 20 { sleep 100ms ; all_reduce 1MiB ; sync }
 --- fake-nccl play job
+announced 164, ABI v5
 --- ncclscope report capture | sed -n '1p'
+Rank 2 costs this job <time> of <time>: its host launched late.

@@ -8,8 +8,8 @@ repeat 20 { all_reduce 1MiB ; sleep 1ms }
 announced 80, ABI v5
 --- ncclscope report capture | sed -n '1,/^What/p'
 Rank 1 costs this job <time> of <time>: its host launched late.
-step 1.01 ms · in NCCL <n> % of the time (median rank) · waiting 100 % of the time in NCCL · AllReduce of 1 MiB at 77.8
-GB/s (busbw)
+step 406 ms on average, 1.01 ms mostly · in NCCL <n> % of the time (median rank) · waiting 100 % of the time in NCCL ·
+AllReduce of 1 MiB at 77.8 GB/s (busbw)
 
 Evidence
   It arrived last in 1 of 39 operations and held them up for 30.0 s, most of that from 20.2 ms to 30.0 s after its first

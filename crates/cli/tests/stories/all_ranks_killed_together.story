@@ -4,5 +4,8 @@ cuda
 repeat 40 { compute 5ms ; all_reduce 1MiB ; sync }
 rank 0,1 kill
 --- fake-nccl play job
---- ncclscope report capture | sed -n '1,/^$/p'
---- ncclscope hang capture | sed -n '1,/^$/p'
+announced 80, ABI v5
+--- ncclscope report capture | tr '\n' ' ' | grep -o 'All 2 processes were killed'
+All 2 processes were killed
+--- ncclscope hang capture | sed -n '1p' | cut -d';' -f1
+No hang: nobody waited for another when all processes were killed

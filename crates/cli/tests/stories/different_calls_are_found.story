@@ -14,7 +14,8 @@ rank 3 { all_reduce 1MiB bf16 }
 announced 110, ABI v5
 --- ncclscope report capture --all | sed -n '1,/^Job/p'
 Rank 3 made AllReduce of 1 MiB where rank 0 made AllReduce of 1 MiB: call 21 on communicator 8869398c7032ecc5. They
-differ in datatype bfloat16 and float32.
+differ in datatype bfloat16 and float32. All 4 processes were killed, at <date>: no recording has
+an end.
 in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 1 MiB at 116 GB/s (busbw)
 
 Evidence

@@ -11,12 +11,12 @@ Settings
   NCCL_ALGO=TREE asked; 0 of 88 AllReduce calls used it, 88 used RING; why, NCCL does not tell.
   NCCL_ALGO=TREE asked; 0 of 84 Broadcast calls used it, 84 used RING (Broadcast has RING only).
 --- : Did the new image make it slower?; ncclscope diff data/slow_plain data/slow_host | head -2
-The step went from 169 ms to 247 ms (+46.2 %) because rank 0 (GPU 0 on <host>) is late: its host launches every collective
+The step went from 170 ms to 247 ms (+45.8 %) because rank 0 (GPU 0 on <host>) is late: its host launches every collective
 late.
 --- : Does it hang?; ncclscope hang data/killed_228 | head -2
 Rank 1 is dead and has not made AllReduce of 1 KiB, call 1001 on communicator 984dc5f508e7c7f3, which ranks 0,2-3 wait
 in for 2.70 s.
 --- : What do I lose to communication?; ncclscope report data/ddp_slow_gpu | head -3
 Rank 1 (GPU 1 on <host>) costs this job <time> of <time>: its GPU is busy with other work before every collective.
-step 30.9 ms · exposed communication 0.4 to 28.9 % of the time across ranks · waiting for late ranks 0.0 to 25.5 % of
+step 31.0 ms · exposed communication 0.4 to 28.9 % of the time across ranks · waiting for late ranks 0.0 to 25.5 % of
 the time across ranks · AllReduce of 32.0 MiB at 199 GB/s (busbw)

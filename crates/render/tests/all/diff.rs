@@ -140,7 +140,7 @@ fn the_last_sentence_says_what_changed_and_why() {
          launches every collective late."
     );
     let back = changed(&diff(&host, &plain, &[]).changed);
-    assert!(back.starts_with("The step went from 247 ms to 169 ms (-31.6 %). Gone is: rank 0 "));
+    assert!(back.starts_with("The step went from 247 ms to 170 ms (-31.4 %). Gone is: rank 0 "));
     let other = diff(&host, &gpu, &[]);
     assert_eq!(
         (other.new_findings.len(), other.gone_findings.len()),
@@ -190,7 +190,7 @@ fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
             .expect("written");
         let text = String::from_utf8(text).expect("text");
         assert_eq!(
-            text.contains("*169 ms"),
+            text.contains("*170 ms"),
             variants.variants[0].captures.len() > 1
         );
         let mut json = Vec::new();
@@ -203,6 +203,6 @@ fn repeats_of_a_variant_are_one_column_and_the_best_needs_an_interval() {
         );
         let mut page = Vec::new();
         render::diff_html::write_variants(variants, &mut page).expect("written");
-        assert!(String::from_utf8(page).expect("text").contains("169 ms"));
+        assert!(String::from_utf8(page).expect("text").contains("170 ms"));
     }
 }
