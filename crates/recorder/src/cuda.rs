@@ -3,6 +3,7 @@
 //!
 //! Both libraries are only looked up where the process has already loaded them.
 
+use std::cell::LazyCell;
 use std::ffi::{c_int, c_uint, c_void, CStr};
 
 /// The GPU of the calling thread: ordinal and UUID, where they can be asked.
@@ -400,9 +401,10 @@ pub fn nccl_version() -> Option<i32> {
 }
 
 /// The addresses of functions of the driver or, if it has none of that name, of NCCL. Both libraries are
-/// looked for once: where one is absent, the dynamic linker searches its folders each time.
+/// looked for once, when the first function is: where one is absent, the dynamic linker searches its folders
+/// each time.
 pub fn driver_and_nccl() -> impl Fn(&CStr) -> Option<*mut c_void> {
-    let libraries = [loaded(c"libcuda.so.1"), loaded(c"libnccl.so.2")];
+    let libraries = LazyCell::new(|| [loaded(c"libcuda.so.1"), loaded(c"libnccl.so.2")]);
     move |name| libraries.iter().flatten().find_map(|l| symbol(*l, name))
 }
 
