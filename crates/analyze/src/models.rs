@@ -446,8 +446,9 @@ impl CostModel {
     }
 
     /// The time of `bytes` over `nranks` ranks on `nnodes` nodes; without these, on as many ranks a node as
-    /// measured. `None` where the algorithm has no formula for another number of ranks, and where the line
-    /// does not hold and would be needed: outside of the sizes, and between sizes whose times jump.
+    /// measured. `None` where the algorithm has no formula for another number of ranks.
+    ///
+    /// Outside of the sizes, and between sizes whose times jump, the line tells: `None` if it does not hold.
     pub fn predict(&self, bytes: u64, nranks: u32, nnodes: Option<u32>) -> Option<Prediction> {
         let as_measured = self.of.nnodes.filter(|nodes| *nodes > 0).map(|nodes| {
             let of_a_node = (self.of.nranks / nodes).max(1);

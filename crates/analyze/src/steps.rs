@@ -198,7 +198,7 @@ impl Steps {
     /// their steps, those that do not agree with the account have none. Steps that the program marked stay as
     /// they are.
     pub fn settle(self, account: &Account) -> Option<Steps> {
-        let all = account.walls_ns.len() as u64 + account.skipped;
+        let all = account.steps + account.skipped;
         let same = |row: &StepsRow| agree(row.steps, all) || alike(row.steps, all);
         let is_of = |row: &StepsRow| row.source == StepSource::Calls;
         if !self.rows.iter().all(is_of) || !self.rows.iter().any(same) {
@@ -215,11 +215,8 @@ impl Steps {
             rows.iter_mut()
                 .for_each(|row| row.times_repeat = times_repeat);
         }
-        let mut sample = Sample::default();
-        account.walls_ns.iter().for_each(|ns| sample.push(*ns));
-        let step_us = sample.statistics();
         finish(rows, processes).map(|steps| Steps {
-            step_us,
+            step_us: statistics(&account.walls_ns),
             times_ns: account.walls_ns.clone(),
             ..steps
         })
@@ -593,11 +590,6 @@ fn steps_apart(step: &[Item], next: &[Item]) -> Option<u64> {
 /// them. If the median on the GPU is another, it is the one that counts; the last value says so.
 fn of_steps(on_host: Vec<u64>, on_gpu: Vec<u64>) -> (Vec<u64>, Option<Statistics>, bool) {
     let enough = 2 * on_gpu.len() >= on_host.len();
-    let statistics = |times: &[u64]| {
-        let mut sample = Sample::default();
-        times.iter().for_each(|ns| sample.push(*ns));
-        sample.statistics()
-    };
     let (host, gpu) = (statistics(&on_host), statistics(&on_gpu));
     let median = |of: &Option<Statistics>| of.as_ref()?.p50;
     match (median(&host), median(&gpu).filter(|_| enough)) {
@@ -606,6 +598,12 @@ fn of_steps(on_host: Vec<u64>, on_gpu: Vec<u64>) -> (Vec<u64>, Option<Statistics
         }
         _ => (on_host, host, false),
     }
+}
+
+fn statistics(times_ns: &[u64]) -> Option<Statistics> {
+    let mut sample = Sample::default();
+    times_ns.iter().for_each(|ns| sample.push(*ns));
+    sample.statistics()
 }
 
 /// For how long the GPU was in these kernels, ns; `None` where that is not known of all.

@@ -76,19 +76,15 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
     };
     // Without a GPU time no operation is known, but all lanes begin each step. Hosts that run ahead of their
     // GPUs begin them at other times, so this is for want of anything else.
-    let is_unknown = places.operations().next().is_none();
-    for step in (0..steps).filter(|_| is_unknown) {
-        let begins: Vec<f64> = frame.begins.iter().map(|of| of[step] as f64).collect();
-        let (first, sum) = (
-            begins[0],
-            begins.iter().map(|at| at - begins[0]).sum::<f64>(),
-        );
-        for (lane, at) in begins.iter().enumerate().filter(|_| begins.len() > 1) {
-            let own = at - first;
-            of_place.push((step, lane, own - (sum - own) / (begins.len() - 1) as f64));
+    if places.operations().next().is_none() {
+        for step in 0..steps {
+            let begins = frame.begins.iter().map(|of| of[step]).enumerate();
+            for (lane, by) in after_others(&begins.collect::<Vec<_>>()) {
+                of_place.push((step, lane, by));
+            }
         }
+        close(&mut of_place);
     }
-    close(&mut of_place);
     let mut place = 0;
     for operation in places.operations() {
         if operation[0].place != place {
@@ -105,16 +101,9 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
             let others = (sum - ns) / (timed.len() - 1) as f64;
             less[step * places.lanes + *lane as usize] += others - ns;
         }
-        if operation.len() > 1 {
-            let sum: f64 = operation
-                .iter()
-                .map(|cell| cell.launched() as f64 - operation[0].launched() as f64)
-                .sum();
-            for cell in operation {
-                let own = cell.launched() as f64 - operation[0].launched() as f64;
-                let others = (sum - own) / (operation.len() - 1) as f64;
-                of_place.push((step, cell.lane as usize, own - others));
-            }
+        let launched = operation.iter().map(|of| (of.lane as usize, of.launched()));
+        for (lane, by) in after_others(&launched.collect::<Vec<_>>()) {
+            of_place.push((step, lane, by));
         }
     }
     close(&mut of_place);
@@ -156,4 +145,16 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         stalls.long.clear();
     }
     stalls
+}
+
+/// By how much each lane was later than the others on average, ns; nothing for one lane. `at` is when.
+fn after_others(at: &[(usize, i64)]) -> impl Iterator<Item = (usize, f64)> + '_ {
+    let first = at.first().map_or(0.0, |(_, at)| *at as f64);
+    let sum: f64 = at.iter().map(|(_, at)| *at as f64 - first).sum();
+    at.iter()
+        .filter(|_| at.len() > 1)
+        .map(move |(lane, at_ns)| {
+            let own = *at_ns as f64 - first;
+            (*lane, own - (sum - own) / (at.len() - 1) as f64)
+        })
 }

@@ -119,21 +119,18 @@ mod tests {
     use super::*;
     use crate::arrivals::{Link, RankArrivals, BASIS};
 
-    #[test]
-    fn no_estimate_is_larger_than_what_the_others_waited() {
-        let rank = |number: u32, waited: f64, loss: Option<f64>| RankArrivals {
+    fn rank(number: u32, waited: f64, loss: Option<f64>) -> RankArrivals {
+        RankArrivals {
             rank: Some(number),
             wait_rank_us: waited,
             loss_wall_us: loss,
             loss_interval_us: loss.map(|loss| (0.9 * loss, 1.1 * loss)),
             ..RankArrivals::default()
-        };
-        let link = |excess: f64| Link {
-            excess_wall_us: excess,
-            loss_wall_us: Some(50.0),
-            ..Link::default()
-        };
-        let mut arrivals = Arrivals {
+        }
+    }
+
+    fn arrivals(ranks: Vec<RankArrivals>, links: Vec<Link>) -> Arrivals {
+        Arrivals {
             basis: BASIS,
             operations: 100,
             differing: 0,
@@ -142,14 +139,25 @@ mod tests {
             saving_wall_us: 0.0,
             sampled: None,
             stalls: Vec::new(),
-            ranks: vec![
-                rank(3, 1.0, Some(1000.0)),
-                rank(0, 400.0, Some(0.5)),
-                rank(1, 300.0, None),
-            ],
+            ranks,
             over_network: None,
-            links: vec![link(40.0), link(60.0)],
+            links,
+        }
+    }
+
+    #[test]
+    fn no_estimate_is_larger_than_what_the_others_waited() {
+        let link = |excess: f64| Link {
+            excess_wall_us: excess,
+            loss_wall_us: Some(50.0),
+            ..Link::default()
         };
+        let ranks = vec![
+            rank(3, 1.0, Some(1000.0)),
+            rank(0, 400.0, Some(0.5)),
+            rank(1, 300.0, None),
+        ];
+        let mut arrivals = arrivals(ranks, vec![link(40.0), link(60.0)]);
         bound(&mut arrivals, None, Some(1e6));
         let [late, early, other] = &arrivals.ranks[..] else {
             panic!("three");
@@ -170,18 +178,8 @@ mod tests {
 
     #[test]
     fn what_a_sample_says_is_of_all_operations() {
-        let rank = |number: u32, waited: f64, loss: Option<f64>| RankArrivals {
-            rank: Some(number),
-            wait_rank_us: waited,
-            loss_wall_us: loss,
-            loss_interval_us: loss.map(|loss| (0.9 * loss, 1.1 * loss)),
-            ..RankArrivals::default()
-        };
+        let ranks = vec![rank(3, 0.0, Some(90.0)), rank(0, 100.0, None)];
         let mut arrivals = Arrivals {
-            basis: BASIS,
-            operations: 20,
-            differing: 0,
-            transfer_wall_us: 0.0,
             wait_rank_us: 100.0,
             saving_wall_us: 100.0,
             // One in five was timed.
@@ -193,10 +191,7 @@ mod tests {
                 saving_wall_us: 500.0,
                 saving_interval_us: Some((450.0, 550.0)),
             }),
-            stalls: Vec::new(),
-            ranks: vec![rank(3, 0.0, Some(90.0)), rank(0, 100.0, None)],
-            over_network: None,
-            links: Vec::new(),
+            ..arrivals(ranks, Vec::new())
         };
         bound(&mut arrivals, None, Some(1e6));
         let late = &arrivals.ranks[0];

@@ -635,11 +635,8 @@ pub(super) fn said(capture: &Capture) -> Vec<Said> {
             _ => continue,
         };
         let text = process.fact("said").unwrap_or("not known");
-        all.entry((state, text)).or_default().push(ProcessName {
-            rank: process.rank,
-            host: process.host.clone(),
-            pid: process.pid,
-        });
+        let of = all.entry((state, text)).or_default();
+        of.push(name_of(process));
     }
     let said = |((state, text), of): ((SaidState, &str), _)| Said {
         state,
