@@ -78,6 +78,17 @@ pub fn sizes_apart(a: u64, b: u64) -> (String, String) {
     }
 }
 
+/// With a capital first letter.
+pub fn capital(text: impl AsRef<str>) -> String {
+    let mut letters = text.as_ref().chars();
+    let first = letters.next();
+    first
+        .into_iter()
+        .flat_map(char::to_uppercase)
+        .chain(letters)
+        .collect()
+}
+
 /// `1 call`, `2 calls`.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })

@@ -147,8 +147,8 @@ pub fn verdict(report: &Report) -> String {
     };
     let said = match &verdict.killed {
         Some(at) => {
-            let ranks = plural(report.ranks.rows.len() as u64, "process", "processes");
-            format!("{said} All {ranks} were killed, at {at}: no recording has an end.")
+            let all = plural(report.ranks.rows.len() as u64, "process", "processes");
+            format!("{said} All {all} were killed, at {at}: no recording has an end.")
         }
         None => said,
     };

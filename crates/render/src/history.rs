@@ -3,7 +3,7 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::findings::Kind;
 use analyze::history::{History, HistoryRun, Part, Suspect};
-use analyze::spelling::{percent, time, word};
+use analyze::spelling::{capital, percent, time, word};
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`json`].
@@ -112,7 +112,7 @@ fn culprit(of: &Suspect) -> String {
             few(&ranks, " and ")
         ),
     };
-    let who = capital(&name(of));
+    let who = capital(name(of));
     let most = of.at_most_us.map_or("-".to_owned(), time);
     match (of.blamed, of.at_most) {
         (blamed, 0) => format!(
@@ -153,12 +153,6 @@ fn name(of: &Suspect) -> String {
 /// The first digits of a UUID, as people compare them.
 fn short(gpu: &str) -> &str {
     gpu.get(..8).unwrap_or(gpu)
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string());
-    first.unwrap_or_default() + letters.as_str()
 }
 
 /// The first names, and how many more there are.

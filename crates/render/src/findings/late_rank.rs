@@ -4,7 +4,7 @@ use super::account;
 use super::words::{arrived_last, costs, estimate, interval, rank_of, who};
 use analyze::arrivals::{inherited as all_inherited, Arrivals, InheritedFrom, BASIS};
 use analyze::findings::{Cause, ClockProof, Finding, Late, LateByArrivals, Loss};
-use analyze::spelling::{percent, time, times};
+use analyze::spelling::{capital, percent, time, times};
 use analyze::Report;
 
 /// Communicators that are named of a rank.
@@ -101,8 +101,7 @@ fn proved(by: &ClockProof) -> String {
     match by.operations {
         0 => String::new(),
         _ => {
-            let said = by_clocks(by);
-            format!(" {}{}.", said[..1].to_uppercase(), &said[1..])
+            format!(" {}.", capital(by_clocks(by)))
         }
     }
 }

@@ -4,6 +4,7 @@
 //! communicator's. A rank without a number is named by its process.
 
 use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
+pub(super) use analyze::spelling::capital;
 use analyze::spelling::ranges;
 use analyze::spelling::{size, three, time};
 
@@ -183,15 +184,6 @@ pub(super) fn are(text: &str, n: usize) -> String {
 /// `text has`, `text have`.
 pub(super) fn have(text: &str, n: usize) -> String {
     format!("{text} {}", if n > 1 { "have" } else { "has" })
-}
-
-/// With a capital first letter.
-pub(super) fn capital(text: String) -> String {
-    let mut chars = text.chars();
-    match chars.next() {
-        Some(first) => first.to_uppercase().chain(chars).collect(),
-        None => text,
-    }
 }
 
 /// ` for 3.0 s`; nothing if the length is not known.

@@ -5,7 +5,7 @@
 
 use super::{named, not_there, seconds};
 use crate::layout::plural;
-use analyze::spelling::{ranges, size};
+use analyze::spelling::{capital, ranges, size};
 use analyze::startup::Startup;
 use setup::failure::Failure;
 use setup::late::Late;
@@ -346,7 +346,7 @@ fn was_late(communicator: &CommunicatorStartup, late: &Late) -> String {
     if total_s <= 0.0 {
         format!(
             "{} began to make a communicator of {of} {by} s after the first rank, which waited for {them}.",
-            beginning(&who)
+            capital(&who)
         )
     } else {
         format!(
@@ -355,12 +355,6 @@ fn was_late(communicator: &CommunicatorStartup, late: &Late) -> String {
             seconds(total_s)
         )
     }
-}
-
-fn beginning(words: &str) -> String {
-    let mut letters = words.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 /// The causes of several communicators' time that matter; one at least, if any is known.
