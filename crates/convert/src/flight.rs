@@ -84,8 +84,7 @@ pub fn complete(processes: &mut [Process], paths: &[PathBuf]) {
         if as_of.is_none() {
             process.facts.push(("as_of", "unknown".to_owned()));
         }
-        let rank = process.facts.iter().find(|(key, _)| *key == "rank");
-        let rank: Option<u32> = rank.and_then(|(_, rank)| rank.parse().ok());
+        let rank: Option<u32> = process.fact("rank").and_then(|rank| rank.parse().ok());
         for communicator in &mut process.communicators {
             let at = communicator
                 .ranks

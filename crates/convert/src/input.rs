@@ -280,8 +280,7 @@ impl Hosts {
                 unknown += 1;
                 format!("unknown host {unknown}")
             });
-            let rank = process.facts.iter().find(|(key, _)| *key == "rank");
-            let rank = rank.map(|(_, rank)| rank.clone()).unwrap_or_default();
+            let rank = process.fact("rank").unwrap_or_default().to_owned();
             let n = taken.entry((host.clone(), rank)).or_insert(0);
             *n += 1;
             if *n > 1 && host.starts_with("host of rank") {

@@ -127,8 +127,7 @@ fn is_unnamed(process: &Process) -> bool {
 }
 
 fn rank(process: &Process) -> Option<u32> {
-    let fact = process.facts.iter().find(|(key, _)| *key == "rank")?;
-    fact.1.parse().ok()
+    process.fact("rank")?.parse().ok()
 }
 
 /// NCCL counts each function by itself, and numbers begin with the first call that a file has. What was

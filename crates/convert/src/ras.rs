@@ -256,7 +256,7 @@ impl OfJob for Reader {
         ranks_of_largest(&mut processes);
         // Without an answer a rank has no place beside the calls of the others.
         for (_, process) in &mut processes {
-            if process.facts.contains(&("state", "no_answer".to_owned())) {
+            if process.fact("state") == Some("no_answer") {
                 process.communicators.clear();
             }
         }
@@ -359,12 +359,12 @@ impl Processes {
             self.all.push((answer.file.clone(), process));
         }
         let process = &mut self.all[at].1;
-        if member.is_dead && !process.facts.iter().any(|(key, _)| *key == "life") {
+        if member.is_dead && process.fact("life").is_none() {
             process.facts.push(("life", "gone".to_owned()));
         }
         if let Some((state, said)) = member.state() {
             // Its other communicators may be well.
-            if !process.facts.iter().any(|(key, _)| *key == "state") {
+            if process.fact("state").is_none() {
                 process.facts.push(("state", state.to_owned()));
                 process.facts.push(("said", said.to_owned()));
             }

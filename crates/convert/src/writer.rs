@@ -125,6 +125,14 @@ pub struct Process {
     pub as_of: Option<u64>,
 }
 
+impl Process {
+    /// What is known of it by this key.
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        let fact = self.facts.iter().find(|(known, _)| *known == key);
+        fact.map(|(_, value)| value.as_str())
+    }
+}
+
 /// By how much times of CUPTI may be off on the host's clock, ns.
 const GPU_ERROR: u32 = 1000;
 /// Ticks begin here, because 0 is "not known".
