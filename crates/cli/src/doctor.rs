@@ -19,7 +19,7 @@ mod surroundings;
 mod variables;
 
 pub(crate) use plugin::several as several_plugins;
-pub use variables::{distance, misspelt};
+pub use variables::misspelt;
 
 use crate::report::print;
 use crate::run::adopt;

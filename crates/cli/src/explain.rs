@@ -1,10 +1,10 @@
 //! `ncclscope explain`: what a word of a report is, and what an algorithm and protocol are good for.
 
-use crate::doctor::distance;
 use crate::report::print;
 use analyze::words;
 use anyhow::bail;
 use std::process::ExitCode;
+use strsim::osa_distance;
 
 /// Say what a word of a report means, or what an algorithm and protocol (RING_LL) are good for
 #[derive(clap::Args)]
@@ -35,7 +35,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 fn hint(word: &str) -> String {
     let known = words::known();
     let wanted = words::plain(word);
-    let far = |name: &str| distance(&words::plain(name), &wanted);
+    let far = |name: &str| osa_distance(&words::plain(name), &wanted);
     let near = known
         .iter()
         .flat_map(|(_, names)| names)

@@ -5,6 +5,7 @@
 //! `docs/reference/settings.md`, and a test holds the two together.
 
 use super::{Check, Checks, Machine, Status};
+use strsim::osa_distance;
 
 /// What a setting takes.
 enum Takes {
@@ -124,8 +125,8 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
 /// The setting that `name` may have been meant to be.
 fn nearest(name: &str) -> Option<&'static str> {
     let known = SETTINGS.iter().map(|(known, _)| *known);
-    let near = known.min_by_key(|known| distance(known, name))?;
-    let far = distance(near, name);
+    let near = known.min_by_key(|known| osa_distance(known, name))?;
+    let far = osa_distance(near, name);
     // All settings begin alike, so half of the rest must be right.
     let rest = near.trim_start_matches("NCCLSCOPE_").len();
     (far <= 3 && 2 * far <= rest).then_some(near)
@@ -217,26 +218,6 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
             (!fits).then(|| format!("a size from {} to {}, like 64MiB", size(*from), size(*to)))
         }
     }
-}
-
-/// Letters to change, add, leave out, or exchange with the next one between two names.
-pub fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut older: Vec<usize> = Vec::new();
-    let mut old: Vec<usize> = (0..=b.len()).collect();
-    for i in 0..a.len() {
-        let mut row = vec![i + 1];
-        for j in 0..b.len() {
-            let change = old[j] + usize::from(a[i] != b[j]);
-            let mut least = change.min(old[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && (a[i], a[i - 1]) == (b[j - 1], b[j]) {
-                least = least.min(older[j - 1] + 1);
-            }
-            row.push(least);
-        }
-        older = std::mem::replace(&mut old, row);
-    }
-    old[b.len()]
 }
 
 #[cfg(test)]
