@@ -17,6 +17,7 @@
 //! own, and [`Verdict::certain`] is then false.
 
 mod alignment;
+mod before_first;
 mod calls;
 mod case;
 mod decide;
@@ -48,6 +49,7 @@ use progress::{call_row, communicators};
 use std::path::PathBuf;
 use tables::Capture;
 
+pub use before_first::{before_first, BeforeFirst, Starting};
 pub use case::Conditions;
 pub use graphs::Launches;
 pub use limits::ByTime;
@@ -105,6 +107,17 @@ pub struct Hang {
 }
 
 impl Hang {
+    /// What is known of a job of which no process has made a communicator.
+    pub fn before_first(&self) -> Option<&BeforeFirst> {
+        match &self.verdict {
+            Verdict::Quiet(Quiet {
+                because: Because::BeforeFirst(found),
+                ..
+            }) => Some(found),
+            _ => None,
+        }
+    }
+
     /// What tells most: this, or what another tool saw if that decides and this does not, or if that names
     /// ranks and this none.
     pub fn best(&self) -> &Hang {
@@ -150,6 +163,10 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
             for_ns: case.ago(wait.since_ns),
         }
     };
+    let verdict = decide(&case);
+    // An order of calls can't be wrong for sure; if the verdict is another, nobody is told to wait in them.
+    let crossed = case.crossed.iter();
+    let crossed = crossed.filter(|_| matches!(verdict, Verdict::Cycle(_)));
     Hang {
         capture: capture.path.clone(),
         tool: capture
@@ -157,14 +174,14 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
             .iter()
             .find_map(|process| process.other_tool())
             .map(str::to_owned),
-        verdict: decide(&case),
+        waits: case.waits.iter().chain(crossed).map(wait).collect(),
+        verdict,
         after_ns: case.limits.patience_ns,
         as_of_ns: case.evidence.as_of,
         longest_pause_ns: case.evidence.longest_pause,
         is_over: is_over(capture),
         zone: Zone::of(capture),
         communicators: communicators(&case),
-        waits: case.waits.iter().map(wait).collect(),
         launches: graphs::launches(capture, case.evidence.as_of),
         sightings: sightings::rows(
             capture,

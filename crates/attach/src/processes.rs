@@ -28,6 +28,8 @@ pub struct Stat {
     pub bytes: u64,
     /// It has ended, and its parent has not asked for its status yet.
     pub ended: bool,
+    /// A signal or a debugger has stopped it.
+    pub stopped: bool,
 }
 
 /// Reads it; `None` if there is no such process.
@@ -39,6 +41,7 @@ pub fn stat(process: u32) -> Option<Stat> {
     Some(Stat {
         name: head.split_once('(')?.1.to_owned(),
         ended: matches!(*fields.first()?, "Z" | "X"),
+        stopped: matches!(*fields.first()?, "T" | "t"),
         parent: fields.get(1)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
         bytes: fields.get(20)?.parse().ok()?,

@@ -1,5 +1,6 @@
 //! `ncclscope hang`: does the job hang, and if so, which rank in which call?
 
+mod before_first;
 mod ras;
 mod watch;
 
@@ -84,7 +85,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             json: args.json,
         });
     }
-    let (mut hang, capture) = of(&args.capture, &args)?;
+    let (mut hang, capture) = match of(&args.capture, &args) {
+        Ok(found) => found,
+        Err(error) => match before_first::look(&args.capture, args.after) {
+            Some(hang) => (hang, Capture::default()),
+            None => return Err(error),
+        },
+    };
     crate::attempt::tell(&capture);
     keep(&capture, &Answer::new(&hang));
     drop(capture);

@@ -29,6 +29,8 @@ pub(super) struct Case<'a> {
     pub stalls: Vec<Stall>,
     /// See [`Waits::held_up`].
     pub held_up: Vec<Wait>,
+    /// See [`Waits::crossed`].
+    pub crossed: Vec<Wait>,
     /// By process.
     pub states: Vec<Liveness>,
     /// By process: whether the system says that it is gone.
@@ -45,6 +47,7 @@ impl<'a> Case<'a> {
             waits,
             stalls,
             held_up,
+            crossed,
         } = waits(&calls);
         let states = states(&calls, &evidence, (&waits, &stalls), limits.brief_ns);
         let processes = capture.processes.iter();
@@ -59,17 +62,17 @@ impl<'a> Case<'a> {
             waits,
             stalls,
             held_up,
+            crossed,
             states,
             gone,
         }
     }
 
-    /// A wait by its number in the wait-for graph: those that hold members up come last.
+    /// A wait by its number in the wait-for graph: those for members that are held up stand behind the
+    /// others, and those in an order that can't end stand last.
     pub fn wait(&self, index: usize) -> &Wait {
-        match index.checked_sub(self.waits.len()) {
-            None => &self.waits[index],
-            Some(index) => &self.held_up[index],
-        }
+        let mut all = self.waits.iter().chain(&self.held_up).chain(&self.crossed);
+        all.nth(index).expect("a number of a wait")
     }
 
     /// What a process is by now. All processes of a job that was killed count as running up to its end, but

@@ -124,6 +124,9 @@ fn waits_end(case: &Case) -> Option<Verdict> {
     if let Some(cycle) = held_up(case, &sinks) {
         return Some(Verdict::Cycle(cycle));
     }
+    if let Some(cycle) = crossed(case) {
+        return Some(Verdict::Cycle(cycle));
+    }
     let mut all: Vec<Verdict> = sinks
         .iter()
         .map(|found| Verdict::Sink(sink(case, found)))
@@ -183,6 +186,35 @@ fn held_up(case: &Case, sinks: &[wait_for::Sink]) -> Option<Cycle> {
         None => sinks.iter().all(|sink| case.waits[sink.wait].is_crossed),
     };
     counts.then_some(found)
+}
+
+/// A cycle of calls that all ranks made, in an order that can't end, for longer than any job waits. It counts if
+/// calls of it are seen not to have ended, or if ranks came to it in a new order: an order that nothing shows
+/// to be wrong may be the job's habit, on streams that run side by side.
+fn crossed(case: &Case) -> Option<Cycle> {
+    let runs = |wait: &Wait| {
+        let mut all = wait.waiting.iter().chain(&wait.missing);
+        all.all(|member| case.state(wait.communicator, *member) == Liveness::Running)
+    };
+    if case.crossed.is_empty() || !case.crossed.iter().all(runs) {
+        return None;
+    }
+    let graph = WaitForGraph::of_crossed(case);
+    let steps = graph.cycle()?;
+    let turned = wait_for::turned(case);
+    let of_stall = |stall: &waits::Stall| {
+        let is =
+            |wait: &Wait| wait.communicator == stall.communicator && wait.ordinal == stall.ordinal;
+        case.crossed.iter().any(is)
+    };
+    let is_open = case.stalls.iter().any(of_stall);
+    let found = Cycle {
+        astray: None,
+        turned,
+        ..cycle(case, &graph, &steps)
+    };
+    let counts = is_open || !found.turned.is_empty();
+    (counts && found.by_time.hang() != Some(false)).then_some(found)
 }
 
 /// Which of these verdicts it is, by index.
@@ -494,6 +526,7 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {
         partial: all.any(CommunicatorCalls::is_partial),
         steps: steps.iter().map(step).collect(),
         astray,
+        turned: Vec::new(),
         for_ns,
         by_time: case.limits.by_time(for_ns),
     }

@@ -131,6 +131,17 @@ impl Members {
     }
 }
 
+impl CommunicatorProgress {
+    /// The number of one of its ranks for people: the launcher's, if all have one of their own.
+    pub fn number(&self, of: &RankProgress) -> Option<u32> {
+        if self.launcher_ranks {
+            of.global_rank
+        } else {
+            of.rank
+        }
+    }
+}
+
 /// A call as one rank made it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRow {

@@ -381,3 +381,50 @@ fn ranks_that_lack_calls_that_were_not_announced_are_not_compared() {
     assert!(matches!(&verdict, Verdict::Quiet(quiet) if quiet.because == Because::NotAnnounced));
     assert_eq!((verdict.hang(), verdict.certain()), (None, false));
 }
+
+/// Calls on two communicators that both ranks have, in these orders; none is seen to have ended.
+fn two_communicators(orders: [&[usize]; 2]) -> Capture {
+    let made = |order: &[usize]| -> Vec<Made> { order.iter().map(|of| (*of, 8, false)).collect() };
+    let (first, second) = (made(orders[0]), made(orders[1]));
+    job(&[&[0, 1], &[0, 1]], &[&first, &second])
+}
+
+#[test]
+fn ranks_that_make_calls_on_two_communicators_in_a_new_order_wait_for_each_other() {
+    let same = [0, 1, 0, 1, 0, 1];
+    let crossed: Vec<usize> = same.into_iter().chain([1, 0]).collect();
+    let as_ever: Vec<usize> = same.into_iter().chain([0, 1]).collect();
+    let found = of(&two_communicators([&as_ever, &crossed]));
+    let Verdict::Cycle(cycle) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    let turned: Vec<usize> = cycle.turned.iter().map(|of| of.member).collect();
+    assert_eq!((turned, found.verdict.hang()), (vec![1], Some(true)));
+    assert_eq!(found.verdict.blamed(), cycle.turned);
+    assert_eq!(found.waits.len(), 2);
+    // In one order everywhere there is nothing to say.
+    let found = of(&two_communicators([&as_ever, &as_ever]));
+    assert_eq!(found.verdict.kind(), VerdictKind::Unknown);
+    assert!(found.waits.is_empty());
+}
+
+#[test]
+fn an_order_that_a_rank_always_had_is_no_hang() {
+    let found = of(&two_communicators([
+        &[0, 1, 0, 1, 0, 1],
+        &[1, 0, 1, 0, 1, 0],
+    ]));
+    assert_eq!(found.verdict.kind(), VerdictKind::Unknown);
+    // A call behind the place where it is new has ended.
+    let made = |order: [usize; 7]| -> Vec<Made> {
+        let calls = order.into_iter().enumerate();
+        calls.map(|(at, of)| (of, 8, at == 6)).collect()
+    };
+    let (first, second) = (made([0, 1, 0, 1, 0, 1, 0]), made([0, 1, 0, 1, 1, 0, 0]));
+    let found = of(&job(&[&[0, 1], &[0, 1]], &[&first, &second]));
+    assert!(
+        !matches!(found.verdict, Verdict::Cycle(_)),
+        "{:?}",
+        found.verdict
+    );
+}

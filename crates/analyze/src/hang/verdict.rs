@@ -7,6 +7,7 @@
 //!
 //! Rule: everything is decided here or before. What prints a verdict chooses words, and nothing else.
 
+use super::before_first::BeforeFirst;
 use super::limits::ByTime;
 use super::mismatch::{Aspect, MismatchKind};
 use super::network::{Cause, Network};
@@ -184,6 +185,8 @@ pub struct Cycle {
     pub one_communicator: bool,
     /// The rank that went astray, if one rank alone is seen to have done so.
     pub astray: Option<Astray>,
+    /// The ranks that made these calls in a new order, if all ranks made all of them.
+    pub turned: Vec<Member>,
     /// Since the newest of these waits began, or one of the ranks was active, ns.
     pub for_ns: Option<i64>,
     /// What that length says.
@@ -250,6 +253,8 @@ pub enum Because {
     Dead(Vec<ProcessName>),
     /// What another tool says of a process's state.
     Said(Said),
+    /// No process has made a communicator.
+    BeforeFirst(BeforeFirst),
     /// Ranks made calls until lately, or until all processes were killed.
     Active {
         /// All of them were.
@@ -329,6 +334,7 @@ impl Verdict {
                 Because::FromOutside(_)
                 | Because::Dead(_)
                 | Because::Said(_)
+                | Because::BeforeFirst(_)
                 | Because::NotAnnounced
                 | Because::Partial(_)
                 | Because::Finished(_, false)
@@ -403,6 +409,7 @@ impl Verdict {
             }
             Verdict::Cycle(cycle) => match &cycle.astray {
                 Some(astray) => vec![cycle.steps[astray.step].waiting],
+                None if !cycle.turned.is_empty() => cycle.turned.clone(),
                 None => cycle.steps.iter().map(|step| step.waiting).collect(),
             },
             Verdict::Quiet(quiet) => quiet.named.clone(),

@@ -11,6 +11,7 @@
 use super::case::Case;
 use super::liveness::Liveness;
 use super::pattern::{expected, strayed};
+use super::progress::Member;
 use super::waits::{Lack, Wait};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,6 +55,11 @@ impl<'c> WaitForGraph<'c> {
     /// With the waits for members that others hold up.
     pub fn with_held_up(case: &'c Case) -> WaitForGraph<'c> {
         WaitForGraph::of(case, case.waits.iter().chain(&case.held_up).collect())
+    }
+
+    /// With those in an order that can't end; there is no other wait then.
+    pub fn of_crossed(case: &'c Case) -> WaitForGraph<'c> {
+        WaitForGraph::of(case, case.crossed.iter().collect())
     }
 
     fn of(case: &'c Case, waits: Vec<&'c Wait>) -> WaitForGraph<'c> {
@@ -251,6 +257,43 @@ fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
         None => theirs.peer == case.member(wait.communicator, wait.call.0).rank,
     };
     fits && theirs.communicator == Some(wait.communicator as u32) && theirs.count == ours.count
+}
+
+/// Of a cycle of calls that all made: the ranks that came to theirs in a new order, before the call in which
+/// others wait for them. All ranks that wait at its operations are looked at, beside those of the ring.
+pub(super) fn turned(case: &Case) -> Vec<Member> {
+    let mut found: BTreeMap<usize, Member> = BTreeMap::new();
+    for step in 0..case.crossed.len() {
+        let wait = &case.crossed[step];
+        for waiting in &wait.waiting {
+            let vertex = case.member(wait.communicator, *waiting).vertex;
+            let lacked = case.crossed.iter().enumerate().find_map(|(index, other)| {
+                let is_it =
+                    |member: &&usize| case.member(other.communicator, **member).vertex == vertex;
+                Some((index, *other.missing.iter().find(is_it)?))
+            });
+            let Some((index, missing)) = lacked else {
+                continue;
+            };
+            let here = CycleEdge {
+                wait: step,
+                waiting: *waiting,
+                missing: wait.missing[0],
+            };
+            let before = CycleEdge {
+                wait: index,
+                waiting: case.crossed[index].waiting[0],
+                missing,
+            };
+            if is_astray(case, here, before) {
+                found.entry(vertex).or_insert(Member {
+                    communicator: wait.communicator,
+                    member: *waiting,
+                });
+            }
+        }
+    }
+    found.into_values().collect()
 }
 
 /// Whether the rank that waits in `step` came to that call in a new order. Only calls since its last one on

@@ -12,6 +12,7 @@
 //! operation.
 
 mod behind;
+mod crossed;
 
 use super::calls::{CaptureCalls, CommunicatorCalls, Lane, Pairs, RankCalls, LANES};
 use super::reached::{known, newest, Reached};
@@ -106,6 +107,8 @@ pub(super) struct Waits {
     /// Those that all ranks made, but that some have not come to, because a wait of [`Waits::waits`] holds
     /// them up.
     pub held_up: Vec<Wait>,
+    /// Those that all ranks made, in an order that can't end; see [`crossed`]. Only if there is no other wait.
+    pub crossed: Vec<Wait>,
 }
 
 /// The operations of all communicators that can't end, and those that do not end.
@@ -125,7 +128,11 @@ pub(super) fn waits(calls: &CaptureCalls) -> Waits {
         search.pairs(index);
         search.crossed(index);
     }
-    behind::settle(calls, search.waits, search.stalls)
+    let mut all = behind::settle(calls, search.waits, search.stalls);
+    if all.waits.is_empty() {
+        all.crossed = crossed::crossed(calls);
+    }
+    all
 }
 
 /// A collective by its place.

@@ -75,6 +75,17 @@ const PLAYS: &[Play] = &[
             ranks 0,2 wait in for",
         status: 1,
     },
+    // Megatron-LM#107: all ranks made both calls, in another order of two communicators.
+    Play {
+        name: "crossed_communicators",
+        script: "comm tp split world every 2\ncomm dp split world stride 2\n\
+            repeat 20 { all_reduce 1MiB comm=tp ; all_reduce 1MiB comm=dp }\n\
+            rank 0,3 { all_reduce 1MiB comm=tp ; all_reduce 1MiB comm=dp }\n\
+            rank 1,2 { all_reduce 1MiB comm=dp ; all_reduce 1MiB comm=tp }\nsync",
+        says: "Ranks 1-2 made calls on several communicators in another order than before, so ranks wait \
+            for each other, for",
+        status: 1,
+    },
     Play {
         name: "alltoall_skipped",
         script: "all_reduce 1MiB x10\nrank 0..1,3 { all_to_all 1MiB }\nall_reduce 4MiB\nsync",
@@ -753,4 +764,49 @@ fn a_rank_without_a_file_is_missed_where_nccl_tells_no_size() {
         "{answer:#}"
     );
     assert!(sentence.contains("1 absent rank"), "{answer:#}");
+}
+
+/// Four ranks: three have mapped a file that is called like NCCL's library, and rank 2 has not.
+const BEFORE_FIRST: &str = "for r in 0 1 2 3; do if [ $r = 2 ]; then RANK=$r sleep 60 & else \
+    RANK=$r python3 -c 'import mmap,sys,time; f=open(sys.argv[1],\"rb\"); \
+    m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ); time.sleep(60)' $1 & fi; done; wait";
+
+#[test]
+fn a_job_that_has_made_no_communicator_can_be_asked() {
+    let folder = Folder(tempfile::tempdir().expect("a folder"));
+    let library = folder.0.path().join("libnccl.so.2");
+    std::fs::write(&library, "nothing").expect("written");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["run", "-o"])
+        .arg(folder.capture())
+        .args(["--", "bash", "-c", BEFORE_FIRST, "job"])
+        .arg(&library)
+        .env("NCCLSCOPE_PLUGIN", built::plugin())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("ncclscope runs");
+    let says =
+        "Can't tell: rank 2 has not loaded NCCL, and 3 others have, so they may wait for it.";
+    let named = |_: i32, answer: &Value| begins(answer["sentence"].as_str().unwrap_or(""), says);
+    let answer = until(&folder, &[], named);
+    let blamed = answer["blamed"].as_array().expect("processes");
+    assert_eq!(blamed.len(), 1, "{answer:#}");
+    assert_eq!(blamed[0]["global_rank"], 2);
+    assert!(answer["hang"].is_null());
+    let stopped = nix::unistd::Pid::from_raw(blamed[0]["pid"].as_i64().expect("a pid") as i32);
+    nix::sys::signal::kill(stopped, nix::sys::signal::SIGSTOP).expect("stopped");
+    let says = "Can't tell: rank 2 is stopped by a signal or a debugger, and no process";
+    let named = |_: i32, answer: &Value| begins(answer["sentence"].as_str().unwrap_or(""), says);
+    let answer = until(&folder, &[], named);
+    assert_eq!(answer["next"], format!("kill -CONT {stopped}"));
+    let (_, text) = ask(&folder.capture(), &[]);
+    assert!(text.contains("NCCL is loaded in ranks 0-1,3."), "{text}");
+    let _ = nix::sys::signal::kill(stopped, nix::sys::signal::SIGKILL);
+    let run = nix::unistd::Pid::from_raw(child.id() as i32);
+    let _ = nix::sys::signal::kill(run, nix::sys::signal::SIGTERM);
+    child.wait().expect("ended");
+    // Nobody is there any more.
+    let (status, text) = ask(&folder.capture(), &[]);
+    assert_eq!((status, text.as_str()), (2, ""));
 }

@@ -5,13 +5,13 @@
 //! Rule: units stand in the names, times are seconds to the millisecond, and what is not known is null.
 
 use super::graphs;
-use super::names::{numbers, rank, seconds};
+use super::names::{numbers, of, rank, seconds};
 use super::phrases::Words;
 use super::quiet::said;
 use super::words::{next, words};
 use analyze::hang::{
     CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow, RankProgress,
-    Stage, Unknown, Verdict, VerdictKind, WaitRow,
+    Stage, Starting, Unknown, Verdict, VerdictKind, WaitRow,
 };
 use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
@@ -155,6 +155,12 @@ pub struct NetOp {
     pub steps: u32,
     /// Why it does not go on, if it waits for no other network operation.
     pub cause: Option<&'static str>,
+    /// The rank's number in sentences and tables: see `names`.
+    #[serde(skip)]
+    pub number: Option<u32>,
+    /// The same of the peer.
+    #[serde(skip)]
+    pub peer_number: Option<u32>,
 }
 
 /// A communicator's ranks.
@@ -203,6 +209,9 @@ pub struct Rank {
     pub started: Option<Call>,
     /// The last that the GPU ended.
     pub finished: Option<Call>,
+    /// Its number in sentences and tables: see `names`.
+    #[serde(skip)]
+    pub number: Option<u32>,
 }
 
 /// An operation that some are in and others lack.
@@ -281,11 +290,7 @@ impl Answer {
             sentence,
             details,
             next: next(hang),
-            blamed: verdict
-                .blamed()
-                .into_iter()
-                .map(|member| blamed(hang, member))
-                .collect(),
+            blamed: all_blamed(hang),
             call: verdict.call().map(|row| call(hang, row)),
             cause: verdict.cause().map(cause),
             net_ops: net_ops(hang),
@@ -356,6 +361,28 @@ fn lack(lack: Lack) -> &'static str {
     }
 }
 
+fn all_blamed(hang: &Hang) -> Vec<Blamed> {
+    // A process without a communicator is no member of one.
+    let starting = |of: &Starting| Blamed {
+        global_rank: of.name.rank,
+        rank: None,
+        host: of.name.host.clone(),
+        pid: of.name.pid,
+        state: state(if of.is_stopped {
+            Liveness::Stopped
+        } else {
+            Liveness::Running
+        }),
+    };
+    match hang.before_first() {
+        Some(found) => found.awaited().into_iter().map(starting).collect(),
+        None => {
+            let members = hang.verdict.blamed().into_iter();
+            members.map(|member| blamed(hang, member)).collect()
+        }
+    }
+}
+
 fn blamed(hang: &Hang, member: Member) -> Blamed {
     let rank = rank(hang, member.communicator, member.member);
     Blamed {
@@ -390,10 +417,17 @@ fn net_ops(hang: &Hang) -> Vec<NetOp> {
     };
     let network = &stall.network;
     let causes: BTreeMap<usize, Cause> = network.sinks.iter().map(|s| (s.op, s.cause)).collect();
+    let communicator = stall.ranks.communicator;
     let row = |index: usize| {
         let op: &NetOpRow = &network.open[index];
-        let rank = rank(hang, stall.ranks.communicator, op.member);
+        let rank = rank(hang, communicator, op.member);
+        let mut all = of(hang, communicator).ranks.iter();
+        let peer = op
+            .peer
+            .and_then(|peer| all.find(|of| of.rank == Some(peer)));
         NetOp {
+            number: of(hang, communicator).number(rank),
+            peer_number: peer.and_then(|peer| of(hang, communicator).number(peer)),
             global_rank: rank.global_rank,
             rank: rank.rank,
             host: rank.host.clone(),
@@ -423,13 +457,14 @@ fn communicator(hang: &Hang, row: &CommunicatorProgress) -> Communicator {
             _ => Some(String::new()),
         },
         over: row.over,
-        ranks: row.ranks.iter().map(|row| progress(hang, row)).collect(),
+        ranks: row.ranks.iter().map(|of| progress(hang, row, of)).collect(),
     }
 }
 
-fn progress(hang: &Hang, row: &RankProgress) -> Rank {
+fn progress(hang: &Hang, communicator: &CommunicatorProgress, row: &RankProgress) -> Rank {
     let call = |row: &Option<CallRow>| row.as_ref().map(|row| call(hang, row));
     Rank {
+        number: communicator.number(row),
         rank: row.rank,
         global_rank: row.global_rank,
         host: row.host.clone(),

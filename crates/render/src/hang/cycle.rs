@@ -1,9 +1,11 @@
 //! Words for ranks that wait for each other: each with its call, and the one that went astray if that is
 //! known.
 
-use super::names::{call, call_and_peer, capital, for_time, one, ranks, span};
+use super::names::{self, call, call_and_peer, capital, for_time, one, ranks, span};
 use super::phrases::{when, Words};
 use analyze::hang::{Astray, AstrayBecause, Cycle, CycleStep, Hang, Member};
+use analyze::spelling::ranges;
+use std::collections::BTreeMap;
 
 pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     let ring = ring(hang, cycle);
@@ -16,6 +18,10 @@ pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     };
     details.push(order.to_owned());
     match &cycle.astray {
+        None if !cycle.turned.is_empty() => Words {
+            sentence: turned(hang, cycle),
+            details: [ring].into_iter().chain(details).collect(),
+        },
         None => Words {
             sentence: ring,
             details,
@@ -36,6 +42,42 @@ pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
             }
         }
     }
+}
+
+/// The ranks that made their calls in a new order.
+fn turned(hang: &Hang, cycle: &Cycle) -> String {
+    let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for member in &cycle.turned {
+        of.entry(member.communicator)
+            .or_default()
+            .push(member.member);
+    }
+    let all_global = of
+        .keys()
+        .all(|index| names::of(hang, *index).launcher_ranks);
+    let mut numbers: Vec<u32> = Vec::new();
+    for member in &cycle.turned {
+        numbers.extend(names::rank(hang, member.communicator, member.member).global_rank);
+    }
+    numbers.sort_unstable();
+    let who = if all_global {
+        let plural = if numbers.len() > 1 { "Ranks" } else { "Rank" };
+        format!("{plural} {}", ranges(numbers))
+    } else {
+        let names: Vec<String> = cycle
+            .turned
+            .iter()
+            .map(|member| name(hang, *member))
+            .collect();
+        capital(names.join(", "))
+    };
+    let time = cycle
+        .for_ns
+        .map_or(String::new(), |ns| format!(", for {}", span(ns)));
+    format!(
+        "{who} made calls on several communicators in another order than before, so ranks wait for each other\
+         {time}."
+    )
 }
 
 fn name(hang: &Hang, member: Member) -> String {

@@ -22,14 +22,7 @@ pub(super) fn rank(hang: &Hang, communicator: usize, member: usize) -> &RankProg
 /// The numbers of ranks, as `0-1,3`.
 pub(super) fn numbers(hang: &Hang, ranks: &Members) -> String {
     let communicator = of(hang, ranks.communicator);
-    let number = |member: &usize| {
-        let rank = &communicator.ranks[*member];
-        if communicator.launcher_ranks {
-            rank.global_rank
-        } else {
-            rank.rank
-        }
-    };
+    let number = |member: &usize| communicator.number(&communicator.ranks[*member]);
     ranges(ranks.members.iter().filter_map(number))
 }
 

@@ -3,7 +3,8 @@
 use super::names::{are, capital, communicator, have, is_of_ras, of, span, unknown};
 use super::phrases::Words;
 use analyze::hang::{
-    Because, CommunicatorProgress, Hang, InMpi, ProcessName, Quiet, Said, SaidState, Verdict,
+    Because, BeforeFirst, CommunicatorProgress, Hang, InMpi, ProcessName, Quiet, Said, SaidState,
+    Starting, Verdict,
 };
 use analyze::spelling::ranges;
 
@@ -38,6 +39,7 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
             are(&names(these), these.len())
         ),
         Because::Said(said) => said_sentence(said),
+        Because::BeforeFirst(found) => before_first(found),
         Because::Dead(these) => format!(
             "Can't tell: {} dead, and nobody is seen to wait for it; the newest call was {last}.",
             are(&names(these), these.len())
@@ -82,6 +84,7 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
                 .to_owned(),
         ],
         Because::Said(said) => said_details(said),
+        Because::BeforeFirst(found) => before_first_details(found),
         Because::Partial(_) | Because::NotRecorded(_) if is_of_ras(hang) => vec![
             "RAS counts launches, and does not say whether GPUs have ended them. Ask it again some seconds \
              later, and give a folder with all answers: counts that stand still show a hang."
@@ -110,6 +113,62 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         sentence: capital(sentence),
         details,
     }
+}
+
+/// What the machine shows of processes before their first communicator.
+fn before_first(found: &BeforeFirst) -> String {
+    let awaited = found.awaited();
+    let all = found.processes.len();
+    let time = found
+        .running_ns
+        .map_or(String::new(), |ns| format!(" in {}", span(ns)));
+    let of_these = |these: &[&Starting]| -> Vec<ProcessName> {
+        these.iter().map(|of| of.name.clone()).collect()
+    };
+    match awaited.first() {
+        None if all == 1 => format!(
+            "Can't tell: one process of this job runs on this machine, and has made no communicator{time}."
+        ),
+        None => format!(
+            "Can't tell: {all} processes of this job run on this machine, and none has made a \
+             communicator{time}."
+        ),
+        Some(first) if first.is_stopped => format!(
+            "Can't tell: {} stopped by a signal or a debugger, and no process of this job on this machine \
+             has made a communicator{time}.",
+            are(&names(&of_these(&awaited)), awaited.len())
+        ),
+        Some(_) => {
+            let others = all - awaited.len();
+            let others = if others == 1 { "1 other has" } else { &format!("{others} others have") };
+            format!(
+                "Can't tell: {} not loaded NCCL, and {others}, so they may wait for it. None on this \
+                 machine has made a communicator{time}.",
+                have(&names(&of_these(&awaited)), awaited.len()),
+            )
+        }
+    }
+}
+
+fn before_first_details(found: &BeforeFirst) -> Vec<String> {
+    let with: Vec<ProcessName> = found
+        .processes
+        .iter()
+        .filter(|of| of.has_nccl)
+        .map(|of| of.name.clone())
+        .collect();
+    let loaded = match with.len() {
+        0 if found.processes.len() == 1 => "It has not loaded NCCL.".to_owned(),
+        0 => "None of them has loaded NCCL.".to_owned(),
+        _ => format!("NCCL is loaded in {}.", names(&with)),
+    };
+    let log = match &found.said {
+        Some(said) => format!("NCCL's log: {said}"),
+        None => "With `NCCLSCOPE_NCCL_LOG=on ncclscope run`, NCCL's log shows how far each rank's init came."
+            .to_owned(),
+    };
+    let looks = "Loading a model, or compiling, before the first communicator looks the same.";
+    vec![loaded, log, looks.to_owned()]
 }
 
 /// What another tool says of processes, beside a verdict that is about something else.

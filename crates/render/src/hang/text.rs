@@ -119,7 +119,7 @@ fn state(of: &Communicator, page: &mut Page) {
             let oldest = all.filter_map(|rank| pick(rank)).reduce(f64::max);
             oldest.map_or("-".to_owned(), age)
         };
-        let ranks: Option<Vec<u32>> = group.iter().map(|r| r.rank).collect();
+        let ranks: Option<Vec<u32>> = group.iter().map(|r| r.number).collect();
         table.row([
             ranks.map_or(format!("pid:{}", first.pid), ranges),
             first.state.to_owned(),
@@ -161,7 +161,7 @@ fn in_mpi(ranks: &[Rank], page: &mut Page) {
 
 /// `rank 3`, `ranks 0-2`, `pid 71`.
 fn who(of: &[&Rank]) -> String {
-    let numbers: Option<Vec<u32>> = of.iter().map(|rank| rank.rank).collect();
+    let numbers: Option<Vec<u32>> = of.iter().map(|rank| rank.number).collect();
     numbers.map_or(format!("pid {}", of[0].pid), |numbers| {
         let name = if numbers.len() == 1 { "rank" } else { "ranks" };
         format!("{name} {}", ranges(numbers))
@@ -207,8 +207,7 @@ fn net_ops(rows: &[NetOp], page: &mut Page) {
         return;
     }
     let title =
-        "Network operations of the call that are not over (those first that wait for no other; \
-                 peers are ranks of the communicator; seconds)";
+        "Network operations of the call that are not over (those first that wait for no other; seconds)";
     page.title(title);
     let names = [
         "rank",
@@ -226,9 +225,9 @@ fn net_ops(rows: &[NetOp], page: &mut Page) {
     for row in rows {
         let number = |n: Option<u32>| n.map_or("-".to_owned(), |n| n.to_string());
         table.row([
-            number(row.rank),
+            number(row.number),
             row.direction.to_owned(),
-            number(row.peer),
+            number(row.peer_number),
             row.channel.to_string(),
             row.state.unwrap_or("-").to_owned(),
             row.for_s.map_or("-".to_owned(), age),

@@ -10,7 +10,7 @@
 use super::names::{is_of_dumps, is_of_ras, rank};
 use super::phrases::Words;
 use super::{cycle, mismatch, quiet, sink, stall};
-use analyze::hang::{Hang, Liveness, RankProgress, Unknown, Verdict, VerdictKind};
+use analyze::hang::{Hang, Liveness, RankProgress, Starting, Unknown, Verdict, VerdictKind};
 use analyze::spelling::word;
 
 pub(super) fn words(hang: &Hang) -> Words {
@@ -30,6 +30,13 @@ pub(super) fn next(hang: &Hang) -> String {
     let blamed = hang.verdict.blamed();
     let first = blamed.first();
     let process = first.map(|first| rank(hang, first.communicator, first.member));
+    if let Some(of) = starting(hang) {
+        return if of.is_stopped {
+            format!("kill -CONT {}", of.name.pid)
+        } else {
+            format!("py-spy dump --pid {} (on {})", of.name.pid, of.name.host)
+        };
+    }
     match (hang.verdict.kind(), process) {
         (VerdictKind::NoHang, _) => format!("ncclscope report {folder}"),
         (VerdictKind::Stopped, Some(process)) if process.state == Liveness::Stopped => {
@@ -89,6 +96,12 @@ fn first_without_dump(hang: &Hang) -> Option<u32> {
 }
 
 /// Where a process stands now.
+/// The process to ask if none has made a communicator: one that the others may wait for, else the first.
+fn starting(hang: &Hang) -> Option<&Starting> {
+    let found = hang.before_first()?;
+    found.awaited().first().copied().or(found.processes.first())
+}
+
 fn spy(process: &RankProgress) -> String {
     match (process.pid, process.global_rank.or(process.rank)) {
         // Another tool does not say it.

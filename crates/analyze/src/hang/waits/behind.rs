@@ -101,6 +101,7 @@ pub(super) fn settle(calls: &CaptureCalls, waits: Vec<Wait>, mut stalls: Vec<Sta
         waits: kept.into_iter().map(|(_, wait)| wait).collect(),
         stalls,
         held_up,
+        crossed: Vec::new(),
     }
 }
 

@@ -1,0 +1,107 @@
+//! A job in which no process has made a communicator: what this machine and NCCL's log say of it.
+//!
+//! No recorder is loaded then, so nothing of the job is in its capture but what `ncclscope run` wrote. Its
+//! processes carry the capture's folder in their environment.
+
+use crate::run::adopt::traces;
+use crate::run::NCCL_LOGS;
+use analyze::hang::{before_first, BeforeFirst, Conditions, Hang, ProcessName, Starting};
+use attach::processes;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is known of the job that records into `folder`, if there is no trace file yet; `None` if there is, or
+/// if no process of the job runs on this machine.
+pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
+    if !traces(folder).is_empty() {
+        return None;
+    }
+    let job = tables::job(folder).ok()??;
+    let ours = folder.canonicalize().ok()?;
+    let host = capture::left::host().unwrap_or_default();
+    let mut of_job: BTreeMap<u32, Found> = BTreeMap::new();
+    for pid in processes::all().into_keys() {
+        let environment = processes::environment(pid);
+        let path = environment.get("NCCLSCOPE_RUN").map(Path::new);
+        if path.and_then(|path| path.canonicalize().ok()).as_ref() != Some(&ours) {
+            continue;
+        }
+        let Some(stat) = processes::stat(pid).filter(|stat| !stat.ended) else {
+            continue;
+        };
+        of_job.insert(
+            pid,
+            Found {
+                parent: stat.parent,
+                is_stopped: stat.stopped,
+                has_nccl: has_nccl(pid),
+                rank: processes::rank(&environment).and_then(|rank| rank.parse().ok()),
+            },
+        );
+    }
+    if of_job.is_empty() {
+        return None;
+    }
+    let said = crate::startup::of_folder(&folder.join(NCCL_LOGS)).ok();
+    let said = said.filter(|said| said.lines + said.warned > 0);
+    let said = said.and_then(|said| render::startup::sentence(&analyze::startup::of_said(&said)));
+    let starting = |pid: u32| Starting {
+        name: ProcessName {
+            rank: of_job[&pid].rank,
+            host: host.clone(),
+            pid,
+        },
+        has_nccl: of_job[&pid].has_nccl,
+        is_stopped: of_job[&pid].is_stopped,
+    };
+    let found = BeforeFirst {
+        processes: one_of_each(&of_job).into_iter().map(starting).collect(),
+        running_ns: since(&job),
+        said,
+    };
+    Some(before_first(folder, found, &Conditions { after_ns }))
+}
+
+/// A process of the job.
+struct Found {
+    parent: u32,
+    is_stopped: bool,
+    has_nccl: bool,
+    rank: Option<u32>,
+}
+
+/// The processes that make communicators, as far as that can be told: those that have loaded NCCL, and of
+/// each other rank the first. Without ranks and NCCL: those that have started no other.
+fn one_of_each(all: &BTreeMap<u32, Found>) -> Vec<u32> {
+    let mut of_rank: BTreeMap<u32, u32> = BTreeMap::new();
+    for (pid, found) in all {
+        if let Some(rank) = found.rank {
+            let first = of_rank.entry(rank).or_insert(*pid);
+            // Data loaders have their parent's rank.
+            let is_child = |pid: u32, of: u32| all[&pid].parent == of;
+            if found.has_nccl && !all[first].has_nccl || is_child(*first, *pid) {
+                *first = *pid;
+            }
+        }
+    }
+    let with_nccl = all.iter().filter(|(_, found)| found.has_nccl);
+    let with_nccl: Vec<u32> = with_nccl.map(|(pid, _)| *pid).collect();
+    let is_parent = |pid: &u32| all.values().any(|found| found.parent == *pid);
+    match (of_rank.is_empty(), with_nccl.is_empty()) {
+        (false, _) => of_rank.into_values().collect(),
+        (true, false) => with_nccl,
+        (true, true) => all.keys().copied().filter(|pid| !is_parent(pid)).collect(),
+    }
+}
+
+/// For how long the job has run, ns.
+fn since(job: &serde_json::Value) -> Option<i64> {
+    let started: jiff::Timestamp = job.get("started")?.as_str()?.parse().ok()?;
+    let ran = jiff::Timestamp::now().as_nanosecond() - started.as_nanosecond();
+    i64::try_from(ran.max(0)).ok()
+}
+
+fn has_nccl(pid: u32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().any(|line| line.contains("/libnccl.so"))
+}
