@@ -47,9 +47,6 @@ use serde::Serialize;
 /// in 30 % of 30 slowed jobs. With this, it is 15 of 17 on GPUs, and 135 of 163 random ones.
 pub const LEAST_HALF: f64 = 0.28;
 
-/// If this part of a rank's launches has no time, it may have stood still in them for any time.
-const DARK: f64 = 0.1;
-
 /// Below this share of the steps, a late rank is no problem.
 pub const MATTERS: f64 = 0.05;
 
@@ -153,10 +150,14 @@ pub enum Open {
 pub struct LateHost {
     /// Which of [`Account::ranks`], by its place there.
     pub rank: usize,
-    /// What it costs at most, µs of the wall of the steps.
+    /// What it costs at most, µs of the wall of the steps: no more than the GPU of any other rank waits.
     pub most_us: f64,
+    /// By how much its host is later, µs, in sum over the steps.
+    pub later_us: f64,
     /// Its host works longer. Else it begins steps later.
     pub by_work: bool,
+    /// It may explain at least half of the time for which the GPU of another rank waits at most.
+    pub leads: bool,
 }
 
 /// A communicator whose transfers take longer than usual: for a part of the run, or than those of others.
@@ -232,6 +233,7 @@ impl Gatherer {
         let division = division::divide(&lanes, &places, &frame);
         let regular = stalls.regular(&frame);
         let work = work::Work::of(&lanes, &frame);
+        let most_waits = division::most_waits(&places, &frame);
         let habit = (lanes.len() > 1)
             .then(|| habit::find(&lanes, &places, &frame, &hosts, &work, &regular, streams))
             .flatten();
@@ -243,7 +245,7 @@ impl Gatherer {
             true => None,
             // A host that is late comes late to its graphs.
             false if places.bounded => None,
-            false => late_host::find(&lanes, &frame, &work, &regular),
+            false => late_host::find(&lanes, &frame, &work, &regular, &most_waits),
         };
         Some(Account {
             still_between: still_between(&division, &places, &frame),
@@ -302,9 +304,7 @@ fn still_between(
     let n = ranks.len() as f64 * frame.total() / 1e3;
     let low = ranks.iter().map(|rank| rank.still_us()).sum::<f64>() / n;
     let high = ranks.iter().zip(&seen).map(|(rank, seen)| {
-        let dark =
-            (places.unseen && !places.bounded) || seen.covered < (1.0 - DARK) * seen.operations;
-        if dark {
+        if places.is_dark(seen) {
             frame.total() / 1e3
         } else {
             rank.still_us() + rank.unknown_us

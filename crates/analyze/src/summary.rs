@@ -222,7 +222,7 @@ fn of_nccl(report: &Report) -> Lead {
     }
     let exposed = exposed(report);
     let late_host = account.and_then(|account| account.late_host);
-    if late_host.is_some() && exposed.is_none() {
+    if late_host.is_some_and(|late| late.leads || exposed.is_none()) {
         return Lead::LateHost;
     }
     let judged =

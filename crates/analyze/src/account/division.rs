@@ -8,9 +8,10 @@
 
 use super::frame::Frame;
 use super::launches::Lane;
-use super::places::{Cell, Places};
+use super::places::{Cell, Places, Scaled};
 use crate::findings::RankId;
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// One rank's account. All lines are µs of the wall of the steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,12 +48,9 @@ impl RankAccount {
     }
 }
 
-/// Divides.
-pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount> {
-    let all = vec![true; frame.wall.len()];
-    let total = frame.total().round() as i64;
-    // The shortest GPU time of each operation, where two lanes or more have one.
-    let mut shortest = std::collections::HashMap::new();
+/// The shortest GPU time of each operation, ns, where two lanes or more have one, by place and step.
+fn shortest(places: &Places) -> HashMap<(u32, u32), f64> {
+    let mut shortest = HashMap::new();
     for operation in places.operations() {
         let times = operation.iter().filter_map(|cell| cell.launch.length());
         let (n, least) = times.fold((0, f64::INFINITY), |(n, least), ns| (n + 1, ns.min(least)));
@@ -60,6 +58,40 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
             shortest.insert((operation[0].place, operation[0].step), least);
         }
     }
+    shortest
+}
+
+/// For how long each lane's GPU waited for others at most, µs of the wall. An operation that was there for
+/// longer than on another lane waited for the rest at most, whether or not computing stood still for it.
+pub fn most_waits(places: &Places, frame: &Frame) -> Vec<f64> {
+    let all = vec![true; frame.wall.len()];
+    let shortest = shortest(places);
+    let most = |cell: &Cell| {
+        let length = cell.launch.length();
+        let least = shortest
+            .get(&(cell.place, cell.step))
+            .filter(|_| cell.launch.graph == 0);
+        let beyond = length.zip(least).map(|(ns, least)| (ns - least).max(0.0));
+        let still = cell.still().filter(|_| cell.launch.graph == 0);
+        let either = [beyond, still].into_iter().flatten().reduce(f64::min);
+        either.or(length)
+    };
+    let seen = places.scaled(&all, most);
+    let of = |seen: &Scaled| {
+        if places.is_dark(seen) {
+            frame.total() / 1e3
+        } else {
+            seen.sum / 1e3 * seen.operations / seen.covered.max(1.0)
+        }
+    };
+    seen.iter().map(of).collect()
+}
+
+/// Divides.
+pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount> {
+    let all = vec![true; frame.wall.len()];
+    let total = frame.total().round() as i64;
+    let shortest = shortest(places);
     let wait = |cell: &Cell| {
         let still = cell.still()?;
         let waited = cell.launch.synced().or_else(|| {

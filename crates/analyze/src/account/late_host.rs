@@ -3,7 +3,8 @@
 //!
 //! With this host in time, no step is shorter by more than it works longer than the next one. If it is not
 //! known how long programs were in the CUDA driver, a step is shorter by no more than its host begins it
-//! after the others. If hosts are ahead of their GPUs, that costs nothing.
+//! after the others. And the run is shorter by no more than the GPU of any other rank waits, which has its
+//! own work and transfers to do all the same. If hosts are ahead of their GPUs, a late host costs nothing.
 //!
 //! Rule: it is a bound, and blames nobody. Steps that stalled, and those beside them, say nothing of the
 //! others.
@@ -24,19 +25,31 @@ const APART: f64 = 20e3;
 
 /// Finds it; `None` if none is late, or nothing tells.
 ///
-/// `regular` says which steps are no stalls.
-pub fn find(lanes: &[Lane], frame: &Frame, work: &Work, regular: &[bool]) -> Option<LateHost> {
+/// `regular` says which steps are no stalls, and `most_waits` for how long each lane's GPU waited for others
+/// at most, µs.
+pub fn find(
+    lanes: &[Lane],
+    frame: &Frame,
+    work: &Work,
+    regular: &[bool],
+    most_waits: &[f64],
+) -> Option<LateHost> {
     let longest = work.longest();
     let by_work = longest.is_some();
     let (rank, ns) = longest.or_else(|| last(lanes, frame, regular))?;
     let total = frame.total();
     let steps = regular.iter().filter(|is| **is).count();
     let is_apart = steps >= LEAST_STEPS && ns >= APART * steps as f64;
-    let tells = is_apart && ns >= MATTERS * total && (by_work || ns < MOST * total);
+    let others = most_waits.iter().enumerate().filter(|(at, _)| *at != rank);
+    let others_ns = 1e3 * others.map(|(_, us)| *us).fold(total / 1e3, f64::min);
+    let most_ns = ns.min(others_ns);
+    let tells = is_apart && most_ns >= MATTERS * total && (by_work || ns < MOST * total);
     tells.then_some(LateHost {
         rank,
-        most_us: ns / 1e3,
+        most_us: most_ns / 1e3,
+        later_us: ns / 1e3,
         by_work,
+        leads: 2.0 * most_ns >= others_ns,
     })
 }
 
@@ -70,6 +83,17 @@ mod tests {
 
     /// Lanes whose hosts begin each of so many steps of 10 ms so many ms later, on these clocks.
     fn found(steps: usize, later: [f64; 3], clocks: [&str; 3]) -> Option<(usize, f64)> {
+        let most = find_with(steps, later, clocks, [1e4 * steps as f64; 3])?;
+        Some((most.rank, 1e3 * most.most_us))
+    }
+
+    /// The same, and GPUs waited for so many µs at most.
+    fn find_with(
+        steps: usize,
+        later: [f64; 3],
+        clocks: [&str; 3],
+        most_waits: [f64; 3],
+    ) -> Option<LateHost> {
         let begin = |step: usize, by: f64| ((10.0 * step as f64 + by) * MS) as i64;
         let begins = later.map(|by| (0..=steps).map(|step| begin(step, by)).collect());
         let frame = Frame {
@@ -83,9 +107,22 @@ mod tests {
             ..Lane::default()
         });
         let work = Work::of(&lanes, &frame);
-        let most = find(&lanes, &frame, &work, &vec![true; steps])?;
+        let most = find(&lanes, &frame, &work, &vec![true; steps], &most_waits)?;
         assert!(!most.by_work);
-        Some((most.rank, 1e3 * most.most_us))
+        Some(most)
+    }
+
+    #[test]
+    fn a_late_host_costs_no_more_than_another_gpu_waits() {
+        let with = |still: f64| find_with(100, [0.0, 5.0, 1.0], ["a"; 3], [still, 1e5, 9e5]);
+        let most = with(3e5).expect("a late host");
+        assert_eq!((most.rank, most.most_us, most.later_us), (1, 3e5, 4e5));
+        assert!(most.leads);
+        // Of that rank more than twice as much is open.
+        let most = find_with(100, [0.0, 5.0, 1.0], ["a"; 3], [9e5; 3]).expect("a late host");
+        assert_eq!((most.most_us, most.leads), (4e5, false));
+        // That does not matter.
+        assert!(find_with(100, [0.0, 5.0, 1.0], ["a"; 3], [1e4; 3]).is_none());
     }
 
     #[test]

@@ -7,6 +7,9 @@ use super::frame::Frame;
 use super::launches::{Kind, Lane, Launch, Ordinals};
 use std::collections::HashMap;
 
+/// If this part of a rank's launches has no time, it may have stood still in them for any time.
+const DARK: f64 = 0.1;
+
 /// A launch of a lane at its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
@@ -222,6 +225,11 @@ impl Places {
             }
         }
         all
+    }
+
+    /// Whether so many operations of a lane have no value that their sum says nothing.
+    pub fn is_dark(&self, seen: &Scaled) -> bool {
+        (self.unseen && !self.bounded) || seen.covered < (1.0 - DARK) * seen.operations
     }
 
     /// By lane: how long its launches took at places where none of them was timed, ns of these steps. They

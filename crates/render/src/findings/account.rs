@@ -47,11 +47,11 @@ pub(super) fn nobody(account: &Account) -> String {
 pub(super) fn late_host(account: &Account) -> Option<String> {
     let late = account.late_host?;
     let of = account.ranks.get(late.rank)?;
-    let each = time(late.most_us / account.steps.max(1) as f64);
+    let each = time(late.later_us / account.steps.max(1) as f64);
     let why = if late.by_work {
-        format!("it works {each} longer in each step than any other")
+        format!("its host works {each} longer in each step than any other")
     } else {
-        format!("it begins each step {each} after all others")
+        format!("its host begins each step {each} after all others")
     };
     let unknown = match account.open? {
         Open::Absent(_) => "not all ranks are in this capture",
@@ -60,9 +60,9 @@ pub(super) fn late_host(account: &Account) -> Option<String> {
         Open::Apart => "too few calls were timed",
     };
     Some(format!(
-        "The host of {} costs this job {} of {} at most: {why}. How long GPUs waited for it is not known, \
-         because {unknown}.",
-        super::words::lower(&rank(&of.id())),
+        "{} costs this job {} of {} at most: {why}. How long GPUs waited for it is not known, because \
+         {unknown}.",
+        rank(&of.id()),
         time(late.most_us),
         time(account.wall_us),
     ))
