@@ -5,7 +5,7 @@
 //! it doubtful comes first: a rank that died, calls that are not here. The last sentence is about what took
 //! most time, by the best clock there is; the command can be typed as it stands.
 
-use crate::account::{Open, MATTERS};
+use crate::account::{Open, RankAccount, MATTERS};
 use crate::arrivals::{Arrivals, RankArrivals, Unmatched};
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{settling, Finding, Kind, RankId, LEAST_SHARE};
@@ -536,8 +536,19 @@ pub fn exposed_shares(report: &Report) -> Option<Vec<f64>> {
 }
 
 /// The share of exposed communication over ranks, for people, and from what it is if not from kernel windows.
+/// Windows of some ranks say nothing about the others: then it is from the account, if that settles it.
 /// `None` without windows and stream waits.
 pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
+    let seen = report
+        .streams
+        .as_ref()
+        .map_or(0, |streams| streams.ranks.len());
+    if (1..report.ranks.rows.len()).contains(&seen) {
+        let still = |rank: &RankAccount| rank.wait_us + rank.transfer_us;
+        if let Some(range) = in_account(report, still) {
+            return Some((range, Some("the account of the steps")));
+        }
+    }
     let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
     let by_windows = range_of_shares(windows.map(|rank| rank.exposed.share));
     by_windows.map(|range| (range, None)).or_else(|| {
@@ -545,6 +556,13 @@ pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
         let range = range_of_shares(waits.shares().flatten())?;
         Some((range, Some("stream waits")))
     })
+}
+
+/// The share of the steps' time over ranks, by the account; `None` if that does not settle it.
+fn in_account(report: &Report, time_us: impl Fn(&RankAccount) -> f64) -> Option<String> {
+    let account = report.account.as_ref().filter(|account| account.settles)?;
+    let shares = account.ranks.iter();
+    range_of_shares(shares.map(|rank| time_us(rank) / account.wall_us))
 }
 
 /// Shares from the lowest to the highest, for people; `None` of none.
@@ -668,8 +686,15 @@ pub(crate) fn mostly_in_graphs(report: &Report) -> bool {
     report.completeness.in_graphs > report.completeness.recorded
 }
 
-/// How much of the time was waiting for late ranks.
+/// How much of the time was waiting for late ranks. What a late rank costs is by the account, so if that
+/// settles it, this is by the account, too.
 fn waiting(report: &Report) -> Option<String> {
+    if let Some(range) = in_account(report, |rank| rank.wait_us) {
+        let over = over_ranks(&range);
+        return Some(format!(
+            "waiting for late ranks {range} of the steps' time{over}"
+        ));
+    }
     let windows = report
         .streams
         .as_ref()
