@@ -145,9 +145,9 @@ impl<'a> Picture<'a> {
         self.how_far.is_none() && self.times.is_none() && self.step.is_none()
     }
 
-    /// From when to when its typical step is, ns since 1970.
-    pub fn step(&self) -> Option<Span> {
-        Some(self.step.as_ref()?.span)
+    /// Its typical step.
+    pub(crate) fn typical_step(&self) -> Option<&Typical> {
+        self.step.as_ref()
     }
 
     /// A whole picture, 1200 wide and 630 high.
