@@ -134,7 +134,7 @@ def test_it_opens_and_draws(name: str, show: Callable[..., Any]) -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["slow_gpu", "fsdp2_slow_gpu", "slow_plain"])
+@pytest.mark.parametrize("name", ["slow_gpu", "fsdp2_slow_gpu", "slow_plain", "ddp8_late_host"])
 def test_the_answer_and_its_picture_come_first_and_the_rest_is_folded(
     name: str, show: Callable[..., Any]
 ) -> None:

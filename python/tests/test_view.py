@@ -637,7 +637,11 @@ def test_lanes_of_events_show_every_field(view: Callable[..., Any], tmp_path: Pa
     lanes = [lane for lane in names["lanes"] if lane["events"]]
     roles = {re.sub(r"(number )?\d+( \(\d+\))?$", "", lane["role"]) for lane in lanes}
     assert roles == {f"ranks 0-7, {who}" for who in ("caller thread ", "proxy thread ", "GPU ")}
+    # Types can be chosen only while events are shown.
+    chips = page.locator("#viewer .types")
+    assert not chips.is_visible()
     page.get_by_role("button", name="Events").click()
+    assert chips.is_visible()
     page.get_by_label("Ranks ", exact=True).fill("rank 0")
     settled(page)
     of_rank_0 = sum(lane["who"] == "rank 0" for lane in lanes)

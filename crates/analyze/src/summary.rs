@@ -5,7 +5,7 @@
 //! it doubtful comes first: a rank that died, calls that are not here. The last sentence is about what took
 //! most time, by the best clock there is; the command can be typed as it stands.
 
-use crate::account::{Open, MATTERS};
+use crate::account::{Open, RankAccount, MATTERS};
 use crate::arrivals::{Arrivals, RankArrivals, Unmatched};
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{settling, Finding, Kind, RankId, LEAST_SHARE};
@@ -200,71 +200,132 @@ fn of_nccl(report: &Report) -> Lead {
     if report.standstill.is_some() && !report.findings.is_empty() {
         return Lead::Finding;
     }
+    match incomplete(report) {
+        Some(said) => Lead::Words(said),
+        None if !report.findings.is_empty() => Lead::Finding,
+        None => blameless(report).lead,
+    }
+}
+
+/// What of the job is not in the capture, if that comes before findings.
+fn incomplete(report: &Report) -> Option<String> {
     let c = &report.completeness;
-    if let Some(missing) = c.missing().into_iter().next() {
-        return Lead::Words(format!("Not all of this job is here. {missing}"));
+    let lacks = c.missing().into_iter().next().or_else(|| c.not_here());
+    let lacks = lacks.map(|what| format!("Not all of this job is here. {what}"));
+    lacks.or_else(|| c.not_counted())
+}
+
+/// What is to be said of a job that no finding blames anybody for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blameless {
+    /// What.
+    pub lead: Lead,
+    /// Nobody holds the others up, as far as that shows; else it is not known who does.
+    pub is_even: bool,
+}
+
+/// The same while the job runs. Ranks may then be some calls behind others, because their recorders write
+/// at other moments: that says nothing.
+pub fn blameless_now(report: &Report) -> Blameless {
+    let c = &report.completeness;
+    let absent = c.absent.first().map(|absent| absent.sentence());
+    let absent = absent.map(|what| format!("Not all of this job is here. {what}"));
+    match absent.or_else(|| c.not_counted()) {
+        Some(said) => Blameless {
+            lead: Lead::Words(said),
+            is_even: false,
+        },
+        None => blameless(report),
     }
-    if let Some(lost) = c.not_here() {
-        return Lead::Words(format!("Not all of this job is here. {lost}"));
-    }
-    if let Some(said) = c.not_counted() {
-        return Lead::Words(said);
-    }
-    if !report.findings.is_empty() {
-        return Lead::Finding;
-    }
+}
+
+/// What a report says of complete calls without a finding.
+fn blameless(report: &Report) -> Blameless {
     let account = report.account.as_ref();
     let wall_us = report.ranks.wall_us.map(|wall| wall.max);
     if settling(account, report.arrivals.as_ref(), wall_us)
         .is_some_and(|account| account.open.is_none())
     {
-        return Lead::Account;
+        return Blameless {
+            lead: Lead::Account,
+            is_even: true,
+        };
     }
     let exposed = exposed(report);
     let late_host = account.and_then(|account| account.late_host);
     if late_host.is_some_and(|late| late.leads || exposed.is_none()) {
-        return Lead::LateHost;
+        return Blameless {
+            lead: Lead::LateHost,
+            is_even: false,
+        };
     }
     let judged =
         report.streams.as_ref().is_some_and(Streams::tells_who) || report.arrivals.is_some();
+    // Who arrives last in nearly all operations may hold the others up.
+    let nobody_is_last = judged && seems_last(report).is_none();
     let nobody = nobody(report);
-    Lead::Words(match exposed {
+    let (words, is_even) = match exposed {
         Some((exposed, from)) => {
             let from = from.map_or(String::new(), |from| format!(", by {from}"));
             let over = over_ranks(&exposed);
-            format!("{nobody}Communication stops computing for {exposed} of the time{over}{from}.")
+            (
+                format!("{nobody}Communication stops computing for {exposed} of the time{over}{from}."),
+                nobody_is_last,
+            )
         }
         None => match bounded(report) {
-            Some(bounded) => format!("{nobody}{bounded}"),
-            None if judged => format!(
-                "{nobody}How long communication stops computing is not known: compute kernels were not \
-                 recorded."
+            Some(bounded) => (format!("{nobody}{}", bounded.words), bounded.is_small),
+            None if judged => (
+                format!(
+                    "{nobody}How long communication stops computing is not known: compute kernels were \
+                     not recorded."
+                ),
+                nobody_is_last,
             ),
-            None => not_judged(report),
+            None => (not_judged(report), false),
         },
-    })
+    };
+    Blameless {
+        lead: Lead::Words(words),
+        is_even,
+    }
 }
 
 /// Bounds that are wider say nothing.
 const WIDE: f64 = 0.9;
 
+/// Between which bounds GPUs stood still, in words.
+struct Bounded {
+    words: String,
+    /// Even the upper bound is so small that it does not matter.
+    is_small: bool,
+}
+
 /// For how long GPUs stood still, if there are bounds of that; why no more is known, and what would tell
 /// more.
-fn bounded(report: &Report) -> Option<String> {
+fn bounded(report: &Report) -> Option<Bounded> {
     let account = report.account.as_ref()?;
     let ((low, high), open) = (account.still_between, account.open?);
     if high < MATTERS {
-        return Some(format!(
+        let words = format!(
             "Communication is no problem: GPUs stand still for it for {} of the steps' time at most.",
             percent(high)
-        ));
+        );
+        return Some(Bounded {
+            words,
+            is_small: true,
+        });
     }
+    let wide = |words: String| Bounded {
+        words,
+        is_small: false,
+    };
     if open == Open::InGraphs && low < MATTERS {
-        return Some(format!(
+        return Some(wide(format!(
             "No rank comes late to its CUDA graphs: ranks wait for each other for {} of the steps' time. How \
              long calls in the graphs wait is not known; kernel windows tell.",
             percent(low)
-        ));
+        )));
     }
     let (why, then) = match open {
         Open::Absent(ranks) => (
@@ -303,9 +364,9 @@ fn bounded(report: &Report) -> Option<String> {
             )
         }
     };
-    Some(format!(
+    Some(wide(format!(
         "GPUs stand still in communication {still}. Who is late is not known: {why}. {then}"
-    ))
+    )))
 }
 
 /// Between which parts of the steps' time GPUs stand still, if the verdict says that and blames nobody.
@@ -419,15 +480,10 @@ fn not_judged(report: &Report) -> String {
 /// That no rank is proved to be late, if that could be known; and which one seems to be.
 fn nobody(report: &Report) -> String {
     let told = report.streams.as_ref().is_some_and(Streams::tells_who);
-    let Some(arrivals) = &report.arrivals else {
-        return if told {
-            "No rank is proved to hold this job up. ".to_owned()
-        } else {
-            String::new()
-        };
-    };
-    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    match last_of_all(arrivals, wall_us) {
+    if report.arrivals.is_none() && !told {
+        return String::new();
+    }
+    match seems_last(report) {
         Some(rank) => format!(
             "No rank is proved to hold this job up, but {} arrived last in {} of {} operations. ",
             named(rank.rank, rank.device, &rank.host, rank.pid),
@@ -436,6 +492,11 @@ fn nobody(report: &Report) -> String {
         ),
         None => "No rank is proved to hold this job up. ".to_owned(),
     }
+}
+
+fn seems_last(report: &Report) -> Option<&RankArrivals> {
+    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
+    last_of_all(report.arrivals.as_ref()?, wall_us)
 }
 
 /// A rank that is nearly always the last, and would save enough to matter if it was not. But the interval of
@@ -475,8 +536,19 @@ pub fn exposed_shares(report: &Report) -> Option<Vec<f64>> {
 }
 
 /// The share of exposed communication over ranks, for people, and from what it is if not from kernel windows.
+/// Windows of some ranks say nothing about the others: then it is from the account, if that settles it.
 /// `None` without windows and stream waits.
 pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
+    let seen = report
+        .streams
+        .as_ref()
+        .map_or(0, |streams| streams.ranks.len());
+    if (1..report.ranks.rows.len()).contains(&seen) {
+        let still = |rank: &RankAccount| rank.wait_us + rank.transfer_us;
+        if let Some(range) = in_account(report, still) {
+            return Some((range, Some("the account of the steps")));
+        }
+    }
     let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
     let by_windows = range_of_shares(windows.map(|rank| rank.exposed.share));
     by_windows.map(|range| (range, None)).or_else(|| {
@@ -484,6 +556,13 @@ pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
         let range = range_of_shares(waits.shares().flatten())?;
         Some((range, Some("stream waits")))
     })
+}
+
+/// The share of the steps' time over ranks, by the account; `None` if that does not settle it.
+fn in_account(report: &Report, time_us: impl Fn(&RankAccount) -> f64) -> Option<String> {
+    let account = report.account.as_ref().filter(|account| account.settles)?;
+    let shares = account.ranks.iter();
+    range_of_shares(shares.map(|rank| time_us(rank) / account.wall_us))
 }
 
 /// Shares from the lowest to the highest, for people; `None` of none.
@@ -607,8 +686,15 @@ pub(crate) fn mostly_in_graphs(report: &Report) -> bool {
     report.completeness.in_graphs > report.completeness.recorded
 }
 
-/// How much of the time was waiting for late ranks.
+/// How much of the time was waiting for late ranks. What a late rank costs is by the account, so if that
+/// settles it, this is by the account, too.
 fn waiting(report: &Report) -> Option<String> {
+    if let Some(range) = in_account(report, |rank| rank.wait_us) {
+        let over = over_ranks(&range);
+        return Some(format!(
+            "waiting for late ranks {range} of the steps' time{over}"
+        ));
+    }
     let windows = report
         .streams
         .as_ref()

@@ -32,6 +32,9 @@ const BODY_TIME: Duration = Duration::from_secs(60);
 /// Bound on the connections at one time.
 const MOST_CONNECTIONS: usize = 64;
 
+/// The status of a method that is not answered. The field Allow belongs to it.
+const NOT_ALLOWED: &str = "405 Method Not Allowed";
+
 /// What a page may do: use this address, and nothing else.
 const POLICY: &str =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
@@ -68,6 +71,11 @@ impl Response {
         }
     }
 
+    /// That this address is only read.
+    fn read_only() -> Response {
+        Response::plain(NOT_ALLOWED, "only GET is answered here\n")
+    }
+
     /// That there is nothing. Whoever lacks the token learns no more.
     pub fn nothing() -> Response {
         Response::plain("404 Not Found", "not here\n")
@@ -80,9 +88,14 @@ impl Response {
     fn write(&self, mut out: impl Write) -> io::Result<()> {
         let Response { status, kind, body } = self;
         let length = body.len();
+        let allow = if *status == NOT_ALLOWED {
+            "Allow: GET\r\n"
+        } else {
+            ""
+        };
         write!(
             out,
-            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: {kind}\r\n\
+            "HTTP/1.1 {status}\r\n{allow}Connection: close\r\nContent-Type: {kind}\r\n\
              Content-Length: {length}\r\nContent-Security-Policy: {POLICY}\r\n\
              X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
              Cache-Control: no-store\r\n\r\n"
@@ -367,9 +380,12 @@ fn admitted(parsed: &httparse::Request, door: &Door) -> Result<Head, Option<Resp
     if !is_bearer && !own.iter().any(|own| own.as_bytes() == host) {
         return Err(nothing());
     }
+    // Programs only read; pages send the lanes that they ask about.
+    let is_read_only = !matches!(door.key, Key::Path(_));
     let is_get = match parsed.method {
         Some("GET") => true,
         Some("POST") => false,
+        _ if is_read_only => false,
         _ => return Err(nothing()),
     };
     let target = parsed.path.unwrap_or_default();
@@ -392,6 +408,9 @@ fn admitted(parsed: &httparse::Request, door: &Door) -> Result<Head, Option<Resp
         }
         Key::Open => path,
     };
+    if is_read_only && !is_get {
+        return Err(Some(Response::read_only()));
+    }
     let request = Request {
         is_get,
         path: path.to_owned(),
@@ -505,6 +524,31 @@ mod tests {
         };
         assert!(ask("localhost:80") && ask("127.0.0.1:80") && ask("[::1]:80"));
         assert!(!ask("evil.example:80") && !ask("localhost:81"));
+    }
+
+    #[test]
+    fn programs_only_read_whatever_they_send() {
+        for method in ["POST", "PUT", "DELETE", "HEAD"] {
+            for body in [
+                "\r\n",
+                "Content-Length: 5\r\n\r\nhello",
+                "Transfer-Encoding: chunked\r\n\r\n",
+                "Content-Length: 99999999\r\n\r\n",
+            ] {
+                let text = format!("{method} /metrics HTTP/1.1\r\n{HOST}{body}");
+                assert_eq!(ask_at(Key::Open, &text).0, Err(Some("405")), "{text}");
+                // Whoever lacks the token learns no more.
+                let bearer = Key::Bearer("t0".to_owned());
+                assert_eq!(ask_at(bearer, &text).0, Err(Some("401")), "{text}");
+            }
+        }
+        let mut page = Vec::new();
+        Response::read_only().write(&mut page).expect("written");
+        let page = String::from_utf8(page).expect("text");
+        assert!(
+            page.contains("405 Method Not Allowed\r\nAllow: GET\r\n"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tables::{Capture, OpenError, ReadProgress, Source, Which};
 
 /// Say what a capture holds: is every call there, and where did the time go?
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("picture").multiple(true))]
 pub struct Args {
     /// Capture folder, the folder of one host in it, or one trace file; or files of other tools [default: the
     /// newest capture in this folder or below]
@@ -31,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", group = "picture")]
     #[arg(conflicts_with_all = ["json", "all", "explain", "html"])]
     svg: Option<PathBuf>,
-    /// The same picture as PNG, for what shows no SVG
+    /// The same picture as PNG, for what shows no SVG; beside `--svg`, both are written
     #[arg(long, value_name = "FILE", group = "picture")]
     #[arg(conflicts_with_all = ["json", "all", "explain", "html"])]
     png: Option<PathBuf>,
@@ -110,22 +111,18 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if is_given && report.clocks.is_none() {
         tell!("warning: offsets were given, and there are no two hosts that they could be of");
     }
-    if let Some(file) = args.svg.as_deref().or(args.png.as_deref()) {
+    if args.svg.is_some() || args.png.is_some() {
         let theme = match args.theme {
             Theme::Light => render::picture::Theme::Light,
             Theme::Dark => render::picture::Theme::Dark,
         };
         let picture = Picture::of(&report, timeline.as_ref());
-        let bytes = match args.svg {
-            Some(_) => picture.svg(theme).into_bytes(),
-            None => picture.png(theme).context("drawing the picture")?,
-        };
-        if file == Path::new("-") {
-            return print(|out| out.write_all(&bytes));
-        }
-        replace(file, &bytes)?;
-        tell!("The picture is in {}", file.display());
-        return print(|out| writeln!(out, "{}", render::findings::verdict(&report)));
+        let svg = args.svg.map(|file| (file, picture.svg(theme).into_bytes()));
+        let draw = |file| Some((file, picture.png(theme)?));
+        let png = args
+            .png
+            .map(|file| draw(file).context("drawing the picture"));
+        return put_pictures(svg.into_iter().chain(png.transpose()?).collect(), &report);
     }
     if let Some(file) = args.html.as_deref().filter(|file| *file != Path::new("-")) {
         let mut page = Vec::new();
@@ -149,6 +146,28 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             render::text::write(&report, options, out)
         }
     })
+}
+
+/// Writes pictures into their files. If one goes to standard output, nothing else does.
+fn put_pictures(
+    pictures: Vec<(PathBuf, Vec<u8>)>,
+    report: &analyze::Report,
+) -> anyhow::Result<ExitCode> {
+    let is_stdout = |file: &Path| file == Path::new("-");
+    let (out, files): (Vec<_>, Vec<_>) = pictures.iter().partition(|(file, _)| is_stdout(file));
+    if out.len() > 1 {
+        anyhow::bail!(
+            "two pictures can't both go to standard output\n  hint: give one of them a file"
+        );
+    }
+    for (file, bytes) in files {
+        replace(file, bytes)?;
+        tell!("The picture is in {}", file.display());
+    }
+    match out.first() {
+        Some((_, bytes)) => print(|out| out.write_all(bytes)),
+        None => print(|out| writeln!(out, "{}", render::findings::verdict(report))),
+    }
 }
 
 /// Puts `bytes` in the place of `path`, so that a reader sees the old file or the new one, never a part. What

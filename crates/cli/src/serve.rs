@@ -232,9 +232,6 @@ fn origin(look: &Look) -> Origin {
 }
 
 fn answer(request: &Request, newest: &Newest) -> Response {
-    if !request.is_get {
-        return Response::nothing();
-    }
     match request.path.as_str() {
         "/metrics" => {
             let newest = newest.lock().unwrap_or_else(PoisonError::into_inner);

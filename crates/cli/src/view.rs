@@ -105,7 +105,9 @@ fn answer(view: &View, request: &Request) -> Response {
             // Before anything was picked, the first of the worst.
             let of = call().unwrap_or(usize::MAX);
             let other = view.other(of, &name[1..]);
-            other.and_then(|call| view.call(call)).map(json)
+            // There may be none: no rank waited, or it was the last of its kind.
+            let call = other.and_then(|call| view.call(call));
+            Some(json(call.unwrap_or(serde_json::Value::Null)))
         }
         _ => None,
     };

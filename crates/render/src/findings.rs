@@ -127,19 +127,7 @@ pub(crate) fn gpu_hours(of: &Loss, report: &Report) -> f64 {
 /// The verdict: what matters most about a job, in one sentence or two.
 pub fn verdict(report: &Report) -> String {
     let verdict = &report.verdict;
-    let lead = match &verdict.lead {
-        Lead::Finding => report.findings.first().map_or(String::new(), sentence),
-        Lead::Account => report
-            .account
-            .as_ref()
-            .map_or(String::new(), account::nobody),
-        Lead::LateHost => report
-            .account
-            .as_ref()
-            .and_then(account::late_host)
-            .unwrap_or_default(),
-        Lead::Words(words) => words.clone(),
-    };
+    let lead = lead(report, &verdict.lead);
     let said = match verdict.beside.as_ref().map(beside) {
         Some(beside) if verdict.ended => format!("{lead} {beside}"),
         Some(beside) => format!("{beside} {lead}"),
@@ -155,6 +143,17 @@ pub fn verdict(report: &Report) -> String {
     match verdict.failed {
         Some(status) => format!("The job failed: exit status {status}. {said}"),
         None => said,
+    }
+}
+
+/// What matters most about the calls of NCCL.
+pub(crate) fn lead(report: &Report, of: &Lead) -> String {
+    let account = report.account.as_ref();
+    match of {
+        Lead::Finding => report.findings.first().map_or(String::new(), sentence),
+        Lead::Account => account.map_or(String::new(), account::nobody),
+        Lead::LateHost => account.and_then(account::late_host).unwrap_or_default(),
+        Lead::Words(words) => words.clone(),
     }
 }
 

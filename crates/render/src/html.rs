@@ -216,8 +216,8 @@ impl<'a> Page<'a> {
         self.picture();
         self.findings();
         self.timeline();
-        self.account();
         self.html += "<h2>Details</h2>\n";
+        self.account();
         self.lanes();
         self.ranks();
         self.waiting();

@@ -11,8 +11,8 @@
 use crate::html::escaped;
 use crate::layout::plural;
 use crate::timeline::{Span, Timeline};
-use crate::typical::{Lane, Typical};
-use analyze::findings::{Finding, Kind, RankId};
+use crate::typical::{Absent, Lane, Typical};
+use analyze::findings::{Cause, Finding, Kind, RankId};
 use analyze::how_far::HowFar;
 use analyze::rank_time::{self, Basis, Part, RankTime, RankTimes};
 use analyze::spelling::{self, three, time};
@@ -33,6 +33,8 @@ pub use theme::Theme;
 const MOST_BARS: usize = 16;
 /// A bar is no lower than this with its gap, px: its text would not fit.
 const LEAST_PITCH: f64 = 22.0;
+/// The names of ranks before bars take so much at most, px.
+const MOST_LABEL: f64 = 290.0;
 /// The usual distance of two bars.
 const PITCH: f64 = 44.0;
 /// How high the title above bars is.
@@ -118,7 +120,8 @@ pub struct Picture<'a> {
     /// The job died or hung.
     how_far: Option<&'a HowFar>,
     times: Option<RankTimes>,
-    step: Option<Typical>,
+    /// A typical step, or why there is none.
+    step: Result<Typical, Absent>,
 }
 
 /// A rank that has a bar, and why.
@@ -131,7 +134,8 @@ impl<'a> Picture<'a> {
     /// Of a report. `timeline` has its calls and kernels; without it there is no typical step.
     pub fn of(report: &'a Report, timeline: Option<&Timeline<'_>>) -> Picture<'a> {
         let times = rank_time::of(report);
-        let step = timeline.and_then(|timeline| Typical::of(report, timeline, times.as_ref()));
+        let step = timeline.ok_or(Absent::NoCalls);
+        let step = step.and_then(|timeline| Typical::of(report, timeline, times.as_ref()));
         Picture {
             report,
             how_far: how_far::of(report),
@@ -142,21 +146,21 @@ impl<'a> Picture<'a> {
 
     /// Whether there is anything to draw.
     pub fn is_empty(&self) -> bool {
-        self.how_far.is_none() && self.times.is_none() && self.step.is_none()
+        self.how_far.is_none() && self.times.is_none() && self.step.is_err()
     }
 
-    /// From when to when its typical step is, ns since 1970.
-    pub fn step(&self) -> Option<Span> {
-        Some(self.step.as_ref()?.span)
+    /// Its typical step.
+    pub(crate) fn typical_step(&self) -> Option<&Typical> {
+        self.step.as_ref().ok()
     }
 
     /// A whole picture, 1200 wide and 630 high.
     pub fn svg(&self, theme: Theme) -> String {
-        if self.how_far.is_some() && (self.times.is_some() || self.step.is_some()) {
+        if self.how_far.is_some() && (self.times.is_some() || self.step.is_ok()) {
             // There is room for one answer.
             let alone = Picture {
                 times: None,
-                step: None,
+                step: Err(Absent::NoCalls),
                 ..*self
             };
             return alone.svg(theme);
@@ -169,7 +173,7 @@ impl<'a> Picture<'a> {
             .take(4)
             .fold(String::new(), |id, byte| format!("{id}{byte:02x}"));
         let mut to = Canvas::new(theme, &id);
-        let frame = Frame::WHOLE;
+        let frame = self.labelled(Frame::WHOLE);
         let long = frame.right - frame.left;
         let kicker = cut(&kicker(self.report), 16.0, Face::Plain, long);
         to.text(frame.left, 46.0, 16.0, &kicker, Face::Plain, to.c.soft);
@@ -192,11 +196,13 @@ impl<'a> Picture<'a> {
         }
         y += 18.0;
         let foot = 602.0;
+        // A legend of two lines begins higher.
+        let above = self.legend(&mut Canvas::new(theme, &id), frame, 0.0);
         match self.how_far {
-            Some(of) => self.standing(&mut to, frame, of, y, foot - 62.0),
-            None => self.going(&mut to, frame, y, foot - 62.0),
+            Some(of) => self.standing(&mut to, frame, of, y, foot - 62.0 - above),
+            None => self.going(&mut to, frame, y, foot - 62.0 - above),
         }
-        self.legend(&mut to, frame, foot - 36.0);
+        self.legend(&mut to, frame, foot - 36.0 - above);
         let name = "ncclscope";
         let by = width(name, 13.0, Face::Bold);
         to.text(frame.right - by, foot, 13.0, name, Face::Bold, to.c.soft);
@@ -233,7 +239,7 @@ impl<'a> Picture<'a> {
 
     /// Draws where the time went and a typical step, between these two heights.
     fn going(&self, to: &mut Canvas, f: Frame, mut y: f64, until: f64) {
-        let step = self.step.as_ref().map_or(0.0, step_height);
+        let step = self.step.as_ref().map_or(ABSENT_HIGH, step_height);
         let room = until - step - (y + BARS_HEAD);
         let most = ((room / LEAST_PITCH).floor().max(1.0) as usize).min(MOST_BARS);
         let bars = self.shown(most).len();
@@ -241,9 +247,7 @@ impl<'a> Picture<'a> {
         // What is left is between the parts.
         let apart = ((room - pitch * bars as f64) / 3.0).clamp(0.0, 24.0);
         y = self.bars(to, f, y + apart, most, pitch);
-        if let Some(step) = &self.step {
-            y = self.typical(to, f, y + apart, step);
-        }
+        y = self.one_step(to, f, y + apart);
         if self.is_empty() {
             let why = "No rank has a GPU time, so where the time went is not known.";
             to.text(f.left, y + 40.0, 16.0, why, Face::Plain, to.c.soft);
@@ -275,7 +279,7 @@ impl<'a> Picture<'a> {
             return String::new();
         }
         let mut to = Canvas::new(Theme::Page, id);
-        let frame = Frame::of(of);
+        let frame = self.labelled(Frame::of(of));
         let pitch = if self.shown(MOST_BARS).len() > 6 {
             30.0
         } else {
@@ -288,9 +292,7 @@ impl<'a> Picture<'a> {
             y = self.how_far(&mut to, frame, of, y, (MOST_BARS, pitch));
         }
         y = self.bars(&mut to, frame, y, MOST_BARS, pitch);
-        if let Some(step) = &self.step {
-            y = self.typical(&mut to, frame, y, step);
-        }
+        y = self.one_step(&mut to, frame, y);
         y = self.legend(&mut to, frame, y + 36.0) + 6.0;
         for line in wrap(&self.source(), 13.0, Face::Plain, frame.right.min(640.0)) {
             y += 20.0;
@@ -435,7 +437,20 @@ impl<'a> Picture<'a> {
                     texts.push(format!("waiting for rank {rank}: {percent}"))
                 }
                 (Part::Outside, _) => {
+                    let why = match self.cause(&time.id) {
+                        Some(Cause::Gpu) => "its GPU is busy with other work; ",
+                        Some(Cause::Host) => "its host launches late; ",
+                        Some(Cause::Unknown) | None => "",
+                    };
+                    texts.push(format!(
+                        "not in NCCL {percent}: {why}kernels were not recorded"
+                    ));
                     texts.push(format!("not in NCCL {percent}: kernels were not recorded"));
+                }
+                (Part::Unknown, _) => {
+                    texts.push(format!(
+                        "in NCCL {percent}: how much is waiting is not known"
+                    ));
                 }
                 _ => {}
             }
@@ -449,6 +464,67 @@ impl<'a> Picture<'a> {
             }
             x += long;
         }
+    }
+
+    /// Draws the typical step, or says why there is none; where that ends.
+    fn one_step(&self, to: &mut Canvas, f: Frame, y: f64) -> f64 {
+        let absent = match &self.step {
+            Ok(step) => return self.typical(to, f, y, step),
+            Err(absent) => absent,
+        };
+        // Steps are no question of a job that stood still, or that shows nothing.
+        let Some(why) =
+            absent_because(absent).filter(|_| self.times.is_some() && self.how_far.is_none())
+        else {
+            return y;
+        };
+        let mut y = y + 12.0;
+        for line in wrap(&why, 14.0, Face::Plain, f.right - f.left) {
+            y += 20.0;
+            to.text(f.left, y, 14.0, &line, Face::Plain, to.c.soft);
+        }
+        y
+    }
+
+    /// A frame with room for the names of ranks before the bars.
+    fn labelled(&self, f: Frame) -> Frame {
+        if f.is_narrow() {
+            return f;
+        }
+        let bars = self
+            .shown(MOST_BARS)
+            .into_iter()
+            .map(|Shown { time, why }| {
+                let rest = match why {
+                    "" => whereabouts(&time.id),
+                    why => why.to_owned(),
+                };
+                (title(&time.id), rest)
+            });
+        let lines = self
+            .how_far
+            .map_or_else(Vec::new, |of| how_far::names(of, f));
+        let wide = bars.chain(lines).map(|(name, rest)| {
+            width(&name, 16.0, Face::Bold) + 5.0 + width(&rest, 13.0, Face::Plain) + 16.0
+        });
+        let most = f.left + MOST_LABEL;
+        Frame {
+            bars: wide
+                .map(|wide| f.left + wide)
+                .fold(f.bars, f64::max)
+                .min(most),
+            ..f
+        }
+    }
+
+    /// Why the rank that is blamed is late, if it is this one.
+    fn cause(&self, id: &RankId) -> Option<Cause> {
+        let blamed = self
+            .report
+            .findings
+            .iter()
+            .find(|of| blamed(of).is_some())?;
+        blamed.cause.filter(|_| self.is_culprit(id))
     }
 
     /// Draws the typical step; where it ends.
@@ -506,6 +582,9 @@ impl<'a> Picture<'a> {
                 to.blocks(nccl, &blocks, &fill, name(part));
             }
             longest(to, nccl, lane, if place == 0 { late } else { other });
+            if !step.has_kernels {
+                gap(to, nccl, lane);
+            }
             y += high;
         }
         to.axis(f, y + 8.0, length);
@@ -572,13 +651,14 @@ impl<'a> Picture<'a> {
                 Part::Host => false,
                 part => lane.longest(part).is_some(),
             };
-            bar || drawn.into_iter().any(in_step)
+            let stands_still = self.how_far.is_some() && part == Part::Waiting;
+            bar || stands_still || drawn.into_iter().any(in_step)
         };
-        let named = self.step.as_ref().is_some_and(|step| step.named.is_some());
+        let named = self.step.as_ref().is_ok_and(|step| step.named.is_some());
         let mut entries = Vec::new();
+        // Calls that can't end have the colour of waiting, because a rank waits in them.
         if self.how_far.is_some() {
-            entries.push((to.c.computing.to_owned(), "made"));
-            entries.push((to.c.waiting.to_owned(), "made, and can't end"));
+            entries.push((to.c.computing.to_owned(), "calls made"));
         }
         for part in Part::ALL.into_iter().filter(|part| is_there(*part)) {
             entries.push((to.fill(part, to.c.of(part).0), meaning(part)));
@@ -638,7 +718,7 @@ impl<'a> Picture<'a> {
                 (Basis::Calls, _) => "Shares: GPU times of calls, over the whole run.".to_owned(),
             });
         }
-        if let Some(step) = &self.step {
+        if let Ok(step) = &self.step {
             let of = match step.of {
                 1 => "the only one that was recorded whole".to_owned(),
                 n => format!("the most typical of {n} that were recorded whole"),
@@ -661,7 +741,7 @@ impl<'a> Picture<'a> {
         };
         let mut said: Vec<String> = self.how_far.map(how_far::said).into_iter().collect();
         said.extend(shown.iter().map(of));
-        if let Some(step) = &self.step {
+        if let Ok(step) = &self.step {
             let [other, late] = &step.lanes;
             said.push(format!(
                 "In a typical step of {}, {} waits for {} for {}.",
@@ -694,6 +774,56 @@ fn longest(to: &mut Canvas, row: Row, lane: &Lane, whom: &Lane) {
         }
     }
 }
+
+/// Says in the longest time between the calls of a lane what it is, if kernels were not recorded.
+fn gap(to: &mut Canvas, row: Row, lane: &Lane) {
+    let mut gaps = Vec::new();
+    let mut from = row.span.begin;
+    for (_, span) in &lane.communicates {
+        gaps.push((from, span.begin));
+        from = from.max(span.end);
+    }
+    gaps.push((from, row.span.end));
+    let Some((from, until)) = gaps.into_iter().max_by_key(|(from, until)| until - from) else {
+        return;
+    };
+    let (x, room) = (row.at(from) + 6.0, row.at(until) - row.at(from) - 12.0);
+    let texts = ["not in NCCL: kernels were not recorded", "not in NCCL"];
+    let fits = |text: &&&str| width(text, 13.0, Face::Plain) <= room;
+    if let Some(text) = texts.iter().find(fits) {
+        to.text(
+            x,
+            row.y + row.high / 2.0 + 4.7,
+            13.0,
+            text,
+            Face::Plain,
+            to.c.soft,
+        );
+    }
+}
+
+/// In a line, why there is no typical step.
+fn absent_because(of: &Absent) -> Option<String> {
+    let why = match of {
+        Absent::NoCalls => return None,
+        Absent::Alone => "only one process has GPU times".to_owned(),
+        Absent::Clocks => "it is not known how far the hosts' clocks are apart".to_owned(),
+        Absent::NoSteps => "the calls show no steps".to_owned(),
+        Absent::OneSided(id) => format!(
+            "only {} has kernel windows, and in no step all calls of both ranks were timed",
+            title(id)
+        ),
+        Absent::InPart => {
+            "no step was recorded from end to end on two ranks, by kernel windows or GPU times"
+                .to_owned()
+        }
+        Absent::Apart => "the ranks that wait share no operation with the last one".to_owned(),
+    };
+    Some(format!("No typical step is drawn: {why}."))
+}
+
+/// How high the line is that says why there is no typical step.
+const ABSENT_HIGH: f64 = 60.0;
 
 /// How high a typical step is drawn in a whole picture.
 fn step_height(step: &Typical) -> f64 {
@@ -810,6 +940,20 @@ fn whereabouts(id: &RankId) -> String {
     }
 }
 
+/// Whereabouts that fit: of a long host, its end stays, because there hosts differ.
+fn short_host(rest: &str, size: f64, most: f64) -> String {
+    let fits = |text: &str| width(text, size, Face::Plain) <= most;
+    let host_at = rest.rfind(", ").map_or(0, |at| at + 2);
+    let (before, host) = rest.split_at(host_at);
+    let is_whole = fits(rest) || host_at == 0;
+    let ends = host.char_indices().skip(1).filter(|_| !is_whole);
+    let mut ends = ends
+        .map(|(at, _)| &host[at..])
+        .take_while(|end| end.chars().count() >= 3);
+    let short = ends.find_map(|end| Some(format!("{before}…{end}")).filter(|text| fits(text)));
+    short.unwrap_or_else(|| cut(rest, size, Face::Plain, most))
+}
+
 fn because(why: &str) -> String {
     match why {
         "" => String::new(),
@@ -851,7 +995,7 @@ const fn meaning(part: Part) -> &'static str {
         Part::Transfer => "transfer",
         Part::Waiting => "waiting for a rank",
         Part::Host => "host: GPU empty",
-        Part::Outside => "not in NCCL",
+        Part::Outside => "not in NCCL: computing or idle",
         Part::Unknown => "in NCCL, not known",
     }
 }
@@ -883,9 +1027,14 @@ impl Canvas {
              <title id=\"t-{id}\">{}</title>\n<desc id=\"d-{id}\">{}</desc>\n\
              <defs><pattern id=\"hatch-{id}\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" \
              patternTransform=\"rotate(45)\"><rect width=\"7\" height=\"7\" fill=\"{}\"/>\
+             <rect width=\"1.6\" height=\"7\" fill=\"{}\"/></pattern>\
+             <pattern id=\"other-hatch-{id}\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\" \
+             patternTransform=\"rotate(-45)\"><rect width=\"7\" height=\"7\" fill=\"{}\"/>\
              <rect width=\"1.6\" height=\"7\" fill=\"{}\"/></pattern></defs>\n{ground}{svg}</svg>\n",
             escaped(title),
             escaped(said),
+            c.unknown,
+            c.hatch,
             c.unknown,
             c.hatch
         )
@@ -894,7 +1043,8 @@ impl Canvas {
     /// What fills a part: a hatch, if it was not seen.
     fn fill(&self, part: Part, colour: &str) -> String {
         match part {
-            Part::Outside | Part::Unknown => format!("url(#hatch-{})", self.id),
+            Part::Outside => format!("url(#hatch-{})", self.id),
+            Part::Unknown => format!("url(#other-hatch-{})", self.id),
             _ => colour.to_owned(),
         }
     }
@@ -939,7 +1089,7 @@ impl Canvas {
         self.text(x, y, size, name, Face::Bold, self.c.text);
         let by = width(name, size, Face::Bold) + 5.0;
         let small = size.min(13.0);
-        let rest = cut(rest, small, Face::Plain, most - by);
+        let rest = short_host(rest, small, most - by);
         self.text(x + by, y, small, &rest, Face::Plain, self.c.soft);
     }
 

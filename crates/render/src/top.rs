@@ -46,7 +46,8 @@ pub struct Now {
     pub age_s: Option<f64>,
     /// `live`, `ended`, or `silent` if nothing new comes from a job that has not ended.
     pub state: &'static str,
-    /// What all figures are of: the time up to the newest call, s.
+    /// What all figures are of: the time up to the newest call, s. In a hang, the waiting since then is a
+    /// part of it.
     pub span_s: Option<f64>,
     /// How long that is, s, if it is only the newest part of the span: somebody is named who was not late
     /// before.
@@ -57,7 +58,8 @@ pub struct Now {
     pub processes: u64,
     /// Their hosts.
     pub nodes: u64,
-    /// `hang`, the kind of the first finding, `even` if no rank holds the others up, or `unknown`.
+    /// `hang`, the kind of the first finding, `even` if no rank holds the others up, or `unknown` if that
+    /// can't be told.
     pub verdict: &'static str,
     /// The verdict.
     pub sentence: String,
@@ -158,23 +160,11 @@ fn judged(live: &Live, answer: &Answer) -> Judged {
             cost: found.loss.as_ref().map(|loss| (loss.wall_us, loss.run_us)),
         };
     }
-    let told = report.arrivals.is_some()
-        || report.account.is_some()
-        || report
-            .streams
-            .as_ref()
-            .is_some_and(analyze::streams::Streams::tells_who);
-    let (verdict, sentence) = if told {
-        ("even", "No rank holds the others up.")
-    } else {
-        (
-            "unknown",
-            "Who is late is not known: no operation of this time has a GPU time on every rank.",
-        )
-    };
+    let said = analyze::summary::blameless_now(report);
+    let verdict = if said.is_even { "even" } else { "unknown" };
     Judged {
         verdict,
-        sentence: sentence.to_owned(),
+        sentence: findings::lead(report, &said.lead),
         remark,
         culprits: Vec::new(),
         cost: None,
@@ -209,7 +199,8 @@ impl Now {
         let step_us = step.map(|step| step.mean).filter(|us| *us > 0.0);
         let counted = step.map_or(0, |step| step.n);
         let state = state(capture, age_s);
-        let span_s = rows::span_s(capture);
+        let hung_s = answer.waited_s.filter(|_| answer.hang == Some(true));
+        let span_s = rows::span_s(capture).map(|s| s + hung_s.unwrap_or(0.0));
         // A job that hangs, or has ended, makes no steps.
         let goes_on = state == "live" && answer.hang != Some(true);
         let calls: usize = capture.processes.iter().map(|p| p.calls.len()).sum();
@@ -251,7 +242,7 @@ impl Now {
                     0.0
                 }
             }),
-            ranks: rows::ranks(capture, live, &answer, &judged.culprits),
+            ranks: rows::ranks(capture, live, &answer, &judged.culprits, span_s),
             operations: rows::operations(report, span_s),
             links: rows::links(report, counted),
             in_flight: rows::in_flight(capture, &answer, at_ns),

@@ -1,14 +1,15 @@
 //! One typical step: a rank that waits above the one that it waits for, on one axis.
 //!
 //! [`Typical::of`] looks for the steps that both ranks' kernel windows show from end to end, or without
-//! windows for those whose calls have GPU times. A step ends with the last kernel of NCCL in it. Of these
-//! steps, the typical one is nearest to the median in its length and in what both ranks do in it.
+//! windows on both for those whose calls have GPU times. A step ends with the last kernel of NCCL in it. Of
+//! these steps, the typical one is nearest to the median in its length and in what both ranks do in it.
 //!
 //! Two kernels are one operation by the numbers of their calls; in CUDA graphs, which have none, by their
 //! common end. A rank waits in its kernel for as long as that is longer than the other's: no clocks are
 //! compared.
 //!
-//! Rule: everything in a step was recorded. A step that is shown in part is not drawn.
+//! Rule: everything in a step was recorded. A step that is shown in part is not drawn, and [`Absent`] says
+//! why there is none.
 
 use crate::timeline::{PlacedKernel, Span, Timeline};
 use analyze::findings::{Finding, Kind, RankId};
@@ -37,6 +38,25 @@ pub struct Typical {
     pub has_kernels: bool,
     /// From how many such steps it was taken.
     pub of: usize,
+}
+
+/// Why there is no typical step. Of several reasons, the last is the one that says most.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Absent {
+    /// No calls are at hand.
+    NoCalls,
+    /// Fewer than two processes have a GPU time.
+    Alone,
+    /// It is not known how the clocks of two hosts stand to each other.
+    Clocks,
+    /// Calls show no steps.
+    NoSteps,
+    /// In no step, all calls of both ranks have a GPU time, and only one of them has kernel windows.
+    OneSided(RankId),
+    /// Neither windows nor GPU times show a step of both ranks from end to end.
+    InPart,
+    /// The two ranks are in no operation together.
+    Apart,
 }
 
 /// What a rank did in it.
@@ -101,19 +121,30 @@ struct Ran<'a> {
 /// All of a rank that may be drawn.
 struct Rank<'a> {
     process: usize,
-    /// By begin.
+    /// Kernels or calls, by begin.
     ran: Vec<Ran<'a>>,
     /// What windows show from end to end; nothing without windows.
     shown: Vec<Span>,
 }
 
+/// Both views of a rank.
+struct Seen<'a> {
+    id: RankId,
+    /// By its kernel windows; `None` without any.
+    by_windows: Option<Rank<'a>>,
+    by_calls: Rank<'a>,
+}
+
 impl Typical {
-    /// A typical step of a report; `None` if no step of two ranks was recorded.
+    /// A typical step of a report.
+    ///
+    /// # Errors
+    /// If no step of two ranks was recorded.
     pub fn of(
         report: &Report,
         timeline: &Timeline<'_>,
         times: Option<&RankTimes>,
-    ) -> Option<Typical> {
+    ) -> Result<Typical, Absent> {
         let processes = &timeline.capture().processes;
         let place = |id: &RankId| processes.iter().position(|p| is(p, id));
         let blamed = report.findings.iter().find_map(to_blame);
@@ -122,19 +153,33 @@ impl Typical {
             .flat_map(|times| &times.ranks)
             .filter_map(|rank| Some((place(&rank.id)?, rank.share(Part::Waiting))))
             .collect();
+        if waits.len() < 2 {
+            return Err(Absent::Alone);
+        }
         // The first of equals stands first.
         waits.sort_by(|a, b| b.1.total_cmp(&a.1));
         let late = blamed.and_then(place);
-        let late = late.or_else(|| Some(waits.last()?.0))?;
+        let late = late.or_else(|| Some(waits.last()?.0));
+        let late = late.ok_or(Absent::Alone)?;
         let known = |process: usize| timeline.host_error_ns(process).is_some();
         let others = waits.iter().map(|(process, _)| *process);
-        let others = others.filter(|process| *process != late && known(*process));
-        let late = known(late).then(|| rank(timeline, late))?;
-        let mut found = others.take(MOST_TRIED).filter_map(|other| {
-            let other = rank(timeline, other);
-            of_pair(report, timeline, &other, &late)
-        });
-        found.next()
+        let mut others = others.filter(|process| *process != late).peekable();
+        let mut why = match others.peek() {
+            None => Absent::Alone,
+            Some(_) => Absent::Clocks,
+        };
+        if !known(late) {
+            return Err(why);
+        }
+        let others = others.filter(|process| known(*process));
+        let late = seen(timeline, late);
+        for other in others.take(MOST_TRIED) {
+            match of_both(report, timeline, &seen(timeline, other), &late) {
+                Ok(found) => return Ok(found),
+                Err(absent) => why = why.max(absent),
+            }
+        }
+        Err(why)
     }
 }
 
@@ -150,7 +195,7 @@ fn is(process: &Process, id: &RankId) -> bool {
     (process.pid, &process.host) == (id.pid, &id.host)
 }
 
-fn rank<'a>(timeline: &Timeline<'a>, process: usize) -> Rank<'a> {
+fn seen<'a>(timeline: &Timeline<'a>, process: usize) -> Seen<'a> {
     let mut operations = HashMap::new();
     let mut calls = Vec::new();
     for placed in timeline
@@ -204,38 +249,70 @@ fn rank<'a>(timeline: &Timeline<'a>, process: usize) -> Rank<'a> {
     }
     shown.sort_unstable_by_key(|span| (span.begin, span.end));
     shown.dedup();
-    let mut ran: Vec<Ran<'a>> = if shown.is_empty() {
-        calls
-    } else {
-        kernels.into_iter().map(ran).collect()
+    let of = |mut ran: Vec<Ran<'a>>, shown: Vec<Span>| {
+        ran.sort_by_key(|ran| (ran.span.begin, ran.span.end));
+        Rank {
+            process,
+            ran,
+            shown,
+        }
     };
-    ran.sort_by_key(|ran| (ran.span.begin, ran.span.end));
-    Rank {
-        process,
-        ran,
-        shown,
+    Seen {
+        id: id(timeline, process),
+        by_calls: of(calls, Vec::new()),
+        by_windows: (!shown.is_empty()).then(|| of(kernels.into_iter().map(ran).collect(), shown)),
     }
 }
 
+/// A typical step by the windows of both ranks; if these show none, by the GPU times of their calls.
+fn of_both(
+    report: &Report,
+    timeline: &Timeline<'_>,
+    other: &Seen<'_>,
+    late: &Seen<'_>,
+) -> Result<Typical, Absent> {
+    let windows = other.by_windows.as_ref().zip(late.by_windows.as_ref());
+    let by_windows = windows.map(|(other, late)| of_pair(report, timeline, other, late));
+    if let Some(Ok(found)) = by_windows {
+        return Ok(found);
+    }
+    let found = of_pair(report, timeline, &other.by_calls, &late.by_calls);
+    found.map_err(|absent| {
+        let one_sided = match (&other.by_windows, &late.by_windows) {
+            (Some(_), None) => Some(&other.id),
+            (None, Some(_)) => Some(&late.id),
+            _ => None,
+        };
+        match (one_sided, by_windows) {
+            (Some(id), _) if absent == Absent::InPart => Absent::OneSided(id.clone()),
+            (_, Some(Err(of_windows))) => absent.max(of_windows),
+            _ => absent,
+        }
+    })
+}
+
+/// A typical step of two ranks, both by windows or both by calls.
 fn of_pair(
     report: &Report,
     timeline: &Timeline<'_>,
     other: &Rank<'_>,
     late: &Rank<'_>,
-) -> Option<Typical> {
-    let process = &timeline.capture().processes[other.process];
-    let steps = report.steps.as_ref()?;
-    let row = steps
-        .rows
-        .iter()
-        .find(|row| (row.pid, &row.host) == (process.pid, &process.host))?;
-    let usual = row.step_us.as_ref()?.p50? * 1e3;
-    if other.shown.is_empty() != late.shown.is_empty() || usual <= 0.0 {
-        return None;
-    }
+) -> Result<Typical, Absent> {
+    let steps = report.steps.as_ref().ok_or(Absent::NoSteps)?;
+    // The calls of one of the two may show no steps.
+    let of = [other, late].into_iter().find_map(|rank| {
+        let process = &timeline.capture().processes[rank.process];
+        let mut rows = steps.rows.iter();
+        let row = rows.find(|row| (row.pid, &row.host) == (process.pid, &process.host))?;
+        Some((rank, row))
+    });
+    let (stepping, row) = of.ok_or(Absent::NoSteps)?;
+    let usual = row.step_us.as_ref().and_then(|step| step.p50);
+    let usual = usual.map(|us| us * 1e3).filter(|usual| *usual > 0.0);
+    let usual = usual.ok_or(Absent::NoSteps)?;
     let has_kernels = !other.shown.is_empty();
     let starts: Vec<i64> = row.each.iter().filter_map(|step| step.start_ns).collect();
-    let mut spans = steps_of(other, &starts, usual);
+    let mut spans = steps_of(stepping, &starts, usual);
     let within = |span: &Span, shown: &[Span]| {
         let covers = |of: &Span| of.begin <= span.begin && span.end <= of.end;
         shown.iter().any(covers)
@@ -250,6 +327,9 @@ fn of_pair(
                 .count() as u64
         };
         spans.retain(|span| calls(span, other) == row.calls && calls(span, late) == row.calls);
+    }
+    if spans.is_empty() {
+        return Err(Absent::InPart);
     }
     if spans.len() > MOST_STEPS {
         let every = spans.len().div_ceil(MOST_STEPS);
@@ -270,11 +350,12 @@ fn of_pair(
         each.sum::<f64>()
     };
     // The first of equals.
-    let best = (0..drawn.len()).min_by(|a, b| far(&figures[*a]).total_cmp(&far(&figures[*b])))?;
+    let best = (0..drawn.len()).min_by(|a, b| far(&figures[*a]).total_cmp(&far(&figures[*b])));
     let of = drawn.len();
-    let (span, mut lanes) = drawn.into_iter().nth(best)?;
+    let found = best.and_then(|best| drawn.into_iter().nth(best));
+    let (span, mut lanes) = found.ok_or(Absent::Apart)?;
     let named = named(span, &mut lanes, other, late).filter(|_| has_kernels);
-    Some(Typical {
+    Ok(Typical {
         span,
         lanes,
         named,
@@ -343,17 +424,9 @@ fn lanes(
         return None;
     }
     let lane = |rank: &Rank, waits: &[(usize, Option<i64>)]| {
-        let processes = &timeline.capture().processes;
-        let process = &processes[rank.process];
         let mut lane = Lane {
             process: rank.process,
-            id: RankId {
-                rank: process.rank,
-                host: process.host.clone(),
-                pid: process.pid,
-                device: rank_device(timeline, rank.process),
-                gpu: None,
-            },
+            id: id(timeline, rank.process),
             ..Lane::default()
         };
         let computes = rank.ran.iter().filter(|ran| !ran.communicates);
@@ -401,6 +474,17 @@ fn lanes(
         lane
     };
     Some([lane(other, &of_other), lane(late, &of_late)])
+}
+
+fn id(timeline: &Timeline<'_>, index: usize) -> RankId {
+    let process = &timeline.capture().processes[index];
+    RankId {
+        rank: process.rank,
+        host: process.host.clone(),
+        pid: process.pid,
+        device: rank_device(timeline, index),
+        gpu: None,
+    }
 }
 
 fn rank_device(timeline: &Timeline<'_>, process: usize) -> Option<u32> {

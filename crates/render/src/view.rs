@@ -14,9 +14,10 @@
 use crate::events::Events;
 use crate::picture::Picture;
 use crate::timeline::{Placed, PlacedKernel, Span, Timeline};
-use analyze::steps::StepsRow;
+use analyze::rank_time::Part;
 use analyze::Report;
 use call_events::CallEvents;
+use ends::End;
 use nccl_abi::event;
 use pyramid::Level;
 use serde_json::{json, Value};
@@ -25,9 +26,12 @@ use std::collections::{BTreeSet, HashMap};
 mod answers;
 mod call_events;
 pub mod embedded;
+mod ends;
 mod parts;
 mod path;
+mod pins;
 mod pyramid;
+mod waits;
 
 /// The page that `ncclscope view` serves.
 pub const PAGE: &str = include_str!("../html/view.html");
@@ -157,7 +161,7 @@ struct Lane {
 pub struct View<'a> {
     timeline: &'a Timeline<'a>,
     report: &'a Report,
-    /// Begin of the first bin, ns since 1970.
+    /// Begin of the first bin, ns since 1970: of the first call, or where a rank died before it.
     pub base_ns: i64,
     length_ns: i64,
     lanes: Vec<Lane>,
@@ -174,16 +178,18 @@ pub struct View<'a> {
     by_lane: Vec<u32>,
     /// Indexes of calls that are part of an operation, by operation and begin.
     by_operation: Vec<u32>,
-    /// Indexes of calls that waited, longest first.
+    /// Indexes of calls that waited, longest first: those that the first finding is about, if it is about
+    /// waiting.
     worst: Vec<u32>,
     /// One typical step, if one was recorded whole.
     typical: Option<Span>,
+    /// The longest wait in it.
+    typical_wait: Option<Span>,
+    /// By process, where its recording ended before the run did.
+    ends: Vec<Option<End>>,
     /// The finest first.
     levels: Vec<Level>,
 }
-
-/// Calls that waited longest are gone through up to this many.
-const MOST_WORST: usize = 1000;
 
 /// Lanes, names and what lies on lanes, while calls are laid out.
 #[derive(Default)]
@@ -320,6 +326,25 @@ impl Laying {
         });
     }
 
+    /// A lane for each process that has none: it died before its first call, or its trace is not here.
+    fn without_calls(&mut self, processes: usize) {
+        let has_lane: BTreeSet<usize> = self.lanes.iter().map(|lane| lane.process).collect();
+        let without = (0..processes).filter(|process| !has_lane.contains(process));
+        self.lanes.extend(without.map(|process| Lane {
+            process,
+            role: "no call is here".to_owned(),
+            stream: 0,
+            thread: None,
+            is_kernels: false,
+            is_events: false,
+            depth: 0,
+            types: BTreeSet::new(),
+            waited_ns: 0,
+            longest_ns: 0,
+            calls: 0..0,
+        }));
+    }
+
     fn kernels(&mut self, process: usize, of: &[PlacedKernel<'_>]) {
         for (number, placed) in (0..).zip(of) {
             let lanes = &mut self.lanes;
@@ -382,19 +407,24 @@ impl<'a> View<'a> {
         report: &'a Report,
         events: Option<&'a Events<'a>>,
     ) -> View<'a> {
-        let ends = ends(timeline, report);
+        let open_until = ends::of_open(timeline, report);
         let mut laying = Laying::default();
         for placed in timeline.calls() {
-            laying.call(timeline, &placed, &ends);
+            laying.call(timeline, &placed, &open_until);
         }
         let processes = 0..timeline.capture().processes.len();
         let kernels: Vec<Vec<_>> = processes.map(|process| timeline.kernels(process)).collect();
         for (process, of) in kernels.iter().enumerate() {
             laying.kernels(process, of);
         }
+        laying.without_calls(timeline.capture().processes.len());
         let of_calls = laying.seen.iter().map(|call| call.span);
         let base_ns = of_calls.clone().map(|span| span.begin).min().unwrap_or(0);
         let end_ns = of_calls.map(|span| span.end).max().unwrap_or(base_ns);
+        let ends = ends::marks(timeline, report, end_ns);
+        let marks = || ends.iter().flatten().map(|end| end.at);
+        let base_ns = marks().fold(base_ns, i64::min);
+        let end_ns = marks().fold(end_ns, i64::max);
         if let Some(events) = events {
             laying.events(events);
         }
@@ -428,23 +458,15 @@ impl<'a> View<'a> {
             from += calls;
         }
         let is_part = |index: &u32| seen[*index as usize].operation != 0;
-        let mut by_operation: Vec<u32> = indexes.clone().filter(is_part).collect();
+        let mut by_operation: Vec<u32> = indexes.filter(is_part).collect();
         by_operation.sort_by_key(|index| seen[*index as usize].operation);
-        let waited = |index: &u32| seen[*index as usize].waited_ns();
-        let warm = warm_ns(timeline, report);
-        let is_warm = |index: &u32| {
-            let seen = &seen[*index as usize];
-            seen.span.begin >= warm[seen.process as usize]
-        };
-        let all: Vec<u32> = indexes.filter(|index| waited(index) > 0).collect();
-        // A job that ended in its start-up has nothing else.
-        let mut worst: Vec<u32> = if all.iter().any(is_warm) {
-            all.into_iter().filter(is_warm).collect()
-        } else {
-            all
-        };
-        worst.sort_by_key(|index| std::cmp::Reverse(waited(index)));
-        worst.truncate(MOST_WORST);
+        let picture = Picture::of(report, Some(timeline));
+        let typical = picture.typical_step();
+        let wait = typical.and_then(|step| {
+            let waiter = &step.lanes[0];
+            Some((waiter.process, waiter.longest(Part::Waiting)?))
+        });
+        let worst = waits::worst(timeline, report, &seen, &by_operation, wait);
         let mut view = View {
             timeline,
             report,
@@ -459,7 +481,9 @@ impl<'a> View<'a> {
             by_lane,
             by_operation,
             worst,
-            typical: Picture::of(report, Some(timeline)).step(),
+            typical: typical.map(|step| step.span),
+            typical_wait: wait.map(|(_, span)| span),
+            ends,
             levels: Vec::new(),
         };
         view.levels = pyramid::of(&view);
@@ -487,6 +511,10 @@ impl<'a> View<'a> {
     /// What is known before anything is asked for: lanes, steps, findings, critical path.
     pub fn data(&self) -> Value {
         let capture = self.timeline.capture();
+        let ended = |lane: &Lane| {
+            let end = self.ends[lane.process].as_ref()?;
+            Some(json!({ "at_us": self.us(end.at), "text": end.text }))
+        };
         let lane = |lane: &Lane| {
             let process = &capture.processes[lane.process];
             json!({
@@ -501,6 +529,7 @@ impl<'a> View<'a> {
                 "depth": lane.depth,
                 "types": lane.types,
                 "waited_us": lane.waited_ns as f64 / 1e3,
+                "ended": ended(lane),
             })
         };
         let over_time = self.report.timeline.as_ref();
@@ -510,11 +539,6 @@ impl<'a> View<'a> {
         let steps = steps.map(|steps| {
             let begins: Vec<f64> = steps.begins_us.iter().map(|us| us - late_us).collect();
             json!({ "rank": steps.rank, "every": steps.every, "begins_us": begins })
-        });
-        let findings = over_time.map_or(Vec::new(), |of| {
-            let moments = crate::perfetto::moments(self.report, of);
-            let at = |(us, text): (f64, String)| json!({ "at_us": us - late_us, "text": text });
-            moments.into_iter().map(at).collect()
         });
         json!({
             "capture": self.report.job.capture,
@@ -527,27 +551,12 @@ impl<'a> View<'a> {
             "lanes": self.lanes.iter().map(lane).collect::<Vec<_>>(),
             "steps": steps,
             "typical": self.typical_us().map(|(from, to)| json!({"from_us": from, "to_us": to})),
-            "findings": findings,
+            "findings": pins::of(self),
+            "waits": self.worst.len(),
             "path": path::of(self),
             "start_up": path::of_start_up(self.report),
         })
     }
-}
-
-/// By process, when its start-up was over: connections are made and kernels loaded in it, so its waits are no
-/// sign of the job.
-fn warm_ns(timeline: &Timeline<'_>, report: &Report) -> Vec<i64> {
-    let skipped = report.account.as_ref().map_or(0, |account| account.skipped) as usize;
-    let rows = report.steps.iter().flat_map(|steps| &steps.rows);
-    let rows: HashMap<(u32, &str), &StepsRow> =
-        rows.map(|row| ((row.pid, &*row.host), row)).collect();
-    let processes = timeline.capture().processes.iter().enumerate();
-    let end = |(index, process): (usize, &tables::Process)| {
-        let row = rows.get(&(process.pid, &*process.host))?;
-        let first = row.each.get(skipped)?.start_ns?;
-        Some(timeline.on_one_clock(index, first))
-    };
-    processes.map(|of| end(of).unwrap_or(i64::MIN)).collect()
 }
 
 /// Lanes by rank, as these are numbered in exports, and the new place of each.
@@ -562,26 +571,4 @@ fn by_rank(timeline: &Timeline<'_>, lanes: Vec<Lane>) -> (Vec<Lane>, Vec<u32>) {
         place[*was as usize] = at;
     }
     (order.into_iter().map(|(_, lane)| lane).collect(), place)
-}
-
-/// Until when open calls are drawn, by process: to its death, or else to the last moment of the run.
-fn ends(timeline: &Timeline<'_>, report: &Report) -> Vec<i64> {
-    let spans = timeline.calls().flat_map(|placed| {
-        let gpu = placed.gpu.map(|(slice, _)| slice.span.end);
-        gpu.into_iter()
-            .chain(placed.host.map(|slice| slice.span.end))
-    });
-    let last = spans.max().unwrap_or(0);
-    let end = |(index, process): (usize, &tables::Process)| {
-        let is_it = |d: &&analyze::deaths::Death| (d.pid, &d.host) == (process.pid, &process.host);
-        let death = report.deaths.iter().find(is_it);
-        death.map_or(last, |death| timeline.on_one_clock(index, death.seen_ns))
-    };
-    timeline
-        .capture()
-        .processes
-        .iter()
-        .enumerate()
-        .map(end)
-        .collect()
 }

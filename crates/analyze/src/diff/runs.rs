@@ -169,6 +169,10 @@ pub struct TimeChange {
     pub us: (f64, f64),
     /// Why.
     pub why: Why,
+    /// A finding that costs time or makes results doubtful, which only B has and `why` does not name.
+    pub new: Option<Box<Finding>>,
+    /// The same that only A has.
+    pub gone: Option<Box<Finding>>,
 }
 
 /// Why a time changed.
@@ -235,6 +239,8 @@ fn time_change(of: &Compared) -> Option<TimeChange> {
         of_step,
         us,
         why: Why::Same,
+        new: None,
+        gone: None,
     };
     let share = change.share();
     // A fact that one recording lacks need not have changed.
@@ -261,6 +267,17 @@ fn time_change(of: &Compared) -> Option<TimeChange> {
             None => Why::Nothing(others.collect()),
         }
     };
+    let matters = |finding: &&Finding| finding.loss.is_some() || finding.kind().is_doubtful();
+    let also = |of: &[Finding]| of.iter().find(matters).cloned().map(Box::new);
+    if of.common {
+        let (is_new, is_gone) = match change.why {
+            Why::New(_) => (true, false),
+            Why::Gone(_) => (false, true),
+            _ => (false, false),
+        };
+        change.new = also(of.new).filter(|_| !is_new);
+        change.gone = also(of.gone).filter(|_| !is_gone);
+    }
     Some(change)
 }
 

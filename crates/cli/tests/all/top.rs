@@ -55,6 +55,64 @@ fn the_late_rank_of_a_recorded_job_is_named() {
     assert_eq!(&line["culprits"][0]["rank"], named, "{line}");
 }
 
+/// The line of JSON on a recorded job, and the first line of its report.
+fn judged(job: &str) -> (Value, String) {
+    let done = top(&[job, "--once", "--json"]).output().expect("started");
+    let line: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let done = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["report", job, "--json"])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data"))
+        .output()
+        .expect("started");
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let verdict = report["verdict"].as_str().expect("a verdict").to_owned();
+    (line, verdict)
+}
+
+#[test]
+fn what_the_report_does_not_know_is_not_even() {
+    for job in [
+        "engines_232",
+        "events_228",
+        "flood_228",
+        "phases_232",
+        "symmetric_230",
+        "ddp4",
+    ] {
+        let (line, verdict) = judged(job);
+        assert_eq!(line["verdict"], "unknown", "{job}: {line}");
+        assert_eq!(line["sentence"], *verdict, "{job}");
+    }
+    for job in ["decode_plain", "everything_228", "slow_plain", "mix_232"] {
+        let (line, verdict) = judged(job);
+        assert_eq!(line["verdict"], "even", "{job}: {line}");
+        assert_eq!(line["sentence"], *verdict, "{job}");
+    }
+}
+
+#[test]
+fn the_waiting_of_a_hang_is_waiting() {
+    let (line, _) = judged("killed_228");
+    assert_eq!(line["verdict"], "hang", "{line}");
+    let ranks = line["ranks"].as_array().expect("ranks");
+    for rank in ranks {
+        let share = |part: &str| {
+            let parts = rank["parts"].as_array().expect("parts");
+            let found = parts.iter().find(|of| of["part"] == part);
+            found.and_then(|of| of["share"].as_f64()).unwrap_or(0.0)
+        };
+        let dead = rank["rank"] == 1;
+        let most = if dead { "unknown" } else { "waiting" };
+        assert!(share(most) > 0.9, "{rank}");
+        let sum: f64 = ["work_or_host", "transfer", "waiting", "unknown"]
+            .map(share)
+            .iter()
+            .sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{rank}");
+        assert!(dead || rank["waits_for"] == 1, "{rank}");
+    }
+}
+
 #[test]
 fn a_folder_without_a_capture_is_said() {
     let done = top(&["no-such-folder", "--once"])
@@ -158,7 +216,8 @@ fn a_running_job_is_shown_on_a_terminal_until_q() {
     until(&mut screen, "2 processes");
     until(&mut screen, "live");
     keys.write_all(b"?").expect("typed");
-    until(&mut screen, "by node");
+    // Cells that were the same before are not drawn, and none of these was.
+    until(&mut screen, "q, Esc");
     keys.write_all(b"q").expect("typed");
     // The screen of before is back.
     until(&mut screen, "\u{1b}[?1049l");
@@ -195,6 +254,13 @@ fn a_rank_that_became_late_ten_seconds_ago_is_named() {
 #[test]
 fn nobody_is_named_in_a_job_that_goes_on_as_before() {
     let now = after("");
-    assert_eq!(now["verdict"], "even", "{now}");
+    // Only stamps were recorded, so the report can't tell who is late.
+    assert_eq!(now["verdict"], "unknown", "{now}");
+    let sentence = now["sentence"].as_str().expect("a sentence");
+    assert!(
+        sentence.starts_with("No rank is proved to hold this job up."),
+        "{sentence}"
+    );
+    assert_eq!(now["culprits"], Value::Array(Vec::new()), "{now}");
     assert_eq!(now["recent_s"], Value::Null);
 }

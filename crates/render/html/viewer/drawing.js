@@ -4,10 +4,23 @@ const STRIP = 30;
 const WAITERS = 34;
 const AXIS = 26;
 
+// Names of lanes are whole, if they leave most of the width to the lanes.
+const NAMES_WIDE = [190, 340];
+let names_wide = { rows: null, wide: NAMES_WIDE[0] };
+function left_of(rows) {
+  if (names_wide.rows !== rows) {
+    context.font = "12px sans-serif";
+    const wide = rows.slice(0, 500).map((row) => context.measureText(row.title).width + 14);
+    const most = Math.min(NAMES_WIDE[1], canvas.clientWidth * 0.3);
+    names_wide = { rows, wide: Math.round(Math.max(NAMES_WIDE[0], Math.min(Math.max(0, ...wide), most))) };
+  }
+  return names_wide.wide;
+}
+
 function layout() {
   const wide = canvas.clientWidth;
   const seen = state.tall ?? rows.length;
-  const left = wide < 600 ? 76 : 190;
+  const left = wide < 600 ? 76 : left_of(rows);
   const most = Math.max(200, Math.min(innerHeight * 0.62, 720) - STRIP - WAITERS - AXIS);
   const area = state.tall === null ? Math.max(Math.min(40 * seen, most), 20) : most;
   const top = STRIP + WAITERS;
@@ -74,6 +87,7 @@ function draw() {
   draw_axis(at, x, colours);
   if (is_current) draw_calls(at, x, colours);
   draw_path(at, x, colours);
+  draw_ends(at, x, colours);
   draw_names(at, colours);
   draw_strip(at, x, colours);
   if (pointed?.x !== undefined) {
@@ -336,6 +350,41 @@ function draw_path(at, x, colours) {
   context.restore();
 }
 
+// Where the recording of a rank ended before the run did: a cross, and what happened.
+function draw_ends(at, x, colours) {
+  const ended = shown_rows()
+    .map((row, index) => ({ end: row.ended, y: at.top + index * at.each }))
+    .filter(({ end }) => end && x(end.at_us) >= at.left && x(end.at_us) <= at.right);
+  canvas.dataset.ends = ended.length;
+  context.strokeStyle = context.fillStyle = colours.bad;
+  context.font = "12px sans-serif";
+  for (const { end, y } of ended) {
+    const middle = y + at.each / 2;
+    const half = Math.min(6, at.each / 2);
+    // Whole at the edge of the picture, too.
+    const px = Math.min(Math.max(x(end.at_us), at.left + half), at.right - half);
+    context.lineWidth = 2.5;
+    context.beginPath();
+    context.moveTo(px - half, middle - half);
+    context.lineTo(px + half, middle + half);
+    context.moveTo(px - half, middle + half);
+    context.lineTo(px + half, middle - half);
+    context.stroke();
+    context.lineWidth = 1;
+    if (at.each < 13) continue;
+    const wide = context.measureText(end.text).width;
+    const is_right = px + half + 6 + wide < at.right;
+    const left = is_right ? px + half + 6 : px - half - 6 - wide;
+    if (left < at.left) continue;
+    // On calls the words have a ground of their own.
+    context.fillStyle = colours.card;
+    context.fillRect(left - 2, middle - 8, wide + 4, 16);
+    context.fillStyle = colours.bad;
+    context.textAlign = "left";
+    context.fillText(end.text, left, middle + 4);
+  }
+}
+
 function draw_names(at, colours) {
   context.textAlign = "left";
   let free = -Infinity;
@@ -382,6 +431,7 @@ function draw_strip(at, x, colours) {
     context.fillText(text, 6, STRIP - 4);
   }
   for (const { at_us } of data.findings) {
+    if (at_us === null) continue;
     const px = x(at_us);
     if (px < at.left || px > at.right) continue;
     context.fillStyle = colours.bad;

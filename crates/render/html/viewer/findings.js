@@ -1,14 +1,18 @@
 // Findings that lead to their moment, and the start of it all.
 
-function fly({ at_us }) {
-  show(at_us - whole / 50, at_us + whole / 50);
+// What holds for the whole run has no moment.
+function fly({ at_us, from_us, to_us }) {
+  if (at_us === null) show(0, whole);
+  else if (from_us !== null) show(from_us, to_us);
+  else show(at_us - whole / 50, at_us + whole / 50);
   canvas.focus();
 }
 findings.hidden = !data.findings.length;
 if (data.findings.length) {
   const list = element("ul");
   for (const finding of data.findings) {
-    const to = button(finding.text, "Show this moment");
+    const title = finding.at_us === null ? "It holds for the whole run" : "Show this moment";
+    const to = button(finding.text, title);
     to.addEventListener("click", () => fly(finding));
     list.append(element("li", {}, to));
   }

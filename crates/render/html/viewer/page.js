@@ -52,7 +52,7 @@ const buttons = {
   typical: button("Typical step", "Show one typical step: a rank that waits, and whom it waits for (t)"),
   in: button("+", "Zoom in (+)", { "aria-label": "Zoom in" }),
   out: button("\u2212", "Zoom out (-)", { "aria-label": "Zoom out" }),
-  worst: button("Longest wait", "The call that waited longest, then the next (w)"),
+  worst: button("Longest wait", "The call that waited longest for what holds the job up, then the next (w)"),
   sort: button("Late ranks first", "Ranks that wait least come first: the others wait for them (s)", {
     "aria-pressed": "false",
   }),
@@ -121,13 +121,18 @@ const legend = element(
   element("li", {}, element("span", { class: "last" }), "last to arrive"),
   element("li", {}, element("span", { class: "whisker" }), "error of the clock"),
   ...(data.path ? [element("li", {}, element("span", { class: "on-path" }), "critical path of a step")] : []),
+  ...(data.lanes.some((lane) => lane.ended)
+    ? [element("li", {}, element("span", { class: "ended" }, "\u2715"), "recording ended before the run")]
+    : []),
 );
 const hint = element(
   "p",
   { class: "hint" },
   "Wheel or + and \u2212 zoom, drag or arrow keys move, Shift and drag zooms into a span. Click a call to " +
     "mark it on every rank; up and down go to another rank of it, n and p to the next and the previous of " +
-    "its kind, w to the longest wait, / searches, Escape lets go, 0 shows the whole run" +
+    "its kind, " +
+    (data.waits ? "w to the longest wait, " : "") +
+    "/ searches, Escape lets go, 0 shows the whole run" +
     (data.typical ? ", t one typical step." : "."),
 );
 root.append(
@@ -138,7 +143,7 @@ root.append(
     ...(data.typical ? [buttons.typical] : []),
     buttons.in,
     buttons.out,
-    buttons.worst,
+    ...(data.waits ? [buttons.worst] : []),
     buttons.sort,
     ...(has_kernels ? [buttons.kernels] : []),
     ...(has_events ? [buttons.events] : []),

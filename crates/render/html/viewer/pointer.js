@@ -20,7 +20,8 @@ function under(event) {
       if (!call || c.length <= call.length) call = c;
     }
   }
-  const finding = py < STRIP ? data.findings.find((f) => Math.abs((f.at_us - us) / per_px) < 9) : null;
+  const is_near = (f) => f.at_us !== null && Math.abs((f.at_us - us) / per_px) < 9;
+  const finding = py < STRIP ? data.findings.find(is_near) : null;
   return { px, py, us, row, index: state.top + index, call, finding };
 }
 

@@ -112,6 +112,7 @@ function made_rows() {
         waited: lane.waited_us,
         host: lane.host,
         role: lane.kernels ? "kernels" : lane.events ? "events" : lane.role,
+        ended: lane.kernels || lane.events ? null : lane.ended,
       });
       return;
     }

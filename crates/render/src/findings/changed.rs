@@ -31,6 +31,22 @@ pub fn changed(of: &Changed) -> String {
 }
 
 fn time_change(of: &TimeChange) -> String {
+    let new = of
+        .new
+        .as_deref()
+        .map(|new| format!("New is: {}.", cause(new)));
+    let gone = of
+        .gone
+        .as_deref()
+        .map(|gone| format!("Gone is: {}.", cause(gone)));
+    let said = why(of);
+    // What came matters more than what went.
+    let more = new.into_iter().chain(gone);
+    more.fold(said, |said, more| format!("{said} {more}"))
+}
+
+/// The change, and its reason if one is known.
+fn why(of: &TimeChange) -> String {
     let what = if of.of_step { "The step" } else { "The run" };
     let (from, to) = (time(of.us.0), time(of.us.1));
     let change = signed(of.share());

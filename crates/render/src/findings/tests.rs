@@ -222,10 +222,57 @@ fn a_change_of_the_environment_is_never_said_to_be_none() {
                 of_step: true,
                 us: (26_100.0, 27_400.0),
                 why: Why::Nothing(others),
+                new: None,
+                gone: None,
             }),
             incomplete: Vec::new(),
         })
     };
     assert!(said(&[]).ends_with("nothing changed in the environment."));
     assert!(said(&["GPU ids", "command"]).ends_with("need not be the reason: GPU ids, command."));
+}
+
+#[test]
+fn a_change_names_what_is_new_beside_what_is_gone() {
+    use analyze::diff::{Changed, TimeChange, What, Why};
+    let settings = |operations| {
+        Box::new(Finding {
+            subject: Subject::default(),
+            loss: None,
+            when_us: None,
+            cause: None,
+            evidence: Evidence::DifferingSettings(operations),
+            advice: Advice::SameSettings,
+        })
+    };
+    let said = |to, why, new, gone| {
+        super::changed::changed(&Changed {
+            what: What::Time(TimeChange {
+                of_step: true,
+                us: (20_000.0, to),
+                why,
+                new,
+                gone,
+            }),
+            incomplete: Vec::new(),
+        })
+    };
+    let (new, gone) = (settings(7), settings(3));
+    let (of_new, of_gone) = (super::cause(&new), super::cause(&gone));
+    assert_ne!(of_new, of_gone);
+    let faster = said(15_000.0, Why::Gone(gone.clone()), Some(new.clone()), None);
+    assert!(
+        faster.ends_with(&format!("Gone is: {of_gone}. New is: {of_new}.")),
+        "{faster}"
+    );
+    let same = said(20_000.0, Why::Same, Some(new.clone()), Some(gone.clone()));
+    assert!(
+        same.ends_with(&format!("New is: {of_new}. Gone is: {of_gone}.")),
+        "{same}"
+    );
+    let slower = said(30_000.0, Why::New(new), None, Some(gone));
+    assert!(
+        slower.contains(&format!("because {of_new}.")) && slower.ends_with(&format!("{of_gone}.")),
+        "{slower}"
+    );
 }

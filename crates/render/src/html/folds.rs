@@ -7,8 +7,9 @@ use analyze::spelling::{percent, time};
 use analyze::Report;
 use std::fmt::Write as _;
 
-/// Sections that are open: what everybody asks.
-const OPEN: [&str; 3] = ["findings", "timeline", "account"];
+/// Sections that are open: what everybody asks. The account has a row for each rank, and the first picture
+/// shows it.
+const OPEN: [&str; 2] = ["findings", "timeline"];
 
 impl Page<'_> {
     /// Begins a section, which the caller ends: open or folded.
@@ -45,6 +46,14 @@ fn result(report: &Report, id: &str) -> String {
 fn result_of(report: &Report, id: &str) -> Option<String> {
     let n = |n: usize, one: &str, many: &str| Some(plural(n as u64, one, many));
     match id {
+        "account" => {
+            let account = report.account.as_ref()?;
+            let of = account.efficiencies.as_ref();
+            Some(of.map_or_else(
+                || plural(account.steps, "step", "steps"),
+                crate::account::efficiencies,
+            ))
+        }
         "lanes" => Some("every call of every rank over time, to zoom in".to_owned()),
         "job" => {
             let job = &report.job;

@@ -107,6 +107,12 @@ pub(super) fn count(of: &HowFar, most: usize) -> usize {
     lines(of, most).len()
 }
 
+/// Who is on each line, and where.
+pub(super) fn names(of: &HowFar, f: Frame) -> Vec<(String, String)> {
+    let lines = lines(of, MOST_BARS);
+    lines.iter().map(|line| name(line, f)).collect()
+}
+
 impl Picture<'_> {
     /// Draws how far each rank came; where that ends.
     pub(super) fn how_far(

@@ -53,7 +53,8 @@ pub struct RankNow {
     pub state: &'static str,
     /// Where its time went, in the order of a bar; empty if nothing is known.
     pub parts: Vec<Share>,
-    /// Where that comes from: `account`, or `calls` if the job has no steps yet. Null without parts.
+    /// Where that comes from: `account`, `calls` if the job has no steps yet, or `hang` if nothing is known
+    /// of the time before a hang. Null without parts.
     pub source: Option<&'static str>,
     /// Share of its time that it waited for other ranks, 0 to 1.
     pub wait_share: Option<f64>,
@@ -139,6 +140,7 @@ pub(super) fn ranks(
     live: &Live,
     answer: &Answer,
     culprits: &[Culprit],
+    span_s: Option<f64>,
 ) -> Vec<RankNow> {
     let report = &live.report;
     let lives: BTreeMap<(&str, u32), &Process> = capture
@@ -155,6 +157,8 @@ pub(super) fn ranks(
         Some(true) => waiting(answer),
         _ => BTreeSet::new(),
     };
+    // What is reported of steps and calls ends where the hang begins.
+    let hung_s = answer.waited_s.filter(|_| answer.hang == Some(true));
     let steps = report
         .steps
         .as_ref()
@@ -166,7 +170,20 @@ pub(super) fn ranks(
         let key = (row.host.as_str(), row.pid);
         let process = lives.get(&key);
         let culprit = is_culprit(&row.host, row.pid);
-        let (parts, source) = parts(report, row);
+        let (mut parts, mut source) = parts(report, row);
+        if let Some((hung_s, span_s)) = hung_s.zip(span_s) {
+            let died = process.is_some_and(|of| of.life == Life::Gone && !of.ended);
+            let in_hang = if waiting.contains(&key) {
+                Part::Waiting
+            } else if culprit && !died && answer.waits.iter().any(|wait| wait.lack == "call") {
+                // It is outside of NCCL, where it computes or its host does something else.
+                Part::WorkOrHost
+            } else {
+                Part::Unknown
+            };
+            parts = with_hang(&parts, in_hang, hung_s / span_s);
+            source = source.or(Some("hang"));
+        }
         let share_of = |part: Part| parts.iter().find(|s| s.part == part).map(|s| s.share);
         // Of a rank of which little is known, it would be a part of the waiting only.
         let is_known = share_of(Part::Unknown).is_some_and(|share| share <= MOST_UNKNOWN);
@@ -261,6 +278,32 @@ fn parts(report: &Report, row: &analyze::ranks::RankRow) -> (Vec<Share>, Option<
     (shares(parts), Some("calls"))
 }
 
+/// The parts of a rank's time with that of the hang, which takes this share of it. Before the hang, nothing
+/// is known of a rank without parts.
+fn with_hang(before: &[Share], in_hang: Part, hung: f64) -> Vec<Share> {
+    let hung = hung.clamp(0.0, 1.0);
+    let all = [
+        Part::WorkOrHost,
+        Part::Transfer,
+        Part::Waiting,
+        Part::Unknown,
+    ];
+    let share = |part: Part| {
+        let known = before.iter().find(|share| share.part == part);
+        let was = match (known, before.is_empty()) {
+            (Some(share), _) => share.share,
+            (None, true) if part == Part::Unknown => 1.0,
+            _ => 0.0,
+        };
+        let is = if part == in_hang { hung } else { 0.0 };
+        Share {
+            part,
+            share: was * (1.0 - hung) + is,
+        }
+    };
+    all.into_iter().map(share).collect()
+}
+
 /// The id of a rank's GPU, 32 hex digits.
 fn gpu(process: &Process, device: Option<u32>) -> Option<String> {
     let mut locals = process.communicators.iter();
@@ -274,21 +317,31 @@ fn bare(uuid: &str) -> String {
     digits.chars().filter(char::is_ascii_hexdigit).collect()
 }
 
+/// Ranks of communicators that are in a call. In the newest span of a long job, calls have no number, and
+/// there is only NCCL's.
+fn open(answer: &Answer) -> impl Iterator<Item = &crate::hang::Rank> {
+    let ranks = answer
+        .communicators
+        .iter()
+        .filter(|of| !of.over)
+        .flat_map(|of| &of.ranks);
+    ranks.filter(|rank| match (&rank.entered, &rank.finished) {
+        (Some(entered), Some(finished)) => {
+            let place = |call: &crate::hang::Call| (call.number, call.seq);
+            place(entered) > place(finished)
+        }
+        (entered, None) => entered.is_some(),
+        (None, Some(_)) => false,
+    })
+}
+
 /// Processes that wait in a call that others lack.
 fn waiting(answer: &Answer) -> BTreeSet<(&str, u32)> {
     let blamed = |host: &str, pid: u32| {
         let mut all = answer.blamed.iter();
         all.any(|of| (of.host.as_str(), of.pid) == (host, pid))
     };
-    let ranks = answer
-        .communicators
-        .iter()
-        .filter(|of| !of.over)
-        .flat_map(|of| &of.ranks);
-    let open = ranks.filter(|rank| {
-        let number = |call: &Option<crate::hang::Call>| call.as_ref().and_then(|call| call.number);
-        number(&rank.entered) > number(&rank.finished)
-    });
+    let open = open(answer);
     open.map(|rank| (rank.host.as_str(), rank.pid))
         .filter(|(host, pid)| !blamed(host, *pid))
         .collect()

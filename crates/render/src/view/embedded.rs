@@ -1,8 +1,9 @@
 //! As much of a [`View`] as fits into a page: lanes, levels of the heat map, and calls of the worst spans.
 //!
 //! What goes in first is what the page can't do without: lanes and the coarsest level. Then come finer
-//! levels, in [`LEVELS_SHARE`] of the bytes. Then come the calls of those steps in which ranks waited
-//! longest, with all that is known of them, as long as they fit. A job without steps is cut into equal spans.
+//! levels, in [`LEVELS_SHARE`] of the bytes. Then come the calls of the typical step and of the
+//! longest wait, and of those steps in which ranks waited longest, with all that is known of them, as long as
+//! they fit. A job without steps is cut into equal spans.
 //!
 //! Rule: the text of [`within`] has no more bytes than it was given.
 
@@ -130,7 +131,17 @@ fn chunks(view: &View<'_>, mut left: usize) -> (Vec<Packed>, HashSet<u32>, bool)
     let mut found = Vec::new();
     let mut inside = HashSet::new();
     let mut all = cut(view);
-    all.sort_by_key(|chunk| (std::cmp::Reverse(chunk.waited_ns), chunk.from_ns));
+    // What the viewer opens with and where "Longest wait" leads come first.
+    let typical = view.typical.map(|step| (step.begin, step.end));
+    let first = view.worst.first();
+    let is_wanted = |chunk: &Chunk| {
+        let opens = typical.is_some_and(|(begin, end)| chunk.from_ns < end && begin < chunk.to_ns);
+        opens || first.is_some_and(|first| chunk.calls.binary_search(first).is_ok())
+    };
+    all.sort_by_cached_key(|chunk| {
+        let waited = std::cmp::Reverse(chunk.waited_ns);
+        (!is_wanted(chunk), waited, chunk.from_ns)
+    });
     let mut failures = 0;
     for chunk in &all {
         let packed = pack(view, chunk);

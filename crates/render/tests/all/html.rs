@@ -153,6 +153,20 @@ fn the_same_capture_gives_the_same_bytes() {
     assert_eq!(page(&report("mix_230")), page(&report("mix_230")));
 }
 
+/// A row for each rank makes pages of many ranks long, and few people ask for it.
+#[test]
+fn tables_with_a_row_for_each_rank_are_folded_and_say_their_result() {
+    let text = page(&report("ddp8_late_host"));
+    let open = between(&text, "<section id=\"", "\"");
+    assert_eq!(open, ["picture", "findings", "timeline"]);
+    let account = between(
+        &text,
+        "<details class=\"fold\" id=\"account\">",
+        "</summary>",
+    );
+    assert!(account[0].contains("Parallel efficiency "), "{account:?}");
+}
+
 #[test]
 fn a_thousand_ranks_stay_small() {
     let mut large = report("ddp8_two_hosts");

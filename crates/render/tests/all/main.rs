@@ -18,3 +18,4 @@ mod recorded;
 mod report;
 mod shares;
 mod tidy;
+mod view;
