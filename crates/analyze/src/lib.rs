@@ -576,6 +576,7 @@ impl Analysis {
         let jobs = jobs::jobs(capture);
         let found = self.evidence.finish(capture);
         completeness.absent(absent::rows(capture, &jobs, &found), &found, capture);
+        completeness.more_in_graphs(self.progress.unseen_in_graphs(capture));
         completeness.name_remedies();
         let warmup = self.warmup.finish(capture);
         let run_us = ranks.wall_us.map(|wall| wall.max);

@@ -189,6 +189,13 @@ pub const UNSEEN: &[Word] = &[
     word("graphs_unplaced", "graphs with captured calls that the program neither instantiated nor destroyed \
         in the recorder's sight: it calls the driver through pointers that the recorder did not find. Please \
         report which program that is."),
+    word("graphs_more_in_windows", "launches of graphs with captured calls that kernel windows show, beyond \
+        those that were seen. So the program also launches graphs in a way that the recorder does not see: \
+        through a pointer on its heap, or from a library that it loaded later. Outside of windows, there may \
+        be more of them."),
+    word("graphs_more_on_others", "calls that other ranks executed on the same communicators, beyond those \
+        of a rank that captured calls into graphs. Some of this rank's launches were not seen: they were made \
+        through a pointer on the program's heap, or from a library that it loaded later."),
     word("graphs_full",
         "executable graphs that found no entry in the recorder's table: it holds 65 536 at a time, and fewer \
         if /dev/shm is full or the process may have no more memory."),
