@@ -102,6 +102,8 @@ pub struct Verdict {
     pub ended: bool,
     /// The exit status of the command, if it failed and nothing else says so. That comes first.
     pub failed: Option<i64>,
+    /// That the last calls of ranks may be lost, if `lead` is about something else.
+    pub last_calls: Option<String>,
     /// All of its processes died, the last of them at this time, as people read it.
     pub killed: Option<String>,
 }
@@ -165,7 +167,10 @@ pub fn verdict(report: &Report) -> Verdict {
             ..Verdict::default()
         };
     }
+    // Else the lead says what is missing.
+    let last_calls = report.completeness.last_calls();
     Verdict {
+        last_calls: last_calls.filter(|_| has_stopped(report)),
         lead: of_nccl(report),
         beside: report.streams.as_ref().and_then(beside_nccl),
         ended: is_over(report),
@@ -187,6 +192,14 @@ fn is_over(report: &Report) -> bool {
     !report.deaths.is_empty() || report.sightings.iter().any(|seen| seen.still_holds())
 }
 
+/// Whether the verdict is that it stopped.
+fn has_stopped(report: &Report) -> bool {
+    is_over(report) || report.standstill.is_some() && !report.findings.is_empty()
+}
+
+/// How a verdict on a job begins that is not all here.
+const NOT_ALL: &str = "Not all of this job is here.";
+
 /// The verdict on what NCCL did.
 fn of_nccl(report: &Report) -> Lead {
     // Deaths are the first findings.
@@ -202,10 +215,14 @@ fn of_nccl(report: &Report) -> Lead {
     }
     let c = &report.completeness;
     if let Some(missing) = c.missing().into_iter().next() {
-        return Lead::Words(format!("Not all of this job is here. {missing}"));
+        return Lead::Words(format!("{NOT_ALL} {missing}"));
     }
     if let Some(lost) = c.not_here() {
-        return Lead::Words(format!("Not all of this job is here. {lost}"));
+        return Lead::Words(format!("{NOT_ALL} {lost}"));
+    }
+    // Without any call, more is said below.
+    if let Some(last) = c.last_calls().filter(|_| c.recorded > 0) {
+        return Lead::Words(format!("{NOT_ALL} {last}"));
     }
     if let Some(said) = c.not_counted() {
         return Lead::Words(said);
@@ -517,6 +534,7 @@ pub fn is_sound(report: &Report) -> bool {
         && !holds
         && c.missing().is_empty()
         && c.not_here().is_none()
+        && c.last_calls().is_none()
         && c.unseen.is_empty()
         && report.findings.is_empty()
 }
