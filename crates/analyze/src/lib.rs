@@ -651,7 +651,8 @@ impl Analysis {
             critical_path,
             nodes,
             mpi,
-            cost: self.cost.finish(),
+            // It is one of all of the run.
+            cost: self.cost.finish().filter(|_| capture.part.is_none()),
             driver_calls,
             stream_waits,
             streams,
