@@ -697,8 +697,10 @@ pub fn next(report: &Report) -> String {
         || report.completeness.recorded == 0
     {
         format!("ncclscope doctor {folder}")
+    } else if report.completeness.small_memory {
+        format!("NCCLSCOPE_MEMORY=64MiB ncclscope run -- {command}")
     } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {
-        format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")
+        format!("ncclscope doctor {folder}")
     } else if report.completeness.timed == 0
         && report.times_exist
         && report
