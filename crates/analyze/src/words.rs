@@ -194,8 +194,8 @@ pub const UNSEEN: &[Word] = &[
         through a pointer on its heap, or from a library that it loaded later. Outside of windows, there may \
         be more of them."),
     word("graphs_more_on_others", "calls that other ranks executed on the same communicators, beyond those \
-        of a rank that captured calls into graphs. Some of this rank's launches were not seen: they were made \
-        through a pointer on the program's heap, or from a library that it loaded later."),
+        of a rank that captured calls into graphs. Some of this rank's launches were not seen: they were \
+        made through a pointer on the program's heap, or from a library that it loaded later."),
     word("graphs_found_late", "processes in which the recorder found the function that launches graphs only \
         after there were graphs to launch: earlier launches are missing."),
     word("graphs_unplaced", "graphs with captured calls that the program neither instantiated nor destroyed \
