@@ -73,6 +73,9 @@ pub struct Completeness {
     /// Whether another host may have calls that `ncclscope collect` brings.
     #[serde(skip)]
     pub collectable: bool,
+    /// Whether calls found no row because the user allowed the live part less than the recorder would take.
+    #[serde(skip)]
+    pub small_memory: bool,
 }
 
 /// One process that is not complete.
@@ -156,8 +159,13 @@ pub const PASSING: [&str; 6] = [
 ];
 /// Why calls are not here though their rank is.
 const NOT_HERE: [&str; 4] = ["damaged", "elsewhere", "gone", "unexplained"];
+/// What is said of live parts with calls that nobody can count any more.
+const UNKNOWABLE: [&str; 2] = ["gone", "unreadable"];
 /// Of a rank's calls, such a part must be missing before that is said first.
 const LEAST_MISSING: f64 = 0.01;
+
+/// The largest NCCLSCOPE_MEMORY, which is its default.
+const MOST_MEMORY: u64 = 64 << 20;
 
 /// Cause of calls that NCCL made and did not announce.
 pub const MASKED: &str = "mask_changed";
@@ -188,7 +196,7 @@ impl Completeness {
             missing(rank) as f64 >= LEAST_MISSING * rank.announced as f64 && missing(rank) > 0
         };
         let ranks: Vec<&RankCompleteness> = self.ranks.iter().filter(matters).collect();
-        let first = ranks.first()?;
+        ranks.first()?;
         let sum = |of: &dyn Fn(&RankCompleteness) -> u64| {
             ranks
                 .iter()
@@ -196,18 +204,40 @@ impl Completeness {
                 .fold(0, u64::saturating_add)
         };
         let (n, of) = (sum(&missing), sum(&|rank| rank.announced));
-        let numbers: Option<Vec<u32>> = ranks.iter().map(|rank| rank.rank).collect();
-        let who = match numbers {
-            Some(numbers) if numbers.len() > 1 => format!("ranks {}", ranges(numbers)),
-            Some(numbers) => format!("rank {}", ranges(numbers)),
-            None if ranks.len() > 1 => format!("{} processes", ranks.len()),
-            None => format!("pid {} on {}", first.pid, first.host),
-        };
+        let who = names(&ranks);
         let held = |cause: &&&str| ranks.iter().any(|rank| rank.lost.contains_key(**cause));
         let causes: Vec<&str> = NOT_HERE.iter().filter(held).copied().collect();
         let causes = causes.join(", ");
         Some(format!(
             "{n} of {of} calls of {who} are not here ({causes})."
+        ))
+    }
+
+    /// That the last calls of ranks may be lost, as a sentence: their live parts are gone or can't be read.
+    /// Nobody knows how many calls were only there. `None` if there is no such rank.
+    pub fn last_calls(&self) -> Option<String> {
+        let lacks = |rank: &&RankCompleteness| UNKNOWABLE.contains(&rank.live);
+        let ranks: Vec<&RankCompleteness> = self.ranks.iter().filter(lacks).collect();
+        let mut why: Vec<&str> = ranks.iter().map(|rank| rank.live).collect();
+        why.sort_unstable();
+        why.dedup();
+        let why = why.iter().map(|why| {
+            if *why == "gone" {
+                "gone"
+            } else {
+                "not readable"
+            }
+        });
+        let why = why.collect::<Vec<_>>().join(" or ");
+        let (its, part) = match &ranks[..] {
+            [] => return None,
+            [_] => ("its", "live part, which is"),
+            _ => ("their", "live parts, which are"),
+        };
+        let who = names(&ranks);
+        Some(format!(
+            "How many calls {who} made last is not known: calls after the last flush were only in {its} \
+             {part} {why}."
         ))
     }
 
@@ -280,6 +310,9 @@ impl Completeness {
         let open = !process.is_whole() && process.newest != Newest::Here;
         self.announced_is_lower_bound |= process.counters.is_none() || open;
         self.collectable |= process.is_collectable();
+        let memory = process.fact("env.NCCLSCOPE_MEMORY").and_then(units::bytes);
+        self.small_memory |= account.lost.contains_key(CAUSES[Cause::RowsFull as usize])
+            && memory.is_some_and(|bytes| bytes < MOST_MEMORY);
         self.adds_up &= account.adds_up;
         add_all(&mut self.lost, &account.lost);
         add_all(&mut self.odd, &odd);
@@ -365,6 +398,11 @@ impl Completeness {
             .retain(|rank| rank.differs || rank.missing_at_least > 0);
     }
 
+    /// Adds calls in graphs that were not seen, and that other ranks prove.
+    pub fn more_in_graphs(&mut self, calls: u64) {
+        add(&mut self.unseen, graphs::MORE_ON_OTHERS, calls);
+    }
+
     /// Says what to do about each cause that occurs.
     pub fn name_remedies(&mut self) {
         let causes = self.lost.keys().chain(self.untimed.keys());
@@ -381,6 +419,7 @@ impl Completeness {
         self.timed = self.timed.saturating_add(later.timed);
         self.announced_is_lower_bound |= later.announced_is_lower_bound;
         self.collectable |= later.collectable;
+        self.small_memory |= later.small_memory;
         self.adds_up &= later.adds_up;
         add_all(&mut self.lost, &later.lost);
         add_all(&mut self.odd, &later.odd);
@@ -389,6 +428,17 @@ impl Completeness {
         self.graph_launches = self.graph_launches.saturating_add(later.graph_launches);
         self.in_graphs = self.in_graphs.saturating_add(later.in_graphs);
         self.ranks.extend(later.ranks);
+    }
+}
+
+/// These ranks, at least one, as sentences name them.
+fn names(ranks: &[&RankCompleteness]) -> String {
+    let numbers: Option<Vec<u32>> = ranks.iter().map(|rank| rank.rank).collect();
+    match (numbers, ranks) {
+        (Some(numbers), [_, _, ..]) => format!("ranks {}", ranges(numbers)),
+        (Some(numbers), _) => format!("rank {}", ranges(numbers)),
+        (None, [only]) => format!("pid {} on {}", only.pid, only.host),
+        (None, _) => format!("{} processes", ranks.len()),
     }
 }
 
@@ -715,6 +765,39 @@ mod tests {
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
         process.bad_blocks = 1;
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
+    }
+
+    #[test]
+    fn last_calls_that_nobody_can_count_are_said() {
+        let rank = |rank, live| RankCompleteness {
+            rank: Some(rank),
+            live,
+            ..RankCompleteness::default()
+        };
+        let said = |ranks: &[(u32, &'static str)]| {
+            let ranks = ranks.iter().map(|(number, live)| rank(*number, live));
+            let of = Completeness {
+                ranks: ranks.collect(),
+                ..Completeness::new()
+            };
+            of.last_calls()
+        };
+        assert_eq!(
+            said(&[(0, "adopted"), (1, "elsewhere"), (2, "running")]),
+            None
+        );
+        let one = said(&[(0, "here"), (3, "gone")]).expect("one");
+        assert_eq!(
+            one,
+            "How many calls rank 3 made last is not known: calls after the last flush were only in its live \
+             part, which is gone."
+        );
+        let both = said(&[(0, "unreadable"), (1, "gone")]).expect("two");
+        assert!(both.contains("ranks 0-1 made last"), "{both}");
+        assert!(
+            both.ends_with("live parts, which are gone or not readable."),
+            "{both}"
+        );
     }
 
     #[test]

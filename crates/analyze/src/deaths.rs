@@ -161,11 +161,7 @@ impl Gatherer {
                     true => FIRST_NS,
                     false => FIRST_OVER_HOSTS_NS,
                 };
-                let progress = self.progress.get(member.process)?;
-                let mut progress = progress
-                    .iter()
-                    .filter(|p| p.communicator == Some(communicator));
-                let progress = progress.next()?;
+                let progress = self.on(member.process, communicator).next()?;
                 if progress.calls <= own.calls {
                     continue;
                 }
@@ -199,7 +195,7 @@ impl Gatherer {
         };
         let own = &self.progress[index];
         // It may have died before its first call there.
-        let is_new = |communicator: u32| own.iter().all(|p| p.communicator != Some(communicator));
+        let is_new = |communicator: u32| self.on(index, communicator).next().is_none();
         let without_call = (0..)
             .zip(&capture.communicators)
             .filter(|(_, all)| all.members.iter().any(|member| member.process == index))

@@ -324,8 +324,8 @@ impl Gatherer {
             .map(|m| {
                 let key = (m.process as u32, m.uid);
                 let member = self.members.get(&key).unwrap_or(&none);
-                let mut locals = capture.processes[m.process].communicators.iter();
-                let ended = locals.any(|l| l.uid == m.uid && l.ended_ns.is_some());
+                let local = capture.processes[m.process].communicator(m.uid);
+                let ended = local.is_some_and(|local| local.ended_ns.is_some());
                 (m.process, m.rank, member, ended && !member.open)
             })
             .collect();

@@ -75,6 +75,7 @@ fn word(unseen: Unseen) -> (&'static str, u64) {
     match unseen {
         Unseen::NotWatched => ("graphs_not_watched", 1),
         Unseen::NeverLaunched(n) => ("graphs_never_launched", n),
+        Unseen::MoreInWindows(n) => ("graphs_more_in_windows", n),
         Unseen::FoundLate => ("graphs_found_late", 1),
         Unseen::Unplaced(n) => ("graphs_unplaced", n),
         Unseen::Full(n) => ("graphs_full", n),
@@ -84,10 +85,15 @@ fn word(unseen: Unseen) -> (&'static str, u64) {
     }
 }
 
+/// Other ranks executed more calls of the same communicators.
+pub const MORE_ON_OTHERS: &str = "graphs_more_on_others";
+
 /// The causes of executions that were not counted.
-pub const UNSEEN: [&str; 8] = [
+pub const UNSEEN: [&str; 10] = [
     "graphs_not_watched",
     "graphs_never_launched",
+    "graphs_more_in_windows",
+    MORE_ON_OTHERS,
     "graphs_found_late",
     "graphs_unplaced",
     "graphs_full",
@@ -132,8 +138,7 @@ pub fn without_rows(process: &Process, mut shown: Shown) -> Vec<(u32, u64)> {
 pub fn seen(process: &Process) -> GraphsSeen {
     let graphs = &process.graphs;
     let sum = |sum: u64, n: u64| sum.saturating_add(n);
-    let mut captured = process.shapes.iter().filter(|s| s.is(flag::CAPTURED));
-    let unseen = if captured.all(|shape| nccl_shows(process, shape)) {
+    let unseen = if nccl_shows_all(process) {
         BTreeMap::new()
     } else {
         graphs.unseen.iter().map(|unseen| word(*unseen)).collect()
@@ -143,6 +148,12 @@ pub fn seen(process: &Process) -> GraphsSeen {
         executions: graphs.executions().into_values().fold(0, sum),
         unseen,
     }
+}
+
+/// Whether NCCL announces each execution of each captured call.
+pub(crate) fn nccl_shows_all(process: &Process) -> bool {
+    let mut captured = process.shapes.iter().filter(|s| s.is(flag::CAPTURED));
+    captured.all(|shape| nccl_shows(process, shape))
 }
 
 /// Whether NCCL announces each execution of a captured call: if it delivers stamps, or if its proxy works for

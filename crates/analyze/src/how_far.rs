@@ -76,8 +76,7 @@ impl Gatherer {
         let (index, communicator) = all.find(|(_, of)| of.id == *id)?;
         let ranks = communicator.members.iter().filter_map(|member| {
             let process = capture.processes.get(member.process)?;
-            let mut locals = process.communicators.iter();
-            let local = locals.find(|local| local.uid == member.uid);
+            let local = process.communicator(member.uid);
             let calls = self.made(member.process, index as u32, member.uid);
             let lacks = calls.is_some_and(|calls| calls < call);
             let is = |pid: u32, host: &str| (pid, host) == (process.pid, process.host.as_str());

@@ -576,6 +576,7 @@ impl Analysis {
         let jobs = jobs::jobs(capture);
         let found = self.evidence.finish(capture);
         completeness.absent(absent::rows(capture, &jobs, &found), &found, capture);
+        completeness.more_in_graphs(self.progress.unseen_in_graphs(capture));
         completeness.name_remedies();
         let warmup = self.warmup.finish(capture);
         let run_us = ranks.wall_us.map(|wall| wall.max);
@@ -650,7 +651,8 @@ impl Analysis {
             critical_path,
             nodes,
             mpi,
-            cost: self.cost.finish(),
+            // It is one of all of the run.
+            cost: self.cost.finish().filter(|_| capture.part.is_none()),
             driver_calls,
             stream_waits,
             streams,

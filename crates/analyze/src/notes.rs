@@ -80,6 +80,7 @@ pub fn notes(
     from_outside(capture, &mut notes);
     of_other_tools(capture, &mut notes);
     notes.extend(crate::behind::sentences(capture));
+    no_ranges(capture, &mut notes);
     notes.extend(phases.map(|phases| phases.sentence()));
     if let Some(because) = no_times(capture, rows) {
         notes.push(because.note);
@@ -183,6 +184,28 @@ fn of_other_tools(capture: &Capture, notes: &mut Vec<String>) {
              for one."
                 .to_owned(),
         );
+    }
+}
+
+/// That tools which were to get calls as ranges got none.
+fn no_ranges(capture: &Capture, notes: &mut Vec<String>) {
+    for (fact, variable) in [
+        ("nvtx_because", "NCCLSCOPE_NVTX"),
+        ("scorep_because", "NCCLSCOPE_SCOREP"),
+    ] {
+        let mut by_why: BTreeMap<&str, u64> = BTreeMap::new();
+        for why in capture.processes.iter().filter_map(|p| p.fact(fact)) {
+            *by_why.entry(why).or_default() += 1;
+        }
+        let all = capture.processes.len() as u64;
+        notes.extend(by_why.into_iter().map(|(why, n)| {
+            let who = if n == all {
+                String::new()
+            } else {
+                format!(" in {n} of {all} processes")
+            };
+            format!("{variable} had no effect{who}: {why}.")
+        }));
     }
 }
 

@@ -6,8 +6,11 @@
 //! Rule: of a process that lacks calls, nothing is kept, because a lower count would prove nothing.
 
 use crate::executions::{Execution, Walk};
+use crate::graphs::nccl_shows_all;
 use crate::matching::is_collective;
 use capture::live::flag;
+use std::collections::HashMap;
+use tables::communicators::Member;
 use tables::{Capture, Process};
 
 /// The collectives of a process on a communicator, by one of its ranks.
@@ -17,6 +20,8 @@ pub(crate) struct Progress {
     /// The communicator's number in the process.
     pub uid: u32,
     pub calls: u64,
+    /// Beside them, those that launches of CUDA graphs executed; `None` if none was captured.
+    pub in_graphs: Option<u64>,
     /// The last of them, by function and bytes.
     pub last: Option<(String, Option<u64>)>,
     /// The newest time at which one was entered, ns since 1970.
@@ -31,10 +36,43 @@ impl Progress {
         communicator: None,
         uid: 0,
         calls: 0,
+        in_graphs: None,
         last: None,
         newest_ns: 0,
         guessed: false,
     };
+}
+
+/// The pauses of a process from one call to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pauses {
+    pub count: u64,
+    pub sum_ns: i64,
+    pub longest_ns: i64,
+}
+
+impl Pauses {
+    fn add(&mut self, ns: i64) {
+        // Calls of several threads may be out of order.
+        if ns > 0 {
+            self.count += 1;
+            self.sum_ns = self.sum_ns.saturating_add(ns);
+            self.longest_ns = self.longest_ns.max(ns);
+        }
+    }
+
+    /// How probable it is that the next pause lasts for so long or longer, if it is one like these.
+    ///
+    /// Pauses whose ends don't depend on how long they have lasted (exponential ones) have this predictive
+    /// probability after `count` of them, whatever their mean. Those of steps vary less, which makes a long
+    /// one less probable still. And it does not matter that the job may have been ended within a pause.
+    pub fn chance(&self, ns: i64) -> f64 {
+        let sum = self.sum_ns as f64;
+        if self.count == 0 || ns <= 0 {
+            return 1.0;
+        }
+        (sum / (sum + ns as f64)).powf(self.count as f64)
+    }
 }
 
 /// What is gathered.
@@ -42,10 +80,12 @@ impl Progress {
 pub struct Gatherer {
     /// By process.
     pub(crate) progress: Vec<Vec<Progress>>,
+    /// By process: where in that its ranks' progress on a communicator is.
+    places: Vec<HashMap<u32, Vec<usize>>>,
     /// By process: whether all calls that NCCL announced are here.
     pub(crate) complete: Vec<bool>,
-    /// The longest pause between two calls that a process came back from, ns.
-    pub(crate) longest_pause_ns: i64,
+    /// By process: its pauses between calls that it came back from.
+    pub(crate) pauses: Vec<Pauses>,
     /// When the newest call of any was entered, ns since 1970; 0 if that is not known.
     newest_ns: i64,
 }
@@ -64,7 +104,7 @@ pub struct ProcessProgress {
     calls: u64,
     /// When the newest call of any kind was entered.
     newest_ns: i64,
-    longest_pause_ns: i64,
+    pauses: Pauses,
 }
 
 impl ProcessProgress {
@@ -88,7 +128,7 @@ impl ProcessProgress {
             whole: true,
             calls: 0,
             newest_ns: 0,
-            longest_pause_ns: 0,
+            pauses: Pauses::default(),
         }
     }
 
@@ -98,8 +138,7 @@ impl ProcessProgress {
         self.whole &= execution.whole;
         self.calls += execution.pieces;
         if self.newest_ns != 0 && entered != 0 {
-            let pause = entered.saturating_sub(self.newest_ns);
-            self.longest_pause_ns = self.longest_pause_ns.max(pause);
+            self.pauses.add(entered.saturating_sub(self.newest_ns));
         }
         self.newest_ns = self.newest_ns.max(entered);
         let (counts, guessed) = self.counted[execution.place];
@@ -130,25 +169,166 @@ impl Gatherer {
                 Some((function, capture.bytes_as(place.shape, place.function)))
             });
         }
+        add_in_graphs(&mut progress, capture, process);
         let progress = if plan.whole { progress } else { Vec::new() };
+        let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, of) in progress.iter().enumerate() {
+            if let Some(communicator) = of.communicator {
+                places.entry(communicator).or_default().push(at);
+            }
+        }
+        self.places.push(places);
         self.progress.push(progress);
         let announced = process.counters.as_ref().map(|counters| counters.announced);
         let complete = plan.whole && process.is_whole() && announced == Some(plan.calls);
         self.complete.push(complete);
         self.newest_ns = self.newest_ns.max(plan.newest_ns);
-        self.longest_pause_ns = self.longest_pause_ns.max(plan.longest_pause_ns);
+        self.pauses.push(plan.pauses);
     }
 
     /// Takes in what was gathered of later processes.
     pub fn merge(&mut self, later: Gatherer) {
         self.progress.extend(later.progress);
+        self.places.extend(later.places);
         self.complete.extend(later.complete);
         self.newest_ns = self.newest_ns.max(later.newest_ns);
-        self.longest_pause_ns = self.longest_pause_ns.max(later.longest_pause_ns);
+        self.pauses.extend(later.pauses);
+    }
+
+    /// The progress of a process's ranks on a communicator; nothing on one where it made no call.
+    pub(crate) fn on(&self, process: usize, communicator: u32) -> impl Iterator<Item = &Progress> {
+        let places = self
+            .places
+            .get(process)
+            .and_then(|of| of.get(&communicator));
+        let places = places.map_or(&[][..], Vec::as_slice).iter();
+        places.map(move |at| &self.progress[process][*at])
+    }
+
+    /// How many calls the ranks executed less than others, in CUDA graphs.
+    ///
+    /// All ranks of a communicator make the same collectives, whether in a graph or not. If the program ended
+    /// by itself, they made all of them. So a rank with fewer has launched graphs that were not seen.
+    pub fn unseen_in_graphs(&self, capture: &Capture) -> u64 {
+        if capture.job["exit_status"]
+            .as_i64()
+            .is_some_and(|status| status != 0)
+        {
+            return 0;
+        }
+        let made = |of: &Progress| of.calls.saturating_add(of.in_graphs.unwrap_or(0));
+        let lacking = capture
+            .communicators
+            .iter()
+            .enumerate()
+            .filter_map(|(index, of)| {
+                if of.nranks != Some(of.members.len() as u32) {
+                    return None;
+                }
+                let of_member = |member: &Member| {
+                    let process = &capture.processes[member.process];
+                    let complete = *self.complete.get(member.process)? && process.ended;
+                    let mut own = self.on(member.process, index as u32);
+                    let own = own.find(|of| of.uid == member.uid)?;
+                    (complete && !own.guessed).then_some((process, own))
+                };
+                let members: Vec<(&Process, &Progress)> =
+                    of.members.iter().map(of_member).collect::<Option<_>>()?;
+                let most = members.iter().map(|(_, own)| made(own)).max()?;
+                let less = members.iter().filter(|(process, own)| {
+                    let known = process.graphs.unseen.is_empty();
+                    own.in_graphs.is_some() && known && !nccl_shows_all(process)
+                });
+                Some(
+                    less.map(|(_, own)| most - made(own))
+                        .fold(0, u64::saturating_add),
+                )
+            });
+        lacking.fold(0, u64::saturating_add)
     }
 
     /// When the newest call was entered, ns since 1970.
     pub fn newest_ns(&self) -> Option<i64> {
         (self.newest_ns != 0).then_some(self.newest_ns)
+    }
+}
+
+/// Adds the executions of captured calls.
+fn add_in_graphs(progress: &mut [Progress], capture: &Capture, process: &Process) {
+    let executions = process.graphs.executions();
+    let executions = executions
+        .into_iter()
+        .map(|(shape, calls)| (shape as usize, calls));
+    let captured = (0..process.shapes.len()).filter(|at| process.shapes[*at].is(flag::CAPTURED));
+    let all: Vec<(usize, u64)> = captured.map(|shape| (shape, 0)).chain(executions).collect();
+    if all.is_empty() {
+        return;
+    }
+    let places: HashMap<u32, usize> = progress.iter().map(|of| of.uid).zip(0..).collect();
+    for (shape, calls) in all {
+        let shape = &process.shapes[shape];
+        let function = capture.names.get(shape.function);
+        let place = places
+            .get(&shape.uid)
+            .filter(|_| function.is_some_and(is_collective));
+        if let Some(own) = place.map(|at| &mut progress[*at]) {
+            own.in_graphs = Some(own.in_graphs.unwrap_or(0).saturating_add(calls));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::communicator;
+    use tables::process::Counters;
+    use tables::LiveSource;
+
+    /// Ranks 0 and 1 made these many calls, and launched a graph of two more so often.
+    fn unseen(made: [(u64, Option<u64>); 2], ended: bool) -> u64 {
+        let process = Process {
+            live: LiveSource::Adopted,
+            counters: Some(Counters::default()),
+            ended,
+            ..Process::default()
+        };
+        let capture = Capture {
+            processes: vec![process.clone(), process],
+            communicators: vec![communicator(0, &[0, 1])],
+            ..Capture::default()
+        };
+        let uids: Vec<u32> = capture.communicators[0]
+            .members
+            .iter()
+            .map(|m| m.uid)
+            .collect();
+        let progress = made.iter().zip(uids).map(|((calls, launches), uid)| {
+            vec![Progress {
+                communicator: Some(0),
+                uid,
+                calls: *calls,
+                in_graphs: launches.map(|n| 2 * n),
+                ..Progress::NONE
+            }]
+        });
+        let gatherer = Gatherer {
+            progress: progress.collect(),
+            places: vec![HashMap::from([(0, vec![0])]); 2],
+            complete: vec![true; 2],
+            ..Gatherer::default()
+        };
+        gatherer.unseen_in_graphs(&capture)
+    }
+
+    #[test]
+    fn a_rank_that_launched_a_graph_less_often_than_others_was_not_seen_to_do_so() {
+        assert_eq!(unseen([(3, Some(500)), (3, Some(500))], true), 0);
+        assert_eq!(unseen([(3, Some(500)), (3, Some(250))], true), 500);
+        // What one rank made in a graph, the other made by itself.
+        assert_eq!(unseen([(1003, None), (3, Some(500))], true), 0);
+        // Calls without a graph are all announced.
+        assert_eq!(unseen([(3, None), (3, Some(500))], true), 0);
+        // Of a job that was killed, a rank may have been ahead.
+        assert_eq!(unseen([(3, Some(500)), (3, Some(499))], false), 0);
     }
 }

@@ -5,12 +5,12 @@
 //!
 //! Rule: a part that is not in the capture is an error that says what there is.
 
-use crate::spelling::plural;
-use crate::steps::{StepSource, StepsRow};
+use crate::spelling::{plural, ranges};
+use crate::steps::{agree, StepSource, Steps, StepsRow};
 use std::fmt;
 use std::ops::Range;
 use tables::spans::Spans;
-use tables::{tail, Capture, Process};
+use tables::{Capture, Process};
 
 /// Which part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,9 @@ impl Part {
             Part::Phase(name) => of_phase(capture, name)?,
         };
         tables::spans::keep(capture, &spans);
+        if let Part::Last(_) = self {
+            tables::spans::begin_together(capture);
+        }
         capture.part = Some(said);
         Ok(())
     }
@@ -109,6 +112,7 @@ fn of_steps(capture: &Capture, asked: &Range<usize>) -> Result<(Vec<Spans>, Stri
         1 => format!("step {from} of {n}"),
         _ => format!("steps {from} to {} of {n}", to - 1),
     };
+    let said = format!("{said}{}", counting_otherwise(steps));
     let row = |process: &Process| {
         let mut rows = steps.rows.iter();
         rows.find(|row| row.pid == process.pid && row.host == process.host)
@@ -170,6 +174,44 @@ fn of_steps(capture: &Capture, asked: &Range<usize>) -> Result<(Vec<Spans>, Stri
     Ok((found.into_iter().map(or_all).collect(), said))
 }
 
+/// Which ranks have another number of steps than the one by which a part is cut; nothing if all agree.
+fn counting_otherwise(steps: &Steps) -> String {
+    let Some(reference) = steps.reference() else {
+        return String::new();
+    };
+    let others = steps.rows.iter();
+    let others: Vec<&StepsRow> = others
+        .filter(|row| !agree(row.steps, reference.steps))
+        .collect();
+    let named = |rows: &[&StepsRow]| {
+        let numbers: Option<Vec<u32>> = rows.iter().map(|row| row.rank).collect();
+        match (numbers, rows) {
+            (Some(numbers), [_]) => format!("rank {}", ranges(numbers)),
+            (Some(numbers), _) => format!("ranks {}", ranges(numbers)),
+            (None, _) => {
+                let pids = rows
+                    .iter()
+                    .map(|row| format!("{} on {}", row.pid, row.host));
+                format!("pid {}", pids.collect::<Vec<_>>().join(", "))
+            }
+        }
+    };
+    let counts = || others.iter().map(|row| row.steps);
+    let Some((least, most)) = counts().min().zip(counts().max()) else {
+        return String::new();
+    };
+    let found = if least == most {
+        plural(least, "step", "steps")
+    } else {
+        format!("{least} to {most} steps")
+    };
+    let who = named(&[reference]);
+    format!(
+        " (as {who} counts them; on {} there are {found})",
+        named(&others)
+    )
+}
+
 fn of_last(capture: &Capture, ns: i64) -> Result<(Vec<Spans>, String), NoPart> {
     let calls = || capture.processes.iter().flat_map(|process| &process.calls);
     let newest = calls().map(|call| call.api_ns).max().filter(|at| *at != 0);
@@ -180,11 +222,7 @@ fn of_last(capture: &Capture, ns: i64) -> Result<(Vec<Spans>, String), NoPart> {
         });
     };
     let from = newest.saturating_sub(ns);
-    let first = tail::first_calls(capture, from);
-    let spans = capture.processes.iter().zip(first).map(|(process, first)| {
-        let begins = process.calls.get(first).map(|call| call.api_ns);
-        one(begins.filter(|at| *at != 0).unwrap_or(from)..i64::MAX)
-    });
+    let spans = capture.processes.iter().map(|_| one(from..i64::MAX));
     let said = format!("the last {}", crate::spelling::time(ns as f64 / 1e3));
     Ok((spans.collect(), said))
 }

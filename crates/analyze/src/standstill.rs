@@ -6,16 +6,21 @@
 //! `ncclscope hang` follows waits further: over sends and receives, networks and graphs.
 //!
 //! Rule: only what is proved. All members of the communicator must be here, with all their calls, and no call
-//! may be put together by guess. The wait must be longer than any pause between two calls that a rank of this
-//! job came back from, and than 5 s: a job that is ended in the middle of a step has unfinished calls, too.
+//! may be put together by guess. A job that is ended in the middle of a step has unfinished calls, too. So
+//! the wait must be longer than any pause between two calls that a rank of this job came back from. And it
+//! must be beyond chance, by the pauses of the rank that waits, and long enough to matter beside the run: with
+//! many short pauses, a wait of a second may be. Else it must last for 5 s.
 
+use crate::account::MATTERS;
 use crate::findings::RankId;
 use crate::progress::{Gatherer, Progress};
 use std::collections::BTreeSet;
 use tables::{Capture, Communicator};
 
-/// Waits up to this long are part of any job; `ncclscope hang` has the same limit.
+/// Waits up to this long are part of any job whose pace is not known; `ncclscope hang` has the same limit.
 const BRIEF_NS: i64 = 5_000_000_000;
+/// A wait that is less probable than this is no pause of the job: as for the intervals of 95 %.
+const CHANCE: f64 = 0.05;
 /// Collectives that no rank can leave before all have come.
 const NEED_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
 
@@ -78,7 +83,14 @@ impl Gatherer {
             .enumerate()
             .filter_map(|(index, communicator)| self.uneven(index as u32, communicator))
             .collect();
-        let limit = BRIEF_NS.max(self.longest_pause_ns);
+        let longest = self.pauses.iter().map(|pauses| pauses.longest_ns);
+        let longest = longest.max().unwrap_or(0);
+        let is_no_pause = |process: usize, waited: i64| {
+            let own = self.pauses.get(process).copied().unwrap_or_default();
+            // A launcher does not end all ranks at once: what is short beside the run says nothing of it.
+            let matters = waited as f64 >= MATTERS * own.sum_ns as f64;
+            waited > longest && (waited >= BRIEF_NS || matters && own.chance(waited) < CHANCE)
+        };
         // A process that waits on one communicator is late on the others because of that.
         let mut waiting = BTreeSet::new();
         for of in &uneven {
@@ -98,8 +110,12 @@ impl Gatherer {
                 let waited = of.waited(member, capture)?;
                 Some((of.communicator.members[member].process, waited))
             });
-            let (waits, times): (Vec<usize>, Vec<i64>) = waits.unzip();
-            let for_ns = times.into_iter().max().filter(|ns| *ns >= limit)?;
+            let waits: Vec<(usize, i64)> = waits.collect();
+            let (longest, for_ns) = waits.iter().copied().max_by_key(|(_, waited)| *waited)?;
+            let waits = waits.into_iter().map(|(process, _)| process).collect();
+            if !is_no_pause(longest, for_ns) {
+                return None;
+            }
             (!causes.is_empty()).then(|| standstill(capture, of, for_ns, (causes, waits)))
         });
         // Of equals the one on the communicator that was made first.
@@ -115,8 +131,11 @@ impl Gatherer {
         }
         let made = members.iter().map(|member| {
             let complete = *self.complete.get(member.process)?;
-            let own = self.progress.get(member.process)?.iter();
-            let mut own = own.filter(|p| (p.communicator, p.uid) == (Some(index), member.uid));
+            // Of what lacks calls nothing is kept.
+            self.progress.get(member.process)?;
+            let mut own = self
+                .on(member.process, index)
+                .filter(|of| of.uid == member.uid);
             complete.then(|| own.next().unwrap_or(&NONE))
         });
         let made: Vec<&Progress> = made.collect::<Option<_>>()?;

@@ -552,7 +552,7 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
 
 /// Whether two ranks agree on the number of steps: one or two may be cut at each end, or lie beside an
 /// evaluation.
-fn agree(a: u64, b: u64) -> bool {
+pub(crate) fn agree(a: u64, b: u64) -> bool {
     a.abs_diff(b) <= 4.max(a.max(b) / 20)
 }
 

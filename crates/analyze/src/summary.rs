@@ -102,6 +102,8 @@ pub struct Verdict {
     pub ended: bool,
     /// The exit status of the command, if it failed and nothing else says so. That comes first.
     pub failed: Option<i64>,
+    /// That the last calls of ranks may be lost, if `lead` is about something else.
+    pub last_calls: Option<String>,
     /// All of its processes died, the last of them at this time, as people read it.
     pub killed: Option<String>,
 }
@@ -165,7 +167,10 @@ pub fn verdict(report: &Report) -> Verdict {
             ..Verdict::default()
         };
     }
+    // Else the lead says what is missing.
+    let last_calls = report.completeness.last_calls();
     Verdict {
+        last_calls: last_calls.filter(|_| has_stopped(report)),
         lead: of_nccl(report),
         beside: report.streams.as_ref().and_then(beside_nccl),
         ended: is_over(report),
@@ -186,6 +191,14 @@ pub fn verdict(report: &Report) -> Verdict {
 fn is_over(report: &Report) -> bool {
     !report.deaths.is_empty() || report.sightings.iter().any(|seen| seen.still_holds())
 }
+
+/// Whether the verdict is that it stopped.
+fn has_stopped(report: &Report) -> bool {
+    is_over(report) || report.standstill.is_some() && !report.findings.is_empty()
+}
+
+/// How a verdict on a job begins that is not all here.
+const NOT_ALL: &str = "Not all of this job is here.";
 
 /// The verdict on what NCCL did.
 fn of_nccl(report: &Report) -> Lead {
@@ -211,7 +224,9 @@ fn of_nccl(report: &Report) -> Lead {
 fn incomplete(report: &Report) -> Option<String> {
     let c = &report.completeness;
     let lacks = c.missing().into_iter().next().or_else(|| c.not_here());
-    let lacks = lacks.map(|what| format!("Not all of this job is here. {what}"));
+    // Without any call, more is said below.
+    let last = || c.last_calls().filter(|_| c.recorded > 0);
+    let lacks = lacks.or_else(last).map(|what| format!("{NOT_ALL} {what}"));
     lacks.or_else(|| c.not_counted())
 }
 
@@ -229,7 +244,7 @@ pub struct Blameless {
 pub fn blameless_now(report: &Report) -> Blameless {
     let c = &report.completeness;
     let absent = c.absent.first().map(|absent| absent.sentence());
-    let absent = absent.map(|what| format!("Not all of this job is here. {what}"));
+    let absent = absent.map(|what| format!("{NOT_ALL} {what}"));
     match absent.or_else(|| c.not_counted()) {
         Some(said) => Blameless {
             lead: Lead::Words(said),
@@ -596,6 +611,7 @@ pub fn is_sound(report: &Report) -> bool {
         && !holds
         && c.missing().is_empty()
         && c.not_here().is_none()
+        && c.last_calls().is_none()
         && c.unseen.is_empty()
         && report.findings.is_empty()
 }
@@ -765,8 +781,10 @@ pub fn next(report: &Report) -> String {
         || report.completeness.recorded == 0
     {
         format!("ncclscope doctor {folder}")
+    } else if report.completeness.small_memory {
+        format!("NCCLSCOPE_MEMORY=64MiB ncclscope run -- {command}")
     } else if lost.contains_key("rows_full") || lost.contains_key("totals_full") {
-        format!("NCCLSCOPE_MEMORY=64M ncclscope run -- {command}")
+        format!("ncclscope doctor {folder}")
     } else if report.completeness.timed == 0
         && report.times_exist
         && report

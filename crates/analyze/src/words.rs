@@ -100,8 +100,10 @@ pub const DEFINITIONS: &[Word] = &[
 
 /// Why calls are lost, what to do.
 pub const LOST: &[Word] = &[
-    word("rows_full", "no free row: the live part was as large as NCCLSCOPE_MEMORY allows, or `/dev/shm` was \
-        full. They are counted in the totals."),
+    word("rows_full", "no free row: as many calls were open, or waited to be written, as the live part can \
+        hold. If NCCLSCOPE_MEMORY is set, leave it out: the default of 64MiB is the most. If it is not, see \
+        that `/dev/shm` has room, and that the recorder's thread (`ncclscope`) gets time on a core: it makes \
+        rows free again. These calls are counted in the totals."),
     word("size_limit", "the trace file was full, and in mode `callbacks` the first calls are kept: a larger \
         NCCLSCOPE_MAX_SIZE lets it grow; they are counted in the totals."),
     word("rotated", "in trace files that were removed for newer ones: a larger NCCLSCOPE_MAX_SIZE keeps \
@@ -109,7 +111,8 @@ pub const LOST: &[Word] = &[
     word("write_failed", "the trace file could not be written: see the disk behind NCCLSCOPE_OUT; \
         they are counted in the totals."),
     word("totals_full",
-        "the totals were full: a larger NCCLSCOPE_MEMORY has more; they are counted here only."),
+        "the totals were full: they hold 512 kinds of calls, by communicator, function, datatype and size. \
+        Only calls without a row need them: NCCLSCOPE_MODE=trace keeps rows. They are counted here only."),
     word("communicators_full", "made on a communicator that found no room in the live part: see the space in \
         `/dev/shm`. These calls are counted here only."),
     word("stale_context", "made on a communicator that NCCL had ended, or never announced: please report it. \
@@ -136,8 +139,8 @@ pub const UNTIMED: &[Word] = &[
     word("no_stamp", "NCCL delivered no GPU stamp, and no CUDA events lie around its launch. With \
         NCCLSCOPE_TIMING=stamps, copy engines, symmetric kernels and silent Broadcasts have none (see \
         Notes); with events, graph replays and what NCCL launches without saying so; with host, all. Nor has \
-        a call that never began, or that lost its row before it began (rows ran short: \
-        a larger NCCLSCOPE_MEMORY has more)."),
+        a call that never began, or that lost its row before it began (rows ran short, \
+        see `ncclscope explain rows_full`)."),
     word("fused", "launched in one batch with other operations, whose stamps are the batch's: \
         only ungrouped calls are timed one by one."),
     word("repeated", "another call's stamp was delivered: NCCL keeps the last 64 stamps of a channel, and \
@@ -164,10 +167,12 @@ pub const UNTIMED: &[Word] = &[
         CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
     word("in_graph", "executed in a launch of a CUDA graph: the launch is counted, NCCL does not show its \
         calls one by one, and no kernel window had this one."),
-    word("sealed_early", "its row was written before its end was seen: rows ran short (a larger \
-        NCCLSCOPE_MEMORY has more), its communicator or process ended first, or NCCL did not tell of it."),
+    word("sealed_early", "its row was written before its end was seen: rows ran short (see \
+        `ncclscope explain rows_full`), its communicator or process ended first, or NCCL did not tell of \
+        it."),
     word("rowless",
-        "in totals, without a time: mode trace, more NCCLSCOPE_MEMORY or NCCLSCOPE_MAX_SIZE keeps rows."),
+        "in totals, without a time: mode trace and a larger NCCLSCOPE_MAX_SIZE keep rows. If calls are lost \
+        as rows_full, `ncclscope explain rows_full` says what helps."),
 ];
 
 /// Why calls that ran in CUDA graphs were not counted, what to do.
@@ -184,6 +189,13 @@ pub const UNSEEN: &[Word] = &[
     word("graphs_never_launched", "executable graphs with captured calls of which no launch was seen. The \
         program may not have launched them, or it launches them in a way that the recorder does not see: \
         through a pointer on its heap, or from a library that it loaded later."),
+    word("graphs_more_in_windows", "launches of graphs with captured calls that kernel windows show, beyond \
+        those that were seen. So the program also launches graphs in a way that the recorder does not see: \
+        through a pointer on its heap, or from a library that it loaded later. Outside of windows, there may \
+        be more of them."),
+    word("graphs_more_on_others", "calls that other ranks executed on the same communicators, beyond those \
+        of a rank that captured calls into graphs. Some of this rank's launches were not seen: they were \
+        made through a pointer on the program's heap, or from a library that it loaded later."),
     word("graphs_found_late", "processes in which the recorder found the function that launches graphs only \
         after there were graphs to launch: earlier launches are missing."),
     word("graphs_unplaced", "graphs with captured calls that the program neither instantiated nor destroyed \

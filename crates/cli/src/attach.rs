@@ -6,7 +6,7 @@ mod init;
 mod net;
 mod why;
 
-use crate::run::folder::Folder;
+use crate::run::folder::{Folder, Name};
 use crate::run::launcher::Launcher;
 use ::attach::probes::Refusal;
 use ::attach::{Options, Seen, Session, Summary, Targets, Way};
@@ -153,7 +153,12 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     let command: Vec<_> = std::env::args_os().collect();
-    let mut folder = Folder::prepare(args.output.as_deref(), None, Launcher::Local, &command)?;
+    let name = args.output.as_deref();
+    let name = name.map(|output| Name::of(output, None, Launcher::Local));
+    let mut folder = Folder::prepare(name.transpose()?, None, &command)?;
+    if let Some(note) = folder.note.take() {
+        tell!("ncclscope: note: {}", tables::printable(&note));
+    }
     let targets = if args.all {
         Targets::All
     } else {

@@ -40,7 +40,7 @@ use tables::{packs, printable, Life};
 /// If root collects a capture of somebody else, it does so with the rights of the folder's owner, and
 /// everything new belongs to this owner.
 ///
-/// Exit status: 0 done, 1 something could not be adopted or copied.
+/// Exit status: 0 done, 1 something could not be adopted or copied, or is gone.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -81,6 +81,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         adopted: 0,
         waiting: 0,
         elsewhere: BTreeSet::new(),
+        gone: 0,
         strays: 0,
         failed: 0,
         packed: args.pack.then(Packed::default),
@@ -112,6 +113,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         adopted,
         waiting,
         elsewhere,
+        gone,
         strays,
         failed,
         packed,
@@ -124,6 +126,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         alive.len(),
         elsewhere.len()
     );
+    if gone > 0 {
+        words.push_str(&format!(", {gone} gone"));
+    }
     if strays > 0 {
         words.push_str(&format!(", {strays} stray"));
     }
@@ -156,7 +161,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         })
     );
     output.context("writing the output")?;
-    Ok(ExitCode::from(u8::from(failed > 0)))
+    Ok(ExitCode::from(u8::from(failed + gone > 0)))
 }
 
 /// Whatever a path holds, for a terminal.
@@ -181,6 +186,8 @@ struct Collector {
     waiting: usize,
     /// Trace files whose processes left something on other nodes.
     elsewhere: BTreeSet<PathBuf>,
+    /// Processes whose live parts are nowhere any more.
+    gone: usize,
     strays: usize,
     /// Files that could not be copied or packed.
     failed: usize,
@@ -307,13 +314,18 @@ impl Collector {
             let Some(place) = process.get("live").filter(|_| !is_kept) else {
                 continue;
             };
-            if let Err(error) = adopt::open(&live) {
-                if error.kind() == io::ErrorKind::PermissionDenied {
-                    let why = format!("it is in the capture, and can't be read ({error})");
-                    let refused = Refused { file: live, why };
-                    self.refused.insert(same_for_all(&trace), refused);
-                    continue;
-                }
+            let unreadable = match adopt::open(&live) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => Some(error.to_string()),
+                // It was adopted already, and is damaged.
+                Ok(_) => Some("it is no live part".to_owned()),
+            };
+            if let Some(why) = unreadable {
+                let why = format!("it is in the capture, and can't be read ({why})");
+                let refused = Refused { file: live, why };
+                let known = self.refused.entry(same_for_all(&trace));
+                known.or_insert(refused);
+                continue;
             }
             let snapshot = LivePart::of_snapshot(&trace.with_extension("snap"));
             let known = same_for_all(&trace);
@@ -361,6 +373,7 @@ impl Collector {
                 self.say(&format!("alive      {host}  {}", shown(&trace)));
                 self.alive.insert(known);
             } else {
+                self.gone += 1;
                 self.say(&format!("gone       {host}  {}", shown(&trace)));
             }
         }

@@ -31,7 +31,7 @@ mod topology;
 
 pub use nccl_log::FOLDER as NCCL_LOGS;
 
-use folder::Folder;
+use folder::{Folder, Name};
 use keeper::{Keeper, Tally};
 use launcher::Launcher;
 use sampler::Sampler;
@@ -152,7 +152,23 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let output = args
         .output
         .or_else(|| env("NCCLSCOPE_OUT").map(PathBuf::from));
-    let mut folder = Folder::prepare(output.as_deref(), job.as_ref(), launcher, &args.command)?;
+    let name = output.map(|output| Name::of(&output, job.as_ref(), launcher));
+    // What a disk can't take must not keep the job from running.
+    let mut folder = match Folder::prepare(name.transpose()?, job.as_ref(), &args.command) {
+        Ok(folder) => folder,
+        Err(error) => {
+            tell!(
+                "ncclscope: warning: nothing will be recorded, because no capture folder can be made: {}",
+                printable(&format!("{error:#}"))
+            );
+            let mut command = Command::new(&args.command[0]);
+            let started = child::Signals::block(before)?.run(command.args(&args.command[1..]));
+            return Ok(started.map_or_else(
+                |error| not_started(&args.command[0], &error),
+                ExitCode::from,
+            ));
+        }
+    };
 
     notes.extend(folder.note.take());
 

@@ -131,6 +131,9 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     if settings.timing == Timing::Auto {
         line("budget", &format!("{} %", settings.budget * 100.0));
     }
+    for none in &recorder.no_ranges {
+        line(none.fact(), &none.why);
+    }
     if settings.stacks {
         line("stacks", "on");
         if let Some(python) = crate::stacks::python_version() {

@@ -32,6 +32,42 @@ pub struct Ranges {
     scorep: Option<scorep::Tool>,
 }
 
+/// The first version of NCCL that announces when a call begins and returns.
+const ANNOUNCES_CALLS: i32 = 22_800;
+
+/// A tool that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Nvtx,
+    ScoreP,
+}
+
+/// Why a tool that was asked for gets no ranges.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NoRanges {
+    tool: Asked,
+    pub why: String,
+}
+
+impl NoRanges {
+    /// The line for the user.
+    pub fn line(&self) -> String {
+        let variable = match self.tool {
+            Asked::Nvtx => "NCCLSCOPE_NVTX",
+            Asked::ScoreP => "NCCLSCOPE_SCOREP",
+        };
+        format!("{variable}=on has no effect: {}", self.why)
+    }
+
+    /// The key of the fact that says so in the capture.
+    pub fn fact(&self) -> &'static str {
+        match self.tool {
+            Asked::Nvtx => "nvtx_because",
+            Asked::ScoreP => "scorep_because",
+        }
+    }
+}
+
 /// A call, as a range has it.
 pub struct Call {
     /// The function, as an index of [`names::FUNCS`]; beyond them if it is none of these.
@@ -64,23 +100,42 @@ thread_local! {
 }
 
 impl Ranges {
-    /// The tools that were asked for and are there, and lines for those that are not.
-    pub fn find(nvtx: bool, scorep: bool, mut say: impl FnMut(&str)) -> Option<Ranges> {
-        let nvtx = nvtx.then(nvtx::Tool::find).and_then(|found| match found {
-            Ok(tool) => Some(tool),
-            Err(why) => {
-                say(&format!("NCCLSCOPE_NVTX=on has no effect: {why}"));
-                None
+    /// The tools that were asked for and are there, and why others get no ranges. `nccl` is NCCL's version.
+    pub fn find(nvtx: bool, scorep: bool, nccl: Option<i32>) -> (Option<Ranges>, Vec<NoRanges>) {
+        let mut none = Vec::new();
+        let mut found = |asked: &mut bool, tool: Asked, why: String| {
+            *asked = false;
+            none.push(NoRanges { tool, why });
+        };
+        let (mut wants_nvtx, mut wants_scorep) = (nvtx, scorep);
+        // Before, NCCL tells of a call when it is enqueued, and not when it begins and returns.
+        if let Some(old) = nccl.filter(|version| *version < ANNOUNCES_CALLS) {
+            let why = format!(
+                "NCCL {}.{} does not say when a call begins and returns; 2.28 and newer do",
+                old / 10_000,
+                old / 100 % 100
+            );
+            for (asked, tool) in [
+                (&mut wants_nvtx, Asked::Nvtx),
+                (&mut wants_scorep, Asked::ScoreP),
+            ] {
+                if *asked {
+                    found(asked, tool, why.clone());
+                }
             }
+        }
+        let nvtx = wants_nvtx.then(nvtx::Tool::find).transpose();
+        let nvtx = nvtx.unwrap_or_else(|why| {
+            found(&mut wants_nvtx, Asked::Nvtx, why);
+            None
         });
-        let scorep = scorep.then(scorep::Tool::find).and_then(|found| {
-            if found.is_none() {
-                say("NCCLSCOPE_SCOREP=on has no effect: Score-P's user instrumentation is not in this \
-                     process");
-            }
-            found
-        });
-        (nvtx.is_some() || scorep.is_some()).then_some(Ranges { nvtx, scorep })
+        let scorep = wants_scorep.then(scorep::Tool::find).flatten();
+        if wants_scorep && scorep.is_none() {
+            let why = "Score-P's user instrumentation is not in this process";
+            found(&mut wants_scorep, Asked::ScoreP, why.to_owned());
+        }
+        let any = nvtx.is_some() || scorep.is_some();
+        (any.then_some(Ranges { nvtx, scorep }), none)
     }
 
     /// A call began in the group with this word.
@@ -177,6 +232,25 @@ impl Write for Line {
 mod tests {
     use super::*;
     use std::ffi::CStr;
+
+    #[test]
+    fn what_nccl_does_not_announce_is_no_range_and_is_said() {
+        let find = |nccl| {
+            let (ranges, none) = Ranges::find(true, true, nccl);
+            assert!(ranges.is_none());
+            none.iter().map(NoRanges::line).collect::<Vec<String>>()
+        };
+        let why = "NCCL 2.27 does not say when a call begins and returns; 2.28 and newer do";
+        let expected =
+            ["NVTX", "SCOREP"].map(|of| format!("NCCLSCOPE_{of}=on has no effect: {why}"));
+        assert_eq!(find(Some(22_707)), expected);
+        // In this process is no tool.
+        for nccl in [None, Some(22_800)] {
+            assert_eq!(find(nccl).len(), 2);
+            assert!(find(nccl).iter().all(|line| !line.contains("does not say")));
+        }
+        assert!(Ranges::find(false, false, Some(22_707)).1.is_empty());
+    }
 
     #[test]
     fn a_line_has_all_that_tells_a_call() {

@@ -35,7 +35,7 @@ use crate::mask::Masks;
 use crate::mpi::Mpi;
 use crate::network::Network;
 use crate::place::{FileNames, Mapping};
-use crate::ranges::Ranges;
+use crate::ranges::{NoRanges, Ranges};
 use crate::round::Round;
 use crate::seats::{Inside, Seats};
 use crate::settings::{Settings, When};
@@ -79,6 +79,8 @@ pub struct Recorder {
     pub stacks: Option<Stacks>,
     /// Tools that get each call as a range, if that is asked for.
     ranges: Option<Ranges>,
+    /// Why tools that were asked for get none.
+    pub no_ranges: Vec<NoRanges>,
     /// Whether rows take the stamps of kernel events. Not if these are only recorded, because then GPU times
     /// come from elsewhere.
     folds_stamps: bool,

@@ -140,6 +140,10 @@ pub fn verdict(report: &Report) -> String {
         }
         None => said,
     };
+    let said = match &verdict.last_calls {
+        Some(last) => format!("{said} {last}"),
+        None => said,
+    };
     match verdict.failed {
         Some(status) => format!("The job failed: exit status {status}. {said}"),
         None => said,

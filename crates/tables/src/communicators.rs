@@ -43,6 +43,14 @@ pub struct Local {
     pub ended_ns: Option<i64>,
 }
 
+/// The first with this number. Recorders give numbers out in order, so it is found without a search through
+/// all, if it is there.
+pub(crate) fn with_uid(all: &[Local], uid: u32) -> Option<&Local> {
+    let at = all.partition_point(|local| local.uid < uid);
+    let found = all.get(at).filter(|local| local.uid == uid);
+    found.or_else(|| all.iter().find(|local| local.uid == uid))
+}
+
 /// One rank of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {

@@ -8,11 +8,12 @@
 //! missing.
 
 use crate::clock::Clock;
+use crate::windows::{Window, Windows};
 use capture::graphs::{sight, Contents, Executable, Folded, GraphRecord, Launched, UNCOUNTABLE};
 use capture::live::View;
 use capture::rows::Ticks;
 use capture::varint::Reader;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// The CUDA graphs of a process.
@@ -109,6 +110,9 @@ pub enum Unseen {
     /// This many executable graphs, of which no launch was seen: the program may have launched them in a way
     /// that the recorder does not watch.
     NeverLaunched(u64),
+    /// Kernel windows show this many more launches than were seen in them: the program also launches graphs
+    /// in a way that the recorder does not watch.
+    MoreInWindows(u64),
     /// A place that launches graphs was found when there were graphs already and no launch had been seen:
     /// earlier launches from there were missed.
     FoundLate,
@@ -160,6 +164,44 @@ impl Graphs {
             }
         }
         executions
+    }
+
+    /// Holds the launches against what ran in kernel windows, and notes if more ran than were seen.
+    ///
+    /// A window has what was launched in it and nothing else, and all that one launch runs has one number. So
+    /// a window with more such numbers than launches proves that some were not seen.
+    pub(crate) fn hold_against(&mut self, windows: &Windows) {
+        if self.executables.is_empty() && self.folded.is_empty() {
+            return;
+        }
+        let of_nccl: Vec<bool> = windows
+            .names
+            .iter()
+            .map(|n| n.starts_with("nccl"))
+            .collect();
+        let beyond = |window: &Window| {
+            let ran = window.ran.iter().filter(|ran| {
+                ran.graph != 0
+                    && of_nccl
+                        .get(ran.name as usize)
+                        .is_some_and(|of_nccl| *of_nccl)
+            });
+            let ran: BTreeSet<u32> = ran.map(|ran| ran.correlation).collect();
+            let first = self.launches.partition_point(|l| l.at < window.opening);
+            let last = self.launches.partition_point(|l| l.at <= window.closed);
+            // A call that had begun when the window was opened.
+            let is_under_way = |l: &&Launch| l.at.saturating_add_unsigned(l.took) >= window.opening;
+            let before = self.launches[..first].iter().rev();
+            let seen = last.saturating_sub(first) + before.take_while(is_under_way).count();
+            ran.len().saturating_sub(seen) as u64
+        };
+        let whole = windows.list.iter().filter(|window| window.is_whole());
+        let beyond: u64 = whole.map(beyond).sum();
+        // Launches that were counted and are not in the list may have been in any window.
+        let unlisted = self.launched().saturating_sub(self.launches.len() as u64);
+        if beyond > unlisted {
+            self.unseen.push(Unseen::MoreInWindows(beyond - unlisted));
+        }
     }
 }
 
@@ -359,5 +401,116 @@ impl Gathered {
         let found = counted.into_iter().filter(|(n, _)| *n != 0);
         graphs.unseen.extend(found.map(|(n, why)| why(n)));
         graphs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::windows::GpuActivity;
+    use capture::windows::ActivityKind;
+
+    /// A graph of one AllReduce and a matrix product that was launched at these times, and seen to be
+    /// launched so often.
+    fn launched(at: impl Iterator<Item = i64>, launches: u64) -> Graphs {
+        let launch = |at| Launch {
+            graph: 1,
+            at,
+            took: 5,
+            stream: 7,
+            gpu: None,
+        };
+        let graph = Graph {
+            number: 1,
+            content: Some(0),
+            before: None,
+            instantiated: Some(0),
+            destroyed: None,
+            launches,
+            newest: Some(1),
+            launching: false,
+            stream: 7,
+        };
+        Graphs {
+            executables: vec![graph],
+            launches: at.map(launch).collect(),
+            ..Graphs::default()
+        }
+    }
+
+    /// A window from 100 to 1100, in which a launch ran in each of these moments.
+    fn window(at: impl Iterator<Item = i64>, nccl: bool) -> Windows {
+        let ran = |(correlation, start): (u32, i64)| {
+            [1, 2].map(|name| GpuActivity {
+                device: 0,
+                start,
+                end: start + 1,
+                name,
+                stream: 7,
+                correlation,
+                graph: 3,
+                node: 0,
+                kind: ActivityKind::Kernel,
+                size: 1,
+            })
+        };
+        let window = Window {
+            opening: 100,
+            open: 110,
+            closing: 1000,
+            closed: 1100,
+            ran: (0..).zip(at).flat_map(ran).collect(),
+            ..Window::default()
+        };
+        let second = if nccl {
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        } else {
+            "gemm"
+        };
+        Windows {
+            list: vec![window],
+            names: ["", "gemm", second].map(str::to_owned).into(),
+            ..Windows::default()
+        }
+    }
+
+    fn unseen(mut graphs: Graphs, windows: &Windows) -> Vec<Unseen> {
+        graphs.hold_against(windows);
+        graphs.unseen
+    }
+
+    #[test]
+    fn a_window_with_more_launches_than_were_seen_proves_that_some_were_not() {
+        let ran = || window((120..1000).step_by(20), true);
+        let all = || (110..990).step_by(20);
+        assert_eq!(unseen(launched(all(), 44), &ran()), []);
+        // A call that was under way when the window was opened is in it.
+        assert_eq!(unseen(launched((96..990).step_by(20), 45), &ran()), []);
+        // Each second one was made through a pointer on the heap.
+        let half = || (110..990).step_by(40);
+        assert_eq!(
+            unseen(launched(half(), 22), &ran()),
+            [Unseen::MoreInWindows(22)]
+        );
+        // Their times may be lost.
+        assert_eq!(unseen(launched(half(), 44), &ran()), []);
+        // Before the window, all were seen.
+        let early = (0..90).step_by(20).chain(half());
+        assert_eq!(
+            unseen(launched(early, 27), &ran()),
+            [Unseen::MoreInWindows(22)]
+        );
+    }
+
+    #[test]
+    fn a_window_that_is_not_whole_and_graphs_without_calls_prove_nothing() {
+        let half = || launched((110..990).step_by(40), 22);
+        let at = || (120..1000).step_by(20);
+        assert_eq!(unseen(half(), &window(at(), false)), []);
+        let mut dropped = window(at(), true);
+        dropped.list[0].dropped = 1;
+        assert_eq!(unseen(half(), &dropped), []);
+        // Nothing is known of its graphs: a file of another tool.
+        assert_eq!(unseen(Graphs::default(), &window(at(), true)), []);
     }
 }

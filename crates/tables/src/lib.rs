@@ -353,6 +353,26 @@ impl Capture {
         }
     }
 
+    /// That `capture.json` is not here though `ncclscope run` wrote one. `problems` are those that are known.
+    pub(crate) fn miss_job(&self, problems: &[Problem]) -> Option<Problem> {
+        let is_under_run = |process: &Process| {
+            let folder = process.fact("env.NCCLSCOPE_RUN");
+            folder.is_some_and(|folder| !folder.is_empty())
+        };
+        let is_missing = self.path.is_dir()
+            && self.job.is_null()
+            && !problems.iter().any(|problem| problem.file.ends_with(MARK))
+            && self.processes.iter().any(is_under_run);
+        is_missing.then(|| Problem {
+            file: MARK.into(),
+            place: "the file".into(),
+            expected: "what `ncclscope run` wrote".into(),
+            found: "no such file: the job's command, start, end and exit status are not known, and whether \
+                    samples of its nodes are missing"
+                .into(),
+        })
+    }
+
     fn read_job(&mut self) {
         let folder = if self.path.is_dir() {
             Some(self.path.as_path())
@@ -375,13 +395,16 @@ impl Capture {
     }
 }
 
+/// What `ncclscope run` writes about a job.
+const MARK: &str = "capture.json";
+
 /// What `capture.json` in `folder` says of the job; `None` if there is none.
 ///
 /// # Errors
 /// What is unsound about it: it can't be read, is no regular file, is no JSON, or has not the checksum that
 /// it was written with.
 pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
-    let file = folder.join("capture.json");
+    let file = folder.join(MARK);
     let unsound = |place: String, found: String| Problem {
         file: file.clone(),
         place,
@@ -401,4 +424,38 @@ pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
     serde_json::from_str(&text)
         .map(Some)
         .map_err(|error| unsound(format!("line {}", error.line()), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_run_wrote_is_missed_where_it_wrote_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let capture = |variable: Option<&str>| {
+            let facts = variable.map(|of| ("env.NCCLSCOPE_RUN".to_owned(), of.to_owned()));
+            Capture {
+                path: folder.path().to_owned(),
+                processes: vec![Process {
+                    facts: facts.into_iter().collect(),
+                    ..Process::default()
+                }],
+                ..Capture::default()
+            }
+        };
+        let missed = capture(Some("/x")).miss_job(&[]).expect("it is not there");
+        assert_eq!(missed.file, Path::new("capture.json"));
+        assert!(
+            missed.found.contains("exit status are not known"),
+            "{missed}"
+        );
+        // Recorded without `run`.
+        assert_eq!(capture(None).miss_job(&[]), None);
+        // It is there and damaged, which is said already.
+        assert_eq!(capture(Some("/x")).miss_job(&[missed]), None);
+        let mut there = capture(Some("/x"));
+        there.job = serde_json::json!({ "id": "1" });
+        assert_eq!(there.miss_job(&[]), None);
+    }
 }

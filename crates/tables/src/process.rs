@@ -4,7 +4,7 @@
 
 use crate::calls::{Call, Extra, Shape};
 use crate::clock::Clock;
-use crate::communicators::Local;
+use crate::communicators::{self, Local};
 use crate::composites::Composite;
 use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
@@ -203,7 +203,7 @@ pub struct Process {
 impl Process {
     /// The communicator with this number, as the process sees it.
     pub fn communicator(&self, uid: u32) -> Option<&Local> {
-        self.communicators.iter().find(|local| local.uid == uid)
+        communicators::with_uid(&self.communicators, uid)
     }
 
     /// How long a call's kernel waited for other ranks, moved bytes, and waited at its end, by NCCL's kernel

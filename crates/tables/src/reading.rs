@@ -368,7 +368,7 @@ fn named(
     communicators: &[Local],
 ) -> Shape {
     let name = |id: u8| texts[usize::from(id)];
-    let local = communicators.iter().find(|c| c.uid == shape.comm);
+    let local = crate::communicators::with_uid(communicators, shape.comm);
     Shape {
         uid: shape.comm,
         communicator: None,

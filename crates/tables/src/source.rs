@@ -259,6 +259,8 @@ impl Source {
             source.readers.push(reader);
             source.places.push(place);
         }
+        let missing = source.capture.miss_job(&source.first_problems);
+        source.first_problems.extend(missing);
         let span = source.choose(how.attempt)?;
         let unsound = crate::sightings::read(&mut source.capture, &root);
         let seen = &mut source.capture.sightings;

@@ -99,6 +99,40 @@ pub fn together(capture: &Capture, process: usize, from_ns: i64) -> Option<Vec<i
     Some(all.into_iter().map(|(_, at)| at.unwrap_or(first)).collect())
 }
 
+/// Leaves out the calls of collectives that some rank made before what is kept, so that all ranks begin with
+/// the same one on each communicator.
+pub fn begin_together(capture: &mut Capture) {
+    let key = |process: &Process, call: &Call| {
+        let communicator = process.shapes.get(call.shape as usize)?.communicator?;
+        Some((communicator, tail::counted(process, call, communicator)?))
+    };
+    // By communicator and function: the highest of the numbers with which ranks begin.
+    let mut first = BTreeMap::new();
+    for process in &capture.processes {
+        let mut own = BTreeMap::new();
+        for call in &process.calls {
+            if let Some(key) = key(process, call) {
+                let least = own.entry(key).or_insert(call.seq);
+                *least = call.seq.min(*least);
+            }
+        }
+        for (key, number) in own {
+            let highest = first.entry(key).or_insert(number);
+            *highest = number.max(*highest);
+        }
+    }
+    for process in &mut capture.processes {
+        let is_kept = |call: &Call| {
+            let key = key(process, call);
+            key.is_none_or(|key| first.get(&key).is_none_or(|first| call.seq >= *first))
+        };
+        let kept: Vec<bool> = process.calls.iter().map(is_kept).collect();
+        if kept.contains(&false) {
+            keep_calls(process, |at, _| kept[at]);
+        }
+    }
+}
+
 /// When a call was made, or else the first time that is known of it.
 fn began(call: &Call) -> i64 {
     let times = [call.api_ns, call.launch_start_ns, call.enqueue_ns];

@@ -239,9 +239,8 @@ pub fn leave_out_before(capture: &mut Capture, from_ns: i64) {
     }
 }
 
-/// By process, the first call that is kept of those that were made at or after a moment; see
-/// [`leave_out_before`].
-pub fn first_calls(capture: &Capture, from_ns: i64) -> Vec<usize> {
+/// By process, the first call that is kept; see [`leave_out_before`].
+fn first_calls(capture: &Capture, from_ns: i64) -> Vec<usize> {
     let all = capture.processes.iter();
     let mut first: Vec<usize> = all.map(|process| first_from(process, from_ns)).collect();
     if first.iter().any(|first| *first != 0) {

@@ -248,7 +248,7 @@ pub const ODD: &[Word] = &[
     word("orphan", "a part of a call whose row is gone, or never was."),
     word("rowless_child", "a part of a call that has no row: rows ran short."),
     word("strings_full",
-        "a name that found no room in the table of names: a larger NCCLSCOPE_MEMORY has more."),
+        "a name that found no room in the table of names, which holds 255: please report it."),
     word("group_lost", "a group whose entry was used again before its calls were written."),
     word("panic",
         "an error of the recorder, which stopped recording and left the job alone: please report it."),

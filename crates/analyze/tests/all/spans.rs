@@ -3,7 +3,7 @@
 use analyze::spans::Part;
 use analyze::{report, Report};
 use std::path::Path;
-use tables::Capture;
+use tables::{Capture, Communicator};
 
 fn open(name: &str) -> Capture {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
@@ -85,12 +85,96 @@ fn all_ranks_begin_the_last_seconds_with_the_same_operation() {
     assert_eq!(first(0).seq, first(1).seq);
     for node in &last.nodes {
         let points = node.series.iter().flat_map(|series| &series.points);
-        assert!(points.map(|(at, _)| *at).min() >= Some(first(0).api_ns));
+        assert!(points.map(|(at, _)| *at).min() >= Some(newest(&whole) - 2_000_000_000));
     }
     // Longer than the run: all of it.
     let mut all = open("ddp_late_host");
     Part::Last(i64::MAX / 2).keep(&mut all).expect("calls");
     assert_eq!(calls(&all), calls(&whole));
+}
+
+/// When the newest call was made.
+fn newest(capture: &Capture) -> i64 {
+    let calls = capture.processes.iter().flat_map(|process| &process.calls);
+    calls.map(|call| call.api_ns).max().expect("calls")
+}
+
+#[test]
+fn the_last_of_a_run_is_the_time_that_was_asked_for() {
+    let whole = open("ddp_late_host");
+    let newest = newest(&whole);
+    // A process has more than 64 calls in a second, and fewer in 10 ms.
+    for span in [1_000_000, 10_000_000, 100_000_000, 1_000_000_000] {
+        let mut last = open("ddp_late_host");
+        Part::Last(span).keep(&mut last).expect("calls");
+        for (last, whole) in last.processes.iter().zip(&whole.processes) {
+            let is_in = |call: &tables::Call| call.api_ns >= newest - span;
+            assert!(last.calls.iter().all(is_in), "{span}");
+            // Each call but for those of an operation that some rank began before.
+            let asked = whole.calls.iter().filter(|call| is_in(call)).count();
+            let kept = last.calls.len();
+            assert!(
+                kept <= asked && asked - kept <= 2,
+                "{span}: {kept} of {asked}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rare_operation_of_all_ranks_leaves_nothing_else_out() {
+    // Both ranks make calls on communicators of their own, and one on the common one, late.
+    let mut capture = open("ddp_late_host");
+    let own = |index: usize| Communicator {
+        id: format!("own{index}"),
+        hash: index as u64,
+        ..simulate::communicator(index, &[index])
+    };
+    capture.communicators.extend([own(0), own(1)]);
+    let common = capture.communicators.len() as u32 - 2;
+    for (index, process) in capture.processes.iter_mut().enumerate() {
+        let mut shapes = process.shapes.clone();
+        for shape in &mut shapes {
+            shape.communicator = Some(common + index as u32);
+        }
+        let n = process.shapes.len() as u32;
+        process.shapes.extend(shapes);
+        let late = process.calls.len() - 20;
+        for call in &mut process.calls[..late] {
+            call.shape += n;
+        }
+    }
+    let newest = newest(&capture);
+    let whole = capture.processes.clone();
+    let is_in = |call: &&tables::Call| call.api_ns >= newest - 1_000_000_000;
+    Part::Last(1_000_000_000).keep(&mut capture).expect("calls");
+    for (last, whole) in capture.processes.iter().zip(&whole) {
+        assert_eq!(last.calls.len(), whole.calls.iter().filter(is_in).count());
+        assert!(last.calls.len() > 40);
+    }
+}
+
+#[test]
+fn ranks_with_other_steps_are_named_and_the_cost_is_that_of_the_run() {
+    let mut capture = open("ddp_late_host");
+    assert!(report(&capture).cost.is_some());
+    Part::Steps(10..20).keep(&mut capture).expect("steps");
+    assert_eq!(capture.part.as_deref(), Some("steps 10 to 19 of 504"));
+    assert!(report(&capture).cost.is_none());
+    let mut capture = open("ddp_late_host");
+    for (rank, process) in capture.processes.iter_mut().enumerate() {
+        let from = process.calls[0].api_ns;
+        let ns = 10_000_000 * (rank as i64 + 1);
+        let step = |n: i64| tables::marks::MarkedStep {
+            from: from + n * ns,
+            to: from + (n + 1) * ns,
+            ..Default::default()
+        };
+        process.marks.steps = (0..100 / (rank as i64 + 1)).map(step).collect();
+    }
+    Part::Steps(10..20).keep(&mut capture).expect("steps");
+    let said = "steps 10 to 19 of 100 (as rank 0 counts them; on rank 1 there are 50 steps)";
+    assert_eq!(capture.part.as_deref(), Some(said));
 }
 
 #[test]

@@ -122,6 +122,53 @@ fn a_job_that_was_ended_in_a_step_did_not_stand_still() {
     assert_eq!(of(&[&[0, 1]], &[all, all], 400).standstill, None);
 }
 
+/// Like [`of`], with times in ms.
+fn of_ms(calls: &[&[(usize, i64)]], ended: i64) -> Report {
+    let mut capture = job(&[&[0, 1]], calls, ended);
+    let scaled = |at: i64| START + (at - START) / 1000;
+    for process in &mut capture.processes {
+        for call in &mut process.calls {
+            call.api_ns = scaled(call.api_ns);
+            call.return_ns = call.api_ns + 1;
+        }
+        let anchor = |time: i64| Anchor {
+            ticks: Ticks((time - START + SECOND) as u64),
+            realtime: time as u64,
+            monotonic: 0,
+        };
+        let end = scaled(START + ended * SECOND);
+        process.clock = Clock::new([anchor(START), anchor(end)], true);
+    }
+    report(&capture)
+}
+
+#[test]
+fn a_wait_is_long_by_the_pauses_of_the_job() {
+    // A step of 20 ms, and one of 300 ms with a checkpoint.
+    let steps = |n: i64| -> Vec<(usize, i64)> {
+        (0..n)
+            .map(|step| (0, 20 * step + if step > 50 { 280 } else { 0 }))
+            .collect()
+    };
+    let (all, early) = (steps(100), steps(99));
+    let ended = |ms: i64| of_ms(&[&all, &early], all[99].1 + ms).standstill;
+    let found = ended(2000).expect("2 s are a hundred steps");
+    assert_eq!((found.for_ns, found.call), (2_000_000_000, 100));
+    let missing: Vec<_> = found.missing.iter().map(|id| id.rank).collect();
+    assert_eq!(missing, [Some(1)]);
+    assert!(ended(400).is_some());
+    // The checkpoint took as long.
+    assert_eq!(ended(250), None);
+    // Of three steps, nobody knows.
+    let (all, early) = (steps(3), steps(2));
+    let ended = |ms: i64| of_ms(&[&all, &early], all[2].1 + ms).standstill;
+    assert_eq!(ended(50), None);
+    assert!(ended(2000).is_some());
+    // The first call tells nothing of the job's pace.
+    assert_eq!(of_ms(&[&[(0, 1)], &[]], 4001).standstill, None);
+    assert!(of_ms(&[&[(0, 1)], &[]], 6001).standstill.is_some());
+}
+
 #[test]
 fn the_rank_that_waits_for_nobody_is_named() {
     // Rank 0 waits for rank 1, which waits for rank 2.

@@ -262,9 +262,14 @@ fn lost(capture: &Capture, report: &Report, checks: &mut Checks) {
                 "were made after the last flush, and the live parts that have them are not here",
                 "`ncclscope collect` on the hosts of the job, before they restart",
             ),
-            "rows_full" | "totals_full" => (
-                "found the live part full",
-                "a larger NCCLSCOPE_MEMORY (to 64MiB), or more space in /dev/shm",
+            "rows_full" => (
+                "found no free row in the live part",
+                "no NCCLSCOPE_MEMORY, if it is set: the default of 64MiB is the most; more space in \
+                 /dev/shm; a core for the recorder's thread, which makes rows free again",
+            ),
+            "totals_full" => (
+                "had no row, and were of more kinds than the 512 that the totals hold",
+                "NCCLSCOPE_MODE=trace, which keeps rows",
             ),
             "communicators_full" => (
                 "were made on communicators that found no room in the live part",

@@ -7,7 +7,7 @@
 use super::adopt;
 use super::job::{batch_id, Job};
 use super::launcher::Launcher;
-use anyhow::{anyhow, bail, Context};
+use anyhow::{anyhow, bail};
 use capture::left::path_part;
 use serde_json::{json, Value};
 use std::ffi::OsString;
@@ -44,35 +44,19 @@ pub struct Folder {
     pub note: Option<String>,
 }
 
-/// How an attempt to have a folder ended.
-enum Claim {
-    /// It is new to us and ours.
-    Created(Value),
-    /// It is our job's.
-    Joined,
-    /// It is our job's, and this rank's place in it is taken.
-    Taken,
-    /// It holds something of another capture, named here.
-    Other(PathBuf),
+/// What the user calls a folder.
+pub struct Name {
+    root: PathBuf,
+    /// The patterns that only the recorder can fill in, and what follows them.
+    rest: String,
 }
 
-impl Folder {
-    /// Makes or accepts the folder for `command`: `output` as the user gave it, else a new one in the current
-    /// folder.
-    ///
-    /// If the user's folder holds another capture, it is a new one beside it, and [`Folder::note`] says so.
+impl Name {
+    /// Of `output`, with the patterns that are known by now.
     ///
     /// # Errors
-    /// When it can't be made.
-    pub fn prepare(
-        output: Option<&Path>,
-        job: Option<&Job>,
-        launcher: Launcher,
-        command: &[OsString],
-    ) -> anyhow::Result<Folder> {
-        let Some(output) = output else {
-            return Folder::unnamed(job, command);
-        };
+    /// When this can't be the name of a capture folder, whatever is on the disk.
+    pub fn of(output: &Path, job: Option<&Job>, launcher: Launcher) -> anyhow::Result<Name> {
         let Some(output) = output.to_str() else {
             bail!(
                 "`{}` is not UTF-8, which the recorder needs\n  hint: name another folder with -o",
@@ -93,41 +77,96 @@ impl Folder {
                 output.trim_start_matches('/')
             );
         }
+        Ok(Name { root, rest })
+    }
+}
+
+/// How an attempt to have a folder ended.
+enum Claim {
+    /// It is new to us and ours.
+    Created(Value),
+    /// It is our job's.
+    Joined,
+    /// It is our job's, and this rank's place in it is taken.
+    Taken,
+    /// It holds something of another capture, named here.
+    Other(PathBuf),
+    /// Something else stands in its place, or it can't be written: why. Another name may do.
+    Unusable(String),
+}
+
+impl Folder {
+    /// Makes or accepts the folder for `command`: the one that the user named, else a new one in the current
+    /// folder.
+    ///
+    /// If the user's folder holds another capture, or is no folder that can be written, it is a new one
+    /// beside it, in the current folder, or among the temporary files. [`Folder::note`] says so.
+    ///
+    /// # Errors
+    /// When none of these can be made.
+    pub fn prepare(
+        name: Option<Name>,
+        job: Option<&Job>,
+        command: &[OsString],
+    ) -> anyhow::Result<Folder> {
+        let Some(Name { root, rest }) = name else {
+            return Folder::unnamed(job, command);
+        };
         // A job that is queued again comes with the same name. It must not end for that.
-        let mut held = None;
+        let mut why: Option<String> = None;
         for turn in 1..=MOST_TURNS {
             let Some(own) = numbered(&root, turn) else {
                 break;
             };
-            let what = match claim(&own, job, command)? {
-                (Claim::Other(what), _) => format!("another capture (`{}`)", what.display()),
-                (Claim::Taken, _) => "an earlier capture of this job and rank".to_owned(),
-                (claim, made) => {
+            let found = match claim(&own, job, command) {
+                Ok((Claim::Other(what), _)) => {
+                    format!("holds another capture (`{}`)", what.display())
+                }
+                Ok((Claim::Taken, _)) => "holds an earlier capture of this job and rank".to_owned(),
+                Ok((Claim::Unusable(why), _)) => why,
+                Ok((claim, made)) => {
                     let mut folder = Folder::of(own, &rest, claim, made, job.is_some())?;
-                    folder.note(&root, held);
+                    folder.note(&root, why);
                     return Ok(folder);
                 }
+                // No other name in this place will do.
+                Err(error) => {
+                    why.get_or_insert(format!("can't be made ({error:#})"));
+                    break;
+                }
             };
-            held.get_or_insert(what);
+            why.get_or_insert(found);
         }
         let mut folder = Folder::unnamed(job, command)?;
-        folder.note(&root, held);
+        if why.is_some() {
+            folder.note(&root, why);
+        }
         Ok(folder)
     }
 
-    /// Notes that this folder is not `root`, the one that the user named, because that holds something.
-    fn note(&mut self, root: &Path, held: Option<String>) {
-        self.note = held.filter(|_| self.is_creator()).map(|held| {
+    /// Notes that this folder is not `root`, the one that the user named, because of this.
+    fn note(&mut self, root: &Path, why: Option<String>) {
+        self.note = why.filter(|_| self.is_creator()).map(|why| {
             let (root, own) = (root.display(), self.shown.display());
-            format!("`{root}` holds {held}, so this capture is in `{own}`")
+            format!("`{root}` {why}, so this capture is in `{own}`")
         });
     }
 
+    /// One in the current folder, or else among the temporary files of this host.
     fn unnamed(job: Option<&Job>, command: &[OsString]) -> anyhow::Result<Folder> {
+        Folder::unnamed_in(Path::new(""), job, command).or_else(|error| {
+            let place = std::env::temp_dir();
+            let mut folder = Folder::unnamed_in(&place, job, command)?;
+            folder.note(Path::new("."), Some(format!("can't take it ({error:#})")));
+            Ok(folder)
+        })
+    }
+
+    fn unnamed_in(place: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result<Folder> {
         let Some(job) = job else {
             let when = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
             loop {
-                let root = PathBuf::from(format!("ncclscope-{when}-{:04x}", random()? as u16));
+                let root = place.join(format!("ncclscope-{when}-{:04x}", random()? as u16));
                 if let (claim @ Claim::Created(_), true) = claim(&root, None, command)? {
                     return Folder::of(root, "", claim, true, false);
                 }
@@ -137,7 +176,7 @@ impl Folder {
         // the next.
         let key = path_part(&job.key);
         for turn in 1..MOST_TURNS {
-            let root = PathBuf::from(format!("ncclscope-{key}"));
+            let root = place.join(format!("ncclscope-{key}"));
             let root = numbered(&root, turn).expect("it has a name");
             if let (claim @ (Claim::Created(_) | Claim::Joined), made) =
                 claim(&root, Some(job), command)?
@@ -271,25 +310,32 @@ fn now() -> (String, Option<String>) {
 }
 
 /// Tries to have `root`; also says whether it was made.
+///
+/// # Errors
+/// When it can't be made or written, and no other name beside it could.
 fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result<(Claim, bool)> {
-    let unmade = |error: io::Error| {
-        anyhow!(
-            "the capture folder `{}` can't be made: {error}\n  hint: name a folder on a disk that you may \
-             write to with -o, or leave -o out",
-            root.display()
-        )
-    };
     if let Some(parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(unmade)?;
+        std::fs::create_dir_all(parent)?;
     }
     let made = match DirBuilder::new().mode(0o700).create(root) {
         Ok(()) => true,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && root.is_dir() => false,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
-            "`{}` is a file, and a capture is a folder\n  hint: name a new folder with -o, or leave -o out",
-            root.display()
-        ),
-        Err(error) => return Err(unmade(error)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match root.metadata() {
+            Ok(found) if found.is_dir() => false,
+            Ok(_) => return Ok((Claim::Unusable("is no folder".to_owned()), false)),
+            Err(error) => {
+                let why = format!("is a link that leads to no folder ({error})");
+                return Ok((Claim::Unusable(why), false));
+            }
+        },
+        Err(error) => return Err(error.into()),
+    };
+    // A folder that somebody else made may be of a kind that its neighbours are not.
+    let unusable = |error: io::Error, what: &Path| {
+        if made {
+            return Err(anyhow!("`{}`: {error}", what.display()));
+        }
+        let why = format!("can't be written (`{}`: {error})", what.display());
+        Ok((Claim::Unusable(why), false))
     };
     // Looked for before the mark is made: ranks that join write their files only after it.
     let strange = if made { None } else { strange(root) };
@@ -324,7 +370,7 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
                 if made {
                     let _ = std::fs::remove_dir(root);
                 }
-                return Err(error).with_context(|| format!("`{}`", mark.display()));
+                return unusable(error, &mark);
             }
             Claim::Created(record)
         }
@@ -332,15 +378,22 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
             Some(job) if job_of(&mark).as_deref() == Some(&job.key) => Claim::Joined,
             _ => return Ok((Claim::Other(mark), made)),
         },
-        Err(error) => return Err(error).with_context(|| format!("`{}`", mark.display())),
+        Err(error) => {
+            if made {
+                let _ = std::fs::remove_dir(root);
+            }
+            return unusable(error, &mark);
+        }
     };
     if let Some(job) = job {
         let members = root.join(MEMBERS);
-        DirBuilder::new()
+        let done = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&members)
-            .map_err(unmade)?;
+            .create(&members);
+        if let Err(error) = done {
+            return unusable(error, &members);
+        }
         match OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -351,7 +404,7 @@ fn claim(root: &Path, job: Option<&Job>, command: &[OsString]) -> anyhow::Result
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Ok((Claim::Taken, made))
             }
-            Err(error) => return Err(unmade(error)),
+            Err(error) => return unusable(error, &members),
         }
     }
     Ok((claim, made))

@@ -19,9 +19,9 @@ Next: ncclscope report 'a b' --all
 --- ncclscope doctor empty | tail -n 1
 Next: ncclscope doctor, in the job's environment
 --- ncclscope run -o job -- true
-2| error: `job` is a file, and a capture is a folder
-2|   hint: name a new folder with -o, or leave -o out
-[exit 2]
+2| ncclscope: note: `job` is no folder, so this capture is in `job-2`
+2| ncclscope: nothing was recorded, so there is no capture: no process of the program loaded NCCL's profiler plugin. Did it use NCCL, from 2.23 on, on more than one GPU?
+2|   next: ncclscope doctor
 --- ncclscope run -o none -- true; test ! -e none
 2| ncclscope: nothing was recorded, so there is no capture: no process of the program loaded NCCL's profiler plugin. Did it use NCCL, from 2.23 on, on more than one GPU?
 2|   next: ncclscope doctor

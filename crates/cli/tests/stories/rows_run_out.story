@@ -7,8 +7,10 @@ announced 6000, ABI v5
 --- ncclscope report capture | sed -n '/^Completeness/,/^$/p; /^Operations/,$p'
 Completeness
   2048 of 6000 announced calls recorded, 0 timed.
-  3952 lost, rows_full: no free row: the live part was as large as NCCLSCOPE_MEMORY allows, or `/dev/shm` was full. They
-    are counted in the totals.
+  3952 lost, rows_full: no free row: as many calls were open, or waited to be written, as the live part can hold. If
+    NCCLSCOPE_MEMORY is set, leave it out: the default of 64MiB is the most. If it is not, see that `/dev/shm` has room,
+    and that the recorder's thread (`ncclscope`) gets time on a core: it makes rows free again. These calls are counted
+    in the totals.
   rank 0 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
   rank 1 on <host>: 1024 of 3000 recorded, 0 timed, live part snapshot; 1976 rows_full
 
@@ -21,4 +23,4 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
 Notes
   There are no GPU times: the process has no CUDA driver.
 
-Next: NCCLSCOPE_MEMORY=64M ncclscope run -- <folder>/fake-nccl rank-process
+Next: NCCLSCOPE_MEMORY=64MiB ncclscope run -- <folder>/fake-nccl rank-process

@@ -90,7 +90,10 @@ impl Recorder {
         let threads = Threads::new();
         let chain = settings.chain.clone();
         let chain = chain.and_then(|path| Chain::new(path, live.header(), threads, crashes));
-        let ranges = Ranges::find(settings.nvtx, settings.scorep, say);
+        let (ranges, no_ranges) = Ranges::find(settings.nvtx, settings.scorep, nccl);
+        if is_first_try {
+            no_ranges.iter().for_each(|none| say(&none.line()));
+        }
         let odd_size = || std::io::Error::other("the live part has tables of an odd size");
         let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let (rows, most_rows) = live.room(Section::Rows);
@@ -135,6 +138,7 @@ impl Recorder {
             buffers: settings.mode == Mode::Full,
             stacks: settings.stacks.then(Stacks::new).flatten(),
             ranges,
+            no_ranges,
             next_uid: AtomicU32::new(1),
             comms_alive: AtomicU32::new(0),
             said_hello: AtomicBool::new(false),

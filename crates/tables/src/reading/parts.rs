@@ -317,6 +317,7 @@ impl Parts {
                 ..Default::default()
             })
         });
+        process.graphs.hold_against(&process.windows);
         if let Some(rotated) = rotated {
             rotation::add(rotated, &clock, &mut self.shapes, process);
         }

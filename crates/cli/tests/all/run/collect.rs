@@ -233,6 +233,34 @@ fn what_cannot_be_printed_stops_nothing() {
 }
 
 #[test]
+fn last_calls_that_are_gone_are_an_error_and_the_report_begins_with_them() {
+    let place = RunFolder::new();
+    killed_alone(&place);
+    for part in in_shared_memory(&place) {
+        fs::remove_file(part).expect("removed");
+    }
+    let run = |args: &[&str]| place.ncclscope(args).output().expect("started");
+    let done = run(&["collect", "c"]);
+    assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+    assert!(stdout(&done).starts_with("gone "), "{}", stdout(&done));
+    assert!(stderr(&done).contains("1 gone"), "{}", stderr(&done));
+    // A part that was adopted and is damaged is not gone.
+    let live = place.files("trace")[0].with_extension("live");
+    fs::write(&live, "damaged").expect("written");
+    let done = run(&["collect", "c"]);
+    let said = stderr(&done);
+    assert_eq!(
+        (done.status.code(), &*stdout(&done)),
+        (Some(1), ""),
+        "{said}"
+    );
+    assert!(
+        said.contains("can't be read (it is no live part)"),
+        "{said}"
+    );
+}
+
+#[test]
 fn names_in_a_shared_folder_cannot_command_the_terminal() {
     let place = RunFolder::new();
     let trace = place.path().join("c/host0/\u{1b}[31mr1.trace");

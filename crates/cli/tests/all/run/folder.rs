@@ -53,6 +53,41 @@ fn a_folder_with_a_capture_is_left_alone_and_the_job_runs() {
 }
 
 #[test]
+fn what_is_no_folder_or_cannot_be_written_never_keeps_the_job_from_running() {
+    let place = RunFolder::new();
+    fs::write(place.path().join("file"), "mine").expect("written");
+    std::os::unix::fs::symlink("nowhere", place.path().join("dangling")).expect("made");
+    // As if the recorder had been there.
+    let script =
+        "mkdir $NCCLSCOPE_OUT/host0; : > $NCCLSCOPE_OUT/host0/r0-p1-00000000.trace; echo ran; exit 3";
+    for (folder, why, own) in [
+        ("file", "is no folder", "file-2"),
+        (
+            "dangling",
+            "is a link that leads to no folder",
+            "dangling-2",
+        ),
+        ("file/below", "can't be made", "ncclscope-"),
+        ("/proc/nowhere", "can't be made", "ncclscope-"),
+    ] {
+        let done = place.run(&["-o", folder, "sh", "-c", script]);
+        let said = stderr(&done);
+        assert_eq!(
+            (done.status.code(), &*stdout(&done)),
+            (Some(3), "ran\n"),
+            "{said}"
+        );
+        assert!(said.contains(&format!("note: `{folder}` {why}")), "{said}");
+        assert!(
+            said.contains(&format!("so this capture is in `{own}")),
+            "{said}"
+        );
+    }
+    let kept = fs::read_to_string(place.path().join("file"));
+    assert_eq!(kept.expect("still a file"), "mine");
+}
+
+#[test]
 fn a_pattern_needs_a_folder_of_its_own() {
     let done = RunFolder::new().run(&["-o", "x-%p", "true"]);
     assert_eq!(done.status.code(), Some(2));

@@ -293,7 +293,8 @@ fn a_live_part_is_adopted_into_a_packed_capture() {
     // As if it had been packed before its live part was found.
     fs::remove_file(&place.files("live")[0]).expect("removed");
     fs::write(place.path().join("c/capture.json"), r#"{"ended": "now"}"#).expect("written");
-    assert!(run(&place, &["collect", "c", "--pack"]).status.success());
+    let gone = run(&place, &["collect", "c", "--pack"]);
+    assert_eq!(gone.status.code(), Some(1), "{}", stderr(&gone));
     fs::write(left, image).expect("written");
     let adopted = run(&place, &["collect", "c", "--pack"]);
     assert!(
