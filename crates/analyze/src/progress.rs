@@ -282,13 +282,17 @@ mod tests {
     use super::*;
     use crate::fixtures::communicator;
     use tables::process::Counters;
-    use tables::LiveSource;
+    use tables::{LiveSource, Shape};
 
     /// Ranks 0 and 1 made these many calls, and launched a graph of two more so often.
     fn unseen(made: [(u64, Option<u64>); 2], ended: bool) -> u64 {
         let process = Process {
             live: LiveSource::Adopted,
             counters: Some(Counters::default()),
+            shapes: vec![Shape {
+                flags: flag::CAPTURED,
+                ..Shape::default()
+            }],
             ended,
             ..Process::default()
         };

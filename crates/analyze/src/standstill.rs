@@ -8,8 +8,8 @@
 //! Rule: only what is proved. All members of the communicator must be here, with all their calls, and no call
 //! may be put together by guess. A job that is ended in the middle of a step has unfinished calls, too. So
 //! the wait must be longer than any pause between two calls that a rank of this job came back from. And it
-//! must be beyond chance, by the pauses of the rank that waits, and long enough to matter beside the run: with
-//! many short pauses, a wait of a second may be. Else it must last for 5 s.
+//! must be beyond chance, by the pauses of the rank that waits, and long enough to matter beside the run:
+//! with many short pauses, a wait of a second may be. Else it must last for 5 s.
 
 use crate::account::MATTERS;
 use crate::findings::RankId;

@@ -54,25 +54,33 @@ pub fn find(
 }
 
 /// The lane whose host begins steps after all others by the most, and by how much in sum, ns; `None` if
-/// clocks can't tell.
+/// clocks can't tell, or if it is no later than the next such lane by more than chance.
 fn last(lanes: &[Lane], frame: &Frame, regular: &[bool]) -> Option<(usize, f64)> {
     let first = lanes.first()?;
     if lanes.iter().any(|lane| lane.clock != first.clock) {
         return None;
     }
     let mut later = vec![0.0; lanes.len()];
+    let mut squares = vec![0.0; lanes.len()];
     let walls = frame.wall.iter().enumerate();
     for (step, wall) in walls.filter(|(step, _)| regular[*step]) {
         let mut at: Vec<(i64, usize)> = frame.begins.iter().map(|of| of[step]).zip(0..).collect();
         at.sort_unstable();
         if let [.., (next, _), (last, lane)] = at[..] {
-            later[lane] += ((last - next) as f64).min(*wall);
+            let ns = ((last - next) as f64).min(*wall);
+            later[lane] += ns;
+            squares[lane] += ns * ns;
         }
     }
-    later
-        .into_iter()
-        .enumerate()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
+    let mut order: Vec<usize> = (0..lanes.len()).collect();
+    order.sort_by(|a, b| later[*b].total_cmp(&later[*a]));
+    let [most, next, ..] = order[..] else {
+        return None;
+    };
+    // Which of the two is last in a step may be a matter of chance, as the side of a coin is.
+    let beyond = later[most] - later[next];
+    let by_chance = 2.0 * (squares[most] + squares[next]).sqrt();
+    (beyond > by_chance).then_some((most, later[most]))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Steps that took much longer than usual, and which lane made them so.
 //!
+//! Ranks that are late by as much in other steps, or in turns, do not stall: that is their habit.
+//!
 //! Rule: a stall is priced by the wall of its step. It and its neighbours are left out of the habit, because
 //! a host that runs ahead stalls in one step and its GPU waits in another. If only hosts' times say how long
 //! steps are, a stall is one that all hosts see: one that is ahead of its GPU stands still and nobody waits.
@@ -12,6 +14,9 @@ const EXPLAINS: f64 = 0.4;
 
 /// With fewer regular steps, stalls are a part of the habit.
 const LEAST_REGULAR: usize = 5;
+
+/// See [`far_out`].
+const FENCE: f64 = 7.0;
 
 /// Stalls by lane.
 #[derive(Debug)]
@@ -107,6 +112,7 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         }
     }
     close(&mut of_place);
+    let (much_less, much_later) = (far_out(&less, places.lanes), far_out(&late, places.lanes));
     // The lane, the step, and the stall so far with its first step.
     let mut before: Option<(usize, usize, (f64, usize))> = None;
     for step in stalls.long.clone() {
@@ -120,12 +126,12 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
             let next = (step + 1).min(steps - 1);
             at(step).max(at(next))
         };
-        let most = |value: &dyn Fn(usize) -> f64| {
+        let most = |value: &dyn Fn(usize) -> f64, far: f64| {
             let lanes = 0..places.lanes;
             let lane = lanes.max_by(|a, b| value(*a).total_cmp(&value(*b)).then(b.cmp(a)));
-            lane.filter(|lane| value(*lane) >= EXPLAINS * excess)
+            lane.filter(|lane| value(*lane) >= EXPLAINS * excess && value(*lane) > far)
         };
-        if let Some(lane) = most(&less).or_else(|| most(&by_host)) {
+        if let Some(lane) = most(&less, much_less).or_else(|| most(&by_host, much_later)) {
             stalls.ns[lane] += excess;
             stalls.by_host[lane] += by_host(lane).clamp(0.0, excess);
             // Hosts and GPUs see a stall in neighbouring steps.
@@ -145,6 +151,24 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         stalls.long.clear();
     }
     stalls
+}
+
+/// From where on the highest value of a step is far out of those of the run, by step and lane. Tukey's outer
+/// fence lies three interquartile ranges above the upper quartile: seven times as far from the median as the
+/// lower quartile is, if noise is symmetric. The lower half of the steps is noise even if many stall.
+fn far_out(values: &[f64], lanes: usize) -> f64 {
+    let steps = values.chunks(lanes);
+    let mut highest: Vec<f64> = steps
+        .map(|of| of.iter().copied().fold(0.0, f64::max))
+        .collect();
+    highest.sort_unstable_by(f64::total_cmp);
+    let at = |part: usize| {
+        highest
+            .get(highest.len() * part / 4)
+            .copied()
+            .unwrap_or(0.0)
+    };
+    at(2) + FENCE * (at(2) - at(1))
 }
 
 /// By how much each lane was later than the others on average, ns; nothing for one lane. `at` is when.

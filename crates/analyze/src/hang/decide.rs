@@ -188,9 +188,9 @@ fn held_up(case: &Case, sinks: &[wait_for::Sink]) -> Option<Cycle> {
     counts.then_some(found)
 }
 
-/// A cycle of calls that all ranks made, in an order that can't end, for longer than any job waits. It counts if
-/// calls of it are seen not to have ended, or if ranks came to it in a new order: an order that nothing shows
-/// to be wrong may be the job's habit, on streams that run side by side.
+/// A cycle of calls that all ranks made, in an order that can't end, for longer than any job waits. It counts
+/// if calls of it are seen not to have ended, or if ranks came to it in a new order: an order that nothing
+/// shows to be wrong may be the job's habit, on streams that run side by side.
 fn crossed(case: &Case) -> Option<Cycle> {
     let runs = |wait: &Wait| {
         let mut all = wait.waiting.iter().chain(&wait.missing);

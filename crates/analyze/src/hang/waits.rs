@@ -107,7 +107,8 @@ pub(super) struct Waits {
     /// Those that all ranks made, but that some have not come to, because a wait of [`Waits::waits`] holds
     /// them up.
     pub held_up: Vec<Wait>,
-    /// Those that all ranks made, in an order that can't end; see [`crossed`]. Only if there is no other wait.
+    /// Those that all ranks made, in an order that can't end; see [`crossed`]. Only if there is no other
+    /// wait.
     pub crossed: Vec<Wait>,
 }
 
