@@ -612,7 +612,7 @@ mod tests {
         let lost = fake::one(&found, "lost");
         assert_eq!(
             (lost.finding.as_str(), lost.status),
-            ("9 calls found the live part full", Status::Fail)
+            ("9 calls found no free row in the live part", Status::Fail)
         );
         assert!(fake::one(&found, "recorder").finding.contains("rank 1"));
         assert_eq!(fake::one(&found, "ranks").status, Status::Ok);
