@@ -140,6 +140,7 @@ impl Slice {
 }
 
 /// A lane.
+#[derive(Default)]
 struct Lane {
     process: usize,
     /// What its communicator is for; which stream the kernels are of.
@@ -222,15 +223,10 @@ impl Laying {
                         0 => lane.role.clone(),
                         further => format!("{} ({})", lane.role, further + 1),
                     },
-                    stream: 0,
-                    thread: None,
-                    is_kernels: false,
                     is_events: true,
                     depth,
                     types,
-                    waited_ns: 0,
-                    longest_ns: 0,
-                    calls: 0..0,
+                    ..Lane::default()
                 }));
         }
         for ((number, bar), depth) in (0u64..).zip(&events.bars).zip(depths) {
@@ -288,13 +284,7 @@ impl Laying {
                 role: role.map_or(&*track.title, |(role, _)| role).to_owned(),
                 stream: row.shape.stream,
                 thread: row.shape.thread,
-                is_kernels: false,
-                is_events: false,
-                depth: 0,
-                types: BTreeSet::new(),
-                waited_ns: 0,
-                longest_ns: 0,
-                calls: 0..0,
+                ..Lane::default()
             });
             lanes.len() as u32 - 1
         });
@@ -333,15 +323,7 @@ impl Laying {
         self.lanes.extend(without.map(|process| Lane {
             process,
             role: "no call is here".to_owned(),
-            stream: 0,
-            thread: None,
-            is_kernels: false,
-            is_events: false,
-            depth: 0,
-            types: BTreeSet::new(),
-            waited_ns: 0,
-            longest_ns: 0,
-            calls: 0..0,
+            ..Lane::default()
         }));
     }
 
@@ -355,14 +337,8 @@ impl Laying {
                     process,
                     role: format!("kernels, stream {}", ran.stream),
                     stream: ran.stream.into(),
-                    thread: None,
                     is_kernels: true,
-                    is_events: false,
-                    depth: 0,
-                    types: BTreeSet::new(),
-                    waited_ns: 0,
-                    longest_ns: 0,
-                    calls: 0..0,
+                    ..Lane::default()
                 });
                 lanes.len() as u32 - 1
             });
