@@ -491,7 +491,10 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {
     let on_every_cycle = all
         .clone()
         .filter(|step| graph.is_on_every_cycle(vertex(&steps[*step])));
-    let in_new_order = all.filter(|step| is_astray(case, steps[*step], steps[before(*step)]));
+    let in_new_order = all.filter(|step| {
+        let (own, lacked) = (&steps[*step], &steps[before(*step)]);
+        is_astray(case, (own.wait, own.waiting), (lacked.wait, lacked.missing))
+    });
     let (one, other): (Vec<usize>, Vec<usize>) = (on_every_cycle.collect(), in_new_order.collect());
     let astray = match (&one[..], &other[..]) {
         ([step], _) => Some((*step, AstrayBecause::OnEveryCycle)),

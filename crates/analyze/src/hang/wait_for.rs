@@ -263,29 +263,16 @@ fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
 /// others wait for them. All ranks that wait at its operations are looked at, beside those of the ring.
 pub(super) fn turned(case: &Case) -> Vec<Member> {
     let mut found: BTreeMap<usize, Member> = BTreeMap::new();
-    for step in 0..case.crossed.len() {
-        let wait = &case.crossed[step];
+    for (at, wait) in case.crossed.iter().enumerate() {
         for waiting in &wait.waiting {
             let vertex = case.member(wait.communicator, *waiting).vertex;
-            let lacked = case.crossed.iter().enumerate().find_map(|(index, other)| {
+            let mut others = case.crossed.iter().enumerate();
+            let lacked = others.find_map(|(index, other)| {
                 let is_it =
                     |member: &&usize| case.member(other.communicator, **member).vertex == vertex;
                 Some((index, *other.missing.iter().find(is_it)?))
             });
-            let Some((index, missing)) = lacked else {
-                continue;
-            };
-            let here = CycleEdge {
-                wait: step,
-                waiting: *waiting,
-                missing: wait.missing[0],
-            };
-            let before = CycleEdge {
-                wait: index,
-                waiting: case.crossed[index].waiting[0],
-                missing,
-            };
-            if is_astray(case, here, before) {
+            if lacked.is_some_and(|lacked| is_astray(case, (at, *waiting), lacked)) {
                 found.entry(vertex).or_insert(Member {
                     communicator: wait.communicator,
                     member: *waiting,
@@ -296,20 +283,25 @@ pub(super) fn turned(case: &Case) -> Vec<Member> {
     found.into_values().collect()
 }
 
-/// Whether the rank that waits in `step` came to that call in a new order. Only calls since its last one on
-/// the communicator of the step `before` count, because others wait for it there.
-pub(super) fn is_astray(case: &Case, step: CycleEdge, before: CycleEdge) -> bool {
-    let wait = case.wait(step.wait);
-    let own = case.member(wait.communicator, step.waiting);
+/// Whether a rank came to the call that it waits in in a new order. Only calls since its last one on the
+/// communicator of the wait that lacks it count, because others wait for it there. Both are a wait by its
+/// number and the rank's member there.
+pub(super) fn is_astray(
+    case: &Case,
+    (wait, waiting): (usize, usize),
+    (lacked, missing): (usize, usize),
+) -> bool {
+    let wait = case.wait(wait);
+    let own = case.member(wait.communicator, waiting);
     let call = match wait.ordinal {
         Some(ordinal) => own.call(wait.lane, ordinal),
-        None => (wait.call.0 == step.waiting).then_some(wait.call.1),
+        None => (wait.call.0 == waiting).then_some(wait.call.1),
     };
     let Some(call) = call else {
         return false;
     };
-    let lacked = case.wait(before.wait);
-    let there = case.member(lacked.communicator, before.missing);
+    let lacked = case.wait(lacked);
+    let there = case.member(lacked.communicator, missing);
     let earlier: Vec<u32> = match lacked.ordinal {
         Some(_) => there.calls[lacked.lane as usize].clone(),
         None => {

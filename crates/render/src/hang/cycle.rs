@@ -5,7 +5,6 @@ use super::names::{self, call, call_and_peer, capital, for_time, one, ranks, spa
 use super::phrases::{when, Words};
 use analyze::hang::{Astray, AstrayBecause, Cycle, CycleStep, Hang, Member};
 use analyze::spelling::ranges;
-use std::collections::BTreeMap;
 
 pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     let ring = ring(hang, cycle);
@@ -46,21 +45,15 @@ pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
 
 /// The ranks that made their calls in a new order.
 fn turned(hang: &Hang, cycle: &Cycle) -> String {
-    let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for member in &cycle.turned {
-        of.entry(member.communicator)
-            .or_default()
-            .push(member.member);
-    }
-    let all_global = of
-        .keys()
-        .all(|index| names::of(hang, *index).launcher_ranks);
-    let mut numbers: Vec<u32> = Vec::new();
-    for member in &cycle.turned {
-        numbers.extend(names::rank(hang, member.communicator, member.member).global_rank);
-    }
-    numbers.sort_unstable();
-    let who = if all_global {
+    let number = |member: &Member| {
+        let of = names::of(hang, member.communicator);
+        of.ranks[member.member]
+            .global_rank
+            .filter(|_| of.launcher_ranks)
+    };
+    let numbers: Option<Vec<u32>> = cycle.turned.iter().map(number).collect();
+    let who = if let Some(mut numbers) = numbers {
+        numbers.sort_unstable();
         let plural = if numbers.len() > 1 { "Ranks" } else { "Rank" };
         format!("{plural} {}", ranges(numbers))
     } else {

@@ -34,13 +34,16 @@ pub(super) fn crossed(calls: &CaptureCalls) -> Vec<Wait> {
     let queues = queues(calls);
     let mut play = Play::new(&queues);
     play.run();
-    let open = |vertex: &usize| play.front(*vertex);
     let stuck: Vec<usize> = (0..queues.len())
         .filter(|vertex| !play.front(*vertex).is_empty())
         .collect();
     let mut by_operation: BTreeMap<Operation, Vec<usize>> = BTreeMap::new();
     for vertex in &stuck {
-        for made in open(vertex).iter().filter(|made| !play.is_done(made)) {
+        for made in play
+            .front(*vertex)
+            .iter()
+            .filter(|made| !play.is_done(made))
+        {
             by_operation
                 .entry(made.operation)
                 .or_default()
