@@ -5,8 +5,9 @@
 //! event's record or wait. A launch that waits for room takes as long as a kernel runs, and one that does
 //! not takes [`LAUNCH_NS`]. So a call that takes longer than [`WAITED_NS`] waited. Where kernels are
 //! shorter, waits are not seen. But a host that has such kernels to launch is hardly faster than its GPU.
-//! [`crate::driver_watch`] times the calls, and [`took`] adds up. Each call of NCCL takes what came since
-//! the call before it into its row ([`take`]).
+//! [`crate::driver_watch`] times the calls, and [`took`] adds up. The recorder's own events find no room as
+//! well, and then the call of the program behind them does not wait ([`for_us`]). Each call of NCCL takes what
+//! came since the call before it into its row ([`take`]).
 //!
 //! Rule: nothing here waits, allocates or fails a call. A launch costs two reads of the clock and an addition
 //! more.
@@ -53,6 +54,14 @@ impl DriverTime {
         self.waited.fetch_add(waited.unwrap_or(1), Relaxed);
     }
 
+    fn for_us(&self, ticks: u64) {
+        // Without the program's own calls, nobody may think that these are all.
+        if self.waited.load(Relaxed) != 0 {
+            let waited = waited(ticks, self.least.load(Relaxed), self.launch.load(Relaxed));
+            self.waited.fetch_add(waited.unwrap_or(0), Relaxed);
+        }
+    }
+
     #[inline(always)]
     fn take(&self) -> u32 {
         let waited = self.waited.load(Relaxed);
@@ -79,6 +88,11 @@ pub fn took(ticks: u64) {
     TIME.took(ticks);
 }
 
+/// A thread was in the driver for so many ticks, for an event of the recorder's.
+pub fn for_us(ticks: u64) {
+    TIME.for_us(ticks);
+}
+
 /// For how long threads waited since the last time, in units of 64 ticks; 0 if the driver was not called.
 #[inline(always)]
 pub fn take() -> u32 {
@@ -94,6 +108,9 @@ mod tests {
         let time = DriverTime::new();
         assert_eq!(time.take(), 0);
         time.learn(0.5);
+        // Events of the recorder's alone don't show that the driver is watched.
+        time.for_us(64_000_000);
+        assert_eq!(time.take(), 0);
         time.took(128_000 + 8_000);
         time.took(32_000);
         time.took(640_000 + 8_000);
@@ -102,6 +119,10 @@ mod tests {
         // The driver was called, and nothing waited.
         time.took(32_000);
         assert_eq!(time.take(), 1);
+        time.for_us(32_000);
+        assert_eq!(time.take(), 0);
+        time.for_us(640_000 + 8_000);
+        assert_eq!(time.take(), 10_000);
         time.took(u64::MAX / 2);
         assert_eq!(time.take(), u32::MAX);
     }

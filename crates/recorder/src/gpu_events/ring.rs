@@ -22,6 +22,7 @@ use super::sampling::Switch;
 use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
+use crate::driver_time;
 use crate::stream_waits::{Stream, TimedCall};
 use capture::graphs::LaunchTime;
 use capture::live::on_gpu;
@@ -147,6 +148,7 @@ impl Awaited {
 /// See the module.
 pub struct Ring {
     driver: &'static Driver,
+    clock: Clock,
     /// Its place among all rings.
     index: u8,
     pub(super) context: Context,
@@ -226,7 +228,7 @@ fn zeroed<T: Default>(n: usize) -> Box<[T]> {
 
 impl Ring {
     /// A ring for the context that is current; `None` without one, or if CUDA makes no events.
-    pub fn make(driver: &'static Driver, index: u8) -> Option<Ring> {
+    fn make(driver: &'static Driver, clock: Clock, index: u8) -> Option<Ring> {
         let context = driver.context()?;
         let pairs: Box<[Pair; PAIRS]> = array::boxed(zeroed(PAIRS));
         for pair in pairs.iter() {
@@ -236,6 +238,7 @@ impl Ring {
         }
         Some(Ring {
             driver,
+            clock,
             index,
             context,
             pairs,
@@ -267,7 +270,7 @@ impl Ring {
     /// Before a launch on `stream`: records the first event, if the launch is in the sample. `func` (the
     /// number of its name) and `count` are those of the launch's first call.
     #[inline]
-    pub fn begin(&self, switch: &Switch, clock: Clock, stream: u64, func: u8, count: u64) -> Timed {
+    pub fn begin(&self, switch: &Switch, stream: u64, func: u8, count: u64) -> Timed {
         self.launches
             .store(self.launches.load(Relaxed).wrapping_add(1), Relaxed);
         if switch.is_off() {
@@ -296,11 +299,11 @@ impl Ring {
             // A thread was stopped just before it records the event for the launch before.
             return Timed::No;
         }
-        match self.driver.record(pair.before.load(Relaxed), stream) {
+        match self.record(pair.before.load(Relaxed), stream) {
             Ok(true) => {
                 let key = Stream::legacy(stream).key;
                 pair.stream.store(key, Relaxed);
-                pair.launched.store(clock.ticks(), Relaxed);
+                pair.launched.store(self.clock.ticks(), Relaxed);
                 pair.waited.store(waited_word(pushed, NO_WAIT), Relaxed);
                 self.open.store(true, Relaxed);
                 Timed::By(pushed)
@@ -322,7 +325,7 @@ impl Ring {
         self.open.store(false, Relaxed);
         let pushed = self.pushed.load(Relaxed);
         let event = self.pairs[pushed as usize % PAIRS].after.load(Relaxed);
-        match self.driver.record(event, stream) {
+        match self.record(event, stream) {
             Ok(recorded) => {
                 if recorded {
                     self.pushed.store(pushed.wrapping_add(1), Release);
@@ -334,6 +337,15 @@ impl Ring {
                 false
             }
         }
+    }
+
+    /// Records an event on the launching thread, which may wait there for room in the queue of the stream.
+    #[inline]
+    fn record(&self, event: u64, stream: u64) -> Result<bool, u32> {
+        let since = self.clock.ticks();
+        let recorded = self.driver.record(event, stream);
+        driver_time::for_us(self.clock.ticks().since(since));
+        recorded
     }
 
     /// What a stream that waits for a launch knows it by. `None` if it can't be said whether NCCL is done
@@ -390,7 +402,7 @@ impl Ring {
         {
             return UNTIMED;
         }
-        match driver.record(pair.wait.load(Relaxed), stream.handle) {
+        match self.record(pair.wait.load(Relaxed), stream.handle) {
             Ok(true) => RECORDED,
             Ok(false) => UNTIMED,
             Err(code) => {
@@ -656,6 +668,7 @@ impl Ring {
 
 /// All rings of the process. Rings are never dropped: a callback may hold one at any time.
 pub struct Rings {
+    clock: Clock,
     pub(super) list: [AtomicPtr<Ring>; RINGS],
 }
 
@@ -663,8 +676,9 @@ pub struct Rings {
 const RINGS: usize = 64;
 
 impl Rings {
-    pub fn new() -> Rings {
+    pub fn new(clock: Clock) -> Rings {
         Rings {
+            clock,
             list: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
         }
     }
@@ -698,7 +712,7 @@ impl Rings {
         }
         let index = self.all().count();
         let free = self.list.get(index)?;
-        let ring = Box::leak(Box::new(Ring::make(driver, index as u8)?));
+        let ring = Box::leak(Box::new(Ring::make(driver, self.clock, index as u8)?));
         free.store(ring, Release);
         Some(ring)
     }

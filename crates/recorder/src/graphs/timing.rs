@@ -77,13 +77,12 @@ impl Timing {
         let ring = self.ring().filter(|_| self.open.load(Relaxed));
         let begun = ring
             .or_else(|| self.make(recorder, driver))
-            .and_then(|ring| {
-                let (switch, clock) = (&recorder.switch, recorder.clock);
-                match ring.begin(switch, clock, stream, 0, calls.into()) {
+            .and_then(
+                |ring| match ring.begin(&recorder.switch, stream, 0, calls.into()) {
                     Timed::By(pair) => Some(Begun { ring, pair }),
                     Timed::Unsampled | Timed::No => None,
-                }
-            });
+                },
+            );
         if begun.is_none() {
             self.taken.store(false, Release);
         }

@@ -51,7 +51,7 @@ impl Recorder {
         } else {
             ring.launched_by(thread());
             let (func, count) = self.first_call(word, group);
-            ring.begin(&self.switch, self.clock, stream, func, count)
+            ring.begin(&self.switch, stream, func, count)
         };
         comm.launching_on.store(stream, Relaxed);
         comm.launching_timed.store(timed.pack(), Relaxed);
@@ -217,13 +217,7 @@ impl Recorder {
         };
         let (func, count) = (row.func.load(Relaxed), row.count.load(Relaxed));
         if ring.brackets(func) {
-            let timed = ring.begin(
-                &self.switch,
-                self.clock,
-                row.stream.load(Relaxed),
-                func,
-                count,
-            );
+            let timed = ring.begin(&self.switch, row.stream.load(Relaxed), func, count);
             ring.bracket(timed);
         }
     }

@@ -130,7 +130,7 @@ impl Recorder {
             folds_stamps: settings.timing == Timing::Stamps
                 || mask & nccl_abi::event::KERNEL_CH as u32 == 0,
             driver: OnceLock::new(),
-            rings: Rings::new(),
+            rings: Rings::new(clock),
             masks: Masks::new(mask),
             waits: StreamWaits::new(settings.waits),
             mpi: Mpi::new(),
