@@ -354,15 +354,16 @@ fn answers(
     habit: Option<habit::Habit>,
 ) -> Vec<Answer> {
     let source = habit.as_ref().map_or(Source::Walls, |habit| habit.source);
-    let stalled = (0..lanes.len()).max_by(|a, b| stalls.ns[*a].total_cmp(&stalls.ns[*b]));
+    let beyond = |lane: usize| stalls.beyond_others(lane);
+    let stalled = (0..lanes.len()).max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)));
     let is_other = |lane: &usize| habit.as_ref().is_none_or(|habit| habit.lanes != [*lane]);
-    let others = stalled.filter(|lane| is_other(lane) && stalls.ns[*lane] > 0.0);
+    let others = stalled.filter(|lane| is_other(lane) && beyond(*lane) > 0.0);
     let others = others.map(|lane| habit::Habit::none(lane, source));
     let answer = |habit: habit::Habit| {
         let total = frame.total();
         let first = habit.lanes.first().copied();
         let one = first.filter(|_| habit.lanes.len() == 1);
-        let stalled = one.map_or(0.0, |lane| stalls.ns[lane]);
+        let stalled = one.map_or(0.0, beyond);
         // Host times of calls may overlap the steps before, and no rank costs more than there is.
         let loss = (habit.loss.max(0.0) + stalled).min(total);
         let least = LEAST_HALF * loss;

@@ -116,21 +116,26 @@ pub fn find(
     let gpu = |lane: usize| (&lanes[lane].host, lanes[lane].device);
     let share_gpu = |a: usize, b: usize| gpu(a) == gpu(b);
     let paces = Paces::new(lanes, streams);
+    let of_all_steps = of_all(regular.iter().copied());
     let compared = || {
         let found = difference::find(places, frame, regular, share_gpu, &paces)?;
-        Some(of_difference(found, frame, regular))
+        let of = of_all_steps * frame.total_of(regular);
+        Some(of_difference(found, of, total))
     };
     let played = || {
         let found = replay::find(lanes, frame, &known, regular, &paces)?;
+        let is_known = |of: &(&bool, &bool)| *of.1;
+        let of_known = regular.iter().zip(&known).filter(is_known);
+        let of = of_all(of_known.map(|of| *of.0)) * total;
         Some(Habit {
-            loss: found.share * total,
-            interval: (found.interval.0 * total, found.interval.1 * total),
-            sure: found.interval.0 * total,
+            loss: found.share * of,
+            interval: (found.interval.0 * of, found.interval.1 * of),
+            sure: found.interval.0 * of,
             slowing: 0.0,
             with: found
                 .with
-                .map(|(lane, share)| (lane, share * total))
-                .filter(|(_, share)| share - found.share * total >= MATTERS * total),
+                .map(|(lane, share)| (lane, share * of))
+                .filter(|(_, both)| both - found.share * of >= MATTERS * total),
             source: if whole {
                 Source::Replay
             } else {
@@ -154,7 +159,7 @@ pub fn find(
     if let Some(turns) = in_turns(&habit, places, frame, regular) {
         habit = turns;
     }
-    let slowed = slowing::of(lanes, places, &habit.lanes, regular, streams);
+    let slowed = slowing::of(lanes, places, &habit.lanes, regular, streams).times(of_all_steps);
     // Its bounds have the error of the rest, too.
     habit.interval.1 = habit.interval.1.max((1.0 + LEAST_HALF) * habit.loss) + slowed.interval.1;
     habit.interval.0 += slowed.interval.0;
@@ -201,8 +206,21 @@ pub fn find(
     Some(habit)
 }
 
-fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool]) -> Habit {
-    let of = frame.total_of(regular);
+/// How many steps there are for each that is regular. A lane is as late as usual in the others, too: stalls
+/// only cost what they took longer than that.
+fn of_all(regular: impl Iterator<Item = bool>) -> f64 {
+    let (all, regular) = regular.fold((0.0, 0.0), |(all, regular), is| {
+        (all + 1.0, regular + f64::from(u8::from(is)))
+    });
+    if regular > 0.0 {
+        all / regular
+    } else {
+        1.0
+    }
+}
+
+/// Of so much time, in steps of which all take `total`.
+fn of_difference(found: difference::Difference, of: f64, total: f64) -> Habit {
     Habit {
         lanes: vec![found.lane],
         loss: found.share * of,
@@ -212,7 +230,7 @@ fn of_difference(found: difference::Difference, frame: &Frame, regular: &[bool])
         with: found
             .with
             .map(|(lane, share)| (lane, share * of))
-            .filter(|(_, both)| both - found.share * of >= MATTERS * frame.total()),
+            .filter(|(_, both)| both - found.share * of >= MATTERS * total),
         source: found.source,
     }
 }

@@ -32,6 +32,16 @@ pub struct Slowing {
     pub interval: (f64, f64),
 }
 
+impl Slowing {
+    /// So many times as much.
+    pub fn times(self, factor: f64) -> Slowing {
+        Slowing {
+            likely: factor * self.likely,
+            interval: (factor * self.interval.0, factor * self.interval.1),
+        }
+    }
+}
+
 /// What others lose by that, while they wait for these lanes, in these steps.
 pub fn of(
     lanes: &[Lane],

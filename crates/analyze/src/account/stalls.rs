@@ -3,7 +3,8 @@
 //! Ranks that are late by as much in other steps, or in turns, do not stall: that is their habit.
 //!
 //! Rule: a stall is priced by the wall of its step. It and its neighbours are left out of the habit, because
-//! a host that runs ahead stalls in one step and its GPU waits in another. If only hosts' times say how long
+//! a host that runs ahead stalls in one step and its GPU waits in another. A long step that no lane stalled
+//! stays in the habit, so that its time is in one of both. If only hosts' times say how long
 //! steps are, a stall is one that all hosts see: one that is ahead of its GPU stands still and nobody waits.
 
 use super::frame::{median, Frame, LONG};
@@ -29,15 +30,23 @@ pub struct Stalls {
     pub count: Vec<u64>,
     /// The longest step of these: what it costs, ns, and which one it is.
     pub longest: Vec<Option<(f64, usize)>>,
-    /// Which steps.
-    long: Vec<usize>,
+    /// Which steps a lane stalled.
+    steps: Vec<usize>,
 }
 
 impl Stalls {
+    /// What a lane's stalls cost more than those of another one on average, ns. All lanes stall now and then
+    /// by what else runs on their hosts, and no lane owns that.
+    pub fn beyond_others(&self, lane: usize) -> f64 {
+        let others = (self.ns.len() - 1).max(1) as f64;
+        let of_others = self.ns.iter().sum::<f64>() - self.ns[lane];
+        (self.ns[lane] - of_others / others).max(0.0)
+    }
+
     /// Which steps are no stalls and no neighbours of one.
     pub fn regular(&self, frame: &Frame) -> Vec<bool> {
         let mut regular = vec![true; frame.wall.len()];
-        for step in &self.long {
+        for step in &self.steps {
             let to = (step + 2).min(regular.len());
             regular[step.saturating_sub(1)..to].fill(false);
         }
@@ -53,13 +62,13 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         by_host: vec![0.0; places.lanes],
         count: vec![0; places.lanes],
         longest: vec![None; places.lanes],
-        long: (0..steps)
-            .filter(|step| {
-                frame.wall[*step] > LONG * usual[*step] && frame.is_long_on_all(*step, usual)
-            })
-            .collect(),
+        steps: Vec::new(),
     };
-    if stalls.long.is_empty() {
+    let is_long = |step: &usize| {
+        frame.wall[*step] > LONG * usual[*step] && frame.is_long_on_all(*step, usual)
+    };
+    let long: Vec<usize> = (0..steps).filter(is_long).collect();
+    if long.is_empty() {
         return stalls;
     }
     // By step and lane: for how much less than others it stood still in the same operations, as far as that
@@ -115,7 +124,7 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
     let (much_less, much_later) = (far_out(&less, places.lanes), far_out(&late, places.lanes));
     // The lane, the step, and the stall so far with its first step.
     let mut before: Option<(usize, usize, (f64, usize))> = None;
-    for step in stalls.long.clone() {
+    for step in long {
         let excess = frame.wall[step] - usual[step];
         let less = |lane: usize| -> f64 {
             let steps = step.saturating_sub(1)..(step + 2).min(steps);
@@ -132,6 +141,7 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
             lane.filter(|lane| value(*lane) >= EXPLAINS * excess && value(*lane) > far)
         };
         if let Some(lane) = most(&less, much_less).or_else(|| most(&by_host, much_later)) {
+            stalls.steps.push(step);
             stalls.ns[lane] += excess;
             stalls.by_host[lane] += by_host(lane).clamp(0.0, excess);
             // Hosts and GPUs see a stall in neighbouring steps.
@@ -147,8 +157,8 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         }
     }
     let regular = stalls.regular(frame).iter().filter(|is| **is).count();
-    if stalls.ns.iter().all(|ns| *ns == 0.0) || regular < LEAST_REGULAR {
-        stalls.long.clear();
+    if regular < LEAST_REGULAR {
+        stalls.steps.clear();
     }
     stalls
 }

@@ -329,28 +329,77 @@ fn phases_of_one_rank_tell_how_long_it_waited() {
     assert!((share - 0.4).abs() < 1e-3, "{share}");
 }
 
-#[test]
-fn a_stall_is_priced_by_the_wall_of_its_step() {
-    let mut capture = job(&[EARLY, EARLY], "AllReduce", 60, |ticket| ticket % 4 < 2);
-    // The host of rank 1 stops for 300 ms in step 31, whose calls are not timed.
+/// A job of two ranks in steps of 20 ms and what one of them is late by, ns: its host stops for so long before
+/// the first call, and the other rank's GPU waits in it.
+fn stopped(
+    steps: usize,
+    timed: impl Fn(usize) -> bool,
+    late: impl Fn(usize, usize) -> i64,
+) -> Capture {
+    let mut capture = job(&[EARLY, EARLY], "AllReduce", steps, timed);
     for (rank, process) in capture.processes.iter_mut().enumerate() {
-        for call in &mut process.calls[62..] {
-            let first = call.ticket == 62;
-            let by = 300 * MS;
-            if !(first && rank == 0) {
-                call.api_ns += by;
-                call.launch_start_ns += by;
-                call.launch_end_ns += by;
-                call.return_ns += by;
+        let mut before = 0;
+        for (step, calls) in process.calls.chunks_mut(2).enumerate() {
+            let by = before + late(0, step).max(late(1, step));
+            let own = before + late(rank, step);
+            for (call, launched) in calls.iter_mut().zip([own, by]) {
+                call.api_ns += launched;
+                call.launch_start_ns += launched;
+                call.launch_end_ns += launched;
+                call.return_ns += launched;
+                if let GpuTimes::OnHost { start, stop, .. } = &mut call.gpu {
+                    (*start, *stop) = (*start + launched, *stop + by);
+                    if call.waiter != 0 && call.ticket % 2 == 0 {
+                        call.waited = waiter::units(*stop - *start);
+                    }
+                }
             }
-            if let GpuTimes::OnHost { start, stop, .. } = &mut call.gpu {
-                (*start, *stop) = (*start + by, *stop + by);
-            }
+            before = by;
         }
     }
+    capture
+}
+
+#[test]
+fn a_stall_is_priced_by_the_wall_of_its_step() {
+    // The calls of the step are not timed.
+    let late = |rank: usize, step: usize| i64::from((rank, step) == (1, 31)) * 300 * MS;
+    let capture = stopped(60, |ticket| ticket % 4 < 2, late);
     let answer = account(&capture).answers.remove(0);
     assert_eq!((&answer.ranks[..], answer.stalls), (&[1][..], 1));
     assert!((answer.stalls_us / 300e3 - 1.0).abs() < 0.02, "{answer:?}");
+}
+
+#[test]
+fn long_steps_that_are_no_stalls_stay_in_the_price() {
+    // Rank 1 waits for data in each step: for 14 ms on average, and mostly for less.
+    let late = |rank: usize, step: usize| {
+        let mut mixed = (step as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let part = ((mixed ^ mixed >> 27) >> 40) as f64 / f64::from(1 << 24);
+        (rank as f64 * -part.max(1e-3).ln() * 14e6) as i64
+    };
+    let account = account(&stopped(200, |_| true, late));
+    let (answer, first) = (&account.answers[0], account.skipped as usize);
+    let steps = first..first + account.steps as usize;
+    let truth: i64 = steps.map(|step| late(1, step)).sum();
+    let ratio = answer.loss_us * 1e3 / truth as f64;
+    assert!((0.9..1.1).contains(&ratio), "{ratio}: {answer:?}");
+}
+
+#[test]
+fn no_rank_owns_stalls_that_all_have() {
+    let stalls = |rank: usize, step: usize| step % 20 == 10 * rank + 9;
+    let late = |rank, step| i64::from(stalls(rank, step)) * (100 - 4 * rank as i64) * MS;
+    let both = account(&stopped(200, |_| true, late));
+    let named = both.late().filter(|late| !late.ranks.is_empty()).count();
+    assert_eq!(named, 0, "{:?}", both.answers);
+    let one = |rank: usize, step: usize| rank as i64 * late(rank, step);
+    let one = account(&stopped(200, |_| true, one));
+    assert_eq!(
+        one.late().next().map(|late| &late.ranks[..]),
+        Some(&[1][..])
+    );
 }
 
 #[test]
