@@ -16,7 +16,7 @@ from .report import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any, Literal, Union
 
     from . import _native
@@ -139,21 +139,23 @@ def export(
     | None = None,
     events: bool = False,
     force: bool = False,
+    partition: Sequence[Literal["communicator", "host", "day", "hour"]] = (),
 ) -> int:
     """Writes a capture in another format into the file ``output``, and returns how many rows or slices there
     were.
 
     Parquet writes one file if the name ends in ``.parquet``, and else needs a new or an empty folder.
     ``table`` chooses the table for ``parquet`` and ``csv`` (calls by default) and ``jsonl`` (every callback
-    by default). ``events`` draws every event of NCCL with ``perfetto`` and ``chrome``, if the capture was
-    made in mode ``callbacks``. Warns of calls that are left out, for example those in CUDA graphs. Raises
-    ``FileExistsError`` if the file is there and ``force`` is not given, ``ValueError`` for what can't be
-    written so, and ``OSError`` if the file can't be.
+    by default). ``partition`` divides Parquet in a folder by these columns, as ``host=NAME/day=2026-11-27/``
+    (calls are divided by communicator without it). ``events`` draws every event of NCCL with ``perfetto`` and
+    ``chrome``, if the capture was made in mode ``callbacks``. Warns of calls that are left out, for example
+    those in CUDA graphs. Raises ``FileExistsError`` if the file is there and ``force`` is not given,
+    ``ValueError`` for what can't be written so, and ``OSError`` if the file can't be.
 
         >>> ncclscope.export("run-0412", "perfetto", "run-0412.pftrace")
     """
     native = _native_of(capture)
-    written = native.export(to, os.fspath(output), table, events, force)
+    written = native.export(to, os.fspath(output), (table, list(partition)), events, force)
     is_calls = table == "calls" or (table is None and to != "jsonl")
     if is_calls and not events:
         for said in native.left_out():

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars
 import pytest
@@ -71,6 +72,12 @@ def test_exports_are_the_command_s(tmp_path: Path) -> None:
     assert events.read_bytes() == by_command.read_bytes()
     assert ncclscope.export(job("ddp4"), "parquet", tmp_path / "calls") == 176
     assert polars.read_parquet(tmp_path / "calls/**/*.parquet").height == 176
+    by_host = tmp_path / "by-host"
+    assert ncclscope.export(job("ddp4"), "parquet", by_host, partition=["host", "day"]) == 176
+    divided = ["--to", "parquet", "--partition", "host,day"]
+    run("ncclscope", "export", job("ddp4"), *divided, "-o", tmp_path / "c")
+    files = [path.relative_to(by_host) for path in by_host.rglob("*.parquet")]
+    assert len(files) == 1 and (by_host / files[0]).read_bytes() == (tmp_path / "c" / files[0]).read_bytes()
     assert ncclscope.export(capture, "jsonl", tmp_path / "kernels.jsonl", table="kernels") == len(
         capture.kernels
     )
@@ -94,6 +101,16 @@ def test_what_cannot_be_exported_is_an_error_with_the_way_out(tmp_path: Path) ->
         to, output, table = arguments
         with pytest.raises(ValueError, match=re.escape(said)):
             ncclscope.export(job("slow_host"), to, tmp_path / output, table=table)  # type: ignore[arg-type]
+    bad: list[tuple[list[Any], str, str]] = [
+        (["moon"], "x", "partition: expected columns of communicator, host, day, hour, found `moon`"),
+        (["host", "host"], "x", "partition: expected each column once, found `host` twice"),
+        (["host"], "x.parquet", "partition: expected `parquet` and a folder"),
+    ]
+    for keys, output, said in bad:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            ncclscope.export(job("slow_host"), "parquet", tmp_path / output, partition=keys)
+    with pytest.raises(ValueError, match=re.escape("divided by (`host`), found `day`")):
+        ncclscope.export(job("slow_host"), "parquet", tmp_path / "x", table="ranks", partition=["day"])
     with pytest.raises(ValueError, match="hint: `ncclscope run --mode callbacks"):
         ncclscope.export(job("slow_host"), "perfetto", tmp_path / "x", events=True)
     with pytest.raises(ValueError, match="events: expected `perfetto`, `chrome` or `jsonl`"):

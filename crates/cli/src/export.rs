@@ -4,9 +4,10 @@ use crate::progress::{self, CountingReader};
 use crate::report::{open_attempt, print, unwritable};
 use analyze::clocks::Clocks;
 use anyhow::{bail, Context};
-use choices::{Format, Tables};
+use choices::{By, Format, Tables};
 use flate2::write::GzEncoder;
 use flate2::Compression;
+use render::dataset::{self, Key};
 use render::events::Events;
 use render::left_out;
 use render::table::{self, Rows, Table};
@@ -34,13 +35,19 @@ pub struct Args {
     /// Table to write, of parquet, csv and jsonl
     #[arg(long, value_enum)]
     table: Option<Tables>,
+    /// Write Parquet as a data set, in folders by these columns, the first one outermost: `--partition
+    /// host,day` writes `host=NAME/day=2026-11-27/part-0.parquet`. Calls are in folders by communicator
+    /// without it
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "COLUMN,...")]
+    partition: Vec<By>,
     /// Draw every event that NCCL told the profiler of, in place of calls; of perfetto and chrome. Needs a
     /// capture made with `--mode callbacks`
     #[arg(long)]
     events: bool,
     /// Write a capture with stand-ins for the names of hosts, users, paths, programs, functions and threads,
     /// and for addresses and settings. Times and sizes stay, so `report` finds the same
-    #[arg(long, conflicts_with_all = ["to", "table", "events", "offsets", "part", "attempt"])]
+    #[arg(long, conflicts_with_all =
+        ["to", "table", "partition", "events", "offsets", "part", "attempt"])]
     anonymous: bool,
     /// File to write to; standard output without it, or as `-`. Parquet writes one file if the name ends in
     /// `.parquet`, else a folder. Chrome writes one file per rank into a folder
@@ -85,6 +92,7 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
              hint: a time line has calls and kernels"
         );
     }
+    check_partition(&args, format)?;
     if args.events && matches!(format, Format::Otf2 | Format::Cube) {
         bail!("expected `--events` with `--to perfetto`, `chrome` or `jsonl`, found it with `{format}`");
     }
@@ -204,6 +212,39 @@ pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Fails if `--partition` does not fit the other options.
+fn check_partition(args: &Args, format: Format) -> anyhow::Result<()> {
+    if args.partition.is_empty() {
+        return Ok(());
+    }
+    if format != Format::Parquet {
+        bail!("expected `--partition` with `--to parquet`, found it with `{format}`");
+    }
+    if let Some(path) = args.output.as_ref().filter(|path| is_one_file(path)) {
+        bail!(
+            "expected a folder with `--partition`, found `{}`, which is one file\
+             \n  hint: name a folder with `-o FOLDER`",
+            path.display()
+        );
+    }
+    let keys = keys(&args.partition);
+    let table = match args.table {
+        Some(Tables::One(table)) => table,
+        // Each table is divided by those columns that it has. Calls have all of them.
+        None | Some(Tables::All) => Table::Calls,
+    };
+    dataset::check(table, &keys).map_err(|said| anyhow::anyhow!("`--partition`: {said}"))
+}
+
+fn keys(by: &[By]) -> Vec<Key> {
+    by.iter().map(|by| by.key()).collect()
+}
+
+/// Whether Parquet is to be one file, by its name.
+fn is_one_file(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "parquet") && !path.is_dir()
+}
+
 /// Writes an OTF2 archive: an anchor file, definitions, and a folder with a file for each location.
 fn otf2(args: &Args, capture: &Capture, report: &analyze::Report) -> anyhow::Result<ExitCode> {
     let Some(path) = &args.output else {
@@ -256,25 +297,23 @@ fn table_or_all(
             }
         }
     }
-    let is_one_file = |path: &PathBuf| path.extension().is_some_and(|e| e == "parquet");
     match (format, &args.output) {
         (Format::Parquet, None) => bail!(
             "Parquet can't go to standard output\
              \n  hint: name a folder with `-o FOLDER`, or a file with `-o FILE.parquet`"
         ),
-        (Format::Parquet, Some(path)) if is_one_file(path) && !path.is_dir() => {
+        (Format::Parquet, Some(path)) if is_one_file(path) => {
             let written = parquet_file(&rows, table, path)?;
             tell!("{written} {} written to {}", table.title(), path.display());
             Ok(ExitCode::SUCCESS)
         }
         (Format::Parquet, Some(folder)) => {
-            let written = progress::show("writing", |_| -> anyhow::Result<u64> {
-                if table == Table::Calls {
-                    return Ok(render::parquet::write(capture, folder)?);
-                }
-                std::fs::create_dir_all(folder)?;
-                parquet_file(&rows, table, &folder.join("part-0.parquet"))
-            });
+            let mut keys = keys(&args.partition);
+            if keys.is_empty() && table == Table::Calls {
+                keys.push(Key::Communicator);
+            }
+            let written =
+                progress::show("writing", |_| dataset::write(&rows, table, &keys, folder));
             let written = written.with_context(|| unwritten(folder))?;
             tell!(
                 "{written} {} written to {}",
@@ -314,7 +353,13 @@ fn all_tables(
         if table == Table::Events {
             tell_callbacks(capture);
         }
-        let path = folder.join(format!("{}.{}", table.name(), format.extension()));
+        let keys = keys(&args.partition).into_iter();
+        let keys: Vec<Key> = keys.filter(|key| key.is_of(table)).collect();
+        let path = folder.join(if keys.is_empty() {
+            format!("{}.{}", table.name(), format.extension())
+        } else {
+            table.name().to_owned()
+        });
         let text = || -> std::io::Result<u64> {
             let mut out = BufWriter::new(File::create(&path)?);
             let written = match format {
@@ -324,6 +369,9 @@ fn all_tables(
             out.flush().map(|()| written)
         };
         let written = progress::show("writing", |_| match format {
+            Format::Parquet if !keys.is_empty() => {
+                dataset::write(rows, table, &keys, &path).with_context(|| unwritten(&path))
+            }
             Format::Parquet => parquet_file(rows, table, &path),
             _ => text().map_err(|error| unwritable(&path, &error)),
         })?;

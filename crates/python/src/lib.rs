@@ -23,6 +23,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
 use render::batches::{self, CallsTable};
+use render::dataset::{self, Key};
 use render::events::Events;
 use render::layout::Look;
 use render::picture::{Picture, Theme};
@@ -301,20 +302,28 @@ impl Capture {
         })
     }
 
-    /// Writes the capture into `output` in another format, and returns how many rows or slices there were.
+    /// Writes the capture into `output` in another format; `table` is the table's name, and the columns that
+    /// name folders. Returns how many rows or slices there were.
     fn export(
         &self,
         py: Python<'_>,
         to: &str,
         output: PathBuf,
-        table: Option<&str>,
+        table: (Option<String>, Vec<String>),
         events: bool,
         force: bool,
     ) -> PyResult<u64> {
+        let (table, partition) = table;
         let capture = &self.inner.capture;
-        let chosen = exportable(capture, to, table, events).map_err(PyValueError::new_err)?;
+        let chosen =
+            exportable(capture, to, table.as_deref(), events).map_err(PyValueError::new_err)?;
         let is_file = output.extension().is_some_and(|e| e == "parquet") && !output.is_dir();
         let is_folder = to == "parquet" && !is_file;
+        let mut keys = keys(chosen.filter(|_| is_folder), &partition)
+            .map_err(|said| PyValueError::new_err(format!("partition: {said}")))?;
+        if keys.is_empty() && chosen == Some(Named::Calls) {
+            keys.push(Key::Communicator);
+        }
         // Files of an earlier export would be read together with the new ones.
         if is_folder && std::fs::read_dir(&output).is_ok_and(|mut entries| entries.next().is_some())
         {
@@ -330,16 +339,10 @@ impl Capture {
             )));
         }
         let written = py.detach(|| {
-            if is_folder && chosen == Some(Named::Calls) {
-                return render::parquet::write(capture, &output).map_err(std::io::Error::other);
+            if let Some(of) = chosen.filter(|_| is_folder) {
+                return dataset::write(&Rows::new(capture), of, &keys, &output);
             }
-            let file = if is_folder {
-                std::fs::create_dir_all(&output)?;
-                File::create(output.join("part-0.parquet"))?
-            } else {
-                File::create(&output)?
-            };
-            let mut out = BufWriter::new(file);
+            let mut out = BufWriter::new(File::create(&output)?);
             let is_plain = output.extension().is_some_and(|e| e == "json");
             let drawn = || {
                 let clocks = analyze::clocks_of(capture, None);
@@ -388,6 +391,26 @@ impl Capture {
     fn left_out(&self, py: Python<'_>) -> Vec<String> {
         py.detach(|| render::left_out::calls(self.inner.report()))
     }
+}
+
+/// The columns that name folders, for a table in a folder. Fails for others, with what is possible.
+fn keys(table: Option<Named>, names: &[String]) -> Result<Vec<Key>, String> {
+    let known = |name: &String| {
+        Key::of_name(name).ok_or_else(|| {
+            let known = Key::ALL.map(Key::name).join(", ");
+            format!("expected columns of {known}, found `{name}`")
+        })
+    };
+    let keys = names
+        .iter()
+        .map(known)
+        .collect::<Result<Vec<Key>, String>>()?;
+    match table {
+        Some(table) => dataset::check(table, &keys)?,
+        None if !keys.is_empty() => return Err("expected `parquet` and a folder".to_owned()),
+        None => {}
+    }
+    Ok(keys)
 }
 
 /// The table to write, if it is one. Fails for what can't be written so, with the way out.

@@ -9,7 +9,6 @@
 
 use crate::batches::{self, CallsTable};
 use crate::{jsonl, parquet};
-use ::parquet::arrow::arrow_writer::{ArrowWriter, ArrowWriterOptions};
 use analyze::operation_ids::OperationIds;
 use analyze::streams::kernels;
 use analyze::Report;
@@ -200,6 +199,16 @@ impl<'a> Rows<'a> {
         (rows == 0).then(|| why.to_owned())
     }
 
+    /// The capture.
+    pub(crate) fn capture(&self) -> &'a Capture {
+        self.capture
+    }
+
+    /// The numbers of its operations.
+    pub(crate) fn ids(&self) -> &OperationIds {
+        self.ids.get_or_init(|| OperationIds::of(self.capture))
+    }
+
     /// Its report.
     pub fn report(&self) -> &Report {
         self.report.get_or_init(|| analyze::report(self.capture))
@@ -245,7 +254,7 @@ impl<'a> Rows<'a> {
 
     fn calls(&self, take: &mut dyn FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
         let table = CallsTable::new(COLUMNS.iter().collect());
-        let ids = self.ids.get_or_init(|| OperationIds::of(self.capture));
+        let ids = self.ids();
         let rows: usize = self.capture.processes.iter().map(|p| p.calls.len()).sum();
         for first in (0..rows.max(1)).step_by(batches::ROWS) {
             let batch = table.range(self.capture, Some(ids), first, batches::ROWS);
@@ -265,13 +274,7 @@ pub fn parquet(rows: &Rows<'_>, table: Table, out: impl Write + Send) -> Result<
     let mut written = 0;
     rows.each(table, &mut |batch| {
         if let Some(out) = out.take() {
-            let schema = batch.schema();
-            let properties = parquet::properties(table.name(), &schema);
-            // Beside Arrow's own schema, pandas would not look at what is written for it.
-            let options = ArrowWriterOptions::new()
-                .with_properties(properties)
-                .with_skip_arrow_metadata(true);
-            let made = ArrowWriter::try_new_with_options(out, schema, options);
+            let made = parquet::writer(out, table.name(), batch.schema());
             writer = Some(made.map_err(Error::other)?);
         }
         written += batch.num_rows() as u64;
@@ -369,7 +372,7 @@ pub fn jsonl(rows: &Rows<'_>, table: Table, mut out: &mut dyn Write) -> Result<u
 }
 
 /// One value of a batch.
-enum Cell<'a> {
+pub(crate) enum Cell<'a> {
     Null,
     Bool(bool),
     Signed(i64),
@@ -380,7 +383,7 @@ enum Cell<'a> {
 }
 
 impl Cell<'_> {
-    fn of(array: &dyn Array, row: usize) -> Cell<'_> {
+    pub(crate) fn of(array: &dyn Array, row: usize) -> Cell<'_> {
         if array.is_null(row) {
             return Cell::Null;
         }

@@ -3,6 +3,7 @@
 use anyhow::bail;
 use clap::builder::PossibleValue;
 use clap::ValueEnum;
+use render::dataset::Key;
 use render::table::Table;
 use std::path::Path;
 
@@ -12,7 +13,7 @@ pub enum Format {
     /// Chrome Trace Event JSON with a slice per call; compressed with gzip unless the file's name ends in
     /// `.json`
     Chrome,
-    /// A table as Parquet: calls, one folder per communicator; or another `--table`
+    /// A table as Parquet: calls, one folder per communicator or as `--partition` says; or another `--table`
     Parquet,
     /// Perfetto trace with a slice per call, compressed with gzip
     Perfetto,
@@ -118,6 +119,31 @@ impl ValueEnum for Tables {
     }
 }
 
+/// A column that names folders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// The communicator
+    Communicator,
+    /// The host
+    Host,
+    /// The day in UTC, as in `day=2026-11-27`
+    Day,
+    /// The hour in UTC, as in `hour=2026-11-27T14`
+    Hour,
+}
+
+impl By {
+    /// What it is called where tables are written.
+    pub fn key(self) -> Key {
+        match self {
+            By::Communicator => Key::Communicator,
+            By::Host => Key::Host,
+            By::Day => Key::Day,
+            By::Hour => Key::Hour,
+        }
+    }
+}
+
 fn about(table: Table) -> &'static str {
     match table {
         Table::Calls => "A row for each NCCL call of a rank; the default of parquet and csv",
@@ -160,6 +186,18 @@ mod tests {
         // The name and the option say different things.
         assert_eq!(of(Some(Format::Perfetto), "run.json"), None);
         assert_eq!(Format::of(None, None).ok(), None);
+    }
+
+    #[test]
+    fn every_key_can_be_chosen_by_its_name() {
+        let keys = By::value_variants().iter().map(|by| by.key());
+        assert_eq!(keys.collect::<Vec<_>>(), Key::ALL);
+        for by in By::value_variants() {
+            let name = by
+                .to_possible_value()
+                .map(|value| value.get_name().to_owned());
+            assert_eq!(name.as_deref(), Some(by.key().name()));
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! export is ever removed.
 
 use anyhow::{bail, Context};
+use render::dataset;
+use render::table::Table;
 use std::path::{Path, PathBuf};
 
 /// A name that ends in `/` says that a folder is meant before there is one.
@@ -33,20 +35,14 @@ pub fn check(path: &Path, capture: &Path, force: bool) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let mut old = Vec::new();
-    for entry in path
-        .read_dir()
-        .with_context(|| format!("`{shown}` can't be listed"))?
-    {
-        let entry = entry?;
-        if !is_ours(&entry) {
-            bail!(
-                "`{shown}`: expected a new or an empty folder, found one with files in it, such as `{}`\
-                 \n  hint: name another one with `-o FOLDER`",
-                entry.file_name().to_string_lossy()
-            );
-        }
-        old.push(entry.path());
+    let mut old = Old::default();
+    if let Some(other) = old.gather(path, Inside::Export)? {
+        let other = other.strip_prefix(path).unwrap_or(&other);
+        bail!(
+            "`{shown}`: expected a new or an empty folder, found one with files in it, such as `{}`\
+             \n  hint: name another one with `-o FOLDER`",
+            other.display()
+        );
     }
     // Files of an earlier export would be read together with the new ones.
     if !old.is_empty() && !force {
@@ -55,15 +51,65 @@ pub fn check(path: &Path, capture: &Path, force: bool) -> anyhow::Result<()> {
              \n  hint: name another one with `-o FOLDER`, or replace the files with `--force`"
         );
     }
-    for path in old {
-        let removed = if path.is_dir() {
-            std::fs::remove_file(path.join(PART)).and_then(|()| std::fs::remove_dir(&path))
-        } else {
-            std::fs::remove_file(&path)
-        };
-        removed.with_context(|| format!("`{}` can't be replaced", path.display()))?;
+    old.remove()
+}
+
+/// What an earlier export wrote.
+#[derive(Default)]
+struct Old {
+    files: Vec<PathBuf>,
+    /// Those inside of others are behind them.
+    folders: Vec<PathBuf>,
+}
+
+/// What a folder is, by its name and place.
+#[derive(Clone, Copy, PartialEq)]
+enum Inside {
+    /// The one that the user named.
+    Export,
+    /// A part of a data set.
+    DataSet,
+}
+
+impl Old {
+    /// Adds what is in a folder and below. Returns the first path that no export writes.
+    fn gather(&mut self, folder: &Path, inside: Inside) -> anyhow::Result<Option<PathBuf>> {
+        let entries = folder.read_dir();
+        let entries = entries.with_context(|| format!("`{}` can't be listed", folder.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            match kind(&entry, inside) {
+                Some(Kind::File) => self.files.push(path),
+                Some(Kind::Folder) => {
+                    self.folders.push(path.clone());
+                    if let Some(other) = self.gather(&path, Inside::DataSet)? {
+                        return Ok(Some(other));
+                    }
+                }
+                None => return Ok(Some(path)),
+            }
+        }
+        Ok(None)
     }
-    Ok(())
+
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.folders.is_empty()
+    }
+
+    fn remove(self) -> anyhow::Result<()> {
+        let files = self
+            .files
+            .iter()
+            .map(|path| (path, std::fs::remove_file(path)));
+        // Lazily, so that a folder is removed when all that was in it is gone.
+        let folders = self.folders.iter().rev();
+        let folders = folders.map(|path| (path, std::fs::remove_dir(path)));
+        for (path, removed) in files.chain(folders) {
+            removed.with_context(|| format!("`{}` can't be replaced", path.display()))?;
+        }
+        Ok(())
+    }
 }
 
 /// The anchor file of an OTF2 archive: the file that was named, or one in the folder that was named.
@@ -120,32 +166,29 @@ pub fn check_archive(anchor: &Path, force: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-const PART: &str = "part-0.parquet";
+enum Kind {
+    File,
+    Folder,
+}
 
-/// Whether an export writes files of this name and kind.
-fn is_ours(entry: &std::fs::DirEntry) -> bool {
+/// What an export writes under this name, if it does.
+fn kind(entry: &std::fs::DirEntry, inside: Inside) -> Option<Kind> {
     let name = entry.file_name();
-    let Some(name) = name.to_str() else {
-        return false;
-    };
-    let Ok(kind) = entry.file_type() else {
-        return false;
-    };
-    if kind.is_dir() {
-        let only_part = |folder: std::fs::ReadDir| {
-            let mut names = folder.map(|entry| entry.map(|entry| entry.file_name()));
-            names.all(|name| name.is_ok_and(|name| name == PART))
-        };
-        return name.starts_with("communicator=") && entry.path().read_dir().is_ok_and(only_part);
+    let name = name.to_str()?;
+    // Links are followed nowhere.
+    let found = entry.file_type().ok()?;
+    let is_export = inside == Inside::Export;
+    if found.is_dir() {
+        let is_table = is_export && Table::of_name(name).is_some();
+        return (dataset::is_folder(name) || is_table).then_some(Kind::Folder);
     }
     let is_table = || {
         let (table, end) = name.split_once('.').unwrap_or((name, ""));
-        let is_table = render::table::Table::of_name(table).is_some();
-        is_table && ["parquet", "csv", "jsonl"].contains(&end)
+        Table::of_name(table).is_some() && ["parquet", "csv", "jsonl"].contains(&end)
     };
-    let is_part = || name.starts_with("part-") && name.ends_with(".parquet");
     let is_rank = || name.starts_with("rank-") && name.ends_with(".json.gz");
-    kind.is_file() && (is_table() || is_part() || is_rank())
+    let is_ours = dataset::is_part(name) || is_export && (is_table() || is_rank());
+    (found.is_file() && is_ours).then_some(Kind::File)
 }
 
 #[cfg(test)]
@@ -160,6 +203,9 @@ mod tests {
         fs::create_dir_all(out.join("communicator=ab")).expect("made");
         fs::write(out.join("communicator=ab/part-0.parquet"), "x").expect("written");
         fs::write(out.join("calls.csv"), "x").expect("written");
+        let day = out.join("calls/host=a/day=2026-11-27");
+        fs::create_dir_all(&day).expect("made");
+        fs::write(day.join("part-12.parquet"), "x").expect("written");
         assert!(check(&out, &capture, false).is_err());
         check(&out, &capture, true).expect("replaced");
         assert_eq!(out.read_dir().expect("listed").count(), 0);
@@ -176,6 +222,31 @@ mod tests {
         fs::write(inner.join("mine"), "x").expect("written");
         assert!(check(home.path(), Path::new("none"), true).is_err());
         assert!(inner.join("mine").exists());
+    }
+
+    #[test]
+    fn a_data_set_with_other_files_or_links_stays() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (out, mine) = (home.path().join("out"), home.path().join("mine"));
+        let day = out.join("calls/host=a/day=2026-11-27");
+        fs::create_dir_all(&day).expect("made");
+        fs::create_dir(&mine).expect("made");
+        for folder in [&day, &mine] {
+            fs::write(folder.join("part-0.parquet"), "x").expect("written");
+        }
+        let refused = || {
+            let said = check(&out, Path::new("none"), true).expect_err("not ours");
+            assert!(day.join("part-0.parquet").exists() && mine.join("part-0.parquet").exists());
+            said.to_string()
+        };
+        std::os::unix::fs::symlink(&mine, out.join("calls/host=b")).expect("linked");
+        assert!(refused().contains("such as `calls/host=b`"));
+        fs::remove_file(out.join("calls/host=b")).expect("removed");
+        fs::write(out.join("calls/calls.csv"), "x").expect("written");
+        assert!(refused().contains("such as `calls/calls.csv`"));
+        fs::remove_file(out.join("calls/calls.csv")).expect("removed");
+        check(&out, Path::new("none"), true).expect("all of it is ours");
+        assert_eq!(out.read_dir().expect("listed").count(), 0);
     }
 
     #[test]

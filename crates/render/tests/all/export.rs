@@ -4,6 +4,7 @@ use analyze::operation_ids::OperationIds;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use prost::Message;
+use render::dataset::{self, Key};
 use render::perfetto::{DebugAnnotation, TracePacket};
 use render::table::{self, Rows, Table};
 use render::timeline::Timeline;
@@ -202,7 +203,9 @@ type Fields = Vec<(String, Field)>;
 fn parquet_reads_back_as_the_table_of_calls() {
     let capture = job("mix_228");
     let folder = tempfile::tempdir().expect("a folder");
-    let written = render::parquet::write(&capture, folder.path()).expect("written");
+    let keys = [Key::Communicator];
+    let written = dataset::write(&Rows::new(&capture), Table::Calls, &keys, folder.path());
+    let written = written.expect("written");
     assert_eq!(written, 1843);
     let mut found: HashMap<(u64, u64), (String, Fields)> = HashMap::new();
     for entry in std::fs::read_dir(folder.path()).expect("the folder") {
@@ -425,6 +428,115 @@ fn every_table_has_the_same_rows_as_parquet_csv_and_json_lines() {
             );
         }
     }
+}
+
+/// The rows of a file, as text, with the values that are in its path; columns by name.
+fn rows_of(file: &Path, in_path: &[(String, Field)]) -> Vec<String> {
+    let reader = SerializedFileReader::new(std::fs::File::open(file).expect("a file"));
+    let reader = reader.expect("Parquet");
+    let rows = reader.get_row_iter(None).expect("rows").map(|row| {
+        let mut columns: BTreeMap<String, Field> =
+            row.expect("a row").into_columns().into_iter().collect();
+        for (name, value) in in_path {
+            assert!(
+                columns.insert(name.clone(), value.clone()).is_none(),
+                "{name} is in the file, too"
+            );
+        }
+        format!("{columns:?}")
+    });
+    rows.collect()
+}
+
+/// The rows of a data set, in the form of [`rows_of`].
+fn rows_below(folder: &Path, in_path: &[(String, Field)], found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).expect("listed").flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_str().expect("text");
+        if !path.is_dir() {
+            found.extend(rows_of(&path, in_path));
+            continue;
+        }
+        let (key, value) = name.split_once('=').expect("Hive's form");
+        let value = value.replace("%23", "#");
+        let value = match value.as_str() {
+            "__HIVE_DEFAULT_PARTITION__" => Field::Null,
+            _ => Field::Str(value),
+        };
+        rows_below(
+            &path,
+            &[in_path, &[(key.to_owned(), value)]].concat(),
+            found,
+        );
+    }
+}
+
+/// A data set by everything that it can be divided by has the rows and columns of the one file.
+#[test]
+fn every_table_has_the_same_rows_as_a_data_set() {
+    for name in ["mix_two_hosts_228", "events_228", "short_fsdp2_gpu"] {
+        let capture = job(name);
+        let rows = Rows::new(&capture);
+        for of in Table::ALL {
+            let home = tempfile::tempdir().expect("a folder");
+            let (one, all) = (home.path().join("one.parquet"), home.path().join("all"));
+            let file = std::fs::File::create(&one).expect("made");
+            let counted = table::parquet(&rows, of, file).expect("written");
+            let keys: Vec<Key> = Key::ALL.into_iter().filter(|key| key.is_of(of)).collect();
+            assert_eq!(
+                dataset::write(&rows, of, &keys, &all).expect("written"),
+                counted
+            );
+            let mut found = Vec::new();
+            rows_below(&all, &[], &mut found);
+            // Days and hours are in the path only, and are those of the time.
+            let time = dataset::time_of(of);
+            let found = found.into_iter().map(|row| match time {
+                Some(time) if counted > 0 => without_times(row, time),
+                _ => row,
+            });
+            let (mut found, mut wanted): (Vec<_>, Vec<_>) = (found.collect(), rows_of(&one, &[]));
+            // Null and "" are one path.
+            for row in found.iter_mut().chain(&mut wanted) {
+                *row = row.replace("\"host\": Str(\"\")", "\"host\": Null");
+            }
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted, "{name} {of:?}");
+        }
+    }
+}
+
+/// Takes `day` and `hour` out of a row, and checks them against the column `time`.
+fn without_times(row: String, time: &str) -> String {
+    let value = |name: &str| {
+        let at = row.find(&format!("\"{name}\": ")).expect(name) + name.len() + 4;
+        row[at..]
+            .split([',', '}'])
+            .next()
+            .expect("a value")
+            .to_owned()
+    };
+    let (day, hour) = (value("day"), value("hour"));
+    let ns = value(time);
+    match ns.strip_prefix("Long(").and_then(|ns| ns.strip_suffix(')')) {
+        Some(ns) => {
+            let ns: i64 = ns.parse().expect("a number");
+            let hour_of_day = ns / 3_600_000_000_000 % 24;
+            let said = hour
+                .strip_prefix("Str(\"")
+                .and_then(|h| h.strip_suffix("\")"));
+            let (date, of_day) = said.and_then(|h| h.split_once('T')).expect("an hour");
+            assert_eq!(of_day.parse::<i64>().ok(), Some(hour_of_day), "{row}");
+            assert_eq!(day, format!("Str(\"{date}\")"), "{row}");
+        }
+        None => assert_eq!(
+            (ns.as_str(), day.as_str(), hour.as_str()),
+            ("Null", "Null", "Null")
+        ),
+    }
+    let row = row.replace(&format!("\"day\": {day}, "), "");
+    row.replace(&format!("\"hour\": {hour}, "), "")
 }
 
 /// The records of a CSV file, by the rules of RFC 4180.

@@ -6,6 +6,7 @@
 
 use analyze::hang::Conditions;
 use capture::block::{self, BLOCK_HEADER, BLOCK_MAGIC};
+use render::dataset::{self, Key};
 use render::table::{self, Rows, Table};
 use render::timeline::Timeline;
 use std::collections::BTreeMap;
@@ -106,10 +107,11 @@ pub fn read(folder: &Path) -> Option<Outputs> {
     for line in lines.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
         serde_json::from_slice::<serde_json::Value>(line).expect("JSON");
     }
-    let parquet = tempfile::tempdir().expect("a folder");
-    render::parquet::write(&capture, parquet.path()).expect("written");
     let rows = Rows::new(&capture);
     for of in Table::ALL {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keys: Vec<Key> = Key::ALL.into_iter().filter(|key| key.is_of(of)).collect();
+        dataset::write(&rows, of, &keys, folder.path()).expect("written");
         table::csv(&rows, of, &mut std::io::sink()).expect("written");
         table::parquet(&rows, of, std::io::sink()).expect("written");
     }
