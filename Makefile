@@ -30,8 +30,8 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel release-check \
 	demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
-	screenshot bench-report test-frameworks site bench-viewer locked fuzz damage random-jobs random-hangs \
-	attacks sanitize soak releases msrv miri deny clean
+	screenshot bench-report test-frameworks test-spark site bench-viewer locked fuzz damage random-jobs \
+	random-hangs attacks sanitize soak releases msrv miri deny clean
 
 all: build
 
@@ -141,6 +141,13 @@ test-frameworks: debug ## The callbacks with real frameworks: installs 6 GB
 	.tools/frameworks/bin/pip install --quiet -r python/tests/requirements-frameworks.txt
 	PYTHON=.tools/frameworks/bin/python scripts/test-python.sh $(TARGET)/debug "" \
 		python/tests/test_frameworks.py python/tests/test_clusters.py python/tests/test_mcp.py
+
+# PySpark is half a gigabyte, and needs Java.
+test-spark: debug ## Exports and recipes in a real Spark
+	python3 -m venv .tools/spark
+	.tools/spark/bin/pip install --quiet -r python/tests/requirements.txt pyspark==4.3.0
+	PYTHON=.tools/spark/bin/python scripts/test-python.sh $(TARGET)/debug "" \
+		python/tests/test_export.py python/tests/test_recipes.py -k spark
 
 test-python: debug test-python-built ## The Python package, and exports in the programs they are for
 

@@ -1,9 +1,10 @@
-"""Which operations take the time, over all hosts of a job, from Parquet alone? With DuckDB.
+"""Which operations take the time, and which rank costs it, over all hosts of a job? With DuckDB.
 
+    ncclscope export CAPTURE --table all --partition host,day -o FOLDER/
     python dataset_duckdb.py FOLDER_OR_CAPTURE
 
-FOLDER is what ``ncclscope export CAPTURE --to parquet -o FOLDER/`` wrote, on any machine. The figures are
-those of ``ncclscope report``. Collectives only: an AlltoAll is made of sends and receives.
+FOLDER is all that is needed, on any machine. The figures are those of ``ncclscope report``. dataset_polars.py
+and dataset_spark.py have the same ones.
 """
 
 import sys
@@ -15,13 +16,22 @@ import duckdb
 import ncclscope
 
 
+def table(folder: Path, name: str) -> str:
+    """A table of the data set, in SQL. A host named 0042 stays a text."""
+    files = f"{folder}/{name}/**/*.parquet"
+    return f"read_parquet('{files}', hive_partitioning = true, hive_types_autocast = false)"
+
+
 def operations(folder: Path) -> duckdb.DuckDBPyRelation:
-    """Calls, their GPU time in all, and its median and 95th percentile, by communicator and operation."""
+    """Calls, their GPU time in all, and its median and 95th percentile, by communicator and operation.
+
+    Collectives only: an AlltoAll is made of sends and receives.
+    """
     return duckdb.sql(
         f"""
         with executions as (
             select *, row_number() over (partition by process, communicator order by ticket) = 1 as is_warmup
-            from read_parquet('{folder}/*/*.parquet', hive_partitioning = true)
+            from {table(folder, "calls")}
             where not captured and operation = function
         )
         select communicator, function, datatype, bytes, algorithm, protocol,
@@ -37,13 +47,84 @@ def operations(folder: Path) -> duckdb.DuckDBPyRelation:
     )
 
 
+def ranks(folder: Path) -> duckdb.DuckDBPyRelation:
+    """Executions, their bytes, and how long streams stood still for them, by rank and function.
+
+    An AlltoAll in pieces is one execution. Of a sample of calls, ``exposed_ns`` is the estimate for all.
+    """
+    return duckdb.sql(
+        f"""
+        with executions as (
+            -- The calls of an operation in pieces share a part.
+            select process, coalesce(operation_part, -1 - ticket) as part,
+                   max(ticket) as ticket, min(ticket) as first,
+                   any_value(launcher_rank) as launcher_rank, any_value(host) as host,
+                   any_value(device) as device, any_value(communicator) as communicator,
+                   any_value(operation) as function, any_value(datatype) as datatype,
+                   max(case when function <> operation and operation in ('AlltoAll', 'Gather', 'Scatter')
+                       then bytes * nranks else bytes end) as bytes,
+                   max(case when operation_part is null and gpu_time_source = 'events'
+                       then gpu_time_ns end) as time,
+                   max(waiting_stream) as stream, max(exposed_ns) as exposed
+            from {table(folder, "calls")}
+            where not captured
+            group by all
+        ), warm as (
+            select *, first = min(first) over (partition by process, communicator) as is_warmup
+            from executions
+        ), counted as (
+            select *, count(exposed) over (partition by process, device, is_warmup, stream order by ticket)
+                as waits
+            from warm
+        ), waited as (
+            -- A stream that does not wait most may have been idle anyway: only the call's own time counts.
+            select *,
+                   case when exposed is null then 0
+                       when waits = max(waits) over (partition by process, device, is_warmup order by ticket)
+                       then exposed else least(exposed, time) end as still,
+                   not is_warmup and time is not null and (stream is null or exposed is not null) as is_known
+            from counted
+        ), kinds as (
+            select launcher_rank, host, device, communicator, function, datatype, bytes as size,
+                   count(*) as calls, sum(bytes) as bytes,
+                   sum(still) filter (where is_known) * count(*) filter (where not is_warmup)
+                       / count(*) filter (where is_known) as exposed_ns
+            from waited
+            group by all
+        )
+        select launcher_rank, host, function, sum(calls)::bigint as calls, sum(bytes)::bigint as bytes,
+               sum(exposed_ns) as exposed_ns
+        from kinds
+        group by all
+        order by exposed_ns desc nulls last, launcher_rank, host, function
+        """
+    )
+
+
+def losses(folder: Path) -> duckdb.DuckDBPyRelation:
+    """How long each rank waited for later ones, and what the run loses by it, as the report says."""
+    return duckdb.sql(
+        f"""
+        select launcher_rank, host, device, calls, waited_ns, exposed_share, loss_ns
+        from {table(folder, "ranks")}
+        order by loss_ns desc nulls last, launcher_rank, host, device
+        """
+    )
+
+
+def show(folder: Path) -> None:
+    for figures in (operations, ranks, losses):
+        print(figures(folder))
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(f"usage: python {sys.argv[0]} FOLDER_OR_CAPTURE")
     given = Path(sys.argv[1])
-    if next(given.glob("*/*.parquet"), None):
-        print(operations(given))
+    if next(given.glob("calls/**/*.parquet"), None):
+        show(given)
     else:
         with tempfile.TemporaryDirectory() as folder:
-            ncclscope.export(given, "parquet", folder)
-            print(operations(Path(folder)))
+            ncclscope.export(given, "parquet", Path(folder, "calls"), partition=["host", "day"])
+            ncclscope.export(given, "parquet", Path(folder, "ranks"), table="ranks", partition=["host"])
+            show(Path(folder))

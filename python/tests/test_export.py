@@ -129,7 +129,7 @@ def test_pyarrow_reads_parquet_with_units(parquet: str) -> None:
 
 def test_spark_reads_parquet(parquet: str) -> None:
     pyspark = pytest.importorskip(
-        "pyspark.sql", reason="pyspark, half a gigabyte, is not installed for every test run"
+        "pyspark.sql", reason="pyspark, half a gigabyte, is here with `make test-spark` only"
     )
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
