@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import re
+import shutil
 import sqlite3
 import sys
 import threading
@@ -18,7 +19,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
-from conftest import ROOT, job, rows_of
+from conftest import ROOT, job, rows_of, run
 
 import ncclscope
 
@@ -56,6 +57,17 @@ def estimate() -> list[str]:
     )
     assert text
     return re.findall(r"`(\w+)`", text[1])
+
+
+def test_a_packed_capture_has_the_same_tables(tmp_path: Path) -> None:
+    packed = tmp_path / "packed"
+    shutil.copytree(job("mix_two_hosts_228"), packed)
+    run("ncclscope", "collect", packed, "--pack")
+    assert any(packed.rglob("pack-1.zip")) and not any(packed.rglob("*.trace*"))
+    plain, found = ncclscope.open(job("mix_two_hosts_228")), ncclscope.open(packed)
+    assert rows_of(found.calls) == rows_of(plain.calls)
+    assert found.operations.to_polars().equals(plain.operations.to_polars())
+    assert str(ncclscope.hang(found)) == str(ncclscope.hang(plain)).replace(str(plain.path), str(packed))
 
 
 def test_calls_have_the_documented_columns() -> None:

@@ -252,6 +252,11 @@ impl OpenError {
                 "`ncclscope run -o DIR -- COMMAND` records one into DIR".to_owned()
             }
             OpenError::Unreadable { .. } => PRIVATE.to_owned(),
+            OpenError::OtherFile { path } if packs::number(path).is_some() => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or(Path::new("."));
+                format!("it is a pack; give the folder that it is in: `{}`", folder.display())
+            }
             OpenError::OtherFile { .. } => {
                 "give the capture folder, or a file in it that ends in `.trace`".to_owned()
             }

@@ -111,6 +111,11 @@ fn packed_captures_say_what_plain_ones_say() {
             stderr(&again)
         );
         assert_eq!(names(&place.path().join("c")), left);
+        if let [host, ..] = hosts {
+            let pack = format!("c/{host}/pack-1.zip");
+            let hint = format!("hint: it is a pack; give the folder that it is in: `c/{host}`");
+            assert!(stderr(&run(&place, &["report", &pack])).contains(&hint));
+        }
     }
 }
 
@@ -408,4 +413,63 @@ fn names_in_a_pack_lead_nowhere_else() {
     let found = Capture::open(&place.path().join("c")).expect("a capture");
     let files: Vec<PathBuf> = found.processes.iter().map(|p| p.file.clone()).collect();
     assert_eq!(files, [Path::new("vm/r0-p1-aa.trace")]);
+}
+
+/// A member that unpacks to far more than a recorder writes is read up to a bound, and a pack that is no file
+/// is not read. What is sound beside them is.
+#[test]
+fn a_pack_can_fill_no_memory() {
+    let place = RunFolder::new();
+    let host = place.path().join("c/vm");
+    fs::create_dir_all(&host).expect("made");
+    let trace = place.path().join("outside/r0-p1-aa.trace");
+    write_trace(&trace);
+    let bomb = {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 3).expect("an encoder");
+        encoder
+            .write_all(&fs::read(&trace).expect("read"))
+            .expect("written");
+        for _ in 0..1 << 10 {
+            encoder.write_all(&[0; 1 << 20]).expect("written");
+        }
+        encoder.finish().expect("written")
+    };
+    assert!(bomb.len() < 1 << 20);
+    let mut pack = zip::ZipWriter::new(fs::File::create(host.join("pack-1.zip")).expect("made"));
+    let options = zip::write::SimpleFileOptions::default();
+    let options = options.compression_method(zip::CompressionMethod::Stored);
+    for (name, bytes) in [
+        ("r0-p1-aa.trace", fs::read(&trace).expect("read")),
+        ("r1-p2-bb.trace.zst", bomb),
+    ] {
+        pack.start_file(name, options).expect("begun");
+        pack.write_all(&bytes).expect("written");
+    }
+    pack.finish().expect("written");
+    std::os::unix::fs::symlink("/dev/zero", host.join("pack-2.zip")).expect("linked");
+    // 1 GiB does not fit.
+    let limited = "ulimit -v 1000000; exec \"$0\" report c";
+    let mut report = place.ncclscope(&["report", "c"]);
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", limited, env!("CARGO_BIN_EXE_ncclscope")]);
+    shell.current_dir(place.path());
+    let limited = shell.output().expect("started");
+    assert!(limited.status.success(), "{}", stderr(&limited));
+    let whole = report.output().expect("started");
+    assert_eq!(stdout(&limited), stdout(&whole));
+    let found = Capture::open(&place.path().join("c")).expect("a capture");
+    assert_eq!(found.processes[0].file, Path::new("vm/r0-p1-aa.trace"));
+    let said: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+    let has = |start: &str, end: &str| {
+        said.iter()
+            .any(|s| s.starts_with(start) && s.ends_with(end))
+    };
+    assert!(has("vm/pack-2.zip", "no regular file"), "{said:?}");
+    assert!(
+        has(
+            "vm/pack-1.zip/r1-p2-bb.trace.zst, byte ",
+            "more; it was not read"
+        ),
+        "{said:?}"
+    );
 }
