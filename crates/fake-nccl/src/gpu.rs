@@ -19,8 +19,8 @@ use std::time::Instant;
 
 /// NCCL's own stream, which it lets wait for each launch.
 const NCCLS_OWN: u64 = 0x7f54_0000_0000;
-/// The first rank's compute stream.
-const COMPUTE: u64 = 0x7f56_0000_0000;
+/// The first rank's compute stream. No stream has the id 0, and an id is the lower part of this.
+const COMPUTE: u64 = 0x7f56_0000_0100;
 
 type OnStream = unsafe extern "C" fn(u64, u64) -> c_int;
 type Wait = unsafe extern "C" fn(u64, u64, u32) -> c_int;
