@@ -87,6 +87,10 @@ pub struct Account {
     pub open: Option<Open>,
     /// What late ranks cost, largest first; empty if that is not known from the account.
     pub answers: Vec<Answer>,
+    /// For how long all ranks stood still for the transfers of calls, if that is known: without waiting for
+    /// late ranks.
+    #[serde(skip)]
+    pub exposed: Vec<ExposedCalls>,
     /// Slow transfers and what they cost, largest first.
     #[serde(skip)]
     pub slow_links: Vec<SlowLink>,
@@ -179,6 +183,21 @@ pub struct SlowLink {
     pub when_us: Option<(f64, f64)>,
 }
 
+/// For how long all ranks stood still for the transfers of calls of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExposedCalls {
+    /// Id of the communicator.
+    pub communicator: String,
+    /// Function.
+    pub function: tables::Name,
+    /// Bytes by the convention of nccl-tests.
+    pub bytes: u64,
+    /// µs of the wall of the steps.
+    pub exposed_us: f64,
+    /// How long these transfers took, one after the other, µs.
+    pub transfer_us: f64,
+}
+
 /// What late ranks cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
@@ -228,7 +247,7 @@ impl Gatherer {
         let frame = frame::Frame::find(&lanes)?;
         let hosts = hosts::Hosts::of(&lanes, &frame);
         let places = places::Places::new(&lanes, &frame);
-        let slow = links::find(&lanes, &places, &frame);
+        let (slow, exposed) = links::find(&lanes, &places, &frame);
         let stalls = stalls::find(&places, &frame, &links::usual_steps(&slow, &frame));
         let division = division::divide(&lanes, &places, &frame);
         let regular = stalls.regular(&frame);
@@ -274,6 +293,10 @@ impl Gatherer {
             settles,
             answers: answers(&lanes, &places, &frame, &stalls, &work, habit),
             late_host,
+            exposed: exposed
+                .into_iter()
+                .map(|of| exposed_calls(of, &lanes))
+                .collect(),
             slow_links: slow
                 .into_iter()
                 .map(|slow| slow_link(slow, &lanes, &frame))
@@ -321,6 +344,17 @@ fn timed(places: &places::Places, frame: &frame::Frame) -> f64 {
         .iter()
         .map(|of| of.known as f64 / of.operations.max(1.0));
     parts.fold(1.0, f64::min)
+}
+
+fn exposed_calls(of: links::Exposed, lanes: &[Lane]) -> ExposedCalls {
+    let group = lanes[of.lane].groups.get(&of.communicator);
+    ExposedCalls {
+        communicator: group.map_or(String::new(), |group| group.id.clone()),
+        function: of.function,
+        bytes: of.bytes,
+        exposed_us: of.still / 1e3,
+        transfer_us: of.ns / 1e3,
+    }
 }
 
 fn slow_link(slow: links::Slow, lanes: &[Lane], frame: &frame::Frame) -> SlowLink {

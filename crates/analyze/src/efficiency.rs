@@ -1,11 +1,11 @@
 //! Is that bandwidth good? Each operation's bus bandwidth as a share of ceilings that have a name.
 //!
-//! [`rows`] compares operations with the best of their own function in the capture. [`hold_against`] adds
-//! other ceilings. The capture may have what the GPUs' links carry and what NCCL expects of its graphs
-//! ([`of_capture`]). The user may know a rate ([`Ceiling::Rate`]), or have a benchmark of the same kind of
-//! machine ([`Ceiling::Bench`]). A share above 1 is possible. A rate may be that of one link of several.
-//! In-switch reductions (NVLS) send less than the factor of nccl-tests says. The root of a Broadcast may be
-//! done before the others have their data.
+//! [`rows`] compares operations with the best of their own function in the capture, and with NCCL's estimate
+//! of each call. [`hold_against`] adds other ceilings. The capture may have what the GPUs' links carry and
+//! what NCCL expects of its graphs ([`of_capture`]). The user may know a rate ([`Ceiling::Rate`]), or have a
+//! benchmark of the same kind of machine ([`Ceiling::Bench`]). A share above 1 is possible. A rate may be
+//! that of one link of several. In-switch reductions (NVLS) send less than the factor of nccl-tests says. The
+//! root of a Broadcast may be done before the others have their data.
 //!
 //! Rule: a share always stands beside its ceiling and where that comes from. A ceiling that is not known is
 //! not in the list; none is guessed from the name of a GPU.
@@ -29,6 +29,8 @@ pub enum CeilingSource {
     Link,
     /// What NCCL itself expects of its rings or trees: channels by the bandwidth of one.
     NcclGraph,
+    /// The time that NCCL itself estimates for this call by its algorithm and protocol.
+    NcclEstimate,
     /// A benchmark's table, of the same function, size and number of ranks.
     Bench,
     /// The best bus bandwidth of this function over as many ranks in this capture, at any size.
@@ -37,10 +39,11 @@ pub enum CeilingSource {
 
 impl CeilingSource {
     /// All of them, the one that says most first.
-    pub const ALL: [CeilingSource; 5] = [
+    pub const ALL: [CeilingSource; 6] = [
         CeilingSource::Given,
         CeilingSource::Link,
         CeilingSource::NcclGraph,
+        CeilingSource::NcclEstimate,
         CeilingSource::Bench,
         CeilingSource::BestHere,
     ];
@@ -57,6 +60,9 @@ pub struct ShareOfCeiling {
     pub ceiling_gb_per_s: f64,
     /// `busbw_gb_per_s` of the operation by the ceiling.
     pub share: f64,
+    /// The lowest of several measurements of the ceiling, GB/s; the ceiling itself if it is no measurement.
+    #[serde(skip)]
+    pub lowest_gb_per_s: f64,
 }
 
 /// An operation's efficiency.
@@ -178,18 +184,21 @@ pub enum Ceiling {
 }
 
 impl Ceiling {
-    /// The ceiling of an operation, if this knows one.
-    fn of(&self, row: &EfficiencyRow) -> Option<(CeilingSource, f64, String)> {
+    /// The ceiling of an operation, if this knows one: also its lowest measurement.
+    fn of(&self, row: &EfficiencyRow) -> Option<(CeilingSource, [f64; 2], String)> {
+        let once = |source, rate, named| Some((source, [rate; 2], named));
         match self {
-            Ceiling::Rate(rate, given) => Some((CeilingSource::Given, *rate, given.clone())),
+            Ceiling::Rate(rate, given) => once(CeilingSource::Given, *rate, given.clone()),
             Ceiling::Bench(reached, file) => {
                 let same = reached.iter().filter(|r| {
                     (r.function.as_str(), r.bytes, Some(r.nranks))
                         == (row.function.as_str(), row.bytes, row.nranks)
                 });
-                let best = same.map(|r| r.busbw_gb_per_s).reduce(f64::max)?;
+                let rates: Vec<f64> = same.map(|r| r.busbw_gb_per_s).collect();
+                let best = rates.iter().copied().reduce(f64::max)?;
+                let lowest = rates.iter().copied().fold(best, f64::min);
                 let named = format!("{file}: {} of {}", row.function, size(row.bytes));
-                Some((CeilingSource::Bench, best, named))
+                Some((CeilingSource::Bench, [best, lowest], named))
             }
             Ceiling::NcclGraphs(graphs, file) => {
                 let algorithm = row.algorithm.as_deref()?;
@@ -198,16 +207,18 @@ impl Ceiling {
                 };
                 let graph = graphs.iter().find(same)?;
                 let named = format!("{file}: NCCL's {algorithm} graph");
-                Some((CeilingSource::NcclGraph, graph.gb_per_s, named))
+                once(CeilingSource::NcclGraph, graph.gb_per_s, named)
             }
             Ceiling::Links(nranks, peak, file) => {
                 let named = format!("{file}: {}", peak.named);
-                (row.nranks == Some(*nranks)).then_some((CeilingSource::Link, peak.gb_per_s, named))
+                let found = once(CeilingSource::Link, peak.gb_per_s, named);
+                found.filter(|_| row.nranks == Some(*nranks))
             }
             Ceiling::Here(of) => {
                 let algorithm = of.algorithm.is_none() || of.algorithm == row.algorithm.as_deref();
                 let same = row.communicator.as_ref() == Some(&of.communicator) && algorithm;
-                same.then(|| (of.source, of.gb_per_s, of.named.clone()))
+                let found = || once(of.source, of.gb_per_s, of.named.clone());
+                same.then(found).flatten()
             }
         }
     }
@@ -248,6 +259,7 @@ pub fn rows(operations: &[Operation]) -> Vec<EfficiencyRow> {
             ceilings: Vec::new(),
             blind_share: operation.blind_share,
         })
+        .map(|row| with_estimate(row, operation))
     };
     let mut rows: Vec<EfficiencyRow> = operations.iter().filter_map(row).collect();
     let mut best: HashMap<(String, Option<u32>), (f64, u64)> = HashMap::new();
@@ -260,13 +272,25 @@ pub fn rows(operations: &[Operation]) -> Vec<EfficiencyRow> {
     for row in &mut rows {
         if let Some(&(rate, bytes)) = best.get(&(row.function.clone(), row.nranks)) {
             let named = format!("{} of {} in this capture", row.function, size(bytes));
-            add(row, CeilingSource::BestHere, rate, named);
+            add(row, CeilingSource::BestHere, [rate; 2], named);
         }
     }
     rows
 }
 
-fn add(row: &mut EfficiencyRow, source: CeilingSource, rate: f64, named: String) {
+/// Adds what NCCL itself estimates for the call.
+fn with_estimate(mut row: EfficiencyRow, operation: &Operation) -> EfficiencyRow {
+    let took = operation.shortest_us.and_then(|us| us.p50);
+    if let Some((us, took)) = operation.nccl_us.filter(|us| *us > 0.0).zip(took) {
+        let rate = row.busbw_gb_per_s * took / us;
+        let named = "NCCL's own estimate".to_owned();
+        add(&mut row, CeilingSource::NcclEstimate, [rate; 2], named);
+    }
+    row
+}
+
+fn add(row: &mut EfficiencyRow, source: CeilingSource, rates: [f64; 2], named: String) {
+    let [rate, lowest] = rates;
     // The last that was said of a file or of the capture, but every rate.
     if matches!(source, CeilingSource::Link | CeilingSource::NcclGraph) {
         row.ceilings.retain(|ceiling| ceiling.source != source);
@@ -276,6 +300,7 @@ fn add(row: &mut EfficiencyRow, source: CeilingSource, rate: f64, named: String)
         named,
         ceiling_gb_per_s: rate,
         share: row.busbw_gb_per_s / rate,
+        lowest_gb_per_s: lowest,
     });
     row.ceilings.sort_by_key(|ceiling| ceiling.source);
 }
@@ -338,8 +363,8 @@ pub fn of_capture(capture: &Capture, hosts: &[Host]) -> Vec<Ceiling> {
 pub fn hold_against(rows: &mut [EfficiencyRow], ceilings: &[Ceiling]) {
     for row in rows {
         for ceiling in ceilings {
-            if let Some((source, rate, named)) = ceiling.of(row) {
-                add(row, source, rate, named);
+            if let Some((source, rates, named)) = ceiling.of(row) {
+                add(row, source, rates, named);
             }
         }
     }

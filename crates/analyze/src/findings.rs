@@ -20,15 +20,18 @@ use crate::mismatch::Differing;
 use crate::standstill::Standstill;
 
 mod account;
+mod below_ceiling;
 mod facts;
 mod identity;
 mod naming;
 mod slow_network;
 mod stalled;
 
+pub(crate) use below_ceiling::below_ceiling;
 pub use facts::{
-    Advice, Cause, ClockProof, CommunicatorId, Evidence, Finding, Gain, GainSource, InSteps, Kind,
-    Late, LateByArrivals, Loss, Method, Peer, RankId, SlowLink, Stalls, Subject, Unequal, Way,
+    Advice, BelowCeiling, CallId, Candidate, Cause, ClockProof, CommunicatorId, Evidence, Finding,
+    Gain, GainSource, InSteps, Kind, Late, LateByArrivals, Limit, Loss, Method, Peer, RankId,
+    SlowLink, Stalls, Subject, Unequal, Way,
 };
 pub use identity::Identity;
 pub(crate) use naming::gpu;
@@ -74,7 +77,7 @@ pub fn hidden(arrivals: &Arrivals, wall_us: Option<f64>) -> Vec<&RankArrivals> {
 
 /// The findings: deaths and what stood still at the end, then what costs wall time, largest first.
 /// `differing` is of [`crate::mismatch`], `wall_us` the length of the run. `in_graphs` are calls in CUDA
-/// graphs that no time is known of, if that is most calls.
+/// graphs that no time is known of, if that is most calls. `below_ceiling` are of [`below_ceiling()`].
 ///
 /// What late ranks cost has one price: that of the account of the steps if it settles that, else that of the
 /// GPU times of calls.
@@ -88,6 +91,7 @@ pub fn findings(
     differing: &[Differing],
     wall_us: Option<f64>,
     in_graphs: Option<u64>,
+    below_ceiling: Vec<Finding>,
 ) -> Vec<Finding> {
     let slow = account.map_or(Vec::new(), |account| account::slow(account, wall_us));
     let unsettled = account.filter(|account| !account.settles);
@@ -114,6 +118,7 @@ pub fn findings(
     if costly.iter().all(|of| of.kind() == Kind::SlowNetwork) {
         costly.extend(unsettled.map_or(Vec::new(), |account| account::late(account, wall_us)));
     }
+    costly.extend(below_ceiling);
     sort(&mut costly);
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
     let mut differing_found = differing_operations(differing, settings);
@@ -427,7 +432,17 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(&[], None, None, Some(&all), None, &[], Some(1e6), None);
+        let found = findings(
+            &[],
+            None,
+            None,
+            Some(&all),
+            None,
+            &[],
+            Some(1e6),
+            None,
+            vec![],
+        );
         assert_eq!(found.len(), 1);
         assert_eq!(
             (found[0].rank(), found[0].cause),
@@ -437,7 +452,17 @@ mod tests {
         assert_eq!((loss.wall_us, loss.run_us), (25e3, Some(1e6)));
         assert_eq!(loss.untimed_in_graphs, None);
         // Most calls are in graphs, and have no times.
-        let some = findings(&[], None, None, Some(&all), None, &[], Some(1e6), Some(900));
+        let some = findings(
+            &[],
+            None,
+            None,
+            Some(&all),
+            None,
+            &[],
+            Some(1e6),
+            Some(900),
+            vec![],
+        );
         let loss = some[0].loss.as_ref().expect("a loss");
         assert_eq!(loss.untimed_in_graphs, Some(900));
         assert_eq!((loss.interval_us, loss.coverage), (None, None));
@@ -447,9 +472,20 @@ mod tests {
             ..late
         };
         let wide = arrivals(vec![wide]);
-        assert!(findings(&[], None, None, Some(&wide), None, &[], Some(1e6), None).is_empty());
+        assert!(findings(
+            &[],
+            None,
+            None,
+            Some(&wide),
+            None,
+            &[],
+            Some(1e6),
+            None,
+            vec![]
+        )
+        .is_empty());
         assert_eq!(hidden(&wide, Some(1e6)).len(), 1);
         assert!(hidden(&all, Some(1e6)).is_empty());
-        assert!(findings(&[], None, None, None, None, &[], None, None).is_empty());
+        assert!(findings(&[], None, None, None, None, &[], None, None, vec![]).is_empty());
     }
 }

@@ -233,8 +233,18 @@ pub fn report(capture: &Capture) -> Report {
 
 /// The same; `given` are offsets of its hosts' clocks that take the place of what operations tell of them.
 pub fn report_with(capture: &Capture, given: Option<clocks::Given>) -> Report {
+    report_against(capture, given, Vec::new())
+}
+
+/// The same, with ceilings that the capture does not know.
+pub fn report_against(
+    capture: &Capture,
+    given: Option<clocks::Given>,
+    ceilings: Vec<efficiency::Ceiling>,
+) -> Report {
     let mut analysis = Analysis {
         given,
+        ceilings,
         ..Analysis::default()
     };
     for process in &capture.processes {
@@ -249,11 +259,21 @@ pub fn report_from(
     given: Option<clocks::Given>,
     progress: &ReadProgress,
 ) -> Report {
+    report_from_against(source, given, Vec::new(), progress)
+}
+
+/// [`report_against`] of such a capture.
+pub fn report_from_against(
+    source: Source,
+    given: Option<clocks::Given>,
+    ceilings: Vec<efficiency::Ceiling>,
+    progress: &ReadProgress,
+) -> Report {
     let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
     let mut analyses = analyses.into_iter();
     let mut all = analyses.next().unwrap_or_default();
     analyses.for_each(|later| all.merge(later));
-    all.given = given;
+    (all.given, all.ceilings) = (given, ceilings);
     all.finish(&capture)
 }
 
@@ -309,6 +329,8 @@ pub struct Analysis {
     progress: progress::Gatherer,
     /// Offsets of hosts' clocks that somebody else knows.
     pub given: Option<clocks::Given>,
+    /// Ceilings that somebody else knows. They replace those of the capture.
+    pub ceilings: Vec<efficiency::Ceiling>,
 }
 
 /// What is gathered from one process before it can be told.
@@ -363,6 +385,7 @@ impl Default for Analysis {
             under_way: None,
             progress: progress::Gatherer::default(),
             given: None,
+            ceilings: Vec::new(),
         }
     }
 }
@@ -678,6 +701,7 @@ impl Analysis {
         };
         let ceilings = efficiency::of_capture(capture, &report.topologies);
         efficiency::hold_against(&mut report.efficiency, &ceilings);
+        efficiency::hold_against(&mut report.efficiency, &self.ceilings);
         report.notes.extend(callers::notes(&report.callers));
         let patterns = &capture.communication;
         let notes = streams::patterns::notes(patterns, report.streams.as_ref());
@@ -696,6 +720,7 @@ impl Analysis {
         if !compares {
             differing.clear();
         }
+        let below_ceiling = findings::below_ceiling(&report, capture, &costs);
         report.findings = findings::findings(
             &report.deaths,
             report.standstill.as_ref(),
@@ -705,6 +730,7 @@ impl Analysis {
             &differing,
             wall_us,
             summary::mostly_in_graphs(&report).then_some(report.completeness.in_graphs),
+            below_ceiling,
         );
         let links = topology::findings(&report.topologies, capture);
         report.findings.extend(links);

@@ -68,6 +68,31 @@ impl Histogram {
         }
     }
 
+    /// How many durations are surely longer than `us`: those in buckets that begin there or later.
+    pub fn above(&self, us: f64) -> u64 {
+        let begin = |number: usize| {
+            let i = number as f64 * 64.0 / self.per_octave as f64;
+            if i < 64.0 {
+                i
+            } else {
+                (64.0 + i % 64.0) * ((i / 64.0).floor() - 1.0).exp2()
+            }
+        };
+        let (mut number, mut found) = (self.first, 0);
+        for count in &self.counts {
+            match u64::try_from(*count) {
+                Ok(count) => {
+                    if begin(number) >= us * 1e3 {
+                        found += count;
+                    }
+                    number += 1;
+                }
+                Err(_) => number += count.unsigned_abs() as usize,
+            }
+        }
+        found
+    }
+
     /// With as many of `fine` in each bucket.
     fn with(fine: &[u64], width: usize) -> Option<Histogram> {
         let mut first = None;
@@ -438,6 +463,17 @@ fn at_rank(ranked: &[(u64, u64)], rank: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_histogram_counts_what_is_surely_longer() {
+        let mut sample = Sample::default();
+        for ns in [10, 500, 2_000, 70_000, 70_000, 9_000_000] {
+            sample.push(ns);
+        }
+        let spread = sample.histogram().expect("durations");
+        let above = [0.0, 0.4, 1.0, 50.0, 100.0, 1e5].map(|us| spread.above(us));
+        assert_eq!(above, [6, 5, 4, 3, 1, 0]);
+    }
 
     fn of(values: impl IntoIterator<Item = u64>) -> Statistics {
         let mut sample = Sample::default();

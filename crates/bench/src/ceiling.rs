@@ -78,6 +78,14 @@ pub fn read_all(given: &[String], job: &[String]) -> Result<Vec<Ceiling>> {
     given.iter().map(one).collect()
 }
 
+/// Reads several for a job that is not known yet: [`check_machine`] must follow.
+///
+/// # Errors
+/// Those of [`read`].
+pub fn read_unchecked(given: &[String]) -> Result<Vec<Measured>> {
+    given.iter().map(|given| read(given)).collect()
+}
+
 /// Of NCCL's graphs or of its topology.
 fn of_nccl(text: &str, given: &str) -> Result<Ceiling> {
     let graphs: Vec<GraphBandwidth> = topology::graphs(text)

@@ -82,22 +82,25 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let path = crate::captures::named_or_newest(args.capture)?;
     let given = args.offsets.read()?;
     let is_given = given.is_some();
-    let (mut report, capture) = progress::show("reading", |progress| {
+    let measured = bench::ceiling::read_unchecked(&args.ceiling)?;
+    let ceilings = measured.iter().map(|of| of.ceiling.clone()).collect();
+    let (report, capture) = progress::show("reading", |progress| {
         let (source, _held) = source(&path, progress, args.attempt.which())?;
         // Lanes and a typical step need all calls in memory.
         let has_lanes = args.html.is_some() || args.svg.is_some() || args.png.is_some();
         let has_lanes = has_lanes && progress.of.load(Relaxed) <= MOST_WITH_LANES;
         if !has_lanes && !args.part.is_given() {
-            return anyhow::Ok((analyze::report_from(source, given, progress), None));
+            let report = analyze::report_from_against(source, given, ceilings, progress);
+            return anyhow::Ok((report, None));
         }
         let mut capture = source.load(progress);
         args.part.keep(&mut capture)?;
-        let report = analyze::report_with(&capture, given);
+        let report = analyze::report_against(&capture, given, ceilings);
         Ok((report, Some(capture).filter(|_| has_lanes)))
     })?;
-    let ceilings = bench::ceiling::read_all(&args.ceiling, &report.job.gpu)?;
-    analyze::efficiency::hold_against(&mut report.efficiency, &ceilings);
-    let report = report;
+    for of in &measured {
+        bench::ceiling::check_machine(of, &report.job.gpu)?;
+    }
     let timeline = capture
         .as_ref()
         .map(|capture| Timeline::trimmed(capture, report.clocks.as_ref()));

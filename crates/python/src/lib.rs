@@ -248,22 +248,23 @@ impl Capture {
         offsets: Option<PathBuf>,
         ceilings: Vec<String>,
     ) -> PyResult<Report> {
-        let mut report = match offsets {
-            None => py.detach(|| self.inner.report().clone()),
-            Some(offsets) => {
-                let given = match Given::read(&offsets) {
-                    Ok(given) => Some(given),
-                    Err(error) => return Err(unreadable(py, error.to_string(), error.hint())?),
-                };
-                Arc::new(py.detach(|| analyze::report_with(&self.inner.capture, given)))
-            }
+        let given = match offsets.as_deref().map(Given::read).transpose() {
+            Ok(given) => given,
+            Err(error) => return Err(unreadable(py, error.to_string(), error.hint())?),
         };
-        if !ceilings.is_empty() {
-            let found = bench::ceiling::read_all(&ceilings, &report.job.gpu);
-            let found = found.map_err(|error| PyValueError::new_err(format!("{error:#}")))?;
-            let report = Arc::make_mut(&mut report);
-            analyze::efficiency::hold_against(&mut report.efficiency, &found);
-        }
+        let report = py.detach(|| {
+            if given.is_none() && ceilings.is_empty() {
+                return Ok(self.inner.report().clone());
+            }
+            let ceilings = match &ceilings[..] {
+                [] => Vec::new(),
+                some => bench::ceiling::read_all(some, &self.inner.report().job.gpu)
+                    .map_err(|error| format!("{error:#}"))?,
+            };
+            let report = analyze::report_against(&self.inner.capture, given, ceilings);
+            Ok::<_, String>(Arc::new(report))
+        });
+        let report = report.map_err(PyValueError::new_err)?;
         Ok(Report {
             report,
             inner: self.inner.clone(),

@@ -29,6 +29,9 @@ fn ceilings(report: &Report) -> String {
                 let file = first.named.split_once(": ").map_or("", |(file, _)| file);
                 format!("graph_%: of what NCCL expects of its graph in {file}")
             }
+            CeilingSource::NcclEstimate => {
+                "nccl_%: of what NCCL itself estimates for the call".to_owned()
+            }
             CeilingSource::Bench => {
                 let file = first.named.split_once(": ").map_or("", |(file, _)| file);
                 format!("bench_%: of the same call in {file}")
@@ -60,11 +63,12 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
         "given_%",
         "link_%",
         "graph_%",
+        "nccl_%",
         "bench_%",
         "best_%",
         "blind_%",
     ];
-    let mut table = Table::new(names, "<><<<>>>>>>>>");
+    let mut table = Table::new(names, "<><<<>>>>>>>>>");
     table.squeeze = &[
         "type",
         "comm",
@@ -72,6 +76,7 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
         "algorithm",
         "link_%",
         "graph_%",
+        "nccl_%",
         "blind_%",
     ];
     let mut sorted: Vec<&EfficiencyRow> = rows.iter().collect();
@@ -96,6 +101,7 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
             figure(share(row, CeilingSource::Given)),
             figure(share(row, CeilingSource::Link)),
             figure(share(row, CeilingSource::NcclGraph)),
+            figure(share(row, CeilingSource::NcclEstimate)),
             figure(share(row, CeilingSource::Bench)),
             figure(share(row, CeilingSource::BestHere)),
             figure(row.blind_share.map(|share| 100.0 * share)),

@@ -11,6 +11,7 @@ use analyze::summary::{BesideNccl, Lead};
 use analyze::Report;
 
 mod account;
+mod below_ceiling;
 mod changed;
 mod clock_step;
 mod dead_rank;
@@ -37,6 +38,7 @@ pub fn sentence(of: &Finding) -> String {
         Evidence::Unequal(by) => account::unequal(of, by),
         Evidence::Stalls(stalls) => stall::sentence(of, stalls),
         Evidence::Link(link) => slow_network::sentence(of, link),
+        Evidence::BelowCeiling(below) => below_ceiling::sentence(of, below),
         Evidence::Differing { first, .. } => differing_operations::sentence(of, first),
         Evidence::DifferingSettings(operations) => differing_operations::settings(*operations),
         Evidence::Clocks {
@@ -63,6 +65,7 @@ pub fn evidence(of: &Finding) -> String {
         Evidence::Unequal(by) => account::replayed(of, by),
         Evidence::Stalls(stalls) => stall::evidence(of, stalls),
         Evidence::Link(link) => slow_network::evidence(of, link),
+        Evidence::BelowCeiling(below) => below_ceiling::evidence(of, below),
         Evidence::Differing {
             first,
             more,
@@ -94,6 +97,7 @@ pub fn cause(of: &Finding) -> String {
         Evidence::Late(late) => late_rank::cause(of, late),
         Evidence::Stalls(_) => stall::cause(of),
         Evidence::Link(link) => slow_network::cause(of, link),
+        Evidence::BelowCeiling(below) => below_ceiling::cause(of, below),
         _ => sentence(of).trim_end_matches('.').to_owned(),
     };
     words::lower(&claim)
@@ -104,6 +108,7 @@ pub fn subject(of: &Finding) -> String {
     match &of.evidence {
         Evidence::Late(_) | Evidence::Unequal(_) | Evidence::Stalls(_) => words::who(of),
         Evidence::Link(_) => slow_network::subject(of),
+        Evidence::BelowCeiling(below) => below_ceiling::subject(of, below),
         // Else the kind is enough.
         _ => of.kind().name().to_owned(),
     }

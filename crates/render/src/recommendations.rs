@@ -15,6 +15,7 @@ pub(crate) fn gain(of: &Recommendation) -> String {
         Some(GainSource::Measured) => ", measured",
         Some(GainSource::WhatIf) => ", by what-if replay",
         Some(GainSource::Model) => ", by a model",
+        Some(GainSource::Ceiling) => ", by the ceiling",
         None => "",
     };
     let gain = match (of.gain.us, of.gain.interval_us, of.gain.at_most_us) {

@@ -19,6 +19,7 @@ class Finding(Record):
         "late_rank",
         "stall",
         "slow_network",
+        "below_ceiling",
         "differing_operations",
         "clock_step",
         "nccl_memory",
@@ -36,6 +37,8 @@ class Finding(Record):
     ranks: list[int]
     communicator: str | None
     communicator_name: str | None
+    function: str | None
+    bytes: int | None
     peer: int | None
     peer_host: str | None
     link: Literal["send_network", "recv_flush"] | None
@@ -45,10 +48,13 @@ class Finding(Record):
     wall_interval_us: list[float] | None
     wall_at_most_us: float | None
     lost_gpu_hours: float | None
-    method: Literal["what_if", "account"] | None
+    method: Literal["what_if", "account", "ceiling"] | None
     coverage: float | None
     when_us: list[float] | None
     cause: Literal["host", "gpu", "unknown"] | None
+    candidates: list[
+        Literal["algorithm", "protocol", "channels", "buffers", "size", "path", "computing"]
+    ]
     evidence: str
     figures: dict[str, float]
     action: Literal[
@@ -62,6 +68,7 @@ class Finding(Record):
         "see_stall_on_gpu",
         "check_network",
         "check_gpu_path",
+        "raise_bandwidth",
         "same_settings",
         "same_order",
         "check_clocks",
@@ -84,7 +91,7 @@ class Recommendation(Record):
     gain_us: float | None
     gain_interval_us: list[float] | None
     gain_at_most_us: float | None
-    gain_source: Literal["measured", "what_if", "model"] | None
+    gain_source: Literal["measured", "what_if", "model", "ceiling"] | None
     effort: Literal["low", "medium", "high"]
     risk: Literal["low", "medium", "high"]
     status: Literal["open"]

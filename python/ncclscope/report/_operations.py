@@ -76,7 +76,7 @@ class ShareOfCeiling(Record):
     """A ceiling of a bandwidth, where it comes from, and how much of it was reached."""
 
     __slots__ = ()
-    source: Literal["given", "bench", "link", "nccl_graph", "best_here"]
+    source: Literal["given", "bench", "link", "nccl_graph", "nccl_estimate", "best_here"]
     named: str
     ceiling_gb_per_s: float
     share: float

@@ -33,6 +33,9 @@ const SLOW: f64 = 1.5;
 /// In a stretch of the run in which a link is slow, so many of its transfers are.
 const MOSTLY: f64 = 0.7;
 
+/// For how long lanes stood still for calls of a kind is known, if it is for this part of them.
+const KNOWN: f64 = 0.9;
+
 /// A communicator is compared with so many others, or more.
 const LEAST_OTHERS: usize = 2;
 
@@ -77,13 +80,83 @@ struct AtPlace {
 }
 
 /// The slow communicators, the costliest first.
-pub fn find(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<Slow> {
-    let at_places = gather(lanes, places);
-    let mut found: Vec<Slow> = at_times(&at_places, frame);
-    let always = beside_others(&at_places, frame, &found);
+fn slow(at_places: &[AtPlace], frame: &Frame) -> Vec<Slow> {
+    let mut found: Vec<Slow> = at_times(at_places, frame);
+    let always = beside_others(at_places, frame, &found);
     found.extend(always);
     found.retain(|slow| slow.share > 0.0);
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    found
+}
+
+/// The slow communicators, the costliest first, and what transfers cost.
+pub fn find(lanes: &[Lane], places: &Places, frame: &Frame) -> (Vec<Slow>, Vec<Exposed>) {
+    let at_places = gather(lanes, places);
+    (slow(&at_places, frame), exposed(&at_places))
+}
+
+/// For how long all lanes stood still for the transfers of calls of one kind.
+#[derive(Clone, Debug)]
+pub struct Exposed {
+    /// Index of the communicator in the capture.
+    pub communicator: u32,
+    /// Function.
+    pub function: Name,
+    /// Bytes.
+    pub bytes: u64,
+    /// One of its lanes.
+    pub lane: usize,
+    /// ns of the wall of the steps.
+    pub still: f64,
+    /// How long the transfers took, ns.
+    pub ns: f64,
+}
+
+/// The transfers of one kind, at all places.
+#[derive(Default)]
+struct OfKind {
+    lane: usize,
+    operations: f64,
+    /// Operations at places with a known transfer.
+    known: f64,
+    /// Of these: for how long lanes stood still, and how long they took, ns.
+    still: f64,
+    ns: f64,
+}
+
+/// Of the kinds of calls of which that is known nearly always.
+fn exposed(at_places: &[AtPlace]) -> Vec<Exposed> {
+    let mut by: BTreeMap<(u32, Name, u64), OfKind> = BTreeMap::new();
+    for place in at_places {
+        let Some(((function, bytes, _), lane)) = place.like.zip(place.lanes.first()) else {
+            continue;
+        };
+        let of = by.entry((place.communicator, function, bytes)).or_default();
+        of.lane = *lane;
+        of.operations += place.operations;
+        if place.all.is_empty() {
+            continue;
+        }
+        of.known += place.operations;
+        let times = place.operations / place.all.len() as f64;
+        for transfer in &place.all {
+            // A stream may have stood still before the transfer, too.
+            of.still += transfer.still.min(transfer.ns) * times;
+            of.ns += transfer.ns * times;
+        }
+    }
+    by.retain(|_, of| of.known > 0.0 && of.known >= KNOWN * of.operations);
+    let mut found = Vec::new();
+    for ((communicator, function, bytes), of) in by {
+        found.push(Exposed {
+            communicator,
+            function,
+            bytes,
+            lane: of.lane,
+            still: of.still * of.operations / of.known,
+            ns: of.ns * of.operations / of.known,
+        });
+    }
     found
 }
 

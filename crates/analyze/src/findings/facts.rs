@@ -8,6 +8,7 @@
 
 use crate::arrivals::InheritedFrom;
 use crate::deaths::Death;
+use crate::efficiency::ShareOfCeiling;
 use crate::mismatch::Differing;
 use crate::standstill::Standstill;
 use serde::Serialize;
@@ -27,6 +28,8 @@ pub enum Kind {
     Stall,
     /// A link of the network is slower than the others.
     SlowNetwork,
+    /// Calls reach far less bandwidth than is possible.
+    BelowCeiling,
     /// Ranks made different calls at the same place.
     DifferingOperations,
     /// The clocks of two hosts moved against each other.
@@ -43,12 +46,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::DeadRank,
         Kind::Standstill,
         Kind::LateRank,
         Kind::Stall,
         Kind::SlowNetwork,
+        Kind::BelowCeiling,
         Kind::DifferingOperations,
         Kind::ClockStep,
         Kind::NcclMemory,
@@ -65,6 +69,7 @@ impl Kind {
             Kind::LateRank => "late_rank",
             Kind::Stall => "stall",
             Kind::SlowNetwork => "slow_network",
+            Kind::BelowCeiling => "below_ceiling",
             Kind::DifferingOperations => "differing_operations",
             Kind::ClockStep => "clock_step",
             Kind::NcclMemory => "nccl_memory",
@@ -120,6 +125,15 @@ pub struct CommunicatorId {
     pub ranks: Vec<u32>,
 }
 
+/// Calls of one kind on a communicator.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct CallId {
+    /// Function, as NCCL names it.
+    pub function: String,
+    /// Bytes by the convention of nccl-tests.
+    pub bytes: u64,
+}
+
 /// The other end of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Peer {
@@ -158,6 +172,8 @@ pub struct Subject {
     pub hosts: Vec<String>,
     /// The communicator on which it shows.
     pub communicator: Option<CommunicatorId>,
+    /// The calls on it.
+    pub call: Option<CallId>,
     /// The other end of a link.
     pub peer: Option<Peer>,
     /// Which way of the link.
@@ -191,6 +207,8 @@ pub enum Method {
     WhatIf,
     /// The account of the steps: by how much longer the others stood still than the rank.
     Account,
+    /// The time that calls took beyond a ceiling, as far as GPUs stood still for them.
+    Ceiling,
 }
 
 impl Method {
@@ -199,6 +217,7 @@ impl Method {
         match self {
             Method::WhatIf => "what_if",
             Method::Account => "account",
+            Method::Ceiling => "ceiling",
         }
     }
 }
@@ -356,6 +375,96 @@ pub struct SlowLink {
     pub others_us: f64,
 }
 
+/// Why calls may reach less than their ceiling.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Candidate {
+    /// A variable of NCCL: its name and value.
+    Setting {
+        /// What it limits.
+        limits: Limit,
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// They used LL, whose bandwidth is at most half.
+    Protocol,
+    /// Their buffers were not registered with NCCL, and NVLS can run.
+    Buffers,
+    /// Below so many bytes, latency is most of the time.
+    Size(u64),
+    /// Data goes another way than it could, for this reason.
+    Path(String),
+    /// Kernels that compute run beside this part of their time, 0 to 1.
+    Computing(f64),
+}
+
+/// What a variable of NCCL limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Algorithms.
+    Algorithm,
+    /// Protocols.
+    Protocol,
+    /// Channels, or their threads.
+    Channels,
+    /// NCCL's buffers.
+    Buffers,
+    /// The way between ranks.
+    Path,
+}
+
+impl Candidate {
+    /// As in JSON.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Candidate::Setting { limits, .. } => match limits {
+                Limit::Algorithm => "algorithm",
+                Limit::Protocol => "protocol",
+                Limit::Channels => "channels",
+                Limit::Buffers => "buffers",
+                Limit::Path => "path",
+            },
+            Candidate::Protocol => "protocol",
+            Candidate::Buffers => "buffers",
+            Candidate::Size(_) => "size",
+            Candidate::Path(_) => "path",
+            Candidate::Computing(_) => "computing",
+        }
+    }
+}
+
+/// Figures about calls that reach less than a ceiling.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BelowCeiling {
+    /// Ranks of their communicator.
+    pub nranks: Option<u32>,
+    /// Operations in all: calls of each rank.
+    pub operations: f64,
+    /// Operations that were timed on all ranks.
+    pub compared: u64,
+    /// What the shortest rank of the median one took, µs.
+    pub time_us: f64,
+    /// The same at the ceiling.
+    pub ceiling_us: f64,
+    /// Bus bandwidth of the first, GB/s.
+    pub busbw_gb_per_s: f64,
+    /// The ceiling.
+    pub ceiling: ShareOfCeiling,
+    /// Other ceilings that are known.
+    pub others: Vec<ShareOfCeiling>,
+    /// How long these operations took, one after the other, µs.
+    pub transfer_us: f64,
+    /// For how long all GPUs stood still for them meanwhile, µs; `None` if that is not known.
+    pub exposed_us: Option<f64>,
+    /// More can't be gained, µs.
+    pub at_most_us: f64,
+    /// Why that may be.
+    pub candidates: Vec<Candidate>,
+    /// More kinds of calls like it, without a finding of their own.
+    pub more: usize,
+}
+
 /// What a finding rests on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evidence {
@@ -376,6 +485,8 @@ pub enum Evidence {
     Stalls(Stalls),
     /// A link is slow.
     Link(SlowLink),
+    /// Calls reach less than a ceiling.
+    BelowCeiling(Box<BelowCeiling>),
     /// Ranks made different calls.
     Differing {
         /// The first place.
@@ -446,6 +557,8 @@ pub enum Advice {
     CheckNetwork,
     /// Look at the way from the network card to the GPU.
     CheckGpuPath,
+    /// Look for what limits the bandwidth of calls.
+    RaiseBandwidth,
     /// Make the same calls, with the same settings.
     SameSettings,
     /// Make the same calls in the same order.
@@ -476,6 +589,7 @@ impl Advice {
             Advice::SeeStallOnGpu => "see_stall_on_gpu",
             Advice::CheckNetwork => "check_network",
             Advice::CheckGpuPath => "check_gpu_path",
+            Advice::RaiseBandwidth => "raise_bandwidth",
             Advice::SameSettings => "same_settings",
             Advice::SameOrder => "same_order",
             Advice::CheckClocks => "check_clocks",
@@ -504,6 +618,8 @@ pub enum GainSource {
     WhatIf,
     /// A cost model.
     Model,
+    /// What calls would take at a ceiling of their bandwidth.
+    Ceiling,
 }
 
 impl GainSource {
@@ -513,6 +629,7 @@ impl GainSource {
             GainSource::Measured => "measured",
             GainSource::WhatIf => "what_if",
             GainSource::Model => "model",
+            GainSource::Ceiling => "ceiling",
         }
     }
 }
@@ -557,6 +674,7 @@ impl Finding {
             Evidence::Late(_) | Evidence::Unequal(_) => Kind::LateRank,
             Evidence::Stalls(_) => Kind::Stall,
             Evidence::Link(_) => Kind::SlowNetwork,
+            Evidence::BelowCeiling(_) => Kind::BelowCeiling,
             Evidence::Differing { .. } | Evidence::DifferingSettings(_) => {
                 Kind::DifferingOperations
             }
@@ -578,14 +696,23 @@ impl Finding {
 
     /// What following the advice gains.
     pub fn gain(&self) -> Gain {
-        self.loss.as_ref().map_or(Gain::default(), |loss| Gain {
-            us: Some(loss.wall_us),
-            interval_us: loss.interval_us,
-            at_most_us: loss.at_most_us,
-            source: Some(match loss.method {
-                Method::Account => GainSource::Measured,
-                Method::WhatIf => GainSource::WhatIf,
-            }),
-        })
+        match (&self.loss, &self.evidence) {
+            (Some(loss), _) => Gain {
+                us: Some(loss.wall_us),
+                interval_us: loss.interval_us,
+                at_most_us: loss.at_most_us,
+                source: Some(match loss.method {
+                    Method::Account => GainSource::Measured,
+                    Method::WhatIf => GainSource::WhatIf,
+                    Method::Ceiling => GainSource::Ceiling,
+                }),
+            },
+            (None, Evidence::BelowCeiling(of)) => Gain {
+                at_most_us: Some(of.at_most_us),
+                source: Some(GainSource::Ceiling),
+                ..Gain::default()
+            },
+            (None, _) => Gain::default(),
+        }
     }
 }

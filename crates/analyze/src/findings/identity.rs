@@ -1,9 +1,10 @@
 //! What makes two findings of different runs the same one.
 //!
-//! Rule: that is the kind and whom it is about in the terms of the program: ranks of the launcher, and the
-//! role of the communicator. Hosts, processes and GPUs differ from run to run, and figures always do.
+//! Rule: that is the kind and whom it is about in the terms of the program: ranks of the launcher, the role
+//! of the communicator, and the calls on it. Hosts, processes and GPUs differ from run to run, and figures
+//! always do.
 
-use super::{Finding, Kind, RankId, Way};
+use super::{CallId, Finding, Kind, RankId, Way};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +15,8 @@ pub struct Identity {
     pub ranks: Vec<(Option<u32>, Option<u32>)>,
     /// The communicator's role: its name and the launcher's ranks of its members.
     pub role: Option<(Option<String>, Vec<u32>)>,
+    /// The calls on it.
+    pub call: Option<CallId>,
     /// The launcher's rank at the other end, and which way.
     pub link: Option<(Option<u32>, Way)>,
     /// Stage and group.
@@ -34,6 +37,7 @@ impl Finding {
             kind: self.kind(),
             ranks: subject.ranks.iter().map(of).collect(),
             role: communicator.map(|of| (of.name.clone(), of.ranks.clone())),
+            call: subject.call.clone(),
             link: subject
                 .way
                 .map(|way| (peer.and_then(|peer| peer.rank), way)),

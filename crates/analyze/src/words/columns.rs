@@ -161,6 +161,8 @@ pub const COLUMNS: &[Word] = &[
           generation."),
     word("graph_%", "busbw as a part of what NCCL expects of the graph of this algorithm over as many ranks, \
           by its own file: in the capture, or `--ceiling FILE` with that of NCCL_GRAPH_DUMP_FILE."),
+    word("nccl_%", "busbw as a part of what it would be by NCCL's own estimate of the call, for the \
+          algorithm and protocol that it used (`NCCLSCOPE_COSTS=on`)."),
     word("bench_%", "busbw as a part of what a benchmark's file (`--ceiling FILE`) has for the same \
           function, size and number of ranks."),
     word("best_%", "busbw as a part of the best that this function reached over as many ranks in this \
@@ -204,6 +206,8 @@ pub const FINDINGS: &[Word] = &[
     word("slow_network", "a link of the network whose data takes half as long again as on the other links of \
           its communicator, or longer, and costs the run 1 % or more; or a communicator whose transfers take \
           so much longer in a part of the run, or than those of others, and cost 5 % or more."),
+    word("below_ceiling", "calls of one kind reach far less than a benchmark of this machine, NCCL's own \
+          estimate or the links, beyond the error of that, and GPUs stand still for them."),
     word("differing_operations", "ranks that make different calls at the same place: another function, size, \
           datatype or root. What such calls do is not defined, and they may hang."),
     word("clock_step",

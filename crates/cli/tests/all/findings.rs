@@ -2,7 +2,8 @@
 //! is, and a slow link, also on real GPUs.
 
 use crate::built;
-use analyze::findings::{Finding, Kind, Way};
+use analyze::efficiency::{Ceiling, EfficiencyRow, Reached};
+use analyze::findings::{Evidence, Finding, Kind, Way};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tables::Capture;
@@ -288,6 +289,71 @@ fn what_ran_in_graphs_is_counted_in_a_recorded_job() {
     assert!(time.n > 1000 && time.p50.is_some_and(|p50| (5.0..8.0).contains(&p50)));
     let sampled = in_graphs.and_then(|o| o.sampled).expect("an estimate");
     assert!(sampled.sum_low_us < sampled.sum_us && sampled.share < 0.1);
+}
+
+/// The findings of a job in `data/` that is held against this.
+fn against(name: &str, ceiling: Ceiling) -> Vec<Finding> {
+    let capture = Capture::open(&recorded(name)).expect("it opens");
+    analyze::report_against(&capture, None, vec![ceiling]).findings
+}
+
+/// A benchmark over two ranks, in which AllReduce of this size is so many times as fast as in a job.
+fn benchmark(name: &str, bytes: u64, times: f64) -> Ceiling {
+    let report = report_on(&recorded(name));
+    let is = |of: &&EfficiencyRow| of.function == "AllReduce" && of.bytes == bytes;
+    let row = report
+        .efficiency
+        .iter()
+        .find(is)
+        .expect("it has such calls");
+    let reached = Reached {
+        function: "AllReduce".to_owned(),
+        nranks: 2,
+        bytes,
+        busbw_gb_per_s: times * row.busbw_gb_per_s,
+    };
+    Ceiling::Bench(vec![reached], "bench.json".to_owned())
+}
+
+#[test]
+fn no_job_on_gpus_is_below_its_links() {
+    let others = [
+        "everything_228",
+        "restarted_228",
+        "ddp_checkpoints",
+        "fsdp2_traced",
+    ];
+    for name in RECORDED.into_iter().chain(others) {
+        let links = Ceiling::Rate(450.0, "--ceiling 450GB/s".to_owned());
+        let found = against(name, links);
+        let is_below = |of: &Finding| of.kind() == Kind::BelowCeiling;
+        assert!(!found.iter().any(is_below), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn what_a_faster_call_gains_is_no_more_than_gpus_stood_still_for_it() {
+    // The rank that is late costs 1.48 s, and all GPUs stood still for these transfers for 308 ms.
+    let (name, bytes) = ("grid_slow_host", 100_663_296);
+    let found = against(name, benchmark(name, bytes, 3.0));
+    let kinds: Vec<Kind> = found.iter().map(Finding::kind).collect();
+    assert_eq!(kinds, [Kind::LateRank, Kind::BelowCeiling]);
+    let Evidence::BelowCeiling(below) = &found[1].evidence else {
+        panic!("{found:?}");
+    };
+    let exposed = below.exposed_us.expect("the account knows it");
+    let loss = found[1].loss.as_ref().expect("a loss");
+    let (low, high) = loss.interval_us.expect("an interval");
+    assert!(
+        low < loss.wall_us && loss.wall_us <= high && high <= exposed,
+        "{loss:?}"
+    );
+    assert!((0.19e6..0.21e6).contains(&loss.wall_us), "{loss:?}");
+    // A little less than a benchmark is no news.
+    assert_eq!(against(name, benchmark(name, bytes, 1.3)).len(), 1);
+    // Kernels that compute hide these.
+    let (name, bytes) = ("ddp_checkpoints", 33_558_528);
+    assert_eq!(against(name, benchmark(name, bytes, 3.0)).len(), 1);
 }
 
 /// A job in `data/`.

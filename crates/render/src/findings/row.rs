@@ -31,6 +31,10 @@ pub struct Row {
     pub communicator: Option<String>,
     /// The program's name for it.
     pub communicator_name: Option<String>,
+    /// Function of the calls that it is about.
+    pub function: Option<String>,
+    /// Their bytes, by the convention of nccl-tests.
+    pub bytes: Option<u64>,
     /// The launcher's rank at the other end of a link.
     pub peer: Option<u32>,
     /// The host at the other end, or the other host.
@@ -57,6 +61,8 @@ pub struct Row {
     pub when_us: Option<(f64, f64)>,
     /// Why.
     pub cause: Option<Cause>,
+    /// What may be the reason that calls reach less than their ceiling.
+    pub candidates: Vec<&'static str>,
     /// What it rests on, in words.
     pub evidence: String,
     /// The same in numbers: the unit is in the name.
@@ -96,6 +102,8 @@ impl Row {
             ranks,
             communicator: communicator.map(|of| of.id.clone()),
             communicator_name: communicator.and_then(|of| of.name.clone()),
+            function: subject.call.as_ref().map(|call| call.function.clone()),
+            bytes: subject.call.as_ref().map(|call| call.bytes),
             peer: peer.and_then(|peer| peer.rank),
             peer_host: peer_host.cloned(),
             link: subject.way,
@@ -112,12 +120,26 @@ impl Row {
             coverage: loss.and_then(|loss| loss.coverage),
             when_us: finding.when_us,
             cause: finding.cause,
+            candidates: candidates(finding),
             evidence: evidence(finding),
             figures: figures(finding),
             action: finding.advice.name(),
             advice: advice(finding),
         }
     }
+}
+
+/// By name, each once.
+fn candidates(of: &Finding) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    if let Evidence::BelowCeiling(below) = &of.evidence {
+        for candidate in &below.candidates {
+            if !names.contains(&candidate.name()) {
+                names.push(candidate.name());
+            }
+        }
+    }
+    names
 }
 
 /// What a finding rests on, as numbers by name.
@@ -161,6 +183,22 @@ fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
             ("held_us", of.held_us),
             ("others_us", of.others_us),
         ],
+        Evidence::BelowCeiling(of) => {
+            let mut all = vec![
+                ("operations", of.operations),
+                ("compared", n(of.compared)),
+                ("time_us", of.time_us),
+                ("ceiling_us", of.ceiling_us),
+                ("busbw_gb_per_s", of.busbw_gb_per_s),
+                ("ceiling_gb_per_s", of.ceiling.ceiling_gb_per_s),
+                ("share", of.ceiling.share),
+                ("transfer_us", of.transfer_us),
+                ("at_most_us", of.at_most_us),
+                ("more", of.more as f64),
+            ];
+            all.extend(of.exposed_us.map(|us| ("exposed_us", us)));
+            all
+        }
         Evidence::Differing { first, more, .. } => {
             vec![("places", n(first.places)), ("more", *more as f64)]
         }

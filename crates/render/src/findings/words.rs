@@ -152,6 +152,11 @@ pub(super) fn advice(of: &Finding) -> String {
             "Look at the way from this host's NIC to its GPU: nvidia-smi topo -m, the PCIe links' width and \
              speed (lspci -vv), ACS."
         }
+        Advice::RaiseBandwidth => {
+            "Check what may be the reason, one by one: unset variables, `ncclscope tune -- COMMAND` for \
+             protocols and channels, `ncclscope paths` for the way between ranks. Measure again with \
+             `--ceiling`."
+        }
         Advice::SameSettings => {
             "Make the same calls on all ranks, with the same NCCL and the same settings of it."
         }

@@ -62,6 +62,7 @@ fn place(view: &View<'_>, of: &Finding) -> Option<Place> {
         Evidence::Clocks { between_s, .. } => Some(Place::at(1e6 * between_s.0)),
         Evidence::Differing { .. }
         | Evidence::DifferingSettings(_)
+        | Evidence::BelowCeiling(_)
         | Evidence::Memory { .. }
         | Evidence::Topology { .. } => None,
     }
