@@ -196,12 +196,13 @@ impl Places {
     }
 
     /// What `value` says of the launches of each lane, summed over all operations of steps that are in: the
-    /// mean at each place, times the operations there. Also how many values are known, and which part of the
-    /// operations is at places with one.
+    /// mean at each place, times the lane's launches there. Also how many values are known, and which part of
+    /// the launches is at places with one. A lane has a launch in each operation of its places; sends and
+    /// receives that are tied together may be several launches of one lane.
     pub fn scaled(&self, steps: &[bool], value: impl Fn(&Cell) -> Option<f64>) -> Vec<Scaled> {
         let mut all = vec![Scaled::default(); self.lanes];
         for place in self.by_place() {
-            let mut at = vec![(0.0, 0u64); self.lanes];
+            let mut at = vec![(0.0, 0u64, 0.0); self.lanes];
             let mut operations = 0.0;
             for operation in place.chunk_by(|a, b| a.step == b.step) {
                 if !steps[operation[0].step as usize] {
@@ -209,18 +210,21 @@ impl Places {
                 }
                 operations += f64::from(operation[0].times);
                 for cell in operation {
+                    let at = &mut at[cell.lane as usize];
+                    at.2 += f64::from(cell.times);
                     if let Some(value) = value(cell) {
-                        let at = &mut at[cell.lane as usize];
-                        *at = (at.0 + value, at.1 + 1);
+                        *at = (at.0 + value, at.1 + 1, at.2);
                     }
                 }
             }
-            for ((sum, known), all) in at.into_iter().zip(&mut all) {
-                all.operations += operations;
+            let lanes = at.into_iter().zip(&mut all);
+            for ((sum, known, own), all) in lanes.filter(|((.., own), _)| *own > 0.0) {
+                let launches = operations.max(own);
+                all.operations += launches;
                 if known > 0 {
-                    all.sum += sum / known as f64 * operations;
+                    all.sum += sum / known as f64 * launches;
                     all.known += known;
-                    all.covered += operations;
+                    all.covered += launches;
                 }
             }
         }
@@ -338,8 +342,69 @@ pub struct Scaled {
     pub sum: f64,
     /// Values that it rests on.
     pub known: u64,
-    /// Operations at places with a value.
+    /// Launches at places with a value.
     pub covered: f64,
-    /// All operations.
+    /// All launches.
     pub operations: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launches::{Exchange, Group};
+    use super::*;
+
+    const STEPS: i64 = 30;
+
+    /// A lane whose host makes launches of sends or receives of rank 1 from rank 0 in each step of 100 ns.
+    /// Each launch has so many of them, and the stream stands still for so long in it, ns.
+    fn lane(own: u32, of_a_step: &[(u32, f64)]) -> Lane {
+        let kind = Kind {
+            communicator: 0,
+            function: tables::Name::NONE,
+            bytes: 8,
+            graph: 0,
+        };
+        let mut lane = Lane {
+            kinds: vec![kind],
+            groups: HashMap::from([(0, Group::default())]),
+            ..Lane::default()
+        };
+        for (step, (n, (calls, still))) in
+            (0..STEPS).flat_map(|step| (0..).zip(of_a_step).map(move |of| (step, of)))
+        {
+            let launch = lane.launches.len() as u32;
+            lane.launches.push(Launch {
+                api: 100 * step + n + 1,
+                still: *still,
+                ..Launch::default()
+            });
+            lane.exchanges.extend((0..*calls).map(|_| Exchange {
+                launch,
+                communicator: 0,
+                from: 0,
+                to: 1,
+                own: Some(own),
+            }));
+        }
+        lane
+    }
+
+    #[test]
+    fn launches_of_a_lane_that_are_one_operation_all_count() {
+        let lanes = [lane(0, &[(2, 5.0)]), lane(1, &[(1, 10.0), (1, 20.0)])];
+        let begins: Vec<i64> = (0..=STEPS).map(|step| 100 * step).collect();
+        let frame = Frame {
+            begins: vec![begins; 2],
+            wall: vec![100.0; STEPS as usize],
+            skipped: 0,
+            by_hosts: false,
+        };
+        let places = Places::new(&lanes, &frame);
+        assert_eq!(places.operations().count(), STEPS as usize);
+        let still = places.scaled(&[true; STEPS as usize], Cell::still);
+        let sums: Vec<f64> = still.iter().map(|of| of.sum / STEPS as f64).collect();
+        assert_eq!(sums, [5.0, 30.0]);
+        let known = still.iter().map(|of| of.known as f64 / of.operations);
+        assert_eq!(known.collect::<Vec<f64>>(), [1.0, 1.0]);
+    }
 }
