@@ -1,7 +1,7 @@
 //! The dependency graph of a run: which moments come after which.
 
 use super::super::frame::Frame;
-use super::super::launches::{Lane, Launch};
+use super::super::launches::{Exchange, Lane, Launch};
 use super::ready::{begun, Apart, Begun, Worked};
 use std::collections::HashMap;
 
@@ -116,6 +116,7 @@ type End = (u32, bool);
 #[derive(Default)]
 struct Common {
     ties: HashMap<Key, Tie>,
+    before_first: HashMap<Side, u32>,
     classes: Numbers<Class>,
     /// The classes of a step's launches: lanes with the same program do the same.
     programs: Numbers<Vec<u32>>,
@@ -174,7 +175,10 @@ impl Graph {
             return None;
         }
         let mut graph = Graph::default();
-        let mut common = Common::default();
+        let mut common = Common {
+            before_first: before_first(lanes),
+            ..Common::default()
+        };
         let prepare = |(number, lane)| Prepared::new(number, lane, frame, &mut common);
         let prepared: Vec<Prepared> = lanes.iter().enumerate().map(prepare).collect();
         for prepared in &prepared {
@@ -303,7 +307,7 @@ impl Graph {
         }
         pieces.sort_by_key(|piece| piece.step);
         self.pieces.push(pieces);
-        self.keys(lane, &begun, &ended, &mut common.ties);
+        self.keys(lane, &begun, &ended, common);
         Some(())
     }
 
@@ -315,7 +319,10 @@ impl Graph {
         }
     }
 
-    fn keys(&self, lane: &Lane, begun: &[u32], ended: &[u32], ties: &mut HashMap<Key, Tie>) {
+    fn keys(&self, lane: &Lane, begun: &[u32], ended: &[u32], common: &mut Common) {
+        let Common {
+            ties, before_first, ..
+        } = common;
         let mut tie = |key: Key, index: usize| {
             let launch = &lane.launches[index];
             if begun[index] == u32::MAX {
@@ -343,9 +350,11 @@ impl Graph {
                 *ordinal += 1;
             }
         }
-        let mut sent: HashMap<(u32, u32, u32), u32> = HashMap::new();
+        let mut sent: HashMap<Side, u32> = HashMap::new();
         for of in &lane.exchanges {
-            let ordinal = sent.entry((of.communicator, of.from, of.to)).or_default();
+            let side = side(of);
+            let first = || before_first.get(&side).copied().unwrap_or(0);
+            let ordinal = sent.entry(side).or_insert_with(first);
             tie(
                 Key::Exchange(of.communicator, of.from, of.to, *ordinal),
                 of.launch as usize,
@@ -461,6 +470,46 @@ impl Graph {
     }
 }
 
+/// Sends from one rank of a communicator to another, or their receives: communicator, sender, receiver, and
+/// whether it is the one who sends.
+type Side = (u32, u32, u32, bool);
+
+fn side(of: &Exchange) -> Side {
+    let sends = of.own.is_some_and(|own| own == of.from);
+    (of.communicator, of.from, of.to, sends)
+}
+
+/// How many exchanges the other side made before the first one of this side that is known. A call that was
+/// recorded in part, with no peer, is no exchange. If one side has fewer of them, it lacks the first or the
+/// last ones: those that are tied together overlap on the GPUs.
+fn before_first(lanes: &[Lane]) -> HashMap<Side, u32> {
+    let mut all: HashMap<Side, Vec<(i64, i64)>> = HashMap::new();
+    for lane in lanes {
+        for of in lane.exchanges.iter().filter(|of| of.own.is_some()) {
+            let launch = &lane.launches[of.launch as usize];
+            all.entry(side(of))
+                .or_default()
+                .push((launch.start, launch.stop));
+        }
+    }
+    let is_apart =
+        |(a, b): (&(i64, i64), &(i64, i64))| a.0 != 0 && b.0 != 0 && (a.0 > b.1 || b.0 > a.1);
+    let lacking = all.iter().filter_map(|(own, fewer)| {
+        let (communicator, from, to, sends) = *own;
+        let more = all.get(&(communicator, from, to, !sends))?;
+        let lacks = more.len().checked_sub(fewer.len()).filter(|n| *n > 0)?;
+        let apart = |from: usize| {
+            fewer
+                .iter()
+                .zip(&more[from..])
+                .filter(|of| is_apart(*of))
+                .count()
+        };
+        (apart(lacks) < apart(0)).then_some((*own, lacks as u32))
+    });
+    lacking.collect()
+}
+
 /// Launches that end together.
 #[derive(Default)]
 struct Tie {
@@ -492,4 +541,41 @@ fn classes(lane: &Lane, numbers: &mut Numbers<Class>) -> Vec<u32> {
         })
     };
     lane.launches.iter().enumerate().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lane that sends to another one, or receives from it, in these launches of 5 ns each.
+    fn lane(own: u32, starts: impl Iterator<Item = i64>) -> Lane {
+        let launch = |start| Launch {
+            start,
+            stop: start + 5,
+            ..Launch::default()
+        };
+        let launches: Vec<Launch> = starts.map(launch).collect();
+        let exchange = |launch| Exchange {
+            launch,
+            communicator: 0,
+            from: 0,
+            to: 1,
+            own: Some(own),
+        };
+        Lane {
+            exchanges: (0..launches.len() as u32).map(exchange).collect(),
+            launches,
+            ..Lane::default()
+        }
+    }
+
+    #[test]
+    fn receives_whose_first_ones_are_not_known_belong_to_later_sends() {
+        let all = |n: i64| (0..n).map(|n| 10 * (n + 1));
+        let lacks = |sends: Lane, receives: Lane| before_first(&[sends, receives]);
+        let first = lacks(lane(0, all(20)), lane(1, all(20).skip(2)));
+        assert_eq!(first, HashMap::from([((0, 0, 1, false), 2)]));
+        assert!(lacks(lane(0, all(20)), lane(1, all(18))).is_empty());
+        assert!(lacks(lane(0, all(20)), lane(1, all(20))).is_empty());
+    }
 }
