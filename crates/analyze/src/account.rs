@@ -398,6 +398,7 @@ fn answers(
         let first = habit.lanes.first().copied();
         let one = first.filter(|_| habit.lanes.len() == 1);
         let stalled = one.map_or(0.0, beyond);
+        let one_stalled = one.filter(|_| stalled > 0.0);
         // Host times of calls may overlap the steps before, and no rank costs more than there is.
         let loss = (habit.loss.max(0.0) + stalled).min(total);
         let least = LEAST_HALF * loss;
@@ -421,8 +422,8 @@ fn answers(
                 .with
                 .map(|(lane, loss)| (lane, (loss + stalled) / 1e3)),
             stalls_us: stalled / 1e3,
-            stalls: one.map_or(0, |lane| stalls.count[lane]),
-            longest_us: one.and_then(|lane| {
+            stalls: one_stalled.map_or(0, |lane| stalls.count[lane]),
+            longest_us: one_stalled.and_then(|lane| {
                 let (ns, step) = stalls.longest[lane]?;
                 let began = frame.begins[lane][step] - lanes[lane].launches[0].api;
                 Some((ns / 1e3, began as f64 / 1e3))

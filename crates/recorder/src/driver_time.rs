@@ -6,8 +6,8 @@
 //! not takes [`LAUNCH_NS`]. So a call that takes longer than [`WAITED_NS`] waited. Where kernels are
 //! shorter, waits are not seen. But a host that has such kernels to launch is hardly faster than its GPU.
 //! [`crate::driver_watch`] times the calls, and [`took`] adds up. The recorder's own events find no room as
-//! well, and then the call of the program behind them does not wait ([`for_us`]). Each call of NCCL takes what
-//! came since the call before it into its row ([`take`]).
+//! well, and then the call of the program behind them does not wait ([`for_us`]). Each call of NCCL takes
+//! what came since the call before it into its row ([`take`]).
 //!
 //! Rule: nothing here waits, allocates or fails a call. A launch costs two reads of the clock and an addition
 //! more.

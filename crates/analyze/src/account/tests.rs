@@ -329,8 +329,8 @@ fn phases_of_one_rank_tell_how_long_it_waited() {
     assert!((share - 0.4).abs() < 1e-3, "{share}");
 }
 
-/// A job of two ranks in steps of 20 ms and what one of them is late by, ns: its host stops for so long before
-/// the first call, and the other rank's GPU waits in it.
+/// A job of two ranks in steps of 20 ms and what one of them is late by, ns: its host stops for so long
+/// before the first call, and the other rank's GPU waits in it.
 fn stopped(
     steps: usize,
     timed: impl Fn(usize) -> bool,
