@@ -160,7 +160,8 @@ pub struct LateHost {
     pub later_us: f64,
     /// Its host works longer. Else it begins steps later.
     pub by_work: bool,
-    /// It may explain at least half of the time for which the GPU of another rank waits at most.
+    /// It may explain at least half of the time for which the GPU of another rank waits at most, and does not
+    /// wait longer than that itself.
     pub leads: bool,
 }
 

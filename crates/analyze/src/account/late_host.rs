@@ -43,13 +43,16 @@ pub fn find(
     let others = most_waits.iter().enumerate().filter(|(at, _)| *at != rank);
     let others_ns = 1e3 * others.map(|(_, us)| *us).fold(total / 1e3, f64::min);
     let most_ns = ns.min(others_ns);
+    // Who holds others up waits less than they do.
+    let own_ns = 1e3 * most_waits.get(rank).copied().unwrap_or(0.0);
+    let waits_least = own_ns <= others_ns || own_ns >= total;
     let tells = is_apart && most_ns >= MATTERS * total && (by_work || ns < MOST * total);
     tells.then_some(LateHost {
         rank,
         most_us: most_ns / 1e3,
         later_us: ns / 1e3,
         by_work,
-        leads: 2.0 * most_ns >= others_ns,
+        leads: waits_least && 2.0 * most_ns >= others_ns,
     })
 }
 
@@ -126,6 +129,9 @@ mod tests {
         let most = with(3e5).expect("a late host");
         assert_eq!((most.rank, most.most_us, most.later_us), (1, 3e5, 4e5));
         assert!(most.leads);
+        // It waits longer than another one itself, as the last stage of a pipeline whose first is the longest.
+        let waits = find_with(100, [0.0, 5.0, 1.0], ["a"; 3], [3e5, 4e5, 9e5]);
+        assert!(!waits.expect("a late host").leads);
         // Of that rank more than twice as much is open.
         let most = find_with(100, [0.0, 5.0, 1.0], ["a"; 3], [9e5; 3]).expect("a late host");
         assert_eq!((most.most_us, most.leads), (4e5, false));
