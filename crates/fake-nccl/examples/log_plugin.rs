@@ -1,11 +1,11 @@
 //! A profiler plugin that writes down every callback, one JSON object a line: to look at what NCCL or
 //! fake-nccl does.
 //!
-//! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<pid>.jsonl` (default: the working
-//! folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every event). With
-//! `LOG_PLUGIN_CLOCK`, each line has the clock that the callback read. With `LOG_PLUGIN_INNER`, another
-//! plugin's library, every call goes on to that plugin, and NCCL gets its answers; so two plugins see the
-//! same job. `LOG_PLUGIN_FAULT` makes it a bad plugin: `init` returns an error, `errors` returns one from
+//! It exports all seven ABI versions. `LOG_PLUGIN_OUT` is the folder for `<rank>.<pid>.jsonl` (default: the
+//! working folder; `none` writes nothing), `LOG_PLUGIN_MASK` the activation mask in hex (default: every
+//! event). With `LOG_PLUGIN_CLOCK`, each line has the clock that the callback read. With `LOG_PLUGIN_INNER`,
+//! another plugin's library, every call goes on to that plugin, and NCCL gets its answers; so two plugins see
+//! the same job. `LOG_PLUGIN_FAULT` makes it a bad plugin: `init` returns an error, `errors` returns one from
 //! each start, `abort N` and `hang N` do that in the start of event N. It is for learning and testing: it
 //! formats and writes under a lock inside the callbacks, which a plugin for real jobs must not do.
 //!
@@ -84,7 +84,9 @@ fn write(mut line: Value) {
     let mut file = FILE.lock().unwrap_or_else(|e| e.into_inner());
     let file = file.get_or_insert_with(|| {
         let folder = std::env::var("LOG_PLUGIN_OUT").unwrap_or_else(|_| ".".into());
-        let path = format!("{folder}/{}.jsonl", std::process::id());
+        // By the launcher's rank first: process ids begin anew when they have reached the largest.
+        let rank: u64 = std::env::var("RANK").map_or(0, |rank| rank.parse().unwrap_or(0));
+        let path = format!("{folder}/{rank:06}.{}.jsonl", std::process::id());
         std::fs::File::options()
             .create(true)
             .append(true)

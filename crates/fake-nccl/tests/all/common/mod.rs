@@ -29,7 +29,7 @@ pub fn program() -> PathBuf {
 pub struct Log(pub Vec<Value>);
 
 impl Log {
-    /// Every log in a folder, by the rank that its first `init` was told, else in order of process id.
+    /// Every log in a folder, by the rank that its first `init` was told, else by the launcher's.
     pub fn all(folder: &Path) -> Vec<Log> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
             .unwrap()
