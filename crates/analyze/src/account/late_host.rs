@@ -129,7 +129,7 @@ mod tests {
         let most = with(3e5).expect("a late host");
         assert_eq!((most.rank, most.most_us, most.later_us), (1, 3e5, 4e5));
         assert!(most.leads);
-        // It waits longer than another one itself, as the last stage of a pipeline whose first is the longest.
+        // It waits longer than another one itself, as the last stage of a pipeline whose first is longest.
         let waits = find_with(100, [0.0, 5.0, 1.0], ["a"; 3], [3e5, 4e5, 9e5]);
         assert!(!waits.expect("a late host").leads);
         // Of that rank more than twice as much is open.
