@@ -160,7 +160,7 @@ def test_notebooks_show_the_verdict_and_one_picture(play: Callable[..., Path]) -
         shown = report._repr_html_()
         assert shown == capture._repr_html_()
         assert shown.startswith(report.svg())
-        assert f">{html.escape(report.verdict)}</title>" in shown
+        assert f">{report.verdict}</title>" in html.unescape(shown)
         for dark in (False, True):
             svg = ElementTree.fromstring(report.svg(dark=dark))
             parts = [title.text or "" for title in svg.iter("{http://www.w3.org/2000/svg}title")]
