@@ -83,6 +83,20 @@ impl Habit {
         }
     }
 
+    /// From shares of so much time, in steps of which all take `total`. Another lane that adds too little to
+    /// matter is left out.
+    fn of_time(self, of: f64, total: f64) -> Habit {
+        let loss = self.loss * of;
+        let with = self.with.map(|(lane, share)| (lane, share * of));
+        Habit {
+            loss,
+            interval: (self.interval.0 * of, self.interval.1 * of),
+            sure: self.sure * of,
+            with: with.filter(|(_, both)| both - loss >= MATTERS * total),
+            ..self
+        }
+    }
+
     /// Whether it says what late ranks cost, or that none does: exposed times of all ranks are known, or what
     /// is not known can't change that one matters.
     pub fn settles(&self, frame: &Frame, places: &Places) -> bool {
@@ -120,29 +134,34 @@ pub fn find(
     let compared = || {
         let found = difference::find(places, frame, regular, share_gpu, &paces)?;
         let of = of_all_steps * frame.total_of(regular);
-        Some(of_difference(found, of, total))
+        let shares = Habit {
+            loss: found.share,
+            interval: found.interval,
+            sure: found.interval.0,
+            with: found.with,
+            ..Habit::none(found.lane, found.source)
+        };
+        Some(shares.of_time(of, total))
     };
     let played = || {
         let found = replay::find(lanes, frame, &known, regular, &paces)?;
         let is_known = |of: &(&bool, &bool)| *of.1;
         let of_known = regular.iter().zip(&known).filter(is_known);
         let of = of_all(of_known.map(|of| *of.0)) * total;
-        Some(Habit {
-            loss: found.share * of,
-            interval: (found.interval.0 * of, found.interval.1 * of),
-            sure: found.interval.0 * of,
+        let shares = Habit {
+            lanes: found.lanes,
+            loss: found.share,
+            interval: found.interval,
+            sure: found.interval.0,
             slowing: 0.0,
-            with: found
-                .with
-                .map(|(lane, share)| (lane, share * of))
-                .filter(|(_, both)| both - found.share * of >= MATTERS * total),
+            with: found.with,
             source: if whole {
                 Source::Replay
             } else {
                 Source::Windows
             },
-            lanes: found.lanes,
-        })
+        };
+        Some(shares.of_time(of, total))
     };
     // What a stage of a pipeline hides of the others' bubbles, only a replay shows.
     let meet = places.passed_on() <= 1.0 - LEAST_TOGETHER;
@@ -216,22 +235,6 @@ fn of_all(regular: impl Iterator<Item = bool>) -> f64 {
         all / regular
     } else {
         1.0
-    }
-}
-
-/// Of so much time, in steps of which all take `total`.
-fn of_difference(found: difference::Difference, of: f64, total: f64) -> Habit {
-    Habit {
-        lanes: vec![found.lane],
-        loss: found.share * of,
-        interval: (found.interval.0 * of, found.interval.1 * of),
-        sure: found.interval.0 * of,
-        slowing: 0.0,
-        with: found
-            .with
-            .map(|(lane, share)| (lane, share * of))
-            .filter(|(_, both)| both - found.share * of >= MATTERS * total),
-        source: found.source,
     }
 }
 
