@@ -432,17 +432,21 @@ mod tests {
             rank(1, 40_000.0, 0.2),
             rank(2, 300.0, 1e-6),
         ]);
-        let found = findings(
-            &[],
-            None,
-            None,
-            Some(&all),
-            None,
-            &[],
-            Some(1e6),
-            None,
-            vec![],
-        );
+        let found_with = |in_graphs| {
+            let arrivals = Some(&all);
+            findings(
+                &[],
+                None,
+                None,
+                arrivals,
+                None,
+                &[],
+                Some(1e6),
+                in_graphs,
+                vec![],
+            )
+        };
+        let found = found_with(None);
         assert_eq!(found.len(), 1);
         assert_eq!(
             (found[0].rank(), found[0].cause),
@@ -452,17 +456,7 @@ mod tests {
         assert_eq!((loss.wall_us, loss.run_us), (25e3, Some(1e6)));
         assert_eq!(loss.untimed_in_graphs, None);
         // Most calls are in graphs, and have no times.
-        let some = findings(
-            &[],
-            None,
-            None,
-            Some(&all),
-            None,
-            &[],
-            Some(1e6),
-            Some(900),
-            vec![],
-        );
+        let some = found_with(Some(900));
         let loss = some[0].loss.as_ref().expect("a loss");
         assert_eq!(loss.untimed_in_graphs, Some(900));
         assert_eq!((loss.interval_us, loss.coverage), (None, None));
