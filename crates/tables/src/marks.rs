@@ -1,7 +1,9 @@
-//! Steps and phases that the program marked itself, from `NAME.marks` beside its trace.
+//! Steps and phases that the program marked itself, from `NAME.marks` and `NAME.1.marks` beside its trace.
 //!
-//! `python/ncclscope/_marks.py` writes the file: a line of JSON for each mark. [`read`] takes what is sound.
-//! Times are CLOCK_MONOTONIC there, and realtime ns here, by the anchors of the process's trace.
+//! `python/ncclscope/_marks.py` writes the first of these files, and the recorder the second, from NVTX
+//! ranges: a line of JSON for each mark. [`read`] takes what is sound. Times are CLOCK_MONOTONIC there, and
+//! realtime ns here, by the anchors of the process's trace. If both have steps, those of `NAME.marks` count,
+//! because somebody has put them into the program for that.
 //!
 //! Rule: a file of any content is read within bounds. A last line without an end is one that was being
 //! written, and no problem.
@@ -22,6 +24,8 @@ const MARKS: Limit = Limit {
 const LONGEST_NAME: usize = 48;
 const MOST_NAMES: usize = 64;
 const OTHERS: &str = "other phases";
+/// Characters of the name of a range.
+const LONGEST_RANGE: usize = 128;
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,17 @@ pub struct Marks {
     pub names: Vec<String>,
     /// Marks that the program made and could not write.
     pub dropped: u64,
+    /// Of its NVTX ranges, if they were read and one of them was a step.
+    pub nvtx: Option<Nvtx>,
+}
+
+/// Steps that are ranges of NVTX.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nvtx {
+    /// Which ranges these are, if frameworks push them; `None` if the user named them.
+    pub range: Option<String>,
+    /// So many of them are no steps, because the program marks its steps otherwise, too.
+    pub unused: u64,
 }
 
 /// A step of the program, ns since 1970.
@@ -60,7 +75,24 @@ pub struct MarkedPhase {
 
 /// The marks of the process whose files have this stem.
 pub(crate) fn read(stem: &Path, clock: &Clock, problems: &mut Vec<Problem>) -> Marks {
-    let Some(path) = there(stem) else {
+    let mut own = one(stem, "marks", clock, problems);
+    let ranges = one(stem, "1.marks", clock, problems);
+    let Some(mut nvtx) = ranges.nvtx else {
+        return own;
+    };
+    if own.steps.is_empty() {
+        own.steps = ranges.steps;
+    } else {
+        nvtx.unused = ranges.steps.len() as u64;
+    }
+    own.dropped = own.dropped.saturating_add(ranges.dropped);
+    own.nvtx = Some(nvtx);
+    own
+}
+
+/// The marks in one of the files.
+fn one(stem: &Path, ending: &str, clock: &Clock, problems: &mut Vec<Problem>) -> Marks {
+    let Some(path) = there(stem, ending) else {
         return Marks::default();
     };
     let bytes = files::load(&path, MARKS, problems);
@@ -83,9 +115,9 @@ pub(crate) fn read(stem: &Path, clock: &Clock, problems: &mut Vec<Problem>) -> M
     marks
 }
 
-fn there(stem: &Path) -> Option<PathBuf> {
+fn there(stem: &Path, ending: &str) -> Option<PathBuf> {
     let name = stem.file_name()?.to_str()?;
-    let paths = ["marks", "marks.zst"].map(|end| stem.with_file_name(format!("{name}.{end}")));
+    let paths = ["", ".zst"].map(|zst| stem.with_file_name(format!("{name}.{ending}{zst}")));
     paths.into_iter().find(|path| files::exists(path))
 }
 
@@ -110,6 +142,12 @@ fn parse(bytes: &[u8], clock: &Clock) -> (Marks, u64) {
             Ok(Value::Object(said)) => {
                 let dropped = said.get("dropped").and_then(Value::as_u64).unwrap_or(0);
                 marks.dropped = marks.dropped.saturating_add(dropped);
+                if said.get("from").and_then(Value::as_str) == Some("nvtx") {
+                    let range = said.get("range").and_then(Value::as_str);
+                    let range =
+                        range.map(|name| printable(name).chars().take(LONGEST_RANGE).collect());
+                    marks.nvtx = Some(Nvtx { range, unused: 0 });
+                }
             }
             _ => unsound += 1,
         }
@@ -200,6 +238,43 @@ mod tests {
         assert_eq!(marks.steps, [step]);
         assert_eq!(marks.phases[0].to, 1_004 * SECOND);
         assert_eq!(marks.names, ["eval"]);
+    }
+
+    #[test]
+    fn steps_of_nvtx_ranges_count_if_nobody_marked_others() {
+        let folder = tempfile::tempdir().expect("made");
+        let stem = folder.path().join("r0-p1-00000001");
+        let write = |ending: &str, text: &str| {
+            let name = format!("r0-p1-00000001.{ending}");
+            std::fs::write(folder.path().join(name), text).expect("written");
+        };
+        let read = || {
+            let mut problems = Vec::new();
+            let marks = read(&stem, &clock(), &mut problems);
+            (marks, problems.len())
+        };
+        write(
+            "1.marks",
+            "{\"schema\":\"ncclscope.marks/1\",\"from\":\"nvtx\",\"range\":\"ProfilerStep#*\"}\n\
+             [\"step\",0,2000000000,3000000000]\n[\"step\",1,3000000000,4000000000]\n",
+        );
+        let (marks, problems) = read();
+        let range = Some("ProfilerStep#*".to_owned());
+        let nvtx = |unused| {
+            Some(Nvtx {
+                range: range.clone(),
+                unused,
+            })
+        };
+        assert_eq!((marks.steps.len(), marks.nvtx, problems), (2, nvtx(0), 0));
+        // Phases alone are no steps.
+        write("marks", "[\"phase\",\"eval\",5000000000,6000000000]\n");
+        let (marks, _) = read();
+        assert_eq!((marks.steps.len(), marks.phases.len()), (2, 1));
+        write("marks", "[\"step\",7,2000000000,4000000000]\n");
+        let (marks, problems) = read();
+        assert_eq!(marks.steps[0].number, 7);
+        assert_eq!((marks.steps.len(), marks.nvtx, problems), (1, nvtx(2), 0));
     }
 
     #[test]

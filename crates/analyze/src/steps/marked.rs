@@ -242,6 +242,7 @@ mod tests {
                 .collect(),
             names: vec!["eval".into()],
             dropped: 0,
+            nvtx: None,
         };
         let process = Process {
             marks,

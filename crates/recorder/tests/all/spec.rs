@@ -45,7 +45,8 @@ fn every_key_of_a_process_is_in_the_spec() {
     // These need NCCL, a driver or GPUs, a machine without a driver, a tool that was asked for, or another
     // writer (`ncclscope attach`, or a reader of another tool's file).
     let maybe = "nccl driver driver_version gpus timing_because nccl_path nccl_build_id kernel \
-                 not_recorded tool life as_of ends state said nvtx_because scorep_because";
+                 not_recorded tool life as_of ends state said nvtx_because scorep_because \
+                 steps_because";
     let not_written = documented.iter().filter(|key| !written.contains(**key));
     let not_written: Vec<_> = not_written
         .filter(|key| !maybe.split(' ').any(|of| of == **key))
