@@ -81,6 +81,7 @@ pub fn notes(
     of_other_tools(capture, &mut notes);
     notes.extend(crate::behind::sentences(capture));
     no_ranges(capture, &mut notes);
+    of_step_ranges(capture, &mut notes);
     notes.extend(phases.map(|phases| phases.sentence()));
     if let Some(because) = no_times(capture, rows) {
         notes.push(because.note);
@@ -187,11 +188,64 @@ fn of_other_tools(capture: &Capture, notes: &mut Vec<String>) {
     }
 }
 
-/// That tools which were to get calls as ranges got none.
+/// Which NVTX ranges are the steps, or why none is, if they were to be read.
+fn of_step_ranges(capture: &Capture, notes: &mut Vec<String>) {
+    let asked = |process: &&Process| {
+        let value = process.fact("env.NCCLSCOPE_STEPS").unwrap_or("");
+        value.trim().to_ascii_lowercase().starts_with("nvtx")
+            && process.fact("steps_because").is_none()
+    };
+    let read = || {
+        capture
+            .processes
+            .iter()
+            .filter_map(|of| of.marks.nvtx.as_ref())
+    };
+    if read().any(|of| of.unused > 0) {
+        notes.push(
+            "The program marks its steps by `ncclscope.step()`, so its NVTX ranges do not count."
+                .to_owned(),
+        );
+    }
+    let are_steps = |process: &&Process| {
+        let marks = &process.marks;
+        marks.nvtx.as_ref().is_some_and(|of| of.unused == 0) && marks.steps.len() > 1
+    };
+    let steps = capture.processes.iter().filter(are_steps);
+    let ranges: BTreeSet<&str> = steps
+        .filter_map(|process| process.marks.nvtx.as_ref()?.range.as_deref())
+        .collect();
+    if !ranges.is_empty() {
+        let ranges: Vec<String> = ranges.iter().map(|name| format!("`{name}`")).collect();
+        notes.push(format!(
+            "Steps are those of the program's NVTX ranges {}.",
+            ranges.join(", ")
+        ));
+    }
+    let all = capture.processes.iter().filter(asked);
+    let none = all
+        .clone()
+        .filter(|process| process.marks.steps.len() < 2)
+        .count();
+    // A part of a run may have no whole step.
+    if none > 0 && capture.part.is_none() {
+        let who = match all.count() {
+            all if all == none => String::new(),
+            all => format!(" in {none} of {all} processes"),
+        };
+        notes.push(format!(
+            "NVTX ranges marked no steps{who}: the program pushed less than two ranges of such a name. The \
+             page `docs/guides/steps.md` has the names, and `run --steps nvtx:NAME` takes another."
+        ));
+    }
+}
+
+/// That what was to be done with NVTX or Score-P was not.
 fn no_ranges(capture: &Capture, notes: &mut Vec<String>) {
     for (fact, variable) in [
         ("nvtx_because", "NCCLSCOPE_NVTX"),
         ("scorep_because", "NCCLSCOPE_SCOREP"),
+        ("steps_because", "NCCLSCOPE_STEPS"),
     ] {
         let mut by_why: BTreeMap<&str, u64> = BTreeMap::new();
         for why in capture.processes.iter().filter_map(|p| p.fact(fact)) {
