@@ -134,6 +134,9 @@ pub fn process_lines(recorder: &Recorder, live: &str, started: u64) -> String {
     for none in &recorder.no_ranges {
         line(none.fact(), &none.why);
     }
+    if let Some(why) = &recorder.no_steps {
+        line("steps_because", why);
+    }
     if settings.stacks {
         line("stacks", "on");
         if let Some(python) = crate::stacks::python_version() {

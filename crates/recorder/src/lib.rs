@@ -51,6 +51,7 @@ mod seats;
 mod settings;
 mod stacks;
 mod startup;
+mod step_ranges;
 mod stream_waits;
 mod templates;
 mod threads;

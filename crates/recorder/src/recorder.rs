@@ -81,6 +81,8 @@ pub struct Recorder {
     ranges: Option<Ranges>,
     /// Why tools that were asked for get none.
     pub no_ranges: Vec<NoRanges>,
+    /// Why the program's ranges are not read, if they are to be.
+    pub no_steps: Option<String>,
     /// Whether rows take the stamps of kernel events. Not if these are only recorded, because then GPU times
     /// come from elsewhere.
     folds_stamps: bool,

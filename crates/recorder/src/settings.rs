@@ -4,6 +4,7 @@
 //! A value that can't be used gives one line on stderr that names the variable, what it may be and what is
 //! used instead.
 
+use crate::step_ranges;
 use capture::launcher;
 pub use capture::left::file_name;
 use nccl_abi::event;
@@ -123,6 +124,8 @@ pub struct Settings {
     pub nvtx: bool,
     /// Whether each call is a region of Score-P.
     pub scorep: bool,
+    /// Whether the program's steps are read from its NVTX ranges.
+    pub steps: bool,
     /// Another profiler plugin, to be loaded behind this one.
     pub chain: Option<String>,
     /// Where NCCL's debug output goes.
@@ -198,6 +201,15 @@ impl Settings {
         let mut on = |name: &str| matches!(choose(name, "off", &["on", "off", "1", "0"]), 0 | 2);
         let (nvtx, scorep) = (on("NCCLSCOPE_NVTX"), on("NCCLSCOPE_SCOREP"));
         let system_clock = choose("NCCLSCOPE_CLOCK", "auto", &["auto", "system"]) == 1;
+        let steps = var("NCCLSCOPE_STEPS").is_some_and(|value| match step_ranges::asked(&value) {
+            Ok(names) => names.is_some(),
+            Err(expected) => {
+                complaints.push(format!(
+                    "NCCLSCOPE_STEPS={value} is none of {expected}; using off"
+                ));
+                false
+            }
+        });
         let chain = var("NCCLSCOPE_CHAIN");
         let nccl_log = NcclLog::read(var);
         let (events, complaint) =
@@ -282,6 +294,7 @@ impl Settings {
             stacks,
             nvtx,
             scorep,
+            steps,
             chain,
             nccl_log,
             flush,

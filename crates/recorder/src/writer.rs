@@ -45,6 +45,7 @@ mod sealing;
 mod setup;
 mod snapshots;
 mod stacks;
+mod step_marks;
 mod windows;
 
 use folding::Totals;
@@ -107,6 +108,7 @@ struct Writer {
     stacks: stacks::Written,
     setup: setup::Kept,
     mpi: mpi::Waiting,
+    marks: step_marks::Marks,
     counts: counts::Written,
     announced: mask::Announced,
     /// What the capture says of the plugin behind ours.
@@ -215,6 +217,7 @@ impl Writer {
             stacks: stacks::Written::default(),
             setup: setup::Kept::default(),
             mpi: mpi::Waiting::default(),
+            marks: step_marks::Marks::default(),
             counts: counts::Written::new(),
             announced: mask::Announced::default(),
             chain: String::new(),
@@ -284,6 +287,7 @@ impl Writer {
             self.drain_callbacks();
             self.give_slots();
             self.write_graphs(flush, end);
+            self.take_steps();
             self.take_mpi(end);
             self.write_mpi(flush, end);
             if flush {
@@ -292,6 +296,7 @@ impl Writer {
                 self.write_counts(end);
                 self.write_net_totals(end);
                 self.flush(anchor, end);
+                self.write_steps();
                 due = Instant::now() + self.interval;
             }
             if let Some(upto) = wanted {

@@ -256,6 +256,27 @@ fn a_tool_that_is_not_there_costs_nothing_but_a_line() {
     }
 }
 
+/// NVTX has the recorder itself, which reads steps. It must not hand ranges to itself.
+#[test]
+fn the_recorder_is_no_tool_that_takes_its_ranges() {
+    let tools = Tools::built();
+    let job = "ranks 1\nall_reduce 1MiB x3\n";
+    std::fs::write(tools.at("job"), job).expect("written");
+    let plugin = built::plugin();
+    let variables = [
+        ("NCCLSCOPE_NVTX", "1"),
+        ("NCCLSCOPE_STEPS", "nvtx"),
+        ("NVTX_INJECTION64_PATH", plugin.to_str().expect("UTF-8")),
+    ];
+    let said = tools.play(&["play"], &tools.at("job"), &variables);
+    let line = "NCCLSCOPE_NVTX=on has no effect: NVTX_INJECTION64_PATH is ncclscope's own library";
+    assert!(said.contains(line), "{said}");
+    assert!(
+        !said.contains("NCCLSCOPE_STEPS=nvtx has no effect"),
+        "{said}"
+    );
+}
+
 #[test]
 fn each_call_is_a_region_of_score_p() {
     let tools = Tools::built();

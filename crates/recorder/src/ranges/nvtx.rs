@@ -14,6 +14,7 @@
 //! Rule: the tables are static, and the tool's library is never unloaded, because tools keep pointers.
 
 use super::{Call, Line};
+use crate::step_ranges;
 use std::ffi::{c_char, c_int, c_uint, c_void, CString};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire};
@@ -147,6 +148,12 @@ impl Tool {
         let found = unsafe { libc::dlsym(library, c"InitializeInjectionNvtx2".as_ptr()) };
         if found.is_null() {
             return Err(format!("`{path}` has no InitializeInjectionNvtx2"));
+        }
+        if step_ranges::is_own(found) {
+            return Err(format!(
+                "{VARIABLE} is ncclscope's own library, which reads steps (NCCLSCOPE_STEPS), and no other \
+                 tool takes ranges"
+            ));
         }
         // SAFETY: NVTX says that the function of this name is one.
         let initialize: Initialize = unsafe { std::mem::transmute(found) };

@@ -22,6 +22,7 @@ use crate::round::Round;
 use crate::seats::Seats;
 use crate::settings::{self, Mode, Settings, Timing};
 use crate::stacks::Stacks;
+use crate::step_ranges;
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::threads::Threads;
@@ -94,6 +95,10 @@ impl Recorder {
         if is_first_try {
             no_ranges.iter().for_each(|none| say(&none.line()));
         }
+        let no_steps = settings.steps.then(step_ranges::slot).flatten();
+        let line = no_steps.as_ref();
+        let line = line.map(|why| format!("NCCLSCOPE_STEPS=nvtx has no effect: {why}"));
+        settings.notes.extend(line);
         let odd_size = || std::io::Error::other("the live part has tables of an odd size");
         let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
         let (rows, most_rows) = live.room(Section::Rows);
@@ -139,6 +144,7 @@ impl Recorder {
             stacks: settings.stacks.then(Stacks::new).flatten(),
             ranges,
             no_ranges,
+            no_steps,
             next_uid: AtomicU32::new(1),
             comms_alive: AtomicU32::new(0),
             said_hello: AtomicBool::new(false),

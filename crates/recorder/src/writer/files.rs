@@ -99,7 +99,7 @@ impl Writer {
     }
 
     /// The path of a file of this process.
-    fn path(&self, ending: &str) -> PathBuf {
+    pub(super) fn path(&self, ending: &str) -> PathBuf {
         let mut path = self.recorder.names.stem.clone().into_os_string();
         path.push(ending);
         PathBuf::from(path)

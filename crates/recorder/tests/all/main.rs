@@ -21,6 +21,7 @@ mod returns;
 mod rotation;
 mod spec;
 mod stacks;
+mod step_ranges;
 mod stream_waits;
 mod taken_away;
 mod windows;
