@@ -34,7 +34,7 @@ def needs(*packages: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}: `make test-frameworks`")
 
 
-def trained(text: str, folder: Path) -> tuple[list[list[object]], str]:
+def trained(text: str, folder: Path, **more: str) -> tuple[list[list[object]], str]:
     """Runs a program in `folder`; the marks that it left, without their times, and what it printed last."""
     others = ("NCCL_", "NCCLSCOPE_RUN", "WANDB", "MLFLOW")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(others)}
@@ -53,7 +53,7 @@ def trained(text: str, folder: Path) -> tuple[list[list[object]], str]:
     done = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning:ncclscope", "-c", BEGIN + text],
         cwd=folder,
-        env={**kept, **environment},
+        env={**kept, **environment, **more},
         text=True,
         capture_output=True,
         check=False,
@@ -235,3 +235,36 @@ except TypeError as error:
         tmp_path,
     )
     assert marks == steps(0, 1, 2, 3, 4)
+
+
+@needs("torch")
+def test_ranges_that_torch_pushes(tmp_path: Path) -> None:
+    import torch
+
+    if torch.version.cuda is None:
+        pytest.skip("this PyTorch has no NVTX")
+    plugin = ncclscope.plugin_path()
+    marks, _ = trained(
+        """
+# There is no GPU to wait for.
+torch.cuda.synchronize = lambda: None
+model = torch.nn.Linear(4, 1)
+optimizers = [torch.optim.AdamW(model.parameters()), torch.optim.SGD(model.parameters())]
+def train(steps):
+    for _ in range(steps):
+        nccl.all_reduce()
+        model(torch.randn(2, 4)).mean().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+train(2)
+with torch.autograd.profiler.emit_nvtx():
+    train(6)
+print("done")
+""",
+        tmp_path,
+        NCCLSCOPE_STEPS="nvtx",
+        NVTX_INJECTION64_PATH=plugin,
+    )
+    # From the end of the first step within `emit_nvtx` on.
+    assert marks == steps(0, 1, 2, 3, 4)
+    assert any("`Optimizer.step#*`" in note for note in ncclscope.open(tmp_path / "capture").report().notes)

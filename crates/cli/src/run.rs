@@ -2,9 +2,9 @@
 //!
 //! [`folder`] has the capture folder, and [`launcher`] gets the recorder's variables through srun and mpirun.
 //! [`child`] runs the program. [`keeper`] and [`adopt`] keep what its dead processes left on this host.
-//! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded. [`topology`]
-//! has it write what it found of the machine. [`job`] tells whether this is one of many runs that a launcher
-//! started, which then share a folder.
+//! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded. [`steps`]
+//! has NVTX load the recorder. [`topology`] has NCCL write what it found of the machine. [`job`] tells
+//! whether this is one of many runs that a launcher started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
 
@@ -27,9 +27,11 @@ mod keeper;
 pub mod launcher;
 mod nccl_log;
 pub mod owner;
+mod steps;
 mod topology;
 
 pub use nccl_log::FOLDER as NCCL_LOGS;
+pub use steps::asked as steps_asked;
 
 use folder::{Folder, Name};
 use keeper::{Keeper, Tally};
@@ -59,6 +61,11 @@ pub struct Args {
     /// Record which line of the program makes each call [default: NCCLSCOPE_STACKS, else off]
     #[arg(long)]
     stacks: bool,
+
+    /// Read the program's steps from its NVTX ranges: those that frameworks push, or those called NAME (`*`
+    /// at its end: any rest) [default: NCCLSCOPE_STEPS, else off]
+    #[arg(long, value_name = "nvtx[:NAME]", value_parser = steps::asked)]
+    steps: Option<String>,
 
     /// Leave out the node sampler: power, energy, CPU time and the like [default: NCCLSCOPE_SAMPLER, else it
     /// runs]
@@ -210,6 +217,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
     }
+    let given = |name: &str| {
+        let set = variables.iter().rev().find(|(set, _)| set == name);
+        set.and_then(|(_, value)| value.to_str().map(str::to_owned))
+            .or_else(|| env(name))
+    };
+    let steps = steps::variables(args.steps, &variables[0].1, given, &mut notes);
+    variables.extend(steps);
     let nccl_log = nccl_log::NcclLogFiles::prepare(env)?;
     variables.extend(topology::variables(
         &folder.path,

@@ -19,12 +19,14 @@ enum Takes {
     Percent(f64, f64),
     /// A list of NCCL's events, or all of them.
     Events,
+    /// Where the program's steps are read from.
+    Steps,
     /// Anything.
     Any,
 }
 
 /// The settings of recorder and command.
-const SETTINGS: [(&str, Takes); 28] = [
+const SETTINGS: [(&str, Takes); 29] = [
     ("NCCLSCOPE_OUT", Takes::Any),
     (
         "NCCLSCOPE_MODE",
@@ -42,6 +44,7 @@ const SETTINGS: [(&str, Takes); 28] = [
     ("NCCLSCOPE_STACKS", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NVTX", Takes::Words(&["on", "off", "1", "0"])),
     ("NCCLSCOPE_SCOREP", Takes::Words(&["on", "off", "1", "0"])),
+    ("NCCLSCOPE_STEPS", Takes::Steps),
     ("NCCLSCOPE_CHAIN", Takes::Any),
     ("NCCLSCOPE_SAMPLER", Takes::Words(&["on", "off"])),
     ("NCCLSCOPE_NVML", Takes::Any),
@@ -197,6 +200,10 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
             let fits = value.split(',').all(|name| is_one(name.trim()));
             (!fits).then(|| "`all`, or a list such as KernelCh,KernelPhase".to_owned())
         }
+        Takes::Steps => {
+            let fits = crate::run::steps_asked(value).is_ok();
+            (!fits).then(|| "`nvtx`, `nvtx:NAME` or `off`".to_owned())
+        }
         Takes::Words(words) => {
             let fits = words.iter().any(|word| word.eq_ignore_ascii_case(value));
             (!fits).then(|| format!("one of {}", words.join(", ")))
@@ -243,6 +250,7 @@ mod tests {
             ("NCCLSCOPE_FLUSH", "soon"),
             ("NCCLSCOPE_TIMMING", "stamps"),
             ("NCCLSCOPE_TIMING", "Stamps"),
+            ("NCCLSCOPE_STEPS", "torch"),
             ("NCCLSCOPE_EVENTS", "all,Kernels"),
         ]);
         let remedies: Vec<&str> = found.iter().map(|(_, remedy)| remedy.as_str()).collect();
@@ -253,12 +261,14 @@ mod tests {
                 "seconds from 0.05 to 3600",
                 "a size from 1MiB to 64MiB, like 64MiB",
                 "one of profile, trace, full, callbacks",
+                "`nvtx`, `nvtx:NAME` or `off`",
                 "NCCLSCOPE_TIMING? docs/reference/settings.md has them all",
             ]
         );
         assert!(warned(&[
             ("NCCLSCOPE_MAX_SIZE", "2g"),
             ("NCCLSCOPE_NET", ""),
+            ("NCCLSCOPE_STEPS", "nvtx:train"),
             ("NCCLSCOPE_EVENTS", "kernelch, ProxyCtrl"),
             ("NCCLSCOPE_OUT", "x")
         ])
@@ -326,6 +336,7 @@ mod tests {
                     let ends: Vec<Option<u64>> = row[2].split(" to ").map(units::bytes).collect();
                     assert_eq!(ends, [Some(*from), Some(*to)], "{name}");
                 }
+                Takes::Steps => assert_eq!(row[2], "`nvtx`, `nvtx:NAME`, `off`", "{name}"),
                 Takes::Events | Takes::Any => {}
             }
         }
