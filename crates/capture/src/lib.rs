@@ -27,6 +27,7 @@ pub mod format;
 pub mod graphs;
 pub mod launcher;
 pub mod left;
+pub mod limits;
 pub mod live;
 pub mod mark;
 pub mod mpi;

@@ -7,8 +7,10 @@
 use crate::step_ranges;
 use capture::launcher;
 pub use capture::left::file_name;
+use capture::limits::{MAX_SIZE, MEMORY};
 use nccl_abi::event;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,25 +217,25 @@ impl Settings {
         let (events, complaint) =
             var("NCCLSCOPE_EVENTS").map_or((0, None), |v| more_events(&v, mode));
         complaints.extend(complaint);
-        let mut size = |name: &str, default: u64, least: u64, most: u64| -> u64 {
+        let mut size = |name: &str, default: u64, limits: RangeInclusive<u64>| -> u64 {
             let Some(value) = var(name) else {
                 return default;
             };
             match units::bytes(&value) {
-                Some(size) if (least..=most).contains(&size) => size,
+                Some(size) if limits.contains(&size) => size,
                 _ => {
                     complaints.push(format!(
                         "{name}={value} is not a size from {} to {} (like 64MiB); using {}",
-                        print_bytes(least),
-                        print_bytes(most),
+                        print_bytes(*limits.start()),
+                        print_bytes(*limits.end()),
                         print_bytes(default)
                     ));
                     default
                 }
             }
         };
-        let memory = size("NCCLSCOPE_MEMORY", 64 << 20, 1 << 20, 64 << 20) as usize;
-        let max_size = size("NCCLSCOPE_MAX_SIZE", 8 << 30, 64 << 10, 1 << 50);
+        let memory = size("NCCLSCOPE_MEMORY", *MEMORY.end(), MEMORY) as usize;
+        let max_size = size("NCCLSCOPE_MAX_SIZE", 8 << 30, MAX_SIZE);
         let budget = var("NCCLSCOPE_BUDGET").map_or(BUDGET, |value| {
             let percent = value.trim().trim_end_matches('%').trim().parse::<f64>();
             match percent {

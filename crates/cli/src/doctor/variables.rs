@@ -5,6 +5,8 @@
 //! `docs/reference/settings.md`, and a test holds the two together.
 
 use super::{Check, Checks, Machine, Status};
+use capture::limits::{MAX_SIZE, MEMORY};
+use std::ops::RangeInclusive;
 use strsim::osa_distance;
 
 /// What a setting takes.
@@ -12,7 +14,7 @@ enum Takes {
     /// One of these words.
     Words(&'static [&'static str]),
     /// Bytes from, to.
-    Bytes(u64, u64),
+    Bytes(RangeInclusive<u64>),
     /// Seconds from, to.
     Seconds(f64, f64),
     /// Percent from, to; the sign may be left out.
@@ -54,8 +56,8 @@ const SETTINGS: [(&str, Takes); 29] = [
     ("NCCLSCOPE_NET", Takes::Words(&["steps", "ops", "off"])),
     ("NCCLSCOPE_EVENTS", Takes::Events),
     ("NCCLSCOPE_FLUSH", Takes::Seconds(0.05, 3600.0)),
-    ("NCCLSCOPE_MEMORY", Takes::Bytes(1 << 20, 64 << 20)),
-    ("NCCLSCOPE_MAX_SIZE", Takes::Bytes(64 << 10, 1 << 50)),
+    ("NCCLSCOPE_MEMORY", Takes::Bytes(MEMORY)),
+    ("NCCLSCOPE_MAX_SIZE", Takes::Bytes(MAX_SIZE)),
     ("NCCLSCOPE_QUIET", Takes::Any),
     ("NCCLSCOPE_STAMPS", Takes::Words(&["replayed"])),
     ("NCCLSCOPE_CLOCK", Takes::Words(&["auto", "system"])),
@@ -219,8 +221,9 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
             let fits = number.is_ok_and(|n| (*from..=*to).contains(&n));
             (!fits).then(|| format!("a percentage from {from} to {to}"))
         }
-        Takes::Bytes(from, to) => {
-            let fits = units::bytes(value).is_some_and(|n| (*from..=*to).contains(&n));
+        Takes::Bytes(limits) => {
+            let fits = units::bytes(value).is_some_and(|n| limits.contains(&n));
+            let (from, to) = (limits.start(), limits.end());
             let size = |n: u64| analyze::spelling::size(n).replace(' ', "");
             (!fits).then(|| format!("a size from {} to {}, like 64MiB", size(*from), size(*to)))
         }
@@ -332,9 +335,9 @@ mod tests {
                 Takes::Percent(from, to) => {
                     assert_eq!(row[2], format!("{from} to {to}, percent"), "{name}")
                 }
-                Takes::Bytes(from, to) => {
+                Takes::Bytes(limits) => {
                     let ends: Vec<Option<u64>> = row[2].split(" to ").map(units::bytes).collect();
-                    assert_eq!(ends, [Some(*from), Some(*to)], "{name}");
+                    assert_eq!(ends, [Some(*limits.start()), Some(*limits.end())], "{name}");
                 }
                 Takes::Steps => assert_eq!(row[2], "`nvtx`, `nvtx:NAME`, `off`", "{name}"),
                 Takes::Events | Takes::Any => {}
