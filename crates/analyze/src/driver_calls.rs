@@ -9,7 +9,7 @@
 
 use crate::notes::is_attached;
 use crate::statistics::median;
-use crate::steps::{Step, Steps, StepsRow};
+use crate::steps::{Step, Steps};
 use capture::counts::{OF_DRIVER, OF_NCCL};
 use serde::Serialize;
 use setup::counts::Counts;
@@ -69,7 +69,7 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
     let of_step = |name: &str| {
         let mut ranks: Vec<f64> = (counted.iter())
             .filter_map(|(process, _)| {
-                let row = row_of(steps?, process)?;
+                let row = steps?.row_of(&process.host, process.pid)?;
                 per_step(&process.setup.counts, &row.each, name)
             })
             .collect();
@@ -103,12 +103,6 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
         processes: counted.len() as u64,
         rows,
     })
-}
-
-/// The steps of a process.
-fn row_of<'a>(steps: &'a Steps, process: &Process) -> Option<&'a StepsRow> {
-    let mut rows = steps.rows.iter();
-    rows.find(|row| row.host == process.host && row.pid == process.pid)
 }
 
 /// A counter's growth in a step, from the readings that have steps between them.

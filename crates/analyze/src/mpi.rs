@@ -246,8 +246,7 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
 
 /// Mean time in MPI of a step, µs, and its share of the step.
 fn in_steps(process: &Process, steps: &Steps) -> Option<(f64, f64)> {
-    let same = |row: &&crate::steps::StepsRow| row.pid == process.pid && row.host == process.host;
-    let row = steps.rows.iter().find(same)?;
+    let row = steps.row_of(&process.host, process.pid)?;
     let spans = row.each.iter().filter_map(|step| {
         let from = step.start_ns?;
         Some((from, from.checked_add_unsigned(step.time_ns?)?))

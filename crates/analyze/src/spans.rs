@@ -113,10 +113,7 @@ fn of_steps(capture: &Capture, asked: &Range<usize>) -> Result<(Vec<Spans>, Stri
         _ => format!("steps {from} to {} of {n}", to - 1),
     };
     let said = format!("{said}{}", counting_otherwise(steps));
-    let row = |process: &Process| {
-        let mut rows = steps.rows.iter();
-        rows.find(|row| row.pid == process.pid && row.host == process.host)
-    };
+    let row = |process: &Process| steps.row_of(&process.host, process.pid);
     // What is between two steps belongs to neither, if the program says what a step is.
     let bounds = |row: &StepsRow| {
         let last = row.each.get(to.min(row.each.len()) - 1)?;

@@ -189,6 +189,12 @@ impl Steps {
         reference(&self.rows)
     }
 
+    /// The steps of the process with this id on this host.
+    pub fn row_of(&self, host: &str, pid: u32) -> Option<&StepsRow> {
+        let mut rows = self.rows.iter();
+        rows.find(|row| row.pid == pid && row.host == host)
+    }
+
     /// The mean step, µs: with all of them it makes the run.
     pub fn mean_us(&self) -> Option<f64> {
         self.step_us.map(|step| step.mean)

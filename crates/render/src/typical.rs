@@ -302,8 +302,7 @@ fn of_pair(
     // The calls of one of the two may show no steps.
     let of = [other, late].into_iter().find_map(|rank| {
         let process = &timeline.capture().processes[rank.process];
-        let mut rows = steps.rows.iter();
-        let row = rows.find(|row| (row.pid, &row.host) == (process.pid, &process.host))?;
+        let row = steps.row_of(&process.host, process.pid)?;
         Some((rank, row))
     });
     let (stepping, row) = of.ok_or(Absent::NoSteps)?;

@@ -340,6 +340,11 @@ impl Capture {
             })
     }
 
+    /// The process with this id on this host.
+    pub fn process_of(&self, host: &str, pid: u32) -> Option<&Process> {
+        self.processes.iter().find(|process| process.is(host, pid))
+    }
+
     /// Whether the processes recorded callbacks rather than calls alone.
     pub fn has_mode(&self, mode: &str) -> bool {
         self.processes.iter().any(|p| p.fact("mode") == Some(mode))

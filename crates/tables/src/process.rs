@@ -201,6 +201,12 @@ pub struct Process {
 }
 
 impl Process {
+    /// Whether it is the process with this id on this host. A host gives an id to one process at a time, so
+    /// within an attempt of a job the two name one.
+    pub fn is(&self, host: &str, pid: u32) -> bool {
+        self.pid == pid && self.host == host
+    }
+
     /// The communicator with this number, as the process sees it.
     pub fn communicator(&self, uid: u32) -> Option<&Local> {
         communicators::with_uid(&self.communicators, uid)

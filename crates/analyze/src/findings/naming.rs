@@ -63,8 +63,7 @@ pub fn name(findings: &mut [Finding], capture: &Capture) {
 
 /// The GPU of a rank: of its device, or the only one that its process has.
 pub(crate) fn gpu(rank: &RankId, capture: &Capture) -> Option<String> {
-    let mut processes = capture.processes.iter();
-    let process = processes.find(|p| (p.pid, &p.host) == (rank.pid, &rank.host))?;
+    let process = capture.process_of(&rank.host, rank.pid)?;
     let locals = process.communicators.iter();
     let same = |device: Option<u32>| rank.device.is_none() || device == rank.device;
     let gpus = locals.filter(|local| same(local.device));

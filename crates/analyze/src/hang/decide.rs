@@ -686,7 +686,7 @@ pub(super) fn said(capture: &Capture) -> Vec<Said> {
 fn members_of(case: &Case, said: &Said) -> Vec<Member> {
     let is_of = |process: usize| {
         let process = &case.capture.processes[process];
-        let is = |name: &ProcessName| name.pid == process.pid && name.host == process.host;
+        let is = |name: &ProcessName| process.is(&name.host, name.pid);
         said.of.iter().any(is)
     };
     let mut found: BTreeMap<usize, Member> = BTreeMap::new();

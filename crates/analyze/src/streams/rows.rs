@@ -3,7 +3,7 @@
 use super::bubbles::Bubble;
 use super::idle;
 use super::replays::Replay;
-use crate::steps::{Steps, StepsRow};
+use crate::steps::Steps;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,12 +56,8 @@ impl Streams {
     /// Takes in how long the steps of processes are.
     pub(crate) fn with_steps(&mut self, steps: &Steps) {
         for rank in &mut self.ranks {
-            let same = |row: &&StepsRow| (&row.host, row.pid) == (&rank.host, rank.pid);
-            let step = steps
-                .rows
-                .iter()
-                .find(same)
-                .and_then(|row| row.step_us.as_ref());
+            let row = steps.row_of(&rank.host, rank.pid);
+            let step = row.and_then(|row| row.step_us.as_ref());
             if let Some(causes) = &mut rank.idle_causes {
                 causes.step_us = step.map(|step| step.mean);
             }

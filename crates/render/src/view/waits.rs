@@ -151,10 +151,9 @@ struct Steps<'a> {
 impl<'a> Steps<'a> {
     fn of(timeline: &'a Timeline<'a>, report: &Report) -> Steps<'a> {
         let skipped = report.account.as_ref().map_or(0, |account| account.skipped) as usize;
-        let rows = || report.steps.iter().flat_map(|steps| &steps.rows);
         let usual_ns = |row: &StepsRow| Some(1e3 * row.step_us.as_ref()?.p50?);
         let span = |process: &tables::Process| {
-            let row = rows().find(|row| (row.pid, &row.host) == (process.pid, &process.host))?;
+            let row = report.steps.as_ref()?.row_of(&process.host, process.pid)?;
             let begin = row.each.get(skipped)?.start_ns?;
             let last = row.each.last()?;
             let length = last.time_ns.map(|ns| ns as i64);
