@@ -86,6 +86,14 @@ pub fn evidence(of: &Finding) -> String {
     }
 }
 
+/// The same for a page: a list that ends it stands apart.
+pub fn evidence_and_list(of: &Finding) -> (String, Vec<String>) {
+    match &of.evidence {
+        Evidence::BelowCeiling(below) => below_ceiling::parts(of, below),
+        _ => (evidence(of), Vec::new()),
+    }
+}
+
 /// What to do.
 pub fn advice(of: &Finding) -> String {
     words::advice(of)

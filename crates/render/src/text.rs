@@ -129,7 +129,7 @@ fn answer(report: &Report, page: &mut Page) {
     }
     let shown = if page.all { usize::MAX } else { FINDINGS };
     for (index, finding) in report.findings.iter().enumerate().take(shown) {
-        let evidence = findings::evidence(finding);
+        let (evidence, list) = findings::evidence_and_list(finding);
         if report.verdict.is_finding(index) {
             page.title("Evidence");
             page.line(&evidence);
@@ -137,6 +137,9 @@ fn answer(report: &Report, page: &mut Page) {
             page.gap();
             page.wrap("", "", &format!("Also: {}", findings::sentence(finding)));
             page.line(&format!("Evidence: {evidence}"));
+        }
+        for of in &list {
+            page.wrap("  - ", "    ", of);
         }
     }
     let more = report.findings.len().saturating_sub(shown);

@@ -60,8 +60,20 @@ pub(super) fn cause(of: &Finding, below: &BelowCeiling) -> String {
     format!("{} reaches {}", subject(of, below), reaches(below))
 }
 
-/// What it rests on.
+/// So many reasons are a list of their own.
+const LIST: usize = 3;
+
+/// What it rests on, as one text.
 pub(super) fn evidence(of: &Finding, below: &BelowCeiling) -> String {
+    let (said, reasons) = parts(of, below);
+    match &reasons[..] {
+        [] => said,
+        some => format!("{said} {}.", some.join("; ")),
+    }
+}
+
+/// What it rests on, and the possible reasons if they are many: the text then ends before them.
+pub(super) fn parts(of: &Finding, below: &BelowCeiling) -> (String, Vec<String>) {
     let mut said = format!(
         "In {} that were timed on all ranks, the shortest rank took {} at the median, and would take {} at \
          this ceiling. Waiting for late ranks is not in that.",
@@ -90,18 +102,19 @@ pub(super) fn evidence(of: &Finding, below: &BelowCeiling) -> String {
             time(below.transfer_us)
         ),
     };
+    if below.more > 0 {
+        let more = plural(below.more as u64, "kind of call", "kinds of calls");
+        said += &format!(" {more} more like this.");
+    }
     let candidates: Vec<String> = below.candidates.iter().map(candidate).collect();
     said += &match &candidates[..] {
         [] => {
             " The capture knows no reason: other traffic on the same links may be one.".to_owned()
         }
+        some if some.len() >= LIST => return (said + " Possible reasons:", candidates),
         some => format!(" Possible reasons: {}.", some.join("; ")),
     };
-    if below.more > 0 {
-        let more = plural(below.more as u64, "kind of call", "kinds of calls");
-        said += &format!(" {more} more like this.");
-    }
-    said
+    (said, Vec::new())
 }
 
 /// One of several reasons.

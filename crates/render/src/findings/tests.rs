@@ -2,6 +2,7 @@
 
 use super::*;
 use analyze::arrivals::InheritedFrom;
+use analyze::efficiency::{CeilingSource, ShareOfCeiling};
 use analyze::findings::*;
 use analyze::mismatch::{CallPlace, Differing, Made};
 use analyze::standstill::Standstill;
@@ -274,5 +275,56 @@ fn a_change_names_what_is_new_beside_what_is_gone() {
     assert!(
         slower.contains(&format!("because {of_new}.")) && slower.ends_with(&format!("{of_gone}.")),
         "{slower}"
+    );
+}
+
+#[test]
+fn three_reasons_for_slow_calls_are_a_list_and_two_are_a_sentence() {
+    let ceiling = ShareOfCeiling {
+        source: CeilingSource::Given,
+        named: "the given 18 GB/s".to_owned(),
+        ceiling_gb_per_s: 18.0,
+        share: 0.4,
+        lowest_gb_per_s: 18.0,
+    };
+    let mut below = BelowCeiling {
+        nranks: Some(2),
+        operations: 40.0,
+        compared: 40,
+        time_us: 4e3,
+        ceiling_us: 1.5e3,
+        busbw_gb_per_s: 7.2,
+        ceiling,
+        others: Vec::new(),
+        transfer_us: 160e3,
+        exposed_us: Some(100e3),
+        at_most_us: 60e3,
+        candidates: vec![Candidate::Protocol, Candidate::Buffers],
+        more: 1,
+    };
+    let finding = |below: &BelowCeiling| Finding {
+        evidence: Evidence::BelowCeiling(Box::new(below.clone())),
+        ..late(
+            rank(0),
+            loss(6e4, (5e4, 7e4), Method::WhatIf),
+            Cause::Host,
+            Late::default(),
+        )
+    };
+    let (said, list) = evidence_and_list(&finding(&below));
+    assert_eq!((said, list), (evidence(&finding(&below)), Vec::new()));
+    below.candidates.push(Candidate::Size(1 << 20));
+    let (said, list) = evidence_and_list(&finding(&below));
+    assert!(
+        said.ends_with("1 kind of call more like this. Possible reasons:"),
+        "{said}"
+    );
+    assert_eq!(list.len(), 3);
+    // JSON has it as one text.
+    let whole = evidence(&finding(&below));
+    assert_eq!(whole, format!("{said} {}.", list.join("; ")));
+    assert!(
+        whole.ends_with("up to 1 MiB, latency is most of the time."),
+        "{whole}"
     );
 }

@@ -42,13 +42,17 @@ impl Page<'_> {
             } else {
                 format!("Also: {}", crate::findings::sentence(finding))
             };
-            let evidence = crate::findings::evidence(finding);
+            let (evidence, list) = crate::findings::evidence_and_list(finding);
             let _ = writeln!(
                 self.html,
                 "<h3>{}</h3>\n<p>{}</p>",
                 marked(&title),
                 marked(&evidence)
             );
+            if !list.is_empty() {
+                let items = list.iter().map(|of| format!("<li>{}</li>\n", marked(of)));
+                let _ = writeln!(self.html, "<ul>\n{}</ul>", items.collect::<String>());
+            }
         }
         self.end();
     }
