@@ -1,4 +1,4 @@
-//! Replays a `callbacks` capture of a real job to a plugin.
+//! Replays a capture of a real job to a plugin: its callbacks, or its calls as a script (`recorded`).
 //!
 //! [`replay`] finds the trace files, and starts a process for each, with the launcher's variables as they
 //! were. The process reads its records (`trace`). It maps what belongs to the recorded process (handles,
@@ -9,19 +9,23 @@
 //! The plugin is called at the recorded ABI, so no shim comes between. What was recorded is what a shim, if
 //! there was one, let through.
 
+mod operations;
 mod process;
+mod recorded;
 mod replayer;
 mod trace;
 
 use crate::outcome::{Outcome, Process};
+use crate::play::play;
 use crate::plugin::Version;
 use crate::processes::{beside, run_processes, Options, Start, RANK_PROCESS, STAMPS};
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use process::newest;
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use tables::{Capture, Which};
 use trace::{read_file, trace_files};
 
 pub(crate) use process::process;
@@ -37,13 +41,14 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
     };
     let mut starts = Vec::new();
     let mut nccl = None;
+    let mut without = Vec::new();
     for (index, path) in trace_files(capture)?.into_iter().enumerate() {
         let trace = read_file(&path)?;
         for damage in &trace.damage {
             eprintln!("fake-nccl: `{}` is damaged: {damage}", path.display());
         }
         if trace.records.is_empty() {
-            eprintln!("fake-nccl: no callback records in `{}`", path.display());
+            without.push(path);
             continue;
         }
         let recorded = trace.process.get("nccl").and_then(|v| Version::parse(v));
@@ -77,10 +82,10 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
         });
     }
     if starts.is_empty() {
-        bail!(
-            "expected callback records in `{}`, found none; record with NCCLSCOPE_MODE=callbacks",
-            capture.display()
-        );
+        return replay_calls(capture, options, real_pace);
+    }
+    for path in without {
+        eprintln!("fake-nccl: no callback records in `{}`", path.display());
     }
     let (abi, processes): (_, Vec<Process>) =
         run_processes(starts, options.timeout, Duration::ZERO)?;
@@ -89,4 +94,21 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
         abi,
         processes,
     })
+}
+
+/// Plays the calls of a capture that has no callbacks, at the recorded times.
+fn replay_calls(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Result<Outcome> {
+    let read = Capture::open_attempt(capture, Which::Last)
+        .map_err(|error| anyhow!("{error}\n  hint: {}", error.hint()))?;
+    let Some(recorded) = recorded::script(&read, options, real_pace) else {
+        bail!(
+            "expected callbacks, or calls that all ranks of a communicator recorded, in `{}`, found neither\
+             \n  hint: NCCLSCOPE_MODE=callbacks records every callback",
+            capture.display()
+        );
+    };
+    for what in &recorded.left_out {
+        eprintln!("fake-nccl: {what} are not played");
+    }
+    play(&recorded.script, options)
 }

@@ -259,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn each_rank_of_a_group_makes_its_own_sends() {
+        // Along a pipeline: the first only sends, and the last only receives.
+        let (_, kernels) = run("ranks 3
+            rank 0 late 1ms
+            group { send 1KiB to=1 by=0 time=10us ; recv 1KiB from=0 by=1 time=10us }
+            group { send 1KiB to=2 by=1 time=10us ; recv 1KiB from=1 by=2 time=10us }");
+        let stop = |call: usize, rank: usize| kernels[call][rank].stop;
+        assert_eq!(stop(0, 0), stop(0, 1));
+        assert!(stop(0, 0) > Some(1_000_000) && stop(0, 2).is_none());
+        assert_eq!(stop(1, 1), stop(1, 2));
+        assert!(stop(1, 1) > stop(0, 1));
+    }
+
+    #[test]
     fn a_pair_waits_for_its_peers_only() {
         let (_, kernels) = run("ranks 4
             rank 1 late 1ms

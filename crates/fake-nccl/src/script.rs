@@ -44,6 +44,7 @@ pub use error::Error;
 pub use grammar::{calls, statements};
 pub use job::{Comm, Instance, Script};
 pub use statement::{Act, Statement};
+pub use values::datatype_word;
 
 impl Script {
     /// Reads a script.

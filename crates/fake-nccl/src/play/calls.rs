@@ -14,7 +14,7 @@ impl Driver<'_> {
         let mut tasks = Vec::new();
         for call in calls {
             for rank in &self.mine {
-                if self.schedule.part(*rank) == RankAction::None {
+                if self.schedule.part(*rank) == RankAction::None || !call.is_by(*rank) {
                     continue;
                 }
                 let Some(index) = self.open.get(&(call.comm, *rank)) else {

@@ -28,7 +28,7 @@ impl<'s> Schedule<'s> {
     pub fn capture(&mut self, who: &[bool], calls: &[Call]) {
         let script = self.script;
         for (rank, takes_part) in who.iter().enumerate() {
-            let member = |c: &Call| instance(script, c.comm, rank).is_some();
+            let member = |c: &Call| c.is_by(rank) && instance(script, c.comm, rank).is_some();
             let mine = calls.iter().filter(|c| member(c)).count() as u64;
             self.parts[rank] = RankAction::None;
             if !takes_part || self.gone[rank] || mine == 0 {
@@ -130,7 +130,7 @@ impl<'s> Schedule<'s> {
         calls: &[&Call],
     ) -> Option<u64> {
         let mut last = self.arrival(comm, members[index])?;
-        for call in calls {
+        for call in calls.iter().filter(|call| call.is_by(members[index])) {
             let peer = members[call.peer.of(index, members.len())];
             if self.parts[peer] != RankAction::None || self.gone[peer] {
                 last = last.max(self.arrival(comm, peer)?);
@@ -147,7 +147,8 @@ impl<'s> Schedule<'s> {
         let calling = self.parts[rank] != RankAction::None;
         let far = |peer: usize| self.script.host(members[peer]) != self.script.host(rank);
         let uses = |send: bool| {
-            calls.iter().any(|call| match call.op {
+            let mut own = calls.iter().filter(|call| call.is_by(rank));
+            own.any(|call| match call.op {
                 Op::Send | Op::Recv => (call.op == Op::Send) == send && far(call.peer.of(index, n)),
                 op if op.is_p2p() => (0..n).any(far),
                 _ if send => far((index + 1) % n),

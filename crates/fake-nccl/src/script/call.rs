@@ -29,8 +29,17 @@ pub struct Call {
     pub in_place: bool,
     /// The caller's tag.
     pub tag: u64,
+    /// The only rank of the job that makes it; `None` for all of the communicator.
+    pub by: Option<usize>,
     /// How it is done.
     pub path: Path,
+}
+
+impl Call {
+    /// Whether a rank of the job makes this call, if its communicator has the rank.
+    pub fn is_by(&self, rank: usize) -> bool {
+        self.by.is_none_or(|by| by == rank)
+    }
 }
 
 /// What is called.
@@ -66,6 +75,18 @@ impl Op {
     /// NCCL's name.
     pub fn func(self) -> Text {
         Op::ALL[self as usize].2
+    }
+
+    /// The one that NCCL calls so.
+    pub fn of_nccl(name: &str) -> Option<Op> {
+        let mut all = Op::ALL.into_iter();
+        all.find(|(_, _, of)| of.to_bytes() == name.as_bytes())
+            .map(|(op, ..)| op)
+    }
+
+    /// Its word in a script.
+    pub fn word(self) -> &'static str {
+        Op::ALL[self as usize].1
     }
 
     /// Made of sends and receives.

@@ -22,6 +22,16 @@ pub(super) fn count(text: &str) -> Option<u64> {
     text.parse().ok().filter(|n| *n > 0)
 }
 
+const DATATYPES: [&str; 12] = [
+    "f32", "f16", "bf16", "f64", "i8", "u8", "i32", "u32", "i64", "u64", "e4m3", "e5m2",
+];
+
+/// The word for a datatype as NCCL's profiler names it.
+pub fn datatype_word(name: &str) -> Option<&'static str> {
+    let is_it = |word: &&str| datatype(word).is_some_and(|of| of.to_bytes() == name.as_bytes());
+    DATATYPES.into_iter().find(is_it)
+}
+
 pub(super) fn datatype(word: &str) -> Option<Text> {
     Some(match word {
         "f32" => c"ncclFloat32",

@@ -230,6 +230,35 @@ fn recorded_job_comes_back_with_its_threads_order_and_parents() {
 }
 
 #[test]
+fn a_capture_of_calls_is_played_call_by_call() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    // Collectives of two communicators; sends and receives of a pipeline in groups.
+    for name in ["grid_slow_host", "slow_link", "pipe_slow_gpu"] {
+        let capture = tables::Capture::open(&data.join(name)).expect("it opens");
+        let mut recorded = std::collections::BTreeMap::new();
+        for row in capture.rows() {
+            let function = capture.names.get(row.shape.function).expect("a name");
+            *recorded.entry(function.to_owned()).or_insert(0u64) += 1;
+        }
+        let options = Options {
+            program: Some(program()),
+            plugin: Some("none".into()),
+            ..Options::default()
+        };
+        let outcome = replay(&data.join(name), &options, false).expect("it is played");
+        assert!(outcome.as_expected(), "{name}: {:?}", outcome.processes);
+        let mut played = std::collections::BTreeMap::new();
+        for (operation, times) in outcome.announced().operations {
+            *played.entry(operation.function).or_insert(0u64) += times.calls;
+        }
+        // What not all ranks recorded would never end.
+        let left_out = |function: &String| recorded[function] - played.get(function).unwrap_or(&0);
+        let left_out: u64 = recorded.keys().map(left_out).sum();
+        assert!(left_out <= 8, "{name}: {played:?} of {recorded:?}");
+    }
+}
+
+#[test]
 fn capture_without_callbacks_says_how_to_record_them() {
     let capture = tempfile::tempdir().unwrap();
     let empty = Recording {

@@ -61,6 +61,7 @@ pub(super) fn call(parser: &mut Parser, op: Op) -> Said {
             time_ns: None,
             in_place: false,
             tag: 0,
+            by: None,
             path: Path::Kernel,
         },
         times: 1,
@@ -92,9 +93,10 @@ pub(super) fn call(parser: &mut Parser, op: Op) -> Said {
 }
 
 const OPTIONS: &str = "a datatype (f32, f16, bf16, f64, i8, u8, i32, u32, i64, u64, e4m3, e5m2), \
-                       a count like x16, key=value (comm root to from algo proto channels time tag), \
+                       a count like x16, key=value (comm root to from by algo proto channels time tag), \
                        inplace, symmetric, or ce (AllGather, AlltoAll, Gather, Scatter)";
-const KEYS: &str = "one of comm= root= to= (send) from= (recv) algo= proto= channels= time= tag=";
+const KEYS: &str =
+    "one of comm= root= to= (send) from= (recv) by= (both) algo= proto= channels= time= tag=";
 
 /// What the words after a call's size say.
 struct Options {
@@ -128,6 +130,10 @@ impl Options {
                 self.has_peer = true;
                 let expected = "from= with a rank, or +1 or -1";
                 store(&mut call.peer, peer_word(n), expected)
+            }
+            ("by", n) if matches!(op, Op::Send | Op::Recv) => {
+                let rank = n.parse().ok().filter(|rank| *rank < parser.script.ranks);
+                store(&mut call.by, rank.map(Some), "by= with a rank of the job")
             }
             ("algo", n) => {
                 let found = static_text(n, &nccl_abi::names::ALGOS);
