@@ -70,17 +70,30 @@ impl Part {
     /// # Errors
     /// If the capture has no such part.
     pub fn keep(&self, capture: &mut Capture) -> Result<(), NoPart> {
-        let (spans, said) = match self {
-            Part::Steps(asked) => of_steps(capture, asked)?,
-            Part::Last(ns) => of_last(capture, *ns)?,
-            Part::Phase(name) => of_phase(capture, name)?,
-        };
+        let (spans, said) = self.spans(capture)?;
         tables::spans::keep(capture, &spans);
-        if let Part::Last(_) = self {
+        if self.begins_together() {
             tables::spans::begin_together(capture);
         }
         capture.part = Some(said);
         Ok(())
+    }
+
+    /// From when to when that is on each process of a capture, and which part it is, in words.
+    ///
+    /// # Errors
+    /// If the capture has no such part.
+    pub fn spans(&self, capture: &Capture) -> Result<(Vec<Spans>, String), NoPart> {
+        match self {
+            Part::Steps(asked) => of_steps(capture, asked),
+            Part::Last(ns) => of_last(capture, *ns),
+            Part::Phase(name) => of_phase(capture, name),
+        }
+    }
+
+    /// Whether spans of it may begin within operations, whose calls are then left out on all ranks.
+    pub fn begins_together(&self) -> bool {
+        matches!(self, Part::Last(_))
     }
 }
 

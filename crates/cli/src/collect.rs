@@ -601,7 +601,7 @@ impl Collector {
     /// Where a file that is at `below` in its capture goes. The host's folder keeps nodes apart; a file
     /// without one gets this node's.
     fn place(&self, below: &Path, into: &Path) -> PathBuf {
-        if below.components().count() > 1 || below == Path::new("capture.json") {
+        if below.components().count() > 1 || pack::is_job(below) {
             into.join(below)
         } else {
             into.join(&self.here.host).join(below)
@@ -613,7 +613,7 @@ impl Collector {
 fn is_account(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| {
-        name == "capture.json" || name.starts_with("hang-") && name.ends_with(".json")
+        pack::is_job(path) || name.starts_with("hang-") && name.ends_with(".json")
     })
 }
 

@@ -45,9 +45,10 @@ pub struct Args {
     #[arg(long)]
     events: bool,
     /// Write a capture with stand-ins for the names of hosts, users, paths, programs, functions and threads,
-    /// and for addresses and settings. Times and sizes stay, so `report` finds the same
+    /// and for addresses and settings. Times and sizes stay, so `report` finds the same. With `--steps`,
+    /// `--last` or `--phase`, only that part of the run
     #[arg(long, conflicts_with_all =
-        ["to", "table", "partition", "events", "offsets", "part", "attempt"])]
+        ["to", "table", "partition", "events", "offsets", "attempt"])]
     anonymous: bool,
     /// File to write to; standard output without it, or as `-`. Parquet writes one file if the name ends in
     /// `.parquet`, else a folder. Chrome writes one file per rank into a folder
@@ -68,7 +69,12 @@ pub struct Args {
 pub fn main(mut args: Args) -> anyhow::Result<ExitCode> {
     args.output = args.output.filter(|path| path != Path::new("-"));
     if args.anonymous {
-        return share::main(&args.capture, args.output.as_deref(), args.force);
+        return share::main(
+            &args.capture,
+            &args.part,
+            args.output.as_deref(),
+            args.force,
+        );
     }
     let given = args.offsets.read()?;
     // A folder of all tables has no name that says a format.

@@ -42,7 +42,11 @@ impl Part {
         Ok(())
     }
 
-    fn asked(&self) -> anyhow::Result<Option<Asked>> {
+    /// Which part that is; `None` if all of the run.
+    ///
+    /// # Errors
+    /// If it is written in another way.
+    pub fn asked(&self) -> anyhow::Result<Option<Asked>> {
         if let Some(text) = &self.steps {
             let steps = analyze::spans::steps_of(text);
             let steps = steps.map_err(|said| anyhow!("`--steps {text}`: {said}"))?;

@@ -95,7 +95,7 @@ impl Files {
 
 /// What a file of a process is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum FileKind {
+pub(crate) enum FileKind {
     /// With its number.
     Trace(u32),
     Live,
@@ -103,7 +103,7 @@ enum FileKind {
 }
 
 /// The stem and the kind of a file by its name, and whether it is compressed.
-fn split(path: &Path) -> Option<(PathBuf, FileKind, bool)> {
+pub(crate) fn split(path: &Path) -> Option<(PathBuf, FileKind, bool)> {
     let name = path.file_name()?.to_str()?;
     let (name, packed) = match name.strip_suffix(".zst") {
         Some(name) => (name, true),

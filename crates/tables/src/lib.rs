@@ -34,6 +34,7 @@ pub mod nodes;
 pub mod on_gpu;
 pub mod packs;
 pub mod parallel;
+pub mod part;
 mod printable;
 mod problem;
 pub mod process;

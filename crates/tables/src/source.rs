@@ -15,6 +15,7 @@ use crate::attempts::{self, Which};
 use crate::composites::{self, Partner, Sizes, Words};
 use crate::files::{self, Files};
 use crate::parallel;
+use crate::part::Part;
 use crate::reading::{self, Range, Reader, TicketRange};
 use crate::sums::Sum;
 use crate::trust::StampCheck;
@@ -71,6 +72,8 @@ pub struct Source {
     readers: Vec<Reader>,
     words: Words,
     how: ReadOptions,
+    /// The part of a run that this is a capture of.
+    part: Option<Part>,
     /// From when to when the chosen attempt was the newest, ns since 1970.
     span: std::ops::Range<i64>,
     /// Of the capture as a whole.
@@ -224,6 +227,7 @@ impl Source {
             readers: Vec::new(),
             words: Words::default(),
             how,
+            part: None,
             span: i64::MIN..i64::MAX,
             problems: Vec::new(),
             places: Vec::new(),
@@ -268,6 +272,9 @@ impl Source {
         source.first_problems.extend(unsound);
         let (patterns, unsound) = crate::communication::read(&root);
         source.capture.communication = patterns;
+        source.first_problems.extend(unsound);
+        let (part, unsound) = crate::part::read(&root);
+        source.part = part;
         source.first_problems.extend(unsound);
         machines::name(&mut source.capture.processes);
         source.span = span;
@@ -488,6 +495,9 @@ impl Source {
             ..
         } = &mut self.capture;
         unfinished::mark(processes, communicators, names);
+        if let Some(part) = &self.part {
+            part.keep(&mut self.capture);
+        }
         self.capture
     }
 
@@ -514,6 +524,9 @@ impl Source {
         new: impl Fn() -> A + Sync,
         add: impl Fn(&mut A, &Capture, &Process, Shown) + Sync,
     ) -> (Vec<A>, Capture) {
+        if self.part.is_some() {
+            return self.fold_loaded(progress, new, add);
+        }
         let (kept, partners) = self.first_reading();
         let mut kept = kept.into_iter();
         let turns = self.turns().into_iter().map(|turn| {
@@ -550,6 +563,25 @@ impl Source {
         let (analyses, found): (Vec<A>, Vec<Vec<Found>>) = done.into_iter().unzip();
         self.settle(found.into_iter().flatten().collect());
         (analyses, self.capture)
+    }
+
+    /// [`Source::fold`] of a capture that must be in memory as a whole before it can be shown.
+    fn fold_loaded<A>(
+        self,
+        progress: &ReadProgress,
+        new: impl Fn() -> A,
+        add: impl Fn(&mut A, &Capture, &Process, Shown),
+    ) -> (Vec<A>, Capture) {
+        let capture = self.load(progress);
+        let mut analysis = new();
+        let shown = Shown {
+            first: true,
+            last: true,
+        };
+        for process in &capture.processes {
+            add(&mut analysis, &capture, process, shown);
+        }
+        (vec![analysis], capture)
     }
 
     /// Reads the processes that may be roots of a Gather or Scatter, to learn what the calls of others are a

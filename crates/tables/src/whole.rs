@@ -32,6 +32,12 @@ pub fn files(folder: &Path, problems: &mut Vec<Problem>) -> Vec<WholeFile> {
     found.map(|(name, path)| WholeFile { name, path }).collect()
 }
 
+/// What the files of one process begin with, of one of them: its path without endings. `None` if it is no
+/// file with calls.
+pub fn process_of(file: &Path) -> Option<PathBuf> {
+    files::split(file).map(|(stem, ..)| stem)
+}
+
 impl WholeFile {
     /// Its content, unpacked; as much as could be read if it is damaged, with a problem that says so.
     pub fn load(&self, problems: &mut Vec<Problem>) -> Vec<u8> {

@@ -39,9 +39,10 @@ pub fn is_compressible(path: &Path) -> bool {
     path.extension().is_some_and(known)
 }
 
-/// Whether it is `capture.json`, which stays beside the folders of hosts.
-fn is_job(path: &Path) -> bool {
-    path.file_name() == Some(OsStr::new("capture.json"))
+/// Whether it is about the capture as a whole, and stays beside the folders of hosts.
+pub(super) fn is_job(path: &Path) -> bool {
+    let files = ["capture.json", tables::part::FILE].map(OsStr::new);
+    path.file_name().is_some_and(|name| files.contains(&name))
 }
 
 /// What was packed.

@@ -14,20 +14,28 @@ use anyhow::{bail, Context};
 use capture::block::{self, Block};
 use capture::live::Image;
 use capture::snapshot;
+use cut::Cut;
 use names::{Kind, Names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use tables::communication::{self, Pattern};
+use tables::part;
 use tables::whole::{self, WholeFile};
 use tables::{Problem, Which};
 
 mod anonymous;
+mod cut;
 mod names;
 
-/// Writes `capture` without names into the folder `to`.
-pub fn main(capture: &Path, to: Option<&Path>, force: bool) -> anyhow::Result<ExitCode> {
+/// Writes `capture`, or a part of it, without names into the folder `to`.
+pub fn main(
+    capture: &Path,
+    part: &crate::part::Part,
+    to: Option<&Path>,
+    force: bool,
+) -> anyhow::Result<ExitCode> {
     let Some(to) = to else {
         bail!("a capture can't go to standard output\n  hint: name a folder with `-o FOLDER`");
     };
@@ -41,6 +49,7 @@ pub fn main(capture: &Path, to: Option<&Path>, force: bool) -> anyhow::Result<Ex
     check(to, capture, force)?;
     // Whole files are written, so names of all attempts are known.
     let read = open_attempt(capture, Which::All)?;
+    let asked = part.asked()?;
     let attempts = read.attempts.len();
     if read
         .processes
@@ -57,8 +66,22 @@ pub fn main(capture: &Path, to: Option<&Path>, force: bool) -> anyhow::Result<Ex
     let files = whole::files(capture, &mut problems);
     let mut names = Names::new()?;
     anonymous::know(&mut names, &read)?;
+    let cut = match &asked {
+        // A part is one of the last attempt.
+        Some(asked) => Some(Cut::new(open_attempt(capture, Which::Last)?, asked)?),
+        None => None,
+    };
+    if let Some(cut) = &cut {
+        tell!("ncclscope: note: this is {} alone", cut.said);
+    }
+    let phase = match &asked {
+        Some(analyze::spans::Part::Phase(name)) => Some(name.clone()),
+        _ => None,
+    };
     let mut writer = Writer {
         to: to.to_owned(),
+        cut,
+        phase,
         patterns: read.communication.clone(),
         names,
         written: Vec::new(),
@@ -77,7 +100,7 @@ pub fn main(capture: &Path, to: Option<&Path>, force: bool) -> anyhow::Result<Ex
     for (name, why) in &writer.left_out {
         tell!("warning: `{}` is left out: {why}", name.display());
     }
-    if attempts > 1 {
+    if attempts > 1 && asked.is_none() {
         tell!(
             "ncclscope: note: this job was started {attempts} times, and all attempts are written"
         );
@@ -117,6 +140,10 @@ const MARKER: &str = "anonymous.txt";
 
 struct Writer {
     to: PathBuf,
+    /// The part of the run that is written; `None` if all is.
+    cut: Option<Cut>,
+    /// The name of the phase that it is of.
+    phase: Option<String>,
     patterns: Vec<Pattern>,
     names: Names,
     /// Relative to the folder.
@@ -125,7 +152,7 @@ struct Writer {
     problems: Vec<Problem>,
 }
 
-/// Blocks that a live part had staged, and the number of the trace file that they belong to.
+/// Blocks that a live part had staged as they were, and the number of the trace file that they belong to.
 type Staged = BTreeMap<PathBuf, (u32, u64, Vec<u8>)>;
 
 impl Writer {
@@ -142,7 +169,12 @@ impl Writer {
         }
         // Their trace files are not there.
         for (stem, (number, id, blocks)) in staged {
-            let bytes = [&block::file_header(id)[..], &blocks].concat();
+            let mut bytes = block::file_header(id).to_vec();
+            block::read(
+                &blocks,
+                |found| self.put_block(&stem, &mut bytes, &found),
+                |_| (),
+            );
             let ending = if number == 0 {
                 ".trace".into()
             } else {
@@ -154,6 +186,7 @@ impl Writer {
             let text = anonymous::patterns(&mut self.names, &self.patterns);
             self.write(Path::new(communication::FILE), text.as_bytes())?;
         }
+        self.part()?;
         let mut list: Vec<String> = self
             .written
             .iter()
@@ -169,6 +202,17 @@ impl Writer {
             .file_name()
             .and_then(|name| name.to_str())
             .unwrap_or_default();
+        let is_of_other = |cut: &Cut| {
+            let stem = stem(&file.name).0;
+            ["trace", "snap", "live", "marks"]
+                .iter()
+                .any(|of| name.ends_with(of))
+                && !cut.has(&stem)
+        };
+        // Another attempt of the job.
+        if self.cut.as_ref().is_some_and(is_of_other) {
+            return Ok(());
+        }
         let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
         let (begins, ends) = tables::TOPOLOGY_FILE;
         let is_topology = [begins, "graphs-"]
@@ -191,6 +235,17 @@ impl Writer {
                 let job = serde_json::from_str(&self.text(file)).unwrap_or_default();
                 let text = anonymous::job(&mut self.names, &job);
                 self.put(&file.name.clone(), text.as_bytes())
+            }
+            // That of a smaller part is written at the end.
+            "json" if name == part::FILE && self.cut.is_some() => Ok(()),
+            "json" if name == part::FILE => {
+                let Some(mut part) = part::Part::of_json(&self.text(file)) else {
+                    return self.skip(file, "it is no part of a run");
+                };
+                part.said = self.names.text(&part.said);
+                let processes = std::mem::take(&mut part.processes).into_iter();
+                part.processes = processes.map(|(of, at)| (self.place(&of), at)).collect();
+                self.put(&file.name, part.to_json().as_bytes())
             }
             "json" if name.starts_with("hang-") => {
                 let text = self.text(file);
@@ -248,7 +303,7 @@ impl Writer {
         if let Some(view) = image.as_ref().and_then(Image::view) {
             let header = view.header();
             let mut blocks = Vec::new();
-            let each = |found: Block<'_>| put(&mut self.names, &self.patterns, &mut blocks, &found);
+            let each = |found: Block<'_>| block::put_like(&mut blocks, &found, found.payload);
             // Staged blocks have no header of a file before them.
             block::read(&view.staged(), each, |_| ());
             header.staged_len.store(0, Relaxed);
@@ -282,17 +337,17 @@ impl Writer {
         };
         let mut out = bytes[..header.bytes].to_vec();
         let mut numbers = BTreeSet::new();
+        let (stem, number) = stem(&file.name);
         let each = |found: Block<'_>| {
             numbers.insert(found.number);
-            put(&mut self.names, &self.patterns, &mut out, &found);
+            self.put_block(&stem, &mut out, &found);
         };
         block::read_on(&bytes, &mut 0, each, |_| ());
-        let (stem, number) = stem(&file.name);
         if staged.get(&stem).is_some_and(|(of, ..)| *of == number) {
             if let Some((_, _, blocks)) = staged.remove(&stem) {
                 let each = |found: Block<'_>| {
                     if !numbers.contains(&found.number) {
-                        block::put_like(&mut out, &found, found.payload);
+                        self.put_block(&stem, &mut out, &found);
                     }
                 };
                 block::read(&blocks, each, |_| ());
@@ -301,8 +356,51 @@ impl Writer {
         self.write(&file.name, &out)
     }
 
+    /// Puts a block without names behind `out`, and without what is outside of the part.
+    fn put_block(&mut self, stem: &Path, out: &mut Vec<u8>, found: &Block<'_>) {
+        let cut = match &mut self.cut {
+            Some(cut) => cut.payload(stem, found),
+            None => Some((found.major, found.payload.to_vec())),
+        };
+        let Some((major, payload)) = cut else { return };
+        let found = Block {
+            major,
+            payload: &payload,
+            ..*found
+        };
+        if let Some(payload) = anonymous::payload(&mut self.names, &self.patterns, &found) {
+            block::put_like(out, &found, &payload);
+        }
+    }
+
+    /// Writes which part of the run this is, if it is one.
+    fn part(&mut self) -> anyhow::Result<()> {
+        let Some(cut) = self.cut.take() else {
+            return Ok(());
+        };
+        let said = match &self.phase {
+            Some(name) => {
+                let stands = self
+                    .names
+                    .unless_public(Kind::Phase, name, anonymous::PHASES);
+                cut.said
+                    .replace(&format!("`{name}`"), &format!("`{stands}`"))
+            }
+            None => cut.said.clone(),
+        };
+        let said = self.names.text(&said);
+        let part = cut.part(said, |stem| self.place(stem));
+        self.put(Path::new(part::FILE), part.to_json().as_bytes())
+    }
+
     /// Writes a file of a host, whose folder is named after it.
     fn write(&mut self, name: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        let to = self.place(name);
+        self.put(&to, bytes)
+    }
+
+    /// What a file of a host is called without its name.
+    fn place(&mut self, name: &Path) -> PathBuf {
         let mut to = PathBuf::new();
         let folders = name.parent().into_iter().flat_map(Path::iter);
         for folder in folders.filter_map(|folder| folder.to_str()) {
@@ -314,7 +412,7 @@ impl Writer {
             }
         }
         to.push(name.file_name().unwrap_or_default());
-        self.put(&to, bytes)
+        to
     }
 
     fn put(&mut self, name: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -364,13 +462,6 @@ impl Writer {
             let _ = std::fs::remove_file(&name);
             let _ = name.parent().map(std::fs::remove_dir);
         }
-    }
-}
-
-/// Puts a block without names behind `out`.
-fn put(names: &mut Names, patterns: &[Pattern], out: &mut Vec<u8>, found: &Block<'_>) {
-    if let Some(payload) = anonymous::payload(names, patterns, found) {
-        block::put_like(out, found, &payload);
     }
 }
 

@@ -124,6 +124,74 @@ fn recorded_jobs_without_names_give_the_same_findings() {
     }
 }
 
+/// The findings of a part of a capture, as `report` has them with the same option.
+fn findings_of_part(capture: &Path, part: &analyze::spans::Part) -> Vec<String> {
+    let mut opened = Capture::open_attempt(capture, tables::Which::Last).expect("it opens");
+    part.keep(&mut opened).expect("it has the part");
+    let report = analyze::report(&opened);
+    let told = report.findings.iter().map(told);
+    told.chain([report.job.part.unwrap_or_default()]).collect()
+}
+
+#[test]
+fn a_part_of_a_job_without_names_gives_the_same_findings() {
+    use analyze::spans::Part;
+    let steps = || (Part::Steps(2..40), ["--anonymous", "--steps", "2..40"]);
+    let last = || (Part::Last(2_000_000_000), ["--anonymous", "--last", "2s"]);
+    let mut found = 0;
+    for (name, (part, options)) in [
+        ("ddp_slow_host", last()),
+        ("ddp8_two_hosts", steps()),
+        ("decode_slow_gpu", last()),
+        ("eager_busier_gpu", steps()),
+        ("everything_228", last()),
+        ("megatron_late_gpu", steps()),
+        ("mix_two_hosts_228", last()),
+        ("pipe_slow_gpu", steps()),
+        ("restarted_228", last()),
+        ("slow_link", last()),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let to = folder.path().join("shared");
+        let (is_written, said) = export(&recorded(name), &options, &to);
+        assert!(is_written, "{name}: {said}");
+        let before = findings_of_part(&recorded(name), &part);
+        let after = opened(&to);
+        let report = analyze::report(&after);
+        let part = report.job.part.clone().unwrap_or_default();
+        let told: Vec<String> = report.findings.iter().map(told).chain([part]).collect();
+        assert_eq!(told, before, "{name}");
+        found += before.len() - 1;
+        // The same if calls stay in the files until they are asked for.
+        let source = tables::Source::open(&to, &Default::default()).expect("it opens");
+        let from = analyze::report_from(source, None, &Default::default());
+        assert_eq!(from.findings.len(), report.findings.len(), "{name}");
+        assert_eq!(from.job.part, report.job.part, "{name}");
+        assert!(after.processes.iter().all(|p| p.host == "host-1"), "{name}");
+        let new = bytes(&to);
+        for of in names(&opened(&recorded(name))) {
+            assert!(!has(&new, &of), "{name}: {of}");
+        }
+    }
+    assert!(found > 4, "{found} findings");
+    // Collected or made anonymous again, it is the same part.
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let (_, options) = steps();
+    export(&recorded("megatron_late_gpu"), &options, &at("shared"));
+    export(&at("shared"), &["--anonymous"], &at("again"));
+    let collected = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .arg("collect")
+        .arg(at("shared"))
+        .arg("--into")
+        .arg(at("collected"))
+        .output();
+    let said = String::from_utf8_lossy(&collected.expect("it runs").stderr).into_owned();
+    let told = findings(&opened(&at("shared")));
+    assert_eq!(findings(&opened(&at("again"))), told);
+    assert_eq!(findings(&opened(&at("collected"))), told, "{said}");
+}
+
 #[test]
 fn stacks_logs_and_samples_lose_names() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -286,6 +354,62 @@ fn a_played_job_without_names_can_be_played_again() {
             "{again:?}"
         );
     }
+}
+
+#[test]
+fn ten_steps_of_a_job_in_the_default_mode_can_be_played_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let play = |what: &[&str], job: &Path, out: &Path| {
+        let played = Command::new(built::folder().join("fake-nccl"))
+            .args(what)
+            .arg(job)
+            .env("NCCL_PROFILER_PLUGIN", built::plugin())
+            .env("NCCLSCOPE_OUT", out)
+            .env("NCCLSCOPE_TIMING", "stamps")
+            .output()
+            .expect("`make debug` builds it");
+        let said = String::from_utf8_lossy(&played.stderr).into_owned();
+        assert!(played.status.success(), "{said}");
+        said
+    };
+    // A step is an AllReduce of all, sends along a pipeline, and a ReduceScatter.
+    let script = "ranks 4\nvirtual_time\ncomm secret ranks 0..3 name \"oppenheimer\"\n\
+                  repeat 60 {\nrank 2 late 10ms\nall_reduce 1MiB comm=secret time=200us\n\
+                  group {\nsend 1MiB comm=secret to=+1 time=90us\n\
+                  recv 1MiB comm=secret from=-1 time=90us\n}\n\
+                  reduce_scatter 2MiB bf16 comm=secret time=300us\nsync\n}\n";
+    std::fs::write(at("secret-job"), script).expect("written");
+    play(&["play"], &at("secret-job"), &at("capture"));
+    let options = ["--anonymous", "--steps", "10..40"];
+    let (is_written, said) = export(&at("capture"), &options, &at("shared"));
+    assert!(is_written, "{said}");
+    assert!(!has(&bytes(&at("shared")), "oppenheimer"));
+    let is_late = |of: &[String]| of[0].contains("LateRank") && of[0].contains("(Some(2)");
+    let before = findings(&opened(&at("shared")));
+    assert!(is_late(&before), "{before:?}");
+    let said = play(&["replay"], &at("shared"), &at("again"));
+    assert!(!said.contains("are not played"), "{said}");
+    let again = opened(&at("again"));
+    assert!(is_late(&findings(&again)), "{:?}", findings(&again));
+    let calls = |of: &Capture| {
+        of.processes
+            .iter()
+            .map(|p| p.calls.len())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(calls(&again), [120; 4]);
+    assert_eq!(calls(&again), calls(&opened(&at("shared"))));
+    // The operations take as long as before.
+    let took = |of: &Capture| {
+        let report = analyze::report(of);
+        let steps = report.steps.expect("steps");
+        steps.reference().expect("a rank").each[5]
+            .time_ns
+            .expect("known")
+            / 100_000
+    };
+    assert!(took(&again).abs_diff(took(&opened(&at("shared")))) <= 1);
 }
 
 #[test]

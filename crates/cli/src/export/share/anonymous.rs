@@ -56,7 +56,7 @@ const GROUPS: &[&str] = &[
     "rank",
 ];
 /// Words in names of phases.
-const PHASES: &[&str] = &[
+pub const PHASES: &[&str] = &[
     "forward",
     "backward",
     "optimizer",
