@@ -32,6 +32,7 @@ pub mod estimate;
 pub mod evidence;
 pub mod executions;
 pub mod findings;
+pub mod first_uses;
 #[cfg(test)]
 mod fixtures;
 pub mod functions;
@@ -344,6 +345,7 @@ struct UnderWay {
     evidence: evidence::ProcessEvidence,
     progress: progress::ProcessProgress,
     first_calls: startup::FirstCalls,
+    first_uses: first_uses::ProcessUses,
     timed: u64,
     captured: u64,
     untimed: ByCause,
@@ -426,6 +428,7 @@ impl Analysis {
                 evidence: self.evidence.plan(capture, process),
                 progress: progress::ProcessProgress::new(capture, &walk),
                 first_calls: startup::FirstCalls::default(),
+                first_uses: first_uses::ProcessUses::default(),
                 timed: 0,
                 captured: 0,
                 untimed: [0; CAUSES.len()],
@@ -443,6 +446,7 @@ impl Analysis {
         };
         let devices = streams::devices(process, walk.places());
         let threads = now.jitter.plan(capture, process, &walk);
+        let uses = now.first_uses.plan(&walk);
         walk.for_each(&mut now.steps, |execution| {
             let place = execution.place;
             now.in_windows.add(process, &devices, execution);
@@ -472,6 +476,7 @@ impl Analysis {
             if execution.shape.is(flag::REPLAY) {
                 now.shown.add(execution.shape);
             }
+            now.first_uses.add(uses[place], execution);
             if execution.warmup {
                 self.warmup.add(walk.places()[place].function, execution);
                 now.first_calls.add(execution);
@@ -530,7 +535,7 @@ impl Analysis {
         self.phases.extend(now.pattern.phases(process));
         self.steps.extend(now.pattern.finish(process));
         self.progress.add(capture, process, &walk, now.progress);
-        self.startup.add(now.first_calls);
+        self.startup.add(now.first_calls, now.first_uses);
         self.jitter.add(process, now.jitter);
         self.completeness
             .add(process, &now.steps, now.timed, &now.untimed, now.captured);

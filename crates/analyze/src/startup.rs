@@ -6,6 +6,7 @@
 //! Rule: what NCCL did not say is null, and a note says why. Nothing is estimated.
 
 use crate::executions::Execution;
+use crate::first_uses::{self, FirstUse, ProcessUses};
 use serde::Serialize;
 use setup::failure::{failure, Failure};
 use setup::log::{Init, Said};
@@ -27,6 +28,10 @@ pub struct Startup {
     pub communicators: Vec<CommunicatorStartup>,
     /// The processes, the last to be ready first; empty for a file of NCCL's output.
     pub processes: Vec<ProcessRow>,
+    /// What the first use of each function, algorithm, protocol and peer cost, the longest first.
+    pub first_uses: Vec<FirstUse>,
+    /// The parts of the start of the process where that took longest; null if none is known.
+    pub whole: Option<Whole>,
     /// What the process that spent longest on its communicators spent; null if no process made several.
     pub together: Option<Together>,
     /// Why a rank did not end its init; null if NCCL did not say so or if no rank failed.
@@ -66,10 +71,40 @@ pub struct ProcessRow {
     pub first_call_s: Option<f64>,
 }
 
+/// The start of a process in parts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Whole {
+    /// The launcher's rank.
+    pub rank: Option<u32>,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// All parts together.
+    pub total_s: f64,
+    /// The parts, in their order.
+    pub parts: Vec<WholePart>,
+}
+
+/// A part of the start of a process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WholePart {
+    /// `to_init`, until NCCL first initialised its profiler plugin; `to_first_call`, from there to the first
+    /// call; or `first_uses`, what first uses took longer than later calls in the first minute of calls.
+    pub part: &'static str,
+    /// How long it took.
+    pub time_s: f64,
+    /// Its share of the total.
+    pub share: f64,
+    /// The first uses on this process, the longest first, for that part.
+    pub first_uses: Vec<FirstUse>,
+}
+
 /// First calls, by index of the process in the order of the capture.
 #[derive(Default)]
 pub struct Gatherer {
     processes: Vec<FirstCalls>,
+    uses: first_uses::Gatherer,
 }
 
 /// The first calls of a process, one for each communicator.
@@ -91,20 +126,23 @@ impl FirstCalls {
 }
 
 impl Gatherer {
-    /// Adds the first calls of the next process.
-    pub fn add(&mut self, of: FirstCalls) {
+    /// Adds the first calls and the first uses of the next process.
+    pub fn add(&mut self, of: FirstCalls, uses: ProcessUses) {
         self.processes.push(of);
+        self.uses.add(uses);
     }
 
     /// Takes in what was gathered from later processes.
     pub fn merge(&mut self, later: Gatherer) {
         self.processes.extend(later.processes);
+        self.uses.merge(later.uses);
     }
 
     /// The start-up of a capture.
     pub fn finish(self, capture: &Capture) -> Startup {
         let processes = capture.processes.iter().zip(self.processes);
         let mut rows: Vec<ProcessRow> = processes.map(|(p, first)| row(p, first)).collect();
+        let whole = whole(capture, &rows, &self.uses);
         let ready = |row: &ProcessRow| row.to_first_call_s.unwrap_or(-1.0);
         rows.sort_by(|a, b| ready(b).total_cmp(&ready(a)));
         let mut said = Said::default();
@@ -128,6 +166,8 @@ impl Gatherer {
         said.warned = said.warnings.len() as u64;
         Startup {
             processes: rows,
+            first_uses: self.uses.finish(capture),
+            whole,
             notes: notes(capture, &said.inits),
             ..of_said(&said)
         }
@@ -178,6 +218,8 @@ pub fn of_said(said: &Said) -> Startup {
         schema: SCHEMA,
         communicators,
         processes: Vec::new(),
+        first_uses: Vec::new(),
+        whole: None,
         together: together(inits),
         failure: failure(inits, &said.warnings),
         warnings: said.warnings.clone(),
@@ -245,6 +287,51 @@ fn row(process: &Process, first: FirstCalls) -> ProcessRow {
         to_first_call_s: since(first.begun_ns),
         first_call_s: first.longest_ns.map(|ns| ns as f64 / 1e9),
     }
+}
+
+/// The start of the process where that took longest, in parts. `rows` are in the order of the capture.
+fn whole(capture: &Capture, rows: &[ProcessRow], uses: &first_uses::Gatherer) -> Option<Whole> {
+    let parts = |index: usize, row: &ProcessRow| {
+        let after_init = row.to_first_call_s.zip(row.to_init_s);
+        let after_init = after_init.map(|(call, init)| (call - init).max(0.0));
+        [
+            ("to_init", row.to_init_s),
+            ("to_first_call", after_init.or(row.to_first_call_s)),
+            ("first_uses", Some(uses.in_start_s(index))),
+        ]
+    };
+    let total = |index: usize, row: &ProcessRow| -> f64 {
+        parts(index, row)
+            .iter()
+            .filter_map(|(_, time_s)| *time_s)
+            .sum()
+    };
+    let all = rows.iter().enumerate();
+    let totals = all.map(|(index, row)| (index, total(index, row)));
+    let (index, total_s) = totals.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+    if total_s <= 0.0 {
+        return None;
+    }
+    let row = &rows[index];
+    let parts = parts(index, row).into_iter().filter_map(|(part, time_s)| {
+        let time_s = time_s.filter(|time_s| *time_s > 0.0)?;
+        Some(WholePart {
+            part,
+            time_s,
+            share: time_s / total_s,
+            first_uses: match part {
+                "first_uses" => uses.of_process(capture, index),
+                _ => Vec::new(),
+            },
+        })
+    });
+    Some(Whole {
+        rank: row.rank,
+        host: row.host.clone(),
+        pid: row.pid,
+        total_s,
+        parts: parts.collect(),
+    })
 }
 
 /// Why phases are not known, if they are not.

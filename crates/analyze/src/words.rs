@@ -59,7 +59,8 @@ pub const DEFINITIONS: &[Word] = &[
         so this is close to the transfer (a lower bound for Broadcast and Scatter, whose root may be done \
         before the others have their data). Only operations with a GPU time on every rank of the \
         communicator count; they are matched by NCCL's sequence number, else by their order. In a \
-        table of start-up: the shortest time that any rank spent in the phase."),
+        table of start-up: the shortest time that any rank spent in the phase. In a table of first uses: the \
+        least by which a rank's call took longer."),
     word("algbw", "bytes by the median of `shortest`, in GB/s (10⁹ bytes a second)."),
     word("busbw", "algbw × factor, which makes it comparable with what a link moves: AllReduce 2(n-1)/n; \
         AllGather, ReduceScatter, AlltoAll, Gather, Scatter (n-1)/n; Broadcast, Reduce, SendRecv 1; n ranks. \

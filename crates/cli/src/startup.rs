@@ -147,6 +147,8 @@ fn of_capture(capture: &Path, which: Which) -> anyhow::Result<Startup> {
     said.warned += startup.warned;
     Ok(Startup {
         processes: startup.processes,
+        first_uses: startup.first_uses,
+        whole: startup.whole,
         notes: startup.notes,
         ..of_said(&said)
     })

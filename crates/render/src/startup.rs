@@ -3,7 +3,8 @@
 mod answer;
 
 use crate::layout::{plural, Look, Page, Style, Table};
-use analyze::startup::{ProcessRow, Startup};
+use analyze::first_uses::FirstUse;
+use analyze::startup::{ProcessRow, Startup, Whole};
 use answer::{Answer, WORTH_S};
 use setup::log::PHASES;
 use setup::startup::CommunicatorStartup;
@@ -56,6 +57,15 @@ pub fn text(startup: &Startup, all: bool, look: Look, out: &mut impl Write) -> R
         let more = plural(more as u64, "communicator", "communicators");
         page.line(&format!("… {more} more (--all)"));
     }
+    // Without first uses, it has no more than the table of processes.
+    let uses = |whole: &&Whole| {
+        let mut parts = whole.parts.iter();
+        parts.any(|part| part.part == "first_uses" && (all || part.time_s >= FIRST_USE_S))
+    };
+    if let Some(whole) = startup.whole.as_ref().filter(uses) {
+        tree(whole, &mut page);
+    }
+    first_uses(&startup.first_uses, &mut page);
     processes(&startup.processes, &mut page);
     for note in &startup.notes {
         page.gap();
@@ -270,6 +280,102 @@ fn warnings(startup: &Startup, page: &mut Page) {
     }
     if lines.len() > shown {
         page.line(&format!("… {} more (--all)", lines.len() - shown));
+    }
+}
+
+/// A first use that took less longer is not printed, s.
+const FIRST_USE_S: f64 = 0.01;
+/// First uses that are printed.
+const FIRST_USES: usize = 5;
+
+/// What is used for the first time, in words.
+fn used(of: &FirstUse) -> String {
+    let words = [of.algorithm.as_deref(), of.protocol.as_deref()];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    let peer = of
+        .peer
+        .map_or(String::new(), |peer| match of.function.as_str() {
+            "Recv" => format!(" from {peer}"),
+            _ => format!(" to {peer}"),
+        });
+    format!("first {}{peer} {}", of.function, words.join(" "))
+        .trim()
+        .to_owned()
+}
+
+/// The parts of a process's start, with their shares.
+fn tree(whole: &Whole, page: &mut Page) {
+    let who = match whole.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {} on {}", whole.pid, whole.host),
+    };
+    page.title(&format!(
+        "Start of {who}, where it took longest (in its order, s; share of the whole)"
+    ));
+    let mut table = Table::new(["part", "time", "share"], "<>>");
+    let share = |time_s: f64| format!("{:.1} %", 100.0 * time_s / whole.total_s);
+    for part in &whole.parts {
+        let name = match part.part {
+            "to_init" => "until NCCL's first init",
+            "to_first_call" => "from there to the first call",
+            _ => "first uses, beyond later calls",
+        };
+        table.row([name.to_owned(), millis(part.time_s), share(part.time_s)]);
+        let counted = part.first_uses.iter().filter(|of| of.in_start);
+        let counted = counted.filter_map(|of| Some((of, of.longer_s?)));
+        let counted = counted.filter(|(_, time_s)| *time_s >= FIRST_USE_S || page.all);
+        let shown = if page.all { usize::MAX } else { FIRST_USES };
+        for (of, time_s) in counted.take(shown) {
+            table.row([format!("  {}", used(of)), millis(time_s), share(time_s)]);
+        }
+    }
+    table.row([
+        "total".to_owned(),
+        millis(whole.total_s),
+        "100.0 %".to_owned(),
+    ]);
+    page.table(&table, usize::MAX, "parts");
+}
+
+/// First uses that cost some rank much, with all ranks.
+fn first_uses(uses: &[FirstUse], page: &mut Page) {
+    let is_worth = |of: &&FirstUse| page.all || of.longer_s.is_some_and(|s| s >= FIRST_USE_S);
+    let shown: Vec<&FirstUse> = uses.iter().filter(is_worth).collect();
+    if shown.is_empty() {
+        return;
+    }
+    page.title("First uses (how much longer the call took than later ones, s of host time)");
+    let names = [
+        "use",
+        "communicator",
+        "ranks",
+        "slowest",
+        "rank",
+        "shortest",
+        "later",
+    ];
+    let mut table = Table::new(names, "<<>>>>>");
+    table.squeeze = &["communicator"];
+    for of in shown {
+        let time = |s: Option<f64>| s.map_or("-".to_owned(), millis);
+        table.row([
+            used(of),
+            of.communicator.clone().unwrap_or_else(|| "-".to_owned()),
+            of.ranks.to_string(),
+            time(of.longer_s),
+            of.rank.map_or("-".to_owned(), |rank| rank.to_string()),
+            time(of.least_longer_s),
+            time(of.later_s),
+        ]);
+    }
+    page.table(&table, FIRST_USES, "first uses");
+}
+
+/// Seconds, to the millisecond; below one, three digits.
+fn millis(s: f64) -> String {
+    match s {
+        s if s >= 0.001 || s <= 0.0 => format!("{s:.3}"),
+        s => format!("{s:.6}"),
     }
 }
 

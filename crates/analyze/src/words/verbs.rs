@@ -8,7 +8,12 @@ use super::{word, Word};
 /// Heads of columns that `super::COLUMNS` does not have.
 pub const VERBS: &[Word] = &[
     // startup
-    word("slowest", "the longest time that any rank spent in this phase, s."),
+    word("slowest", "the longest time that any rank spent in this phase, s. In a table of first uses: the \
+          most by which a rank's call took longer on its host than later ones."),
+    word("use", "what a rank did for the first time: a function by an algorithm and a protocol, \
+          and to or from a peer. NCCL connects ranks, loads kernels and maps buffers in such a call."),
+    word("later", "how long later calls of the kind took on the host of the slowest rank, s, as a median. If \
+          there are none: later calls of any kind on the communicator."),
     word("on critical path", "the part of the phase that every rank waited for: making it shorter makes \
           start-up shorter."),
     word("total", "the time in which NCCL made the communicator, all phases together."),
