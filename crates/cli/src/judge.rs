@@ -7,7 +7,7 @@ use anyhow::{bail, Context};
 use bench::function::Function;
 use bench::stop;
 use clap::ValueEnum;
-use judge::plan::{JudgePlan, Profiler, Work};
+use judge::plan::{Events, JudgePlan, Profiler, Work};
 use judge::truth::bench::CASES;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,8 @@ pub struct Args {
     #[arg(long)]
     only: bool,
 
-    /// The empty plugin also with each event type by itself: what each costs (not with fake-nccl)
+    /// The empty plugin also with each event type by itself: what each costs. With fake-nccl, of calls of 64
+    /// B on --hosts hosts and on --release releases, in place of the standard jobs
     #[arg(long)]
     mask_bits: bool,
 
@@ -116,6 +117,21 @@ pub struct Args {
     /// fake-nccl: calls of each rank
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     calls: u64,
+
+    /// fake-nccl with --mask-bits: numbers of simulated hosts
+    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,2",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    hosts: Vec<u32>,
+
+    /// fake-nccl with --mask-bits: releases of NCCL to simulate
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "VERSION",
+        default_value = "2.28.9,2.30.7,2.31.2",
+        value_parser = release
+    )]
+    release: Vec<String>,
 
     /// fake-nccl: leave out the cost of callbacks
     #[arg(long)]
@@ -223,12 +239,8 @@ fn plan(args: Args) -> anyhow::Result<JudgePlan> {
     if args.script.is_some() && kind != WorkKind::FakeNccl {
         bail!("--script is for --work fake-nccl, found {}", name(kind));
     }
-    if args.mask_bits && kind == WorkKind::FakeNccl {
-        bail!(
-            "--mask-bits is for work on GPUs, found {}\n  hint: events cost the simulated jobs nothing; \
-             --work bench, or a command after `--`, shows what each event type costs",
-            name(kind)
-        );
+    if args.mask_bits && args.script.is_some() {
+        bail!("expected --mask-bits or --script, found both: it makes calls of its own");
     }
     let first = args.command.first().map_or("", String::as_str);
     if args.work.is_none() && (first.starts_with('-') || Function::named(first).is_some()) {
@@ -293,6 +305,10 @@ fn plan(args: Args) -> anyhow::Result<JudgePlan> {
             ranks: args.ranks,
             channels: args.channels,
             calls: args.calls,
+            events: args.mask_bits.then_some(Events {
+                hosts: args.hosts,
+                releases: args.release,
+            }),
         },
     };
     let counts = kind == WorkKind::Command || args.step.is_some() || args.check_counter;
@@ -315,6 +331,17 @@ fn plan(args: Args) -> anyhow::Result<JudgePlan> {
         callbacks: !args.no_callbacks,
         folder: args.output,
     })
+}
+
+/// A release that fake-nccl can simulate.
+fn release(text: &str) -> Result<String, String> {
+    let all = || nccl_abi::release::ALL.iter().map(|of| of.version);
+    let shown = |of: u32| format!("{}.{}.{}", of / 10_000, of / 100 % 100, of % 100);
+    if all().any(|of| shown(of) == text) {
+        return Ok(text.to_owned());
+    }
+    let all: Vec<String> = all().map(shown).collect();
+    Err(format!("expected one of {}", all.join(", ")))
 }
 
 fn name(kind: WorkKind) -> String {

@@ -46,6 +46,17 @@ impl Times {
     }
 }
 
+/// What calls took in a process, whatever it announced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Took {
+    /// Groups of calls; a call alone is one.
+    pub groups: u64,
+    /// Processor time of the threads that made these, ns.
+    pub calls_ns: u64,
+    /// That of all other threads meanwhile, ns.
+    pub other_ns: u64,
+}
+
 /// What one process, or a job, announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announced {
@@ -53,6 +64,8 @@ pub struct Announced {
     pub operations: BTreeMap<Operation, Times>,
     /// By the function's name in the event, replays included.
     pub functions: BTreeMap<String, u64>,
+    /// How long the calls took.
+    pub took: Took,
 }
 
 impl Announced {
@@ -74,6 +87,9 @@ impl Announced {
                 .or_default()
                 .add(*times);
         }
+        self.took.groups += other.took.groups;
+        self.took.calls_ns += other.took.calls_ns;
+        self.took.other_ns += other.took.other_ns;
         for (function, n) in &other.functions {
             *self.functions.entry(function.clone()).or_default() += n;
         }
@@ -101,12 +117,24 @@ impl Announced {
         json!({
             "announced": self.total(), "replays": self.replays(), "functions": functions,
             "operations": operations,
+            "took": {
+                "groups": self.took.groups, "calls_ns": self.took.calls_ns,
+                "other_ns": self.took.other_ns,
+            },
         })
     }
 
     /// Reads [`Announced::to_json`]; `None` if it isn't.
     pub fn from_json(value: &Value) -> Option<Announced> {
-        let mut out = Announced::default();
+        let took = |key: &str| value["took"][key].as_u64();
+        let mut out = Announced {
+            took: Took {
+                groups: took("groups")?,
+                calls_ns: took("calls_ns")?,
+                other_ns: took("other_ns")?,
+            },
+            ..Announced::default()
+        };
         for (function, n) in value["functions"].as_object()? {
             out.functions.insert(function.clone(), n.as_u64()?);
         }
@@ -156,6 +184,11 @@ mod tests {
         announced.operations.insert(operation, times);
         announced.functions.insert("Send".into(), 16);
         announced.functions.insert("Recv".into(), 16);
+        announced.took = Took {
+            groups: 2,
+            calls_ns: 7_000,
+            other_ns: 9_000,
+        };
         assert_eq!(
             Announced::from_json(&announced.to_json()).as_ref(),
             Some(&announced)

@@ -22,7 +22,7 @@ use measure::case;
 use serde_json::{json, Value};
 use std::process::{Command, Stdio};
 
-pub(crate) use resources::resident_bytes;
+pub(crate) use resources::{cpu_ns, resident_bytes};
 pub use settings::Settings;
 
 /// Measures and prints. `Ok(false)` when a process failed.

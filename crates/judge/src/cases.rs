@@ -3,7 +3,7 @@
 //! Rule: a case is the same command for every profiler and round; only its environment and where its output
 //! goes differ.
 
-use crate::plan::{JudgePlan, Work};
+use crate::plan::{Events, JudgePlan, Work};
 use crate::truth;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Source {
     /// `fake-nccl play`: what it prints.
     Announced,
+    /// `fake-nccl play`: what small calls took.
+    Events(EventCase),
     /// `fake-nccl bench`: costs of callbacks.
     Callbacks,
     /// `ncclscope bench`: its Parquet file.
@@ -22,6 +24,17 @@ pub(crate) enum Source {
         steps: bool,
     },
 }
+
+/// Small calls of one function.
+#[derive(Clone, Debug)]
+pub(crate) struct EventCase {
+    pub function: &'static str,
+    pub hosts: u32,
+    pub release: String,
+}
+
+/// Bytes of such a call.
+pub(crate) const SMALL: u64 = 64;
 
 /// A piece of the work.
 #[derive(Clone, Debug)]
@@ -43,7 +56,12 @@ pub(crate) fn cases(plan: &JudgePlan, folder: &Path) -> anyhow::Result<Vec<Case>
             ranks,
             channels,
             calls,
+            events,
         } => {
+            if let Some(events) = events {
+                let ranks = *ranks.first().unwrap_or(&2);
+                return of_events(program, events, ranks, *calls, folder);
+            }
             let play = |name: String, script: &Path, fast: bool| Case {
                 name,
                 program: program.clone(),
@@ -134,6 +152,47 @@ pub(crate) fn cases(plan: &JudgePlan, folder: &Path) -> anyhow::Result<Vec<Case>
             args: vec!["-c".into(), step.clone()],
             source: Source::Counted { steps: true },
         });
+    }
+    Ok(cases)
+}
+
+/// Small calls by function, hosts and release.
+fn of_events(
+    program: &Path,
+    events: &Events,
+    ranks: u32,
+    calls: u64,
+    folder: &Path,
+) -> anyhow::Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for release in &events.releases {
+        for hosts in &events.hosts {
+            let ranks = ranks.max(*hosts);
+            for (function, call) in [
+                ("AllReduce", format!("all_reduce {SMALL}")),
+                (
+                    "SendRecv",
+                    format!("group {{ send {SMALL} to=+1 ; recv {SMALL} from=-1 }}"),
+                ),
+            ] {
+                let path = folder.join(format!("{function}-{hosts}-{release}.job"));
+                let job = format!(
+                    "nccl {release}\nranks {ranks}\nhosts {hosts}\nrepeat {calls} {{ {call} }}\n"
+                );
+                std::fs::write(&path, job)?;
+                let on = if *hosts == 1 { "host" } else { "hosts" };
+                cases.push(Case {
+                    name: format!("{function} {SMALL} B, {hosts} {on}, NCCL {release}"),
+                    program: program.to_owned(),
+                    args: vec!["play".into(), path.display().to_string(), "--fast".into()],
+                    source: Source::Events(EventCase {
+                        function,
+                        hosts: *hosts,
+                        release: release.clone(),
+                    }),
+                });
+            }
+        }
     }
     Ok(cases)
 }

@@ -8,7 +8,7 @@
 //! Rule: every figure has its numbers in a table under it, and in the text and JSON under the same names.
 
 use crate::report::*;
-use crate::text::conclusion;
+use crate::text::{conclusion, event_tables, OF_EVENTS};
 use crate::truth::bench::size;
 use render::figures::{bars, captioned, ratios, violins, Bar, Ratio, Violin};
 use render::layout::plural;
@@ -48,6 +48,7 @@ pub fn write(report: &Report, out: &mut impl Write) -> Result<()> {
     page.times(&mut html);
     page.accuracy(&mut html);
     page.overhead(&mut html);
+    page.event_costs(&mut html);
     page.communication(&mut html);
     page.callbacks(&mut html);
     page.resources(&mut html);
@@ -407,6 +408,18 @@ impl Figures<'_> {
             "interval",
         ];
         table(html, "Overhead, in numbers", &names, 4, &cells);
+    }
+
+    /// What events cost small calls, as tables.
+    fn event_costs(&self, html: &mut String) {
+        for (number, (title, heads, rows)) in event_tables(self.report).into_iter().enumerate() {
+            if number == 0 {
+                open(html, "Cost of events");
+                *html += &format!("<p>{}</p>\n</div>\n</section>\n", OF_EVENTS);
+            }
+            let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+            table(html, &title, &heads, 1, &rows);
+        }
     }
 
     fn communication(&self, html: &mut String) {

@@ -19,6 +19,8 @@ pub struct Profiler {
     pub plugin: Option<String>,
     /// Further variables; [`OUT`] in a value becomes the folder of the run.
     pub env: Vec<(String, String)>,
+    /// The events that it asks for, if it is an empty one of some events.
+    pub mask: Option<u64>,
     /// Whether it records, so that its output is judged.
     pub records: bool,
 }
@@ -30,6 +32,7 @@ impl Profiler {
             name: "none".into(),
             plugin: None,
             env: Vec::new(),
+            mask: None,
             records: false,
         }
     }
@@ -43,6 +46,7 @@ impl Profiler {
                 .map(|(_, bits)| ("NCCLSCOPE_EMPTY_MASK".into(), format!("{bits:#x}")))
                 .into_iter()
                 .collect(),
+            mask: mask.map(|(_, bits)| bits),
             records: false,
         }
     }
@@ -91,6 +95,7 @@ impl Profiler {
             name: name.to_owned(),
             plugin: Some(plugin),
             env,
+            mask: None,
             records: true,
         })
     }
@@ -113,6 +118,8 @@ pub enum Work {
         channels: Vec<u8>,
         /// Calls of each rank.
         calls: u64,
+        /// Small calls on these numbers of hosts and releases of NCCL, in place of the standard jobs.
+        events: Option<Events>,
     },
     /// `ncclscope bench`.
     Bench {
@@ -128,6 +135,15 @@ pub enum Work {
         /// Program and arguments.
         command: Vec<String>,
     },
+}
+
+/// Where small calls are made, to see what events cost.
+#[derive(Clone, Debug)]
+pub struct Events {
+    /// Simulated hosts.
+    pub hosts: Vec<u32>,
+    /// Releases of NCCL, as `2.28.9`.
+    pub releases: Vec<String>,
 }
 
 impl Work {

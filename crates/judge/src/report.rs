@@ -35,6 +35,8 @@ pub struct Report {
     pub distributions: Vec<DistributionOf>,
     /// Communication time by each profiler, beside the time of the run.
     pub communication: Vec<CommunicationOf>,
+    /// Processor time that small calls take more, by event type, hosts and release (fake-nccl).
+    pub event_costs: Vec<EventCost>,
     /// What callbacks take, an empty plugin's cost subtracted (fake-nccl).
     pub callbacks: Vec<Callbacks>,
     /// Files, processor and memory.
@@ -170,6 +172,35 @@ pub struct OverheadOf {
     /// The comparison.
     #[serde(flatten)]
     pub overhead: Overhead,
+}
+
+/// How much more processor time small calls take under one profiler.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventCost {
+    /// The profiler; `empty NAME` asks for the events of one type, and does nothing with them.
+    pub profiler: String,
+    /// The function that was called.
+    pub function: String,
+    /// Bytes of each call.
+    pub bytes: u64,
+    /// Simulated hosts.
+    pub hosts: u32,
+    /// Simulated release of NCCL.
+    pub release: String,
+    /// Rounds.
+    pub pairs: u64,
+    /// Processor time of the thread that calls NCCL, a call without a profiler, mean of the rounds.
+    pub call_us: f64,
+    /// What it takes more under the profiler, mean of the rounds.
+    pub call_more_us: f64,
+    /// Its interval, from two rounds on.
+    pub call_more_interval_us: Option<(f64, f64)>,
+    /// Processor time of the other threads of the process, a call without a profiler.
+    pub threads_us: f64,
+    /// What that is more under the profiler.
+    pub threads_more_us: f64,
+    /// Its interval.
+    pub threads_more_interval_us: Option<(f64, f64)>,
 }
 
 /// Cost of callbacks in ns of one call, with its interval over rounds.

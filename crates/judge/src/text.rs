@@ -32,6 +32,7 @@ pub fn write(report: &Report, all: bool, out: &mut impl Write) -> Result<()> {
     distributions(report, shown, out)?;
     communication(report, out)?;
     overhead(report, shown, out)?;
+    event_costs(report, out)?;
     callbacks(report, out)?;
     resources(report, out)?;
     for (number, note) in report.notes.iter().enumerate() {
@@ -340,6 +341,99 @@ fn overhead(report: &Report, shown: usize, out: &mut impl Write) -> Result<()> {
         ]);
     }
     table.write(out, shown, "rows")
+}
+
+/// A title, the heads, and the rows.
+type EventTable = (String, Vec<String>, Vec<Vec<String>>);
+
+/// Rows by profiler, and columns by function and hosts: a table for each release and kind of thread.
+pub(crate) fn event_tables(report: &Report) -> Vec<EventTable> {
+    fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+        let mut seen = Vec::new();
+        all.for_each(|of| {
+            if !seen.contains(&of) {
+                seen.push(of);
+            }
+        });
+        seen
+    }
+    let all = &report.event_costs;
+    let mut tables = Vec::new();
+    for release in distinct(all.iter().map(|of| &of.release)) {
+        let here: Vec<&EventCost> = all.iter().filter(|of| of.release == *release).collect();
+        let mut columns = distinct(here.iter().map(|of| (&of.function, of.hosts)));
+        columns.sort_unstable();
+        let heads = columns.iter().map(|(function, hosts)| {
+            format!("{function}, {}", plural(u64::from(*hosts), "host", "hosts"))
+        });
+        let heads: Vec<String> = ["profiler".to_owned()].into_iter().chain(heads).collect();
+        for (threads, title) in [
+            (false, "on the thread that calls NCCL"),
+            (true, "on NCCL's other threads"),
+        ] {
+            let find = |profiler: Option<&String>, column: &(&String, u32)| {
+                let mut here = here.iter();
+                here.find(|of| {
+                    (&of.function, of.hosts) == *column
+                        && profiler.is_none_or(|profiler| of.profiler == *profiler)
+                })
+            };
+            let alone = columns.iter().map(|column| {
+                let of = find(None, column).map(|of| [of.call_us, of.threads_us]);
+                of.map_or("-".to_owned(), |us| {
+                    format!("{:.2}", us[usize::from(threads)])
+                })
+            });
+            let mut rows = vec![["none".to_owned()].into_iter().chain(alone).collect()];
+            for profiler in distinct(here.iter().map(|of| &of.profiler)) {
+                let cells = columns.iter().map(|column| {
+                    let Some(of) = find(Some(profiler), column) else {
+                        return "-".to_owned();
+                    };
+                    let (more, interval) = if threads {
+                        (of.threads_more_us, of.threads_more_interval_us)
+                    } else {
+                        (of.call_more_us, of.call_more_interval_us)
+                    };
+                    let half = interval.map(|(low, high)| format!(" ± {:.2}", (high - low) / 2.0));
+                    format!("{more:+.2}{}", half.unwrap_or_default())
+                });
+                rows.push([profiler.clone()].into_iter().chain(cells).collect());
+            }
+            let bytes = here.first().map_or(0, |of| of.bytes);
+            let title = format!("NCCL {release}, calls of {bytes} B, {title}");
+            tables.push((title, heads.clone(), rows));
+        }
+    }
+    tables
+}
+
+/// What fake-nccl's costs of events are, and are not.
+pub(crate) const OF_EVENTS: &str =
+    "The first row is the processor time that a call takes, in µs, and the others what it takes more (mean \
+     over rounds ± half of its interval). The calls of the plugin are real, and so is what happens in it. \
+     What happens before and after each is fake-nccl's code, not NCCL's, and there is no network and no GPU.";
+
+/// One column of names, and figures.
+const ALIGN: &str = "<>>>>>>>>>>>>>>>";
+
+fn event_costs(report: &Report, out: &mut impl Write) -> Result<()> {
+    if report.event_costs.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nCost of events")?;
+    wrap(out, "", "", OF_EVENTS)?;
+    for (title, heads, rows) in event_tables(report) {
+        writeln!(out, "\n{title}")?;
+        let heads = heads.iter().map(String::as_str);
+        let align = ALIGN.get(..heads.len()).unwrap_or(ALIGN);
+        let mut table = Table::new(heads, align);
+        for row in rows {
+            table.row(row);
+        }
+        table.write(out, usize::MAX, "rows")?;
+    }
+    Ok(())
 }
 
 fn callbacks(report: &Report, out: &mut impl Write) -> Result<()> {

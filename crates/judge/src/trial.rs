@@ -8,7 +8,7 @@
 
 use crate::accuracy::{self, percentile, Times};
 use crate::beside::Beside;
-use crate::cases::{cases, Case, Source};
+use crate::cases::{cases, Case, EventCase, Source, SMALL};
 use crate::completeness::{self, Counts};
 use crate::distribution::Distribution;
 use crate::overhead::overhead;
@@ -42,6 +42,8 @@ struct Run {
     told_ns: Option<f64>,
     /// Calls that the profiler has a time of.
     timed: u64,
+    /// What a small call took on its thread and on the others, µs.
+    took_us: Option<[f64; 2]>,
 }
 
 /// Of one profiler in one case, all rounds.
@@ -219,6 +221,14 @@ fn one(
     if matches!(case.source, Source::Callbacks) && profiler.plugin.is_none() {
         return Ok(Run::default());
     }
+    if let Source::Events(of) = &case.source {
+        if !profiler
+            .mask
+            .is_none_or(|mask| has_events(&of.release, mask))
+        {
+            return Ok(Run::default());
+        }
+    }
     let out = place.join("out");
     let counts = place.join("counts");
     let mut command = command(case, profiler, place)?;
@@ -249,8 +259,11 @@ fn one(
     }
     let lines = || ran.stdout.lines().rev();
     let truth = match &case.source {
-        Source::Announced => {
+        Source::Announced | Source::Events(_) => {
             let line = lines().find_map(|l| serde_json::from_str::<Value>(l).ok());
+            if let (Source::Events(_), Some(line)) = (&case.source, &line) {
+                run.took_us = took_us(&line["took"]);
+            }
             if let Some(why) = line.as_ref().and_then(|l| l["no_plugin"].as_str()) {
                 if profiler.plugin.is_some() {
                     notes.push(format!("{who} had no plugin: {why}"));
@@ -486,6 +499,11 @@ fn summarise(
                     overhead,
                 }));
         }
+        if let Source::Events(of) = &case.source {
+            report
+                .event_costs
+                .extend(event_cost(of, &profiler.name, alone, &sum.runs));
+        }
         report
             .callbacks
             .extend(callbacks(&profiler.name, &sum.runs));
@@ -581,6 +599,60 @@ fn summarise(
     }
 }
 
+/// Whether a release of NCCL has any of these events.
+fn has_events(release: &str, mask: u64) -> bool {
+    let mut numbers = release.split('.').map(|part| part.parse::<u32>().ok());
+    let mut next = || numbers.next().flatten().unwrap_or(0);
+    let version = next() * 10_000 + next() * 100 + next();
+    let known = nccl_abi::release::ALL
+        .iter()
+        .find(|of| of.version == version);
+    let events = known.and_then(|of| nccl_abi::event::known(of.native_abi));
+    events.is_none_or(|events| events & mask != 0)
+}
+
+/// What a group of calls took by `fake-nccl`'s count, on its thread and on the others, µs.
+fn took_us(took: &Value) -> Option<[f64; 2]> {
+    let groups = took["groups"].as_f64().filter(|groups| *groups > 0.0)?;
+    let each = |key: &str| Some(took[key].as_f64()? / groups / 1e3);
+    Some([each("calls_ns")?, each("other_ns")?])
+}
+
+/// Processor time that small calls take more under a profiler, of pairs of a round.
+fn event_cost(of: &EventCase, profiler: &str, alone: &[Run], runs: &[Run]) -> Option<EventCost> {
+    let both = alone.iter().zip(runs);
+    let pairs: Vec<[[f64; 2]; 2]> = both
+        .filter_map(|(without, with)| Some([without.took_us?, with.took_us?]))
+        .collect();
+    if pairs.is_empty() {
+        return None;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let without =
+        |at: usize| -> Vec<f64> { pairs.iter().map(|[without, _]| without[at]).collect() };
+    let more = |at: usize| -> Vec<f64> {
+        pairs
+            .iter()
+            .map(|[without, with]| with[at] - without[at])
+            .collect()
+    };
+    let interval = |at: usize| analyze::interval::of_runs(&more(at)).map(|of| (of.low, of.high));
+    Some(EventCost {
+        profiler: profiler.to_owned(),
+        function: of.function.to_owned(),
+        bytes: SMALL,
+        hosts: of.hosts,
+        release: of.release.clone(),
+        pairs: pairs.len() as u64,
+        call_us: mean(&without(0)),
+        call_more_us: mean(&more(0)),
+        call_more_interval_us: interval(0),
+        threads_us: mean(&without(1)),
+        threads_more_us: mean(&more(1)),
+        threads_more_interval_us: interval(1),
+    })
+}
+
 /// How the times of one profiler's runs are spread.
 fn distributions(profiler: &Profiler, case: &Case, sum: &Sum, report: &mut Report) {
     let own = sum.own.iter().map(|(place, times)| (place, "bench", times));
@@ -669,6 +741,38 @@ fn callbacks(profiler: &str, runs: &[Run]) -> Vec<Callbacks> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_events_cost_is_a_mean_of_pairs_with_its_interval() {
+        let of = EventCase {
+            function: "AllReduce",
+            hosts: 2,
+            release: "2.28.9".into(),
+        };
+        let run = |call: f64| Run {
+            took_us: Some([call, 1.0]),
+            ..Run::default()
+        };
+        let alone = [run(2.0), run(3.0), run(2.5), Run::default()];
+        let under = [run(2.5), run(3.6), run(2.9), run(9.0)];
+        let cost = event_cost(&of, "empty Coll", &alone, &under).expect("pairs");
+        assert_eq!((cost.pairs, cost.call_us), (3, 2.5));
+        assert!((cost.call_more_us - 0.5).abs() < 1e-9, "{cost:?}");
+        let (low, high) = cost.call_more_interval_us.expect("three pairs");
+        assert!(
+            (0.2..0.5).contains(&low) && (0.5..0.8).contains(&high),
+            "{cost:?}"
+        );
+        assert_eq!(cost.threads_more_interval_us, Some((0.0, 0.0)));
+        assert!(event_cost(&of, "x", &alone, &[]).is_none());
+    }
+
+    #[test]
+    fn a_release_has_the_events_of_its_interface() {
+        use nccl_abi::event::{COLL, COLL_API, KERNEL_CH};
+        assert!(has_events("2.28.9", COLL_API) && has_events("2.27.7", COLL | COLL_API));
+        assert!(!has_events("2.27.7", COLL_API) && !has_events("2.25.1", KERNEL_CH));
+    }
 
     #[test]
     fn steps_are_the_lines_that_are_numbers() {

@@ -8,7 +8,8 @@ pub(crate) fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
 }
 
-pub(super) fn cpu_ns(clock: libc::clockid_t) -> u64 {
+/// Processor time by one of the clocks of it, ns.
+pub(crate) fn cpu_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,

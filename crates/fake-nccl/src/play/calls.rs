@@ -2,6 +2,7 @@
 
 use super::driver::Driver;
 use super::job::{Flow, Stuck};
+use crate::lock::lock;
 use crate::nccl::{Mode, Task};
 use crate::schedule::{self, instance, Kernel, RankAction};
 use crate::script::Call;
@@ -89,6 +90,7 @@ impl Driver<'_> {
             return Flow::Break(Stuck);
         }
         self.launcher.group(&tasks, explicit, Mode::Eager);
+        lock(&self.job.announced).took.groups += 1;
         Flow::Continue(())
     }
 }

@@ -1,6 +1,7 @@
 //! One process's part of a job.
 
 use crate::announced::Announced;
+use crate::bench::cpu_ns;
 use crate::control::{monotonic_ns, realtime_ns, Control};
 use crate::lock::lock;
 use crate::machine;
@@ -10,6 +11,7 @@ use crate::script::Script;
 use crate::tuner::Tuner;
 use serde_json::json;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,10 @@ pub(super) struct Job {
     pub(super) abi: OnceLock<Result<u8, String>>,
     pub(super) control: Option<Control>,
     pub(super) fast: bool,
+    /// Processor time of this process when the first call was due, ns.
+    begun_cpu_ns: OnceLock<u64>,
+    /// That of the threads that make calls, since then.
+    pub(super) calling_cpu_ns: AtomicU64,
 }
 
 impl Job {
@@ -43,6 +49,8 @@ impl Job {
             abi: OnceLock::new(),
             control,
             fast,
+            begun_cpu_ns: OnceLock::new(),
+            calling_cpu_ns: AtomicU64::new(0),
         }
     }
 
@@ -66,10 +74,19 @@ impl Job {
             realtime_ns: begin,
         };
         let _ = self.origin.set(origin);
+        let _ = self
+            .begun_cpu_ns
+            .set(cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID));
     }
 
     /// Reports what was announced, and how the process is about to end if not by itself.
     pub(super) fn report(&self, ending: Option<String>) {
+        if let Some(begun) = self.begun_cpu_ns.get() {
+            let spent = cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(*begun);
+            let calling = self.calling_cpu_ns.load(Relaxed);
+            let took = &mut lock(&self.announced).took;
+            (took.calls_ns, took.other_ns) = (calling, spent.saturating_sub(calling));
+        }
         if let Some(control) = &self.control {
             control.say(&json!({"result": lock(&self.announced).to_json(), "ending": ending}));
         }

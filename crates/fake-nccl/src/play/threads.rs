@@ -2,8 +2,10 @@
 
 use super::driver::Driver;
 use super::job::{Flow, Job, Stuck};
+use crate::bench::cpu_ns;
 use crate::script::Statement;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Barrier;
 
 impl Job {
@@ -50,7 +52,12 @@ impl Driver<'_> {
             self.job.begin();
         }
         barrier.wait();
-        self.statements(&script.body[first..], &everyone)?;
+        let cpu = || cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        let began = cpu();
+        let flow = self.statements(&script.body[first..], &everyone);
+        let spent = cpu().saturating_sub(began);
+        self.job.calling_cpu_ns.fetch_add(spent, Relaxed);
+        flow?;
         self.host_callbacks.drain();
         if self.mine.iter().any(|r| self.schedule.stuck(*r)) {
             // Whether it would destroy or only synchronise, it waits for its GPU.

@@ -3,7 +3,7 @@
 //! Needs `fake-nccl` and the plugins beside the tests, as `make debug` leaves them.
 
 use judge::completeness::Counts;
-use judge::plan::{JudgePlan, Profiler, Work};
+use judge::plan::{Events, JudgePlan, Profiler, Work};
 use judge::report::Report;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -70,6 +70,7 @@ fn judge_in(folder: &Path, script: &str, profilers: Vec<Profiler>, rounds: u32) 
         ranks: vec![2],
         channels: vec![1],
         calls: 100,
+        events: None,
     };
     let plan = JudgePlan {
         folder: Some(folder.join("runs")),
@@ -363,4 +364,66 @@ fn a_torch_profiler_trace_of_a_run_is_judged_without_sizes() {
     assert!(
         (told / communication.wall_s - communication.told_share_of_wall.expect("it")).abs() < 1e-9
     );
+}
+
+#[test]
+fn what_events_cost_small_calls_is_a_table_of_types_hosts_and_releases() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let work = Work::FakeNccl {
+        program: there("fake-nccl"),
+        script: None,
+        rates: vec![0],
+        ranks: vec![2],
+        channels: vec![1],
+        calls: 200,
+        events: Some(Events {
+            hosts: vec![1, 2],
+            releases: vec!["2.27.7".into(), "2.28.9".into()],
+        }),
+    };
+    let empty = there("libnccl_profiler_empty.so");
+    use nccl_abi::event::{COLL, COLL_API};
+    let profilers = vec![
+        Profiler::empty(&empty, None),
+        Profiler::empty(&empty, Some(("Coll", COLL))),
+        Profiler::empty(&empty, Some(("CollApi", COLL_API))),
+    ];
+    let plan = JudgePlan {
+        folder: Some(folder.path().join("runs")),
+        ..plan(work, profilers, 3)
+    };
+    let report = judge::trial::run(&plan, &mut |_, _| {}).expect("run");
+    assert_eq!(report.notes, [""; 0]);
+    let of = |profiler: &str, release: &str| {
+        let costs = report.event_costs.iter();
+        costs
+            .filter(|of| of.profiler == profiler && of.release == release)
+            .map(|of| (of.function.as_str(), of.hosts, of.pairs))
+            .collect::<Vec<_>>()
+    };
+    let all = [
+        ("AllReduce", 1, 3),
+        ("SendRecv", 1, 3),
+        ("AllReduce", 2, 3),
+        ("SendRecv", 2, 3),
+    ];
+    assert_eq!(of("empty", "2.28.9"), all);
+    assert_eq!(of("empty Coll", "2.27.7"), all);
+    assert_eq!(of("empty CollApi", "2.28.9"), all);
+    // Events that the release does not have.
+    assert_eq!(of("empty CollApi", "2.27.7"), []);
+    for cost in &report.event_costs {
+        assert!(
+            cost.call_us > 0.0 && cost.call_more_interval_us.is_some(),
+            "{cost:?}"
+        );
+    }
+    let mut text = Vec::new();
+    judge::text::write(&report, true, &mut text).expect("written");
+    let text = String::from_utf8(text).expect("text");
+    let title = "NCCL 2.27.7, calls of 64 B, on the thread that calls NCCL";
+    assert!(text.contains(title), "{text}");
+    let mut page = Vec::new();
+    judge::html::write(&report, &mut page).expect("written");
+    assert!(String::from_utf8(page).expect("text").contains(title));
 }
