@@ -17,6 +17,9 @@ shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the sam
         fsdp1 interleaved (1F1B, two stages a rank) ring (ring attention) routed (experts with a router)
         checkpoints (DDP, rank 0 writes one every 25 steps) loader (DDP that waits for data)
         serve (graphs of several batch sizes, prompts in between)
+        recommender (embedding tables on all ranks) reinforcement (tokens, training, weights)
+        local (local SGD) sharded (DTensor) uneven (late in turns) vision (SyncBatchNorm) zero1
+        careful (reads the loss in each step) graphed (a whole step in a CUDA graph)
         launches (what calls of CUDA and NCCL take of the host's time)
 
 `gpu_ms` are the 10th percentile and the median of the steps, by CUDA events.
@@ -605,6 +608,20 @@ SHAPES = {
     **{
         name: of("patterns", name)
         for name in ("fsdp1", "ring", "interleaved", "checkpoints", "loader", "routed", "serve")
+    },
+    **{
+        name: of("programs", name)
+        for name in (
+            "recommender",
+            "reinforcement",
+            "local",
+            "sharded",
+            "uneven",
+            "vision",
+            "zero1",
+            "careful",
+            "graphed",
+        )
     },
     "idle": lambda job: lambda number: time.sleep(0.001),
 }
