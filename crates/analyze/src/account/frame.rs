@@ -2,7 +2,9 @@
 //!
 //! The boundary is the rarest kind of launch that all lanes make all the time. If a lane makes the same
 //! launches between any two of them, and these are more than a layer's, that is a step. Else the pattern of
-//! the distances says how many are in a step: a pause after every twentieth step makes no step of twenty.
+//! the distances says how many are in a step: a pause after every twentieth step makes no step of twenty,
+//! unless nearly all of the time is in such pauses. Then what repeats are the layers of a model whose
+//! parameters are averaged now and then.
 //!
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
@@ -23,6 +25,9 @@ const MOST_OF_LAYER: usize = 4;
 
 /// Launches are the same in so many steps, if they are the same in all.
 const ALWAYS: f64 = 0.9;
+
+/// Usual steps take at least this part of the time. No job spends nine tenths of its time in pauses.
+const LEAST_USUAL: f64 = 0.1;
 
 /// A step that is this much longer than the median is a stall.
 pub const LONG: f64 = 1.5;
@@ -85,6 +90,7 @@ impl Frame {
         let (least, most) = range(marks.iter().map(Vec::len))?;
         let periods = if most as f64 <= ALIKE * least as f64 {
             marks.iter_mut().for_each(|m| m.truncate(least));
+            let is_whole = is_whole && marks.iter().all(|m| are_steps(m));
             let period = if is_whole { 1 } else { period(&marks) };
             vec![period; marks.len()]
         } else {
@@ -244,6 +250,14 @@ fn is_step(lane: &Lane, is_mark: &[bool]) -> bool {
     is_more && same as f64 >= ALWAYS * all as f64
 }
 
+/// Whether the gaps between the boundaries are more than layers are between steps: see [`LEAST_USUAL`].
+fn are_steps(marks: &[(i64, i64)]) -> bool {
+    let gap = |of: &[(i64, i64)]| (of[1].0 - of[0].0) as f64;
+    let gaps: Vec<f64> = marks.windows(2).map(gap).collect();
+    let all = gaps.iter().sum::<f64>();
+    gaps.len() as f64 * median(gaps) >= LEAST_USUAL * all
+}
+
 /// How many boundaries make a step: the smallest distance at which the gaps between them repeat; 1 without a
 /// pattern.
 fn period(marks: &[Vec<(i64, i64)>]) -> usize {
@@ -299,6 +313,11 @@ mod tests {
 
     /// Two lanes that make such launches in each step of 10 ms, with a pause of 90 ms after every 16th.
     fn lanes(of_a_step: &[u32]) -> Vec<Lane> {
+        lanes_that_pause(of_a_step, 90 * MS)
+    }
+
+    /// The same with such a pause.
+    fn lanes_that_pause(of_a_step: &[u32], pause: i64) -> Vec<Lane> {
         let name = tables::Names::default().intern("AllReduce");
         let kinds = (0..4).map(|bytes| Kind {
             communicator: 0,
@@ -312,7 +331,7 @@ mod tests {
             ..Launch::default()
         };
         let step = |step: i64| {
-            let begin = MS + step * 10 * MS + step / 16 * 90 * MS;
+            let begin = MS + step * 10 * MS + step / 16 * pause;
             let times = (0..).map(move |n| begin + n * MS);
             times.zip(of_a_step).map(launch).collect::<Vec<Launch>>()
         };
@@ -328,6 +347,12 @@ mod tests {
     fn a_pause_after_many_steps_does_not_make_them_one_step() {
         let frame = Frame::find(&lanes(&[0, 1, 2, 1, 3])).expect("steps");
         assert_eq!(frame.wall.len() + frame.skipped, 319);
+    }
+
+    #[test]
+    fn patterns_between_long_pauses_are_layers() {
+        let frame = Frame::find(&lanes_that_pause(&[0, 1, 2, 1, 3], 2_000 * MS)).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 19);
     }
 
     #[test]
