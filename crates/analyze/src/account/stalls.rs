@@ -2,10 +2,11 @@
 //!
 //! Ranks that are late by as much in other steps, or in turns, do not stall: that is their habit.
 //!
-//! Rule: a stall is priced by the wall of its step. It and its neighbours are left out of the habit, because
-//! a host that runs ahead stalls in one step and its GPU waits in another. A long step that no lane stalled
-//! stays in the habit, so that its time is in one of both. If only hosts' times say how long
-//! steps are, a stall is one that all hosts see: one that is ahead of its GPU stands still and nobody waits.
+//! Rule: a stall is priced by the wall of its step, and by no more than others waited. It and its neighbours
+//! are left out of the habit, because a host that runs ahead stalls in one step and its GPU waits in
+//! another. A long step that no lane stalled stays in the habit, so that its time is in one of both. If only
+//! hosts' times say how long steps are, a stall is one that all hosts see: one that is ahead of its GPU
+//! stands still and nobody waits.
 
 use super::frame::{median, Frame, LONG};
 use super::places::Places;
@@ -71,8 +72,9 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
     if long.is_empty() {
         return stalls;
     }
-    // By step and lane: for how much less than others it stood still in the same operations, as far as that
-    // is known; and how late it launched most.
+    // By step: operations, and those that are known to stand still. By step and lane: for how much less than
+    // others it stood still in the same operations, as far as that is known; and how late it launched most.
+    let mut seen = vec![(0u32, 0u32); steps];
     let mut less = vec![0.0; steps * places.lanes];
     let mut late = vec![0.0f64; steps * places.lanes];
     let mut of_place: Vec<(usize, usize, f64)> = Vec::new();
@@ -111,6 +113,8 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
             .filter_map(|cell| Some((cell.lane, cell.still()?)));
         let timed: Vec<(u32, f64)> = timed.collect();
         let sum: f64 = timed.iter().map(|(_, ns)| ns).sum();
+        seen[step].0 += 1;
+        seen[step].1 += u32::from(timed.len() > 1);
         for (lane, ns) in timed.iter().filter(|_| timed.len() > 1) {
             let others = (sum - ns) / (timed.len() - 1) as f64;
             less[step * places.lanes + *lane as usize] += others - ns;
@@ -126,10 +130,18 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
     let mut before: Option<(usize, usize, (f64, usize))> = None;
     for step in long {
         let excess = frame.wall[step] - usual[step];
+        let around = step.saturating_sub(1)..(step + 2).min(steps);
         let less = |lane: usize| -> f64 {
-            let steps = step.saturating_sub(1)..(step + 2).min(steps);
+            let steps = around.clone();
             steps.map(|s| less[s * places.lanes + lane]).sum()
         };
+        let operations = |of: fn(&(u32, u32)) -> u32| -> f64 {
+            seen[around.clone()]
+                .iter()
+                .map(|seen| f64::from(of(seen)))
+                .sum()
+        };
+        let unseen = 1.0 - operations(|seen| seen.1) / operations(|seen| seen.0).max(1.0);
         let by_host = |lane: usize| {
             let at = |s: usize| late[s * places.lanes + lane];
             let next = (step + 1).min(steps - 1);
@@ -140,7 +152,15 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
             let lane = lanes.max_by(|a, b| value(*a).total_cmp(&value(*b)).then(b.cmp(a)));
             lane.filter(|lane| value(*lane) >= EXPLAINS * excess && value(*lane) > far)
         };
-        if let Some(lane) = most(&less, much_less).or_else(|| most(&by_host, much_later)) {
+        let by_waits = most(&less, much_less);
+        if let Some(lane) = by_waits.or_else(|| most(&by_host, much_later)) {
+            // What others did not wait for is not its doing, but operations that were not timed may have the
+            // rest of the waits.
+            let excess = if by_waits.is_some() {
+                excess.min(less(lane) + unseen * excess)
+            } else {
+                excess
+            };
             stalls.steps.push(step);
             stalls.ns[lane] += excess;
             stalls.by_host[lane] += by_host(lane).clamp(0.0, excess);
