@@ -2,13 +2,15 @@
 //!
 //! A launch tells: what the others waited before a lane's host launched is its host's. But a host that waits
 //! for its own GPU launches late, too. If it is known how long programs were in the CUDA driver, the work of
-//! two hosts is compared: a step without that time. Only what a host works longer than the one that waits can
-//! make it late. If it works longer by all that the other waits, that is why, also if it had caught up before
-//! the operation. A GPU with more to do makes its host launch more, but not for as long as that takes.
+//! two hosts is compared: a step without that time. Only what a host works longer than the one that waits
+//! can make it late. If it is known to work longer by all that the other waits, that is why, also if it had
+//! caught up before the operation. A GPU with more to do makes its host launch more, but not for as long as
+//! that takes.
 //!
-//! Rule: it is the host if that explains over half of the waiting, or of what steps could be shorter. GPUs
-//! that wait for all hosts wait longer than for this one. Of each step, the operation with the longest wait
-//! counts: behind it, others are late too.
+//! Rule: it is the host if that explains over half of the waiting, or of what steps could be shorter, and no
+//! less than what the others waited after its launch: that is its GPU's. GPUs that wait for all hosts wait
+//! longer than for this one. Of each step, the operation with the longest wait counts: behind it, others are
+//! late too.
 
 use super::frame::Frame;
 use super::places::{Cell, Places};
@@ -30,7 +32,7 @@ pub struct Late {
     pub sends: u64,
 }
 
-/// The longest wait of a step.
+/// The longest wait of a step; 0 if nobody waited.
 #[derive(Clone, Copy, Default)]
 struct Wait {
     /// How long it was, ns.
@@ -65,7 +67,11 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
         };
         late.last = (late.last.0 + u64::from(wait > 0.0), late.last.1 + 1);
         late.sends += u64::from(own.launch.sends || own.launch.receives);
-        if wait > LEAST_WAIT {
+        let longest = waits.entry(own.step).or_insert(Wait {
+            lane: other.lane as usize,
+            ..Wait::default()
+        });
+        if wait > LEAST_WAIT.max(longest.ns) {
             // All ranks leave an operation together, whatever their hosts' clocks say.
             let apart = if own.host == other.host {
                 0
@@ -73,35 +79,34 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
                 own.launch.stop - other.launch.stop
             };
             let launched = own.launched() - other.launch.start - apart;
-            let longest = waits.entry(own.step).or_default();
-            if wait > longest.ns {
-                *longest = Wait {
-                    ns: wait,
-                    launched: (launched as f64).clamp(0.0, wait),
-                    lane: other.lane as usize,
-                };
-            }
+            *longest = Wait {
+                ns: wait,
+                launched: (launched as f64).clamp(0.0, wait),
+                lane: other.lane as usize,
+            };
         }
     }
     let sum = |of: fn(&Wait) -> f64| waits.values().map(of).sum::<f64>();
     let (waited, launched) = (sum(|wait| wait.ns), sum(|wait| wait.launched));
     let longer = |(step, wait): (&u32, &Wait)| work.longer(lane, wait.lane, *step as usize);
-    // The longest wait of a step may be one of many.
+    // The longest wait of a step may be one of many, and steps of which nothing was timed have others.
     let still = places.scaled(&vec![true; frame.wall.len()], Cell::still);
     let seen = waits.len() as f64 / frame.wall.len().max(1) as f64;
     let stood = |wait: &Wait| seen * (still[wait.lane].sum - still[lane].sum);
     let all = waits.values().map(stood).fold(waited, f64::max);
     let by_host = match waits.iter().map(longer).sum::<Option<f64>>() {
-        Some(longer) if longer >= waited && 2.0 * longer >= all => waited,
+        Some(longer) if !work.is_bound(lane) && longer >= waited && 2.0 * longer >= all => waited,
         Some(longer) => longer.min(launched),
         None => launched,
     };
     let others = work.shorter_without(&[lane], frame);
-    let most = others.map_or(waited, |of| of.share.max(0.0) * frame.total());
-    late.cause = match 2.0 * by_host > waited.min(most) {
-        _ if waited <= 0.0 => Cause::Unknown,
-        true => Cause::Host,
-        false => Cause::Gpu,
+    let most = others.map_or(waited, |of| seen * of.share.max(0.0) * frame.total());
+    late.cause = if waited <= 0.0 {
+        Cause::Unknown
+    } else if 2.0 * by_host > waited.min(most) && by_host >= waited - launched {
+        Cause::Host
+    } else {
+        Cause::Gpu
     };
     late
 }

@@ -191,6 +191,22 @@ fn a_busy_gpu_is_told_from_a_late_host() {
 }
 
 #[test]
+fn what_is_waited_after_a_launch_is_its_gpu_s() {
+    // Its host works 3 ms longer in a step of which 5.5 could be saved. But its GPU comes 5 ms behind that.
+    let slow = Does {
+        launches: 5 * MS,
+        arrives: 10 * MS,
+    };
+    let mut capture = job(&[slow, EARLY], "AllReduce", 60, |_| true);
+    for (process, ms) in capture.processes.iter_mut().zip([2.5, 5.5]) {
+        let calls = process.calls.iter_mut().step_by(2);
+        calls.for_each(|call| call.driver_waited_ns = (ms * MS as f64) as u64);
+    }
+    let answer = account(&capture).answers.remove(0);
+    assert_eq!((&answer.ranks[..], answer.cause), (&[0][..], Cause::Gpu));
+}
+
+#[test]
 fn a_sample_of_calls_stands_for_all_of_them() {
     let late = Does {
         launches: 9 * MS,
@@ -368,6 +384,15 @@ fn a_stall_is_priced_by_the_wall_of_its_step() {
     let answer = account(&capture).answers.remove(0);
     assert_eq!((&answer.ranks[..], answer.stalls), (&[1][..], 1));
     assert!((answer.stalls_us / 300e3 - 1.0).abs() < 0.02, "{answer:?}");
+}
+
+#[test]
+fn a_stall_costs_no_more_than_others_waited() {
+    // Both ranks write a checkpoint in a step, and rank 1 takes 200 ms for what rank 0 does in 100.
+    let late = |rank: usize, step: usize| i64::from(step == 31) * (100 + 100 * rank as i64) * MS;
+    let answer = account(&stopped(60, |_| true, late)).answers.remove(0);
+    assert_eq!((&answer.ranks[..], answer.stalls), (&[1][..], 1));
+    assert!((answer.stalls_us / 100e3 - 1.0).abs() < 0.05, "{answer:?}");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! For how long hosts work: their steps without the time that they waited in the CUDA driver for their GPUs,
 //! or for room in the queue of launches.
 //!
-//! The recorder sums that time from call to call. Between launches of graphs it does not. But a host that
-//! waits in launches of graphs is ahead of its GPU, so it waits nowhere else.
+//! The recorder sums that time from call to call. Between launches of graphs it does not. A host that waits
+//! in launches of graphs is ahead of its GPU, so it mostly waits nowhere else. But if its GPU has other
+//! kernels, it may wait in their launches: it works so long at most.
 //!
 //! If nobody is late, a step still takes as long as its hosts work. Hosts that wait for each other in each
 //! step take as long as the one that works longest in it. Hosts that run ahead take as long as the one that
@@ -23,6 +24,8 @@ struct OfLane {
     /// By step, ns: at most, if it is not known.
     steps: Vec<f64>,
     is_known: bool,
+    /// From launches of graphs alone.
+    is_bound: bool,
 }
 
 impl Work {
@@ -36,6 +39,11 @@ impl Work {
     pub fn longer(&self, one: usize, other: usize, step: usize) -> Option<f64> {
         let (one, other) = (&self.0[one], &self.0[other]);
         (one.is_known && other.is_known).then(|| one.steps[step] - other.steps[step])
+    }
+
+    /// Whether a host works for as long as is known at most.
+    pub fn is_bound(&self, lane: usize) -> bool {
+        self.0[lane].is_bound
     }
 
     /// The lane whose host works longest, and by how much longer at most than any other; `None` if that is
@@ -89,8 +97,10 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
         }
     }
     let known = in_driver.iter().filter(|is| **is).count() as f64;
+    let by_calls = known >= MOST_STEPS * steps.len() as f64;
     OfLane {
-        is_known: known >= MOST_STEPS * steps.len() as f64 || in_graphs >= MATTERS * frame.total(),
+        is_known: by_calls || in_graphs >= MATTERS * frame.total(),
+        is_bound: !by_calls,
         steps,
     }
 }
@@ -138,6 +148,31 @@ mod tests {
         // In turns: those that run ahead work for 16 ms on average, and those that wait for 18 in each step.
         let turns = [[6.0, 2.0], [2.0, 6.0]];
         assert_eq!(shorter(&turns, &[]), Some([0.1, 0.15, 0.2]));
+    }
+
+    #[test]
+    fn a_host_works_for_so_long_at_most_by_its_launches_of_graphs() {
+        let at = |step: usize| 20 * MS as i64 * step as i64;
+        let launch = |step: usize, graph: u32| Launch {
+            api: at(step) + MS as i64,
+            launched: at(step) + 6 * MS as i64,
+            driver_waited: if graph == 0 { 5e6 } else { 0.0 },
+            graph,
+            ..Launch::default()
+        };
+        let lane = |graph| Lane {
+            launches: (0..STEPS).map(|step| launch(step, graph)).collect(),
+            ..Lane::default()
+        };
+        let frame = Frame {
+            begins: vec![(0..=STEPS).map(at).collect(); 2],
+            wall: vec![20.0 * MS; STEPS],
+            skipped: 0,
+            by_hosts: false,
+        };
+        let work = Work::of(&[lane(0), lane(12)], &frame);
+        assert_eq!([work.is_bound(0), work.is_bound(1)], [false, true]);
+        assert_eq!(work.longer(0, 1, 3), Some(0.0));
     }
 
     #[test]
