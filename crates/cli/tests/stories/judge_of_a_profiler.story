@@ -108,10 +108,6 @@ bare recorded none of 154 calls: it wrote no file, though NCCL loaded it; one mo
 --- ncclscope judge --json nowhere/judge.json --work fake-nccl
 2| error: `nowhere/judge.json` can't be written: No such file or directory (os error 2)
 [exit 2]
---- ncclscope judge --work fake-nccl --mask-bits
-2| error: --mask-bits is for work on GPUs, found --work fake-nccl
-2|   hint: events cost the simulated jobs nothing; --work bench, or a command after `--`, shows what each event type costs
-[exit 2]
 --- ncclscope judge --script job --pairs 1 --seed 7 --no-callbacks --only --plugin host=,NCCLSCOPE_TIMING=host --html page.html > text; grep -c '<h2>Recorded calls by function' page.html; grep -c '<script' page.html; grep -o '>[0-9.]* %<' page.html | sort | uniq -c
 2
 0
