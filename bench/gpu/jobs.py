@@ -184,14 +184,19 @@ def data_of(job, dtype=None):
     return torch.randn(a.batch, a.tokens, a.width, device=job.device, dtype=dtype)
 
 
-def ddp(job, passes=1):
+def replicated(job):
+    """The language model under DDP, and its data."""
     import torch
     from torch.nn.parallel import DistributedDataParallel
 
     model = DistributedDataParallel(
         language_model(job.args).to(job.device, torch.bfloat16), device_ids=[job.device.index]
     )
-    return trained(job, model, data_of(job, torch.bfloat16), passes)
+    return model, data_of(job, torch.bfloat16)
+
+
+def ddp(job, passes=1):
+    return trained(job, *replicated(job), passes)
 
 
 def experts(job):

@@ -7,7 +7,7 @@ import random
 
 
 def recommender(job):
-    """Embedding tables on all ranks: two exchanges of other sizes in each step, and DDP of what is dense."""
+    """Embedding tables on all ranks: an exchange for each, there and back, and DDP of what is dense."""
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -104,7 +104,7 @@ def sharded(job):
     import torch
     from torch import nn
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor import DTensor, Replicate, Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
         PrepareModuleInput,
@@ -136,8 +136,6 @@ def sharded(job):
     }
     for block in model:
         parallelize_module(block, mesh, plan)
-    from torch.distributed.tensor import DTensor
-
     data = torch.randn(a.batch, a.tokens // job.world, a.width, device=job.device, dtype=torch.bfloat16)
     data = DTensor.from_local(data, mesh, [Shard(1)])
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
@@ -155,13 +153,10 @@ def uneven(job):
     """DDP on sequences whose length differs from rank to rank and step to step: late in turns."""
     import jobs
     import torch
-    from torch.nn.parallel import DistributedDataParallel
 
     a = job.args
-    model = jobs.language_model(a).to(job.device, torch.bfloat16)
-    model = DistributedDataParallel(model, device_ids=[job.device.index])
+    model, data = jobs.replicated(job)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    data = jobs.data_of(job, torch.bfloat16)
     lengths = random.Random(job.rank)
 
     def step(number):
@@ -221,12 +216,9 @@ def zero1(job):
     import jobs
     import torch
     from torch.distributed.optim import ZeroRedundancyOptimizer
-    from torch.nn.parallel import DistributedDataParallel
 
-    model = jobs.language_model(job.args).to(job.device, torch.bfloat16)
-    model = DistributedDataParallel(model, device_ids=[job.device.index])
+    model, data = jobs.replicated(job)
     optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=1e-4)
-    data = jobs.data_of(job, torch.bfloat16)
 
     def step(number):
         job.slow(number)
@@ -242,12 +234,9 @@ def careful(job):
     import jobs
     import torch
     import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
 
-    model = jobs.language_model(job.args).to(job.device, torch.bfloat16)
-    model = DistributedDataParallel(model, device_ids=[job.device.index])
+    model, data = jobs.replicated(job)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    data = jobs.data_of(job, torch.bfloat16)
 
     def step(number):
         job.slow(number)
