@@ -67,11 +67,11 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
         };
         late.last = (late.last.0 + u64::from(wait > 0.0), late.last.1 + 1);
         late.sends += u64::from(own.launch.sends || own.launch.receives);
-        let longest = waits.entry(own.step).or_insert(Wait {
+        let of_step = waits.entry(own.step).or_insert(Wait {
             lane: other.lane as usize,
             ..Wait::default()
         });
-        if wait > LEAST_WAIT.max(longest.ns) {
+        if wait > LEAST_WAIT.max(of_step.ns) {
             // All ranks leave an operation together, whatever their hosts' clocks say.
             let apart = if own.host == other.host {
                 0
@@ -79,7 +79,7 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
                 own.launch.stop - other.launch.stop
             };
             let launched = own.launched() - other.launch.start - apart;
-            *longest = Wait {
+            *of_step = Wait {
                 ns: wait,
                 launched: (launched as f64).clamp(0.0, wait),
                 lane: other.lane as usize,
