@@ -29,6 +29,9 @@ const ALWAYS: f64 = 0.9;
 /// Usual steps take at least this part of the time. No job spends nine tenths of its time in pauses.
 const LEAST_USUAL: f64 = 0.1;
 
+/// Steps whose time together is not known to this part are left out.
+const UNKNOWN: f64 = 0.1;
+
 /// A step that is this much longer than the median is a stall.
 pub const LONG: f64 = 1.5;
 
@@ -113,25 +116,46 @@ impl Frame {
         for marks in &mut marks {
             marks.drain(..marks.len() - least);
         }
-        let on_gpus = marks.iter().map(|m| on_gpu(m));
-        let (ends, by_hosts): (Vec<Vec<f64>>, Vec<bool>) = on_gpus.unzip();
+        let by_hosts = marks.iter().any(|marks| timed(marks).is_none());
+        let mut marks: Vec<Vec<Mark>> = marks.iter().map(|marks| on_gpu(marks)).collect();
+        let unknown = marks.iter().map(|m| unknown_ends(m));
+        let (first, last) = unknown.fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
+        let (first, last) = match first + last + LEAST <= least {
+            true => (first, last),
+            false => (0, 0),
+        };
+        for marks in &mut marks {
+            marks.truncate(least - last);
+            marks.drain(..first);
+        }
         let steps = marks[0].len().checked_sub(1).filter(|steps| *steps > 0)?;
         let wall = |i: usize| {
-            let sum: f64 = ends.iter().map(|ends| ends[i + 1] - ends[i]).sum();
-            sum / ends.len() as f64
+            let sum: f64 = marks.iter().map(|m| m[i + 1].end - m[i].end).sum();
+            sum / marks.len() as f64
         };
         let wall: Vec<f64> = (0..steps).map(wall).collect();
         let skipped = start_up(&wall);
         let begins = marks
             .iter()
-            .map(|m| m[skipped..].iter().map(|(api, _)| *api).collect());
+            .map(|m| m[skipped..].iter().map(|mark| mark.api).collect());
         Some(Frame {
             begins: begins.collect(),
             wall: wall[skipped..].to_vec(),
-            skipped,
-            by_hosts: by_hosts.contains(&true),
+            skipped: first + skipped,
+            by_hosts,
         })
     }
+}
+
+/// A boundary.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// When it was called, ns.
+    api: i64,
+    /// When it ended on the GPU, ns; when it was called if too few were timed.
+    end: f64,
+    /// `end` was timed.
+    is_timed: bool,
 }
 
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
@@ -153,8 +177,9 @@ fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
 }
 
 /// By lane, the launches of the rarest kind that comes often enough on all lanes, for most of their common
-/// time: where they are called, and end on the GPU if that is known. Kinds of a communicator come first, then
-/// what lanes do alike on communicators of their own. And whether what lies between two of them is a step.
+/// time, which lasts until the last one has ended on the GPU: where they are called, and end on the GPU if that
+/// is known. Kinds of a communicator come first, then what lanes do alike on communicators of their own. And
+/// whether what lies between two of them is a step.
 fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
     let own = |kind: &Kind| *kind;
     let alike = |kind: &Kind| Kind {
@@ -176,7 +201,11 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
             let of = own
                 .entry(names[launch.kind as usize])
                 .or_insert((0usize, i64::MAX, i64::MIN));
-            *of = (of.0 + 1, of.1.min(launch.api), of.2.max(launch.api));
+            *of = (
+                of.0 + 1,
+                of.1.min(launch.api),
+                of.2.max(launch.api.max(launch.stop)),
+            );
         }
         for (kind, (n, from, to)) in own {
             let of = kinds
@@ -259,7 +288,7 @@ fn are_steps(marks: &[(i64, i64)]) -> bool {
 }
 
 /// How many boundaries make a step: the smallest distance at which the gaps between them repeat; 1 without a
-/// pattern.
+/// pattern. The gaps are the hosts': all of their calls have a time.
 fn period(marks: &[Vec<(i64, i64)>]) -> usize {
     let n = marks[0].len().saturating_sub(1);
     let gap = |i: usize| {
@@ -270,17 +299,20 @@ fn period(marks: &[Vec<(i64, i64)>]) -> usize {
     crate::steps::repeat_after(&gaps)
 }
 
-/// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end
-/// around it. All by the host if few were timed, which is said too.
-fn on_gpu(marks: &[(i64, i64)]) -> (Vec<f64>, bool) {
-    let known: Vec<(f64, f64)> = marks
-        .iter()
-        .filter(|(_, stop)| *stop != 0)
+/// The boundaries with a GPU time, if there are enough: when they were called, and how long after it they
+/// ended, ns.
+fn timed(marks: &[(i64, i64)]) -> Option<Vec<(f64, f64)>> {
+    let timed = marks.iter().filter(|(_, stop)| *stop != 0);
+    let known: Vec<(f64, f64)> = timed
         .map(|(api, stop)| (*api as f64, (stop - api) as f64))
         .collect();
-    if known.len() < 8.max(marks.len() / 10) {
-        return (marks.iter().map(|(api, _)| *api as f64).collect(), true);
-    }
+    (known.len() >= 8.max(marks.len() / 10)).then_some(known)
+}
+
+/// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end
+/// around it. By the host if few were timed.
+fn on_gpu(marks: &[(i64, i64)]) -> Vec<Mark> {
+    let known = timed(marks).unwrap_or_default();
     let lead = |api: f64| {
         let after = known.partition_point(|(at, _)| *at < api);
         match (after.checked_sub(1).map(|i| known[i]), known.get(after)) {
@@ -290,8 +322,37 @@ fn on_gpu(marks: &[(i64, i64)]) -> (Vec<f64>, bool) {
             (None, None) => 0.0,
         }
     };
-    let ends = marks.iter().map(|(api, _)| *api as f64 + lead(*api as f64));
-    (ends.collect(), false)
+    let mark = |(api, stop): &(i64, i64)| Mark {
+        api: *api,
+        end: *api as f64 + lead(*api as f64),
+        is_timed: *stop != 0 && !known.is_empty(),
+    };
+    marks.iter().map(mark).collect()
+}
+
+/// How many boundaries before the first one that was timed, and behind the last, say too little of when they
+/// ended. A GPU may be behind its host by anything between nothing and what it was at the one that was timed,
+/// which is too much against the time that they span.
+fn unknown_ends(marks: &[Mark]) -> (usize, usize) {
+    let first = marks.iter().position(|mark| mark.is_timed);
+    let last = marks.iter().rposition(|mark| mark.is_timed);
+    let (Some(first), Some(last)) = (first, last) else {
+        return (0, 0);
+    };
+    let is_unknown = |timed: Mark, from: Mark, to: Mark| {
+        timed.end - timed.api as f64 > UNKNOWN * (to.api - from.api) as f64
+    };
+    let behind = marks.len() - 1 - last;
+    (
+        match is_unknown(marks[first], marks[0], marks[first]) {
+            true => first,
+            false => 0,
+        },
+        match is_unknown(marks[last], marks[last], marks[last + behind]) {
+            true => behind,
+            false => 0,
+        },
+    )
 }
 
 /// Steps before the first four in a row that are no longer than usual.
@@ -363,6 +424,24 @@ mod tests {
             "{}",
             frame.wall.len()
         );
+    }
+
+    #[test]
+    fn hosts_that_are_far_ahead_say_nothing_of_how_long_steps_are() {
+        let mut lanes = lanes(&[0, 1, 2, 1, 3]);
+        for (lane, shift) in lanes.iter_mut().zip([0, 40]) {
+            let launches = lane.launches.len() as i64;
+            for (i, launch) in (0..).zip(&mut lane.launches) {
+                // The GPU's moments, but where the first and the last three steps were not timed.
+                let is_timed = (15..launches - 15).contains(&i);
+                launch.stop = if is_timed { launch.api + 100 * MS } else { 0 };
+                // All is launched within 16 ms, and the hosts do not do so at the same time.
+                launch.api = shift * MS + i * MS / 100;
+            }
+        }
+        let frame = Frame::find(&lanes).expect("steps");
+        assert!(frame.skipped >= 3 && frame.wall.len() + frame.skipped == 316);
+        assert!(frame.wall.iter().all(|ns| *ns >= 10e6), "{:?}", frame.wall);
     }
 
     #[test]
