@@ -266,14 +266,15 @@ impl Read<'_> {
 }
 
 impl Scan {
-    /// Which of two copies of a process holds more: by the live part, then by rows.
-    pub(crate) fn worth(&self) -> (u8, u64) {
+    /// Which of two copies of a process holds more: by rows, then by the live part. A live part without its
+    /// trace file lacks what had been written to that.
+    pub(crate) fn worth(&self) -> (u64, u8) {
         let live = match self.process.live {
             LiveSource::Adopted | LiveSource::Here => 2,
             LiveSource::Snapshot => 1,
             LiveSource::None | LiveSource::OtherTool => 0,
         };
-        (live, self.reader.rows())
+        (self.reader.rows(), live)
     }
 
     /// Gives the process its shapes, now that names can be interned.

@@ -253,6 +253,22 @@ fn copies_of_a_process_count_once_and_are_named() {
 }
 
 #[test]
+fn a_live_part_in_another_folder_is_worth_less_than_the_trace_file() {
+    let (trace, _) = trace_file();
+    let folder = Folder::new(&[
+        ("collected/r1-p77-aa-bb.live", &live_bytes()),
+        ("node-1/r1-p77-aa.trace", &trace),
+    ]);
+    let files: Vec<_> = folder
+        .open()
+        .processes
+        .iter()
+        .map(|p| p.file.clone())
+        .collect();
+    assert_eq!(files, [Path::new("node-1/r1-p77-aa.trace")]);
+}
+
+#[test]
 fn compressed_copies_read_the_same() {
     let (trace, _) = trace_file();
     let pack = |bytes: &[u8]| zstd::encode_all(bytes, 3).expect("packed");
