@@ -17,7 +17,7 @@ announced 80, ABI v5
 announced 80, ABI v5
 --- ncclscope report capture --json | jq -c .recommendations
 []
---- rm -r capture; printf 'ranks 2\nchoice NVLS SIMPLE x1 ; choice RING SIMPLE x1\nall_reduce 64MiB x20\nall_reduce 4KiB x9' > large; NCCLSCOPE_COSTS=on NCCLSCOPE_TIMING=stamps ncclscope run -o capture -- fake-nccl play large
+--- rm -r capture; printf 'ranks 2\nvirtual_time\nchoice NVLS SIMPLE x1 ; choice RING SIMPLE x1\nall_reduce 64MiB x20\nall_reduce 4KiB x9' > large; NCCLSCOPE_COSTS=on NCCLSCOPE_TIMING=stamps ncclscope run -o capture -- fake-nccl play large
 announced 58, ABI v5
 2| ncclscope: capture in capture: 2 processes, 58 calls; next: ncclscope report capture
 --- ncclscope report capture --json | jq -c '.recommendations[] | .rule, .evidence, .gain_us, .effort'
