@@ -358,6 +358,10 @@ impl Writer {
             true
         } else if !timed {
             aged
+        } else if r.shape.parts & part::ENQUEUED == 0 && r.shape.flags & flag::P2P != 0 {
+            // All NCCL releases tell that a send is enqueued. A non-blocking communicator may connect to the
+            // peer for seconds before that, long after the call has returned.
+            aged || hurried
         } else if r.shape.parts & part::ENQUEUED == 0 {
             // Broadcast from 2.29 on, symmetric kernels up to 2.30: the API events are all there is.
             settled

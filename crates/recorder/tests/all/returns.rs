@@ -5,8 +5,8 @@
 mod comm;
 
 use crate::job::{flushed, until, Driver, Job};
-use comm::{Comm, REDUCE};
-use fake_nccl::event::{Event, Handle};
+use comm::{Comm, REDUCE, SEND};
+use fake_nccl::event::{Event, Handle, P2p};
 use nccl_abi::event;
 use nccl_profiler_ncclscope::forced;
 
@@ -105,4 +105,60 @@ fn a_late_stop_ends_no_other_group() {
     for call in &calls[2..] {
         assert!(!call.sealed && call.return_ns == 0, "{call:?}");
     }
+}
+
+/// The first send to a peer of a non-blocking communicator: its group has returned, and a thread of NCCL's own
+/// connects the two for long before it launches.
+#[test]
+#[ignore = "played by the test below"]
+fn job_that_connects_behind_the_call() {
+    let comm = Comm::new(5, 9, 0);
+    let group = comm.start(
+        &Event::GroupApi {
+            captured: false,
+            depth: 1,
+        },
+        Handle::NULL,
+    );
+    let api = comm.start(
+        &Event::P2pApi {
+            func: SEND.func,
+            count: SEND.count,
+            datatype: SEND.datatype,
+            stream: 0x57,
+            captured: false,
+            tag: 0,
+        },
+        group,
+    );
+    comm.table.stop(api);
+    comm.table.stop(group);
+    // Longer than a part is waited for that follows at once.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    flushed();
+    let plan = comm.start(&Event::Group, Handle::NULL);
+    let send = comm.start(
+        &Event::P2p(P2p {
+            group: plan,
+            ..SEND
+        }),
+        api,
+    );
+    comm.table.stop(send);
+    comm.table.stop(plan);
+    comm.finalize();
+}
+
+#[test]
+fn a_send_that_is_launched_long_after_its_return_has_its_peer() {
+    let mut job = Job::new(module_path!(), "job_that_connects_behind_the_call")
+        .env("NCCLSCOPE_FLUSH", "0.05");
+    assert!(job.run().success());
+    let capture = job.capture();
+    let process = &capture.processes[0];
+    let peers = process
+        .calls
+        .iter()
+        .map(|call| process.shapes[call.shape as usize].peer);
+    assert_eq!(peers.collect::<Vec<_>>(), [Some(9)]);
 }
