@@ -7,7 +7,7 @@ all_reduce 4KiB
 --- ncclscope run --timing stamps -o capture -- fake-nccl play job
 announced 201, ABI v5
 2| ncclscope: capture in capture: 2 processes, 201 calls; next: ncclscope report capture
---- ncclscope report capture | sed '1,/^$/d; /^What to do/,/^$/d; s/stops [0-9.]* ms/stops <time>/'
+--- ncclscope report capture | sed '1,/^$/d; /^Also/,/^$/d; /^What to do/,/^$/d; s/stops [0-9.]* ms/stops <time>/'
 Evidence
   Its recording has no end, and stops <time> before that of the others.
 
