@@ -4,7 +4,7 @@
 //! and tables for programs have the exact figures instead.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Three significant digits; whole numbers of four digits and more keep them all.
 pub fn three(value: f64) -> String {
@@ -75,6 +75,26 @@ pub fn sizes_apart(a: u64, b: u64) -> (String, String) {
         (format!("{a} B"), format!("{b} B"))
     } else {
         (size(a), size(b))
+    }
+}
+
+/// How the sizes in one table are spelled: in bytes where several would read the same.
+pub struct Sizes(BTreeMap<u64, String>);
+
+impl Sizes {
+    /// For a table with these sizes.
+    pub fn of(bytes: impl IntoIterator<Item = u64>) -> Sizes {
+        let mut alike: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+        for bytes in bytes {
+            alike.entry(size(bytes)).or_default().insert(bytes);
+        }
+        let in_bytes = alike.into_values().filter(|of| of.len() > 1).flatten();
+        Sizes(in_bytes.map(|of| (of, format!("{of} B"))).collect())
+    }
+
+    /// One of them.
+    pub fn spell(&self, bytes: u64) -> String {
+        self.0.get(&bytes).cloned().unwrap_or_else(|| size(bytes))
     }
 }
 
@@ -193,6 +213,14 @@ mod tests {
         };
         assert_eq!(text(1 << 20, 1 << 21), "1 MiB and 2 MiB");
         assert_eq!(text(1 << 20, (1 << 20) + 4), "1048576 B and 1048580 B");
+    }
+
+    #[test]
+    fn sizes_of_a_table_that_differ_look_different() {
+        let all = [33_570_816, 33_562_624, 33_570_816, 8192];
+        let sizes = Sizes::of(all);
+        let spelled = all.map(|bytes| sizes.spell(bytes));
+        assert_eq!(spelled, ["33570816 B", "33562624 B", "33570816 B", "8 KiB"]);
     }
 
     #[test]

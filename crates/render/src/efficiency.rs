@@ -3,7 +3,7 @@
 use crate::layout::{short_ids, Page, Table};
 use crate::text::figure;
 use analyze::efficiency::{CeilingSource, EfficiencyRow};
-use analyze::spelling::{datatype, size, three};
+use analyze::spelling::{datatype, three, Sizes};
 use analyze::Report;
 
 /// Rows that are printed without `--all`.
@@ -82,6 +82,7 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
     let mut sorted: Vec<&EfficiencyRow> = rows.iter().collect();
     // What moved most bytes says most about the links.
     sorted.sort_by_key(|row| std::cmp::Reverse(row.bytes.saturating_mul(row.calls)));
+    let sizes = Sizes::of(rows.iter().map(|row| row.bytes));
     for row in sorted {
         let id = row.communicator.as_deref();
         let id = id.filter(|_| report.communicators.len() > 1);
@@ -92,7 +93,7 @@ pub(crate) fn efficiency(report: &Report, page: &mut Page) {
         };
         table.row([
             row.function.clone(),
-            size(row.bytes),
+            sizes.spell(row.bytes),
             row.datatype.as_deref().map_or("-".to_owned(), datatype),
             id.map_or("-".to_owned(), |id| short[id].clone()),
             algorithm,

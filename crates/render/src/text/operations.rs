@@ -3,7 +3,7 @@
 use super::{figure, text, OPERATIONS};
 use crate::layout::{plural, short_ids, Page, Table, Unit};
 use analyze::operations::Operation;
-use analyze::spelling;
+use analyze::spelling::{self, Sizes};
 use analyze::statistics::Statistics;
 use analyze::Report;
 use std::collections::BTreeMap;
@@ -67,6 +67,7 @@ fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
     let shown = &timed[..timed.len().min(shown)];
     let sums = Unit::of(shown.iter().filter_map(|o| o.gpu_sum_us()));
     let times = Unit::of(shown.iter().filter_map(|o| o.time_us.as_ref()?.max));
+    let sizes = Sizes::of(timed.iter().filter_map(|o| o.bytes));
     for o in timed {
         let Some(time) = &o.time_us else {
             continue;
@@ -81,7 +82,7 @@ fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
         };
         let bandwidths = [o.algbw_gb_per_s, o.busbw_gb_per_s, o.call_busbw_gb_per_s];
         table.row(
-            first_cells(report, o, &short)
+            first_cells(report, o, &short, &sizes)
                 .into_iter()
                 .chain([calls_of(o, true), sum])
                 .chain(figures_of(time, &times))
@@ -125,13 +126,14 @@ fn by_host_time(report: &Report, others: &[&Operation], page: &mut Page) {
         Unit::of(hosts().map(|h| h.sum)),
         Unit::of(hosts().filter_map(|h| h.max)),
     );
+    let sizes = Sizes::of(others.iter().filter_map(|o| o.bytes));
     for o in others {
         let host = o.host_us.as_ref();
         let sum = sums.show(host.map(|h| h.sum));
         let none = || std::array::from_fn(|_| "-".to_owned());
         let figures = host.map_or_else(none, |host| figures_of(host, &times));
         table.row(
-            first_cells(report, o, &short)
+            first_cells(report, o, &short, &sizes)
                 .into_iter()
                 .chain([calls_of(o, false), sum])
                 .chain(figures),
@@ -146,14 +148,19 @@ fn by_host_time(report: &Report, others: &[&Operation], page: &mut Page) {
 }
 
 /// What an operation is: function, size, datatype, communicator, algorithm.
-fn first_cells(report: &Report, o: &Operation, short: &BTreeMap<&str, String>) -> [String; 5] {
+fn first_cells(
+    report: &Report,
+    o: &Operation,
+    short: &BTreeMap<&str, String>,
+    sizes: &Sizes,
+) -> [String; 5] {
     let id = o
         .communicator
         .as_deref()
         .filter(|_| report.communicators.len() > 1);
     [
         text(&o.function),
-        o.bytes.map_or("-".to_owned(), spelling::size),
+        o.bytes.map_or("-".to_owned(), |bytes| sizes.spell(bytes)),
         o.datatype
             .as_deref()
             .map_or("-".to_owned(), spelling::datatype),
