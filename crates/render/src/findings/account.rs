@@ -127,13 +127,19 @@ pub(super) fn basis(of: &InSteps, loss: &Loss) -> String {
         String::new()
     };
     let mean = time(of.wall_us / of.steps.max(1) as f64);
+    let steps = plural(of.steps, "step", "steps");
+    let cost = format!("Interval of the cost: {}.{slowing}{stalls}", interval(loss));
+    if percent(of.timed) == percent(0.0) {
+        return format!(
+            "By the hosts' times of {steps} of {mean}. How long GPUs stood still in communication is not \
+             known, because a rank has no GPU time of any call. {cost}"
+        );
+    }
     format!(
-        "In {} of {mean}, the others' GPUs stood still in communication for {} of the time, and this rank's \
-         for {}. That is known of {} of the calls or more. Interval of the cost: {}.{slowing}{stalls}",
-        plural(of.steps, "step", "steps"),
+        "In {steps} of {mean}, the others' GPUs stood still in communication for {} of the time, and this \
+         rank's for {}. That is known of {} of the calls or more. {cost}",
         percent(others),
         percent(own),
         percent(of.timed),
-        interval(loss),
     )
 }

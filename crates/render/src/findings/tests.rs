@@ -76,6 +76,15 @@ fn a_late_rank_is_said_with_how_it_is_known() {
          calls that wait for it."
     ));
     assert!(slowing(0.2e6).ends_with("Interval of the cost: 1.00 to 3.10 s."));
+    let mut untimed = by_account.clone();
+    untimed.steps.as_mut().expect("steps").timed = 0.0;
+    let close = loss(2e6, (1e6, 3.1e6), Method::Account);
+    assert!(
+        evidence(&late(gpu.clone(), close, Cause::Host, untimed)).ends_with(
+            "By the hosts' times of 50 steps of 180 ms. How long GPUs stood still in communication is not \
+             known, because a rank has no GPU time of any call. Interval of the cost: 1.00 to 3.10 s."
+        )
+    );
     assert_eq!(
         cause(&found),
         "rank 1 (GPU 0 on n1) is late: its host launches most collectives late"
