@@ -7,70 +7,76 @@
 //!
 //! Rule: only what is proved. All ranks of the communicator must be in the capture, with all their calls.
 
-use crate::calls::{Call, Shape};
-use crate::communicators::Communicator;
+use crate::calls::Call;
+use crate::communicators::{Communicator, Member};
 use crate::names::Names;
 use crate::process::{LiveSource, Process};
 use capture::live::flag;
+use std::collections::HashMap;
 
 /// Collectives that no rank can leave before all have come.
 const NEED_ALL: [&str; 3] = ["AllReduce", "AllGather", "ReduceScatter"];
 
+/// The collectives of a process that the program called itself, as indexes into its calls, by the process's
+/// number of the communicator.
+type Collectives = HashMap<u32, Vec<u32>>;
+
 /// Writes down from which ticket on calls can't have completed.
 pub(crate) fn mark(processes: &mut [Process], communicators: &[Communicator], names: &Names) {
+    // Once for all communicators: there may be thousands of them.
+    let whole = processes.iter().map(is_whole);
+    let made = whole.zip(&*processes);
+    let made: Vec<Option<Collectives>> = made
+        .map(|(whole, process)| whole.then(|| collectives(process)))
+        .collect();
+    let mut found = Vec::new();
     for communicator in communicators {
         let members = &communicator.members;
-        let whole = |index: usize| is_whole(&processes[index]);
         let complete = communicator
             .nranks
             .is_some_and(|n| members.len() == n as usize);
-        if members.len() < 2 || !complete || !members.iter().all(|m| whole(m.process)) {
+        if members.len() < 2 || !complete {
             continue;
         }
-        let made = |member: &crate::communicators::Member| {
-            let process = &processes[member.process];
-            collectives(process, member.uid).count()
+        let of_member = |member: &Member| {
+            let own = made[member.process].as_ref()?.get(&member.uid);
+            Some(own.map_or(&[][..], Vec::as_slice))
         };
-        let Some(least) = members.iter().map(made).min() else {
+        let of_members: Option<Vec<&[u32]>> = members.iter().map(of_member).collect();
+        let Some(of_members) = of_members else {
             continue;
         };
-        let stuck = |member: &crate::communicators::Member| {
+        let least = of_members.iter().map(|made| made.len()).min();
+        for (member, made) in members.iter().zip(of_members) {
             let process = &processes[member.process];
-            let mut beyond = collectives(process, member.uid).skip(least);
+            let call = |at: &u32| &process.calls[*at as usize];
+            let (before, beyond) = made.split_at(least.unwrap_or(0));
             // Calls of one group have no order.
-            let group = process_group(process, member.uid, least);
-            let needs_all = |(call, shape): &(&Call, &Shape)| {
-                let function = names.get(shape.function);
+            let group = before.last().map_or(0, |last| call(last).group);
+            let needs_all = |call: &&Call| {
+                let function = names.get(process.shapes[call.shape as usize].function);
                 function.is_some_and(|f| NEED_ALL.contains(&f))
-                    && (call.group == 0 || Some(call.group) != group)
+                    && (call.group == 0 || call.group != group)
             };
-            let (first, _) = beyond.find(needs_all)?;
-            Some((member.process, member.uid, first.ticket))
-        };
-        let found: Vec<(usize, u32, u64)> = members.iter().filter_map(stuck).collect();
-        for (process, uid, ticket) in found {
-            processes[process].stuck_from.insert(uid, ticket);
+            if let Some(first) = beyond.iter().map(call).find(needs_all) {
+                found.push((member.process, member.uid, first.ticket));
+            }
         }
+    }
+    for (process, uid, ticket) in found {
+        processes[process].stuck_from.insert(uid, ticket);
     }
 }
 
-/// The group of the last collective that all ranks made.
-fn process_group(process: &Process, uid: u32, least: usize) -> Option<u64> {
-    let last = least.checked_sub(1)?;
-    let (call, _) = collectives(process, uid).nth(last)?;
-    (call.group != 0).then_some(call.group)
-}
-
-/// Collectives on a communicator that the program called itself.
-fn collectives(process: &Process, uid: u32) -> impl Iterator<Item = (&Call, &Shape)> {
-    let shaped = process
-        .calls
-        .iter()
-        .map(|call| (call, &process.shapes[call.shape as usize]));
-    shaped.filter(move |(_, shape)| {
-        let own = shape.flags & (flag::P2P | flag::REPLAY | flag::CAPTURED) == 0;
-        shape.uid == uid && own
-    })
+fn collectives(process: &Process) -> Collectives {
+    let mut all = Collectives::new();
+    for (at, call) in (0..).zip(&process.calls) {
+        let shape = &process.shapes[call.shape as usize];
+        if shape.flags & (flag::P2P | flag::REPLAY | flag::CAPTURED) == 0 {
+            all.entry(shape.uid).or_default().push(at);
+        }
+    }
+    all
 }
 
 /// Whether all calls of a process are here, and no graph replays that nobody saw.

@@ -127,9 +127,10 @@ fn waits_end(case: &Case) -> Option<Verdict> {
     if let Some(cycle) = crossed(case) {
         return Some(Verdict::Cycle(cycle));
     }
+    let own = OwnWaits::new(case, !sinks.is_empty());
     let mut all: Vec<Verdict> = sinks
         .iter()
-        .map(|found| Verdict::Sink(sink(case, found)))
+        .map(|found| Verdict::Sink(sink(case, found, &own)))
         .collect();
     if all.is_empty() && case.stalls.is_empty() {
         all.extend(
@@ -202,11 +203,12 @@ fn crossed(case: &Case) -> Option<Cycle> {
     let graph = WaitForGraph::of_crossed(case);
     let steps = graph.cycle()?;
     let turned = wait_for::turned(case);
-    let of_stall = |stall: &waits::Stall| {
-        let is =
-            |wait: &Wait| wait.communicator == stall.communicator && wait.ordinal == stall.ordinal;
-        case.crossed.iter().any(is)
-    };
+    let operations = case
+        .crossed
+        .iter()
+        .map(|wait| (wait.communicator, wait.ordinal));
+    let operations: BTreeSet<(usize, Option<u64>)> = operations.collect();
+    let of_stall = |stall: &waits::Stall| operations.contains(&(stall.communicator, stall.ordinal));
     let is_open = case.stalls.iter().any(of_stall);
     let found = Cycle {
         astray: None,
@@ -258,11 +260,12 @@ fn lacking(case: &Case, sink: &wait_for::Sink) -> Lacking {
     }
 }
 
-fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
+fn sink(case: &Case, found: &wait_for::Sink, own: &OwnWaits) -> Sink {
     let wait = &case.waits[found.wait];
     let first = found.members[0];
     let waited = case.ago(wait.since_ns);
     let reason = reason(case, wait.communicator, &found.members, wait.since_ns);
+    let vertex = case.member(wait.communicator, first).vertex;
     let Lacking { ranks, call } = lacking(case, found);
     Sink {
         ranks,
@@ -270,13 +273,13 @@ fn sink(case: &Case, found: &wait_for::Sink) -> Sink {
         call,
         waiting: members(wait.communicator, &wait.waiting),
         for_ns: waited,
-        may_lack_earlier: may_lack_earlier(case, wait, first),
+        may_lack_earlier: wait.lack == Lack::Call && own.may_lack_beside(vertex, wait.communicator),
         may_wait_on: match reason {
-            Reason::Silent(_) | Reason::Running(_) => may_wait_on(case, wait, first),
+            Reason::Silent(_) | Reason::Running(_) => own.may_wait_on.get(&vertex).copied(),
             _ => None,
         },
         may_wait_in: match reason {
-            Reason::Silent(_) | Reason::Running(_) => may_wait_in(case, wait, first),
+            Reason::Silent(_) | Reason::Running(_) => own.may_wait_in(case, vertex),
             _ => None,
         },
         went_on: wait.went_on.map(|later| {
@@ -359,50 +362,71 @@ fn away(case: &Case, communicator: usize, member: usize, since_ns: Option<i64>) 
     Some(until.saturating_sub(since).max(0))
 }
 
-/// The communicator on which a member may wait itself: it is in its newest call there, and of the other ranks
-/// not all is known.
-fn may_wait_on(case: &Case, wait: &Wait, member: usize) -> Option<usize> {
-    let vertex = case.member(wait.communicator, member).vertex;
-    let is_in = |communicator: &CommunicatorCalls| {
-        let own = communicator.ranks.iter().find(|own| own.vertex == vertex)?;
-        if !communicator.is_partial() || own.ended_ns.is_some() {
-            return None;
+/// In what ranks may wait themselves, by vertex. Gathered once for all sinks: with thousands of communicators
+/// there may be as many.
+#[derive(Default)]
+struct OwnWaits {
+    /// The first communicator on which it may wait: it is in its newest call there, and of the other ranks
+    /// not all is known.
+    may_wait_on: BTreeMap<usize, usize>,
+    /// The first two communicators that it has not left, and on which not all calls of it are known.
+    partial: BTreeMap<usize, Vec<usize>>,
+    /// The first stall in which it may wait, and its call there: all are in it, and it may be behind the call
+    /// that the vertex lacks.
+    stalls: BTreeMap<usize, (usize, (usize, u32))>,
+}
+
+impl OwnWaits {
+    fn new(case: &Case, is_asked: bool) -> OwnWaits {
+        let mut all = OwnWaits::default();
+        if !is_asked {
+            return all;
         }
-        let collectives = own.calls.iter().flatten().copied();
-        let piece = own.newest_piece(&case.calls, Reached::Entered);
-        let last = collectives.chain(piece).max()?;
-        // An operation that ended on this rank had everybody in it.
-        (case.calls.reached(own.process, last) != Reached::Finished).then_some(())
-    };
-    let mut all = case.calls.communicators.iter();
-    all.position(|communicator| is_in(communicator).is_some())
-}
+        let communicators = case.calls.communicators.iter().enumerate();
+        for (index, communicator) in communicators.filter(|(_, of)| of.is_partial()) {
+            let ranks = communicator.ranks.iter();
+            for own in ranks.filter(|own| own.ended_ns.is_none()) {
+                if is_in_newest(case, own) {
+                    all.may_wait_on.entry(own.vertex).or_insert(index);
+                }
+                let partial = all.partial.entry(own.vertex).or_default();
+                if partial.len() < 2 && partial.last() != Some(&index) {
+                    partial.push(index);
+                }
+            }
+        }
+        let stalls = case.stalls.iter().enumerate();
+        for (index, stall) in stalls.filter(|(_, stall)| stall.may_be_behind) {
+            for at in &stall.calls {
+                let vertex = case.member(stall.communicator, at.0).vertex;
+                all.stalls.entry(vertex).or_insert((index, *at));
+            }
+        }
+        all
+    }
 
-/// A call that a member may wait in itself: all are in it, and it may be behind the one that the member
-/// lacks.
-fn may_wait_in(case: &Case, wait: &Wait, member: usize) -> Option<CallRow> {
-    let vertex = case.member(wait.communicator, member).vertex;
-    let mut stalls = case.stalls.iter().filter(|stall| stall.may_be_behind);
-    stalls.find_map(|stall| {
-        let own = |at: &&(usize, u32)| case.member(stall.communicator, at.0).vertex == vertex;
-        let at = stall.calls.iter().find(own)?;
+    /// Whether a vertex may lack an earlier call on another communicator than this one.
+    fn may_lack_beside(&self, vertex: usize, communicator: usize) -> bool {
+        let mut partial = self.partial.get(&vertex).into_iter().flatten();
+        partial.any(|of| *of != communicator)
+    }
+
+    /// The call in which a vertex may wait itself.
+    fn may_wait_in(&self, case: &Case, vertex: usize) -> Option<CallRow> {
+        let (stall, at) = *self.stalls.get(&vertex)?;
+        let stall = &case.stalls[stall];
         let (communicator, ordinal) = (stall.communicator, stall.ordinal);
-        Some(call_row(case, communicator, *at, ordinal, stall.lane))
-    })
+        Some(call_row(case, communicator, at, ordinal, stall.lane))
+    }
 }
 
-/// Whether a member may lack an earlier call on another communicator: one that the member has not left, and
-/// on which not all of its calls are known.
-fn may_lack_earlier(case: &Case, wait: &Wait, member: usize) -> bool {
-    let vertex = case.member(wait.communicator, member).vertex;
-    let mut all = case.calls.communicators.iter().enumerate();
-    wait.lack == Lack::Call
-        && all.any(|(index, other)| {
-            let mut ranks = other.ranks.iter();
-            index != wait.communicator
-                && other.is_partial()
-                && ranks.any(|own| own.vertex == vertex && own.ended_ns.is_none())
-        })
+/// Whether a rank may be in its newest call on a communicator.
+fn is_in_newest(case: &Case, own: &RankCalls) -> bool {
+    let collectives = own.calls.iter().flatten().copied();
+    let piece = own.newest_piece(&case.calls, Reached::Entered);
+    let last = collectives.chain(piece).max();
+    // An operation that ended on this rank had everybody in it.
+    last.is_some_and(|last| case.calls.reached(own.process, last) != Reached::Finished)
 }
 
 fn stall(case: &Case, found: &waits::Stall) -> Stall {

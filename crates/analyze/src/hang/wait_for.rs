@@ -90,7 +90,10 @@ impl<'c> WaitForGraph<'c> {
             .flat_map(|stall| &case.of(stall.communicator).ranks)
             .map(|own| own.vertex)
             .collect();
+        // Many waits lack the same few ranks.
         let waiters = self.waiters();
+        let mut waiters_of: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut expected_of: BTreeMap<usize, Option<usize>> = BTreeMap::new();
         let mut found = Vec::new();
         for (index, wait) in case.waits.iter().enumerate() {
             let gone = |member: usize| {
@@ -115,14 +118,21 @@ impl<'c> WaitForGraph<'c> {
             let least = members.iter().map(|member| order(*member)).min();
             let least = least.unwrap_or(3);
             let own = case.member(wait.communicator, first);
+            let waiters = waiters_of
+                .entry(own.vertex)
+                .or_insert_with(|| waiters(own.vertex));
+            let process = &case.capture.processes[own.process];
+            let expected = expected_of
+                .entry(own.process)
+                .or_insert_with(|| expected(process));
             let key = (
                 least,
-                Reverse(waiters(own.vertex)),
+                Reverse(*waiters),
                 // If one rank lacks several operations: the one that it is in, else the one that comes next
                 // in its pattern.
                 Reverse(wait.lack == Lack::Launch),
                 wait.lack == Lack::Call,
-                !is_expected(case, wait, own.process),
+                !expected.is_some_and(|expected| is_it(case, wait, (own.process, expected))),
                 (wait.since_ns.is_none(), wait.since_ns),
                 index,
             );
@@ -161,10 +171,18 @@ impl<'c> WaitForGraph<'c> {
     /// A smallest cycle, from its lowest vertex on.
     pub fn cycle(&self) -> Option<Vec<CycleEdge>> {
         let ring = self.ring()?;
+        let mut of_vertex: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, wait) in self.waits.iter().enumerate() {
+            for member in &wait.waiting {
+                let vertex = self.case.member(wait.communicator, *member).vertex;
+                of_vertex.entry(vertex).or_default().push(index);
+            }
+        }
         let step = |(index, vertex): (usize, &usize)| {
             let to = ring[(index + 1) % ring.len()];
-            let mut waits = self.waits.iter().enumerate();
-            waits.find_map(|(index, wait)| {
+            let mut waits = of_vertex.get(vertex)?.iter().copied();
+            waits.find_map(|index| {
+                let wait = self.waits[index];
                 let member = |members: &[usize], vertex: usize| {
                     let of = |member: &usize| self.case.member(wait.communicator, *member).vertex;
                     members.iter().copied().find(|member| of(member) == vertex)
@@ -244,12 +262,9 @@ impl<'c> WaitForGraph<'c> {
     }
 }
 
-/// Whether a wait is for the call that this process is expected to make next.
-fn is_expected(case: &Case, wait: &Wait, process: usize) -> bool {
+/// Whether a wait is for a call like this one of a process.
+fn is_it(case: &Case, wait: &Wait, (process, expected): (usize, usize)) -> bool {
     let of = &case.capture.processes[process];
-    let Some(expected) = expected(of) else {
-        return false;
-    };
     let theirs = &of.shapes[of.calls[expected].shape as usize];
     let (_, ours) = case.calls.made(wait.communicator, wait.call);
     let fits = match wait.ordinal {

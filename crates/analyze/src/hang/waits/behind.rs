@@ -10,7 +10,6 @@
 use super::super::calls::CaptureCalls;
 use super::super::reached::known;
 use super::{Lack, Later, Stall, Wait, Waits};
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// A call in which a vertex waits for others.
@@ -27,7 +26,18 @@ struct Held {
 
 /// What holds up vertices, by vertex.
 #[derive(Default)]
-struct HeldUp(HashMap<usize, Vec<Held>>);
+struct HeldUp(HashMap<usize, OfVertex>);
+
+/// What holds up a vertex, by the wait. A vertex may wait on thousands of communicators, and few of these are
+/// of one communicator or stream.
+#[derive(Default)]
+struct OfVertex {
+    all: Vec<Held>,
+    by_communicator: HashMap<usize, Vec<Held>>,
+    by_stream: HashMap<u64, Vec<Held>>,
+    /// The earliest call.
+    first: Option<u32>,
+}
 
 /// What an earlier call says of a later one of the same vertex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,14 +120,15 @@ impl HeldUp {
         for (member, call) in &wait.calls {
             let own = &calls.communicators[wait.communicator].ranks[*member];
             let (made, shape) = calls.made(wait.communicator, (*member, *call));
-            self.0.entry(own.vertex).or_default().push(Held {
+            let held = Held {
                 wait: number,
                 may_have_ended: wait.may_have_ended,
                 communicator: wait.communicator,
                 call: *call,
                 group: made.group,
                 stream: shape.stream,
-            });
+            };
+            self.0.entry(own.vertex).or_default().add(held);
         }
     }
 
@@ -154,20 +165,37 @@ impl HeldUp {
     fn order(&self, calls: &CaptureCalls, communicator: usize, at: (usize, u32)) -> (Order, usize) {
         let own = &calls.communicators[communicator].ranks[at.0];
         let (made, shape) = calls.made(communicator, at);
-        let order = |held: &Held| {
-            let together = made.group != 0 && made.group == held.group;
-            let one_stream = shape.stream != 0 && shape.stream == held.stream;
-            let order = if held.call >= at.1 || together {
-                Order::Apart
-            } else if !held.may_have_ended && (held.communicator == communicator || one_stream) {
-                Order::Behind
-            } else {
-                Order::Unknown
-            };
-            (order, held.wait)
+        let Some(of_vertex) = self.0.get(&own.vertex) else {
+            return (Order::Apart, 0);
         };
-        let held = self.0.get(&own.vertex).into_iter().flatten().map(order);
-        held.max_by_key(|(order, wait)| (*order, Reverse(*wait)))
-            .unwrap_or((Order::Apart, 0))
+        if of_vertex.first.is_none_or(|first| first >= at.1) {
+            return (Order::Apart, 0);
+        }
+        let is_earlier = |held: &&Held| {
+            let together = made.group != 0 && made.group == held.group;
+            held.call < at.1 && !together
+        };
+        let holds = |held: &&Held| !held.may_have_ended && is_earlier(held);
+        let stream = Some(shape.stream).filter(|stream| *stream != 0);
+        let stream = stream.and_then(|stream| of_vertex.by_stream.get(&stream));
+        let near = [of_vertex.by_communicator.get(&communicator), stream];
+        let near = near.into_iter().flatten();
+        let behind = near.filter_map(|of| of.iter().find(holds));
+        if let Some(wait) = behind.map(|held| held.wait).min() {
+            return (Order::Behind, wait);
+        }
+        let earlier = of_vertex.all.iter().find(is_earlier);
+        earlier.map_or((Order::Apart, 0), |held| (Order::Unknown, held.wait))
+    }
+}
+
+impl OfVertex {
+    fn add(&mut self, held: Held) {
+        self.all.push(held);
+        let of = self.by_communicator.entry(held.communicator);
+        of.or_default().push(held);
+        self.by_stream.entry(held.stream).or_default().push(held);
+        let first = self.first.map_or(held.call, |first| first.min(held.call));
+        self.first = Some(first);
     }
 }
