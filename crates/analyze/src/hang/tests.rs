@@ -281,6 +281,47 @@ fn ranks_that_wait_for_each_other_are_a_cycle() {
 }
 
 #[test]
+fn all_calls_that_others_wait_for_show_a_new_order() {
+    // Ranks 1 and 2 on communicator 0, ranks 0 and 1 on the others. A step of rank 1 is 0, 1, 0, 2. In the
+    // last one it leaves communicator 1 to the end.
+    let communicators: &[&[usize]] = &[&[1, 2], &[0, 1], &[0, 1]];
+    let step = |step: &[Made], last: &[Made]| [step, step, step, last].concat();
+    let ranks = [
+        step(
+            &[(1, 8, true), (2, 8, true)],
+            &[(1, 8, false), (2, 8, false)],
+        ),
+        step(
+            &[(0, 8, true), (1, 8, true), (0, 16, true), (2, 8, true)],
+            &[
+                (0, 8, true),
+                (0, 16, true),
+                (2, 8, false),
+                (1, 8, false),
+                (0, 8, false),
+            ],
+        ),
+        step(
+            &[(0, 8, true), (0, 16, true)],
+            &[(0, 8, true), (0, 16, true), (0, 8, false)],
+        ),
+    ];
+    let calls: Vec<&[Made]> = ranks.iter().map(Vec::as_slice).collect();
+    let found = of(&job(communicators, &calls));
+    let Verdict::Cycle(cycle) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    // Rank 2 waits for it in a call on communicator 0, since whose last call the order is as ever. Rank 0
+    // waits for it in the call that was left to the end.
+    let turned = cycle.turned.iter().map(|of| {
+        let rank = &found.communicators[of.communicator].ranks[of.member];
+        rank.global_rank
+    });
+    assert!(turned.eq([Some(1)]), "{cycle:?}");
+    assert_eq!(found.verdict.hang(), Some(true));
+}
+
+#[test]
 fn what_is_not_in_the_capture_makes_a_verdict_uncertain() {
     let all: &[Made] = &[(0, 8, true), (0, 16, false)];
     let mut capture = job(

@@ -274,24 +274,36 @@ fn is_it(case: &Case, wait: &Wait, (process, expected): (usize, usize)) -> bool 
     fits && theirs.communicator == Some(wait.communicator as u32) && theirs.count == ours.count
 }
 
-/// Of a cycle of calls that all made: the ranks that came to theirs in a new order, before the call in which
-/// others wait for them. All ranks that wait at its operations are looked at, beside those of the ring.
+/// Of a cycle of calls that all made: the ranks that came to theirs in a new order, before a call in which
+/// others wait for them. All ranks that wait at its operations are looked at, beside those of the ring, and
+/// all calls in which others wait for them: which of these has the cause is not known.
 pub(super) fn turned(case: &Case) -> Vec<Member> {
+    let mut lacked: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+    let first = case.waits.len() + case.held_up.len();
+    for (at, wait) in case.crossed.iter().enumerate() {
+        for missing in &wait.missing {
+            let vertex = case.member(wait.communicator, *missing).vertex;
+            let of_vertex = lacked.entry(vertex).or_default();
+            of_vertex.push((first + at, *missing));
+        }
+    }
     let mut found: BTreeMap<usize, Member> = BTreeMap::new();
     for (at, wait) in case.crossed.iter().enumerate() {
         for waiting in &wait.waiting {
             let vertex = case.member(wait.communicator, *waiting).vertex;
-            let mut others = case.crossed.iter().enumerate();
-            let lacked = others.find_map(|(index, other)| {
-                let is_it =
-                    |member: &&usize| case.member(other.communicator, **member).vertex == vertex;
-                Some((index, *other.missing.iter().find(is_it)?))
-            });
-            if lacked.is_some_and(|lacked| is_astray(case, (at, *waiting), lacked)) {
-                found.entry(vertex).or_insert(Member {
-                    communicator: wait.communicator,
-                    member: *waiting,
-                });
+            let Some(lacked) = lacked.get(&vertex).filter(|_| !found.contains_key(&vertex)) else {
+                continue;
+            };
+            if are_astray(case, (first + at, *waiting), lacked) {
+                let communicator = wait.communicator;
+                let member = *waiting;
+                found.insert(
+                    vertex,
+                    Member {
+                        communicator,
+                        member,
+                    },
+                );
             }
         }
     }
@@ -301,11 +313,12 @@ pub(super) fn turned(case: &Case) -> Vec<Member> {
 /// Whether a rank came to the call that it waits in in a new order. Only calls since its last one on the
 /// communicator of the wait that lacks it count, because others wait for it there. Both are a wait by its
 /// number and the rank's member there.
-pub(super) fn is_astray(
-    case: &Case,
-    (wait, waiting): (usize, usize),
-    (lacked, missing): (usize, usize),
-) -> bool {
+pub(super) fn is_astray(case: &Case, own: (usize, usize), lacked: (usize, usize)) -> bool {
+    are_astray(case, own, &[lacked])
+}
+
+/// The same of several waits that lack it. A new order before the call of one of them is one.
+fn are_astray(case: &Case, (wait, waiting): (usize, usize), lacked: &[(usize, usize)]) -> bool {
     let wait = case.wait(wait);
     let own = case.member(wait.communicator, waiting);
     let call = match wait.ordinal {
@@ -315,19 +328,27 @@ pub(super) fn is_astray(
     let Some(call) = call else {
         return false;
     };
+    // What came since the oldest of them holds what came since each other.
+    let from = lacked
+        .iter()
+        .map(|lacked| last_before(case, *lacked, call))
+        .min();
+    from.is_some_and(|from| strayed(&case.capture.processes[own.process], from, call))
+}
+
+/// The last call before `call` that a rank made on the communicator of a wait that lacks it; `None` if it
+/// made none. It is a wait by its number and the rank's member there.
+fn last_before(case: &Case, (lacked, missing): (usize, usize), call: u32) -> Option<u32> {
     let lacked = case.wait(lacked);
     let there = case.member(lacked.communicator, missing);
-    let earlier: Vec<u32> = match lacked.ordinal {
-        Some(_) => there.calls[lacked.lane as usize].clone(),
-        None => {
-            let (_, shape) = case.calls.made(lacked.communicator, lacked.call);
-            let send = case.capture.names.get(shape.function) != Some("Send");
-            let peer = case.member(lacked.communicator, lacked.call.0).rank;
-            let last = peer.zip(lacked.met.checked_sub(1));
-            let last = last.and_then(|(peer, number)| there.pairs(send, peer).call(number));
-            last.into_iter().collect()
-        }
-    };
-    let from = earlier.into_iter().filter(|b| *b < call).max();
-    strayed(&case.capture.processes[own.process], from, call)
+    if lacked.ordinal.is_some() {
+        let calls = &there.calls[lacked.lane as usize];
+        let before = calls.partition_point(|earlier| *earlier < call);
+        return before.checked_sub(1).map(|at| calls[at]);
+    }
+    let (_, shape) = case.calls.made(lacked.communicator, lacked.call);
+    let send = case.capture.names.get(shape.function) != Some("Send");
+    let peer = case.member(lacked.communicator, lacked.call.0).rank?;
+    let last = there.pairs(send, peer).call(lacked.met.checked_sub(1)?);
+    last.filter(|earlier| *earlier < call)
 }
