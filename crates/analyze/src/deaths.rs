@@ -95,7 +95,7 @@ impl Death {
 }
 
 /// Whether a process is known not to run any more.
-fn is_over(capture: &Capture, process: &Process) -> bool {
+pub(crate) fn is_over(capture: &Capture, process: &Process) -> bool {
     let ended = capture.job.get("ended");
     match process.life {
         Life::Running | Life::Stopped => false,

@@ -15,6 +15,7 @@ use crate::account::Account;
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
 use crate::deaths::Death;
+use crate::hang::Verdict;
 use crate::interval::beyond_chance;
 use crate::mismatch::Differing;
 use crate::standstill::Standstill;
@@ -125,13 +126,12 @@ pub fn findings(
     let mut found = dead_ranks(deaths);
     // After a death, others wait for the dead.
     if let Some(standstill) = standstill.filter(|_| deaths.is_empty()) {
-        match differing_found.first_mut().map(|first| &mut first.evidence) {
-            // Ranks that made other calls wait for each other: how many is no news then.
-            Some(Evidence::Differing { stood_still_ns, .. }) => {
-                *stood_still_ns = Some(standstill.for_ns);
-                found.append(&mut differing_found);
-            }
-            _ => found.push(stood_still(standstill)),
+        found.push(stood_still(standstill, differing_found.is_empty()));
+        if let Some(Evidence::Differing { stood_still_ns, .. }) =
+            differing_found.first_mut().map(|first| &mut first.evidence)
+        {
+            *stood_still_ns = Some(standstill.for_ns);
+            found.append(&mut differing_found);
         }
     }
     found.append(&mut costly);
@@ -241,18 +241,18 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
         .collect()
 }
 
-/// That ranks waited for another one to the end.
-fn stood_still(standstill: &Standstill) -> Finding {
+/// That the job stood still at its end. `alone`: no other finding is about calls that differ.
+fn stood_still(standstill: &Standstill, alone: bool) -> Finding {
+    let advice = match standstill.hang.verdict {
+        Verdict::Mismatch(_) | Verdict::Cycle(_) if alone => Advice::SameOrder,
+        _ => Advice::SeeWhatItDid,
+    };
     let subject = Subject {
         ranks: standstill.missing.clone(),
         communicator: Some(CommunicatorId::of(&standstill.communicator)),
         ..Subject::default()
     };
-    plain(
-        subject,
-        Evidence::Standstill(standstill.clone()),
-        Advice::SeeWhatItDid,
-    )
+    plain(subject, Evidence::Standstill(standstill.clone()), advice)
 }
 
 /// Communicators of which a report names the calls that differ.

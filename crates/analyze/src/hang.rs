@@ -29,6 +29,7 @@ mod mismatch;
 mod mpi;
 mod network;
 mod on_gpu;
+mod pace;
 mod pattern;
 mod progress;
 mod reached;
@@ -57,6 +58,7 @@ pub use liveness::Liveness;
 pub use mismatch::{Aspect, MismatchKind};
 pub use mpi::InMpi;
 pub use network::{Cause, Counted, Half, NetOpRow, NetSink, NetWait, Network, Stage, Unfollowed};
+pub use pace::Pace;
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;
 pub use tables::Life;
@@ -78,6 +80,8 @@ pub struct Hang {
     pub verdict: Verdict,
     /// From how long on a wait is a hang, ns.
     pub after_ns: i64,
+    /// Up to this length a wait is none, ns.
+    pub short_ns: i64,
     /// The newest evidence, ns since 1970.
     pub as_of_ns: Option<i64>,
     /// The longest pause between two calls that a rank has come back from, ns.
@@ -118,6 +122,23 @@ impl Hang {
         }
     }
 
+    /// For how long the job stands still, ns; `None` if it is not seen to, or not for long.
+    ///
+    /// What is not in the capture could name another rank, so a wait that may end counts only if it is
+    /// certain. GPUs that have not begun a call may compute, if hosts are far ahead of them.
+    pub fn stands_still_ns(&self) -> Option<i64> {
+        let verdict = &self.verdict;
+        let hangs = verdict.hang() == Some(true);
+        let lasted_ns = verdict.waited_ns()?;
+        let may_hang = match verdict {
+            Verdict::Quiet(_) => false,
+            Verdict::Mismatch(_) => lasted_ns > self.short_ns,
+            Verdict::Stall(stall) if stall.outcome == Outcome::NotBegun => false,
+            Verdict::Sink(_) | Verdict::Stall(_) | Verdict::Cycle(_) => verdict.hang().is_none(),
+        };
+        (hangs || may_hang && verdict.certain()).then_some(lasted_ns)
+    }
+
     /// What tells most: this, or what another tool saw if that decides and this does not, or if that names
     /// ranks and this none.
     pub fn best(&self) -> &Hang {
@@ -149,7 +170,16 @@ pub struct WaitRow {
 
 /// Whether the job of `capture` hangs.
 pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
-    let case = Case::new(capture, conditions);
+    of_newest(capture, conditions, None)
+}
+
+/// The same of a capture that has the newest calls only. `paces` are those of its processes, of all calls.
+pub(crate) fn of_newest(
+    capture: &Capture,
+    conditions: &Conditions,
+    paces: Option<Vec<Pace>>,
+) -> Hang {
+    let case = Case::new(capture, conditions, paces);
     let wait = |wait: &waits::Wait| {
         let members = |members: &Vec<usize>| Members {
             communicator: wait.communicator,
@@ -177,6 +207,7 @@ pub fn hang(capture: &Capture, conditions: &Conditions) -> Hang {
         waits: case.waits.iter().chain(crossed).map(wait).collect(),
         verdict,
         after_ns: case.limits.patience_ns,
+        short_ns: case.limits.short_ns,
         as_of_ns: case.evidence.as_of,
         longest_pause_ns: case.evidence.longest_pause,
         is_over: is_over(capture),

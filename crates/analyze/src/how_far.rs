@@ -64,16 +64,19 @@ impl Gatherer {
         deaths: &[Death],
         standstill: Option<&Standstill>,
     ) -> Option<HowFar> {
-        let (id, call, for_ns) = match (deaths.first(), standstill) {
-            (Some(death), _) => {
-                let call = death.calls.saturating_add(1);
-                (&death.communicator, call, death.before_others_ns)
-            }
-            (None, Some(of)) => (&of.communicator, of.call, of.for_ns),
+        let standstill = standstill.filter(|of| of.is_lacked && of.call.is_some());
+        let (id, for_ns) = match (deaths.first(), standstill) {
+            (Some(death), _) => (&death.communicator, death.before_others_ns),
+            (None, Some(of)) => (&of.communicator, of.for_ns),
             (None, None) => return None,
         };
         let mut all = capture.communicators.iter().enumerate();
         let (index, communicator) = all.find(|(_, of)| of.id == *id)?;
+        let last = match deaths.first() {
+            Some(death) => death.calls,
+            None => self.least(capture, index, &standstill?.missing)?,
+        };
+        let call = last.saturating_add(1);
         let ranks = communicator.members.iter().filter_map(|member| {
             let process = capture.processes.get(member.process)?;
             let local = process.communicator(member.uid);
@@ -104,6 +107,18 @@ impl Gatherer {
             absent: communicator.nranks.map(|n| n.saturating_sub(recorded)),
             ranks,
         })
+    }
+
+    /// The fewest collectives that one of these ranks made on a communicator, with operations in pieces.
+    fn least(&self, capture: &Capture, index: usize, ranks: &[RankId]) -> Option<u64> {
+        let members = capture.communicators[index].members.iter();
+        let is_one = |process: usize| {
+            let of = capture.processes.get(process);
+            of.is_some_and(|of| ranks.iter().any(|id| of.is(&id.host, id.pid)))
+        };
+        let ones = members.filter(|member| is_one(member.process));
+        let made = ones.map(|member| self.made(member.process, index as u32, member.uid));
+        made.min().flatten()
     }
 
     /// Collectives that a process made on a communicator, by one of its ranks there.

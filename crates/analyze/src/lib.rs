@@ -110,7 +110,7 @@ pub struct Report {
     /// When the last of them was killed, if all processes were.
     #[serde(skip)]
     pub killed: Option<String>,
-    /// That ranks waited for others when the recording ended; a finding says it.
+    /// That the job stood still when the recording ended; a finding says it.
     #[serde(skip)]
     pub standstill: Option<standstill::Standstill>,
     /// How far each rank came, if one died or ranks stood still; pictures show it.
@@ -251,6 +251,7 @@ pub fn report_against(
     for process in &capture.processes {
         analysis.add(capture, process);
     }
+    analysis.standstill = standstill::of_capture(capture);
     analysis.finish(capture)
 }
 
@@ -270,11 +271,17 @@ pub fn report_from_against(
     ceilings: Vec<efficiency::Ceiling>,
     progress: &ReadProgress,
 ) -> Report {
-    let (analyses, capture) = source.fold(progress, Analysis::default, Analysis::add_part);
+    let kept_calls = standstill::kept_calls(source.capture());
+    let new = || Analysis {
+        kept_calls,
+        ..Analysis::default()
+    };
+    let (analyses, mut capture) = source.fold(progress, new, Analysis::add_part);
     let mut analyses = analyses.into_iter();
     let mut all = analyses.next().unwrap_or_default();
     analyses.for_each(|later| all.merge(later));
     (all.given, all.ceilings) = (given, ceilings);
+    all.standstill = std::mem::take(&mut all.last_calls).standstill(&mut capture);
     all.finish(&capture)
 }
 
@@ -328,6 +335,11 @@ pub struct Analysis {
     /// The process of which a part was added and another follows.
     under_way: Option<UnderWay>,
     progress: progress::Gatherer,
+    /// So many calls of each process are kept to its end, if [`report_from`] asks whether it stood still.
+    kept_calls: usize,
+    last_calls: standstill::Gatherer,
+    /// What that says, or what a capture in memory says.
+    standstill: Option<standstill::Standstill>,
     /// Offsets of hosts' clocks that somebody else knows.
     pub given: Option<clocks::Given>,
     /// Ceilings that somebody else knows. They replace those of the capture.
@@ -356,6 +368,7 @@ struct UnderWay {
     launches: account::launches::ProcessLaunches,
     timeline: timeline::ProcessBins,
     jitter: nodes::jitter::ProcessCalls,
+    last_calls: standstill::ProcessCalls,
 }
 
 impl Default for Analysis {
@@ -386,6 +399,9 @@ impl Default for Analysis {
             jitter: nodes::jitter::Gatherer::default(),
             under_way: None,
             progress: progress::Gatherer::default(),
+            kept_calls: 0,
+            last_calls: standstill::Gatherer::default(),
+            standstill: None,
             given: None,
             ceilings: Vec::new(),
         }
@@ -439,6 +455,7 @@ impl Analysis {
                 launches: self.account.plan(capture, process, &walk),
                 timeline: timeline::ProcessBins::new(capture, process, &walk, &rows),
                 jitter: nodes::jitter::ProcessCalls::default(),
+                last_calls: standstill::ProcessCalls::default(),
             });
         }
         let Some(mut now) = self.under_way.take() else {
@@ -482,6 +499,7 @@ impl Analysis {
                 now.first_calls.add(execution);
             }
         });
+        now.last_calls.add(process, self.kept_calls);
         self.silent.add(capture, process);
         self.kernel_phases.add(process);
         self.evidence.add(&mut now.evidence, process);
@@ -537,6 +555,7 @@ impl Analysis {
         self.progress.add(capture, process, &walk, now.progress);
         self.startup.add(now.first_calls, now.first_uses);
         self.jitter.add(process, now.jitter);
+        self.last_calls.add(now.last_calls);
         self.completeness
             .add(process, &now.steps, now.timed, &now.untimed, now.captured);
     }
@@ -567,6 +586,7 @@ impl Analysis {
         self.kernel_phases.merge(later.kernel_phases);
         self.progress.merge(later.progress);
         self.jitter.merge(later.jitter);
+        self.last_calls.merge(later.last_calls);
     }
 
     /// The report. Of `capture`, everything but the calls of its processes is looked at.
@@ -619,7 +639,7 @@ impl Analysis {
         };
         let newest_ns = self.progress.newest_ns();
         let deaths = self.progress.deaths(capture);
-        let standstill = self.progress.standstill(capture);
+        let standstill = self.standstill;
         let how_far = self.progress.how_far(capture, &deaths, standstill.as_ref());
         let mut timeline = over.map(|over| {
             let (arrivals, waits) = (arrivals.as_ref(), stream_waits.as_ref());

@@ -1,7 +1,6 @@
 //! How many collectives each process made on each communicator, and when it made the last one.
 //!
-//! A [`Gatherer`] takes one process after the other. [`crate::deaths`] and [`crate::standstill`] compare what
-//! it has.
+//! A [`Gatherer`] takes one process after the other. [`crate::deaths`] compares what it has.
 //!
 //! Rule: of a process that lacks calls, nothing is kept, because a lower count would prove nothing.
 
@@ -43,38 +42,6 @@ impl Progress {
     };
 }
 
-/// The pauses of a process from one call to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pauses {
-    pub count: u64,
-    pub sum_ns: i64,
-    pub longest_ns: i64,
-}
-
-impl Pauses {
-    fn add(&mut self, ns: i64) {
-        // Calls of several threads may be out of order.
-        if ns > 0 {
-            self.count += 1;
-            self.sum_ns = self.sum_ns.saturating_add(ns);
-            self.longest_ns = self.longest_ns.max(ns);
-        }
-    }
-
-    /// How probable it is that the next pause lasts for so long or longer, if it is one like these.
-    ///
-    /// Pauses whose ends don't depend on how long they have lasted (exponential ones) have this predictive
-    /// probability after `count` of them, whatever their mean. Those of steps vary less, which makes a long
-    /// one less probable still. And it does not matter that the job may have been ended within a pause.
-    pub fn chance(&self, ns: i64) -> f64 {
-        let sum = self.sum_ns as f64;
-        if self.count == 0 || ns <= 0 {
-            return 1.0;
-        }
-        (sum / (sum + ns as f64)).powf(self.count as f64)
-    }
-}
-
 /// What is gathered.
 #[derive(Default)]
 pub struct Gatherer {
@@ -84,8 +51,6 @@ pub struct Gatherer {
     places: Vec<HashMap<u32, Vec<usize>>>,
     /// By process: whether all calls that NCCL announced are here.
     pub(crate) complete: Vec<bool>,
-    /// By process: its pauses between calls that it came back from.
-    pub(crate) pauses: Vec<Pauses>,
     /// When the newest call of any was entered, ns since 1970; 0 if that is not known.
     newest_ns: i64,
 }
@@ -104,7 +69,6 @@ pub struct ProcessProgress {
     calls: u64,
     /// When the newest call of any kind was entered.
     newest_ns: i64,
-    pauses: Pauses,
 }
 
 impl ProcessProgress {
@@ -128,7 +92,6 @@ impl ProcessProgress {
             whole: true,
             calls: 0,
             newest_ns: 0,
-            pauses: Pauses::default(),
         }
     }
 
@@ -137,9 +100,6 @@ impl ProcessProgress {
         let entered = execution.call.api_ns;
         self.whole &= execution.whole;
         self.calls += execution.pieces;
-        if self.newest_ns != 0 && entered != 0 {
-            self.pauses.add(entered.saturating_sub(self.newest_ns));
-        }
         self.newest_ns = self.newest_ns.max(entered);
         let (counts, guessed) = self.counted[execution.place];
         if counts {
@@ -183,7 +143,6 @@ impl Gatherer {
         let complete = plan.whole && process.is_whole() && announced == Some(plan.calls);
         self.complete.push(complete);
         self.newest_ns = self.newest_ns.max(plan.newest_ns);
-        self.pauses.push(plan.pauses);
     }
 
     /// Takes in what was gathered of later processes.
@@ -192,7 +151,6 @@ impl Gatherer {
         self.places.extend(later.places);
         self.complete.extend(later.complete);
         self.newest_ns = self.newest_ns.max(later.newest_ns);
-        self.pauses.extend(later.pauses);
     }
 
     /// The progress of a process's ranks on a communicator; nothing on one where it made no call.

@@ -60,7 +60,7 @@ pub fn sentence(of: &Finding) -> String {
 pub fn evidence(of: &Finding) -> String {
     match &of.evidence {
         Evidence::Death { death, more } => dead_rank::evidence(death, *more),
-        Evidence::Standstill(_) => standstill::EVIDENCE.to_owned(),
+        Evidence::Standstill(found) => standstill::evidence(found),
         Evidence::Late(late) => late_rank::evidence(of, late),
         Evidence::Unequal(by) => account::replayed(of, by),
         Evidence::Stalls(stalls) => stall::evidence(of, stalls),

@@ -25,6 +25,8 @@ use crate::layout::Look;
 use analyze::hang::Hang;
 use std::io::{Result, Write};
 
+pub(crate) use words::words;
+
 pub use answer::{Answer, Blamed, Call, Communicator, Evidence, NetOp, Rank, Wait};
 
 /// The JSON Schema of [`json`].

@@ -13,7 +13,7 @@ use super::on_gpu::{on_gpu, OnGpu};
 use super::reached::{reached, Reached};
 use capture::live::{flag, part, Cause};
 use std::collections::{BTreeMap, HashMap};
-use tables::{Call, Capture, Communicator, Name, Process, Shape};
+use tables::{Call, Capture, Communicator, Life, Name, Process, Shape};
 
 /// Largest communicator of which absent ranks are listed: a damaged file may claim any number of ranks.
 const MOST_RANKS: u32 = 1 << 20;
@@ -274,7 +274,14 @@ impl<'a> CaptureCalls<'a> {
             let lost = |cause: &Cause| counters.lost.get(*cause as usize).is_some_and(|n| *n > 0);
             Cause::WITHOUT_ROW.iter().any(lost)
         };
-        let rowless = process.counters.as_ref().is_some_and(lost);
+        let folded = process.totals.iter().map(|total| total.folded);
+        let known = folded.fold(process.forgotten, u64::saturating_add);
+        let known = known.saturating_add(process.calls.len() as u64);
+        // While it runs, its newest calls may be announced and not written yet.
+        let is_over = process.ended || process.life == Life::Gone;
+        let fewer = |counters: &tables::process::Counters| is_over && counters.announced > known;
+        let counters = process.counters.as_ref();
+        let rowless = counters.is_some_and(|counters| lost(counters) || fewer(counters));
         let owner = |uid: u32| owners.get(&(index, uid)).copied();
         let counted = whole || are_counted(process);
         for (communicator, member) in process.communicators.iter().filter_map(|l| owner(l.uid)) {

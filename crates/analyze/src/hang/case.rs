@@ -8,8 +8,10 @@ use super::calls::{CaptureCalls, CommunicatorCalls, RankCalls};
 use super::evidence::Evidence;
 use super::limits::Limits;
 use super::liveness::{states, Liveness};
+use super::pace::{self, Pace};
 use super::waits::{waits, Stall, Wait, Waits};
-use tables::{Capture, Life};
+use crate::deaths;
+use tables::{Capture, Life, Process};
 
 /// What the verdict depends on beside the capture.
 #[derive(Clone, Debug, Default)]
@@ -38,11 +40,21 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub fn new(capture: &'a Capture, conditions: &Conditions) -> Case<'a> {
+    /// `paces` are of the processes, if not all of their calls are in the capture.
+    pub fn new(
+        capture: &'a Capture,
+        conditions: &Conditions,
+        paces: Option<Vec<Pace>>,
+    ) -> Case<'a> {
         let mut calls = CaptureCalls::new(capture);
         align(&mut calls);
-        let evidence = Evidence::new(&calls);
-        let limits = Limits::new(conditions.after_ns, evidence.longest_pause);
+        let evidence = Evidence::new(&calls, paces);
+        let mut limits = Limits::new(conditions.after_ns, evidence.longest_pause);
+        let has_ended = |process: &Process| process.ended || deaths::is_over(capture, process);
+        if conditions.after_ns.is_none() && capture.processes.iter().all(has_ended) {
+            let pace_ns = pace::brief_ns(&evidence.paces);
+            limits = limits.at_the_end(pace_ns, evidence.longest_pause);
+        }
         let Waits {
             waits,
             stalls,

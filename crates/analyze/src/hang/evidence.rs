@@ -6,7 +6,8 @@
 //! Rule: a time that was not recorded is `None`, never a guess.
 
 use super::calls::CaptureCalls;
-use super::reached::{known, newest};
+use super::pace::Pace;
+use super::reached::newest;
 use std::collections::BTreeMap;
 
 /// When processes were seen, and when they were active.
@@ -20,13 +21,16 @@ pub(super) struct Evidence {
     pub as_of: Option<i64>,
     /// Longest pause between two calls that a process has come back from, ns.
     pub longest_pause: i64,
+    /// By process.
+    pub paces: Vec<Pace>,
     /// `as_of` is when the capture shows the job. A file of another tool may not say when it was written.
     /// Then `as_of` is the time of the newest call, and how long ago anything was is not known.
     is_dated: bool,
 }
 
 impl Evidence {
-    pub fn new(calls: &CaptureCalls) -> Evidence {
+    /// `paces` are of all calls; `None` if all are in the capture.
+    pub fn new(calls: &CaptureCalls, paces: Option<Vec<Pace>>) -> Evidence {
         let processes = &calls.capture.processes;
         let newest_of: Vec<Option<i64>> = processes.iter().map(|p| p.clock.newest()).collect();
         let mut vertices: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); processes.len()];
@@ -34,35 +38,34 @@ impl Evidence {
             vertices[own.process].insert(own.uid, own.vertex);
         }
         let mut active = vec![None; calls.vertices];
-        let mut longest_pause = 0;
+        let mut of_calls = Vec::with_capacity(processes.len());
         for (process, vertices) in processes.iter().zip(&vertices) {
             let shapes = process.shapes.iter();
             let vertex_of: Vec<Option<usize>> = shapes
                 .map(|shape| vertices.get(&shape.uid).copied())
                 .collect();
-            let mut before: Option<i64> = None;
+            let mut pace = Pace::default();
             for call in &process.calls {
-                let now = newest(call);
                 if let Some(vertex) = vertex_of[call.shape as usize] {
-                    active[vertex] = active[vertex].max(now);
+                    active[vertex] = active[vertex].max(newest(call));
                 }
-                // Times of a damaged file may be anything, and so may the pause between them.
-                if let (Some(before), Some(entered)) = (before, known(call.api_ns)) {
-                    longest_pause = longest_pause.max(entered.saturating_sub(before));
-                }
-                before = before.max(now);
+                pace.add(call);
             }
+            of_calls.push(pace);
             let graphs = process.graphs.executables.iter();
             let launched = graphs.filter_map(|graph| graph.newest).max();
             for vertex in vertices.values() {
                 active[*vertex] = active[*vertex].max(launched);
             }
         }
+        let paces = paces.unwrap_or(of_calls);
+        let longest_pause = paces.iter().map(|pace| pace.longest_ns).max();
         Evidence {
             as_of: newest_of.iter().flatten().copied().max(),
             newest: newest_of,
             active,
-            longest_pause,
+            longest_pause: longest_pause.unwrap_or(0),
+            paces,
             is_dated: processes
                 .iter()
                 .all(|of| of.fact("as_of") != Some("unknown")),

@@ -43,6 +43,9 @@ impl ByTime {
 
 /// The lengths of a wait that decide.
 pub(super) struct Limits {
+    /// Up to this length a wait for ranks is no hang, ns. Never more than `brief_ns`: less if the job is over
+    /// and its pace says more.
+    pub short_ns: i64,
     /// Up to this length a wait is no hang, ns. Never more than `patience_ns`.
     pub brief_ns: i64,
     /// From this length on a wait is a hang, ns.
@@ -61,8 +64,19 @@ impl Limits {
             }
         };
         Limits {
+            short_ns: brief_ns,
             brief_ns,
             patience_ns,
+        }
+    }
+
+    /// The same for a job that is over: nothing follows, so a wait that is no pause by the job's pace tells
+    /// something. `pace_ns` is the longest that may be one, and `longest_ns` the longest that was.
+    pub fn at_the_end(self, pace_ns: Option<i64>, longest_ns: i64) -> Limits {
+        let short_ns = pace_ns.map(|ns| ns.max(longest_ns).min(self.brief_ns));
+        Limits {
+            short_ns: short_ns.unwrap_or(self.brief_ns),
+            ..self
         }
     }
 
@@ -73,7 +87,7 @@ impl Limits {
             None if self.patience_ns == 0 => ByTime::Hang,
             None => ByTime::Unknown,
             Some(ns) if ns >= self.patience_ns => ByTime::Hang,
-            Some(ns) if ns <= self.brief_ns => ByTime::NoHang,
+            Some(ns) if ns <= self.short_ns => ByTime::NoHang,
             Some(_) => ByTime::TooEarly,
         }
     }

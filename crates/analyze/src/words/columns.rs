@@ -197,8 +197,8 @@ pub const COLUMNS: &[Word] = &[
 pub const FINDINGS: &[Word] = &[
     word("dead_rank",
         "a rank whose recording has no end and stops before the others': it died, and they wait for it."),
-    word("standstill", "ranks waited for another rank in the last seconds of the recording: it never made \
-          the collective that they are in."),
+    word("standstill", "the job stood still in the last seconds of the recording: ranks waited for a call \
+          that another rank never made, for each other, or for the network. `ncclscope hang` says the same."),
     word("late_rank", "a rank that the others wait for: it comes late more than chance gives, and the run \
           loses 1 % or more by it. Its host launches late, or its GPU is busy with other work."),
     word("stall", "a rank that came late once, a few times, or while the job started, by far more than \

@@ -85,6 +85,7 @@ fn job(members: &[&[usize]], calls: &[&[(usize, i64)]], ended: i64) -> Capture {
     capture
 }
 
+/// The report on [`job`].
 fn of(members: &[&[usize]], calls: &[&[(usize, i64)]], ended: i64) -> Report {
     report(&job(members, calls, ended))
 }
@@ -95,9 +96,11 @@ fn a_job_that_was_ended_while_it_hung_says_so_first() {
     let found = of(&[&[0, 1, 2]], &[all, &[(0, 1), (0, 2)], all], 40);
     assert!(found.verdict.is_finding(0));
     let standstill = found.standstill.as_ref().expect("it stood still");
-    assert_eq!((standstill.for_ns, standstill.call), (37_000_000_000, 3));
-    let all_reduce = ("AllReduce".to_owned(), Some(1 << 20));
-    assert_eq!(standstill.function, Some(all_reduce));
+    let at = (standstill.for_ns, standstill.call);
+    assert_eq!(at, (37_000_000_000, Some(3)));
+    let call = standstill.hang.verdict.call().expect("a call");
+    let all_reduce = (call.function.as_deref(), call.bytes);
+    assert_eq!(all_reduce, (Some("AllReduce"), Some(1 << 20)));
     let finding = &found.findings[0];
     assert_eq!(finding.kind(), Kind::Standstill);
     let [missing] = &finding.subject.ranks[..] else {
@@ -153,7 +156,7 @@ fn a_wait_is_long_by_the_pauses_of_the_job() {
     let (all, early) = (steps(100), steps(99));
     let ended = |ms: i64| of_ms(&[&all, &early], all[99].1 + ms).standstill;
     let found = ended(2000).expect("2 s are a hundred steps");
-    assert_eq!((found.for_ns, found.call), (2_000_000_000, 100));
+    assert_eq!((found.for_ns, found.call), (2_000_000_000, Some(100)));
     let missing: Vec<_> = found.missing.iter().map(|id| id.rank).collect();
     assert_eq!(missing, [Some(1)]);
     assert!(ended(400).is_some());
@@ -178,9 +181,11 @@ fn the_rank_that_waits_for_nobody_is_named() {
     let ranks = |of: &[RankId]| of.iter().filter_map(|id| id.rank).collect::<Vec<_>>();
     let found = [&standstill.missing, &standstill.waiting].map(|of| ranks(of));
     assert_eq!(found, [[2], [1]]);
-    // Two that wait for each other: who is the cause is not known.
+    // Two that wait for each other: who is the cause is not known, so both are named.
     let found = of(&[&[0, 1], &[0, 1]], &[&[(0, 1)], &[(1, 2)]], 60);
-    assert_eq!(found.standstill, None);
+    let standstill = found.standstill.expect("it stood still");
+    assert_eq!(ranks(&standstill.missing), [0, 1]);
+    assert_eq!(found.how_far, None);
 }
 
 #[test]

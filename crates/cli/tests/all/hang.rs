@@ -406,8 +406,28 @@ fn wrong(p: &Play, (folder, mut child): (Folder, Child)) -> Option<String> {
     child.wait().expect("played");
     let (status, answer) = json(&folder.capture(), &["--after", "1s"]);
     let sentence = answer["sentence"].as_str().unwrap_or("nothing");
-    let right = begins(sentence, p.says) && status == p.status;
-    (!right).then(|| format!("{}: [{status}] {sentence}", p.name))
+    if !begins(sentence, p.says) || status != p.status {
+        return Some(format!("{}: [{status}] {sentence}", p.name));
+    }
+    // What `report` says first is the same, but for its own words on ranks that died or left.
+    let (status, hang) = json(&folder.capture(), &[]);
+    let own_words = status == 0 || matches!(hang["verdict"].as_str(), Some("dead" | "left"));
+    let sentence = hang["sentence"].as_str().unwrap_or("nothing");
+    let report = first_of_report(&folder.capture());
+    let right = own_words || report.starts_with(sentence);
+    (!right).then(|| format!("{}: [{status}] {sentence} In the report: {report}", p.name))
+}
+
+/// The first paragraph of the report, as one line.
+fn first_of_report(capture: &Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .arg("report")
+        .arg(capture)
+        .output()
+        .expect("ncclscope runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    first.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

@@ -7,8 +7,8 @@ all_reduce 4MiB
 sync
 --- fake-nccl play job
 announced 32, ABI v5
---- ncclscope report capture | sed '/^$/,$d' | tr '\n' ' ' | sed 's/ [0-9.]* s / <n> s /'
-In the last <n> s of the recording, ranks 0,2 waited for rank 1 (pid <pid> on <host>), which has not made call 11 (AllReduce of 4 MiB) on communicator c00df69fc6fcf19e. in NCCL's calls on the host <n> % of the time (median rank)
+--- ncclscope report capture | sed '/^$/,$d' | tr '\n' ' ' | sed 's/ for [0-9.]* s\./ for <n> s./'
+Rank 1 has not made AllReduce of 4 MiB, call 11 on communicator c00df69fc6fcf19e, which ranks 0,2 wait in for <n> s. in NCCL's calls on the host <n> % of the time (median rank)
 --- ncclscope report capture | tail -n 1
 Next: ncclscope hang capture
 --- ncclscope hang capture --after 1s | tail -n 1

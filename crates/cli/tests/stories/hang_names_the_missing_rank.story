@@ -1,4 +1,4 @@
-# A rank that never makes its call: the first sentence names it and the call, and the exit status is 1. Short waits are none.
+# A rank that never makes its call: the first sentence names it and the call, and the exit status is 1. After the end of the job, a wait of 2 s is long beside its pauses.
 ranks 4
 linger 2s
 all_reduce 1KiB x3
@@ -12,9 +12,9 @@ Rank 2 has not made AllReduce of 8 MiB, call 4 on communicator 8869398c7032ecc5,
 --- ncclscope hang capture --after 1s >/dev/null
 [exit 1]
 --- ncclscope hang capture | sed 's/, which.*//; q'
-No hang when the job ended: rank 2 has not made AllReduce of 8 MiB, call 4 on communicator 8869398c7032ecc5
+Rank 2 has not made AllReduce of 8 MiB, call 4 on communicator 8869398c7032ecc5
 --- ncclscope hang capture >/dev/null
-
+[exit 2]
 --- ncclscope hang capture --after soon
 2| error: invalid value 'soon' for '--after <TIME>': expected a time like 10s, 500ms or 5min, found `soon`
 2| 

@@ -152,12 +152,15 @@ fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
             ("most_calls", n(death.most_calls)),
             ("more", *more as f64),
         ],
-        Evidence::Standstill(of) => vec![
-            ("waited_us", of.for_ns as f64 / 1e3),
-            ("call", n(of.call)),
-            ("waiting", of.waiting.len() as f64),
-            ("missing", of.missing.len() as f64),
-        ],
+        Evidence::Standstill(of) => {
+            let call = of.call.map(|call| ("call", n(call)));
+            let all = [
+                ("waited_us", of.for_ns as f64 / 1e3),
+                ("waiting", of.waiting.len() as f64),
+                ("missing", of.missing.len() as f64),
+            ];
+            all.into_iter().chain(call).collect()
+        }
         Evidence::Late(late) => late_figures(late),
         Evidence::Unequal(by) => vec![
             ("ranks", n(by.ranks)),

@@ -5,7 +5,6 @@ use analyze::arrivals::InheritedFrom;
 use analyze::efficiency::{CeilingSource, ShareOfCeiling};
 use analyze::findings::*;
 use analyze::mismatch::{CallPlace, Differing, Made};
-use analyze::standstill::Standstill;
 
 fn rank(number: u32) -> RankId {
     RankId {
@@ -201,24 +200,6 @@ fn calls_that_differ_are_said_with_what_differs() {
         said(&other),
         "Rank 2 made AllReduce of 4 KiB where rank 0 made AllGather of 1 KiB: sequence number 20 on \
          communicator 0. They differ in function AllReduce and AllGather, size 4 KiB and 1 KiB."
-    );
-}
-
-#[test]
-fn a_standstill_is_said_with_the_process_to_look_at() {
-    let of = Standstill {
-        for_ns: 37_000_000_000,
-        communicator: "c0".to_owned(),
-        missing: vec![rank(1)],
-        waiting: vec![rank(0), rank(2)],
-        numbered: true,
-        call: 3,
-        function: Some(("AllReduce".to_owned(), Some(1 << 20))),
-    };
-    assert_eq!(
-        standstill::sentence(&of),
-        "In the last 37.0 s of the recording, ranks 0,2 waited for rank 1 (pid 101 on n1), which has not \
-         made call 3 (AllReduce of 1 MiB) on communicator c0."
     );
 }
 

@@ -4,7 +4,7 @@ use super::names::{asked, capital, is_of_dumps, unknown, without_dump};
 use analyze::hang::{ByTime, Hang, RankProgress, Unknown};
 
 /// The first sentence, and what belongs to it.
-pub(super) struct Words {
+pub(crate) struct Words {
     pub sentence: String,
     pub details: Vec<String>,
 }

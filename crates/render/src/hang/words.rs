@@ -13,7 +13,7 @@ use super::{cycle, mismatch, quiet, sink, stall};
 use analyze::hang::{Hang, Liveness, RankProgress, Starting, Unknown, Verdict, VerdictKind};
 use analyze::spelling::word;
 
-pub(super) fn words(hang: &Hang) -> Words {
+pub(crate) fn words(hang: &Hang) -> Words {
     match &hang.verdict {
         Verdict::Mismatch(mismatch) => mismatch::words(hang, mismatch),
         Verdict::Sink(sink) => sink::words(hang, sink),
