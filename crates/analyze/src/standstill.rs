@@ -6,9 +6,9 @@
 //!
 //! Rule: [`crate::hang`] decides alone, so a report and `ncclscope hang` say the same. A job that is ended in
 //! the middle of a step has unfinished calls, too. So the wait must be longer than any pause between two
-//! calls that a rank of this job came back from. And it must be beyond chance, by the pauses of the ranks, and long
-//! enough to matter beside the run: with many short pauses, a wait of a second may be. Else it must last for
-//! 5 s.
+//! calls that a rank of this job came back from. And it must be beyond chance, by the pauses of the ranks,
+//! and long enough to matter beside the run: with many short pauses, a wait of a second may be. Else it must
+//! last for 5 s.
 
 use crate::findings::RankId;
 use crate::hang::{of_newest, Conditions, Hang, Lack, Member, Pace, Verdict};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tables::{last_calls, Call, Capture, LastCalls, Process};
 
 /// Calls of all processes that are kept for the question, at most.
-const MOST_CALLS: usize = 1 << 20;
+const MOST_CALLS: usize = 1 << 18;
 /// A process may have so many of them in any case: as many as a host may be ahead of its GPU, and more.
 const LEAST_CALLS: usize = 2048;
 

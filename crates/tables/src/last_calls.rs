@@ -36,9 +36,7 @@ impl LastCalls {
         let old = (self.calls.len() + new.len() - first).saturating_sub(most);
         self.left_out += (first + old) as u64;
         self.calls.drain(..old);
-        if self.calls.is_empty() {
-            self.extras.clear();
-        }
+        self.drop_extras(2 * most);
         let mut numbers = vec![0; process.composites.len()];
         for (number, composite) in numbers.iter_mut().zip(&process.composites) {
             let place = |call: &u32| {
@@ -67,6 +65,18 @@ impl LastCalls {
             let composite = of(call.composite).and_then(|at| numbers.get(at));
             call.composite = composite.copied().unwrap_or(0);
             self.calls.push(call);
+        }
+    }
+
+    /// Drops the extras of calls that are not kept, once there are more than so many in all.
+    fn drop_extras(&mut self, most: usize) {
+        if self.extras.len() <= most {
+            return;
+        }
+        let all = std::mem::take(&mut self.extras);
+        for call in self.calls.iter_mut().filter(|call| call.extra != 0) {
+            self.extras.push(all[call.extra as usize - 1]);
+            call.extra = self.extras.len() as u32;
         }
     }
 
@@ -173,6 +183,12 @@ mod tests {
         assert_eq!(lent(&parts, 8), (all.clone(), all, 0, Vec::new()));
         // A part that is larger than what is kept.
         assert_eq!(lent(&parts[..1], 1), (vec![4], vec![4], 4, vec![3, 2]));
+        // Many small parts.
+        let parts: Vec<Process> = (0..40).map(|at| part(at..at + 1)).collect();
+        let mut last = LastCalls::default();
+        parts.iter().for_each(|part| last.add(part, 3));
+        assert!(last.extras.len() <= 7, "{}", last.extras.len());
+        assert_eq!(lent(&parts, 3).1, [37, 38, 39]);
     }
 
     #[test]
