@@ -120,9 +120,10 @@ impl Frame {
         let mut marks: Vec<Vec<Mark>> = marks.iter().map(|marks| on_gpu(marks)).collect();
         let unknown = marks.iter().map(|m| unknown_ends(m));
         let (first, last) = unknown.fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)));
-        let (first, last) = match first + last + LEAST <= least {
-            true => (first, last),
-            false => (0, 0),
+        let (first, last) = if first + last + LEAST <= least {
+            (first, last)
+        } else {
+            (0, 0)
         };
         for marks in &mut marks {
             marks.truncate(least - last);
@@ -177,9 +178,9 @@ fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
 }
 
 /// By lane, the launches of the rarest kind that comes often enough on all lanes, for most of their common
-/// time, which lasts until the last one has ended on the GPU: where they are called, and end on the GPU if that
-/// is known. Kinds of a communicator come first, then what lanes do alike on communicators of their own. And
-/// whether what lies between two of them is a step.
+/// time, which lasts until the last one has ended on the GPU: where they are called, and end on the GPU if
+/// that is known. Kinds of a communicator come first, then what lanes do alike on communicators of their own.
+/// And whether what lies between two of them is a step.
 fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
     let own = |kind: &Kind| *kind;
     let alike = |kind: &Kind| Kind {
@@ -344,13 +345,15 @@ fn unknown_ends(marks: &[Mark]) -> (usize, usize) {
     };
     let behind = marks.len() - 1 - last;
     (
-        match is_unknown(marks[first], marks[0], marks[first]) {
-            true => first,
-            false => 0,
+        if is_unknown(marks[first], marks[0], marks[first]) {
+            first
+        } else {
+            0
         },
-        match is_unknown(marks[last], marks[last], marks[last + behind]) {
-            true => behind,
-            false => 0,
+        if is_unknown(marks[last], marks[last], marks[last + behind]) {
+            behind
+        } else {
+            0
         },
     )
 }
