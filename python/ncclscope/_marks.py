@@ -5,6 +5,10 @@ second to ``NAME.marks``, the file beside the trace of this process (``crates/ca
 format). The recorder need not know: the file is found through the descriptor by which the recorder keeps its
 trace open.
 
+`ncclscope run --steps torch` has a copy of this file in the program's process, which need not have the
+package (`crates/cli/src/run/steps/torch_steps.py`). So this file is one that Python 3.8 reads, and imports
+from Python's own library only.
+
 Rule: in a process that is not recorded, a mark is two reads of a clock, and there is no thread and no file. A
 mark never waits for a file, and never raises.
 """
@@ -37,6 +41,9 @@ _MOST_WAITING = 1 << 16
 # A file is no larger. A step takes about 50 bytes.
 _MOST_BYTES = 64 << 20
 _TRACE = re.compile(r"(.*-p(\d+)-[0-9a-f]{8})(?:\.\d+)?\.trace")
+# How the file's name ends, and what its first line says beside the usual.
+_ending = ".marks"
+_more_of_head: dict[str, object] = {}
 
 
 class Span:
@@ -124,6 +131,17 @@ def phase(name: str) -> Span:
     return Span("phase", str(name))
 
 
+def not_by_program(ending: str, head: dict[str, object]) -> None:
+    """The marks that this module gets are not the program's own, so they have a file of their own."""
+    global _ending, _more_of_head
+    _ending, _more_of_head = ending, head
+
+
+def note_step(number: int, begin: int, end: int) -> None:
+    """A step from and to these times of CLOCK_MONOTONIC, ns."""
+    _note(("step", number, begin, end))
+
+
 def is_recorded() -> bool:
     """Whether this process is set up to be recorded: by ``ncclscope run``, ``ncclscope.record`` or its
     environment.
@@ -209,8 +227,9 @@ class _Writer:
             if stem is None:
                 return
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.open(stem + ".marks", flags, 0o600)
-            lines.append({"schema": SCHEMA, "clock": "CLOCK_MONOTONIC", "pid": os.getpid()})
+            self._file = os.open(stem + _ending, flags, 0o600)
+            head = {"schema": SCHEMA, "clock": "CLOCK_MONOTONIC", "pid": os.getpid()}
+            lines.append({**head, **_more_of_head})
         waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
         lines.extend(waiting)
         if self._dropped:

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from conftest import BIN
 
 import ncclscope
 
@@ -268,3 +269,71 @@ print("done")
     # From the end of the first step within `emit_nvtx` on.
     assert marks == steps(0, 1, 2, 3, 4)
     assert any("`Optimizer.step#*`" in note for note in ncclscope.open(tmp_path / "capture").report().notes)
+
+
+# Without a change of the program, and without the package in it.
+UNCHANGED = f"""
+import os, sys
+sys.path.insert(0, {str(HERE)!r})
+import torch
+from own_nccl import Nccl
+nccl = Nccl(os.environ["NCCL_PROFILER_PLUGIN"])
+model = torch.nn.Linear(4, 1)
+def train(steps, optimizer, step=None, scaler=None):
+    for _ in range(steps):
+        nccl.all_reduce()
+        optimizer.zero_grad()
+        loss = model(torch.randn(2, 4)).mean()
+        (scaler.scale(loss) if scaler else loss).backward()
+        scaler.step(optimizer) if scaler else (step or optimizer.step)()
+        scaler and scaler.update()
+"""
+
+
+def unchanged(text: str, folder: Path) -> tuple[int, str]:
+    """How many steps of torch's optimizers are in the capture, and what the program printed."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("NCCL") and k != "PYTHONPATH"}
+    run = [str(BIN / "ncclscope"), "run", "-o", "capture", "--no-sampler", "--steps", "torch", "--"]
+    done = subprocess.run(
+        [*run, sys.executable, "-c", UNCHANGED + text + "nccl.close()\n"],
+        cwd=folder,
+        env=kept | {"NCCLSCOPE_PLUGIN": ncclscope.plugin_path(), "RANK": "0", "CUDA_VISIBLE_DEVICES": ""},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (file,) = (folder / "capture").rglob("*.1.marks")
+    return len(file.read_text().splitlines()) - 1, done.stdout
+
+
+@needs("torch")
+def test_steps_of_torch_in_an_unchanged_program(tmp_path: Path) -> None:
+    text = """
+train(5, torch.optim.AdamW(model.parameters()))
+# Infinite gradients: the scaler steps twice, and leaves one out.
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+train(1, optimizer, scaler=scaler)
+model.weight.register_hook(lambda gradient: gradient * float("inf"))
+train(1, optimizer, scaler=scaler)
+model.weight._backward_hooks.clear()
+train(1, optimizer, scaler=scaler)
+"""
+    assert unchanged(text, tmp_path)[0] == 4 + 2
+    notes = ncclscope.open(tmp_path / "capture").report().notes
+    assert any("torch's optimizer `AdamW`" in note for note in notes)
+
+
+@needs("torch")
+def test_a_compiled_step_has_the_graphs_that_it_has_without(tmp_path: Path) -> None:
+    text = """
+from torch._dynamo.utils import counters
+optimizer = torch.optim.AdamW(model.parameters())
+torch._dynamo.config.error_on_recompile = True
+train(20, optimizer, step=torch.compile(optimizer.step, backend="eager"))
+print(dict(counters["stats"]))
+"""
+    steps, said = unchanged(text, tmp_path)
+    assert steps == 19
+    assert "'unique_graphs': 1" in said

@@ -10,6 +10,7 @@ use crate::ranks::Ranks;
 use crate::spelling::ranges;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, BTreeSet};
+use tables::marks::{Origin, Source};
 use tables::{Capture, Process};
 
 /// NCCL turned Broadcast into a kind of operation that it does not announce.
@@ -81,7 +82,7 @@ pub fn notes(
     of_other_tools(capture, &mut notes);
     notes.extend(crate::behind::sentences(capture));
     no_ranges(capture, &mut notes);
-    of_step_ranges(capture, &mut notes);
+    of_origin(capture, &mut notes);
     notes.extend(phases.map(|phases| phases.sentence()));
     if let Some(because) = no_times(capture, rows) {
         notes.push(because.note);
@@ -188,39 +189,54 @@ fn of_other_tools(capture: &Capture, notes: &mut Vec<String>) {
     }
 }
 
-/// Which NVTX ranges are the steps, or why none is, if they were to be read.
-fn of_step_ranges(capture: &Capture, notes: &mut Vec<String>) {
+/// Where the steps are from if the program did not mark them itself, or why there are none, if they were
+/// asked for.
+fn of_origin(capture: &Capture, notes: &mut Vec<String>) {
+    for source in [Source::Nvtx, Source::Torch] {
+        of_source(capture, source, notes);
+    }
+}
+
+fn of_source(capture: &Capture, source: Source, notes: &mut Vec<String>) {
     let asked = |process: &&Process| {
         let value = process.fact("env.NCCLSCOPE_STEPS").unwrap_or("");
-        value.trim().to_ascii_lowercase().starts_with("nvtx")
-            && process.fact("steps_because").is_none()
+        let value = value.trim().to_ascii_lowercase();
+        let is_asked = match source {
+            Source::Nvtx => value.starts_with("nvtx"),
+            Source::Torch => value == "torch",
+        };
+        is_asked && process.fact("steps_because").is_none()
     };
-    let read = || {
-        capture
-            .processes
-            .iter()
-            .filter_map(|of| of.marks.nvtx.as_ref())
-    };
-    if read().any(|of| of.unused > 0) {
-        notes.push(
-            "The program marks its steps by `ncclscope.step()`, so its NVTX ranges do not count."
-                .to_owned(),
-        );
-    }
-    let are_steps = |process: &&Process| {
-        let marks = &process.marks;
-        marks.nvtx.as_ref().is_some_and(|of| of.unused == 0) && marks.steps.len() > 1
-    };
-    let steps = capture.processes.iter().filter(are_steps);
-    let ranges: BTreeSet<&str> = steps
-        .filter_map(|process| process.marks.nvtx.as_ref()?.range.as_deref())
+    let processes = capture.processes.iter();
+    let told: Vec<(&Process, &Origin)> = processes
+        .filter_map(|process| Some((process, process.marks.origin.as_ref()?)))
+        .filter(|(_, origin)| origin.source == source)
         .collect();
-    if !ranges.is_empty() {
-        let ranges: Vec<String> = ranges.iter().map(|name| format!("`{name}`")).collect();
+    if told.iter().any(|(_, origin)| origin.unused > 0) {
+        let what = match source {
+            Source::Nvtx => "its NVTX ranges do",
+            Source::Torch => "those of torch's optimizers do",
+        };
         notes.push(format!(
-            "Steps are those of the program's NVTX ranges {}.",
-            ranges.join(", ")
+            "The program marks its steps by `ncclscope.step()`, so {what} not count."
         ));
+    }
+    let are_steps = told
+        .iter()
+        .filter(|(process, origin)| origin.unused == 0 && process.marks.steps.len() > 1);
+    let names: BTreeSet<&str> = are_steps
+        .filter_map(|(_, origin)| origin.name.as_deref())
+        .collect();
+    if !names.is_empty() {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let names = names.join(", ");
+        notes.push(match source {
+            Source::Nvtx => format!("Steps are those of the program's NVTX ranges {names}."),
+            Source::Torch => format!(
+                "Steps are those of torch's optimizer {names}: a step lasts from the end of one `step()` to \
+                 the end of the next."
+            ),
+        });
     }
     let all = capture.processes.iter().filter(asked);
     let none = all
@@ -233,10 +249,17 @@ fn of_step_ranges(capture: &Capture, notes: &mut Vec<String>) {
             all if all == none => String::new(),
             all => format!(" in {none} of {all} processes"),
         };
-        notes.push(format!(
-            "NVTX ranges marked no steps{who}: the program pushed less than two ranges of such a name. The \
-             page `docs/guides/steps.md` has the names, and `run --steps nvtx:NAME` takes another."
-        ));
+        notes.push(match source {
+            Source::Nvtx => format!(
+                "NVTX ranges marked no steps{who}: the program pushed less than two ranges of such a name. \
+                 The page `docs/guides/steps.md` has the names, and `run --steps nvtx:NAME` takes another."
+            ),
+            Source::Torch => format!(
+                "torch's optimizers marked no steps{who}: no optimizer stepped three times, or Python did \
+                 not look for modules on PYTHONPATH (as with `python -I`, `-E` or `-S`). The page \
+                 `docs/guides/steps.md` has all reasons."
+            ),
+        });
     }
 }
 

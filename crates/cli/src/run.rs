@@ -3,8 +3,8 @@
 //! [`folder`] has the capture folder, and [`launcher`] gets the recorder's variables through srun and mpirun.
 //! [`child`] runs the program. [`keeper`] and [`adopt`] keep what its dead processes left on this host.
 //! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded. [`steps`]
-//! has NVTX load the recorder. [`topology`] has NCCL write what it found of the machine. [`job`] tells
-//! whether this is one of many runs that a launcher started, which then share a folder.
+//! has NVTX or torch tell the program's steps. [`topology`] has NCCL write what it found of the machine.
+//! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
 //!
 //! Rule: the program sees the same streams, terminal, signals and exit status as without us.
 
@@ -62,9 +62,9 @@ pub struct Args {
     #[arg(long)]
     stacks: bool,
 
-    /// Read the program's steps from its NVTX ranges: those that frameworks push, or those called NAME (`*`
-    /// at its end: any rest) [default: NCCLSCOPE_STEPS, else off]
-    #[arg(long, value_name = "nvtx[:NAME]", value_parser = steps::asked)]
+    /// Read the program's steps: `torch`, from the optimizers of torch; `nvtx`, from the NVTX ranges that
+    /// frameworks push, or those called NAME (`*` at its end: any rest) [default: NCCLSCOPE_STEPS, else off]
+    #[arg(long, value_name = "torch|nvtx[:NAME]", value_parser = steps::asked)]
     steps: Option<String>,
 
     /// Leave out the node sampler: power, energy, CPU time and the like [default: NCCLSCOPE_SAMPLER, else it
@@ -222,7 +222,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         set.and_then(|(_, value)| value.to_str().map(str::to_owned))
             .or_else(|| env(name))
     };
-    let steps = steps::variables(args.steps, &variables[0].1, given, &mut notes);
+    let plugin = &variables[0].1;
+    let steps = steps::variables(args.steps, plugin, &folder.path, given, &mut notes);
+    // What `--env` says of PYTHONPATH is in it.
+    variables.retain(|(name, _)| steps.iter().all(|(set, _)| set != name));
     variables.extend(steps);
     let nccl_log = nccl_log::NcclLogFiles::prepare(env)?;
     variables.extend(topology::variables(
@@ -278,6 +281,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         Ok(status) => status,
         Err(error) => {
             keeper.finish();
+            steps::remove(&folder.path);
             folder.abandon();
             return Ok(not_started(&arguments[0], &error));
         }
@@ -287,6 +291,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if adopt::traces(&folder.path).is_empty() {
         topology::remove(&folder.path);
         costs::remove(&folder.path);
+    }
+    // Processes that go on may start others, and so may other ranks.
+    if tally.alive == 0 && !folder.shared {
+        steps::remove(&folder.path);
     }
     if folder.is_empty() && tally.alive == 0 && tally.failed.is_empty() {
         folder.abandon();

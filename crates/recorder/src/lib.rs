@@ -55,6 +55,7 @@ mod step_ranges;
 mod stream_waits;
 mod templates;
 mod threads;
+mod torch_steps;
 mod totals;
 mod watch;
 mod windows;

@@ -5,6 +5,7 @@
 //! used instead.
 
 use crate::step_ranges;
+use crate::torch_steps;
 use capture::launcher;
 pub use capture::left::file_name;
 use capture::limits::{MAX_SIZE, MEMORY};
@@ -128,6 +129,8 @@ pub struct Settings {
     pub scorep: bool,
     /// Whether the program's steps are read from its NVTX ranges.
     pub steps: bool,
+    /// Whether the program's Python marks those of torch's optimizers.
+    pub torch_steps: bool,
     /// Another profiler plugin, to be loaded behind this one.
     pub chain: Option<String>,
     /// Where NCCL's debug output goes.
@@ -212,6 +215,7 @@ impl Settings {
                 false
             }
         });
+        let torch_steps = var("NCCLSCOPE_STEPS").is_some_and(|value| torch_steps::is_asked(&value));
         let chain = var("NCCLSCOPE_CHAIN");
         let nccl_log = NcclLog::read(var);
         let (events, complaint) =
@@ -297,6 +301,7 @@ impl Settings {
             nvtx,
             scorep,
             steps,
+            torch_steps,
             chain,
             nccl_log,
             flush,

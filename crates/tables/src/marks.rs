@@ -1,9 +1,10 @@
 //! Steps and phases that the program marked itself, from `NAME.marks` and `NAME.1.marks` beside its trace.
 //!
-//! `python/ncclscope/_marks.py` writes the first of these files, and the recorder the second, from NVTX
-//! ranges: a line of JSON for each mark. [`read`] takes what is sound. Times are CLOCK_MONOTONIC there, and
-//! realtime ns here, by the anchors of the process's trace. If both have steps, those of `NAME.marks` count,
-//! because somebody has put them into the program for that.
+//! `python/ncclscope/_marks.py` writes the first of these files. The second has steps from NVTX ranges, which
+//! the recorder writes, or from torch's optimizers, which Python writes (`ncclscope run --steps`). Each mark
+//! is a line of JSON. [`read`] takes what is sound. Times are CLOCK_MONOTONIC there, and realtime ns here, by
+//! the anchors of the process's trace. If both have steps, those of `NAME.marks` count, because somebody has
+//! put them into the program for that.
 //!
 //! Rule: a file of any content is read within bounds. A last line without an end is one that was being
 //! written, and no problem.
@@ -12,7 +13,7 @@ use crate::clock::Clock;
 use crate::files::{self, Limit};
 use crate::printable::printable;
 use crate::problem::Problem;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// No larger file is written.
@@ -24,8 +25,8 @@ const MARKS: Limit = Limit {
 const LONGEST_NAME: usize = 48;
 const MOST_NAMES: usize = 64;
 const OTHERS: &str = "other phases";
-/// Characters of the name of a range.
-const LONGEST_RANGE: usize = 128;
+/// Characters of the name of a range or an optimizer.
+const LONGEST_ORIGIN: usize = 128;
 
 /// See the module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,17 +39,29 @@ pub struct Marks {
     pub names: Vec<String>,
     /// Marks that the program made and could not write.
     pub dropped: u64,
-    /// Of its NVTX ranges, if they were read and one of them was a step.
-    pub nvtx: Option<Nvtx>,
+    /// Of steps that the program did not mark itself, if they were asked for and there was one.
+    pub origin: Option<Origin>,
 }
 
-/// Steps that are ranges of NVTX.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Nvtx {
-    /// Which ranges these are, if frameworks push them; `None` if the user named them.
-    pub range: Option<String>,
+/// Where steps are from that the program did not mark itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// What told them.
+    pub source: Source,
+    /// Which ranges of NVTX these are, if frameworks push them, and `None` if the user named them; or the
+    /// class of the optimizer.
+    pub name: Option<String>,
     /// So many of them are no steps, because the program marks its steps otherwise, too.
     pub unused: u64,
+}
+
+/// What tells steps of a program that does not mark them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Its NVTX ranges.
+    Nvtx,
+    /// torch's optimizers.
+    Torch,
 }
 
 /// A step of the program, ns since 1970.
@@ -76,17 +89,17 @@ pub struct MarkedPhase {
 /// The marks of the process whose files have this stem.
 pub(crate) fn read(stem: &Path, clock: &Clock, problems: &mut Vec<Problem>) -> Marks {
     let mut own = one(stem, "marks", clock, problems);
-    let ranges = one(stem, "1.marks", clock, problems);
-    let Some(mut nvtx) = ranges.nvtx else {
+    let others = one(stem, "1.marks", clock, problems);
+    let Some(mut origin) = others.origin else {
         return own;
     };
     if own.steps.is_empty() {
-        own.steps = ranges.steps;
+        own.steps = others.steps;
     } else {
-        nvtx.unused = ranges.steps.len() as u64;
+        origin.unused = others.steps.len() as u64;
     }
-    own.dropped = own.dropped.saturating_add(ranges.dropped);
-    own.nvtx = Some(nvtx);
+    own.dropped = own.dropped.saturating_add(others.dropped);
+    own.origin = Some(origin);
     own
 }
 
@@ -142,12 +155,7 @@ fn parse(bytes: &[u8], clock: &Clock) -> (Marks, u64) {
             Ok(Value::Object(said)) => {
                 let dropped = said.get("dropped").and_then(Value::as_u64).unwrap_or(0);
                 marks.dropped = marks.dropped.saturating_add(dropped);
-                if said.get("from").and_then(Value::as_str) == Some("nvtx") {
-                    let range = said.get("range").and_then(Value::as_str);
-                    let range =
-                        range.map(|name| printable(name).chars().take(LONGEST_RANGE).collect());
-                    marks.nvtx = Some(Nvtx { range, unused: 0 });
-                }
+                marks.origin = origin(&said).or(marks.origin);
             }
             _ => unsound += 1,
         }
@@ -160,6 +168,22 @@ fn parse(bytes: &[u8], clock: &Clock) -> (Marks, u64) {
         marks.steps[at - 1].to = marks.steps[at - 1].to.min(next);
     }
     (marks, unsound)
+}
+
+/// What a first line says of steps that the program did not mark itself.
+fn origin(said: &Map<String, Value>) -> Option<Origin> {
+    let text = |key: &str| said.get(key).and_then(Value::as_str);
+    let (source, name) = match text("from")? {
+        "nvtx" => (Source::Nvtx, text("range")),
+        "torch" => (Source::Torch, text("optimizer")),
+        _ => return None,
+    };
+    let name = name.map(|name| printable(name).chars().take(LONGEST_ORIGIN).collect());
+    Some(Origin {
+        source,
+        name,
+        unused: 0,
+    })
 }
 
 /// Adds a mark; a kind that a later program may write is passed over.
@@ -241,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_nvtx_ranges_count_if_nobody_marked_others() {
+    fn steps_of_another_origin_count_if_nobody_marked_others() {
         let folder = tempfile::tempdir().expect("made");
         let stem = folder.path().join("r0-p1-00000001");
         let write = |ending: &str, text: &str| {
@@ -259,14 +283,16 @@ mod tests {
              [\"step\",0,2000000000,3000000000]\n[\"step\",1,3000000000,4000000000]\n",
         );
         let (marks, problems) = read();
-        let range = Some("ProfilerStep#*".to_owned());
-        let nvtx = |unused| {
-            Some(Nvtx {
-                range: range.clone(),
+        let origin = |source, name: &str, unused| {
+            let name = Some(name.to_owned());
+            Some(Origin {
+                source,
+                name,
                 unused,
             })
         };
-        assert_eq!((marks.steps.len(), marks.nvtx, problems), (2, nvtx(0), 0));
+        let nvtx = |unused| origin(Source::Nvtx, "ProfilerStep#*", unused);
+        assert_eq!((marks.steps.len(), marks.origin, problems), (2, nvtx(0), 0));
         // Phases alone are no steps.
         write("marks", "[\"phase\",\"eval\",5000000000,6000000000]\n");
         let (marks, _) = read();
@@ -274,7 +300,14 @@ mod tests {
         write("marks", "[\"step\",7,2000000000,4000000000]\n");
         let (marks, problems) = read();
         assert_eq!(marks.steps[0].number, 7);
-        assert_eq!((marks.steps.len(), marks.nvtx, problems), (1, nvtx(2), 0));
+        assert_eq!((marks.steps.len(), marks.origin, problems), (1, nvtx(2), 0));
+        write(
+            "1.marks",
+            "{\"schema\":\"ncclscope.marks/1\",\"from\":\"torch\",\"optimizer\":\"AdamW\"}\n\
+             [\"step\",0,2000000000,3000000000]\n",
+        );
+        let (marks, _) = read();
+        assert_eq!(marks.origin, origin(Source::Torch, "AdamW", 1));
     }
 
     #[test]

@@ -242,7 +242,7 @@ mod tests {
                 .collect(),
             names: vec!["eval".into()],
             dropped: 0,
-            nvtx: None,
+            origin: None,
         };
         let process = Process {
             marks,

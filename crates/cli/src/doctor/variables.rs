@@ -204,7 +204,7 @@ fn expected(takes: &Takes, value: &str) -> Option<String> {
         }
         Takes::Steps => {
             let fits = crate::run::steps_asked(value).is_ok();
-            (!fits).then(|| "`nvtx`, `nvtx:NAME` or `off`".to_owned())
+            (!fits).then(|| "`torch`, `nvtx`, `nvtx:NAME` or `off`".to_owned())
         }
         Takes::Words(words) => {
             let fits = words.iter().any(|word| word.eq_ignore_ascii_case(value));
@@ -253,7 +253,7 @@ mod tests {
             ("NCCLSCOPE_FLUSH", "soon"),
             ("NCCLSCOPE_TIMMING", "stamps"),
             ("NCCLSCOPE_TIMING", "Stamps"),
-            ("NCCLSCOPE_STEPS", "torch"),
+            ("NCCLSCOPE_STEPS", "jax"),
             ("NCCLSCOPE_EVENTS", "all,Kernels"),
         ]);
         let remedies: Vec<&str> = found.iter().map(|(_, remedy)| remedy.as_str()).collect();
@@ -264,7 +264,7 @@ mod tests {
                 "seconds from 0.05 to 3600",
                 "a size from 1MiB to 64MiB, like 64MiB",
                 "one of profile, trace, full, callbacks",
-                "`nvtx`, `nvtx:NAME` or `off`",
+                "`torch`, `nvtx`, `nvtx:NAME` or `off`",
                 "NCCLSCOPE_TIMING? docs/reference/settings.md has them all",
             ]
         );
@@ -339,7 +339,7 @@ mod tests {
                     let ends: Vec<Option<u64>> = row[2].split(" to ").map(units::bytes).collect();
                     assert_eq!(ends, [Some(*limits.start()), Some(*limits.end())], "{name}");
                 }
-                Takes::Steps => assert_eq!(row[2], "`nvtx`, `nvtx:NAME`, `off`", "{name}"),
+                Takes::Steps => assert_eq!(row[2], "`torch`, `nvtx`, `nvtx:NAME`, `off`", "{name}"),
                 Takes::Events | Takes::Any => {}
             }
         }

@@ -26,6 +26,7 @@ use crate::step_ranges;
 use crate::stream_waits::StreamWaits;
 use crate::templates::Templates;
 use crate::threads::Threads;
+use crate::torch_steps;
 use crate::watch::Watch;
 use capture::live::{Layout, Section, View};
 use nccl_abi::names;
@@ -95,9 +96,13 @@ impl Recorder {
         if is_first_try {
             no_ranges.iter().for_each(|none| say(&none.line()));
         }
-        let no_steps = settings.steps.then(step_ranges::slot).flatten();
+        let (source, no_steps) = if settings.torch_steps {
+            ("torch", torch_steps::missing())
+        } else {
+            ("nvtx", settings.steps.then(step_ranges::slot).flatten())
+        };
         let line = no_steps.as_ref();
-        let line = line.map(|why| format!("NCCLSCOPE_STEPS=nvtx has no effect: {why}"));
+        let line = line.map(|why| format!("NCCLSCOPE_STEPS={source} has no effect: {why}"));
         settings.notes.extend(line);
         let odd_size = || std::io::Error::other("the live part has tables of an odd size");
         let no_memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);

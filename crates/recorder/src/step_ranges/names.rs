@@ -45,13 +45,16 @@ const LONGEST: usize = 256;
 /// # Errors
 /// What the value may be.
 pub fn asked(value: &str) -> Result<Option<Names>, &'static str> {
-    const EXPECTED: &str = "nvtx, nvtx:NAME, off";
+    const EXPECTED: &str = "torch, nvtx, nvtx:NAME, off";
     let value = value.trim();
     let (source, name) = match value.split_once(':') {
         Some((source, name)) => (source, Some(name.trim())),
         None => (value, None),
     };
-    if source.eq_ignore_ascii_case("off") && name.is_none() {
+    let is_other = ["off", "torch"]
+        .iter()
+        .any(|other| source.eq_ignore_ascii_case(other));
+    if is_other && name.is_none() {
         return Ok(None);
     }
     if !source.eq_ignore_ascii_case("nvtx") {
@@ -320,11 +323,11 @@ mod tests {
 
     #[test]
     fn what_can_be_set() {
-        for off in ["off", " OFF "] {
+        for off in ["off", " OFF ", "torch"] {
             assert_eq!(asked(off), Ok(None));
         }
-        for wrong in ["nvtx:", "nvtx:*", "nvtx: ", "torch", "on", "off:x", "1"] {
-            assert_eq!(asked(wrong), Err("nvtx, nvtx:NAME, off"), "{wrong}");
+        for wrong in ["nvtx:", "nvtx:*", "nvtx: ", "jax", "on", "off:x", "1"] {
+            assert_eq!(asked(wrong), Err("torch, nvtx, nvtx:NAME, off"), "{wrong}");
         }
         assert_eq!(named("nvtx"), Names::known());
         // A name of the list that the user gives is a step itself, as any name of the user's.

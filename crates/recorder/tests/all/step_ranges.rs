@@ -251,9 +251,9 @@ fn ranges_around_steps_are_the_program_s_steps() {
     let capture = job.capture();
     let marks = &capture.processes[0].marks;
     assert_eq!((count(marks), marks.dropped), (20, 0));
-    let nvtx = marks.nvtx.as_ref().expect("read");
+    let origin = marks.origin.as_ref().expect("read");
     assert_eq!(
-        (nvtx.range.as_deref(), nvtx.unused),
+        (origin.name.as_deref(), origin.unused),
         (Some("ProfilerStep#*"), 0)
     );
     let report = analyze::report(&capture);
@@ -291,7 +291,7 @@ fn the_end_of_an_optimizer_s_range_ends_a_step() {
         .steps
         .windows(2)
         .all(|pair| pair[0].to == pair[1].from));
-    let range = marks.nvtx.and_then(|nvtx| nvtx.range);
+    let range = marks.origin.and_then(|origin| origin.name);
     assert_eq!(range.as_deref(), Some("Optimizer.step#*"));
 }
 
@@ -353,7 +353,7 @@ fn every_kind_of_range_may_be_a_step() {
     let marks = marks_of("job_with_all_kinds_of_ranges", "nvtx:batch*");
     assert_eq!(count(&marks), 7);
     // The user knows the name.
-    assert_eq!(marks.nvtx.expect("read").range, None);
+    assert_eq!(marks.origin.expect("read").name, None);
 }
 
 #[test]
@@ -550,13 +550,13 @@ fn job_without_steps() {
 
 #[test]
 fn without_the_setting_nothing_is_put_into_the_program() {
-    for steps in ["", "off", "torch"] {
+    for steps in ["", "off", "torch", "jax"] {
         let mut job = Job::new(module_path!(), "job_without_steps").env("NCCLSCOPE_STEPS", steps);
         let (status, said) = job.run_saying();
         assert!(status.success(), "{said}");
         assert_eq!(
-            said.contains("none of nvtx, nvtx:NAME, off"),
-            steps == "torch",
+            said.contains("none of torch, nvtx, nvtx:NAME, off"),
+            steps == "jax",
             "{said}"
         );
         let capture = job.capture();
@@ -598,5 +598,39 @@ fn a_slot_that_is_taken_is_said() {
             !notes.iter().any(|note| note.contains("marked no steps")),
             "{notes:?}"
         );
+    }
+}
+
+#[test]
+fn steps_of_torch_without_the_folder_of_run_are_said() {
+    let capture = tempfile::tempdir().expect("made");
+    let folder = capture.path().join(".torch-steps");
+    let path = format!("/mine:{}", folder.display());
+    let gone = format!("`{}` of PYTHONPATH is not on this host", folder.display());
+    for (path, why) in [
+        ("/mine", Some("PYTHONPATH has no folder of")),
+        (&path, Some(gone.as_str())),
+        (&path, None),
+    ] {
+        if why.is_none() {
+            std::fs::create_dir(&folder).expect("made");
+        }
+        let mut job = Job::new(module_path!(), "job_whose_slot_is_taken")
+            .env("NCCLSCOPE_STEPS", "torch")
+            .env("PYTHONPATH", path);
+        job.command().env_remove("NCCLSCOPE_QUIET");
+        let (status, said) = job.run_saying();
+        assert!(status.success(), "{said}");
+        let no_effect = "NCCLSCOPE_STEPS=torch has no effect";
+        assert_eq!(said.contains(no_effect), why.is_some(), "{said}");
+        let notes = analyze::report(&job.capture()).notes;
+        let count = |text: &str| notes.iter().filter(|note| note.contains(text)).count();
+        let (had_none, marked_none) = (
+            count("NCCLSCOPE_STEPS had no effect"),
+            count("torch's optimizers marked no steps"),
+        );
+        let is_off = usize::from(why.is_some());
+        assert_eq!((had_none, marked_none), (is_off, 1 - is_off), "{notes:?}");
+        assert!(why.is_none_or(|why| count(why) == 1), "{notes:?}");
     }
 }

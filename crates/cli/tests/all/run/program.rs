@@ -363,3 +363,56 @@ fn stacks_that_mode_profile_does_not_keep_are_noted() {
         );
     }
 }
+
+#[test]
+fn with_steps_torch_python_finds_a_folder_of_the_capture_first() {
+    let place = RunFolder::new();
+    // As a Python sees it. Something is in the capture, so it stays.
+    let program =
+        "echo $NCCLSCOPE_STEPS $PYTHONPATH; ls -A c/.torch-steps; stat -c %a c/.torch-steps; \
+                   mkdir c/host0";
+    let mut run = place.ncclscope(&["run", "-o", "c", "--steps", "torch"]);
+    run.args(["--env", "PYTHONPATH=/mine:/yours"]);
+    let done = run.args(["--", "sh", "-c", program]).output();
+    let done = done.expect("started");
+    let folder = place.path().join("c/.torch-steps");
+    let path = format!("torch {}:/mine:/yours", folder.display());
+    let lines = [
+        &path,
+        "marks.py",
+        "sitecustomize.py",
+        "torch_steps.py",
+        "700",
+    ];
+    assert_eq!(stdout(&done).lines().collect::<Vec<_>>(), lines);
+    assert!(!folder.exists() && place.mark()["ended"].is_string());
+    // A run that records nothing leaves nothing, and one that can't start either.
+    for program in ["true", "/nowhere"] {
+        place.run(&["-o", "none", "--steps", "torch", "--", program]);
+        assert!(!place.path().join("none").exists(), "{program}");
+    }
+}
+
+#[test]
+fn without_a_folder_for_python_the_program_runs_and_a_note_says_so() {
+    let place = RunFolder::new();
+    let program = "echo $NCCLSCOPE_STEPS \"<$PYTHONPATH>\"";
+    let done = place.run(&["-o", "a:b", "--steps", "torch", "--", "sh", "-c", program]);
+    assert_eq!(stdout(&done), "off <>\n");
+    let said = stderr(&done);
+    assert!(
+        said.contains("no steps are read from torch's optimizers"),
+        "{said}"
+    );
+    assert!(said.contains("colon"), "{said}");
+}
+
+#[test]
+fn without_steps_torch_python_finds_what_it_found() {
+    let place = RunFolder::new();
+    for options in [&[][..], &["--steps", "nvtx"]] {
+        let program = ["--", "sh", "-c", "echo ${PYTHONPATH-unset}; ls -d c/.t*"];
+        let done = place.run(&[&["-o", "c"], options, &program].concat());
+        assert_eq!(stdout(&done), "unset\n");
+    }
+}
