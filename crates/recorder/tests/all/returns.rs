@@ -107,8 +107,8 @@ fn a_late_stop_ends_no_other_group() {
     }
 }
 
-/// The first send to a peer of a non-blocking communicator: its group has returned, and a thread of NCCL's own
-/// connects the two for long before it launches.
+/// The first send to a peer of a non-blocking communicator: its group has returned, and a thread of NCCL's
+/// own connects the two for long before it launches.
 #[test]
 #[ignore = "played by the test below"]
 fn job_that_connects_behind_the_call() {
