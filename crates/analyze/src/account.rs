@@ -65,6 +65,12 @@ pub struct Account {
     /// Whether hosts say how long steps are, because too few calls have GPU times.
     #[serde(skip)]
     pub by_hosts: bool,
+    /// By rank: when its host began each step, those of the start-up left out, and ended the last one, ns.
+    #[serde(skip)]
+    pub begins_ns: Vec<Vec<i64>>,
+    /// By rank: its launches in a step, on average.
+    #[serde(skip)]
+    pub launches: Vec<u64>,
     /// Each rank's, by restart and rank.
     pub ranks: Vec<RankAccount>,
     /// The part of the time that ranks stood still in operations in which all ranks need each other, 0 to 1;
@@ -237,6 +243,15 @@ pub struct Answer {
     pub sends: u64,
 }
 
+impl Account {
+    /// After how many of its steps their times come again, 1 if they don't; `None` if hosts say how long they
+    /// are.
+    pub(crate) fn times_repeat(&self) -> Option<u64> {
+        let times: Vec<f64> = self.walls_ns.iter().map(|ns| *ns as f64).collect();
+        (!self.by_hosts).then(|| crate::steps::repeat_after(&times) as u64)
+    }
+}
+
 impl Gatherer {
     /// The account; `None` if no steps are found, or no launch was seen on two ranks. `streams` says how much
     /// faster hosts could be.
@@ -267,7 +282,15 @@ impl Gatherer {
             false if places.bounded => None,
             false => late_host::find(&lanes, &frame, &work, &regular, &most_waits),
         };
+        let launches = |(lane, begins): (&Lane, &Vec<i64>)| {
+            let all = lane.launches.iter().filter(|launch| !launch.in_graph);
+            let within = all
+                .filter(|launch| (begins[0]..*begins.last().unwrap_or(&0)).contains(&launch.api));
+            (within.count() as f64 / frame.wall.len() as f64).round() as u64
+        };
+        let launches = lanes.iter().zip(&frame.begins).map(launches).collect();
         Some(Account {
+            launches,
             still_between: still_between(&division, &places, &frame),
             timed: timed(&places, &frame),
             open: match absent(&lanes) {
@@ -302,6 +325,7 @@ impl Gatherer {
                 .into_iter()
                 .map(|slow| slow_link(slow, &lanes, &frame))
                 .collect(),
+            begins_ns: frame.begins,
         })
     }
 }

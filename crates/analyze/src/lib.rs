@@ -632,11 +632,13 @@ impl Analysis {
             arrivals::bound(arrivals, streams.as_ref(), run_us);
         }
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
-        let account = self.account.finish(streams.as_ref());
-        let steps = match account.as_ref() {
-            Some(account) => steps.and_then(|steps| steps.settle(account)),
-            None => steps,
-        };
+        let mut account = self.account.finish(streams.as_ref());
+        let mut steps = steps;
+        if let Some(account) = &mut account {
+            steps = steps::settle(steps, account, capture.processes.len());
+            // Nobody else asks for them, and there are as many as ranks make steps.
+            account.begins_ns = Vec::new();
+        }
         let newest_ns = self.progress.newest_ns();
         let deaths = self.progress.deaths(capture);
         let standstill = self.standstill;

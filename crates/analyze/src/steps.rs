@@ -45,7 +45,7 @@ pub(crate) mod pattern;
 #[cfg(test)]
 mod tests;
 
-use crate::account::Account;
+use crate::account::{Account, RankAccount};
 use crate::executions::Execution;
 use crate::ranks::{spread, Spread};
 use crate::statistics::{Sample, Statistics};
@@ -199,34 +199,76 @@ impl Steps {
     pub fn mean_us(&self) -> Option<f64> {
         self.step_us.map(|step| step.mean)
     }
+}
 
-    /// Takes the times of the account, so that a report has one step and not two. Where ranks do not agree on
-    /// their steps, those that do not agree with the account have none. Steps that the program marked stay as
-    /// they are.
-    pub fn settle(self, account: &Account) -> Option<Steps> {
-        let all = account.steps + account.skipped;
-        let same = |row: &StepsRow| agree(row.steps, all) || alike(row.steps, all);
-        let is_of = |row: &StepsRow| row.source == StepSource::Calls;
-        if !self.rows.iter().all(is_of) || !self.rows.iter().any(same) {
-            return Some(self);
-        }
-        let processes = self.without as usize + self.rows.len();
-        let mut rows = self.rows;
-        rows.retain(same);
+/// One kind of steps from the pattern of calls and the account, so that a report has not two.
+///
+/// If both have the same steps, it is those of the pattern with the times of the account. Ranks whose pattern
+/// is another one have none. If no rank has the same, it is the steps of the account: they are the same for
+/// all ranks, and rest on when calls ran. But hosts alone don't tell steps, and equal parts of a pattern are
+/// none. Steps that the program marked stay as they are.
+pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Option<Steps> {
+    let all = account.steps + account.skipped;
+    let is_marked = |row: &StepsRow| row.source == StepSource::Program;
+    let is_same = |row: &StepsRow| agree(row.steps, all) || alike(row.steps, all);
+    let has_part = |row: &StepsRow| {
+        row.equal_parts > 1 && all as f64 * ALIKE >= (row.steps * row.equal_parts) as f64
+    };
+    let had = steps.as_ref().map_or(&[][..], |steps| &steps.rows);
+    let has_other = !had.iter().any(is_same);
+    let tells_less = account.by_hosts || had.iter().any(has_part);
+    if had.iter().any(is_marked) || has_other && tells_less {
+        return steps;
+    }
+    let rows = if has_other {
+        rows_of(account)
+    } else {
+        let mut rows = steps.map_or_else(Vec::new, |steps| steps.rows);
+        rows.retain(is_same);
         // A host that waits for its GPU now and then, to log, does not make the GPU's steps longer. An
         // optimizer behind several micro-batches does.
-        if !account.by_hosts {
-            let times: Vec<f64> = account.walls_ns.iter().map(|ns| *ns as f64).collect();
-            let times_repeat = repeat_after(&times) as u64;
-            rows.iter_mut()
-                .for_each(|row| row.times_repeat = times_repeat);
+        if let Some(repeat) = account.times_repeat() {
+            rows.iter_mut().for_each(|row| row.times_repeat = repeat);
         }
-        finish(rows, processes).map(|steps| Steps {
+        rows
+    };
+    finish(rows, processes).map(|steps| Steps {
+        step_us: statistics(&account.walls_ns),
+        times_ns: account.walls_ns.clone(),
+        ..steps
+    })
+}
+
+/// The steps of the account, rank by rank.
+fn rows_of(account: &Account) -> Vec<StepsRow> {
+    let of_rank = |(at, rank): (usize, &RankAccount)| {
+        let begins = &account.begins_ns[at];
+        let step = |of: &[i64]| Step {
+            start_ns: Some(of[0]),
+            time_ns: u64::try_from(of[1] - of[0]).ok(),
+            communication_ns: None,
+            end_ns: None,
+        };
+        StepsRow {
+            rank: rank.rank,
+            host: rank.host.clone(),
+            pid: rank.pid,
+            source: StepSource::Calls,
+            steps: account.steps,
+            calls: account.launches[at],
+            equal_parts: 1,
+            times_repeat: account.times_repeat().unwrap_or(1),
+            calls_beyond: 0,
             step_us: statistics(&account.walls_ns),
+            communication_us: None,
+            startup_us: None,
+            between_us: Some(0.0),
+            each: begins.windows(2).map(step).collect(),
             times_ns: account.walls_ns.clone(),
-            ..steps
-        })
-    }
+            on_gpu: true,
+        }
+    };
+    account.ranks.iter().enumerate().map(of_rank).collect()
 }
 
 /// A call: what it is, the same without its size, when it was made on the host (0 not known), and when its

@@ -33,6 +33,6 @@ pub use drawn::{Culprit, Drawn, Outcome};
 pub use evidence::{Evidence, Ranks};
 pub use play::{play, play_with};
 pub use random::Random;
-pub use score::{score, Matrix, Scored, Told, Verdict, MATTERS};
+pub use score::{score, Matrix, Scored, StepsAre, Told, ToldSteps, Verdict, MATTERS};
 pub use shape::{Kind, Shape, KINDS};
 pub use step::{Fault, Job, SlowLink, Step, Tails, Way};

@@ -154,6 +154,29 @@ pub struct Played {
     pub(crate) steps: usize,
 }
 
+impl Played {
+    /// The mean step, s: from the end of a rank's first step on its GPU to that of its last, the mean over
+    /// ranks. `None` if there is one step, or a rank's GPU has nothing to do in the first or the last.
+    pub fn mean_step(&self) -> Option<f64> {
+        let between = self.steps.checked_sub(1).filter(|steps| *steps > 0)?;
+        let lasted = |rank: &Rank| {
+            let ended = |range: std::ops::Range<i64>| {
+                let nodes = rank
+                    .nodes
+                    .iter()
+                    .filter(|node| range.contains(&node.launch));
+                nodes.filter_map(|node| node.end).max()
+            };
+            let last = ended(*rank.begun.get(between)?..i64::MAX)?;
+            Some(last - ended(rank.begun[0]..rank.begun[1])?)
+        };
+        let lasted: Option<Vec<i64>> = self.ranks.iter().map(lasted).collect();
+        let lasted = lasted?;
+        let mean = lasted.iter().sum::<i64>() as f64 / lasted.len() as f64;
+        Some(mean / between as f64 / 1e9)
+    }
+}
+
 /// Plays a job; `late` is what the straggler does.
 pub fn play<'s>(job: &'s Job, seed: u64, late: Option<&'s dyn Fn(&mut Step)>) -> Played {
     let fault = Fault {

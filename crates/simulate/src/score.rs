@@ -18,6 +18,8 @@ pub const MATTERS: f64 = 0.05;
 const WIDE: f64 = 0.5;
 /// A price is right within this part of the truth, or within [`MATTERS`] of the run.
 const CLOSE: f64 = 0.15;
+/// A step is right within this part of the truth.
+const STEP_CLOSE: f64 = 0.01;
 
 /// What a report says first about lost time.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,47 @@ pub struct Told {
     pub loss: Option<f64>,
     /// Its interval, s.
     pub interval: Option<(f64, f64)>,
+}
+
+/// What a report says of the steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ToldSteps {
+    /// The mean step, s.
+    pub mean: f64,
+    /// So many of them may be a step of the program.
+    pub times_repeat: u64,
+    /// So many steps of the program may be one of them.
+    pub equal_parts: u64,
+}
+
+/// How the steps of a report are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StepsAre {
+    /// As long as those of the program.
+    Right,
+    /// Parts or multiples, and the report says so.
+    Labelled,
+    /// So many times as long.
+    Wrong(f64),
+    /// Not told.
+    Untold,
+}
+
+impl StepsAre {
+    /// Holds what a report says of the steps against the mean step of the program, s.
+    pub fn new(told: Option<ToldSteps>, truth: f64) -> StepsAre {
+        let Some(told) = told else {
+            return StepsAre::Untold;
+        };
+        let times = told.mean / truth;
+        let is = |of: f64| (times * of - 1.0).abs() <= STEP_CLOSE;
+        let labels = [told.times_repeat as f64, 1.0 / told.equal_parts as f64];
+        match () {
+            () if is(1.0) => StepsAre::Right,
+            () if labels.into_iter().any(is) => StepsAre::Labelled,
+            () => StepsAre::Wrong(times),
+        }
+    }
 }
 
 /// How a report did.
@@ -65,6 +108,8 @@ pub struct Scored {
     pub interval: Option<(bool, f64)>,
     /// Length of the run, s.
     pub run: f64,
+    /// How its steps are.
+    pub steps: StepsAre,
 }
 
 /// What a report is made from, in a few words.
@@ -92,6 +137,7 @@ pub fn score(
     outcome: &Outcome,
     told: Option<&Told>,
     still: Option<(f64, f64)>,
+    steps: StepsAre,
 ) -> Scored {
     let run = outcome.played.seconds;
     let matters = |culprit: &&Culprit| culprit.loss >= MATTERS * run;
@@ -148,6 +194,7 @@ pub fn score(
         price,
         interval,
         run,
+        steps,
     }
 }
 
@@ -168,6 +215,7 @@ struct Row {
     intervals: usize,
     hold: usize,
     widths: Vec<f64>,
+    steps: Vec<StepsAre>,
 }
 
 impl Row {
@@ -183,6 +231,18 @@ impl Row {
             self.hold += usize::from(holds);
             self.widths.push(width);
         }
+        self.steps.push(scored.steps);
+    }
+
+    /// How many jobs have right steps, labelled ones, wrong ones, and none.
+    fn steps(&self) -> [usize; 4] {
+        let of = |is: fn(&StepsAre) -> bool| self.steps.iter().filter(|steps| is(steps)).count();
+        [
+            of(|steps| *steps == StepsAre::Right),
+            of(|steps| *steps == StepsAre::Labelled),
+            of(|steps| matches!(steps, StepsAre::Wrong(_))),
+            of(|steps| *steps == StepsAre::Untold),
+        ]
     }
 }
 
@@ -218,6 +278,11 @@ impl Matrix {
     /// How many prices are as right as they are to be, and how many there are.
     pub fn prices(&self) -> (usize, usize) {
         (self.all.close, self.all.errors.len())
+    }
+
+    /// How many jobs have right steps, labelled ones, wrong ones, and none.
+    pub fn steps(&self) -> [usize; 4] {
+        self.all.steps()
     }
 }
 
@@ -269,6 +334,11 @@ impl fmt::Display for Matrix {
         for (name, of) in &self.evidence {
             row(f, name, of)?;
         }
-        Ok(())
+        let [right, labelled, wrong, untold] = self.steps();
+        writeln!(
+            f,
+            "\nSteps: {right} right, {labelled} labelled as parts or multiples, {wrong} wrong, {untold} not \
+             told."
+        )
     }
 }

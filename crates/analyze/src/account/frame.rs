@@ -35,6 +35,17 @@ const UNKNOWN: f64 = 0.1;
 /// A step that is this much longer than the median is a stall.
 pub const LONG: f64 = 1.5;
 
+/// Fewer times don't show that they repeat,
+const LEAST_TIMES: usize = 48;
+/// nor do times whose logarithms vary less,
+const LEAST_VARIANCE: f64 = 1e-4;
+/// nor if their correlation with themselves is smaller at each distance,
+const LIKE_THEMSELVES: f64 = 0.3;
+/// nor if it is no more than so many standard deviations of that of random times.
+const RANDOM_ALIKE: f64 = 4.0;
+/// No longer distances are looked at.
+const MOST_TIMES: usize = 512;
+
 /// The steps.
 #[derive(Debug)]
 pub struct Frame {
@@ -287,7 +298,46 @@ fn period(marks: &[Vec<(i64, i64)>]) -> usize {
         (marks.iter().map(log).sum::<f64>() / marks.len() as f64).exp()
     };
     let gaps: Vec<f64> = (0..n).map(gap).collect();
-    crate::steps::repeat_after(&gaps)
+    repeat_after(&gaps)
+}
+
+/// After how many of them times come again: the smallest distance at which their logarithms are like
+/// themselves; 1 if they don't. Layers differ that much. For what differs less, as micro-batches do,
+/// [`steps::repeat_after`](crate::steps::repeat_after) says that a step may be several: here, a rank that is
+/// late now and then would make steps of several.
+fn repeat_after(times: &[f64]) -> usize {
+    let times = &times[times.len() / 5..];
+    let n = times.len();
+    if n < LEAST_TIMES {
+        return 1;
+    }
+    let logs: Vec<f64> = times.iter().map(|ns| ns.max(1e3).ln()).collect();
+    let mut sorted = logs.clone();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted[n / 200], sorted[n - 1 - n / 200]);
+    let mean = logs.iter().map(|log| log.clamp(low, high)).sum::<f64>() / n as f64;
+    let logs: Vec<f64> = logs.iter().map(|log| log.clamp(low, high) - mean).collect();
+    let variance = logs.iter().map(|log| log * log).sum::<f64>() / n as f64;
+    if variance < LEAST_VARIANCE {
+        return 1;
+    }
+    let most = (n / 6).min(MOST_TIMES);
+    let at = |lag: usize| {
+        let sum: f64 = logs[lag..].iter().zip(&logs).map(|(a, b)| a * b).sum();
+        sum / (n - lag) as f64 / variance
+    };
+    let by_lag: Vec<f64> = (0..most).map(at).collect();
+    let best = by_lag.iter().skip(2).copied().fold(0.0, f64::max);
+    if best < LIKE_THEMSELVES.max(RANDOM_ALIKE / (n as f64).sqrt()) {
+        return 1;
+    }
+    let first = (2..most).find(|lag| by_lag[*lag] >= 0.85 * best);
+    let first = first.unwrap_or(1);
+    if by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
+        first
+    } else {
+        1
+    }
 }
 
 /// The boundaries with a GPU time, if there are enough: when they were called, and how long after it they

@@ -514,3 +514,26 @@ fn gpus_stand_still_within_bounds_that_are_said() {
     assert_eq!((low, account.open), (0.0, Some(Open::Hidden)));
     assert!((high - 0.35).abs() < 0.01, "{high}");
 }
+
+#[test]
+fn without_a_pattern_of_calls_the_steps_are_those_of_the_account() {
+    let mut account = account(&stopped(60, |_| true, |_, _| 0));
+    // A report forgets these.
+    account.begins_ns = vec![(0..=account.steps as i64).collect(); 2];
+    let steps = crate::steps::settle(None, &account, 2).expect("steps");
+    let rows = steps.rows.iter();
+    let of: Vec<_> = rows
+        .map(|row| (row.rank, row.steps, row.calls, row.each.len() as u64))
+        .collect();
+    let calls = account.launches[0];
+    assert!(calls > 0);
+    assert_eq!(
+        of,
+        [0, 1].map(|rank| (Some(rank), account.steps, calls, account.steps))
+    );
+    assert_eq!(steps.without, 0);
+    assert!(
+        (steps.mean_us().expect("times") * account.steps as f64 / account.wall_us - 1.0).abs()
+            < 1e-3
+    );
+}

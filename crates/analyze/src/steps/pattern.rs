@@ -1,6 +1,7 @@
 //! The pattern of calls that repeats: after how many calls, with which pauses, and whether that is chance.
 
 use super::{Item, LEAST_COVERED, LEAST_SINGLE};
+use crate::statistics::median;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -33,12 +34,25 @@ const SIMILAR_PAUSE: i64 = 2;
 const BY_PLACE: f64 = 1.2;
 /// Fewer times don't show that they repeat,
 const LEAST_TIMES: usize = 48;
-/// nor do times whose logarithms vary less,
-const LEAST_VARIANCE: f64 = 1e-4;
-/// nor if their correlation with themselves is smaller at each distance,
-const ALIKE: f64 = 0.3;
-/// nor if it is no more than so many standard deviations of that of random times.
-const RANDOM_ALIKE: f64 = 4.0;
+/// nor do those whose places explain less of how they differ: jobs whose steps do not repeat have up to 0.18,
+const LEAST_EXPLAINED: f64 = 0.25;
+/// nor those whose places differ by chance: so many standard deviations. Of the [`MOST_TIMES`] distances, one
+/// in 500 jobs is further out.
+const PLACES_BEYOND_CHANCE: f64 = 4.5;
+/// nor those whose places differ by less than this, in logarithms: a GPU's clock moves the steps of some jobs
+/// by 2 to 3 % with a period of one second.
+const LEAST_UNLIKE: f64 = 0.03;
+/// A slow swing explains the distances beside its own by more than this part. What repeats after a number of
+/// steps does not.
+const BESIDE: f64 = 0.5;
+/// A multiple of a distance counts if it explains this part of the whole variance more: a rank that is late
+/// in every tenth step makes no step of ten.
+const LEAST_MORE: f64 = 0.1;
+/// One in so many of the longest and of the shortest times counts as the next one does: a pause after every
+/// tenth step makes no step of ten.
+const RARE: usize = 40;
+/// More times are not needed.
+const ENOUGH_TIMES: usize = 8192;
 /// No longer distances are looked at.
 const MOST_TIMES: usize = 512;
 /// A normal deviate is larger with a probability of 1 in 10 000.
@@ -361,40 +375,108 @@ pub(super) fn equal_parts(word: &[u32]) -> usize {
     }
 }
 
-/// After how many of them times come again: the smallest distance at which their logarithms are like
-/// themselves; 1 if they don't.
+/// After how many of them times come again, as those of micro-batches do; 1 if they don't.
+///
+/// For each distance, the logarithms are parted into blocks of so many, each less its mean, and the places are
+/// compared over all blocks (analysis of variance). So what changes slowly does not matter. The shortest
+/// distance that explains enough counts, unless a multiple of it explains as much of what it leaves.
 pub(crate) fn repeat_after(times: &[f64]) -> usize {
     let times = &times[times.len() / 5..];
-    let n = times.len();
-    if n < LEAST_TIMES {
+    let times = &times[times.len().saturating_sub(ENOUGH_TIMES)..];
+    if times.len() < LEAST_TIMES {
         return 1;
     }
-    let logs: Vec<f64> = times.iter().map(|ns| ns.max(1e3).ln()).collect();
+    let mut logs: Vec<f64> = times.iter().map(|ns| ns.max(1e3).ln()).collect();
     let mut sorted = logs.clone();
     sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted[n / 200], sorted[n - 1 - n / 200]);
-    let mean = logs.iter().map(|log| log.clamp(low, high)).sum::<f64>() / n as f64;
-    let logs: Vec<f64> = logs.iter().map(|log| log.clamp(low, high) - mean).collect();
-    let variance = logs.iter().map(|log| log * log).sum::<f64>() / n as f64;
-    if variance < LEAST_VARIANCE {
-        return 1;
-    }
-    let most = (n / 6).min(MOST_TIMES);
-    let at = |lag: usize| {
-        let sum: f64 = logs[lag..].iter().zip(&logs).map(|(a, b)| a * b).sum();
-        sum / (n - lag) as f64 / variance
+    let furthest = sorted.len() / RARE;
+    let (low, high) = (sorted[furthest], sorted[sorted.len() - 1 - furthest]);
+    logs.iter_mut().for_each(|log| *log = log.clamp(low, high));
+    let most = (logs.len() / 6).min(MOST_TIMES);
+    let all = variance(&logs);
+    let mut repeat = 1;
+    let next = |logs: &[f64], repeat: usize| {
+        let mut multiples = (2 * repeat..=most).step_by(repeat);
+        multiples.find(|k| {
+            let least = if repeat > 1 { LEAST_MORE * all } else { 0.0 };
+            do_repeat(logs, *k, least)
+        })
     };
-    let by_lag: Vec<f64> = (0..most).map(at).collect();
-    let best = by_lag.iter().skip(2).copied().fold(0.0, f64::max);
-    if best < ALIKE.max(RANDOM_ALIKE / (n as f64).sqrt()) {
-        return 1;
+    while let Some(k) = next(&logs, repeat) {
+        let places: Vec<f64> = (0..k)
+            .map(|place| median_of_place(&logs, k, place))
+            .collect();
+        let places = places.iter().cycle();
+        logs.iter_mut()
+            .zip(places)
+            .for_each(|(log, usual)| *log -= usual);
+        repeat = k;
     }
-    let first = (2..most).find(|lag| by_lag[*lag] >= 0.85 * best);
-    let first = first.unwrap_or(1);
-    if by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
-        first
-    } else {
-        1
+    repeat
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / values.len() as f64
+}
+
+/// Whether logarithms of times come again after `k` of them, which explains at least so much variance.
+fn do_repeat(logs: &[f64], k: usize, least: f64) -> bool {
+    let folded = fold(logs, k);
+    let places = || (0..k).map(|place| median_of_place(logs, k, place));
+    let explained = |k: usize| if k > 1 { fold(logs, k).explained } else { 0.0 };
+    let beside = || explained(k - 1).max(explained(k + 1));
+    folded.explained >= LEAST_EXPLAINED
+        && folded.variance >= least
+        && folded.beyond_chance >= PLACES_BEYOND_CHANCE
+        && beside() < BESIDE * folded.explained
+        && places().fold(f64::MIN, f64::max) - places().fold(f64::MAX, f64::min) >= LEAST_UNLIKE
+}
+
+/// The median at one of `k` places.
+fn median_of_place(values: &[f64], k: usize, place: usize) -> f64 {
+    let mut of: Vec<f64> = values.iter().skip(place).step_by(k).copied().collect();
+    of.sort_by(f64::total_cmp);
+    median(&of).unwrap_or(0.0)
+}
+
+/// What places in blocks say of how values differ.
+struct Folded {
+    /// The part of the variance within blocks that they explain, less what it is by chance.
+    explained: f64,
+    /// The variance that this is.
+    variance: f64,
+    /// By how many standard deviations that is more than chance.
+    beyond_chance: f64,
+}
+
+/// Compares the places of blocks of `k` values, of which there are two or more.
+fn fold(values: &[f64], k: usize) -> Folded {
+    let blocks = values.chunks_exact(k);
+    let n = blocks.len() as f64;
+    let mut sums = vec![0.0; k];
+    let mut all = 0.0;
+    for block in blocks {
+        let mean = block.iter().sum::<f64>() / k as f64;
+        for (sum, value) in sums.iter_mut().zip(block) {
+            *sum += value - mean;
+            all += (value - mean).powi(2);
+        }
+    }
+    let of_places = sums.iter().map(|sum| sum * sum).sum::<f64>() / n;
+    let part = if all > 0.0 { of_places / all } else { 0.0 };
+    // n (k - 1) times that part is distributed nearly as chi squared of k - 1 degrees of freedom, and its cube
+    // root as a normal variable (Wilson and Hilferty).
+    let wide = 2.0 / (9.0 * (k as f64 - 1.0));
+    let explained = (part - 1.0 / n) / (1.0 - 1.0 / n);
+    Folded {
+        explained,
+        variance: explained * all / (n * k as f64),
+        beyond_chance: ((n * part).cbrt() - (1.0 - wide)) / wide.sqrt(),
     }
 }
 

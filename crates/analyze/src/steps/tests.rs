@@ -388,6 +388,26 @@ fn micro_batches_show_by_their_times() {
 }
 
 #[test]
+fn small_micro_batches_show_beside_slow_swings() {
+    // A clock that swings by 5 % within 40 steps, 3 % of noise, and every second step 8 % longer.
+    let mut seed = 1u64;
+    let mut noise = || {
+        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (seed >> 40) as f64 / f64::from(1 << 24) - 0.5
+    };
+    let mut times = |longer: f64| -> Vec<f64> {
+        let time = |step: i32| {
+            let swing = 0.05 * (f64::from(step) / 40.0 * std::f64::consts::TAU).sin();
+            40e6 * (1.0 + swing + 0.06 * noise() + longer * f64::from(step % 2))
+        };
+        (0..250).map(time).collect()
+    };
+    assert_eq!(pattern::repeat_after(&times(0.08)), 2);
+    assert_eq!(pattern::repeat_after(&times(0.0)), 1);
+    assert_eq!(pattern::repeat_after(&times(0.005)), 1);
+}
+
+#[test]
 fn ranks_with_other_steps_are_told() {
     let other = row(&"abc|".repeat(120)).expect("steps");
     let most = || row(&"abcd|".repeat(30)).expect("steps");

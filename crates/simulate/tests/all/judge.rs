@@ -4,7 +4,7 @@ use analyze::account::{Account, RankAccount};
 use analyze::findings::{Cause, Evidence, Kind};
 use analyze::summary::Lead;
 use analyze::Report;
-use simulate::{score, Drawn, Matrix, Outcome, Scored, Told, Verdict, Why};
+use simulate::{score, Drawn, Matrix, Outcome, Scored, StepsAre, Told, ToldSteps, Verdict, Why};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -29,6 +29,17 @@ pub fn told(report: &Report) -> Option<Told> {
         why,
         loss: found.wall_us().map(|us| us / 1e6),
         interval: interval.map(|(low, high)| (low / 1e6, high / 1e6)),
+    })
+}
+
+/// What a report says of the steps.
+fn told_steps(report: &Report) -> Option<ToldSteps> {
+    let steps = report.steps.as_ref()?;
+    let row = steps.reference()?;
+    Some(ToldSteps {
+        mean: steps.mean_us()? / 1e6,
+        times_repeat: row.times_repeat,
+        equal_parts: row.equal_parts,
     })
 }
 
@@ -129,7 +140,9 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
         Lead::LateHost => most_by_host(&report, &outcome),
         _ => analyze::summary::still_between(&report),
     };
-    let scored = score(&drawn, &outcome, told.as_ref(), still);
+    let truth = outcome.played.mean_step().expect("jobs of several steps");
+    let steps = StepsAre::new(told_steps(&report), truth);
+    let scored = score(&drawn, &outcome, told.as_ref(), still, steps);
     let mut lines = format!(
         "{seed}: {:?}: {drawn}; {:.2} s, {:.2} s without; {}\n",
         scored.verdict, outcome.played.seconds, outcome.plain, scored.evidence
@@ -137,6 +150,7 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
     for culprit in &outcome.culprits {
         lines += &format!("    true: {}: {:.3} s\n", culprit.cause, culprit.loss);
     }
+    lines += &format!("    steps: {steps:?} of {:.3} ms\n", 1e3 * truth);
     lines += &format!("    told: {told:?}, still: {still:.3?}\n");
     if let Lead::Words(words) = &report.verdict.lead {
         lines += &format!("    said: {words}\n");

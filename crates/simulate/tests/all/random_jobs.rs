@@ -7,6 +7,8 @@ use simulate::{Drawn, Verdict};
 const RIGHT: usize = 76;
 /// Prices that are right, of those that are told of the right rank.
 const PRICES: f64 = 0.7;
+/// Jobs whose mean step is right within 1 %, or labelled as a part or a multiple. It may only go up.
+const STEPS: usize = 88;
 /// Jobs in which somebody is blamed for nothing.
 const FALSE_ALARMS: usize = 2;
 
@@ -18,6 +20,8 @@ fn the_report_on_a_hundred_random_jobs_is_as_right_as_it_was() {
     println!("{wrong}{matrix}");
     assert!(matrix.with(Verdict::Right) >= RIGHT);
     assert!(matrix.with(Verdict::FalseAlarm) <= FALSE_ALARMS);
+    let [right, labelled, ..] = matrix.steps();
+    assert!(right + labelled >= STEPS);
     let (close, prices) = matrix.prices();
     assert!(
         close as f64 >= PRICES * prices as f64,
