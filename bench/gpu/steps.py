@@ -3,8 +3,8 @@
 
     steps.py OUT SECONDS < LIST     # needs two GPUs and `make` first
 
-Each line of LIST is a shape of jobs.py with its options, or `trainers.py KIND` with those of it. `--steps` must
-be among them. Each job is played twice: with `run --steps torch` and without.
+Each line of LIST is a shape of jobs.py with its options, or `trainers.py KIND` with those of it. `--steps`
+must be among them. Each job is played twice: with `run --steps torch` and without.
 """
 
 import json
@@ -47,8 +47,9 @@ def play(name, words, how):
     for row in found["rows"]:
         times = row["step_us"] or {"mean": float("nan"), "p50": float("nan")}
         print(
-            f"  rank {row['rank']}: {row['steps']} by the {row['source']}, mean {times['mean'] / 1e3:.2f} ms, "
-            f"p50 {times['p50'] / 1e3:.2f} ms; {row['equal_parts']} parts, times repeat {row['times_repeat']}"
+            f"  rank {row['rank']}: {row['steps']} by the {row['source']}, mean {times['mean'] / 1e3:.2f} ms,"
+            f" p50 {times['p50'] / 1e3:.2f} ms; {row['equal_parts']} parts,"
+            f" times repeat {row['times_repeat']}"
         )
 
 

@@ -377,8 +377,8 @@ pub(super) fn equal_parts(word: &[u32]) -> usize {
 
 /// After how many of them times come again, as those of micro-batches do; 1 if they don't.
 ///
-/// For each distance, the logarithms are parted into blocks of so many, each less its mean, and the places are
-/// compared over all blocks (analysis of variance). So what changes slowly does not matter. The shortest
+/// For each distance, the logarithms are parted into blocks of so many, each less its mean, and the places
+/// are compared over all blocks (analysis of variance). So what changes slowly does not matter. The shortest
 /// distance that explains enough counts, unless a multiple of it explains as much of what it leaves.
 pub(crate) fn repeat_after(times: &[f64]) -> usize {
     let times = &times[times.len() / 5..];
@@ -469,8 +469,8 @@ fn fold(values: &[f64], k: usize) -> Folded {
     }
     let of_places = sums.iter().map(|sum| sum * sum).sum::<f64>() / n;
     let part = if all > 0.0 { of_places / all } else { 0.0 };
-    // n (k - 1) times that part is distributed nearly as chi squared of k - 1 degrees of freedom, and its cube
-    // root as a normal variable (Wilson and Hilferty).
+    // n (k - 1) times that part is distributed nearly as chi squared of k - 1 degrees of freedom, and its
+    // cube root as a normal variable (Wilson and Hilferty).
     let wide = 2.0 / (9.0 * (k as f64 - 1.0));
     let explained = (part - 1.0 / n) / (1.0 - 1.0 / n);
     Folded {

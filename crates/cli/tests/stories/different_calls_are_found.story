@@ -4,8 +4,8 @@ linger 700ms
 comm pair split world every 2 name "tensor parallel"
 all_reduce 1MiB x20
 all_reduce 2MiB comm=pair x5
-rank 0 { broadcast 1MiB root=0 comm=pair }
-rank 1 { broadcast 1MiB root=1 comm=pair }
+rank 0 { sleep 100ms ; broadcast 1MiB root=0 comm=pair }
+rank 1 { sleep 100ms ; broadcast 1MiB root=1 comm=pair }
 rank 2 { all_gather 1MiB comm=pair ; all_reduce 4MiB comm=pair }
 rank 3 { all_reduce 4MiB comm=pair ; all_gather 1MiB comm=pair }
 rank 0,1,2 { all_reduce 1MiB }
