@@ -599,7 +599,7 @@ impl Analysis {
         let given = self.given.as_ref();
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
         let mut streams = self.streams.finish(capture);
-        let steps = steps::finish(self.steps, capture.processes.len());
+        let mut steps = steps::finish(self.steps, capture.processes.len());
         let (mut over, mut critical_path) = (None, None);
         let mut waits = callers::Waits::new();
         let gathered = self.timeline;
@@ -633,7 +633,6 @@ impl Analysis {
         }
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
         let mut account = self.account.finish(streams.as_ref());
-        let mut steps = steps;
         if let Some(account) = &mut account {
             steps = steps::settle(steps, account, capture.processes.len());
             // Nobody else asks for them, and there are as many as ranks make steps.

@@ -241,6 +241,8 @@ pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Opti
 
 /// The steps of the account, rank by rank.
 fn rows_of(account: &Account) -> Vec<StepsRow> {
+    let times_repeat = account.times_repeat().unwrap_or(1);
+    let step_us = statistics(&account.walls_ns);
     let of_rank = |(at, rank): (usize, &RankAccount)| {
         let begins = &account.begins_ns[at];
         let step = |of: &[i64]| Step {
@@ -257,9 +259,9 @@ fn rows_of(account: &Account) -> Vec<StepsRow> {
             steps: account.steps,
             calls: account.launches[at],
             equal_parts: 1,
-            times_repeat: account.times_repeat().unwrap_or(1),
+            times_repeat,
             calls_beyond: 0,
-            step_us: statistics(&account.walls_ns),
+            step_us,
             communication_us: None,
             startup_us: None,
             between_us: Some(0.0),

@@ -215,7 +215,6 @@ struct Row {
     intervals: usize,
     hold: usize,
     widths: Vec<f64>,
-    steps: Vec<StepsAre>,
 }
 
 impl Row {
@@ -231,18 +230,6 @@ impl Row {
             self.hold += usize::from(holds);
             self.widths.push(width);
         }
-        self.steps.push(scored.steps);
-    }
-
-    /// How many jobs have right steps, labelled ones, wrong ones, and none.
-    fn steps(&self) -> [usize; 4] {
-        let of = |is: fn(&StepsAre) -> bool| self.steps.iter().filter(|steps| is(steps)).count();
-        [
-            of(|steps| *steps == StepsAre::Right),
-            of(|steps| *steps == StepsAre::Labelled),
-            of(|steps| matches!(steps, StepsAre::Wrong(_))),
-            of(|steps| *steps == StepsAre::Untold),
-        ]
     }
 }
 
@@ -252,6 +239,7 @@ pub struct Matrix {
     causes: BTreeMap<&'static str, Row>,
     evidence: BTreeMap<&'static str, Row>,
     all: Row,
+    steps: Vec<StepsAre>,
 }
 
 impl Matrix {
@@ -263,6 +251,7 @@ impl Matrix {
             .or_default()
             .add(scored);
         self.all.add(scored);
+        self.steps.push(scored.steps);
     }
 
     /// How many jobs have this verdict.
@@ -282,7 +271,13 @@ impl Matrix {
 
     /// How many jobs have right steps, labelled ones, wrong ones, and none.
     pub fn steps(&self) -> [usize; 4] {
-        self.all.steps()
+        let of = |is: fn(&StepsAre) -> bool| self.steps.iter().filter(|steps| is(steps)).count();
+        [
+            of(|steps| *steps == StepsAre::Right),
+            of(|steps| *steps == StepsAre::Labelled),
+            of(|steps| matches!(steps, StepsAre::Wrong(_))),
+            of(|steps| *steps == StepsAre::Untold),
+        ]
     }
 }
 

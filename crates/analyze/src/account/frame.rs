@@ -9,6 +9,7 @@
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
 use super::launches::{Kind, Lane};
+use crate::steps::pattern::{clamped_logs, LEAST_TIMES, MOST_TIMES};
 use std::collections::HashMap;
 
 /// A kind of launch that comes less often is no boundary.
@@ -35,16 +36,12 @@ const UNKNOWN: f64 = 0.1;
 /// A step that is this much longer than the median is a stall.
 pub const LONG: f64 = 1.5;
 
-/// Fewer times don't show that they repeat,
-const LEAST_TIMES: usize = 48;
-/// nor do times whose logarithms vary less,
+/// Times whose logarithms vary less do not repeat.
 const LEAST_VARIANCE: f64 = 1e-4;
-/// nor if their correlation with themselves is smaller at each distance,
+/// Nor do those whose correlation with themselves is smaller at each distance.
 const LIKE_THEMSELVES: f64 = 0.3;
-/// nor if it is no more than so many standard deviations of that of random times.
+/// Nor if it is no more than so many standard deviations of that of random times.
 const RANDOM_ALIKE: f64 = 4.0;
-/// No longer distances are looked at.
-const MOST_TIMES: usize = 512;
 
 /// The steps.
 #[derive(Debug)]
@@ -311,12 +308,9 @@ fn repeat_after(times: &[f64]) -> usize {
     if n < LEAST_TIMES {
         return 1;
     }
-    let logs: Vec<f64> = times.iter().map(|ns| ns.max(1e3).ln()).collect();
-    let mut sorted = logs.clone();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted[n / 200], sorted[n - 1 - n / 200]);
-    let mean = logs.iter().map(|log| log.clamp(low, high)).sum::<f64>() / n as f64;
-    let logs: Vec<f64> = logs.iter().map(|log| log.clamp(low, high) - mean).collect();
+    let mut logs = clamped_logs(times, 200);
+    let mean = logs.iter().sum::<f64>() / n as f64;
+    logs.iter_mut().for_each(|log| *log -= mean);
     let variance = logs.iter().map(|log| log * log).sum::<f64>() / n as f64;
     if variance < LEAST_VARIANCE {
         return 1;

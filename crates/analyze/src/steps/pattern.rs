@@ -33,7 +33,7 @@ const SIMILAR_PAUSE: i64 = 2;
 /// a layer takes about twice as long back as forward. A step takes as long whatever comes some steps later.
 const BY_PLACE: f64 = 1.2;
 /// Fewer times don't show that they repeat,
-const LEAST_TIMES: usize = 48;
+pub(crate) const LEAST_TIMES: usize = 48;
 /// nor do those whose places explain less of how they differ: jobs whose steps do not repeat have up to 0.18,
 const LEAST_EXPLAINED: f64 = 0.25;
 /// nor those whose places differ by chance: so many standard deviations. Of the [`MOST_TIMES`] distances, one
@@ -54,7 +54,7 @@ const RARE: usize = 40;
 /// More times are not needed.
 const ENOUGH_TIMES: usize = 8192;
 /// No longer distances are looked at.
-const MOST_TIMES: usize = 512;
+pub(crate) const MOST_TIMES: usize = 512;
 /// A normal deviate is larger with a probability of 1 in 10 000.
 const NORMAL_BEYOND_CHANCE: f64 = 3.72;
 
@@ -386,12 +386,7 @@ pub(crate) fn repeat_after(times: &[f64]) -> usize {
     if times.len() < LEAST_TIMES {
         return 1;
     }
-    let mut logs: Vec<f64> = times.iter().map(|ns| ns.max(1e3).ln()).collect();
-    let mut sorted = logs.clone();
-    sorted.sort_by(f64::total_cmp);
-    let furthest = sorted.len() / RARE;
-    let (low, high) = (sorted[furthest], sorted[sorted.len() - 1 - furthest]);
-    logs.iter_mut().for_each(|log| *log = log.clamp(low, high));
+    let mut logs = clamped_logs(times, RARE);
     let most = (logs.len() / 6).min(MOST_TIMES);
     let all = variance(&logs);
     let mut repeat = 1;
@@ -413,6 +408,17 @@ pub(crate) fn repeat_after(times: &[f64]) -> usize {
         repeat = k;
     }
     repeat
+}
+
+/// The logarithms of times in ns, the longest and the shortest of each `rare` as far out as the next.
+pub(crate) fn clamped_logs(times: &[f64], rare: usize) -> Vec<f64> {
+    let mut logs: Vec<f64> = times.iter().map(|ns| ns.max(1e3).ln()).collect();
+    let mut sorted = logs.clone();
+    sorted.sort_by(f64::total_cmp);
+    let furthest = sorted.len() / rare;
+    let (low, high) = (sorted[furthest], sorted[sorted.len() - 1 - furthest]);
+    logs.iter_mut().for_each(|log| *log = log.clamp(low, high));
+    logs
 }
 
 fn variance(values: &[f64]) -> f64 {
