@@ -92,7 +92,7 @@ impl Played {
         all
     }
 
-    /// What a watcher sees.
+    /// What can be seen, with all calls up to then.
     pub(crate) fn as_of(&self, of: &AsOf) -> Capture {
         let (mut capture, names) = self.empty();
         let several = self.hosts.iter().any(|host| *host != 0);
@@ -182,6 +182,12 @@ impl Played {
             }
             process.sums = sums;
         }
+        capture
+    }
+
+    /// What a watcher sees that keeps the newest calls.
+    pub(crate) fn newest_as_of(&self, of: &AsOf) -> Capture {
+        let mut capture = self.as_of(of);
         let newest = capture
             .processes
             .iter()

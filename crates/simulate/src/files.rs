@@ -1,21 +1,29 @@
 //! A capture in memory, written to a folder as the recorder would have written it.
 //!
 //! One tick is one ns. Everything that [`crate::play::Played::capture_of`] fills in is written: calls, kernel
-//! windows, driver calls and graphs.
+//! windows, driver calls and graphs. Of a job that runs ([`crate::hanging::Trial::as_of`]), a process has a
+//! snapshot of its live part besides: calls that are open, how far the GPU has come with them, network
+//! operations, and when its recorder wrote last. [`look`] writes what `ncclscope hang` kept beside that.
+//!
+//! Rule: nothing is written that a recorder or `ncclscope hang` does not write.
 
 use capture::block::{self, BlockKind};
 use capture::graphs::{Contents, Executable, GraphRecord, LaunchTime, Launched};
-use capture::live::{self, Image, Layout, View};
+use capture::live::{self, on_gpu, row_state, Image, Layout, View};
 use capture::rows::{definitions, Encoder, Record, Shape, Ticks};
 use capture::windows as on_disk;
-use std::collections::HashMap;
+use capture::{mpi, snapshot};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
-use tables::{Capture, GpuTimes, Process};
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use tables::sightings::{Looked, Sighting};
+use tables::{Capture, GpuTimes, Life, LiveSource, Process};
 
 /// Rows in a block.
 const BATCH: usize = 1024;
+/// Before its first call a process has been there for so long, ns.
+const BEFORE: i64 = 2_000_000;
 
 /// Writes a capture into a folder, which is made.
 pub fn write(capture: &Capture, folder: &Path) -> io::Result<()> {
@@ -25,6 +33,62 @@ pub fn write(capture: &Capture, folder: &Path) -> io::Result<()> {
         std::fs::create_dir_all(&folder)?;
         one(capture, process, index as u32 + 1, &folder)
     })
+}
+
+/// Keeps in a capture on disk what was seen of its processes at a moment, ns since 1970, and what the verdict
+/// was then. Only processes are asked that are on the watcher's host.
+pub fn look(
+    capture: &Capture,
+    at_ns: i64,
+    (hang, verdict, sentence): (Option<bool>, &str, &str),
+    folder: &Path,
+) -> io::Result<()> {
+    let here = |process: &&Process| process.life != Life::Unknown;
+    let Some(host) = capture.processes.iter().find(here).map(|of| &of.host) else {
+        return Ok(());
+    };
+    let looked = |process: &Process| {
+        Looked::at(&Process {
+            facts: who(process),
+            ..process.clone()
+        })
+    };
+    let sighting = Sighting {
+        at_ns,
+        host: host.clone(),
+        boot_id: boot_id(host),
+        hang,
+        verdict: verdict.to_owned(),
+        sentence: sentence.to_owned(),
+        processes: capture.processes.iter().filter_map(looked).collect(),
+        ..Sighting::default()
+    };
+    let text = format!("{:#}\n", sighting.json());
+    std::fs::write(folder.join(host).join(sighting.name()), text)
+}
+
+/// Whether a process was read while it ran. One of a job that is over has all its calls in the trace file.
+fn is_of_a_moment(process: &Process) -> bool {
+    process.live != LiveSource::None
+}
+
+/// A machine that no capture of a real one is of.
+fn boot_id(host: &str) -> String {
+    let number: u32 = host.bytes().fold(0x5eed, |number, byte| {
+        number.wrapping_mul(31).wrapping_add(byte.into())
+    });
+    format!("{number:08x}-0000-4000-8000-000000000000")
+}
+
+/// The facts by which a process of a job that runs is known.
+fn who(process: &Process) -> BTreeMap<String, String> {
+    let facts = [
+        ("boot_id", boot_id(&process.host)),
+        ("pid_start", (1000 + process.pid).to_string()),
+        ("pid_namespace", "4026531836".to_owned()),
+        ("live", format!("/dev/shm/ncclscope-0/{}.live", process.pid)),
+    ];
+    facts.map(|(key, value)| (key.to_owned(), value)).into()
 }
 
 fn ticks(ns: i64) -> Ticks {
@@ -48,7 +112,13 @@ impl Texts {
     }
 }
 
-fn live_part(capture: &Capture, process: &Process, texts: &Texts, id: u32) -> (Image, usize) {
+fn live_part(
+    capture: &Capture,
+    process: &Process,
+    texts: &Texts,
+    (open, id): (&[Record], u32),
+) -> (Image, usize) {
+    let at_least_16 = |n: usize| n.max(16).next_power_of_two() as u32;
     let layout = Layout {
         graphs: 0,
         launches: 0,
@@ -57,9 +127,9 @@ fn live_part(capture: &Capture, process: &Process, texts: &Texts, id: u32) -> (I
         groups: 4,
         totals: 4,
         pages: 4,
-        rows: 16,
+        rows: at_least_16(open.len()),
         staging: 4096,
-        net_ops: 16,
+        net_ops: at_least_16(process.net_ops.len()),
         most_comms: 0,
         most_rows: 0,
         most_graphs: 0,
@@ -71,30 +141,117 @@ fn live_part(capture: &Capture, process: &Process, texts: &Texts, id: u32) -> (I
     header.trace_id.store(id.into(), Relaxed);
     header.clock.store(1, Relaxed);
     header.born.store(process.calls.len() as u64, Relaxed);
-    header.state.store(1, Relaxed);
+    let sealed = process.calls.len() - open.len();
+    header.sealed.store(sealed as u64, Relaxed);
+    let has_ended = process.ended || !is_of_a_moment(process);
+    header.state.store(has_ended.into(), Relaxed);
+    if is_of_a_moment(process) {
+        let (from, until) = span(process);
+        for (anchor, at) in [(&header.first, from), (&header.last, until)] {
+            anchor.ticks.store(ticks(at), Relaxed);
+            anchor.monotonic.store(at as u64, Relaxed);
+            anchor.realtime.store(at as u64, Relaxed);
+        }
+        put_open(process, open, &view);
+    }
     for (text, stored) in texts.0.iter().zip(view.strings()) {
         for (byte, stored) in text.bytes().zip(&stored.bytes) {
             stored.store(byte, Relaxed);
         }
         stored.len.store(text.len() as u32 + 2, Relaxed);
     }
-    let first = process.calls.first().map_or(0, |call| call.api_ns);
+    let first = span(process).0 + BEFORE;
     for (local, comm) in process.communicators.iter().zip(view.comms()) {
         comm.abi.store(5, Relaxed);
-        let hash = capture
-            .communicators
-            .get(local.uid as usize)
-            .map_or(0, |c| c.hash);
-        comm.hash.store(hash, Relaxed);
+        let of = capture.communicators.get(local.uid as usize);
+        comm.hash.store(of.map_or(0, |c| c.hash), Relaxed);
         comm.nranks.store(local.nranks, Relaxed);
-        comm.nnodes.store(1, Relaxed);
+        let nnodes = of.and_then(|c| c.nnodes).unwrap_or(1);
+        comm.nnodes.store(nnodes, Relaxed);
         comm.rank.store(local.rank.unwrap_or(0), Relaxed);
         comm.device.store(local.device.unwrap_or(0), Relaxed);
-        comm.t_init.store(ticks(first - 1_000_000), Relaxed);
+        comm.t_init.store(ticks(first - BEFORE / 2), Relaxed);
+        if let Some(ended) = local.ended_ns {
+            comm.finalized.store(1, Relaxed);
+            comm.t_final.store(ticks(ended), Relaxed);
+        }
         comm.uid.store(local.uid + 1, Relaxed);
     }
     header.magic.store(live::MAGIC, Relaxed);
     (image, layout.bytes())
+}
+
+/// Puts calls that have not ended into the live part, and what is known of them.
+fn put_open(process: &Process, open: &[Record], view: &View) {
+    for (record, row) in open.iter().zip(view.rows()) {
+        let Record { shape, .. } = record;
+        row.t_api.store(record.t_api, Relaxed);
+        row.count.store(shape.count, Relaxed);
+        row.group.store(record.group, Relaxed);
+        row.stream.store(shape.stream, Relaxed);
+        row.comm.store(shape.comm, Relaxed);
+        row.root.store(shape.root as u32, Relaxed);
+        row.func.store(shape.func, Relaxed);
+        row.datatype.store(shape.datatype, Relaxed);
+        row.flags.store(shape.flags, Relaxed);
+        row.t_end.store(record.t_end, Relaxed);
+        row.t_launch0.store(record.t_launch0, Relaxed);
+        row.t_launch1.store(record.t_launch1, Relaxed);
+        row.seq.store(record.seq, Relaxed);
+        row.peer.store(shape.peer, Relaxed);
+        row.algorithm.store(shape.algorithm, Relaxed);
+        row.parts.store(shape.parts, Relaxed);
+        row.ops_started.store(record.ops_started, Relaxed);
+        row.ops_stopped.store(record.ops_stopped, Relaxed);
+        row.driver.store(record.driver, Relaxed);
+        let asked = process.on_gpu.iter().find(|of| of.ticket == record.ticket);
+        if let Some(asked) = asked {
+            row.asked.store(ticks(asked.asked_ns), Relaxed);
+            let state = if asked.begun {
+                on_gpu::BEGUN
+            } else {
+                on_gpu::NOT_REACHED
+            };
+            row.on_gpu.store(state, Relaxed);
+        }
+        let word = row_state::word(0, record.ticket, row_state::ALIVE);
+        row.word.store(word, Release);
+    }
+    for (op, place) in process.net_ops.iter().zip(view.net_ops()) {
+        let row = open.iter().position(|record| record.ticket == op.ticket);
+        let Some(row) = row else { continue };
+        place.row.store((row as u64) << 28, Relaxed);
+        place.t_start.store(ticks(op.since_ns), Relaxed);
+        let peer = op.peer.unwrap_or(u32::MAX);
+        place.peer.store(peer, Relaxed);
+        place.nsteps.store(op.steps, Relaxed);
+        place.done.store(op.done, Relaxed);
+        place.channel.store(op.channel, Relaxed);
+        place.send.store(op.send.into(), Relaxed);
+        place.begun.store(op.begun.into(), Relaxed);
+        if let Some(wait) = op.wait {
+            // The step after those that are done is the oldest that is open.
+            let step = &place.steps[op.done as usize % place.steps.len()];
+            let number = u64::from(op.done) / place.steps.len() as u64;
+            step.word.store(number << 46 | 1, Relaxed);
+            let since = ticks(op.since_ns).0 << 3;
+            step.wait.store(since | (u64::from(wait) + 1), Relaxed);
+            let at = op.done as usize % place.steps.len();
+            place.open.store(1 << at, Relaxed);
+        }
+        place.word.store(1, Release);
+    }
+}
+
+/// From when to when a process was there: of one that runs, up to the moment at which its recorder wrote
+/// last.
+fn span(process: &Process) -> (i64, i64) {
+    let newest = process.clock.newest().filter(|_| is_of_a_moment(process));
+    let first = process.calls.first().map(|call| call.api_ns);
+    let from = first.or(newest).unwrap_or(0) - BEFORE;
+    let last = process.calls.last();
+    let last = last.map_or(from, |call| call.return_ns.max(call.gpu_seen_ns));
+    (from, newest.unwrap_or(last + BEFORE / 2))
 }
 
 /// A trace file that is being written.
@@ -132,7 +289,8 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
         .map(|shape| Shape {
             comm: shape.uid + 1,
             func: texts.id(&text(shape.function)),
-            datatype: texts.id("ncclInt8"),
+            datatype: texts.id(&text(shape.datatype)),
+            algorithm: texts.id(&text(shape.algorithm)),
             flags: shape.flags,
             parts: shape.parts,
             count: shape.count,
@@ -147,10 +305,18 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
         process.rank.unwrap_or(0),
         process.pid
     ));
-    let (image, len) = live_part(capture, process, &texts, id);
-    let words = image.words().iter();
-    let bytes: Vec<u8> = words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect();
-    std::fs::write(stem.with_extension("live"), &bytes[..len])?;
+    let (sealed, open) = records(process, &shapes);
+    let (image, len) = live_part(capture, process, &texts, (&open, id));
+    if is_of_a_moment(process) {
+        let slot = snapshot::whole(&image, len);
+        let mut file = vec![0; snapshot::slot_offset(0, slot.len()) as usize];
+        file.extend(slot);
+        std::fs::write(stem.with_extension("snap"), file)?;
+    } else {
+        let words = image.words().iter();
+        let bytes: Vec<u8> = words.flat_map(|w| w.load(Relaxed).to_le_bytes()).collect();
+        std::fs::write(stem.with_extension("live"), &bytes[..len])?;
+    }
     let file = std::fs::File::create(stem.with_extension("trace"))?;
     let mut trace = Trace {
         out: io::BufWriter::new(file),
@@ -158,7 +324,7 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
         number: 0,
     };
     trace.out.write_all(&block::file_header(id.into()))?;
-    let facts = format!(
+    let mut facts = format!(
         "host={}\npid={}\nrank={}\nworld_size={}\nmode=trace\ntiming={}\nnccl=2.28.9\nclock=tsc\n",
         process.host,
         process.pid,
@@ -166,6 +332,10 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
         capture.processes.len(),
         process.fact("timing").unwrap_or("auto"),
     );
+    if is_of_a_moment(process) {
+        let lines = who(process).into_iter();
+        facts.extend(lines.map(|(key, value)| format!("{key}={value}\n")));
+    }
     trace.block(BlockKind::Process, |out| out.extend(facts.bytes()))?;
     let view = image.view().ok_or(io::ErrorKind::InvalidData)?;
     trace.block(BlockKind::Definitions, |out| {
@@ -176,14 +346,25 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
             definitions::put_comm(out, index as u16, comm);
         }
     })?;
-    let from = process.calls.first().map_or(0, |call| call.api_ns);
-    let until = process
-        .calls
-        .last()
-        .map_or(from, |call| call.return_ns.max(call.gpu_seen_ns));
-    trace.anchor(from - 2_000_000)?;
+    let (from, until) = span(process);
+    trace.anchor(from)?;
     let mut encoder = Encoder::new();
-    let mut records: Vec<Record> = Vec::with_capacity(process.calls.len());
+    for some in sealed.chunks(BATCH) {
+        trace.block(BlockKind::Rows, |out| encoder.encode(out, some))?;
+    }
+    windows(process, &mut trace)?;
+    graphs(process, &shapes, &mut trace)?;
+    in_mpi(process, &mut trace)?;
+    trace.anchor(until)?;
+    if process.ended || !is_of_a_moment(process) {
+        trace.block(BlockKind::End, |_| ())?;
+    }
+    trace.out.flush()
+}
+
+/// The calls of a process: those that are in its trace file, and those that are still in its live part.
+fn records(process: &Process, shapes: &[Shape]) -> (Vec<Record>, Vec<Record>) {
+    let (mut sealed, mut open) = (Vec::with_capacity(process.calls.len()), Vec::new());
     let mut of_comms: HashMap<(u32, bool), u64> = HashMap::new();
     for call in &process.calls {
         let shape = shapes[call.shape as usize];
@@ -194,7 +375,9 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
         let sends = shape.peer != 0;
         let seq = of_comms.entry((shape.comm, sends)).or_default();
         *seq += u64::from(!sends);
-        records.push(Record {
+        let extra = (call.extra as usize).checked_sub(1);
+        let extra = extra.and_then(|extra| process.extras.get(extra));
+        let record = Record {
             ticket: call.ticket,
             shape,
             t_api: ticks(call.api_ns),
@@ -207,7 +390,11 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
                 0 => call.ticket + 1,
                 number => u64::from(process.composites[number as usize - 1].calls[0]) + 1,
             },
-            seq: if sends { 0 } else { *seq },
+            seq: match (sends, call.seq) {
+                (true, _) => 0,
+                (false, 0) => *seq,
+                (false, known) => known,
+            },
             verdict: call.verdict,
             event_start,
             event_ns,
@@ -216,17 +403,44 @@ fn one(capture: &Capture, process: &Process, id: u32, folder: &Path) -> io::Resu
             waited: call.waited,
             // A tick is a ns.
             driver: (call.driver_waited_ns / 64) as u32,
+            ops_started: extra.map_or(0, |extra| extra.ops_started),
+            ops_stopped: extra.map_or(0, |extra| extra.ops_stopped),
             ..Record::default()
-        });
+        };
+        if call.sealed || !is_of_a_moment(process) {
+            sealed.push(record);
+        } else {
+            open.push(record);
+        }
     }
-    for some in records.chunks(BATCH) {
-        trace.block(BlockKind::Rows, |out| encoder.encode(out, some))?;
+    (sealed, open)
+}
+
+/// The calls of MPI that a process is in.
+fn in_mpi(process: &Process, trace: &mut Trace) -> io::Result<()> {
+    let open = process.mpi.spans.iter().filter(|span| span.open);
+    let inside: Vec<mpi::ThreadInside> = open
+        .map(|span| mpi::ThreadInside {
+            thread: span.thread.unwrap_or(0),
+            since: ticks(span.from),
+            name: process.mpi.name(span).to_owned(),
+        })
+        .collect();
+    if inside.is_empty() {
+        return Ok(());
     }
-    windows(process, &mut trace)?;
-    graphs(process, &shapes, &mut trace)?;
-    trace.anchor(until + 1_000_000)?;
-    trace.block(BlockKind::End, |_| ())?;
-    trace.out.flush()
+    let (from, until) = span(process);
+    trace.block(BlockKind::Mpi, |out| {
+        mpi::put_mpi(
+            out,
+            &mpi::Mpi {
+                since: ticks(from),
+                now: ticks(until),
+                open: inside,
+                ..mpi::Mpi::default()
+            },
+        );
+    })
 }
 
 fn windows(process: &Process, trace: &mut Trace) -> io::Result<()> {
@@ -324,7 +538,11 @@ fn graphs(process: &Process, shapes: &[Shape], trace: &mut Trace) -> io::Result<
                 instantiated: ticks(graph.instantiated.unwrap_or(0)),
                 launches: graph.launches,
                 entered: ticks(graph.newest.unwrap_or(0)),
-                returned: ticks(graph.newest.unwrap_or(0) + 1000),
+                returned: if graph.launching {
+                    Ticks(0)
+                } else {
+                    ticks(graph.newest.unwrap_or(0) + 1000)
+                },
                 ..Executable::default()
             };
             capture::graphs::put_record(out, &GraphRecord::Executable(executable));

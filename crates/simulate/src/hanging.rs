@@ -9,11 +9,14 @@
 
 use crate::as_of::{AsOf, Fate, What};
 use crate::evidence::Evidence;
-use crate::play::{play_open, Played, STREAMS};
+use crate::files;
+use crate::play::{play_open, Played, SINCE_1970, STREAMS};
 use crate::random::Random;
 use crate::shape::{Kind, Shape};
 use crate::step::{Do, Fault, Job, Step, Way};
 use std::fmt;
+use std::io;
+use std::path::Path;
 use tables::Capture;
 
 const SECOND: i64 = 1_000_000_000;
@@ -614,15 +617,43 @@ impl Trial {
 
     /// What a watcher on the first host sees at a moment, ns of virtual time.
     pub fn as_of(&self, stage: &Stage, at: i64) -> Capture {
+        let (attempt, of) = self.moment(stage, at);
+        attempt.played.newest_as_of(&of)
+    }
+
+    /// The same with all calls up to then, written into a folder as the running job would have left it.
+    /// [`files::look`] adds what `ncclscope hang` keeps.
+    pub fn write_as_of(&self, stage: &Stage, at: i64, folder: &Path) -> io::Result<Capture> {
+        let (attempt, of) = self.moment(stage, at);
+        let capture = attempt.played.as_of(&of);
+        files::write(&capture, folder)?;
+        Ok(capture)
+    }
+
+    /// A moment of virtual time, ns since 1970.
+    pub fn at_ns(&self, at: i64) -> i64 {
+        SINCE_1970 + at
+    }
+
+    /// What really ran, as a picture of the step in which it happens, the one before and the one behind. What
+    /// stands still is shown for a tenth of a second.
+    pub fn picture(&self, stage: &Stage) -> String {
+        let end = stage.stands_ns + SECOND / 10;
+        let played = &stage.attempts[0].played;
+        played.picture_until(self.step.saturating_sub(1), 3, end)
+    }
+
+    fn moment<'a>(&self, stage: &'a Stage, at: i64) -> (&'a Attempt, AsOf<'a>) {
         let mut attempts = stage.attempts.iter();
         let attempt = attempts.rfind(|attempt| attempt.from_ns <= at);
         let attempt = attempt.unwrap_or(&stage.attempts[0]);
-        attempt.played.as_of(&AsOf {
+        let of = AsOf {
             at,
             evidence: &stage.evidence,
             fates: &attempt.fates,
             stuck: self.stuck().map(|from| (from, stage.stands_ns)),
-        })
+        };
+        (attempt, of)
     }
 }
 

@@ -18,12 +18,16 @@ const MOST: usize = 32;
 impl Played {
     /// An SVG of `steps` steps, from this one on by the host of rank 0.
     pub fn picture(&self, first: usize, steps: usize) -> String {
+        let until = (1e9 * self.seconds) as i64;
+        self.picture_until(first, steps, until)
+    }
+
+    /// The same of a job that ends then, or stands still.
+    pub(crate) fn picture_until(&self, first: usize, steps: usize, end: i64) -> String {
         let begun = &self.ranks[0].begun;
         let at = |step: usize| begun.get(step).copied();
         let from = at(first).unwrap_or(0);
-        let until = at(first + steps)
-            .unwrap_or((1e9 * self.seconds) as i64)
-            .max(from + 1);
+        let until = at(first + steps).unwrap_or(end).max(from + 1);
         let x = |ns: i64| {
             let part = (ns.clamp(from, until) - from) as f64 / (until - from) as f64;
             LEFT + part * (WIDTH - LEFT)
@@ -50,14 +54,14 @@ impl Played {
         for (number, rank) in self.ranks.iter().enumerate().take(ranks) {
             let top = 24.0 + RANK * number as f64;
             for (index, node) in rank.nodes.iter().enumerate() {
-                let (Some(start), Some(end)) = (node.start, node.end) else {
-                    continue;
-                };
                 if (from..until).contains(&node.launch)
                     && node.graph.is_none_or(|first| first == index)
                 {
                     bar(x(node.launch), x(node.launch), top, "black");
                 }
+                // What never ends lasts until the right edge.
+                let Some(start) = node.start else { continue };
+                let end = node.end.unwrap_or(until);
                 if end <= from || until <= start {
                     continue;
                 }
@@ -65,7 +69,11 @@ impl Played {
                     Kind::Compute("extra", _) => bar(x(start), x(end), top + LINE, "darkorange"),
                     Kind::Compute(..) => bar(x(start), x(end), top + LINE, "silver"),
                     _ => {
-                        let last = came.get(&(number, index)).copied().unwrap_or(start);
+                        let last = came.get(&(number, index)).copied();
+                        let last = match node.end {
+                            Some(_) => last.unwrap_or(start),
+                            None => end,
+                        };
                         bar(x(start), x(last), top + 2.0 * LINE, "lightblue");
                         bar(x(last), x(end), top + 2.0 * LINE, "royalblue");
                     }

