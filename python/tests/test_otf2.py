@@ -69,6 +69,11 @@ def test_otf2_print_accepts_it(tmp_path: Path) -> None:
     program = shutil.which("otf2-print")
     if program is None:
         pytest.skip("otf2-print is not installed (Debian's package otf2-tools)")
+    # Of 11 communicators, two have calls.
+    (tmp_path / "grid").mkdir()
+    path = archive("megatron_late_gpu", tmp_path / "grid")
+    done = subprocess.run([program, "-G", path], text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, "")
     path = archive("ddp8_two_hosts", tmp_path)
     for option in ([], ["-G"]):
         done = subprocess.run([program, *option, path], text=True, capture_output=True)
@@ -78,6 +83,14 @@ def test_otf2_print_accepts_it(tmp_path: Path) -> None:
             assert lines["ENTER"] == lines["LEAVE"] == 272 + 224
             assert lines["MPI_COLLECTIVE_BEGIN"] == lines["MPI_COLLECTIVE_END"] == 272
             assert lines["METRIC"] > 100
+
+
+def test_what_the_node_sampler_read_has_units(tmp_path: Path) -> None:
+    with otf2.reader.open(str(archive("everything_228", tmp_path))) as trace:
+        units = {of.name.split(" of ")[0]: of.unit for of in trace.definitions.metric_members}
+    assert units["gpu_power_mw"] == "mW"
+    assert units["gpu_sm_mhz"] == "MHz"
+    assert units["gpu_memory_bytes"] == "B"
 
 
 def test_an_archive_is_not_overwritten_without_force(tmp_path: Path) -> None:

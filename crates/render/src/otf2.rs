@@ -94,6 +94,7 @@ pub fn write(timeline: &Timeline<'_>, report: &Report, to: &Path) -> Result<Writ
         groups: Vec::new(),
         gpus: Vec::new(),
         rank_of: BTreeMap::new(),
+        comms: Vec::new(),
         first: Vec::new(),
         metrics: Vec::new(),
         from: i64::MAX,
@@ -156,6 +157,23 @@ struct Group {
     creator: Option<u64>,
 }
 
+/// The unit that the end of a series' name says.
+fn unit_of(name: &str) -> &'static str {
+    match name.rsplit('_').next() {
+        Some("mw") => "mW",
+        Some("mj") => "mJ",
+        Some("mhz") => "MHz",
+        Some("c") => "degC",
+        Some("bytes") => "B",
+        Some("percent") => "%",
+        Some("us") => "us",
+        Some("ns") => "ns",
+        Some("ticks") => "ticks",
+        // Counts and bits.
+        _ => "#",
+    }
+}
+
 /// A metric with one member: its name, unit and type of values.
 struct Metric {
     name: u64,
@@ -173,6 +191,8 @@ struct Archive<'t, 'c> {
     gpus: Vec<u64>,
     /// By communicator and rank in it, the place in `gpus`.
     rank_of: BTreeMap<(u32, u32), u64>,
+    /// Communicators with ranks there, in the order of their definitions.
+    comms: Vec<u32>,
     /// By process, its first location.
     first: Vec<u64>,
     metrics: Vec<Metric>,
@@ -287,6 +307,8 @@ impl<'c> Archive<'_, 'c> {
                 self.rank_of.entry(key).or_insert(gpu);
             }
         }
+        self.comms = self.rank_of.keys().map(|(of, _)| *of).collect();
+        self.comms.dedup();
         let of_gpus = self
             .locations
             .iter()
@@ -410,13 +432,11 @@ impl<'c> Archive<'_, 'c> {
             REDUCE_SCATTER => (bytes, part),
             _ => (bytes, bytes),
         };
-        let communicator = shape.communicator.filter(|communicator| {
-            let ranks = (*communicator, 0)..=(*communicator, u32::MAX);
-            self.rank_of.range(ranks).next().is_some()
-        });
+        let communicator = shape.communicator;
+        let communicator = communicator.and_then(|of| self.comms.binary_search(&of).ok());
         Fields::default()
             .byte(operation)
-            .maybe(communicator.map(u64::from))
+            .maybe(communicator.map(|number| number as u64))
             .maybe(self.place_of(shape.communicator, shape.root))
             .number(sent)
             .number(received)
@@ -497,8 +517,7 @@ impl<'c> Archive<'_, 'c> {
                     "" => series.name.clone(),
                     of => format!("{} of {of}", series.name),
                 };
-                let unit = series.name.rsplit('_').next().unwrap_or("#");
-                let metric = self.metric(&name, unit, kind::UINT64);
+                let metric = self.metric(&name, unit_of(&series.name), kind::UINT64);
                 for (at, value) in &series.points {
                     let at = process.map_or(*at, |p| self.timeline.on_one_clock(p, *at));
                     points.push((at, metric, *value));

@@ -129,9 +129,11 @@ impl Archive<'_, '_> {
             fields.byte(kind).byte(CUDA).number(0u64)
         };
         put(definition::GROUP, group(0, all, &self.gpus, COMM_LOCATIONS))?;
-        for (number, (communicator, (name, ranks))) in (1u64..).zip(&communicators) {
+        for (at, (name, ranks)) in (0u64..).zip(communicators.values()) {
+            let number = at + 1;
             put(definition::GROUP, group(number, *name, ranks, COMM_GROUP))?;
-            let fields = new().number(*communicator).number(*name).number(number);
+            // In the order of `comms`: readers expect numbers without a gap.
+            let fields = new().number(at).number(*name).number(number);
             put(definition::COMM, fields.maybe(None).number(0u64))?;
         }
         for (number, of) in (0u64..).zip(&self.metrics) {
