@@ -10,6 +10,7 @@
 //! there was one, let through.
 
 mod operations;
+mod pace;
 mod process;
 mod recorded;
 mod replayer;
@@ -20,6 +21,7 @@ use crate::play::play;
 use crate::plugin::Version;
 use crate::processes::{beside, run_processes, Options, Start, RANK_PROCESS, STAMPS};
 use anyhow::{anyhow, bail};
+use pace::{paces, RecordedClock};
 use process::newest;
 use serde_json::json;
 use std::path::Path;
@@ -42,6 +44,7 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
     let mut starts = Vec::new();
     let mut nccl = None;
     let mut without = Vec::new();
+    let mut clocks = Vec::new();
     for (index, path) in trace_files(capture)?.into_iter().enumerate() {
         let trace = read_file(&path)?;
         for damage in &trace.damage {
@@ -74,6 +77,7 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
             "file": path, "real_pace": real_pace, "verbose": options.verbose,
             "nccl": options.nccl.map(|v| v.0),
         }});
+        clocks.push(RecordedClock::new(&trace));
         let rank = trace.process.get("rank").and_then(|r| r.parse().ok());
         starts.push(Start {
             rank: rank.unwrap_or(index),
@@ -83,6 +87,10 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
     }
     if starts.is_empty() {
         return replay_calls(capture, options, real_pace);
+    }
+    for (start, pace) in starts.iter_mut().zip(paces(&clocks)) {
+        start.order["replay"]["tick_ns"] = json!(pace.map(|of| of.tick_ns));
+        start.order["replay"]["after_ns"] = json!(pace.map(|of| of.after_ns));
     }
     for path in without {
         eprintln!("fake-nccl: no callback records in `{}`", path.display());

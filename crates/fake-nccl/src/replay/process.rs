@@ -1,5 +1,6 @@
 //! The process of a replayed trace file: its threads take turns.
 
+use super::pace::Pace;
 use super::replayer::Replayer;
 use super::trace::{read_file, Trace};
 use crate::announced::Announced;
@@ -15,7 +16,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 pub(super) fn newest() -> Version {
     Version(nccl_abi::release::ALL[nccl_abi::release::ALL.len() - 1].version)
@@ -34,13 +34,6 @@ fn turns(records: &[u8]) -> Vec<(u32, Range<usize>)> {
         at = end;
     }
     turns
-}
-
-/// Nanoseconds for each tick, from the first and last anchor.
-fn scale(anchors: &[(u64, u64)]) -> Option<f64> {
-    let (first, last) = (anchors.first()?, anchors.last()?);
-    let ticks = last.0.checked_sub(first.0).filter(|t| *t > 0)?;
-    Some(last.1.saturating_sub(first.1) as f64 / ticks as f64)
 }
 
 /// What the process of a replayed trace file does.
@@ -76,7 +69,7 @@ pub(crate) fn process(
     // The first init loads the plugin, later. The parent only needs to know that this process lives.
     control.begin(Ok(abi))?;
     let pace = match order["real_pace"].as_bool() {
-        Some(true) => Some(Pace::new(&trace)?),
+        Some(true) => Some(Pace::new(&trace, order)?),
         _ => None,
     };
     in_turns(turns(&trace.records), |range| {
@@ -97,6 +90,15 @@ pub(crate) fn process(
             json!({"ready": null, "no_plugin": why, "result": nothing})
         }
     });
+    if trace.killed {
+        // It lived on without a call, as long as its recorder read the time.
+        if let Some((pace, newest)) = pace.as_ref().zip(trace.anchors.last()) {
+            pace.wait(Ticks(newest.0));
+        }
+        control.say(&json!({"ending": "signal 9"}));
+        // SAFETY: plain system calls. What the recorder does at `exit` it did not do then.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
     Ok(())
 }
 
@@ -122,35 +124,6 @@ fn loaded(replayer: &Replayer, abi: u8) -> Result<(), String> {
             "the capture is of ABI v{abi}, the plugin exports v{found} at most"
         )),
         _ => Ok(()),
-    }
-}
-
-/// Keeps the recorded times between calls.
-struct Pace {
-    began: Instant,
-    first: Ticks,
-    /// Nanoseconds for each tick.
-    scale: f64,
-}
-
-impl Pace {
-    fn new(trace: &Trace) -> anyhow::Result<Pace> {
-        let scale = scale(&trace.anchors)
-            .context("expected two clock anchors for `--pace real`, found fewer")?;
-        let first = callback::read(&trace.records).map(|r| r.ticks).min();
-        Ok(Pace {
-            began: Instant::now(),
-            first: first.unwrap_or_default(),
-            scale,
-        })
-    }
-
-    fn wait(&self, ticks: Ticks) {
-        let since = ticks.since(self.first) as f64 * self.scale;
-        let left = Duration::from_nanos(since as u64).saturating_sub(self.began.elapsed());
-        if left > Duration::from_micros(200) {
-            std::thread::sleep(left);
-        }
     }
 }
 
