@@ -307,23 +307,141 @@ fn other_files_of_a_capture_lose_names() {
     assert_eq!(findings(&opened(&at("again"))), findings(&before));
 }
 
+/// Plays a script or a capture, recorded with the variables of `mode`; what fake-nccl said.
+fn play(what: &[&str], job: &Path, out: &Path, mode: &[(&str, &str)]) -> String {
+    let played = Command::new(built::folder().join("fake-nccl"))
+        .args(what)
+        .arg(job)
+        .env("NCCL_PROFILER_PLUGIN", built::plugin())
+        .env("NCCLSCOPE_OUT", out)
+        .env("NCCLSCOPE_TIMING", "stamps")
+        .envs(mode.iter().copied())
+        .output()
+        .expect("`make debug` builds it");
+    let said = String::from_utf8_lossy(&played.stderr).into_owned();
+    assert!(played.status.success(), "{}: {said}", job.display());
+    said
+}
+
+/// How many calls are in a capture.
+fn calls(capture: &Capture) -> u64 {
+    let all = capture.processes.iter();
+    all.map(|process| process.calls.len() as u64).sum()
+}
+
+/// Of what fake-nccl said, how many calls are not played.
+fn left_out(said: &str) -> u64 {
+    let lines = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("fake-nccl: "));
+    let lines = lines.filter(|line| line.contains(" calls of ") || line.contains(" calls that "));
+    lines
+        .filter(|line| line.ends_with("are not played"))
+        .filter_map(|line| line.split(' ').next()?.parse::<u64>().ok())
+        .sum()
+}
+
+#[test]
+fn recorded_jobs_without_names_are_played_as_with_names() {
+    // Who is found in the job, and again in what is played of it.
+    for (name, options, rank) in [
+        ("ddp_checkpoints", &[][..], Some(0)),
+        ("deepspeed_late_host", &[][..], Some(0)),
+        ("grid_slow_host", &["--steps", "2..40"][..], None),
+        ("megatron_late_host", &[][..], Some(0)),
+        ("megatron_late_host", &["--steps", "10..90"][..], Some(0)),
+        ("pipe_slow_gpu", &["--steps", "10"][..], None),
+        ("decode_slow_gpu", &[][..], None),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let (is_written, said) = export(
+            &recorded(name),
+            &[&["--anonymous"], options].concat(),
+            &at("shared"),
+        );
+        assert!(is_written, "{name}: {said}");
+        let shared = opened(&at("shared"));
+        let said = play(&["replay"], &at("shared"), &at("again"), &[]);
+        let again = opened(&at("again"));
+        assert_eq!(
+            calls(&again) + left_out(&said),
+            calls(&shared),
+            "{name}: {said}"
+        );
+        assert!(
+            calls(&again) > 5 * left_out(&said) || name.starts_with("decode"),
+            "{name}: {said}"
+        );
+        let first = |capture: &Capture| {
+            let report = analyze::report(capture);
+            let found = report.findings.first()?;
+            Some((found.kind(), found.subject.ranks.first()?.rank))
+        };
+        if rank.is_some() {
+            assert_eq!(
+                first(&again).map(|found| found.1),
+                Some(rank),
+                "{name} {options:?}"
+            );
+            assert_eq!(first(&again), first(&shared), "{name} {options:?}");
+        }
+        // With names it is the same job.
+        if options.is_empty() {
+            let said_of_named = play(&["replay"], &recorded(name), &at("named"), &[]);
+            assert_eq!(left_out(&said_of_named), left_out(&said), "{name}");
+            // A run ends with the processes, which end when the machine lets them.
+            let prices = |capture: &Capture| {
+                let found = analyze::report(capture).findings.into_iter();
+                let found = found.map(|finding| {
+                    let ms = finding
+                        .loss
+                        .as_ref()
+                        .map(|loss| (loss.wall_us / 1e3).round());
+                    let ranks = finding.subject.ranks.iter().map(|of| of.rank);
+                    format!(
+                        "{:?} {:?} {ms:?}",
+                        finding.kind(),
+                        ranks.collect::<Vec<_>>()
+                    )
+                });
+                found.collect::<Vec<_>>()
+            };
+            assert_eq!(prices(&opened(&at("named"))), prices(&again), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_was_killed_is_played_up_to_its_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    export(&recorded("killed_228"), &["--anonymous"], &at("shared"));
+    let said = play(
+        &["replay", "--pace", "real"],
+        &at("shared"),
+        &at("again"),
+        &[],
+    );
+    let (shared, again) = (opened(&at("shared")), opened(&at("again")));
+    let dead = |capture: &Capture| {
+        let deaths = analyze::report(capture).deaths;
+        let all = deaths.into_iter().map(|of| (of.rank, of.exited, of.left));
+        all.collect::<Vec<_>>()
+    };
+    assert!(!dead(&shared).is_empty());
+    assert_eq!(dead(&again), dead(&shared), "{said}");
+}
+
 #[test]
 fn a_played_job_without_names_can_be_played_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    let play = |what: &[&str], job: &Path, out: &Path| {
-        let status = Command::new(built::folder().join("fake-nccl"))
-            .args(what)
-            .arg(job)
-            .env("NCCL_PROFILER_PLUGIN", built::plugin())
-            .env("NCCLSCOPE_OUT", out)
-            .env("NCCLSCOPE_TIMING", "stamps")
-            .env("NCCLSCOPE_MODE", "callbacks")
-            .env("NCCL_SECRET_PROJECT", "manhattan-trinity")
-            .output()
-            .expect("`make debug` builds it");
-        assert!(status.status.success(), "{status:?}");
-    };
+    let mode = [
+        ("NCCLSCOPE_MODE", "callbacks"),
+        ("NCCL_SECRET_PROJECT", "manhattan-trinity"),
+    ];
+    let play = |what: &[&str], job: &Path, out: &Path| self::play(what, job, out, &mode);
     let script = "ranks 4\nvirtual_time\ncomm secret ranks 0..3 name \"oppenheimer\"\n\
                   repeat 60 {\nrank 2 late 10ms\nall_reduce 1MiB comm=secret\nsync\n}\n";
     std::fs::write(at("secret-job"), script).expect("written");
@@ -360,19 +478,7 @@ fn a_played_job_without_names_can_be_played_again() {
 fn ten_steps_of_a_job_in_the_default_mode_can_be_played_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    let play = |what: &[&str], job: &Path, out: &Path| {
-        let played = Command::new(built::folder().join("fake-nccl"))
-            .args(what)
-            .arg(job)
-            .env("NCCL_PROFILER_PLUGIN", built::plugin())
-            .env("NCCLSCOPE_OUT", out)
-            .env("NCCLSCOPE_TIMING", "stamps")
-            .output()
-            .expect("`make debug` builds it");
-        let said = String::from_utf8_lossy(&played.stderr).into_owned();
-        assert!(played.status.success(), "{said}");
-        said
-    };
+    let play = |what: &[&str], job: &Path, out: &Path| self::play(what, job, out, &[]);
     // A step is an AllReduce of all, sends along a pipeline, and a ReduceScatter.
     let script = "ranks 4\nvirtual_time\ncomm secret ranks 0..3 name \"oppenheimer\"\n\
                   repeat 60 {\nrank 2 late 10ms\nall_reduce 1MiB comm=secret time=200us\n\
@@ -392,13 +498,7 @@ fn ten_steps_of_a_job_in_the_default_mode_can_be_played_again() {
     assert!(!said.contains("are not played"), "{said}");
     let again = opened(&at("again"));
     assert!(is_late(&findings(&again)), "{:?}", findings(&again));
-    let calls = |of: &Capture| {
-        of.processes
-            .iter()
-            .map(|p| p.calls.len())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(calls(&again), [120; 4]);
+    assert!(again.processes.iter().all(|of| of.calls.len() == 120));
     assert_eq!(calls(&again), calls(&opened(&at("shared"))));
     // The operations take as long as before.
     let took = |of: &Capture| {
