@@ -181,6 +181,9 @@ pub struct BenchmarkDiff {
     pub parts: Vec<Part>,
     /// Rows that are in both, in A's order.
     pub rows: Vec<BenchmarkPair>,
+    /// Whether there was a ceiling to hold them against.
+    #[serde(skip)]
+    pub has_ceiling: bool,
 }
 
 /// What rows of one kind are.
@@ -243,6 +246,7 @@ pub fn compare(a: &Benchmark, b: &Benchmark, ceilings: &[Ceiling]) -> BenchmarkD
         best: best_share(of, ceilings),
     };
     BenchmarkDiff {
+        has_ceiling: !ceilings.is_empty(),
         a: side(a, &of_a, &of_b),
         b: side(b, &of_b, &of_a),
         parts: parts(&rows),

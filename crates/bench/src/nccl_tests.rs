@@ -131,6 +131,7 @@ fn from_text(text: &str) -> Result<Table> {
     if table.rows.is_empty() {
         bail!("expected nccl-tests' output, found no line of figures in it");
     }
+    name_by_factor(&mut table.rows);
     if let (Some(failed), Some(last)) = (&mut table.failed, table.rows.last()) {
         *failed = format!("{failed}, after the figures of {} bytes", last.size);
         table.about.insert(0, format!("the run failed: {failed}"));
@@ -147,6 +148,58 @@ fn from_text(text: &str) -> Result<Table> {
     }
     compare_averages(&mut table);
     Ok(table)
+}
+
+/// Says which function a run without a name made, if its figures leave one only. Older versions do
+/// not print which program ran. The bus bandwidth is the other one times a factor, by function and ranks.
+fn name_by_factor(rows: &mut [TableRow]) {
+    let is_same = |a: &TableRow, b: &TableRow| {
+        (a.devices, &a.redop, a.root) == (b.devices, &b.redop, b.root) && b.function.is_none()
+    };
+    let mut from = 0;
+    while from < rows.len() {
+        let length = rows[from..]
+            .iter()
+            .take_while(|row| is_same(&rows[from], row));
+        let to = from + length.count().max(1);
+        let run = &mut rows[from..to];
+        if run[0].function.is_none() {
+            let mut functions: Vec<Option<Function>> = run
+                .iter()
+                .filter(|row| busbw(row) >= 1.0)
+                .map(by_factor)
+                .collect();
+            functions.dedup();
+            if let [function] = functions[..] {
+                run.iter_mut().for_each(|row| row.function = function);
+            }
+        }
+        from = to;
+    }
+}
+
+fn busbw(row: &TableRow) -> f64 {
+    let side = row.out_of_place.as_ref().or(row.in_place.as_ref());
+    side.and_then(|side| side.busbw).unwrap_or(0.0)
+}
+
+/// The function of a row by the factor between its bandwidths. AllGather and AlltoAll have the same factor.
+/// So have an AllReduce of two ranks and sends and receives. Of these it is not known.
+fn by_factor(row: &TableRow) -> Option<Function> {
+    let n = row.nranks.filter(|n| *n > 1)?;
+    let side = row.out_of_place.as_ref().or(row.in_place.as_ref())?;
+    let factor = side.busbw? / side.algbw?;
+    let others = f64::from(n - 1) / f64::from(n);
+    // Bandwidths have two digits behind the point.
+    let is = |of: f64| (factor - of).abs() < 0.02 * of;
+    let (reduces, has_root) = (row.redop != "none", row.root >= 0);
+    match () {
+        () if reduces && !has_root && n > 2 && is(2.0 * others) => Some(Function::AllReduce),
+        () if reduces && !has_root && is(others) && !is(1.0) => Some(Function::ReduceScatter),
+        () if reduces && has_root && is(1.0) => Some(Function::Reduce),
+        () if !reduces && has_root && is(1.0) => Some(Function::Broadcast),
+        () => None,
+    }
 }
 
 /// A line of the header or the end, without its `#`, which is lost when text is pasted elsewhere.
@@ -242,7 +295,7 @@ fn untagged(line: &str) -> &str {
 }
 
 /// Without a tag in front: `[1,0]<stdout>:` (mpirun --tag-output), `0: ` (srun --label), a time
-/// (`kubectl logs --timestamps`), or `name  | ` (docker compose).
+/// (`kubectl logs --timestamps`), `name  | ` (docker compose), or `(Worker pid=7) ` (Ray).
 fn without_tag(line: &str) -> &str {
     let mpirun = line
         .strip_prefix('[')
@@ -265,11 +318,16 @@ fn without_tag(line: &str) -> &str {
             && !tag.starts_with('#')
             && rest.trim_start().starts_with(is_line)
     });
-    let compose = line.split_once('|').filter(|(tag, _)| {
+    // Also `| INFO | ` behind the time of a logger.
+    let compose = line.trim_start_matches(['|', ' ']).split_once('|');
+    let compose = compose.filter(|(tag, _)| {
         let tag = tag.trim_end();
         !tag.is_empty() && !tag.starts_with('#') && !tag.contains(char::is_whitespace)
     });
-    let rest = bracket.or(compose).or(word).map(|(_, rest)| rest);
+    // `(RayWorker pid=7, ip=10.0.0.1) `
+    let ray = line.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    let ray = ray.filter(|(tag, _)| tag.contains("pid="));
+    let rest = bracket.or(ray).or(compose).or(word).map(|(_, rest)| rest);
     rest.map_or(line, |rest| rest.trim_start_matches(':').trim())
 }
 

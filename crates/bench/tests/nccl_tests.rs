@@ -288,6 +288,8 @@ fn text_that_lost_its_hashes_and_other_launchers_tags_are_read() {
         "2026-08-21T10:00:00.123Z ",
         "2026-08-21 10:00:00 ",
         "nccl-tests-launcher-abc  | ",
+        "(RayWorker pid=77, ip=10.0.0.1) ",
+        "2026-08-21 10:00:00 | INFO | ",
         "[pod/job-0/main] 2026-08-21T10:00:00.123456789Z ",
         "2026-08-21T10:00:00.123Z [1,0]<stdout>:",
     ] {
@@ -343,4 +345,48 @@ fn infinity_in_json_is_no_figure() {
         (side.time_us, side.algbw, side.busbw),
         (Some(0.0), None, None)
     );
+}
+
+/// A run of a version that did not print its program: ranks, reduction, root, factor of the bus bandwidth.
+fn of_older_version(ranks: u32, redop: &str, root: i32, factor: f64) -> Option<Function> {
+    let mut text = String::from("# nThread 1 nGpus 1\n# Using devices\n");
+    for rank in 0..ranks {
+        text += &format!(
+            "#  Rank {rank} Group 0 Pid {} on node-1 device 0 [0x0{rank}] NVIDIA A100\n",
+            700 + rank
+        );
+    }
+    text += "#   size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n";
+    for (size, algbw) in [(1 << 10, 0.03), (1 << 20, 12.34), (1 << 30, 98.76)] {
+        let busbw = algbw * factor;
+        let side = format!("{:.2} {algbw:.2} {busbw:.2} 0", size as f64 / algbw / 1e3);
+        text += &format!("{size} {} float {redop} {root} {side} {side}\n", size / 4);
+    }
+    text += "# Avg bus bandwidth    : 10\n";
+    let table = read(&text).expect("sound");
+    let first = table.rows[0].function;
+    assert!(table.rows.iter().all(|row| row.function == first));
+    first
+}
+
+#[test]
+fn an_older_version_s_function_is_known_by_its_bandwidths_if_they_leave_one() {
+    for (ranks, redop, root, factor, function) in [
+        (8, "sum", -1, 2.0 * 7.0 / 8.0, Some(Function::AllReduce)),
+        (8, "sum", -1, 7.0 / 8.0, Some(Function::ReduceScatter)),
+        (8, "sum", 0, 1.0, Some(Function::Reduce)),
+        (8, "none", 0, 1.0, Some(Function::Broadcast)),
+        // AllGather or AlltoAll.
+        (8, "none", -1, 7.0 / 8.0, None),
+        // AllReduce, or sends and receives.
+        (2, "sum", -1, 1.0, None),
+        (8, "sum", -1, 1.0, None),
+        (8, "sum", -1, 1.5, None),
+    ] {
+        let found = of_older_version(ranks, redop, root, factor);
+        assert_eq!(
+            found, function,
+            "{ranks} ranks, {redop}, root {root}, {factor}"
+        );
+    }
 }

@@ -182,6 +182,11 @@ fn against(diff: &BenchmarkDiff) -> Option<String> {
     let best = match (of("A", &diff.a), of("B", &diff.b)) {
         (Some(a), Some(b)) => format!("At its best, {a}; {b}."),
         (Some(one), None) | (None, Some(one)) => format!("At its best, {one}."),
+        (None, None) if diff.has_ceiling => {
+            "How much they reach of the ceiling is not known: it is of other functions, sizes or ranks, or \
+             the logs do not say which function ran."
+                .to_owned()
+        }
         (None, None) => return None,
     };
     // Rounded figures may be a little above.

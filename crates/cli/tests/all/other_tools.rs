@@ -303,6 +303,22 @@ fn two_logs_of_nccl_tests_say_which_is_slower_and_whether_it_is_good() {
         "{}",
         text(&low.stdout)
     );
+    // Logs from before nccl-tests printed its program: the second could be of AllGather or AlltoAll.
+    let unnamed = std::fs::read_to_string(&a).expect("read");
+    let unnamed = unnamed.replace("Collective test starting", "x");
+    for (log, expected) in [
+        (unnamed.clone(), "A reaches 87."),
+        (
+            unnamed.replace("sum", "none"),
+            "reach of the ceiling is not known",
+        ),
+    ] {
+        let old = folder.path().join("old.txt");
+        std::fs::write(&old, log).expect("written");
+        let diff = ncclscope(&["diff", shown(&old), shown(&old), "--ceiling", "400GB/s"]);
+        let said = text(&diff.stdout).replace("\n    ", " ").replace('\n', " ");
+        assert!(said.contains(expected), "{said}");
+    }
     let same = ncclscope(&["diff", shown(&a), shown(&a)]);
     assert!(text(&same.stdout).starts_with("Nothing shows that B is slower or faster"));
     // As a capture, too.
