@@ -307,6 +307,8 @@ fn said_by(name: &str) -> (Option<String>, Option<u32>, Option<u32>) {
         Some((host.to_owned(), pid.parse().ok()?)).filter(|_| is_time)
     });
     match worker {
+        // `worker_rank_0.TIME.pt.trace.json` ends in the rank, and has no pid.
+        Some((host, _)) if host.to_ascii_lowercase().ends_with("rank") => (None, None, rank),
         Some((host, pid)) => (Some(host), Some(pid), rank),
         None => (None, None, rank),
     }
@@ -332,6 +334,10 @@ mod tests {
         assert_eq!(said_by("trace-rank-12.json"), (None, None, Some(12)));
         assert_eq!(
             said_by("rank_3.Jul_15.1074.pt.trace.json"),
+            (None, None, Some(3))
+        );
+        assert_eq!(
+            said_by("graph_capture_rank_3.1773709742341309550.pt.trace.json.gz"),
             (None, None, Some(3))
         );
         assert_eq!(said_by("trace.json"), (None, None, None));

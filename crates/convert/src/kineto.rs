@@ -501,10 +501,10 @@ impl Reader {
     }
 }
 
-/// `13000` as `13.0`.
+/// `13000` as `CUDA 13.0`: the newest version that the driver supports.
 fn version(number: &str) -> String {
     match number.parse::<u32>() {
-        Ok(n) => format!("{}.{}", n / 1000, n % 1000 / 10),
+        Ok(n) => format!("CUDA {}.{}", n / 1000, n % 1000 / 10),
         Err(_) => String::new(),
     }
 }

@@ -218,11 +218,11 @@ pub fn nanos(us: &str) -> Option<u64> {
 
 /// What a call of CUDA asked for; `None` of others.
 pub fn driver_call(name: &str) -> Option<DriverCallKind> {
-    let name = name
-        .strip_prefix("cuda")
-        .or_else(|| name.strip_prefix("cu"));
-    // AMD's have the same names.
-    let name = name?;
+    // AMD's have the same names, and `hipExtLaunchKernel`, `hipExtModuleLaunchKernel`.
+    let of_hip = || name.strip_prefix("hipExt").or(name.strip_prefix("hip"));
+    let of_cuda = name.strip_prefix("cuda").or(name.strip_prefix("cu"));
+    let name = of_cuda.or_else(of_hip)?;
+    let name = name.strip_prefix("Module").unwrap_or(name);
     Some(match name {
         _ if name.starts_with("GraphLaunch") => DriverCallKind::LaunchGraph,
         _ if name.starts_with("Launch") => DriverCallKind::Launch,
@@ -291,6 +291,27 @@ mod tests {
         }
         for us in ["-1.5", "", ".", "NaN", "x", "99999999999999999999"] {
             assert_eq!(nanos(us).unwrap_or(0), 0, "{us}");
+        }
+    }
+
+    #[test]
+    fn calls_of_the_driver_are_known_by_both_makers_names() {
+        use DriverCallKind::{Copy, Launch, LaunchGraph, Synchronise, Wait};
+        for (name, kind) in [
+            ("cudaLaunchKernelExC", Some(Launch)),
+            ("cuLaunchKernel", Some(Launch)),
+            ("hipLaunchKernel", Some(Launch)),
+            ("hipExtLaunchKernel", Some(Launch)),
+            ("hipExtModuleLaunchKernel", Some(Launch)),
+            ("hipModuleLaunchKernel", Some(Launch)),
+            ("hipGraphLaunch", Some(LaunchGraph)),
+            ("hipMemcpyAsync", Some(Copy)),
+            ("hipStreamWaitEvent", Some(Wait)),
+            ("hipDeviceSynchronize", Some(Synchronise)),
+            ("hipGetDevicePropertiesR0600", None),
+            ("cudaStreamIsCapturing", None),
+        ] {
+            assert_eq!(driver_call(name), kind, "{name}");
         }
     }
 
