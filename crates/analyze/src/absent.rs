@@ -69,6 +69,7 @@ pub struct UnreadableRow {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// What is in it.
     pub found: String,

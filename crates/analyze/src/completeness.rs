@@ -86,6 +86,7 @@ pub struct RankCompleteness {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// As in [`Completeness`].
     pub announced: u64,
@@ -308,7 +309,9 @@ impl Completeness {
         self.recorded = self.recorded.saturating_add(account.recorded);
         self.timed = self.timed.saturating_add(timed);
         let open = !process.is_whole() && process.newest != Newest::Here;
-        self.announced_is_lower_bound |= process.counters.is_none() || open;
+        // Another tool shows some of the calls, and does not say how many there were.
+        let is_part = process.counters.is_none() || process.other_tool().is_some();
+        self.announced_is_lower_bound |= is_part || open;
         self.collectable |= process.is_collectable();
         let memory = process.fact("env.NCCLSCOPE_MEMORY").and_then(units::bytes);
         self.small_memory |= account.lost.contains_key(CAUSES[Cause::RowsFull as usize])

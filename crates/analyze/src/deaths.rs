@@ -32,6 +32,7 @@ pub struct Death {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// It ended its recording itself: by an exception, by exit, or at the end of its work.
     pub exited: bool,

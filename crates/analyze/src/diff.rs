@@ -99,6 +99,9 @@ pub struct RunRow {
     pub recorded: u64,
     /// Calls beyond `announced` that ranks made for certain, whether they are here or not.
     pub missing_at_least: u64,
+    /// Whether NCCL may have announced more.
+    #[serde(skip)]
+    pub is_least: bool,
     /// Why calls are not there, or may not be.
     pub incomplete: Vec<String>,
     /// What it is as a whole.

@@ -205,6 +205,7 @@ impl<'a> Walk<'a> {
         let process = self.process;
         // Calls that never had a row took no ticket, so nothing tells where they were.
         let has_all = rowless(process) == 0;
+        let has_first = process.begins_with_first_call();
         steps.begun.resize(self.locals, false);
         for (index, call) in process.calls.iter().enumerate() {
             // Tickets count up from 0; with one missing, the first call that is here need not be the first
@@ -226,7 +227,7 @@ impl<'a> Walk<'a> {
             execution.whole = has_all && !steps.gap;
             if !execution.captured {
                 let local = self.places[execution.place].local as usize;
-                execution.warmup = !steps.gap && !steps.begun[local];
+                execution.warmup = has_first && !steps.gap && !steps.begun[local];
                 steps.begun[local] = true;
             }
             each(&execution);

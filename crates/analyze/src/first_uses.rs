@@ -46,6 +46,7 @@ pub struct FirstUse {
     /// Its host.
     pub host: String,
     /// Its process id.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// How long the call took there.
     pub first_s: f64,

@@ -69,10 +69,26 @@ pub struct Job {
     pub runs: Vec<usize>,
 }
 
+/// The facts `mode` of files of other tools.
+const OTHER_TOOLS: [&str; 6] = [
+    "kineto",
+    "flight-recorder",
+    "inspector",
+    "nccl-tests",
+    "nsys",
+    "ras",
+];
+
 impl Job {
     /// Whether it is what nccl-tests printed.
     pub fn is_benchmark(&self) -> bool {
         self.mode == ["nccl-tests"]
+    }
+
+    /// Whether it is of files that other tools wrote.
+    pub fn is_of_other_tool(&self) -> bool {
+        let is_other = |mode: &String| OTHER_TOOLS.contains(&mode.as_str());
+        self.mode.iter().any(is_other)
     }
 
     /// How many processes each run of a benchmark had, as `72 and 2`, if jobs are runs one after the other.
@@ -119,6 +135,7 @@ pub struct MemberRow {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// The launcher's rank.
     pub global_rank: Option<u32>,

@@ -66,6 +66,7 @@ pub struct RankMemory {
     /// Its host.
     pub host: String,
     /// Its process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device.
     pub device: Option<u32>,

@@ -167,10 +167,10 @@ fn by_account(account: &[RankAccount], streams: Option<&Streams>) -> Vec<RankTim
 fn by_windows(of: &RankStreams) -> RankTime {
     let id = RankId::new(of.rank, &of.host, of.pid, Some(of.device));
     let exposed = of.exposed.share;
-    let waiting = of.exposed_waiting.share.min(exposed);
     // With too few operations on all ranks, windows don't say who waited.
-    let split = match of.exposed_waiting.interval {
-        Some(_) => [
+    let known = of.exposed_waiting.filter(|of| of.interval.is_some());
+    let split = match known.map(|of| of.share.min(exposed)) {
+        Some(waiting) => [
             (Part::Waiting, waiting),
             (Part::Transfer, exposed - waiting),
         ],
@@ -248,7 +248,7 @@ mod tests {
             copies: share(0.0),
             idle: share(idle),
             idle_causes: None,
-            exposed_waiting: share(exposed / 2.0),
+            exposed_waiting: Some(share(exposed / 2.0)),
             host_waited: None,
             interference: None,
             interference_share: None,
@@ -295,7 +295,7 @@ mod tests {
     fn the_parts_of_a_rank_sum_to_one_and_what_is_not_known_is_said() {
         let mut one = row(0, 0.5, 0.1, 0.2);
         assert!(near(by_windows(&one).share(Part::Waiting), 0.1));
-        one.exposed_waiting.interval = None;
+        one.exposed_waiting = None;
         let of = by_windows(&one);
         assert!(near(of.share(Part::Unknown), 0.2) && of.share(Part::Transfer) == 0.0);
         for of in [by_windows(&one), by_windows(&row(1, 0.9, 0.3, 0.3))] {

@@ -29,6 +29,7 @@ pub struct RankRow {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
@@ -243,9 +244,16 @@ impl Gatherer {
         mut look: impl FnMut(Option<u32>, u64, &mut Coverage),
     ) -> Vec<RankRow> {
         let us = |ns: u64| ns as f64 / 1e3;
+        // A trace of another tool is one window, and all that it has is in it.
+        let windows = process.windows.list.iter();
+        let seen = windows
+            .filter(|_| process.other_tool().is_some())
+            .flat_map(|window| [window.open, window.closed]);
+        let seen: Vec<i64> = seen.collect();
         self.gpus
             .into_iter()
-            .map(|(device, gpu)| {
+            .map(|(device, mut gpu)| {
+                seen.iter().for_each(|time| gpu.see(Some(*time)));
                 let warmup = gpu.warmup;
                 let (basis, mut intervals) = match (gpu.kernels, gpu.api) {
                     (kernels, _) if !kernels.is_empty() => (Some("gpu"), kernels),

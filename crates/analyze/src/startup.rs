@@ -58,6 +58,7 @@ pub struct ProcessRow {
     /// Its host.
     pub host: String,
     /// Its process id.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// From the start of the process until NCCL first initialised its profiler plugin, near the end of the
     /// first communicator's init.
@@ -79,6 +80,7 @@ pub struct Whole {
     /// Its host.
     pub host: String,
     /// Its process id.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// All parts together.
     pub total_s: f64,

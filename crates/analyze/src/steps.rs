@@ -136,6 +136,7 @@ pub struct StepsRow {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// Who says so.
     pub source: StepSource,
@@ -566,7 +567,9 @@ impl Gatherer {
             calls_beyond: self.beyond,
             step_us,
             communication_us: communication.statistics(),
-            startup_us: since(0, begins[0]).map(|ns| ns as f64 / 1e3),
+            startup_us: since(0, begins[0])
+                .filter(|_| process.begins_with_first_call())
+                .map(|ns| ns as f64 / 1e3),
             between_us,
             each,
             times_ns,

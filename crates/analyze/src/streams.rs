@@ -315,9 +315,11 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         let windows = lane.windows.iter().map(|w| &w.seen);
         share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64)))
     };
-    let exposed_waiting = share(waits.each(index, |at| {
-        waits.all.get(&(index, at)).copied().unwrap_or(0) as f64
-    }));
+    // Without an operation that all its ranks show, nobody knows who was waited for.
+    let exposed_waiting = (waits.operations > 0).then(|| {
+        let waited = |at| waits.all.get(&(index, at)).copied().unwrap_or(0) as f64;
+        share(waits.each(index, waited))
+    });
     let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
     let windows = lane.windows.iter().map(LaneWindow::kernels);
     let beside = slowed(windows, &[own, others]);

@@ -266,6 +266,12 @@ fn blameless(report: &Report) -> Blameless {
             is_even: true,
         };
     }
+    if let Some(words) = without_communication(report) {
+        return Blameless {
+            lead: Lead::Words(words),
+            is_even: false,
+        };
+    }
     let exposed = exposed(report);
     let late_host = account.and_then(|account| account.late_host);
     if late_host.is_some_and(|late| late.leads || exposed.is_none()) {
@@ -540,6 +546,9 @@ fn named(rank: Option<u32>, device: Option<u32>, host: &str, pid: u32) -> String
 
 /// The share of exposed communication by rank, from kernel windows, or else from stream waits.
 pub fn exposed_shares(report: &Report) -> Option<Vec<f64>> {
+    if without_communication(report).is_some() {
+        return None;
+    }
     let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
     let shares: Vec<f64> = windows.map(|rank| rank.exposed.share).collect();
     let waits = report.stream_waits.as_ref().filter(|waits| waits.tells());
@@ -554,6 +563,9 @@ pub fn exposed_shares(report: &Report) -> Option<Vec<f64>> {
 /// Windows of some ranks say nothing about the others: then it is from the account, if that settles it.
 /// `None` without windows and stream waits.
 pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
+    if without_communication(report).is_some() {
+        return None;
+    }
     let seen = report
         .streams
         .as_ref()
@@ -571,6 +583,30 @@ pub fn exposed(report: &Report) -> Option<(String, Option<&'static str>)> {
         let range = range_of_shares(waits.shares().flatten())?;
         Some((range, Some("stream waits")))
     })
+}
+
+/// That a file of another tool shows what GPUs computed, and not one kernel that communicates. Then nothing
+/// is known of exposed communication. Ranks that are alone have nothing to communicate.
+fn without_communication(report: &Report) -> Option<String> {
+    let streams = report.streams.as_ref()?;
+    let shows = !streams.communication.is_empty() || !streams.other_communication.is_empty();
+    let (calls, timed) = (report.completeness.recorded, report.completeness.timed);
+    if !report.job.is_of_other_tool() || streams.ranks.is_empty() || shows || timed > 0 {
+        return None;
+    }
+    let mut all = report.communicators.iter();
+    match calls {
+        0 => Some(
+            "No NCCL call is here: the file has no call and no kernel of NCCL, so it says nothing about \
+             communication."
+                .to_owned(),
+        ),
+        _ if all.all(|of| of.nranks == Some(1)) => None,
+        _ => Some(format!(
+            "How long communication stops computing is not known: the file has {}, and no kernel of NCCL.",
+            plural(calls, "NCCL call", "NCCL calls")
+        )),
+    }
 }
 
 /// The share of the steps' time over ranks, by the account; `None` if that does not settle it.
@@ -711,12 +747,9 @@ fn waiting(report: &Report) -> Option<String> {
             "waiting for late ranks {range} of the steps' time{over}"
         ));
     }
-    let windows = report
-        .streams
-        .as_ref()
-        .filter(|streams| streams.operations > 0);
-    let shares = windows.into_iter().flat_map(|streams| &streams.ranks);
-    if let Some(range) = range_of_shares(shares.map(|rank| rank.exposed_waiting.share)) {
+    let ranks = report.streams.iter().flat_map(|streams| &streams.ranks);
+    let shares = ranks.filter_map(|rank| Some(rank.exposed_waiting?.share));
+    if let Some(range) = range_of_shares(shares) {
         let over = over_ranks(&range);
         return Some(format!("waiting for late ranks {range} of the time{over}"));
     }
@@ -744,16 +777,6 @@ fn stopped_early(report: &Report) -> bool {
         || report.findings.first().is_some_and(differ)
 }
 
-/// The facts `mode` of files of other tools.
-const OTHER_TOOLS: [&str; 6] = [
-    "kineto",
-    "flight-recorder",
-    "inspector",
-    "nccl-tests",
-    "nsys",
-    "ras",
-];
-
 /// The command that helps most.
 pub fn next(report: &Report) -> String {
     let folder = word(&report.job.capture);
@@ -768,12 +791,7 @@ pub fn next(report: &Report) -> String {
         format!("ncclscope collect {folder}")
     } else if stopped_early(report) {
         format!("ncclscope hang {folder}")
-    } else if report
-        .job
-        .mode
-        .iter()
-        .any(|mode| OTHER_TOOLS.contains(&mode.as_str()))
-    {
+    } else if report.job.is_of_other_tool() {
         // There is nothing to record again.
         format!("ncclscope view {folder}")
     } else if !report.completeness.absent.is_empty()

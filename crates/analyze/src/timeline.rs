@@ -137,6 +137,7 @@ pub struct LateRank {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,

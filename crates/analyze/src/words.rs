@@ -165,7 +165,8 @@ pub const UNTIMED: &[Word] = &[
         not wait for the others: it may be hundreds of us too early (seen on H200). \
         NCCLSCOPE_TIMING=auto or events times them."),
     word("no_event", "the CUDA events around its launch told no time: the process ended within 0.1 s of it, \
-        CUDA reported an error, or the GPU's clock stepped. Host times are sound."),
+        CUDA reported an error, or the GPU's clock stepped. Host times are sound. Of a file of another tool: \
+        it has no GPU time of the call, as a trace without its kernel."),
     word("in_graph", "executed in a launch of a CUDA graph: the launch is counted, NCCL does not show its \
         calls one by one, and no kernel window had this one."),
     word("sealed_early", "its row was written before its end was seen: rows ran short (see \

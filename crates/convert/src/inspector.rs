@@ -24,7 +24,7 @@ use crate::found::{ranks_of_largest, ByFile, Damage, OfJob};
 use crate::json::{Fault, Json, Kind};
 use crate::writer::{Call, Communicator, Process, Stamped, MOST_COMMUNICATORS};
 use nccl_abi::names;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -278,6 +278,17 @@ impl OfJob for Reader {
         ranks_of_largest(&mut processes);
         (processes, problems)
     }
+}
+
+/// Whether NCCL's numbers say that a process's first call on each communicator was the first that it made
+/// there: they begin with 0.
+pub fn has_first_calls(process: &Process) -> bool {
+    let mut seen = HashSet::new();
+    let mut firsts = process
+        .calls
+        .iter()
+        .filter(|call| seen.insert(call.communicator));
+    firsts.all(|call| call.called != 0 && call.seq == Some(0))
 }
 
 /// Puts calls in order, and leaves out those that are there twice: a process's file may have been copied.

@@ -70,11 +70,14 @@ impl fmt::Display for Error {
         match self {
             Error::Open(error) => error.fmt(f),
             Error::Other { path, kind, found } => {
-                let kind = kind.title();
+                let (path, kind) = (path.display(), kind.title());
+                if found.contains("expected ") {
+                    // It says itself what is wrong with it.
+                    return write!(f, "`{path}` is {kind}: {found}");
+                }
                 write!(
                     f,
-                    "`{}`: expected {kind} with NCCL calls, found {found}",
-                    path.display()
+                    "`{path}`: expected {kind} with NCCL calls, found {found}"
                 )
             }
             Error::Unwritable(error) => {
@@ -245,7 +248,11 @@ fn convert(
         kind == Kind::Ras || !process.calls.is_empty() || !process.kernels.is_empty()
     };
     if !processes.iter().any(has_something) {
-        let damaged = problems.first().map(|problem| problem.to_string());
+        let damaged = problems.first().map(|problem| {
+            let at_all = problem.file == path && problem.place == "its content";
+            let whole = || problem.to_string();
+            at_all.then(|| problem.found.clone()).unwrap_or_else(whole)
+        });
         return Err(other(damaged.unwrap_or_else(|| "none".to_owned())));
     }
     if !is_named {
@@ -279,6 +286,18 @@ fn convert(
             expected: "the calls of the same run as in the other files".into(),
             found: text,
         });
+    }
+    for (number, process) in (1..).zip(&mut processes) {
+        let pid = process.fact("pid").and_then(|pid| pid.parse().ok());
+        if pid.and_then(tables::pid::known).is_none() {
+            // Host and pid tell processes apart.
+            let pid = tables::pid::UNKNOWN.saturating_add(number);
+            process.facts.retain(|(key, _)| *key != "pid");
+            process.facts.push(("pid", pid.to_string()));
+        }
+        if kind != Kind::Inspector || !inspector::has_first_calls(process) {
+            process.facts.push(("first_calls", "unknown".to_owned()));
+        }
     }
     for (number, (path, process)) in paths.iter().zip(&processes).enumerate() {
         writer::write(folder, number, path, process).map_err(Error::Unwritable)?;

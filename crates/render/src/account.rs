@@ -25,7 +25,9 @@ pub(crate) fn account(report: &Report, page: &mut Page) {
     let row = |rank: &RankAccount| {
         [
             rank.rank
-                .map_or(format!("pid:{}", rank.pid), |rank| rank.to_string()),
+                .map_or(format!("pid:{}", tables::pid::shown(rank.pid)), |rank| {
+                    rank.to_string()
+                }),
             share(rank.work_us),
             share(rank.wait_us),
             share(rank.transfer_us),

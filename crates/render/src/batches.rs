@@ -272,7 +272,7 @@ pub fn steps(report: &Report) -> Result<RecordBatch, ArrowError> {
         |column, (row, number, step)| match column {
             0 => known(row.rank),
             1 => Value::Text(&row.host),
-            2 => Value::Unsigned(row.pid.into()),
+            2 => known(tables::pid::known(row.pid)),
             3 => Value::Unsigned(*number as u64),
             4 => step.start_ns.map_or(Value::Null, Value::Signed),
             5 => known(step.time_ns),
@@ -321,7 +321,7 @@ pub fn graph_launches(capture: &Capture) -> Result<RecordBatch, ArrowError> {
         |column, (process, launch)| match column {
             0 => known(process.rank),
             1 => Value::Text(&process.host),
-            2 => Value::Unsigned(process.pid.into()),
+            2 => known(tables::pid::known(process.pid)),
             3 => Value::Unsigned(launch.graph.into()),
             4 => known(process.graphs.calls_of(launch.graph)),
             5 => Value::Signed(launch.at),
@@ -385,7 +385,7 @@ pub fn mpi(capture: &Capture) -> Result<RecordBatch, ArrowError> {
         |column, (process, span)| match column {
             0 => known(process.rank),
             1 => Value::Text(&process.host),
-            2 => Value::Unsigned(process.pid.into()),
+            2 => known(tables::pid::known(process.pid)),
             3 => known(span.thread),
             4 => Value::Text(process.mpi.name(span)),
             5 => Value::Unsigned(span.calls.into()),

@@ -12,7 +12,9 @@ const SENTENCES: usize = 4;
 const LEAST_SHARE: f64 = 0.01;
 
 fn name(rank: Option<u32>, pid: u32) -> String {
-    rank.map_or(format!("pid {pid}"), |rank| format!("rank {rank}"))
+    rank.map_or(format!("pid {}", tables::pid::shown(pid)), |rank| {
+        format!("rank {rank}")
+    })
 }
 
 /// A rank that waited for another: how long of a step, as what, and who stands behind that.
@@ -129,13 +131,17 @@ pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
         let number = |other: Option<&For>| match other {
             Some(other) => other
                 .rank
-                .map_or(format!("pid {}", other.pid), |rank| rank.to_string()),
+                .map_or(format!("pid {}", tables::pid::shown(other.pid)), |rank| {
+                    rank.to_string()
+                }),
             None => "-".to_owned(),
         };
         table.row([
             bubble
                 .rank
-                .map_or(format!("pid {}", bubble.pid), |rank| rank.to_string()),
+                .map_or(format!("pid {}", tables::pid::shown(bubble.pid)), |rank| {
+                    rank.to_string()
+                }),
             format!("{:.1}{error}", 100.0 * bubble.bubble.share),
             ms(bubble.bubble_us),
             ms(bubble.late_sender_us),

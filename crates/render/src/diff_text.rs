@@ -186,7 +186,7 @@ fn run(name: &str, run: &RunRow, page: &mut Page) {
     if let Some(command) = run.command.as_ref().filter(|_| page.all) {
         page.wrap("     ", "       ", &crate::text::clipped(command));
     }
-    let least = if run.missing_at_least > 0 {
+    let least = if run.is_least || run.missing_at_least > 0 {
         "at least "
     } else {
         ""

@@ -432,7 +432,7 @@ impl<'a> Events<'a> {
             let process = &self.capture.processes[key.process];
             let who = match process.rank {
                 Some(rank) => format!("rank {rank}"),
-                None => format!("pid {}", process.pid),
+                None => format!("pid {}", tables::pid::shown(process.pid)),
             };
             let title = format!("{}, {who}, {role}", process.host);
             let first = self.lanes.len();
@@ -620,7 +620,7 @@ impl<'a> Events<'a> {
         );
         put("operation", bar.operation.into());
         put("host", process.host.as_str().into());
-        put("pid", process.pid.into());
+        put("pid", tables::pid::known(process.pid).into());
         put("global_rank", process.rank.into());
         put("for_global_rank", origin.and_then(|p| p.rank).into());
         let communicator = communicator.map(|c| &self.capture.communicators[c]);

@@ -39,7 +39,10 @@ pub(crate) fn line(streams: &Streams) -> Option<String> {
     (!parts.is_empty()).then(|| {
         format!(
             "The GPU of {} was idle for {} of the time{step}. Meanwhile, the thread that launches on it {}.",
-            rank.rank.map_or(format!("process {}", rank.pid), |rank| format!("rank {rank}")),
+            rank.rank.map_or(
+                format!("process {}", tables::pid::shown(rank.pid)),
+                |rank| format!("rank {rank}"),
+            ),
             percent(rank.idle.share),
             parts.join(", "),
         )

@@ -136,7 +136,7 @@ fn each(
     take: &mut dyn FnMut(Map<String, Value>) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let index = capture.events();
-    let pid_of = |process: usize| Some(capture.processes.get(process)?.pid);
+    let pid_of = |process: usize| tables::pid::known(capture.processes.get(process)?.pid);
     for (number, process) in capture.processes.iter().enumerate() {
         let mut texts = Texts::new();
         let of = &index.processes[number];
@@ -172,7 +172,7 @@ fn object(
     };
     let thread = of.threads.get(&callback.thread);
     put("host", process.host.as_str().into());
-    put("pid", process.pid.into());
+    put("pid", tables::pid::known(process.pid).into());
     put("global_rank", process.rank.into());
     put("thread", callback.thread.into());
     put("tid", thread.and_then(|t| t.id).into());

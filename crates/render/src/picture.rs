@@ -929,7 +929,7 @@ fn headline(text: &str, most: f64) -> (f64, Vec<String>) {
 fn title(id: &RankId) -> String {
     match id.rank {
         Some(rank) => format!("rank {rank}"),
-        None => format!("pid {}", id.pid),
+        None => format!("pid {}", tables::pid::shown(id.pid)),
     }
 }
 

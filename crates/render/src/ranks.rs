@@ -76,7 +76,9 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
     for (row, beside) in rows.iter().zip(&found) {
         table.row([
             row.rank
-                .map_or(format!("pid:{}", row.pid), |rank| rank.to_string()),
+                .map_or(format!("pid:{}", tables::pid::shown(row.pid)), |rank| {
+                    rank.to_string()
+                }),
             row.host.clone(),
             row.device
                 .map_or("-".to_owned(), |device| device.to_string()),

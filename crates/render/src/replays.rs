@@ -47,7 +47,9 @@ pub(crate) fn replays(streams: Option<&Streams>, page: &mut Page) {
                 format!("±{:.1}", (high - low) / 2.0)
             });
         table.row([
-            rank.map_or(format!("pid {}", replay.pid), |rank| rank.to_string()),
+            rank.map_or(format!("pid {}", tables::pid::shown(replay.pid)), |rank| {
+                rank.to_string()
+            }),
             replay.replays.to_string(),
             format!("{:.1}", replay.replay_us),
             format!("{:.1}", replay.communication_us),

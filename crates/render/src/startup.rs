@@ -307,7 +307,11 @@ fn used(of: &FirstUse) -> String {
 fn tree(whole: &Whole, page: &mut Page) {
     let who = match whole.rank {
         Some(rank) => format!("rank {rank}"),
-        None => format!("process {} on {}", whole.pid, whole.host),
+        None => format!(
+            "process {} on {}",
+            tables::pid::shown(whole.pid),
+            whole.host
+        ),
     };
     page.title(&format!(
         "Start of {who}, where it took longest (in its order, s; share of the whole)"

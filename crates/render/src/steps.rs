@@ -62,15 +62,21 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
             percent(spread.median / p50),
         ));
     }
-    if let (Some(startup), Some(between)) = (steps.startup_us, steps.between_us) {
-        let between = match between.max {
-            us if us < 1.0 => "no gaps between steps".to_owned(),
-            us => format!("{} between other steps", time(us)),
-        };
-        lines.push(format!(
-            "Start-up before step 1: {}; {between}.",
-            time(startup.max)
-        ));
+    if let Some(between) = steps.between_us {
+        let gaps = (between.max >= 1.0).then(|| time(between.max));
+        lines.push(match (steps.startup_us, gaps) {
+            (Some(startup), Some(gaps)) => format!(
+                "Start-up before step 1: {}; {gaps} between other steps.",
+                time(startup.max)
+            ),
+            (Some(startup), None) => format!(
+                "Start-up before step 1: {}; no gaps between steps.",
+                time(startup.max)
+            ),
+            // The first step that is here was not the first of the run.
+            (None, Some(gaps)) => format!("{gaps} between steps that do not follow each other."),
+            (None, None) => "No gaps between steps.".to_owned(),
+        });
     }
     lines
 }
@@ -104,7 +110,7 @@ fn differing(steps: &Steps) -> Option<String> {
     let first = steps.rows.get(*steps.unlike.first()?)?;
     let name = |row: &StepsRow| match row.rank {
         Some(rank) => format!("rank {rank}"),
-        None => format!("process {} on {}", row.pid, row.host),
+        None => format!("process {} on {}", tables::pid::shown(row.pid), row.host),
     };
     let more = match steps.unlike.len() - 1 {
         0 => String::new(),

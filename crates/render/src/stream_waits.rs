@@ -101,7 +101,9 @@ fn ranks(waits: &StreamWaits, page: &mut Page) {
     for rank in &waits.ranks {
         table.row([
             rank.rank
-                .map_or(format!("pid:{}", rank.pid), |rank| rank.to_string()),
+                .map_or(format!("pid:{}", tables::pid::shown(rank.pid)), |rank| {
+                    rank.to_string()
+                }),
             share_with_error(&rank.share),
             percent(rank.at_most),
             rank.exposed.calls.to_string(),

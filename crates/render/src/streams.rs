@@ -28,9 +28,9 @@ fn with_error(share: &Share) -> String {
 /// Sentences about all ranks.
 pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     let mut lines = Vec::new();
-    let range = |pick: fn(&RankStreams) -> f64| range_of_shares(streams.ranks.iter().map(pick));
-    if let Some(exposed) = range(|rank| rank.exposed.share) {
-        let waiting = range(|rank| rank.exposed_waiting.share).filter(|_| streams.operations > 0);
+    let ranks = || streams.ranks.iter();
+    if let Some(exposed) = range_of_shares(ranks().map(|rank| rank.exposed.share)) {
+        let waiting = range_of_shares(ranks().filter_map(|rank| Some(rank.exposed_waiting?.share)));
         let of_it = waiting.map_or(String::new(), |waiting| {
             format!("; {waiting} of the time it waited for other ranks")
         });
@@ -41,7 +41,8 @@ pub(crate) fn lines(streams: &Streams) -> Vec<String> {
     let slowed = streams
         .ranks
         .iter()
-        .filter_map(|rank| rank.interference.zip(rank.interference_share));
+        .filter_map(|rank| rank.interference.zip(rank.interference_share))
+        .filter(|(ratio, _)| *ratio > 0.0);
     if let Some((ratio, cost)) = slowed.max_by(|a, b| a.1.total_cmp(&b.1)) {
         lines.push(format!(
             "Kernels beside communication take up to {} longer than the same without, \
@@ -109,16 +110,13 @@ pub(crate) fn streams(report: &Report, page: &mut Page) {
         let mut table = Table::new(names, ">>>>>>>>>");
         table.squeeze = &["seen", "windows", "copies", "idle"];
         for rank in &streams.ranks {
-            let waiting = match streams.operations {
-                0 => "-".to_owned(),
-                _ => with_error(&rank.exposed_waiting),
-            };
+            let waiting = rank.exposed_waiting.as_ref();
             table.row([
                 name(streams, rank),
                 with_error(&rank.computing),
                 with_error(&rank.beside),
                 with_error(&rank.exposed),
-                waiting,
+                waiting.map_or("-".to_owned(), with_error),
                 percent(rank.copies.share),
                 with_error(&rank.idle),
                 rank.windows.to_string(),
@@ -137,7 +135,7 @@ fn name(streams: &Streams, rank: &RankStreams) -> String {
     match (rank.rank, several) {
         (Some(number), true) => format!("{number}/{}", rank.device),
         (Some(number), false) => number.to_string(),
-        (None, _) => format!("pid {}", rank.pid),
+        (None, _) => format!("pid {}", tables::pid::shown(rank.pid)),
     }
 }
 

@@ -17,7 +17,7 @@ use completeness::completeness;
 pub(crate) use completeness::counts;
 use functions::{functions, network, warmup};
 use job::job;
-pub(crate) use job::{attempts, begun, clipped, first, is_from_outside, some};
+pub(crate) use job::{attempts, begun, clipped, from_to, is_from_outside, some};
 use operations::operations;
 use std::io::{Result, Write};
 
@@ -180,7 +180,9 @@ pub(crate) fn outlier(ranks: &Ranks, outlier: &Outlier) -> (String, String) {
     let of = &ranks.rows[outlier.row];
     let mut name = of
         .rank
-        .map_or(format!("pid {}", of.pid), |r| format!("rank {r}"));
+        .map_or(format!("pid {}", tables::pid::shown(of.pid)), |r| {
+            format!("rank {r}")
+        });
     let same = |r: &&RankRow| (&r.host, r.pid) == (&of.host, of.pid);
     if let (Some(device), true) = (of.device, ranks.rows.iter().filter(same).count() > 1) {
         name += &format!(", device {device}");

@@ -369,7 +369,7 @@ impl<'a> Timeline<'a> {
         let of = &self.capture.processes[process];
         let mut title = of.title();
         if of.rank.is_some() {
-            title.push_str(&format!(", {} pid {}", of.host, of.pid));
+            title.push_str(&format!(", {} pid {}", of.host, tables::pid::shown(of.pid)));
         }
         if of.restart > 0 {
             title.push_str(&format!(", restart {}", of.restart));

@@ -117,7 +117,7 @@ pub(crate) fn waiting(report: &Report, page: &mut Page) {
         let rank = match (row.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
             (Some(rank), Some(device)) => format!("{rank}/{device}"),
-            (None, _) => format!("pid:{}", row.pid),
+            (None, _) => format!("pid:{}", tables::pid::shown(row.pid)),
         };
         let shown = |us: f64| unit.show(Some(us));
         table.row([
@@ -185,7 +185,9 @@ pub(crate) fn links(report: &Report, page: &mut Page) {
         let communicator = link.communicator.as_deref();
         table.row([
             link.rank
-                .map_or(format!("pid:{}", link.pid), |rank| rank.to_string()),
+                .map_or(format!("pid:{}", tables::pid::shown(link.pid)), |rank| {
+                    rank.to_string()
+                }),
             link.host.clone(),
             communicator
                 .and_then(|id| ids.get(id).cloned())

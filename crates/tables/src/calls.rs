@@ -566,7 +566,7 @@ crate::columns! { CallRef:
     "process" "int" "" |r| Value::Unsigned(r.index as u64);
     "launcher_rank" "int" "" |r| known(r.process.rank);
     "host" "text" "" |r| Value::Text(&r.process.host);
-    "pid" "int" "" |r| Value::Unsigned(r.process.pid.into());
+    "pid" "int" "" |r| known(crate::pid::known(r.process.pid));
     "thread" "int" "" |r| known(r.shape.thread);
     "init_thread" "int" "" |r| known(r.shape.init_thread);
     "device" "int" "" |r| known(r.shape.device);

@@ -36,6 +36,7 @@ pub mod on_gpu;
 pub mod packs;
 pub mod parallel;
 pub mod part;
+pub mod pid;
 mod printable;
 mod problem;
 pub mod process;

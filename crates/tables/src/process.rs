@@ -282,11 +282,17 @@ impl Process {
         self.fact("tool")
     }
 
+    /// Whether the calls that are here begin with the first one that it made. What another tool wrote may
+    /// begin in the middle of a run.
+    pub fn begins_with_first_call(&self) -> bool {
+        self.fact("first_calls") != Some("unknown")
+    }
+
     /// How reports call it: `rank 3` or `pid 71 on node-2`.
     pub fn title(&self) -> String {
         match self.rank {
             Some(rank) => format!("rank {rank}"),
-            None => format!("pid {} on {}", self.pid, self.host),
+            None => format!("pid {} on {}", crate::pid::shown(self.pid), self.host),
         }
     }
 }

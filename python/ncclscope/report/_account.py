@@ -15,7 +15,7 @@ class RankAccount(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int | None
     work_us: float
     wait_us: float

@@ -30,7 +30,7 @@ class RankArrivals(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int | None
     operations: int
     last: int
@@ -79,7 +79,7 @@ class Link(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     communicator: str | None
     state: Literal["send_network", "recv_flush"] | None
     peer: int | None
@@ -103,7 +103,7 @@ class Stall(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int | None
     operations: int
     times: int

@@ -103,7 +103,7 @@ class Death(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     exited: bool
     seen_ns: int
     before_others_ns: int

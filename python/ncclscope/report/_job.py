@@ -72,7 +72,7 @@ class RankCompleteness(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     announced: int
     recorded: int
     timed: int
@@ -102,7 +102,7 @@ class UnreadableFile(Record):
     file: str
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     found: str
 
 
@@ -174,7 +174,7 @@ class RankRow(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int | None
     calls: int
     timed: int
@@ -218,7 +218,7 @@ class Member(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     global_rank: int | None
     device: int | None
 

@@ -19,7 +19,7 @@ class _OnPath(Record):
     kind: Literal["work", "operation", "other_kernel"]
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int | None
     why: Literal["launch", "busy_gpu"] | None
     function: str | None
@@ -76,7 +76,7 @@ class StepsRow(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     source: Literal["program", "calls"]
     steps: int
     calls: int

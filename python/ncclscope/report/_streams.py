@@ -53,7 +53,7 @@ class RankStreams(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int
     windows: int
     seen_us: float
@@ -63,7 +63,7 @@ class RankStreams(Record):
     copies: Share
     idle: Share
     idle_causes: IdleCauses | None
-    exposed_waiting: Share
+    exposed_waiting: Share | None
     host_waited: Share | None
     interference: float | None
     interference_share: float | None
@@ -98,7 +98,7 @@ class KernelOfRank(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int
     name: str
     kind: str
@@ -114,7 +114,7 @@ class Replay(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int
     calls: dict[str, int]
     replays: int
@@ -130,7 +130,7 @@ class BubbleFor(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int
     late_sender_us: float
     late_receiver_us: float
@@ -144,7 +144,7 @@ class Bubble(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int
     steps: int
     step_us: float
@@ -233,7 +233,7 @@ class RankStreamWaits(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int | None
     calls: int
     known: int

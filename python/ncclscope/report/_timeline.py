@@ -49,7 +49,7 @@ class LateRank(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int
+    pid: int | None
     device: int | None
     held_up_us: list[float]
 

@@ -67,9 +67,8 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
     let host = |rank: &RankStreams| rank.host_waited.map_or(f64::INFINITY, |host| host.share);
     let faster_hosts = |but: Option<u32>| least(but, host);
     let waited_in_windows = |but: Option<u32>| {
-        let known = run_us.is_some() && streams.is_some_and(|streams| streams.operations > 0);
-        let waited = least(but, |rank| rank.exposed_waiting.share);
-        waited.filter(|_| known).unwrap_or(0.0)
+        let waited = least(but, |rank| rank.exposed_waiting.map_or(0.0, |of| of.share));
+        waited.filter(|_| run_us.is_some()).unwrap_or(0.0)
     };
     let waits: Vec<f64> = arrivals
         .ranks

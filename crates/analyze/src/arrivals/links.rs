@@ -34,6 +34,7 @@ pub struct Link {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// The communicator.
     pub communicator: Option<String>,

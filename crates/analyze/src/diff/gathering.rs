@@ -3,7 +3,7 @@
 use super::runs::Figures;
 use super::{Run, RunRow, Side, STAMP_STEP};
 use crate::absent::AbsentRow;
-use crate::completeness::{Completeness, MASKED};
+use crate::completeness::MASKED;
 use crate::environment;
 use crate::executions::{Steps, Walk};
 use crate::graphs::{without_rows, Shown};
@@ -11,6 +11,7 @@ use crate::interval::{Batches, Mean};
 use crate::roles::roles;
 use crate::statistics::middle;
 use crate::streams::RankStreams;
+use crate::Report;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process, Shape};
@@ -126,7 +127,8 @@ impl Run {
                 announced: report.completeness.announced,
                 recorded: report.completeness.recorded,
                 missing_at_least: report.completeness.missing_at_least,
-                incomplete: incomplete(&report.completeness),
+                is_least: report.completeness.announced_is_lower_bound,
+                incomplete: incomplete(&report),
                 figures: Figures::of(&report),
                 findings: report.findings.clone(),
             },
@@ -159,7 +161,7 @@ fn in_windows(ranks: &[RankStreams], step_us: f64) -> Option<(f64, (f64, f64))> 
 
 /// The mean of durations in order, if there are enough of them for an interval.
 /// How many calls a step has, and how many bytes they move on a rank.
-fn step_size(report: &crate::Report) -> Option<(f64, f64)> {
+fn step_size(report: &Report) -> Option<(f64, f64)> {
     let steps = report.steps.as_ref()?;
     let calls = steps.calls?.median;
     let bytes = |of: &crate::operations::Operation| of.bytes.unwrap_or(0) as f64 * of.calls as f64;
@@ -183,14 +185,14 @@ pub(crate) fn recorded_as(process: &Process) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn incomplete(c: &Completeness) -> Vec<String> {
+fn incomplete(report: &Report) -> Vec<String> {
+    let c = &report.completeness;
     let mut why: Vec<String> = c.absent.iter().map(missing).collect();
     for rank in c.ranks.iter().filter(|rank| rank.missing_at_least > 0) {
-        let who = rank
-            .rank
-            .map_or(format!("pid {} on {}", rank.pid, rank.host), |r| {
-                format!("rank {r}")
-            });
+        let who = rank.rank.map_or(
+            format!("pid {} on {}", tables::pid::shown(rank.pid), rank.host),
+            |r| format!("rank {r}"),
+        );
         why.push(format!(
             "at least {} more calls of {who} are missing",
             rank.missing_at_least
@@ -202,7 +204,8 @@ fn incomplete(c: &Completeness) -> Vec<String> {
             .keys()
             .map(|cause| format!("calls not counted: {cause}")),
     );
-    if c.announced_is_lower_bound && why.is_empty() {
+    // What another tool did not write is not known to be missing.
+    if c.announced_is_lower_bound && why.is_empty() && !report.job.is_of_other_tool() {
         why.push("the last calls of a process are not here".to_owned());
     }
     if !c.adds_up && why.is_empty() {

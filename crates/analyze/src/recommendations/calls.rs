@@ -210,7 +210,9 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
 fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
     let (shares, seen): (Vec<f64>, &str) = match &report.streams {
         Some(streams) => {
-            let share = |rank: &RankStreams| rank.exposed.share - rank.exposed_waiting.share;
+            let share = |rank: &RankStreams| {
+                rank.exposed.share - rank.exposed_waiting.map_or(0.0, |of| of.share)
+            };
             (
                 streams.ranks.iter().map(share).collect(),
                 "In kernel windows, GPUs communicate",

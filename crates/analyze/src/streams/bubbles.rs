@@ -22,6 +22,7 @@ pub struct Bubble {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,
@@ -57,6 +58,7 @@ pub struct For {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,

@@ -24,6 +24,7 @@ pub struct Replay {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,

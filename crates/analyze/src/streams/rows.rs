@@ -47,7 +47,8 @@ pub struct Streams {
 impl Streams {
     /// Whether the windows of several GPUs say who was waited for.
     pub fn tells_who(&self) -> bool {
-        let enough = |rank: &RankStreams| rank.exposed_waiting.interval.is_some();
+        let enough =
+            |rank: &RankStreams| rank.exposed_waiting.is_some_and(|of| of.interval.is_some());
         self.ranks.len() as u64 + self.timed > 1
             && self.operations >= LEAST_MATCHED
             && self.ranks.iter().all(enough)
@@ -82,6 +83,7 @@ pub struct RankStreams {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,
@@ -101,8 +103,8 @@ pub struct RankStreams {
     pub idle: Share,
     /// What its host did meanwhile; null if the node sampler did not watch it.
     pub idle_causes: Option<idle::IdleCauses>,
-    /// Of exposed: it waited for other ranks.
-    pub exposed_waiting: Share,
+    /// Of exposed: it waited for other ranks; null if no operation was found on all its ranks.
+    pub exposed_waiting: Option<Share>,
     /// Its host waited for the GPU. Null where that is not known, because not all launches were seen.
     pub host_waited: Option<Share>,
     /// Which part of the time of its kernels is lost if kernels of NCCL wait beside them; `None` if none can
@@ -171,6 +173,7 @@ pub struct KernelOfRank {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,

@@ -151,8 +151,8 @@ fn sizes_groups_and_times_are_those_of_the_file() {
         (operation.function.as_deref(), operation.bytes),
         (Some("AllReduce"), Some(2 << 20))
     );
-    // The first call on a communicator is a warm-up, which is counted apart.
-    assert_eq!((operation.calls, operation.matched), (80, 39));
+    // A trace begins in the middle of a run: its first call is a call like the others.
+    assert_eq!((operation.calls, operation.matched), (80, 40));
     assert!(operation.algorithm.is_none() && operation.protocol.is_none());
 }
 
@@ -171,7 +171,7 @@ fn exposed_communication_and_the_straggler_are_found() {
     let waiting: Vec<f64> = streams
         .ranks
         .iter()
-        .map(|rank| rank.exposed_waiting.share)
+        .map(|rank| rank.exposed_waiting.expect("known").share)
         .collect();
     close(waiting[0], 0.2);
     close(waiting[1], 0.0);
@@ -268,7 +268,7 @@ fn ranks_are_matched_without_sequence_numbers_and_from_different_beginnings() {
     let [operation] = &without.operations[..] else {
         panic!("{:?}", without.operations);
     };
-    assert_eq!((operation.calls, operation.matched), (75, 34));
+    assert_eq!((operation.calls, operation.matched), (75, 35));
     let first = without.findings.first();
     assert_eq!(first.and_then(|first| first.rank()), Some(1));
 }
@@ -387,4 +387,126 @@ fn a_run_of_fsdp_has_the_parts_that_its_own_capture_shows() {
             );
         }
     }
+}
+
+#[test]
+fn a_trace_begins_in_the_middle_of_a_run() {
+    let report = of(&JOB);
+    // No call is known to be the first, so none is left out as a warm-up.
+    assert!(report.warmup.is_empty(), "{:?}", report.warmup);
+    let operation = &report.operations[0];
+    let timed = operation.time_us.as_ref().map(|time| time.n);
+    assert_eq!((operation.calls, timed), (80, Some(80)));
+    let steps = report.steps.as_ref().expect("steps");
+    assert_eq!(steps.startup_us, None);
+    // The time is that of the trace: from the first launch to the end of the last kernel.
+    let wall = report.ranks.wall_us.expect("known").max;
+    let first_to_last = (STEP * (JOB.steps - 1) + 4_000 + JOB.late + TRANSFER + 500) as f64;
+    close(wall, first_to_last);
+}
+
+#[test]
+fn what_one_rank_alone_waited_is_not_known_and_not_zero() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rank0.json");
+    std::fs::write(&file, JOB.trace(0)).expect("written");
+    let report = report(&file);
+    let streams = report.streams.as_ref().expect("kernels");
+    assert!(streams.ranks[0].exposed_waiting.is_none());
+    let json = render::json::value(&report).expect("JSON");
+    let rank = &json["streams"]["ranks"][0];
+    assert!(rank["exposed_waiting"].is_null(), "{rank}");
+    // The same kernels never took less time alone.
+    let page = text_of(&report);
+    assert!(!page.contains("take up to -"), "{page}");
+}
+
+fn lead(report: &Report) -> String {
+    match analyze::summary::verdict(report).lead {
+        analyze::summary::Lead::Words(words) => words,
+        other => format!("{other:?}"),
+    }
+}
+
+fn text_of(report: &Report) -> String {
+    let mut bytes = Vec::new();
+    render::text::write(report, render::text::Options::default(), &mut bytes).expect("text");
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+/// Traces of two ranks that compute, with these events; `PID` in them is the rank's.
+fn traces_with(events: &str) -> Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    for rank in 0..2 {
+        let kernels: Vec<String> = (0..8)
+            .map(|i| {
+                format!(
+                    r#"{{"ph": "X", "cat": "kernel", "name": "gemm", "pid": {rank}, "tid": 7, "ts": {},
+                    "dur": 50, "args": {{"device": {rank}, "stream": 7, "correlation": {i}}}}}"#,
+                    1000 + 100 * i
+                )
+            })
+            .collect();
+        let text = format!(
+            r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "traceEvents": [{}{}]}}"#,
+            kernels.join(","),
+            events.replace("PID", &(4000 + rank).to_string())
+        );
+        std::fs::write(folder.path().join(format!("rank{rank}.json")), text).expect("written");
+    }
+    report(folder.path())
+}
+
+#[test]
+fn a_trace_without_a_kernel_of_nccl_says_nothing_about_communication() {
+    let none = traces_with("");
+    assert!(
+        lead(&none).starts_with("No NCCL call is here"),
+        "{}",
+        lead(&none)
+    );
+    let call = r#", {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": PID, "tid": 9, "ts": 1100,
+        "dur": 5, "args": {"External id": 3, "Collective name": "allreduce", "In msg nelems": 4,
+        "Out msg nelems": 4, "Group size": 2, "dtype": "Float", "Process Group Name": "0"}}"#;
+    let calls = traces_with(call);
+    let words = lead(&calls);
+    assert!(
+        words.contains("is not known: the file has 2 NCCL calls, and no kernel of NCCL"),
+        "{words}"
+    );
+    for of in [none, calls] {
+        let page = text_of(&of);
+        assert!(!page.contains("exposed communication 0.0 %"), "{page}");
+    }
+}
+
+#[test]
+fn ranks_without_a_pid_are_told_apart_and_have_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for rank in 0..2 {
+        // Of a trace of its GPU alone, the host's pid is nowhere.
+        let events: Vec<String> = (0..8)
+            .map(|i| {
+                format!(
+                    r#"{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+                    "pid": {rank}, "tid": 7, "ts": {}, "dur": 50,
+                    "args": {{"device": {rank}, "stream": 7, "correlation": {i}}}}}"#,
+                    1000 + 100 * i
+                )
+            })
+            .collect();
+        let text = format!(
+            r#"{{"distributedInfo": {{"rank": {rank}, "world_size": 2}}, "traceEvents": [{}]}}"#,
+            events.join(",")
+        );
+        std::fs::write(folder.path().join(format!("rank{rank}.json")), text).expect("written");
+    }
+    let report = report(folder.path());
+    let json = render::json::value(&report).expect("JSON");
+    for row in json["ranks"]["rows"].as_array().expect("ranks") {
+        assert!(row["pid"].is_null(), "{row}");
+    }
+    let page = text_of(&report);
+    // `0/0` would be one process with two GPUs.
+    assert!(!page.contains("0/0") && !page.contains("1/1"), "{page}");
 }

@@ -216,8 +216,8 @@ fn sizes_communicators_and_times_are_those_of_the_file() {
         (row.function.as_deref(), row.bytes),
         (Some("AllReduce"), Some(BYTES))
     );
-    // The first call on a communicator is a warm-up, which is counted apart.
-    assert_eq!((row.calls, row.matched, row.nranks), (60, 29, Some(2)));
+    // An export may begin in the middle of a run, so no call is known to be a warm-up.
+    assert_eq!((row.calls, row.matched, row.nranks), (60, 30, Some(2)));
     let communicator = row.communicator.as_deref().unwrap_or("");
     assert!(
         communicator.starts_with("ad56c683b0c4ef00"),
@@ -257,7 +257,7 @@ fn the_end_of_a_communicator_says_who_was_in_it() {
     }
     .report();
     let row = &found.operations[0];
-    assert_eq!((row.nranks, row.matched), (Some(2), 29));
+    assert_eq!((row.nranks, row.matched), (Some(2), 30));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn who(of: Option<&RankId>) -> String {
         Some(RankId {
             rank: Some(rank), ..
         }) => format!("Rank {rank}"),
-        Some(of) => format!("Pid {} on {}", of.pid, of.host),
+        Some(of) => format!("Pid {} on {}", tables::pid::shown(of.pid), of.host),
         None => "A rank".to_owned(),
     }
 }

@@ -96,7 +96,7 @@ impl Row {
             is_verdict,
             rank: finding.rank(),
             host: host.cloned(),
-            pid: first.map(|id| id.pid),
+            pid: first.and_then(|id| tables::pid::known(id.pid)),
             device: first.and_then(|id| id.device),
             gpu: first.and_then(|id| id.gpu.clone()),
             ranks,

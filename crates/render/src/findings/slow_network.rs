@@ -30,7 +30,7 @@ pub(super) fn subject(of: &Finding) -> String {
     }
     let this = of.subject.rank().map(|rank| match rank.rank {
         Some(number) => format!("rank {number} on {}", rank.host),
-        None => format!("pid {} on {}", rank.pid, rank.host),
+        None => format!("pid {} on {}", tables::pid::shown(rank.pid), rank.host),
     });
     let this = this.unwrap_or_default();
     let peer = of.subject.peer.as_ref();

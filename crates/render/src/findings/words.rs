@@ -12,7 +12,7 @@ pub(super) fn rank(of: &RankId) -> String {
     match (of.rank, of.device) {
         (Some(number), None) => format!("Rank {number}"),
         (Some(number), Some(device)) => format!("Rank {number} (GPU {device} on {})", of.host),
-        (None, _) => format!("Pid {} on {}", of.pid, of.host),
+        (None, _) => format!("Pid {} on {}", tables::pid::shown(of.pid), of.host),
     }
 }
 

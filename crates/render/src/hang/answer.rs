@@ -96,6 +96,7 @@ pub struct Blamed {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// Its state.
     pub state: &'static str,
@@ -190,6 +191,7 @@ pub struct Rank {
     /// Host.
     pub host: String,
     /// Process.
+    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// Its state.
     pub state: &'static str,

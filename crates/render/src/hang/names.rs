@@ -32,7 +32,7 @@ pub(super) fn ranks(hang: &Hang, ranks: &Members) -> String {
     if numbers.is_empty() {
         let title = |member: &usize| {
             let rank = rank(hang, ranks.communicator, *member);
-            format!("pid {} on {}", rank.pid, rank.host)
+            format!("pid {} on {}", tables::pid::shown(rank.pid), rank.host)
         };
         let titles: Vec<String> = ranks.members.iter().take(PIDS).map(title).collect();
         return titles.join(", ");

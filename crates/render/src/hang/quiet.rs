@@ -228,7 +228,11 @@ fn names(processes: &[ProcessName]) -> String {
         _ => {
             let name = |process: &ProcessName| match process.rank {
                 Some(rank) => format!("rank {rank}"),
-                None => format!("pid {} on {}", process.pid, process.host),
+                None => format!(
+                    "pid {} on {}",
+                    tables::pid::shown(process.pid),
+                    process.host
+                ),
             };
             let names: Vec<String> = processes.iter().take(NAMED).map(name).collect();
             names.join(", ")

@@ -148,7 +148,8 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
         }
         Reason::Silent(_) => details.push(format!(
             "Whether pid {} lives can only be asked on {}; ask there.",
-            process.pid, process.host
+            tables::pid::shown(process.pid),
+            process.host
         )),
         Reason::Running(by_time) => {
             details.push(last_call(hang, communicator, first));
@@ -175,10 +176,10 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
 fn last_call(hang: &Hang, communicator: usize, member: usize) -> String {
     let rank = rank(hang, communicator, member);
     let who = one(hang, communicator, member);
-    let at = match rank.pid {
+    let at = match tables::pid::known(rank.pid) {
         // Another tool does not say it.
-        0 => rank.host.clone(),
-        pid => format!("pid {pid} on {}", rank.host),
+        None => rank.host.clone(),
+        Some(pid) => format!("pid {pid} on {}", rank.host),
     };
     let Some(entered) = &rank.entered else {
         return format!("No call of {who} ({at}) on this communicator is known.");

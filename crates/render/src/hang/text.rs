@@ -121,7 +121,7 @@ fn state(of: &Communicator, page: &mut Page) {
         };
         let ranks: Option<Vec<u32>> = group.iter().map(|r| r.number).collect();
         table.row([
-            ranks.map_or(format!("pid:{}", first.pid), ranges),
+            ranks.map_or(format!("pid:{}", tables::pid::shown(first.pid)), ranges),
             first.state.to_owned(),
             first.entered.as_ref().map_or("-".to_owned(), name),
             newest(|r| r.entered.as_ref()?.age_s),
@@ -162,10 +162,13 @@ fn in_mpi(ranks: &[Rank], page: &mut Page) {
 /// `rank 3`, `ranks 0-2`, `pid 71`.
 fn who(of: &[&Rank]) -> String {
     let numbers: Option<Vec<u32>> = of.iter().map(|rank| rank.number).collect();
-    numbers.map_or(format!("pid {}", of[0].pid), |numbers| {
-        let name = if numbers.len() == 1 { "rank" } else { "ranks" };
-        format!("{name} {}", ranges(numbers))
-    })
+    numbers.map_or(
+        format!("pid {}", tables::pid::shown(of[0].pid)),
+        |numbers| {
+            let name = if numbers.len() == 1 { "rank" } else { "ranks" };
+            format!("{name} {}", ranges(numbers))
+        },
+    )
 }
 
 /// Seconds. What a process does now is a little old when it is read, so that is not told in digits.

@@ -103,9 +103,11 @@ fn starting(hang: &Hang) -> Option<&Starting> {
 }
 
 fn spy(process: &RankProgress) -> String {
-    match (process.pid, process.global_rank.or(process.rank)) {
+    let rank = process.global_rank.or(process.rank);
+    match (tables::pid::known(process.pid), rank) {
+        (Some(pid), _) => format!("py-spy dump --pid {pid} (on {})", process.host),
         // Another tool does not say it.
-        (0, Some(rank)) => format!("py-spy dump --pid PID (of rank {rank})"),
-        (pid, _) => format!("py-spy dump --pid {pid} (on {})", process.host),
+        (None, Some(rank)) => format!("py-spy dump --pid PID (of rank {rank})"),
+        (None, None) => format!("py-spy dump --pid PID (on {})", process.host),
     }
 }

@@ -169,7 +169,8 @@ columns! {
         "computing.share" "compute" "%" Percent "kernels computed, and nothing communicated" NEVER;
         "beside.share" "both" "%" Percent "kernels computed beside communication" NEVER;
         "exposed.share" "exposed" "%" Percent "kernels communicated, and nothing computed" NEVER;
-        "exposed_waiting.share" "waiting" "%" Percent "of exposed: it waited for other ranks" NEVER;
+        "exposed_waiting.share" "waiting" "%" Percent
+            "of exposed: it waited for other ranks" "no operation was found on all its ranks";
         "copies.share" "copies" "%" Percent "only copies and fills ran" NEVER;
         "idle.share" "idle" "%" Percent "nothing ran" NEVER;
         "interference" "slower beside" "%" Percent

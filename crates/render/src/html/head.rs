@@ -86,7 +86,9 @@ impl Page<'_> {
         let row = |rank: &RankAccount| {
             [
                 rank.rank
-                    .map_or(format!("pid {}", rank.pid), |rank| rank.to_string()),
+                    .map_or(format!("pid {}", tables::pid::shown(rank.pid)), |rank| {
+                        rank.to_string()
+                    }),
                 share(rank.work_us),
                 share(rank.wait_us),
                 share(rank.transfer_us),
@@ -193,8 +195,12 @@ fn who(first: &Finding) -> Option<Card> {
         [] => (host()?, String::new()),
         [one] => {
             let place = match one.device {
-                Some(device) => format!("GPU {device} on {}, pid {}", one.host, one.pid),
-                None => format!("on {}, pid {}", one.host, one.pid),
+                Some(device) => format!(
+                    "GPU {device} on {}, pid {}",
+                    one.host,
+                    tables::pid::shown(one.pid)
+                ),
+                None => format!("on {}, pid {}", one.host, tables::pid::shown(one.pid)),
             };
             match &subject.peer {
                 Some(peer) => (
@@ -257,7 +263,7 @@ fn took(report: &Report) -> Card {
         .ranks
         .wall_us
         .map_or("-".to_owned(), |wall| time(wall.max));
-    let mut end = format!("from {} to the last call", crate::text::first(job));
+    let mut end = crate::text::from_to(job).to_owned();
     if let (Some(_), Some(_), Some(all)) = (&job.started, &job.ended, job.wall_us) {
         end += &if crate::text::is_from_outside(job) {
             format!("; recorded from outside for {}", time(all))

@@ -94,7 +94,9 @@ fn incomplete_ranks(report: &Report, page: &mut Page) {
     for rank in &worst[..shown] {
         let name = rank
             .rank
-            .map_or(format!("pid {}", rank.pid), |r| format!("rank {r}"));
+            .map_or(format!("pid {}", tables::pid::shown(rank.pid)), |r| {
+                format!("rank {r}")
+            });
         let mut text = format!(
             "{name} on {}: {} of {} recorded, {} timed, live part {}",
             rank.host, rank.recorded, rank.announced, rank.timed, rank.live

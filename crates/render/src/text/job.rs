@@ -95,13 +95,15 @@ pub(crate) fn begun(job: &Job, started: &str) -> String {
     }
 }
 
-/// With what the time of a job begins. Of communicators that are older than a recording from outside, the
-/// beginning is not known.
-pub(crate) fn first(job: &Job) -> &'static str {
-    if is_from_outside(job) {
-        "the first call or communicator"
+/// From when to when the time of a job is. Of communicators that are older than a recording from outside, the
+/// beginning is not known. What another tool recorded may be any part of a run.
+pub(crate) fn from_to(job: &Job) -> &'static str {
+    if job.is_of_other_tool() {
+        "from the first entry of the file to the last"
+    } else if is_from_outside(job) {
+        "from the first call or communicator to the last call"
     } else {
-        "the first communicator"
+        "from the first communicator to the last call"
     }
 }
 
@@ -121,17 +123,13 @@ fn when(report: &Report) -> String {
         // Ranks that began later or ended earlier have a time of their own.
         parts.push(if wall.min < ALIKE * wall.max {
             format!(
-                "{} to {} from {} to the last call of a rank: all % are of its own time",
+                "{} to {} {} of a rank: all % are of its own time",
                 time(wall.min),
                 time(wall.max),
-                first(job)
+                from_to(job)
             )
         } else {
-            format!(
-                "{} from {} to the last call: all % are of that",
-                time(wall.max),
-                first(job)
-            )
+            format!("{} {}: all % are of that", time(wall.max), from_to(job))
         });
     }
     match (&job.started, &job.ended, job.exit_status) {
