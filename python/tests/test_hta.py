@@ -168,3 +168,53 @@ def test_the_four_parts_of_a_step_are_those_of_holistic_trace_analysis(name: str
         same_parts(ours, theirs)
         beside = ours.beside.share / (ours.beside.share + ours.exposed.share)
         assert overlap.loc[ours.rank, "comp_comm_overlap_pctg"] / 100 == pytest.approx(beside, abs=0.01)
+
+
+def cut(trace: dict[str, Any], begin: int, end: int) -> dict[str, Any]:
+    """What ran on GPUs between two times, ns since 1970. Times are ns where torch has µs, as above."""
+    base = int(trace.get("baseTimeNanoseconds", 0))
+    events = []
+    for event in trace["traceEvents"]:
+        if str(event.get("cat")).lower() not in ("kernel", "gpu_memcpy", "gpu_memset"):
+            continue
+        start = base + round(1000 * event["ts"])
+        stop = min(start + round(1000 * event["dur"]), end)
+        start = max(start, begin)
+        if start < stop:
+            events.append({**event, "ts": start - begin, "dur": stop - start})
+    return {**trace, "traceEvents": events}
+
+
+@pytest.mark.parametrize("pair", pairs(), ids=lambda pair: pair[0].name)
+def test_a_trace_of_torch_profiler_has_the_parts_that_hta_finds(
+    pair: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
+    """ncclscope and HTA read the same traces, HTA the part of each that ncclscope counts."""
+    from hta.trace_analysis import TraceAnalysis
+
+    traces, theirs = tmp_path / "traces", tmp_path / "theirs"
+    traces.mkdir()
+    theirs.mkdir()
+    for path in pair[1]:
+        (traces / path.name).write_bytes(path.read_bytes())
+    capture = ncclscope.open(traces)
+    counted = {
+        row["launcher_rank"]: (row["counted_from_ns"], row["counted_to_ns"])
+        for row in rows_of(capture.kernels)
+    }
+    assert len(counted) == len(pair[1])
+    for path in pair[1]:
+        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        trace = json.loads(text)
+        rank = trace["distributedInfo"]["rank"]
+        with gzip.open(theirs / f"rank_{rank}.json.gz", "wt") as file:
+            json.dump(cut(trace, *counted[rank]), file)
+    analysis = TraceAnalysis(trace_dir=str(theirs))
+    breakdown = analysis.get_temporal_breakdown(visualize=False).set_index("rank")
+    overlap = analysis.get_comm_comp_overlap(visualize=False).set_index("rank")
+    streams = capture.report().streams
+    assert streams is not None
+    for ours in streams.ranks:
+        same_parts(ours, breakdown.loc[ours.rank])
+        beside = ours.beside.share / (ours.beside.share + ours.exposed.share)
+        assert overlap.loc[ours.rank, "comp_comm_overlap_pctg"] / 100 == pytest.approx(beside, abs=0.01)
