@@ -18,9 +18,9 @@ endif
 # One process of Python per core, four at most. The tests of a file stay together, because they share what
 # they opened.
 SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadscope
-# What users get: the plugin and the command, and what `ncclscope judge` measures with.
-SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-empty-plugin -p ncclscope-preload \
-	-p ncclscope-tuner
+# What users get: the plugin and the command, jobs without a GPU, and what `ncclscope judge` measures with.
+SHIPPED := -p ncclscope-recorder -p ncclscope -p ncclscope-fake-nccl -p ncclscope-empty-plugin \
+	-p ncclscope-preload -p ncclscope-tuner
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 # Tests look at what the portable plugins export and need. Link-time optimisation changes neither, and takes
@@ -30,8 +30,8 @@ UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS
 
 .PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel release-check \
 	demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
-	screenshot bench-report test-frameworks test-spark site bench-viewer locked fuzz damage random-jobs \
-	random-hangs attacks sanitize soak releases msrv miri deny clean
+	screenshot notebooks bench-report test-frameworks test-spark site bench-viewer locked fuzz damage \
+	random-jobs random-hangs attacks sanitize soak releases msrv miri deny clean
 
 all: build
 
@@ -58,8 +58,10 @@ cross: $(TOOLS)/.installed ## The same for aarch64 (Grace)
 	$(ZIGBUILD) --release $(SHIPPED) --target $(ARM).$(GLIBC)
 	cp -f $(TARGET)/$(ARM)/release/$(BUILT) $(TARGET)/$(ARM)/release/$(PLUGIN)
 
+# Build and install conda packages, without conda.
+CONDA := py-rattler-build==0.73.0 py-rattler==0.28.0
 $(TOOLS)/.wheel: $(TOOLS)/.installed
-	$(TOOLS)/bin/pip install --quiet maturin==1.16.0 auditwheel==6.8.2 uv==0.13.9 pipx==1.18.4
+	$(TOOLS)/bin/pip install --quiet maturin==1.16.0 auditwheel==6.8.2 uv==0.13.9 pipx==1.18.4 $(CONDA)
 	touch $@
 
 portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly for the tests
@@ -76,7 +78,7 @@ wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels, tri
 release-check: wheel ## All that a release publishes, in dist/, tried from an index on this machine
 	command -v .tools/bin/cargo-cyclonedx >/dev/null || \
 		cargo install --locked --root .tools --version 0.5.9 cargo-cyclonedx
-	scripts/release-files.sh
+	scripts/release-files.sh $(CONDA_CHANNEL)
 
 demo: ## Plays a recorded job through the plugin and reports; with GPUs, records a live one, too
 	cargo build --profile quick --workspace
@@ -121,7 +123,7 @@ busy: tests-built ## The tests in Rust, RUNS times on a machine with LOAD other 
 test-tools: $(PYTESTS)/.installed
 	scripts/test-tools.sh
 
-test-install: ## `pip install .` in a fresh checkout, with what is built already
+test-install: ## `pip install .` in a fresh checkout, and a conda package, with what is built already
 	scripts/test-install.sh $(TARGET)/debug
 
 test-aarch64: $(TOOLS)/.installed
@@ -158,6 +160,10 @@ golden: debug ## Rewrites expected outputs and the README's picture; read the di
 
 screenshot: debug $(PYTESTS)/.installed ## Rewrites the screenshots of docs, from recorded jobs
 	$(PYTESTS)/bin/python scripts/pictures.py $(TARGET)/debug/ncclscope
+
+notebooks: debug $(PYTESTS)/.installed ## Runs examples/notebooks, and writes them with their outputs
+	scripts/stage-python.sh $(TARGET)/debug $(TARGET)/debug/python
+	PYTHONPATH=$(TARGET)/debug/python $(PYTESTS)/bin/python scripts/notebooks.py
 
 site: $(PYTESTS)/.installed ## All pages as a site with search, for a browser, in OUT (target/site)
 	$(PYTESTS)/bin/python scripts/docs_site.py $(or $(OUT),$(TARGET)/site)

@@ -26,6 +26,7 @@ PLUGIN = "libnccl-profiler-ncclscope.so"
 SHIPPED = (
     "ncclscope-recorder",
     "ncclscope",
+    "ncclscope-fake-nccl",
     "ncclscope-empty-plugin",
     "ncclscope-preload",
     "ncclscope-tuner",
@@ -111,7 +112,7 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, Any] | None = N
 
 
 def place(built: Path) -> None:
-    """Puts the plugin and the command of ``built`` where maturin takes them from."""
+    """Puts the plugins and the commands of ``built`` where maturin takes them from."""
     library = ROOT / "python/ncclscope/lib"
     for folder in (library, SCRIPTS):
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,4 +120,5 @@ def place(built: Path) -> None:
     shutil.copy2(built / "libnccl_profiler_ncclscope.so", library / PLUGIN)
     for name in ("libnccl_profiler_empty.so", "libncclscope_counter.so", "libnccl_tuner_ncclscope.so"):
         shutil.copy2(built / name, library / name)
-    shutil.copy2(built / "ncclscope", SCRIPTS / "ncclscope")
+    for name in ("ncclscope", "fake-nccl"):
+        shutil.copy2(built / name, SCRIPTS / name)

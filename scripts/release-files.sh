@@ -1,30 +1,31 @@
 #!/usr/bin/env bash
-# Puts what a release publishes beside the wheels in dist/: source distribution, SBOMs, site, notes and
-# checksums.
-# Then tries the packages from an index on this machine, with pip, uvx and pipx. Publishes nothing.
-# usage: release-files.sh     # after `make wheel`; or: make release-check
+# Puts what a release publishes beside the wheels in dist/: source distribution, conda packages, SBOMs, site,
+# notes and checksums. Then tries the packages from an index on this machine, with pip, uvx and pipx, and the
+# conda package with the Python of CONDA_CHANNEL. Publishes nothing.
+# usage: release-files.sh [CONDA_CHANNEL]     # after `make wheel`; or: make release-check
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dist=$PWD/dist
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
 ls "$dist"/ncclscope-"$version"-*.whl >/dev/null
-rm -rf "$dist"/*.tar.gz "$dist"/*.cdx.json "$dist"/notes.md "$dist"/SHA256SUMS
+rm -rf "$dist"/*.tar.gz "$dist"/*.conda "$dist"/*.cdx.json "$dist"/notes.md "$dist"/SHA256SUMS
 work=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
 scripts/sdist.sh .tools/venv "$dist" >/dev/null
 # In a copy, because the tool writes into the folder of each crate.
 tar -xzf "$dist/ncclscope-$version.tar.gz" -C "$work"
-for crate in cli python recorder preload tuner; do
+for crate in cli python recorder fake-nccl empty-plugin preload tuner; do
     (cd "$work/ncclscope-$version" && "$OLDPWD/.tools/bin/cargo-cyclonedx" cyclonedx --quiet --format json \
         --spec-version 1.5 --override-filename bom --manifest-path "crates/$crate/Cargo.toml")
     cp "$work/ncclscope-$version/crates/$crate/bom.json" "$dist/$crate.cdx.json"
 done
+.tools/venv/bin/python scripts/conda.py "$dist" "$@"
 .tools/python/bin/python scripts/docs_site.py "$work/site"
 tar -czf "$dist/site.tar.gz" -C "$work" site
 # This version's part of the changes.
 awk -v version="$version" '/^## / { of = index($0, version) } of' CHANGELOG.md >"$dist/notes.md"
 [ -s "$dist/notes.md" ] || { echo "error: CHANGELOG.md has no heading with $version"; exit 1; }
-(cd "$dist" && sha256sum ./*.whl ./*.tar.gz ./*.cdx.json >SHA256SUMS)
+(cd "$dist" && sha256sum ./*.whl ./*.tar.gz ./*.conda ./*.cdx.json >SHA256SUMS)
 
 # An index as PyPI's: one page with links.
 mkdir -p "$work/index/simple/ncclscope"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs a fresh checkout into an empty environment, as `pip install .` of README does, then a source
-# distribution into another one, and tries what they bring. Compiles nothing: pip, python/build_backend.py and
-# maturin run as for a user, and ask a `cargo` that answers with what is built already.
+# distribution into another one, then a conda package, and tries what they bring. Compiles nothing: pip,
+# python/build_backend.py and maturin run as for a user, and ask a `cargo` that answers with what is built
+# already.
 # usage: test-install.sh FOLDER_WITH_THE_BUILT_PROGRAMS
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +17,11 @@ mkdir "$work/checkout" "$work/bin" "$work/target"
 # What git knows of this checkout, changes included, and no file more.
 tree=$(git stash create)
 git archive "${tree:-HEAD}" | tar -x -C "$work/checkout"
-ln -s "$built" "$work/target/release"
+# Without debug information, as a release build. Packing that takes minutes.
+mkdir "$work/target/release"
+for file in "$built"/{ncclscope,fake-nccl,lib*.so}; do
+    strip --strip-debug -o "$work/target/release/$(basename "$file")" "$file"
+done
 cat >"$work/bin/cargo" <<'END'
 #!/usr/bin/env bash
 set -euo pipefail
@@ -36,19 +41,23 @@ rustc)
 esac
 END
 chmod +x "$work/bin/cargo"
-# A copy, because maturin may change it.
-cp "$built/lib_native.so" "$work/target/"
+mv "$work/target/release/lib_native.so" "$work/target/"
 run() { env -i HOME="$work" NCCLSCOPE_QUIET=1 "$@"; }
+
+# pip of the environment $1, which finds the `cargo` above.
+pip() {
+    REAL_CARGO=$(command -v cargo) CARGO_TARGET_DIR="$work/target" PATH="$work/bin:$PATH" \
+        "$work/$1/bin/pip" "${@:2}" >"$work/log" 2>&1 || {
+        cat "$work/log"
+        echo "error: pip ${*:2}"
+        exit 1
+    }
+}
 
 # Installs $1 into an empty environment $2, and tries it by its path alone, from elsewhere.
 try() {
     python3 -m venv "$work/$2"
-    if ! REAL_CARGO=$(command -v cargo) CARGO_TARGET_DIR="$work/target" PATH="$work/bin:$PATH" \
-        "$work/$2/bin/pip" install --no-deps "$1" >"$work/log" 2>&1; then
-        cat "$work/log"
-        echo "error: pip can't install $1"
-        exit 1
-    fi
+    pip "$2" install --no-deps "$1"
     (
         cd "$work"
         version=$(run "$2/bin/ncclscope" --version)
@@ -62,6 +71,8 @@ try() {
 }
 
 try "$work/checkout" venv "a fresh checkout"
+scripts/try-installed.sh "$work/venv/bin" >"$work/tried" 2>&1 || { cat "$work/tried"; exit 1; }
+tail -1 "$work/tried"
 
 # As `python -m build --sdist` makes it.
 mkdir "$work/dist"
@@ -74,4 +85,9 @@ scripts/sdist.sh "$work/backend" "$work/dist" >/dev/null
     echo "error: two source distributions of one commit differ"
     exit 1
 }
-try "$work/dist/$sdist" from_source "a source distribution of $(stat -c %s "$work/dist/$sdist") bytes"
+pip backend wheel --no-deps --wheel-dir "$work/wheels" "$work/dist/$sdist"
+try "$work"/wheels/*.whl from_source "a source distribution of $(stat -c %s "$work/dist/$sdist") bytes"
+
+# The same wheel as a conda package.
+"$work/backend/bin/pip" install --quiet $(sed -n 's/^CONDA := //p' Makefile)
+"$work/backend/bin/python" scripts/conda.py "$work/wheels"

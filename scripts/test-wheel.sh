@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs this machine's wheel from dist/ into empty environments, with pip, uvx and pipx, and tries what it
 # brings.
-# usage: test-wheel.sh FOLDER_WITH_FAKE_NCCL
+# usage: test-wheel.sh FOLDER_WITH_THE_BUILT_PROGRAMS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -22,16 +22,8 @@ run() { env -i HOME="$work" NCCLSCOPE_QUIET=1 "$@"; }
 run "$bin/ncclscope" --version
 plugin=$(run "$bin/ncclscope" plugin-path)
 [ "$plugin" -ef "$(run "$bin/python" -c 'import ncclscope; print(ncclscope.plugin_path())')" ]
+"$root/scripts/try-installed.sh" "$bin"
 printf 'ranks 2\nall_reduce 1MiB x3\n' >job
-run "$bin/ncclscope" run -o capture -- "$built/fake-nccl" play job >announced
-run "$bin/ncclscope" report capture | grep '6 of 6 announced calls recorded'
-run "$bin/python" - "$built/fake-nccl" <<'END'
-import subprocess, sys
-import ncclscope
-with ncclscope.record("recorded") as recording:
-    subprocess.run([sys.argv[1], "play", "job"], check=True, stdout=subprocess.DEVNULL)
-print(recording.open(), repr(recording.open().report()), sep="\n")
-END
 # As a tool of its own: the command finds the plugin that came with it, wherever it was put.
 wheel=$(ls "$root"/dist/ncclscope-*"$(uname -m)".whl)
 tool() { env -i HOME="$work" PATH="$PATH" XDG_CACHE_HOME="$work/cache" PIPX_HOME="$work/pipx" \
@@ -40,13 +32,13 @@ uvx() { tool "$root/.tools/venv/bin/uvx" --quiet --no-index --python "$(command 
     "$@"; }
 [ "$(uvx ncclscope --version)" = "$(run "$bin/ncclscope" --version)" ]
 [ -f "$(uvx ncclscope plugin-path)" ]
-uvx ncclscope run -o by-uvx -- "$built/fake-nccl" play job >announced
+uvx ncclscope run -o by-uvx -- fake-nccl play job >announced
 uvx ncclscope report by-uvx | grep '6 of 6 announced calls recorded'
 [ "$(tool "$root/.tools/venv/bin/pipx" run --quiet --pip-args='--no-index --no-deps' --spec "$wheel" \
     ncclscope --version)" = "$(run "$bin/ncclscope" --version)" ]
 tool "$root/.tools/venv/bin/pipx" install --quiet --pip-args='--no-index --no-deps' "$wheel"
 [ -f "$(tool "$work/pipx-bin/ncclscope" plugin-path)" ]
-tool "$work/pipx-bin/ncclscope" run -o by-pipx -- "$built/fake-nccl" play job >announced
+tool "$work/pipx-bin/ncclscope" run -o by-pipx -- "$work/pipx-bin/fake-nccl" play job >announced
 tool "$work/pipx-bin/ncclscope" report by-pipx | grep '6 of 6 announced calls recorded'
 # The package that was installed, before all the readers that the tests know.
 packages=$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
