@@ -7,6 +7,7 @@ The pages are those that people read in the repository, at the same paths, so th
 is the tables of docs/README.md. A link to nothing is an error.
 """
 
+import json
 import logging
 import os
 import pathlib
@@ -28,7 +29,7 @@ PICTURE = re.compile(r"""\bsrc(?:set)?="([^":]+)\"""")
 SLUG = pymdownx.slugs.slugify(case="lower")
 # Where the pages of other folders stand in the menu.
 MORE = {
-    "Data and measurements": ["data/README.md", "bench/README.md", "examples/recipes/README.md"],
+    "Data and measurements": ["data/README.md", "bench/README.md"],
     "The project": ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"],
 }
 
@@ -57,6 +58,24 @@ def as_markdown(text):
             lines.append("")
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def of_notebook(file, to):
+    """A notebook as a page, with its outputs as they are in the file. Its pictures go beside the page."""
+    parts = []
+    for number, cell in enumerate(json.loads(file.read_text())["cells"]):
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for output in cell.get("outputs", []):
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            if "image/svg+xml" in data:
+                picture = to / f"{file.stem}-{number}.svg"
+                picture.parent.mkdir(parents=True, exist_ok=True)
+                picture.write_text("".join(data["image/svg+xml"]))
+                parts.append(f"![Output of this cell]({picture.name})")
+            else:
+                parts.append("```text\n" + "".join(data["text/plain"]).strip("\n") + "\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def title(page):
@@ -89,7 +108,11 @@ def copy(to):
             if "://" in link or link.endswith(".md") or not is_there:
                 continue
             place = to / os.path.relpath(target.resolve(), ROOT)
-            if target.is_dir():
+            if link.endswith(".ipynb"):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.with_suffix(".md").write_text(of_notebook(target, place.parent))
+                text = text.replace(f"]({link})", f"]({link.removesuffix('.ipynb')}.md)")
+            elif target.is_dir():
                 folders.add(place)
                 text = re.sub(rf"\]\({re.escape(link)}(?=[)#])", f"]({link.rstrip('/')}/index.md", text)
             else:

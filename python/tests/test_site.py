@@ -38,6 +38,12 @@ def test_every_page_is_there_and_every_guide_is_in_the_menu(site: Path) -> None:
             assert f'href="{place}"' in menu, place
     pictures = re.findall(r'src(?:set)?="([^":]+\.svg)"', menu)
     assert pictures and all((site / picture).exists() for picture in pictures)
+    # Notebooks are pages with their outputs.
+    for notebook in (ROOT / "examples/notebooks").glob("*.ipynb"):
+        page_of_it = site / notebook.relative_to(ROOT).with_suffix(".html")
+        assert f'href="{page_of_it.name}"' in (site / "examples/notebooks/index.html").read_text()
+        assert "launcher_rank" in page_of_it.read_text()
+    assert list((site / "examples/notebooks").glob("slow_rank-*.svg"))
     # The lists of a page are lists, though no blank line is before them.
     assert "\n- " not in (site / "docs/guides/hang.html").read_text()
 
