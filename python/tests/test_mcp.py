@@ -57,6 +57,70 @@ def test_tools_say_what_the_command_says(name: str) -> None:
     assert not is_error and json.loads(verdict) == whole["verdict"]
 
 
+# What is wrong with recorded jobs, as data/README.md says: the rank that the others wait for, and why.
+HOST, GPU = "its host launches", "its GPU is busy with other work"
+WRONG = {
+    "slow_host": (0, HOST),
+    "slow_gpu": (1, GPU),
+    "ddp_slow_host": (1, HOST),
+    "ddp_slow_gpu": (1, GPU),
+    "ddp_late_host": (1, HOST),
+    "ddp_busier_gpu": (1, GPU),
+    "ddp8_late_host": (0, HOST),
+    "ddp8_busier_gpu": (1, GPU),
+    "decode_slow_gpu": (1, GPU),
+    "decode_graphs_host": (0, HOST),
+    "decode_graphs_gpu": (1, GPU),
+    "eager_busier_gpu": (1, GPU),
+    "fsdp1_late_host": (0, HOST),
+    "fsdp2_slow_gpu": (1, GPU),
+    "grid_slow_host": (1, HOST),
+    "pipe_slow_gpu": (1, GPU),
+    "deepspeed_late_host": (0, HOST),
+    "megatron_late_host": (0, HOST),
+    "megatron_late_gpu": (1, GPU),
+    "shared_gpu_experts": (3, GPU),
+    "shared_gpu_fsdp2": (1, GPU),
+    "short_fsdp2_host": (0, HOST),
+    "short_fsdp2_gpu": (1, GPU),
+    "short_pipe_stage": (1, GPU),
+    "short_decode_gpu": (1, GPU),
+}
+OTHERS = {
+    "slow_link": "The network from rank 1 on vm to rank 0 on vm costs this job",
+    "killed_228": "Rank 1 (pid 3139 on vm) died at",
+    "slow_plain": "No rank is proved to hold this job up.",
+    "decode_plain": "No rank holds this job up.",
+    "fsdp2_traced": "Communication is no problem:",
+}
+
+
+def test_readme_s_questions_are_answered_right_on_thirty_recorded_jobs() -> None:
+    """Which rank is slow, why, what does it cost, what to do: in one session, from the server alone."""
+    names = [*WRONG, *OTHERS]
+    assert len(names) == 30
+    asked = [
+        {"id": name, "method": "tools/call", "params": {"name": "report", "arguments": {"capture": name}}}
+        for name in names
+    ]
+    answers = {answer["id"]: answer["result"] for answer in ask(*asked)}
+    for name, answer in answers.items():
+        assert not answer["isError"], name
+        text = " ".join(answer["content"][0]["text"].split())
+        if name in WRONG:
+            rank, why = WRONG[name]
+            first = text.split(". ")[0]
+            assert text.startswith(f"Rank {rank} (GPU "), (name, text[:300])
+            assert "costs this job" in first and why in text[:300], (name, text[:300])
+            assert "What to do" in text, name
+        else:
+            assert text.startswith(OTHERS[name]), (name, text[:300])
+    assert len(answers) == 30
+    # Does it hang, and which rank is missing?
+    assert call("hang", capture="killed_228")[0].startswith("Rank 1 is dead")
+    assert call("hang", capture="slow_host")[0].startswith("No hang")
+
+
 def test_other_tools() -> None:
     assert "slow_gpu" in call("diff", before="slow_plain", after="slow_gpu")[0]
     assert "hang" in call("hang", capture="ddp4")[0].lower()
