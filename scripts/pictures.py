@@ -9,6 +9,7 @@ written by `make golden`, which needs no browser.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,18 @@ def page(
         page.screenshot(path=DOCS / name)
 
 
+def experiments(browser: Any, programs: Path, name: str) -> None:
+    """A picture of the page of bench/linaro.sh, played."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{programs}:{os.environ['PATH']}"
+        command = [ROOT / "bench/linaro.sh", folder]
+        subprocess.run(command, env={**os.environ, "PATH": path}, check=True, capture_output=True)
+        shot = browser.new_page(viewport={"width": WIDTH, "height": 1000})
+        shot.goto((Path(folder) / "page.html").as_uri())
+        shot.wait_for_timeout(1000)
+        shot.screenshot(path=DOCS / name)
+
+
 def main() -> None:
     ncclscope = Path(sys.argv[1]).resolve()
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -86,6 +99,7 @@ def main() -> None:
         page(browser, [program_name, "report", late], "gallery/report-phone.png", 375, 812)
         compared = [program_name, "diff", "data/slow_plain", "data/slow_host"]
         page(browser, compared, "gallery/diff.png", WIDTH, 900)
+        experiments(browser, ncclscope.parent, "gallery/tune-linaro.png")
         browser.close()
 
 
