@@ -26,9 +26,9 @@ use tables::{packs, printable, Life};
 ///
 /// Run one task per node, after the job:
 ///
-///   srun --ntasks-per-node=1 ncclscope collect DIR
-///   srun --ntasks-per-node=1 ncclscope collect /local/DIR --into /shared/DIR
-///   srun --ntasks-per-node=1 ncclscope collect DIR --pack
+///   srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 ncclscope collect DIR
+///   srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 ncclscope collect /local/DIR --into /shared/DIR
+///   srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 ncclscope collect DIR --pack
 ///
 /// It prints a line for each process: adopted now (adopted), still running (alive), last part on another node
 /// (elsewhere), or everything since the last flush lost (gone).

@@ -5,6 +5,7 @@
 //!
 //! Rule: every verb is in [`GROUPS`] once, and every example is one that the parser takes. Tests hold both.
 
+use clap::error::ErrorKind;
 use clap::{Command, CommandFactory};
 use std::io::Write;
 
@@ -17,7 +18,7 @@ const GROUPS: [(&str, &[[&str; 3]]); 4] = [
             "sudo ncclscope attach 4711 --for 30s -o DIR"],
         ["doctor", "what can be recorded here; with DIR: why is it empty?", "ncclscope doctor"],
         ["collect", "bring what dead processes left on this node into the capture",
-            "srun --ntasks-per-node=1 ncclscope collect DIR"],
+            "srun --ntasks=$SLURM_NNODES --ntasks-per-node=1 ncclscope collect DIR"],
         ["plugin-path", "where the plugin is, for jobs that set the environment themselves",
             "NCCL_PROFILER_PLUGIN=$(ncclscope plugin-path) NCCLSCOPE_OUT=DIR srun python train.py"],
     ]),
@@ -167,10 +168,11 @@ pub fn refuse(error: &clap::Error) -> ! {
     } else {
         plain
     };
-    // Its last line is: For more information, try '--help'.
+    // The last line of an error is: For more information, try '--help'. Without arguments, it is a page.
+    let is_page = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let text = match text.rsplit_once("--help") {
-        Some((before, after)) => format!("{before}{command}{after}"),
-        None => text,
+        Some((before, after)) if !is_page => format!("{before}{command}{after}"),
+        _ => text,
     };
     if coloured {
         let text = format!("{}\n", text.trim_end());

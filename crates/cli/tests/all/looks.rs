@@ -112,3 +112,15 @@ fn pages_are_as_wide_as_the_terminal_from_60_columns_on() {
         }
     }
 }
+
+/// The last line of an error names the page that helps; that of the page itself stays as it is.
+#[test]
+fn without_a_verb_the_page_is_that_of_help() {
+    let said = |arguments: &[&str]| {
+        let done = command(arguments).stderr(Stdio::piped()).output();
+        let done = done.expect("started");
+        String::from_utf8([done.stdout, done.stderr].concat()).expect("UTF-8")
+    };
+    assert_eq!(said(&[]).trim_end(), said(&["--help"]).trim_end());
+    assert!(said(&["report", "--no-such"]).contains("try 'ncclscope report --help'"));
+}
