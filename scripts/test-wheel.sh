@@ -10,6 +10,17 @@ for wheel in dist/*.whl; do
     .tools/venv/bin/auditwheel show "$wheel" | tr '\n' ' ' | grep -q '"manylinux_2_17_' ||
         { echo "error: $wheel needs more than glibc 2.17"; exit 1; }
     echo "$(basename "$wheel"): glibc 2.17"
+    # Command and module each have all readers of captures. A wheel that is much larger has something that
+    # nobody needs, such as debug information.
+    python3 - "$wheel" 40000000 <<'END'
+import os, sys, zipfile
+
+wheel, most = sys.argv[1], int(sys.argv[2])
+for part in sorted(zipfile.ZipFile(wheel).infolist(), key=lambda part: -part.compress_size)[:5]:
+    print(f"{part.compress_size:10} bytes packed, {part.file_size:10} unpacked: {part.filename}")
+size = os.stat(wheel).st_size
+sys.exit(f"error: {size} bytes are more than {most}" if size > most else None)
+END
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
