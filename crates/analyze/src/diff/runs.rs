@@ -480,6 +480,94 @@ fn summary(variants: &[Variant], best: &[(&'static str, Option<usize>)]) -> Stri
                 "{shortest}Whether that is chance is not known, because some variants ran once: repeat each."
             )
         }
-        None => format!("No variant has a shorter {what} than every other beyond noise."),
+        None => leaders(variants, figure, what),
+    }
+}
+
+/// Of variants of which none is best: those that may be, and that the others are slower beyond noise.
+fn leaders(variants: &[Variant], figure: &str, what: &str) -> String {
+    let none = format!("No variant has a shorter {what} than another beyond noise.");
+    let known = variants.iter().map(|variant| {
+        let ends = (variant.low.get(figure)?, variant.high.get(figure)?);
+        Some((variant, variant.mean.get(figure)?, ends))
+    });
+    let Some(mut known) = known.collect::<Option<Vec<_>>>() else {
+        return none;
+    };
+    known.sort_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
+    let first_high = known[0].2 .1;
+    let (equal, slower): (Vec<_>, Vec<_>) =
+        (known.iter()).partition(|(_, _, (low, _))| *low <= first_high);
+    if slower.is_empty() {
+        return none;
+    }
+    let named = |of: &[&(&Variant, f64, _)]| {
+        let each: Vec<String> = of
+            .iter()
+            .map(|(variant, mean, _)| format!("{} ({})", variant.name, time(*mean)))
+            .collect();
+        match each.split_last() {
+            Some((last, before)) if !before.is_empty() => {
+                format!("{} and {last}", before.join(", "))
+            }
+            _ => each.concat(),
+        }
+    };
+    format!(
+        "{} have the shortest {what}, and differ by no more than noise. Beyond noise, {} {} longer than {}.",
+        named(&equal),
+        named(&slower),
+        if slower.len() == 1 { "takes" } else { "take" },
+        known[0].0.name,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(name: &str, mean: f64, half: f64) -> Variant {
+        let of = |step_us| Figures {
+            step_us: Some(step_us),
+            ..Figures::default()
+        };
+        Variant {
+            name: name.to_owned(),
+            captures: vec!["1".to_owned(), "2".to_owned()],
+            differs: Vec::new(),
+            mean: of(mean),
+            low: of(mean - half),
+            high: of(mean + half),
+            findings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn two_equal_winners_are_named_before_the_slower_ones() {
+        let variants = [
+            variant("default", 18_700.0, 128.0),
+            variant("a", 10_900.0, 62.0),
+            variant("b", 50_000.0, 289.0),
+            variant("c", 10_940.0, 82.0),
+        ];
+        let said = summary(&variants, &[("step_us", best(&variants, "step_us"))]);
+        let expected =
+            "a (10.9 ms) and c (10.9 ms) have the shortest step, and differ by no more than \
+                        noise. Beyond noise, default (18.7 ms) and b (50.0 ms) take longer than a.";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn variants_that_all_overlap_have_no_winner() {
+        let variants = [
+            variant("a", 100.0, 20.0),
+            variant("b", 110.0, 20.0),
+            variant("c", 115.0, 20.0),
+        ];
+        let said = summary(&variants, &[("step_us", None)]);
+        assert_eq!(
+            said,
+            "No variant has a shorter step than another beyond noise."
+        );
     }
 }
