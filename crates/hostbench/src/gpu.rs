@@ -126,7 +126,7 @@ pub fn measure(items: &mut Items, cuda: Option<&Path>, facts: &mut Vec<(String, 
         })
     };
     type Measure = fn(&Gpus, &Gpu) -> Result<f64, String>;
-    let times: [(&str, &str, Measure); 5] = [
+    let times: [(&str, &str, Measure); 7] = [
         (
             "gpu_launch",
             "launch of an empty kernel, on the host",
@@ -146,6 +146,16 @@ pub fn measure(items: &mut Items, cuda: Option<&Path>, facts: &mut Vec<(String, 
             "gpu_event_query",
             "query of an event that has come, on the host",
             Gpus::query_cost,
+        ),
+        (
+            "gpu_synchronize",
+            "cuStreamSynchronize of a stream that has nothing to do",
+            Gpus::synchronize_cost,
+        ),
+        (
+            "gpu_allocate",
+            "cuMemAlloc of 64M, and its cuMemFree; median",
+            Gpus::allocate_cost,
         ),
         (
             "gpu_event_pair",
@@ -360,6 +370,24 @@ impl Gpus {
                 code => Err(format!("CUDA's query failed with {code}")),
             }
         })
+    }
+
+    fn synchronize_cost(&self, gpu: &Gpu) -> Result<f64, String> {
+        self.host_cost(gpu, || call!(self, wait(gpu.stream)))
+    }
+
+    fn allocate_cost(&self, _: &Gpu) -> Result<f64, String> {
+        let mut failed = Ok(());
+        let took = median(BATCHES, || {
+            let mut memory = 0;
+            let start = Instant::now();
+            let done = call!(self, allocate(&mut memory, COPIED));
+            failed = failed
+                .clone()
+                .and(done.and_then(|()| call!(self, free(memory))));
+            start.elapsed().as_nanos() as f64 / 1e3
+        });
+        failed.map(|()| took)
     }
 
     fn event_pair(&self, gpu: &Gpu) -> Result<f64, String> {

@@ -1,5 +1,5 @@
-//! Sockets: making them, and TCP over the loopback device at four sizes, with the system's buffers and with
-//! tuned ones.
+//! Sockets: making them, TCP over the loopback device at four sizes, with the system's buffers and with tuned
+//! ones, and Unix sockets, by which the ranks of a host hand each other their memory.
 //!
 //! The methods are those of netperf: TCP_RR for the round trip (a message there, the same back, one at a
 //! time) and TCP_STREAM for the throughput. Tuned sockets have TCP_NODELAY and buffers of [`TUNED`] bytes, as
@@ -12,6 +12,7 @@ use crate::timing::best;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 /// Buffers of tuned sockets.
@@ -51,7 +52,7 @@ pub fn measure(items: &mut Items, place: &CpuPlacement) {
                 &format!("tcp_round_trip_{kind}_{}", short(size)),
                 Unit::Micros,
                 &format!("{} there and back over loopback, {how}", short(size)),
-                round_trip(size, tuned, place),
+                round_trip(TCP, pair(tuned), size, place),
             );
         }
         for size in WRITES {
@@ -59,11 +60,29 @@ pub fn measure(items: &mut Items, place: &CpuPlacement) {
                 &format!("tcp_stream_{kind}_{}", short(size)),
                 Unit::GbPerS,
                 &format!("stream over loopback in writes of {}, {how}", short(size)),
-                stream(size, tuned, place),
+                stream(TCP, pair(tuned), size, place),
             );
         }
     }
+    for size in [ROUND_TRIPS[0], ROUND_TRIPS[3]] {
+        items.add(
+            &format!("unix_round_trip_{}", short(size)),
+            Unit::Micros,
+            &format!("{} there and back over a Unix socket", short(size)),
+            round_trip(UNIX, UnixStream::pair(), size, place),
+        );
+    }
+    items.add(
+        "unix_stream_1M",
+        Unit::GbPerS,
+        "stream over a Unix socket in writes of 1M",
+        stream(UNIX, UnixStream::pair(), WRITES[2], place),
+    );
 }
+
+/// What failed.
+const TCP: &str = "TCP over loopback";
+const UNIX: &str = "a Unix socket";
 
 /// A size as part of a name.
 pub fn short(bytes: usize) -> String {
@@ -151,8 +170,13 @@ pub fn granted() -> Option<u64> {
     (got == 0).then_some(value as u64 / 2)
 }
 
-fn round_trip(size: usize, tuned: bool, place: &CpuPlacement) -> Result<f64, String> {
-    let (mut a, mut b) = pair(tuned).map_err(|error| format!("TCP over loopback: {error}"))?;
+fn round_trip<S: Read + Write + Send>(
+    what: &str,
+    ends: std::io::Result<(S, S)>,
+    size: usize,
+    place: &CpuPlacement,
+) -> Result<f64, String> {
+    let (mut a, mut b) = ends.map_err(|error| format!("{what}: {error}"))?;
     let partner = place.partner;
     std::thread::scope(|threads| {
         threads.spawn(move || {
@@ -173,14 +197,19 @@ fn round_trip(size: usize, tuned: bool, place: &CpuPlacement) -> Result<f64, Str
         // The partner reads the end, and ends.
         drop(a);
         match failed {
-            Some(error) => Err(format!("TCP over loopback: {error}")),
+            Some(error) => Err(format!("{what}: {error}")),
             None => Ok(took / 1e3),
         }
     })
 }
 
-fn stream(size: usize, tuned: bool, place: &CpuPlacement) -> Result<f64, String> {
-    let (mut a, mut b) = pair(tuned).map_err(|error| format!("TCP over loopback: {error}"))?;
+fn stream<S: Read + Write + Send>(
+    what: &str,
+    ends: std::io::Result<(S, S)>,
+    size: usize,
+    place: &CpuPlacement,
+) -> Result<f64, String> {
+    let (mut a, mut b) = ends.map_err(|error| format!("{what}: {error}"))?;
     let partner = place.partner;
     let sent = std::thread::scope(|threads| {
         threads.spawn(move || {
@@ -215,5 +244,5 @@ fn stream(size: usize, tuned: bool, place: &CpuPlacement) -> Result<f64, String>
         drop(a);
         std::io::Result::Ok(STREAM as f64 / best)
     });
-    sent.map_err(|error| format!("TCP over loopback: {error}"))
+    sent.map_err(|error| format!("{what}: {error}"))
 }

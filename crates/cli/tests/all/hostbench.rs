@@ -57,6 +57,8 @@ fn every_part_has_figures_or_says_why_not() {
         "getpid",
         "memory_read",
         "sleep_1ms",
+        "unix_round_trip_8B",
+        "unix_stream_1M",
     ] {
         assert!(figure(&results, name) > 0.0);
     }
@@ -88,7 +90,13 @@ fn gpus_are_those_of_the_driver() {
     // The empty kernel takes 1.5 µs, and what is between the events is that and the launch.
     assert!(figure(&results, "gpu_event_pair") >= 1.5);
     assert!(figure(&results, "gpu_launch_wait") >= 1.5);
-    for name in ["gpu_launch", "gpu_event_record", "gpu_event_query"] {
+    for name in [
+        "gpu_launch",
+        "gpu_event_record",
+        "gpu_event_query",
+        "gpu_synchronize",
+        "gpu_allocate",
+    ] {
         assert!(figure(&results, name) > 0.0);
     }
 }
@@ -124,7 +132,7 @@ fn one_gpu_copies_to_no_other_and_none_says_so() {
     assert_eq!(one.len(), 2, "{one:?}");
     assert!(one.iter().all(|(_, why)| why == "one GPU"), "{one:?}");
     let none = reasons("0");
-    assert_eq!(none.len(), 10, "{none:?}");
+    assert_eq!(none.len(), 12, "{none:?}");
     assert!(none.iter().all(|(_, why)| why == "no GPU"), "{none:?}");
 }
 
