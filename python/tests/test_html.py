@@ -90,24 +90,6 @@ def sort_by(page: Any, table: str, head: str) -> str | None:
     return direction
 
 
-def test_scripts_spell_figures_as_reports_do(browser: Any) -> None:
-    table = json.loads((ROOT / "crates/analyze/src/spelling.json").read_text(encoding="utf-8"))
-    script = (ROOT / "crates/render/html/spelling.js").read_text(encoding="utf-8")
-    page = browser.new_page()
-    spelled = page.evaluate(
-        f"""(table) => {{
-            {script}
-            const by = {{ three, time, size, percent, datatype }};
-            const spell = ([name, rows]) => [name, rows.map(([value]) => [value, by[name](value)])];
-            return Object.fromEntries(Object.entries(table).map(spell));
-        }}""",
-        table,
-    )
-    page.close()
-    texts = {name: [row[1] for row in rows] for name, rows in spelled.items()}
-    assert texts == {name: [row[1] for row in rows] for name, rows in table.items()}
-
-
 @pytest.mark.parametrize("name", ["ddp8_two_hosts", "mix_230", "flood_228", "killed_228", "zero_cta_232"])
 def test_it_opens_and_draws(name: str, show: Callable[..., Any]) -> None:
     page = show(job(name))

@@ -1,9 +1,9 @@
 // Spells figures for people, as crates/analyze/src/spelling.rs does for text. They have three significant
 // digits, the largest unit that the figure fills, and a blank before the unit. A test holds both to one
-// table. This file stands before every script that writes figures, in the same script element.
+// table.
 
 // Whole numbers of four digits and more keep them all.
-function three(value) {
+export function three(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "-";
   if (Math.abs(value) >= 999.5) return value.toFixed(0);
   const rounded = +value.toPrecision(3);
@@ -13,14 +13,14 @@ function three(value) {
 }
 
 // A time in µs: `12.3 µs`, `247 ms`, `3.05 s`.
-function time(us) {
+export function time(us) {
   if (Math.abs(us) >= 999500) return `${three(us / 1e6)} s`;
   if (Math.abs(us) >= 999.5) return `${three(us / 1e3)} ms`;
   return `${three(us)} µs`;
 }
 
 // A size as users of nccl-tests say it: `64 KiB`, `3.91 MiB`. What is exact has no zeros at its end.
-function size(bytes) {
+export function size(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;
   while (at + 1 < units.length && bytes >= 1024 ** (at + 1)) at++;
@@ -31,9 +31,9 @@ function size(bytes) {
 }
 
 // A share of 1: `27.3 %`.
-function percent(share) {
+export function percent(share) {
   return `${(100 * share).toFixed(Math.abs(share) >= 0.9995 ? 0 : 1)} %`;
 }
 
 // A datatype as frameworks spell it: `float32`.
-const datatype = (nccl) => nccl.replace(/^nccl/, "").toLowerCase();
+export const datatype = (nccl) => nccl.replace(/^nccl/, "").toLowerCase();

@@ -1,8 +1,8 @@
 //! A report as one HTML file that needs nothing else: no network, no fonts, no files beside it.
 //!
 //! Every table is in the page as it is, from [`columns`] that name a field of the JSON report, so it reads
-//! without JavaScript. The page carries the JSON report, from which `tables.js` sorts and `plots.js` draws,
-//! and the histograms, which the JSON report has not.
+//! without JavaScript. The page carries the JSON report and the histograms, which the JSON report has not.
+//! From these its script sorts and draws.
 //!
 //! Rule: whatever a program, a user or a host chose is escaped where it is written: by [`escaped`] in the
 //! page, and by [`embedded_json`] in its data. The page's policy runs the scripts that it lists by their
@@ -42,15 +42,8 @@ pub(crate) const STYLE: &str = concat!(
     include_str!("../html/palette.css"),
     include_str!("../html/style.css")
 );
-const TABLES: &str = concat!(
-    include_str!("../html/folds.js"),
-    include_str!("../html/tables.js")
-);
-const PLOTS: &str = concat!(
-    include_str!("../html/shapes.js"),
-    include_str!("../html/spelling.js"),
-    include_str!("../html/plots.js")
-);
+/// The page's script: the modules in `html/report`, as one.
+const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/report.js"));
 
 /// Bytes of a page at most.
 pub const MOST_BYTES: usize = 10_000_000;
@@ -120,7 +113,7 @@ fn tables_page(
         rows,
     };
     let title = escaped(&report.job.capture);
-    let mut scripts = vec![hash(TABLES), hash(PLOTS), hash(timeline::SCRIPT)];
+    let mut scripts = vec![hash(SCRIPT)];
     let mut styles = vec![hash(STYLE), hash(timeline::STYLE)];
     if has_lanes {
         scripts.push(hash(crate::view::SCRIPT));
@@ -149,15 +142,13 @@ fn tables_page(
          <body>\n{}\
          <script type=\"application/json\" id=\"report\">{}</script>\n\
          <script type=\"application/json\" id=\"more\">{}</script>\n\
-         <script type=\"module\">{TABLES}</script>\n<script type=\"module\">{PLOTS}</script>\n\
-         <script type=\"module\">{}</script>\n</body>\n</html>\n",
+         <script type=\"module\">{SCRIPT}</script>\n</body>\n</html>\n",
         env!("CARGO_PKG_VERSION"),
         timeline::STYLE,
         lanes::style(has_lanes),
         page.body(),
         embedded_json(&data),
         embedded_json(&more),
-        timeline::SCRIPT,
     );
     Ok(out)
 }

@@ -40,21 +40,8 @@ pub const PAGE_STYLE: &str = concat!(
     include_str!("../html/palette.css"),
     include_str!("../html/view.css")
 );
-/// The viewer's script. Its files share one scope, in this order.
-pub const SCRIPT: &str = concat!(
-    include_str!("../html/shapes.js"),
-    include_str!("../html/spelling.js"),
-    include_str!("../html/viewer/sources.js"),
-    include_str!("../html/viewer/page.js"),
-    include_str!("../html/viewer/rows.js"),
-    include_str!("../html/viewer/loading.js"),
-    include_str!("../html/viewer/heat.js"),
-    include_str!("../html/viewer/drawing.js"),
-    include_str!("../html/viewer/pointer.js"),
-    include_str!("../html/viewer/operation.js"),
-    include_str!("../html/viewer/hands.js"),
-    include_str!("../html/viewer/findings.js")
-);
+/// The viewer's script: the modules in `html/viewer`, as one.
+pub const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/viewer.js"));
 /// The viewer's style.
 pub const STYLE: &str = include_str!("../html/viewer.css");
 

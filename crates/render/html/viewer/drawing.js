@@ -1,6 +1,13 @@
 // Draws the picture: axis, heat, calls, waits, the critical path and names.
 
-const STRIP = 30;
+import { even_ticks } from "../scales.js";
+import { time } from "../spelling.js";
+import { KEY } from "./packing.js";
+import { canvas, context, event_colour, moment, plural, where } from "./page.js";
+import { data, root, source, whole } from "./sources.js";
+import { now, shown_rows, state } from "./state.js";
+
+export const STRIP = 30;
 const WAITERS = 34;
 const AXIS = 26;
 
@@ -17,10 +24,10 @@ function left_of(rows) {
   return names_wide.wide;
 }
 
-function layout() {
+export function layout() {
   const wide = canvas.clientWidth;
-  const seen = state.tall ?? rows.length;
-  const left = wide < 600 ? 76 : left_of(rows);
+  const seen = state.tall ?? now.rows.length;
+  const left = wide < 600 ? 76 : left_of(now.rows);
   const most = Math.max(200, Math.min(innerHeight * 0.62, 720) - STRIP - WAITERS - AXIS);
   const area = state.tall === null ? Math.max(Math.min(40 * seen, most), 20) : most;
   const top = STRIP + WAITERS;
@@ -41,12 +48,12 @@ function layout() {
 const GROUND = ["card", "text", "soft", "line", "bad", "ink", "on-transfer"];
 const NAMES = [...GROUND, "wait", "transfer", "other", "host", "kernel", "event-light"];
 // The part of an event's bar above its states.
-const STATES_FROM = 0.6;
-const palette = () => {
+export const STATES_FROM = 0.6;
+export const palette = () => {
   const style = getComputedStyle(root);
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 };
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+export const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
 function hatching(line) {
   const tile = document.createElement("canvas");
@@ -61,25 +68,25 @@ function hatching(line) {
   return context.createPattern(tile, "repeat");
 }
 
-let last_layout = null;
-function draw() {
+export function draw() {
   // In a folded section there is no room. Once there is, the observer of its width draws.
   if (!canvas.clientWidth) return;
-  const at = (last_layout = layout());
+  now.layout = layout();
+  const at = now.layout;
   const scale = devicePixelRatio || 1;
   if (canvas.width !== Math.round(at.wide * scale) || canvas.height !== Math.round(at.height * scale)) {
     canvas.width = Math.round(at.wide * scale);
     canvas.height = Math.round(at.height * scale);
     canvas.style.height = `${at.height}px`;
   }
-  canvas.dataset.lanes = state.tall ?? rows.length;
+  canvas.dataset.lanes = state.tall ?? now.rows.length;
   canvas.dataset.place = `${at.left} ${at.top} ${at.bottom}`;
   context.setTransform(scale, 0, 0, scale, 0, 0);
   const colours = palette();
   context.fillStyle = colours.card;
   context.fillRect(0, 0, at.wide, at.height);
   const x = (us) => at.left + (at.width * (us - state.from)) / (state.to - state.from);
-  const is_current = loaded?.number === rows_number;
+  const is_current = now.loaded?.number === now.rows_number;
   if (is_current) {
     draw_heat(at, x, colours);
     draw_waiters(at, x, colours);
@@ -90,15 +97,15 @@ function draw() {
   draw_ends(at, x, colours);
   draw_names(at, colours);
   draw_strip(at, x, colours);
-  if (pointed?.x !== undefined) {
+  if (now.pointed?.x !== undefined) {
     context.strokeStyle = colours.soft;
-    context.strokeRect(pointed.x, at.top, 0, at.bottom - at.top);
+    context.strokeRect(now.pointed.x, at.top, 0, at.bottom - at.top);
   }
   say_where();
 }
 
 function say_where() {
-  const lanes = rows.filter((row) => !row.heading).length;
+  const lanes = now.rows.filter((row) => !row.heading).length;
   const seen = data.lanes.filter((lane) => !lane.events || state.events);
   const all = new Set(seen.map(KEY.communicator)).size;
   const is_all = state.from <= 0 && state.to >= whole;
@@ -110,7 +117,7 @@ function say_where() {
     parts.push(lanes === all ? plural(all, "lane") : `${lanes} of ${plural(all, "lane")}`);
   else parts.push(plural(lanes, "row"));
   if (state.tall !== null) parts.push(`rows ${state.top + 1} to ${state.top + state.tall} seen`);
-  const each = (state.tall ?? rows.length) / Math.max(loaded?.tall_px ?? 1, 1);
+  const each = (state.tall ?? now.rows.length) / Math.max(now.loaded?.tall_px ?? 1, 1);
   const words = [];
   if (canvas.dataset.calls === "too many") {
     words.push("Colours are shares of the time.");
@@ -144,7 +151,7 @@ function draw_axis(at, x, colours) {
 }
 
 function draw_waiters(at, x, colours) {
-  const { heat, waiting, ranks } = loaded;
+  const { heat, waiting, ranks } = now.loaded;
   context.fillStyle = colours.wait;
   for (let bin = 0; bin < heat.bins; bin++) {
     const tall = ((WAITERS - 8) * waiting[bin]) / Math.max(ranks, 1);
@@ -160,7 +167,7 @@ function draw_waiters(at, x, colours) {
 }
 
 function draw_heat(at, x, colours) {
-  const { heat, image } = loaded;
+  const { heat, image } = now.loaded;
   context.save();
   context.beginPath();
   context.rect(at.left, at.top, at.width, at.bottom - at.top);
@@ -169,11 +176,11 @@ function draw_heat(at, x, colours) {
   const from = x(heat.begin);
   const to = x(heat.begin + heat.bins * heat.width);
   // While rows are moved, what was loaded stays where it belongs.
-  const top = at.top + (loaded.top - state.top) * at.each;
-  context.drawImage(image, from, top, to - from, loaded.rows.length * at.each);
+  const top = at.top + (now.loaded.top - state.top) * at.each;
+  context.drawImage(image, from, top, to - from, now.loaded.rows.length * at.each);
   // Where calls are known one by one they take the place of the shares.
   context.fillStyle = colours.card;
-  for (const [begin, end] of loaded.covered)
+  for (const [begin, end] of now.loaded.covered)
     context.fillRect(x(begin), at.top, x(end) - x(begin), at.bottom - at.top);
   context.restore();
 }
@@ -181,7 +188,7 @@ function draw_heat(at, x, colours) {
 // The row of each lane, in the picture.
 function rows_of_lanes() {
   const found = new Map();
-  shown_rows().forEach((row, at) => row.lanes.forEach((lane) => found.set(lane, at)));
+  for (const [at, row] of shown_rows().entries()) for (const lane of row.lanes) found.set(lane, at);
   return found;
 }
 
@@ -194,10 +201,10 @@ function draw_calls(at, x, colours) {
   context.beginPath();
   context.rect(at.left, at.top, at.width, at.bottom - at.top);
   context.clip();
-  const operation = picked?.operation ?? null;
-  const beside = new Set([picked?.parent, ...(picked?.same ?? [])].map((other) => other?.call));
+  const operation = now.picked?.operation ?? null;
+  const beside = new Set([now.picked?.parent, ...(now.picked?.same ?? [])].map((other) => other?.call));
   const marked = [];
-  for (const call of loaded.calls) {
+  for (const call of now.loaded.calls) {
     const row = row_of.get(call.lane);
     if (row === undefined || call.begin > state.to || call.begin + call.length < state.from) continue;
     if (state.hidden.has(call.type)) continue;
@@ -207,7 +214,7 @@ function draw_calls(at, x, colours) {
     const box = { from, to, y, tall, call };
     draw_call(box, x, colours, open);
     const is_same = operation !== null && call.operation === operation;
-    if (call.call === picked?.call || is_same || beside.has(call.call)) marked.push(box);
+    if (call.call === now.picked?.call || is_same || beside.has(call.call)) marked.push(box);
     if (to - from > 90 && tall > 14 && call.kind !== "state") {
       const left = Math.max(from, at.left) + 4;
       // The name stands where it begins: on waiting, or on transfer.
@@ -223,7 +230,7 @@ function draw_calls(at, x, colours) {
   }
   for (const { from, to, y, call } of marked) {
     context.strokeStyle = colours.text;
-    context.lineWidth = call.call === picked.call ? 2.5 : 1.5;
+    context.lineWidth = call.call === now.picked.call ? 2.5 : 1.5;
     context.strokeRect(from - 1, y - 1, to - from + 2, tall + 2);
     context.lineWidth = 1;
   }
@@ -235,7 +242,7 @@ function draw_calls(at, x, colours) {
 // A line from the parent of the picked event to it.
 function draw_parent(marked, colours) {
   const box = (of) => marked.find((one) => one.call.call === of);
-  const [parent, own] = [box(picked?.parent?.call), box(picked?.call)];
+  const [parent, own] = [box(now.picked?.parent?.call), box(now.picked?.call)];
   if (!parent || !own) return;
   const [above, below] = parent.y < own.y ? [parent, own] : [own, parent];
   context.strokeStyle = colours.text;
@@ -404,7 +411,9 @@ function draw_names(at, colours) {
   if (at.each < 13) {
     seen.forEach((row, index) => {
       const y = at.top + (index + 0.5) * at.each + 4;
-      if (row.heading && y - free >= 13) taken.push((free = write(row, index)));
+      if (!row.heading || y - free < 13) return;
+      free = write(row, index);
+      taken.push(free);
     });
     free = -Infinity;
   }

@@ -1,7 +1,13 @@
-// Findings that lead to their moment, and the start of it all.
+// Findings that lead to their moment, and critical paths.
+
+import { element } from "../shapes.js";
+import { time } from "../spelling.js";
+import { show } from "./loading.js";
+import { button, canvas, findings, HEADING, MOST_SEGMENTS, path, plural } from "./page.js";
+import { data, whole } from "./sources.js";
 
 // What holds for the whole run has no moment.
-function fly({ at_us, from_us, to_us }) {
+export function fly({ at_us, from_us, to_us }) {
   if (at_us === null) show(0, whole);
   else if (from_us !== null) show(from_us, to_us);
   else show(at_us - whole / 50, at_us + whole / 50);
@@ -59,40 +65,3 @@ if (data.start_up) {
   path.append(details);
 }
 path.hidden = !data.path && !data.start_up;
-
-if (!kept) {
-  document.getElementById("capture").textContent = `NCCL calls of ${data.capture}`;
-  document.getElementById("verdict").textContent = data.verdict;
-  document.title = `${data.capture} - ncclscope view`;
-}
-
-function start() {
-  read_address();
-  toggle("sort", state.sort);
-  toggle("kernels", state.kernels);
-  toggle("events", state.events);
-  show_types();
-  search.value = state.words;
-  by.select.value = state.by;
-  group.select.value = state.group;
-  lay_rows();
-  if (state.call !== null) source.call(state.call).then((call) => picked_is(call) && draw_soon());
-  draw();
-  load_soon();
-}
-addEventListener("hashchange", () => {
-  if (!kept || location.hash.includes("from=")) start();
-});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  if (loaded) paint_heat();
-  draw_soon();
-});
-let wide = 0;
-new ResizeObserver(() => {
-  if (canvas.clientWidth === wide) return;
-  wide = canvas.clientWidth;
-  loaded = null;
-  draw();
-  load_soon();
-}).observe(canvas.parentElement);
-start();

@@ -1,5 +1,25 @@
 // Mouse, keys and buttons.
 
+import { fly } from "./findings.js";
+import { changed, draw_soon, pan, pan_rows, rearranged, show, show_all, zoom } from "./loading.js";
+import { go, go_rank, let_go, picked_is } from "./operation.js";
+import {
+  buttons,
+  by,
+  canvas,
+  group,
+  has_events,
+  has_kernels,
+  search,
+  tip,
+  type_buttons,
+  types,
+} from "./page.js";
+import { point, under } from "./pointer.js";
+import { opening } from "./rows.js";
+import { data, kept, root, source } from "./sources.js";
+import { now, state } from "./state.js";
+
 let drag = null;
 canvas.addEventListener("pointerdown", (event) => {
   if (event.button !== 0) return;
@@ -21,10 +41,10 @@ canvas.addEventListener("pointermove", (event) => {
   drag.moved ||= Math.hypot(along, across) > 3;
   if (!drag.moved || drag.selects) return;
   if (state.tall !== null) {
-    const by_rows = Math.round(across / last_layout.each);
-    state.top = Math.min(Math.max(drag.top - by_rows, 0), rows.length - state.tall);
+    const by_rows = Math.round(across / now.layout.each);
+    state.top = Math.min(Math.max(drag.top - by_rows, 0), now.rows.length - state.tall);
   }
-  const us = (along * (drag.to - drag.from)) / last_layout.width;
+  const us = (along * (drag.to - drag.from)) / now.layout.width;
   show(drag.from - us, drag.to - us);
 });
 canvas.addEventListener("pointerup", (event) => {
@@ -39,11 +59,13 @@ canvas.addEventListener("pointerup", (event) => {
   if (found.row && canvas.dataset.calls === "too many") return zoom(4, found.us, found.index);
   let_go();
 });
-canvas.addEventListener("pointercancel", () => (drag = null));
+canvas.addEventListener("pointercancel", () => {
+  drag = null;
+});
 canvas.addEventListener("pointerleave", () => {
   tip.hidden = true;
-  pointed = null;
-  asked_of = null;
+  now.pointed = null;
+  now.asked_of = null;
   draw_soon();
 });
 canvas.addEventListener(
@@ -54,13 +76,13 @@ canvas.addEventListener(
     event.preventDefault();
     const along = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
     const found = under(event);
-    if (along) pan((event.deltaX || event.deltaY) / last_layout.width);
+    if (along) pan((event.deltaX || event.deltaY) / now.layout.width);
     else zoom(Math.exp(-event.deltaY / 400), found.us, found.row ? found.index : null);
   },
   { passive: false },
 );
 
-function toggle(name, is_on) {
+export function toggle(name, is_on) {
   buttons[name].setAttribute("aria-pressed", String(is_on));
 }
 const actions = {
@@ -116,7 +138,7 @@ buttons.events.addEventListener("click", () => {
   show_types();
   rearranged();
 });
-function show_types() {
+export function show_types() {
   types.hidden = !state.events;
   for (const [type, of_type] of type_buttons)
     of_type.setAttribute("aria-pressed", String(!state.hidden.has(type)));

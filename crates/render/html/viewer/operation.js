@@ -1,8 +1,15 @@
 // One operation: its figures, its ranks and the parts of a call.
 
-function picked_is(found) {
+import { element } from "../shapes.js";
+import { three, time } from "../spelling.js";
+import { changed, pan_rows, show } from "./loading.js";
+import { button, detail, HEADING, moment, plural, rank_of, title_of } from "./page.js";
+import { source } from "./sources.js";
+import { now, state } from "./state.js";
+
+export function picked_is(found) {
   if (!found) return false;
-  picked = found;
+  now.picked = found;
   state.call = found.call;
   describe();
   return true;
@@ -10,45 +17,45 @@ function picked_is(found) {
 
 // Brings the row of a lane into sight.
 function reveal(lane) {
-  const at = rows.findIndex((row) => row.lanes.includes(lane));
+  const at = now.rows.findIndex((row) => row.lanes.includes(lane));
   if (at < 0 || state.tall === null || (at >= state.top && at < state.top + state.tall)) return;
-  state.top = Math.min(Math.max(at - Math.floor(state.tall / 2), 0), rows.length - state.tall);
+  state.top = Math.min(Math.max(at - Math.floor(state.tall / 2), 0), now.rows.length - state.tall);
 }
 
-async function go(which) {
+export async function go(which) {
   if (!picked_is(await source.other(which, state.call))) return;
-  const ranks = picked.ranks ?? [picked];
+  const ranks = now.picked.ranks ?? [now.picked];
   const from = Math.min(...ranks.map((r) => r.begin_us));
   const to = Math.max(...ranks.map((r) => r.begin_us + r.length_us));
   const room = Math.max(to - from, 2) * 0.6;
-  reveal(picked.lane);
+  reveal(now.picked.lane);
   show(from - room, to + room);
 }
 
 // The same operation, on a row further up or down.
-async function go_rank(by_rows) {
-  const parts = picked?.ranks ?? picked?.same ?? [];
+export async function go_rank(by_rows) {
+  const parts = now.picked?.ranks ?? now.picked?.same ?? [];
   if (parts.length < 2) return pan_rows(by_rows);
-  const place = (r) => rows.findIndex((row) => row.lanes.includes(r.lane));
+  const place = (r) => now.rows.findIndex((row) => row.lanes.includes(r.lane));
   const order = [...parts].filter((r) => place(r) >= 0).sort((a, b) => place(a) - place(b));
-  const other = order[order.findIndex((r) => r.call === picked.call) + by_rows];
+  const other = order[order.findIndex((r) => r.call === now.picked.call) + by_rows];
   if (!other || !picked_is(await source.call(other.call))) return;
-  reveal(picked.lane);
+  reveal(now.picked.lane);
   changed();
 }
 
 // Shows another event.
 async function visit(call) {
   if (!picked_is(await source.call(call))) return;
-  reveal(picked.lane);
-  const [from, to] = [picked.begin_us, picked.begin_us + picked.length_us];
+  reveal(now.picked.lane);
+  const [from, to] = [now.picked.begin_us, now.picked.begin_us + now.picked.length_us];
   const room = 0.6 * Math.max(to - from, 2);
   if (from < state.from || to > state.to) show(from - room, to + room);
   else changed();
 }
 
-function let_go() {
-  picked = null;
+export function let_go() {
+  now.picked = null;
   state.call = null;
   describe();
   changed();
@@ -64,18 +71,19 @@ function way_of({ channel_id: channel, is_send, peer }) {
 }
 
 function sentence_of() {
+  const { picked } = now;
   const whose = rank_of(picked.lane);
   const who = whose.replace(/^./, (letter) => letter.toUpperCase());
-  if (picked.kind === "event")
-    return `${who}: an event of NCCL, ${time(picked.length_us)}${way_of(picked.columns)}.`;
+  const took = time(picked.length_us);
+  if (picked.kind === "event") return `${who}: an event of NCCL, ${took}${way_of(picked.columns)}.`;
   if (picked.kind === "state")
-    return `${who}: a state of an event, from ${moment(picked.begin_us)} for ${time(picked.length_us)}.`;
+    return `${who}: a state of an event, from ${moment(picked.begin_us)} for ${took}.`;
   if (picked.kind === "kernel" || picked.kind === "nccl_kernel")
-    return `It ran on the GPU of ${whose} for ${time(picked.length_us)}, seen in a kernel window.`;
+    return `It ran on the GPU of ${whose} for ${took}, seen in a kernel window.`;
   if (picked.kind === "open")
-    return `${who}: not finished when the recording ended, open for ${time(picked.length_us)} or more.`;
+    return `${who}: not finished when the recording ended, open for ${took} or more.`;
   const on = picked.kind === "gpu" ? "on the GPU" : "in the API call; there is no GPU time";
-  if (picked.waited_us === null || picked.ranks_in_all < 2) return `${who}: ${time(picked.length_us)} ${on}.`;
+  if (picked.waited_us === null || picked.ranks_in_all < 2) return `${who}: ${took} ${on}.`;
   const last = picked.ranks.at(-1);
   const transfer = `The transfer took ${time(picked.transfer_us)}.`;
   return last.call === picked.call
@@ -85,22 +93,22 @@ function sentence_of() {
 
 // Figures of the operation and of this rank in it, with why one is missing.
 function figures() {
-  const mine = picked.ranks.find((r) => r.call === picked.call);
+  const mine = now.picked.ranks.find((r) => r.call === now.picked.call);
   const or = (value, text, why) => (value === null || value === undefined ? why : text(value));
-  const alone = picked.ranks_in_all < 2;
+  const alone = now.picked.ranks_in_all < 2;
   const no_wait = alone
     ? "not known: only this rank's call is in the capture"
     : "not known: not every rank has a GPU time, or this operation does not wait for all ranks";
   const bandwidth = (value) => {
-    const bus = picked.busbw_gb_per_s === null ? "" : `; busbw ${three(picked.busbw_gb_per_s)} GB/s`;
+    const bus = now.picked.busbw_gb_per_s === null ? "" : `; busbw ${three(now.picked.busbw_gb_per_s)} GB/s`;
     return `${three(value)} GB/s of payload${bus}`;
   };
   return [
-    ["Skew, first to last rank", or(picked.skew_us, time, no_wait)],
-    ["Bandwidth of the transfer", or(picked.algbw_gb_per_s, bandwidth, no_wait)],
+    ["Skew, first to last rank", or(now.picked.skew_us, time, no_wait)],
+    ["Bandwidth of the transfer", or(now.picked.algbw_gb_per_s, bandwidth, no_wait)],
     ["Exposed on this rank", or(mine.exposed_us, time, "not known: no stream was seen to wait for it")],
     ["Data in the network's hands", or(mine.nic_us, time, "not recorded for this call")],
-    ["Error of its times", or(picked.error_us, (us) => `± ${time(us)}`, "not known")],
+    ["Error of its times", or(now.picked.error_us, (us) => `± ${time(us)}`, "not known")],
   ];
 }
 
@@ -111,7 +119,7 @@ function facts(pairs) {
 }
 
 function table_of_ranks() {
-  const { ranks } = picked;
+  const { ranks } = now.picked;
   const longest = ranks[0].length_us;
   const known = ranks.every((r) => r.waited_us !== null);
   const some = (name) => ranks.some((r) => r[name] !== null);
@@ -139,7 +147,7 @@ function table_of_ranks() {
       if (picked_is(await source.call(r.call))) changed();
     });
     cells[0].replaceChildren(to);
-    body.append(element("tr", r.call === picked.call ? { class: "picked" } : {}, ...cells));
+    body.append(element("tr", r.call === now.picked.call ? { class: "picked" } : {}, ...cells));
   }
   const table = element("table", { "aria-label": "Ranks by arrival" });
   table.append(element("thead", {}, element("tr", {}, ...heads)), body);
@@ -149,7 +157,7 @@ function table_of_ranks() {
 
 // What is beside an event: its parent, its children, and the same operation on other ranks.
 function beside_event() {
-  const { parent, children, children_in_all, same } = picked;
+  const { parent, children, children_in_all, same } = now.picked;
   const link = (other, text) => {
     const to = button(text, "Show this event");
     to.addEventListener("click", () => visit(other.call));
@@ -235,22 +243,22 @@ function tree_of(parts) {
 }
 
 function describe() {
-  detail.hidden = !picked;
-  if (!picked) return;
-  const is_event = picked.kind === "event" || picked.kind === "state";
+  detail.hidden = !now.picked;
+  if (!now.picked) return;
+  const is_event = now.picked.kind === "event" || now.picked.kind === "state";
   const everything = element(
     "details",
     // Of an event there is nothing shorter.
     is_event ? { open: "" } : {},
     element("summary", {}, "Everything that was recorded of it"),
-    facts(Object.entries(picked.columns)),
+    facts(Object.entries(now.picked.columns)),
   );
-  const inside = [element(HEADING, {}, picked.name), element("p", {}, sentence_of())];
-  if (picked.ranks) inside.push(facts(figures()), table_of_ranks());
+  const inside = [element(HEADING, {}, now.picked.name), element("p", {}, sentence_of())];
+  if (now.picked.ranks) inside.push(facts(figures()), table_of_ranks());
   if (is_event) inside.push(beside_event());
-  if (picked.parts?.length) {
-    const heading = element(HEADING, {}, `The parts of the call on ${rank_of(picked.lane)}`);
-    inside.push(heading, tree_of(picked.parts));
+  if (now.picked.parts?.length) {
+    const heading = element(HEADING, {}, `The parts of the call on ${rank_of(now.picked.lane)}`);
+    inside.push(heading, tree_of(now.picked.parts));
   }
   detail.replaceChildren(...inside, everything);
 }

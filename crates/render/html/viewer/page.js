@@ -1,21 +1,26 @@
 // Words of the viewer, and the elements of its page.
 
+import { element } from "../shapes.js";
+import { data, kept, root, whole } from "./sources.js";
+import { state } from "./state.js";
+
 // Moments are in the unit of the whole run, with as many digits as tell a thousandth of what is seen apart.
 const [moment_unit, moment_by] = whole >= 2e6 ? ["s", 1e6] : whole >= 2e3 ? ["ms", 1e3] : ["µs", 1];
-function moment(us, apart = (state.to - state.from) / 1000) {
+export function moment(us, apart = (state.to - state.from) / 1000) {
   const digits = Math.min(Math.max(0, -Math.floor(Math.log10(apart / moment_by) + 1e-9)), 9);
   return `${(us / moment_by).toFixed(us ? digits : 0)} ${moment_unit}`;
 }
-const rank_of = (lane) => data.lanes[lane].who;
-const title_of = (lane) => `${data.lanes[lane].who}: ${data.lanes[lane].role}`;
-const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+export const rank_of = (lane) => data.lanes[lane].who;
+export const title_of = (lane) => `${data.lanes[lane].who}: ${data.lanes[lane].role}`;
+export const plural = (count, one, many = `${one}s`) =>
+  `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 
 // ---- the page's elements
 
 // In a report the viewer has a heading of its own.
-const HEADING = kept ? "h3" : "h2";
-const has_kernels = data.lanes.some((lane) => lane.kernels);
-const has_events = data.lanes.some((lane) => lane.events);
+export const HEADING = kept ? "h3" : "h2";
+export const has_kernels = data.lanes.some((lane) => lane.kernels);
+export const has_events = data.lanes.some((lane) => lane.events);
 // Types of events that were recorded, and their colours: hue and saturation. Types of one level are alike.
 const EVENT_COLOURS = {
   GroupApi: [245, 35],
@@ -37,17 +42,17 @@ const EVENT_COLOURS = {
 };
 const recorded_types = new Set(data.lanes.flatMap((lane) => lane.types ?? []));
 const event_types = Object.keys(EVENT_COLOURS).filter((type) => recorded_types.has(type));
-const event_colour = (type, light) => {
+export const event_colour = (type, light) => {
   const [hue, saturation] = EVENT_COLOURS[type] ?? [0, 0];
   return `hsl(${hue} ${saturation}% ${light})`;
 };
-const button = (text, title, more = {}) => element("button", { type: "button", title, ...more }, text);
+export const button = (text, title, more = {}) => element("button", { type: "button", title, ...more }, text);
 function chooser(label, title, options) {
   const select = element("select", { title });
   for (const [value, text] of options) select.append(element("option", { value }, text));
   return { select, label: element("label", {}, label, select) };
 }
-const buttons = {
+export const buttons = {
   fit: button("Whole run", "Show the whole run (0)"),
   typical: button("Typical step", "Show one typical step: a rank that waits, and whom it waits for (t)"),
   in: button("+", "Zoom in (+)", { "aria-label": "Zoom in" }),
@@ -61,36 +66,36 @@ const buttons = {
     "aria-pressed": "false",
   }),
 };
-const by = chooser("A row per ", "What a row of the picture is", [
+export const by = chooser("A row per ", "What a row of the picture is", [
   ["communicator", "communicator"],
   ["stream", "stream"],
   ["thread", "thread"],
   ["rank", "rank"],
 ]);
-const group = chooser("Groups ", "Put rows together", [
+export const group = chooser("Groups ", "Put rows together", [
   ["", "none"],
   ["host", "by host"],
   ["communicator", "by communicator"],
 ]);
-const search = element("input", {
+export const search = element("input", {
   type: "search",
   placeholder: "rank 3, rank 7",
   title: "Show rows with any of these in their names (/)",
 });
-const canvas = element("canvas", {
+export const canvas = element("canvas", {
   tabindex: "0",
   role: "img",
   "aria-label": "Ranks from top to bottom over time: orange is waiting. Keys are listed below.",
 });
-const context = canvas.getContext("2d");
-const tip = element("div", { class: "tip", role: "status" });
+export const context = canvas.getContext("2d");
+export const tip = element("div", { class: "tip", role: "status" });
 tip.hidden = true;
-const where = element("p", { class: "where", role: "status" });
-const findings = element("div", { class: "findings" });
-const path = element("div", { class: "findings" });
+export const where = element("p", { class: "where", role: "status" });
+export const findings = element("div", { class: "findings" });
+export const path = element("div", { class: "findings" });
 // Segments of the critical path that are listed.
-const MOST_SEGMENTS = 50;
-const detail = element("div", { class: "one-call", "aria-live": "polite" });
+export const MOST_SEGMENTS = 50;
+export const detail = element("div", { class: "one-call", "aria-live": "polite" });
 detail.hidden = true;
 
 const KEYS = [
@@ -103,9 +108,9 @@ const KEYS = [
   ...(has_events ? [["event", "event of NCCL, a colour for each type; its states are below it"]] : []),
 ];
 // A button for each type of event: its colour, and whether it is shown.
-const types = element("div", { class: "bar types", role: "group", "aria-label": "Types of events" });
+export const types = element("div", { class: "bar types", role: "group", "aria-label": "Types of events" });
 types.hidden = true;
-const type_buttons = new Map(
+export const type_buttons = new Map(
   event_types.map((type) => {
     const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
     swatch.style.background = event_colour(type, "var(--event-light)");

@@ -1,7 +1,15 @@
 // What is under the pointer, and the words for it.
 
-function under(event) {
-  const at = last_layout;
+import { element } from "../shapes.js";
+import { percent, three, time } from "../spelling.js";
+import { STATES_FROM, STRIP } from "./drawing.js";
+import { draw_soon } from "./loading.js";
+import { canvas, moment, rank_of, tip, title_of } from "./page.js";
+import { data, source } from "./sources.js";
+import { now, shown_rows, state } from "./state.js";
+
+export function under(event) {
+  const at = now.layout;
   const box = canvas.getBoundingClientRect();
   const [px, py] = [event.clientX - box.left, event.clientY - box.top];
   const us = state.from + ((state.to - state.from) * (px - at.left)) / at.width;
@@ -9,9 +17,9 @@ function under(event) {
   const row = py >= at.top && px >= at.left ? shown_rows()[index] : undefined;
   const per_px = (state.to - state.from) / at.width;
   let call = null;
-  if (row && loaded) {
+  if (row && now.loaded) {
     const lanes = new Set(row.lanes);
-    for (const c of loaded.calls) {
+    for (const c of now.loaded.calls) {
       if (!lanes.has(c.lane) || us < c.begin - per_px || state.hidden.has(c.type)) continue;
       // States are in the lower part of their event.
       if (c.kind === "state" && (py - at.top) / at.each - index < STATES_FROM) continue;
@@ -27,7 +35,7 @@ function under(event) {
 
 function last_of(call) {
   const is_last = (c) => c.operation === call.operation && c.transfer !== null && c.length - c.transfer <= 0;
-  return call.operation === null ? null : loaded.calls.find(is_last);
+  return call.operation === null ? null : now.loaded.calls.find(is_last);
 }
 
 function words_of(call) {
@@ -72,22 +80,21 @@ function more_words(of) {
   return lines;
 }
 
-let asked_of = null;
 let told = new Map();
 async function tell_more(call) {
-  asked_of = call.call;
+  now.asked_of = call.call;
   if (!told.has(call.call)) {
     await new Promise((done) => setTimeout(done, 120));
-    if (asked_of !== call.call) return;
+    if (now.asked_of !== call.call) return;
     if (told.size > 500) told = new Map();
     told.set(call.call, await source.call(call.call));
   }
-  if (asked_of === call.call && pointed?.event) point(pointed.event);
+  if (now.asked_of === call.call && now.pointed?.event) point(now.pointed.event);
 }
 
-function point(event) {
+export function point(event) {
   const found = under(event);
-  pointed = found.px >= last_layout.left ? { x: found.px, event } : null;
+  now.pointed = found.px >= now.layout.left ? { x: found.px, event } : null;
   let title = "";
   let lines = [];
   if (found.finding) [title, lines] = ["Finding", [found.finding.text]];
@@ -95,12 +102,12 @@ function point(event) {
     const more = told.get(found.call.call);
     title = `${data.names[found.call.name]}, ${title_of(found.call.lane)}`;
     lines = [...words_of(found.call), ...(more ? more_words(more) : [])];
-    if (!more && asked_of !== found.call.call) tell_more(found.call);
-  } else if (found.row && !found.row.heading && loaded?.mixed) {
-    const { heat, tall_px, mixed } = loaded;
+    if (!more && now.asked_of !== found.call.call) tell_more(found.call);
+  } else if (found.row && !found.row.heading && now.loaded?.mixed) {
+    const { heat, tall_px, mixed } = now.loaded;
     const bin = Math.floor((found.us - heat.begin) / heat.width);
-    const line = Math.floor(((found.index - loaded.top) * tall_px) / loaded.rows.length);
-    const is_covered = loaded.covered.some(([a, b]) => a <= found.us && found.us < b);
+    const line = Math.floor(((found.index - now.loaded.top) * tall_px) / now.loaded.rows.length);
+    const is_covered = now.loaded.covered.some(([a, b]) => a <= found.us && found.us < b);
     if (!is_covered && bin >= 0 && bin < heat.bins && line >= 0 && line < tall_px) {
       const cell = mixed.subarray(4 * (line * heat.bins + bin), 4 * (line * heat.bins + bin) + 4);
       const [wait, transfer, rest, kernels] = [...cell].map((share) => share / 255);
@@ -112,10 +119,10 @@ function point(event) {
         ? `${ran} ${all} of the time`
         : `in NCCL ${all} of the time, waiting ${percent(wait)}`;
       lines = [`${moment(from)} to ${moment(to)}: ${what}`];
-      if (loaded.rows.length > tall_px) lines.push("of the rows here, the one that waits least");
+      if (now.loaded.rows.length > tall_px) lines.push("of the rows here, the one that waits least");
     }
   }
-  if (!found.call) asked_of = null;
+  if (!found.call) now.asked_of = null;
   tip.hidden = !title;
   if (title) {
     tip.replaceChildren(element("b", {}, title), ...lines.map((line) => element("span", {}, line)));

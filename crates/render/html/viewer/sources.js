@@ -1,15 +1,9 @@
-// The viewer: lanes of ranks over time, from the whole run down to one operation.
-//
-// Figures come from a source: the server of `ncclscope view`, or what is embedded in a report. Both answer
+// Where figures come from: the server of `ncclscope view`, or what is embedded in a report. Both answer
 // the same questions. A heat map comes as bytes: for each lane and bin the shares of waiting, transfer and
-// the rest. Calls of a span come one by one once they are few enough, and are drawn over it. Lanes are put
-// together to rows here: by communicator, stream, thread or rank. What is shown is in the address after `#`,
-// so a link leads to the same place.
+// the rest. Calls of a span come one by one once they are few enough, and are drawn over it.
 
-const root = document.getElementById("viewer");
-const kept = document.getElementById("viewer-data");
-
-// ---- where figures come from
+export const root = document.getElementById("viewer");
+export const kept = document.getElementById("viewer-data");
 
 // So many calls are drawn one by one.
 const MOST_CALLS = 20000;
@@ -51,8 +45,15 @@ function embedded(text) {
     return new Response(stream).arrayBuffer();
   }
   const parsed = async (base64) => JSON.parse(new TextDecoder().decode(await inflated(base64)));
-  const cells = (level) => (level.cells ??= inflated(level.deflate).then((b) => new Uint8Array(b)));
-  const inside = (chunk) => (chunk.inside ??= parsed(chunk.deflate));
+  // What was inflated is kept.
+  function cells(level) {
+    level.cells ??= inflated(level.deflate).then((bytes) => new Uint8Array(bytes));
+    return level.cells;
+  }
+  function inside(chunk) {
+    chunk.inside ??= parsed(chunk.deflate);
+    return chunk.inside;
+  }
   // By width, the finest last.
   const { levels, chunks, worst } = file;
   const length = levels[0].width_us * levels[0].bins;
@@ -130,6 +131,6 @@ function embedded(text) {
   };
 }
 
-const source = kept ? embedded(kept.textContent) : served();
-const data = await source.data();
-const whole = data.length_us;
+export const source = kept ? embedded(kept.textContent) : served();
+export const data = await source.data();
+export const whole = data.length_us;

@@ -1,4 +1,4 @@
-//! The section on the run over time, which `timeline.js` draws.
+//! The section on the run over time, which `html/report/over_time.js` draws.
 
 use super::Page;
 use analyze::timeline::Buckets;
@@ -6,11 +6,6 @@ use analyze::Report;
 use serde_json::{json, Value};
 
 pub(super) const STYLE: &str = include_str!("../../html/timeline.css");
-pub(super) const SCRIPT: &str = concat!(
-    include_str!("../../html/shapes.js"),
-    include_str!("../../html/spelling.js"),
-    include_str!("../../html/timeline.js")
-);
 
 impl Page<'_> {
     pub(super) fn timeline(&mut self) {

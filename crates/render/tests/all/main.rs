@@ -1,5 +1,6 @@
 //! Pages, exports and tables of jobs, as they are printed.
 
+mod bundle;
 mod clocks;
 mod contracts;
 mod damage;

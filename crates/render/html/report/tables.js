@@ -5,7 +5,8 @@
 // rounded. Columns without one sort by their text, and counts by name by their sum. What is missing stands
 // last in either direction.
 
-const report = JSON.parse(document.getElementById("report").textContent);
+import { report } from "./data.js";
+
 const FILTER_FROM = 12;
 
 const get = (value, path) => path.split(".").reduce((at, name) => at?.[name], value) ?? null;
@@ -68,7 +69,12 @@ function filterable(table) {
   bar.append(input, count);
   const frame = table.closest(".frame");
   frame.before(bar);
-  const texts = rows.map((row) => [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase());
+  const texts = rows.map((row) =>
+    [...row.cells]
+      .map((cell) => cell.textContent)
+      .join(" ")
+      .toLowerCase(),
+  );
   const apply = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;

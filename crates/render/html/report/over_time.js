@@ -6,264 +6,15 @@
 // `ncclscope-span`, which names the operations with calls.
 //
 // Curves of other groups can be added above those of a group, and all of them can be laid into one plot.
-// Shares of the time have one scale, so that a thousandth does not look as if it took all.
 
-const report = JSON.parse(document.getElementById("report").textContent);
-const { active } = JSON.parse(document.getElementById("more").textContent);
-const place = document.getElementById("over-time");
-// A report without a single time has neither.
-const timeline = report.timeline ?? { buckets: 0, bucket_us: 1, late: [], marks: [] };
-const buckets = timeline.buckets;
-const width_us = timeline.bucket_us;
-
-// ---- words and figures
-
-function rate(value, what) {
-  for (const [by, prefix] of [
-    [1e15, "P"],
-    [1e12, "T"],
-    [1e9, "G"],
-    [1e6, "M"],
-    [1e3, "k"],
-  ]) {
-    if (value >= by) return `${three(value / by)} ${prefix}${what}`;
-  }
-  return `${three(value)} ${what}`.trimEnd();
-}
-
-// Moments have as many digits as buckets can be told apart by.
-const [moment_unit, moment_by] = buckets * width_us >= 1e6 ? ["s", 1e6] : ["ms", 1e3];
-const digits = Math.max(0, Math.ceil(-Math.log10(width_us / moment_by)));
-const moment = (us) => `${(us / moment_by).toFixed(digits)} ${moment_unit}`;
-const span_words = ([from, to]) => `${moment(from * width_us)} to ${moment(to * width_us)}`;
-
-// ---- what is drawn
-
-// A curve of the report: the mean over ranks, in a band from the rank with least to the rank with most.
-const curve = (field, name, text) => {
-  const values = timeline[field];
-  if (!values || !values.sum.some((v) => v > 0)) return null;
-  return { name, text, line: values.mean, low: values.min, high: values.max };
-};
-// Buckets in which most calls have no GPU time: a share of the time would be too small there.
-const is_dark = Array.from({ length: buckets }, (_, i) => {
-  const { untimed, calls } = timeline;
-  return Boolean(untimed) && untimed.sum[i] > 0.5 * calls.sum[i];
-});
-const lit = (values) => values.map((value, i) => (is_dark[i] ? null : value));
-
-function shares(field, name) {
-  const found = curve(field, name, percent);
-  return found && { ...found, dark: true, line: lit(found.line), low: lit(found.low), high: lit(found.high) };
-}
-// A part of a rank's time has the colour of that part on the whole page. Which part a moment of a send
-// belongs to is not known, so parts are left out where nearly all of NCCL's time is in sends.
-const total = (field) => (timeline[field]?.sum ?? []).reduce((all, v) => all + (v ?? 0), 0);
-const has_parts = total("waiting") + total("transfer") >= 0.01 * total("nccl");
-const part = (name, of) => (has_parts ? of && { ...of, part: name } : null);
-const rates = (field, name, what) => curve(field, name, (value) => rate(value, what));
-
-function durations() {
-  const band = timeline.durations_us;
-  if (!band || !band.n.some((n) => n > 0)) return null;
-  return {
-    name: "GPU time of a call, median",
-    text: time,
-    line: band.p50,
-    low: band.p10,
-    high: band.p90,
-    logarithmic: true,
-    spread: "a tenth of the calls below and above",
-  };
-}
-
-const who = (row) =>
-  row.rank === null
-    ? `pid ${row.pid} on ${row.host}`
-    : `Rank ${row.rank}${row.device === null ? "" : ` (GPU ${row.device} on ${row.host})`}`;
-
-const late = timeline.late
-  .filter((row) => row.held_up_us.some((us) => us > 0))
-  .map((row) => ({
-    name: `${who(row)} held the others up`,
-    text: percent,
-    bars: row.held_up_us.map((us) => us / width_us),
-  }));
-
-// A figure that the node sampler read: the mean over GPUs or nodes, null where nothing was read.
-const sampled = (field, name, text) => {
-  const values = timeline.sampled?.[field];
-  if (!values || !values.max.some((v) => v > 0)) return null;
-  const { mean, min, max } = values;
-  return { name, text, line: mean, low: min, high: max, none: "not sampled", over: "GPUs or nodes" };
-};
-const with_unit = (unit) => (value) => `${three(value)} ${unit}`;
-
-const PRESETS = [
-  {
-    key: "waiting",
-    title: "Waiting",
-    curves: [
-      shares("nccl", "In NCCL"),
-      part("waiting", shares("waiting", "Waiting for the last rank")),
-      part("transfer", shares("transfer", "Transfer")),
-      shares("exposed", "Exposed communication"),
-      ...late,
-    ],
-  },
-  {
-    key: "collectives",
-    title: "Collectives",
-    curves: [
-      rates("collectives", "Collectives of a rank", "/s"),
-      rates("bytes", "Bytes of a rank's calls", "B/s"),
-      durations(),
-    ],
-  },
-  {
-    key: "p2p",
-    title: "Point-to-point",
-    needs: ["sends", "recvs"],
-    curves: [
-      rates("sends", "Sends of a rank", "/s"),
-      rates("recvs", "Receives of a rank", "/s"),
-      rates("bytes", "Bytes of a rank's calls", "B/s"),
-    ],
-  },
-  {
-    key: "network",
-    title: "Network",
-    needs: ["bytes_sent", "bytes_received"],
-    curves: [
-      rates("bytes_sent", "Sent by a rank", "B/s"),
-      rates("bytes_received", "Received by a rank", "B/s"),
-      shares("nic", "Data in the network's hands"),
-    ],
-  },
-  {
-    key: "power",
-    title: "Power and hosts",
-    curves: [
-      sampled("power_w", "Power of a GPU", with_unit("W")),
-      sampled("sm_mhz", "Clock of a GPU's SMs", with_unit("MHz")),
-      sampled("nvlink_sent_bytes", "Sent over NVLink by a GPU", (value) => rate(value, "B/s")),
-      sampled("cpus_busy", "CPUs that were busy, of a node", with_unit("CPUs")),
-      sampled("job_cpus_busy", "CPUs that the job kept busy, of a node", with_unit("CPUs")),
-      sampled("job_threads_ready", "Threads that waited for a CPU, of a node", with_unit("threads")),
-      sampled("disk_read_bytes", "Read from disks by a node", (value) => rate(value, "B/s")),
-      sampled("net_sent_bytes", "Sent by network interfaces of a node", (value) => rate(value, "B/s")),
-    ],
-  },
-]
-  .map((preset) => ({ ...preset, curves: preset.curves.filter(Boolean) }))
-  .filter(
-    (preset) =>
-      preset.curves.length &&
-      (!preset.needs || preset.needs.some((field) => timeline[field]?.sum.some((v) => v > 0))),
-  );
-
-// Every curve by its name, to be added to others.
-const CURVES = new Map(PRESETS.flatMap((preset) => preset.curves.map((c) => [c.name, c])));
-
-// The end of the scale of shares: the smallest of these that holds all.
-const SHARE_ENDS = [0.1, 0.2, 0.5, 1];
-function share_end(curves) {
-  const shares = curves.filter((c) => c.text === percent);
-  const values = shares.flatMap((c) => [...(c.high ?? c.bars), ...(c.line ?? [])]);
-  const most = values.reduce((a, b) => Math.max(a, b ?? 0), 0);
-  return SHARE_ENDS.find((end) => most <= end) ?? most;
-}
-
-// The mean of a curve in some buckets; null where nothing is known, or if it is of medians.
-function mean_in(c, from, to) {
-  if (c.spread) return null;
-  const known = (c.bars ?? c.line).slice(from, to).filter((v) => v !== null);
-  return known.length > 0 ? known.reduce((a, b) => a + b, 0) / known.length : null;
-}
-
-// The energy of all GPUs in some buckets, joules, and the part of them that was sampled.
-function energy_in(from, to) {
-  const gpus = report.nodes?.energy?.gpus;
-  const power = timeline.sampled?.power_w?.mean.slice(from, to);
-  const known = power?.filter((w) => w !== null) ?? [];
-  if (!gpus || known.length === 0) return null;
-  const joules = known.reduce((a, b) => a + b, 0) * gpus * (width_us / 1e6);
-  return { joules, gpus, part: known.length / (to - from) };
-}
-
-// Pins: late ranks where they held up most, and deaths where they happened.
-const pins = [
-  ...timeline.late.map((row) => {
-    const most = Math.max(...row.held_up_us);
-    const sentence = report.findings.find(
-      (f) => f.kind === "late_rank" && row.rank !== null && f.rank === row.rank,
-    )?.sentence;
-    const at_us = (row.held_up_us.indexOf(most) + 0.5) * width_us;
-    return {
-      at_us,
-      text: `${sentence ?? `${who(row)} is late more often than chance gives.`} Most of it around here.`,
-      death: false,
-    };
-  }),
-  ...timeline.marks.map((mark) => ({ at_us: mark.at_us, text: mark.text, death: mark.kind === "dead_rank" })),
-];
-
-// ---- tables that follow a span
-
-const has = (bits, from, to) => {
-  for (let bucket = from; bucket < to; bucket++) {
-    if ((parseInt(bits[bits.length - 1 - (bucket >> 2)] ?? "0", 16) >> (bucket & 3)) & 1) return true;
-  }
-  return false;
-};
-
-// By array of the report: whether a row of it has calls in the buckets from `from` to before `to`.
-const some_operation = (is, from, to) =>
-  report.operations.some((o, i) => is(o) && has(active.operations[i], from, to));
-const FOLLOWS = {
-  operations: (i, from, to) => has(active.operations[i], from, to),
-  "ranks.rows": (i, from, to) => has(active.ranks[i], from, to),
-  functions: (i, from, to) => some_operation((o) => o.function === report.functions[i].function, from, to),
-  communicators: (i, from, to) =>
-    some_operation((o) => o.communicator === report.communicators[i].communicator, from, to),
-};
-const tables = !place
-  ? []
-  : [...document.querySelectorAll("table[data-rows]")].map((table) => {
-      const note = element("p", { class: "span-note" });
-      note.hidden = true;
-      const frame = table.closest(".frame");
-      frame.before(note);
-      return {
-        rows: [...table.tBodies[0].rows],
-        follows: FOLLOWS[table.dataset.rows],
-        foot: table.tFoot,
-        note,
-      };
-    });
-
-function filter_tables(span) {
-  for (const { rows, follows, foot, note } of tables) {
-    note.hidden = !span;
-    let shown = 0;
-    for (const row of rows) {
-      const is_out = Boolean(span && follows && !follows(Number(row.dataset.i), ...span));
-      row.classList.toggle("out-of-span", is_out);
-      shown += !is_out;
-    }
-    // The foot is of all rows.
-    foot?.classList.toggle("out-of-span", shown < rows.length);
-    if (!span) continue;
-    note.textContent = follows
-      ? `${shown} of ${rows.length} rows have calls from ${span_words(span)}. ` +
-        "Their figures are of the whole run."
-      : `This table is of the whole run: it does not follow the span that is selected.`;
-  }
-  const operations = span && report.operations.flatMap((_, i) => (FOLLOWS.operations(i, ...span) ? [i] : []));
-  document.dispatchEvent(new CustomEvent("ncclscope-span", { detail: operations }));
-}
-
-// ---- the drawing
+import { even_ticks, share_end } from "../scales.js";
+import { element, shape } from "../shapes.js";
+import { percent, size } from "../spelling.js";
+import { buckets, moment_by, moment_unit, rate, span_words, timeline, width_us } from "./buckets.js";
+import { CURVES, is_dark, PRESETS, pins } from "./curves.js";
+import { report } from "./data.js";
+import { between, energy_in, mean_in, sum_in } from "./selection.js";
+import { filter_tables } from "./span_tables.js";
 
 const HEIGHT = 74;
 const NAME = 16;
@@ -372,7 +123,8 @@ class OverTime {
     const top_of = (i) => (this.together ? NAME * (i + 1) : i * (HEIGHT + GAP) + GAP);
     const plots = this.together ? NAME * curves.length + 8 + 2 * HEIGHT : curves.length * (HEIGHT + GAP);
     const height = STRIP + plots + 40;
-    this.share_end = share_end(curves);
+    const shares = curves.filter((c) => c.text === percent);
+    this.share_end = share_end(shares.flatMap((c) => [...(c.high ?? c.bars), ...(c.line ?? [])]));
     this.box = { width, height, left: 4, right: width - 4, top: STRIP, bottom: height - 36 };
     const svg = shape("svg", {
       viewBox: `0 0 ${width} ${height}`,
@@ -383,7 +135,7 @@ class OverTime {
     this.svg = svg;
     this.place.replaceChildren(svg);
     this.x_axis();
-    curves.forEach((c, i) => this.curve(c, i, STRIP + top_of(i)));
+    for (const [i, c] of curves.entries()) this.curve(c, i, STRIP + top_of(i));
     this.strip();
     this.shade = shape("rect", { class: "span", y: STRIP, height: this.box.bottom - STRIP, x: 0, width: 0 });
     this.cross = shape("path", { class: "cross", d: "" });
@@ -490,7 +242,9 @@ class OverTime {
       const show = () => this.show_tip(x, 20, pin.death ? "A rank died" : "Finding", [pin.text]);
       mark.addEventListener("pointerenter", show);
       mark.addEventListener("focus", show);
-      mark.addEventListener("blur", () => (this.tip.hidden = true));
+      mark.addEventListener("blur", () => {
+        this.tip.hidden = true;
+      });
       group.append(mark);
     }
     this.svg.append(group);
@@ -516,13 +270,13 @@ class OverTime {
       const now = this.bucket_at(event);
       if (from === null) return this.point_at(now);
       this.tip.hidden = true;
-      this.shown_span([Math.min(from, now), Math.max(from, now) + 1]);
+      this.shown_span(between(from, now));
     });
     svg.addEventListener("pointerup", (event) => {
       if (from === null) return;
       const now = this.bucket_at(event);
       // A click shows all again.
-      this.select(now === from ? null : [Math.min(from, now), Math.max(from, now) + 1]);
+      this.select(now === from ? null : between(from, now));
       this.anchor = null;
       from = null;
     });
@@ -546,7 +300,7 @@ class OverTime {
       const now = Math.min(Math.max(was + by, 0), buckets - 1);
       if (event.shiftKey) {
         this.anchor ??= Math.min(Math.max(was, 0), buckets - 1);
-        this.select([Math.min(this.anchor, now), Math.max(this.anchor, now) + 1]);
+        this.select(between(this.anchor, now));
       } else {
         this.anchor = null;
       }
@@ -607,10 +361,9 @@ class OverTime {
   // Says what is in the span, in figures of what is shown.
   say() {
     const { span } = this;
-    const [from, to] = span ?? [0, buckets];
-    const total = (field) =>
-      timeline[field] ? timeline[field].sum.slice(from, to).reduce((a, b) => a + b, 0) : null;
-    const length = (to - from) * width_us * timeline.ranks;
+    const seen = span ?? [0, buckets];
+    const total = (field) => (timeline[field] ? sum_in(timeline[field].sum, seen) : null);
+    const length = (seen[1] - seen[0]) * width_us * timeline.ranks;
     const parts = [
       `${total("calls").toLocaleString("en")} calls`,
       size(total("bytes")),
@@ -620,13 +373,15 @@ class OverTime {
     const known = total("waiting") + total("transfer");
     if (timeline.waiting && 2 * known >= total("nccl"))
       parts.push(`${percent(total("waiting") / length)} waiting for the last rank`);
-    const energy = energy_in(from, to);
+    const { gpus } = report.nodes?.energy ?? {};
+    const energy = energy_in(timeline.sampled?.power_w?.mean ?? [], gpus, width_us, seen);
     if (energy) {
       const of = energy.part < 0.995 ? `, of ${percent(energy.part)} of it` : "";
-      parts.push(`${rate(energy.joules, "J")} by ${energy.gpus} GPU${energy.gpus === 1 ? "" : "s"}${of}`);
+      parts.push(`${rate(energy.joules, "J")} by ${gpus} GPU${gpus === 1 ? "" : "s"}${of}`);
     }
     const means = this.curves().flatMap((c) => {
-      const mean = mean_in(c, from, to);
+      // A mean of medians says nothing.
+      const mean = c.spread ? null : mean_in(c.bars ?? c.line, seen);
       return mean === null ? [] : [`${c.name} ${c.text(mean)}`];
     });
     const words = `${span ? span_words(span) : "The whole run"}: ${parts.join(", ")}.`;
@@ -641,6 +396,7 @@ class OverTime {
   }
 }
 
+const place = document.getElementById("over-time");
 if (place && PRESETS.length) {
   place.hidden = false;
   document.getElementById("over-time-without").hidden = true;
