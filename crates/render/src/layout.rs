@@ -18,6 +18,40 @@ pub const WIDTH: usize = 120;
 /// Columns of a line at least.
 pub const LEAST_WIDTH: usize = 60;
 
+/// Units of figures in headlines.
+const UNITS: [&str; 14] = [
+    "%",
+    "s",
+    "ms",
+    "µs",
+    "min",
+    "h",
+    "B",
+    "KiB",
+    "MiB",
+    "GiB",
+    "TiB",
+    "MB/s",
+    "GB/s",
+    "GPU-hours",
+];
+
+/// Text in which no line ends between a figure and its unit: a no-break space stands there.
+pub(crate) fn held(text: &str) -> String {
+    let mut held = String::with_capacity(text.len());
+    for word in text.split(' ') {
+        let unit = word.trim_end_matches(['.', ',', ';', ':', ')', ']']);
+        let follows = held.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit);
+        if follows {
+            held.push('\u{a0}');
+        } else if !held.is_empty() {
+            held.push(' ');
+        }
+        held.push_str(word);
+    }
+    held
+}
+
 /// How wide a page is, and whether it has colours.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {

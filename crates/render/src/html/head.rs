@@ -2,7 +2,7 @@
 
 use super::escape::escaped;
 use super::Page;
-use crate::layout::plural;
+use crate::layout::{held, plural};
 use analyze::account::RankAccount;
 use analyze::findings::{Cause, Finding, Kind};
 use analyze::spelling::{percent, three, time, times};
@@ -27,8 +27,8 @@ impl Page<'_> {
             self.html,
             "<header>\n<p class=\"next\">{}</p>\n<h1 class=\"lead\"{hours}>{}</h1>\n<p>{}</p>",
             escaped(&crate::picture::kicker(report)),
-            escaped(&crate::findings::verdict(report)),
-            escaped(&analyze::summary::figures(report).join(" · ")),
+            escaped(&held(&crate::findings::verdict(report))),
+            escaped(&held(&analyze::summary::figures(report).join(" · "))),
         );
         self.html += &tiles(&job_cards(report));
         let _ = writeln!(

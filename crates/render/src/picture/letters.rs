@@ -1,6 +1,8 @@
 //! How wide text is, without a font: by the widths of DejaVu Sans, the widest of the fonts that a browser
 //! takes for `system-ui`. So what fits here fits there.
 
+use crate::layout::held;
+
 /// Widths of the characters from blank to `~`, thousandths of the size.
 #[rustfmt::skip]
 const PLAIN: [u16; 95] = [
@@ -51,13 +53,16 @@ pub(super) fn width(text: &str, size: f64, face: Face) -> f64 {
 /// `text` in lines of this width at most, broken at blanks. A word that is wider has a line of its own.
 pub(super) fn wrap(text: &str, size: f64, face: Face, most: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
+    // A figure and its unit are one word.
+    let held = held(text);
+    for word in held.split(' ').filter(|word| !word.is_empty()) {
+        let word = word.replace('\u{a0}', " ");
         match lines.last_mut() {
             Some(line) if width(&format!("{line} {word}"), size, face) <= most => {
                 line.push(' ');
-                line.push_str(word);
+                line.push_str(&word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => lines.push(word),
         }
     }
     lines
@@ -89,8 +94,12 @@ mod tests {
         for most in [60.0, 200.0, 400.0, 2000.0] {
             let lines = wrap(text, 16.0, Face::Bold, most);
             assert_eq!(lines.join(" "), text);
-            let fits = |line: &String| width(line, 16.0, Face::Bold) <= most || !line.contains(' ');
+            let fits =
+                |line: &String| width(line, 16.0, Face::Bold) <= most || !held(line).contains(' ');
             assert!(lines.iter().all(fits), "{lines:?}");
+            // No line begins with a figure's unit.
+            let is_unit = |line: &String| line.starts_with("s ") || line.starts_with("s:");
+            assert!(!lines.iter().any(is_unit), "{lines:?}");
         }
         assert!(wrap("", 16.0, Face::Plain, 10.0).is_empty());
     }

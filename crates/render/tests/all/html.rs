@@ -49,6 +49,16 @@ fn it_needs_nothing_else() {
 }
 
 #[test]
+fn no_line_of_its_head_ends_between_a_figure_and_its_unit() {
+    let page = page(&report("slow_host"));
+    let head = between(&page, "<h1", "</h1>")[0];
+    assert!(
+        head.contains("3.01\u{a0}s of 11.2\u{a0}s: its host"),
+        "{head}"
+    );
+}
+
+#[test]
 fn only_its_own_scripts_and_style_may_run() {
     let page = page(&report("mix_230"));
     let policy = between(&page, "Content-Security-Policy\" content=\"", "\"")[0];
