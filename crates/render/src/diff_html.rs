@@ -7,6 +7,7 @@
 use crate::diff_text::{
     changed, figure, figure_change, figure_name, finding, how_changed, letter, title, with_interval,
 };
+use crate::html::escaped;
 use crate::layout::Unit;
 use crate::markdown::Markdown;
 use crate::page::{finish, Sections};
@@ -22,12 +23,10 @@ use std::io::{Result, Write};
 pub fn write(diff: &Diff, pictures: &[String; 2], out: &mut impl Write) -> Result<()> {
     let mut html = String::new();
     begin(diff, &mut html);
-    for (name, picture) in ["A", "B"]
-        .iter()
-        .zip(pictures)
-        .filter(|(_, p)| !p.is_empty())
-    {
-        html += &format!("<section>\n<h2>{name}</h2>\n{picture}</section>\n");
+    let runs = [("A", &diff.a), ("B", &diff.b)].into_iter().zip(pictures);
+    for ((name, run), picture) in runs.filter(|(_, picture)| !picture.is_empty()) {
+        let capture = escaped(&run.capture);
+        html += &format!("<section>\n<h2>{name}: {capture}</h2>\n{picture}</section>\n");
     }
     sections(diff, &mut html);
     finish(&html, "Two runs - ncclscope diff", out)

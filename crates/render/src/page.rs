@@ -6,9 +6,12 @@
 //! Rule: whatever a program or a host chose is escaped here.
 
 use crate::html::{escaped, hash, STYLE};
+use crate::layout::held;
 use std::fmt::Write as _;
 use std::io::{Result, Write};
 
+/// Letters of a cell that fit into a line.
+const LONG: usize = 40;
 const FIGURES: &str = include_str!("../html/figures.css");
 
 /// Where sections go: a page of HTML, or [Markdown](crate::markdown::Markdown).
@@ -40,7 +43,7 @@ pub fn head(html: &mut String, name: &str, summary: &str) {
     let _ = writeln!(
         html,
         "<header>\n<h1 class=\"lead\">{}</h1>\n<p>{}</p>\n</header>\n<main>",
-        escaped(summary),
+        escaped(&held(summary)),
         escaped(name)
     );
 }
@@ -52,6 +55,14 @@ pub fn table(html: &mut String, name: &str, names: &[&str], texts: usize, rows: 
     }
     let name = escaped(name);
     let class = |column: usize| if column < texts { " class=\"t\"" } else { "" };
+    // Text that would be cut has several lines.
+    let of_cell = |column: usize, cell: &str| {
+        if cell.chars().count() > LONG && column < texts {
+            " class=\"w\""
+        } else {
+            class(column)
+        }
+    };
     let _ = write!(
         html,
         "<section>\n<h2>{name}</h2>\n<div class=\"frame\" tabindex=\"0\" role=\"region\" \
@@ -69,7 +80,7 @@ pub fn table(html: &mut String, name: &str, names: &[&str], texts: usize, rows: 
     for row in rows {
         *html += "<tr>";
         for (column, cell) in row.iter().enumerate() {
-            let _ = write!(html, "<td{}>{}</td>", class(column), escaped(cell));
+            let _ = write!(html, "<td{}>{}</td>", of_cell(column, cell), escaped(cell));
         }
         *html += "</tr>\n";
     }

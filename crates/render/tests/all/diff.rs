@@ -51,7 +51,17 @@ fn check_schema(diff: &Diff) {
     let mut page = Vec::new();
     render::diff_html::write(diff, &pictures, &mut page).expect("written");
     let page = String::from_utf8(page).expect("text");
-    assert!(page.contains("<h2>A</h2>\n<svg>A</svg>") && !page.contains("<h2>B</h2>"));
+    // Each says of which run it is, and a run without a picture has no heading.
+    let (a, b) = page.split_once("<svg>A</svg>").expect("a picture");
+    let head = a.rsplit("<h2>").next().expect("a heading");
+    let named = format!("A: {}</h2>\n", diff.a.capture);
+    assert!(head == named && !b.contains("<h2>B"), "{head}");
+    // Long text has several lines in place of dots.
+    let long = page.split("<td").skip(1);
+    let long = long.filter_map(|cell| cell.split('<').next()?.split_once('>'));
+    for (class, text) in long.filter(|(class, _)| class.contains("\"t\"")) {
+        assert!(text.chars().count() <= 60, "{class}: {text}");
+    }
 }
 
 #[test]
