@@ -531,7 +531,10 @@ impl<'a> Picture<'a> {
     fn typical(&self, to: &mut Canvas, f: Frame, y: f64, step: &Typical) -> f64 {
         let span = step.span;
         let length = (span.end - span.begin) as f64;
-        let head = format!("One typical step ({})", time(length / 1e3));
+        let head = match step.steps {
+            1 => format!("One typical step ({})", time(length / 1e3)),
+            n => format!("{n} typical steps ({})", time(length / 1e3)),
+        };
         let mut y = y + 24.0;
         to.text(f.left, y, 16.0, &head, Face::Bold, to.c.text);
         y += 13.0;
@@ -723,7 +726,10 @@ impl<'a> Picture<'a> {
                 1 => "the only one that was recorded whole".to_owned(),
                 n => format!("the most typical of {n} that were recorded whole"),
             };
-            said.push(format!("Step: {of}."));
+            said.push(match step.steps {
+                1 => format!("Step: {of}."),
+                n => format!("Steps, {n} in a row: {of}."),
+            });
         }
         said.join(" ")
     }
@@ -744,7 +750,11 @@ impl<'a> Picture<'a> {
         if let Ok(step) = &self.step {
             let [other, late] = &step.lanes;
             said.push(format!(
-                "In a typical step of {}, {} waits for {} for {}.",
+                "In {} of {}, {} waits for {} for {}.",
+                match step.steps {
+                    1 => "a typical step".to_owned(),
+                    n => format!("{n} typical steps"),
+                },
                 time((step.span.end - step.span.begin) as f64 / 1e3),
                 title(&other.id),
                 title(&late.id),

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use tables::Process;
 
 /// Ends of one operation on two GPUs differ by less, ns: 3 µs in graphs and 30 µs elsewhere on H200.
-const COMMON_END_NS: i64 = 30_000;
+pub(crate) const COMMON_END_NS: i64 = 30_000;
 /// Ranks that are tried as the one that waits.
 const MOST_TRIED: usize = 8;
 /// Steps that are compared with each other.
@@ -36,6 +36,8 @@ pub struct Typical {
     pub named: Option<Named>,
     /// Kernels were recorded; else calls of NCCL only.
     pub has_kernels: bool,
+    /// How many steps it is, if steps may be parts of the program's own.
+    pub steps: u64,
     /// From how many such steps it was taken.
     pub of: usize,
 }
@@ -311,13 +313,17 @@ fn of_pair(
     let usual = usual.ok_or(Absent::NoSteps)?;
     let has_kernels = !other.shown.is_empty();
     let starts: Vec<i64> = row.each.iter().filter_map(|step| step.start_ns).collect();
-    let mut spans = steps_of(stepping, &starts, usual);
-    let within = |span: &Span, shown: &[Span]| {
-        let covers = |of: &Span| of.begin <= span.begin && span.end <= of.end;
-        shown.iter().any(covers)
-    };
+    let mut spans = steps_of(stepping, &starts);
     if has_kernels {
-        spans.retain(|span| within(span, &other.shown) && within(span, &late.shown))
+        let shown = in_both(&other.shown, &late.shown);
+        let covers = |span: &Span| {
+            let within = |of: &Span| of.begin <= span.begin && span.end <= of.end;
+            shown.iter().any(within)
+        };
+        spans.retain(covers);
+        if spans.is_empty() {
+            spans = stretches(stepping, &shown, usual);
+        }
     } else {
         let calls = |span: &Span, of: &Rank| {
             of.ran
@@ -329,6 +335,16 @@ fn of_pair(
     }
     if spans.is_empty() {
         return Err(Absent::InPart);
+    }
+    // If calls repeat within steps, as with micro-batches, so many are what repeats as a whole.
+    let together = in_a_row(&spans, row.times_repeat as usize);
+    let steps = if together.is_empty() {
+        1
+    } else {
+        row.times_repeat
+    };
+    if steps > 1 {
+        spans = together;
     }
     if spans.len() > MOST_STEPS {
         let every = spans.len().div_ceil(MOST_STEPS);
@@ -359,13 +375,25 @@ fn of_pair(
         lanes,
         named,
         has_kernels,
+        steps,
         of,
     })
 }
 
+/// Each `count` spans of which one begins where the other ends, as one.
+fn in_a_row(spans: &[Span], count: usize) -> Vec<Span> {
+    let follow = |of: &&[Span]| of.windows(2).all(|pair| pair[0].end == pair[1].begin);
+    let rows = spans.windows(count.max(1)).filter(follow);
+    let whole = |of: &[Span]| Span {
+        begin: of[0].begin,
+        end: of[of.len() - 1].end,
+    };
+    rows.map(whole).collect()
+}
+
 /// Steps of a rank on its GPU: each from the last end of NCCL's kernels in a step to that in the next. Calls
-/// say which step they are in; kernels of graphs have no calls, and there a step is as long as usual.
-fn steps_of(rank: &Rank<'_>, starts: &[i64], usual: f64) -> Vec<Span> {
+/// say which step they are in.
+fn steps_of(rank: &Rank<'_>, starts: &[i64]) -> Vec<Span> {
     let mut ends: BTreeMap<usize, i64> = BTreeMap::new();
     for ran in rank.ran.iter().filter(|ran| ran.communicates) {
         let Some(api) = ran.api_ns else { continue };
@@ -374,19 +402,22 @@ fn steps_of(rank: &Rank<'_>, starts: &[i64], usual: f64) -> Vec<Span> {
         *end = ran.span.end.max(*end);
     }
     let known: Vec<(usize, i64)> = ends.into_iter().collect();
-    let steps: Vec<Span> = known
-        .windows(2)
-        .filter(|pair| pair[0].0 + 1 == pair[1].0 && pair[0].1 < pair[1].1)
-        .map(|pair| Span {
-            begin: pair[0].1,
-            end: pair[1].1,
-        })
-        .collect();
-    if !steps.is_empty() {
-        return steps;
-    }
+    let follow = |pair: &&[(usize, i64)]| pair[0].0 + 1 == pair[1].0 && pair[0].1 < pair[1].1;
+    let steps = known.windows(2).filter(follow).map(|pair| Span {
+        begin: pair[0].1,
+        end: pair[1].1,
+    });
+    steps.collect()
+}
+
+/// What takes as long as a step, in what windows show of both ranks: from an end of a kernel of NCCL to the
+/// end that is nearest to a usual step later.
+///
+/// Kernels of graphs have no calls that say which step they are in. And windows may be too short for a step
+/// from its own end to the next one's, and hold one that begins elsewhere.
+fn stretches(rank: &Rank<'_>, shown: &[Span], usual: f64) -> Vec<Span> {
     let mut steps = Vec::new();
-    for shown in &rank.shown {
+    for shown in shown {
         let ends = rank.ran.iter().filter(|ran| ran.communicates);
         let mut ends: Vec<i64> = ends
             .map(|ran| ran.span.end)
@@ -408,6 +439,12 @@ fn steps_of(rank: &Rank<'_>, starts: &[i64], usual: f64) -> Vec<Span> {
         }
     }
     steps
+}
+
+/// What is in a span of each list, by begin. Spans of one list are by begin, and do not overlap.
+fn in_both(some: &[Span], others: &[Span]) -> Vec<Span> {
+    let parts = some.iter().flat_map(|span| split(*span, others).0);
+    parts.collect()
 }
 
 /// What both do in a step; `None` if not one operation of it is of both.
@@ -691,17 +728,28 @@ mod tests {
             ],
         );
         // Steps of two calls each.
-        let steps = steps_of(&rank, &[100, 300, 500], 100.0);
+        let steps = steps_of(&rank, &[100, 300, 500]);
         assert_eq!(steps, [span(90, 190)]);
-        // Without calls, by the usual length.
-        let graph = Rank {
-            ran: (0..6)
-                .map(|n| ran(50 * n, 50 * n + 40, "nccl", None))
-                .collect(),
-            ..rank
-        };
-        let steps = steps_of(&graph, &[], 100.0);
-        assert_eq!(steps[..2], [span(40, 140), span(140, 240)]);
+    }
+
+    #[test]
+    fn steps_that_are_one_follow_each_other() {
+        let spans = [span(0, 40), span(40, 130), span(140, 180), span(180, 270)];
+        assert_eq!(in_a_row(&spans, 2), [span(0, 130), span(140, 270)]);
+        assert_eq!(in_a_row(&spans, 1), spans);
+        assert!(in_a_row(&spans, 3).is_empty());
+    }
+
+    #[test]
+    fn a_stretch_as_long_as_a_step_is_within_the_windows_of_both() {
+        // Without calls; two kernels make a step.
+        let kernels = (0..20).map(|n| ran(50 * n, 50 * n + 40, "nccl", None));
+        let graph = rank(0, kernels.collect());
+        let windows = [span(60, 320), span(500, 560), span(700, 1000)];
+        let shown = in_both(&windows, &[span(0, 310), span(540, 800)]);
+        assert_eq!(shown, [span(60, 310), span(540, 560), span(700, 800)]);
+        let found = stretches(&graph, &shown, 100.0);
+        assert_eq!(found, [span(90, 190), span(190, 290)]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn number(element: &str, name: &str) -> Option<f64> {
 
 #[test]
 fn a_busy_gpu_is_the_culprit_and_its_kernel_is_named() {
-    for job in ["fsdp2_slow_gpu", "decode_slow_gpu"] {
+    for job in ["fsdp2_slow_gpu", "decode_slow_gpu", "pipe_slow_gpu"] {
         let svg = picture(job, Theme::Light);
         let texts = between(&svg, "<text ", "</text>");
         let texts: Vec<&str> = texts
@@ -52,6 +52,21 @@ fn a_busy_gpu_is_the_culprit_and_its_kernel_is_named() {
         assert!(waits, "{job}: {texts:?}");
         assert!(!svg.contains("waiting for rank 0: "), "{job}");
     }
+}
+
+#[test]
+fn steps_that_may_be_micro_batches_are_drawn_together() {
+    // Of each two, one waits for 75 ms, and the other for nobody.
+    let svg = picture("megatron_late_gpu", Theme::Light);
+    let texts = texts(&svg);
+    let has = |text: &str| texts.iter().any(|of| of.starts_with(text));
+    assert!(
+        has("2 typical steps (1") && has("waiting for rank 1: 7"),
+        "{texts:?}"
+    );
+    assert!(texts
+        .iter()
+        .any(|of| of.contains("Steps, 2 in a row: the most typical of")));
 }
 
 #[test]
