@@ -27,6 +27,7 @@ mod answers;
 mod call_events;
 pub mod embedded;
 mod ends;
+mod kernel_waits;
 mod parts;
 mod path;
 mod pins;
@@ -188,6 +189,8 @@ struct Laying {
     names: Vec<String>,
     name_of: HashMap<String, u32>,
     seen: Vec<Slice>,
+    /// By process and ticket of a call, the time from the last rank's arrival on, ns.
+    transfers: HashMap<(usize, u64), i64>,
 }
 
 impl Laying {
@@ -285,6 +288,9 @@ impl Laying {
             }
         };
         let transfer = placed.waited.map(|w| w.transfer.min(span.end - span.begin));
+        if let Some(transfer) = transfer {
+            self.transfers.insert((process, row.call.ticket), transfer);
+        }
         let name = self.name(&placed.name());
         let own = row.call.gpu.error().filter(|_| gpu.is_some());
         let between = timeline.host_error_ns(process);
@@ -314,8 +320,8 @@ impl Laying {
         }));
     }
 
-    fn kernels(&mut self, process: usize, of: &[PlacedKernel<'_>]) {
-        for (number, placed) in (0..).zip(of) {
+    fn kernels(&mut self, process: usize, of: &[PlacedKernel<'_>], transfers: &[i64]) {
+        for ((number, placed), transfer) in (0..).zip(of).zip(transfers) {
             let lanes = &mut self.lanes;
             let ran = placed.row.ran;
             let key = (process, true, ran.stream as usize, Some(ran.device));
@@ -337,7 +343,7 @@ impl Laying {
             let name = self.name(placed.name());
             self.seen.push(Slice {
                 span: placed.slice.span,
-                transfer: NONE,
+                transfer: *transfer,
                 number,
                 process: process as u32,
                 lane,
@@ -377,8 +383,9 @@ impl<'a> View<'a> {
         }
         let processes = 0..timeline.capture().processes.len();
         let kernels: Vec<Vec<_>> = processes.map(|process| timeline.kernels(process)).collect();
-        for (process, of) in kernels.iter().enumerate() {
-            laying.kernels(process, of);
+        let transfers = kernel_waits::of(timeline, &kernels, &laying.transfers);
+        for (process, (of, transfers)) in kernels.iter().zip(&transfers).enumerate() {
+            laying.kernels(process, of, transfers);
         }
         laying.without_calls(timeline.capture().processes.len());
         let of_calls = laying.seen.iter().map(|call| call.span);

@@ -67,6 +67,12 @@ impl<'a> KernelRef<'a> {
         self.call?.ticket
     }
 
+    /// The communicator of its call and how many ranks that has, if both are known.
+    pub fn communicator(&self) -> Option<(u32, u32)> {
+        self.shape()
+            .and_then(|shape| shape.communicator.zip(shape.nranks))
+    }
+
     fn shape(&self) -> Option<&'a Shape> {
         self.process.shapes.get(self.call?.shape as usize)
     }

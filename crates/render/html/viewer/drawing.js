@@ -223,9 +223,10 @@ function draw_calls(at, x, colours) {
       context.fillStyle = is_plain ? colours.text : is_transfer ? colours["on-transfer"] : colours.ink;
       context.font = "12px sans-serif";
       context.textAlign = "left";
-      const name = data.names[call.name];
       const middle = call.kind === "event" ? (tall * STATES_FROM) / 2 : tall / 2;
-      context.fillText(name, left, y + middle + 4, Math.max(to - left - 4, 1));
+      const name = fitting(data.names[call.name], Math.min(to, at.right) - left - 4);
+      // Of a name that hardly fits, nothing is better than one letter.
+      if (name.length > 3) context.fillText(name, left, y + middle + 4);
     }
   }
   for (const { from, to, y, call } of marked) {
@@ -276,7 +277,6 @@ function draw_call({ from, to, y, tall, call }, x, colours, open) {
     return fill(colours.text, from, Math.min(from + 1, to), top, tall - (top - y));
   }
   if (call.kind === "event") return fill(event_colour(call.type, colours["event-light"]), from, to);
-  if (call.kind === "nccl_kernel") return fill(colours.other, from, to);
   if (call.transfer === null) fill(colours.other, from, to);
   else {
     const arrived = Math.min(x(call.begin + call.length - call.transfer), to);
@@ -313,9 +313,11 @@ function draw_whisker(from, to, y, tall, colours) {
 
 // The text, cut at its end so that it is no wider.
 const fits = new Map();
-function fitting(text, wide) {
+function fitting(text, room) {
+  const wide = Math.floor(room);
   const key = `${context.font} ${wide} ${text}`;
   if (!fits.has(key)) {
+    if (fits.size > 5000) fits.clear();
     let cut = text;
     while (cut.length > 1 && context.measureText(cut).width > wide) cut = `${cut.slice(0, -2)}…`;
     fits.set(key, cut);
@@ -400,8 +402,7 @@ function draw_names(at, colours) {
     const y = at.top + (index + 0.5) * at.each + 4;
     context.font = row.heading ? "bold 12px sans-serif" : "12px sans-serif";
     context.fillStyle = row.heading ? colours.soft : colours.text;
-    const kind = row.is_events ? " E" : row.is_kernels ? " K" : "";
-    const title = at.left > 100 || row.heading || row.depth > 0 ? row.title : `${row.who}${kind}`;
+    const title = at.left > 100 || row.heading || row.depth > 0 ? row.title : row.short;
     const left = row.heading ? 2 : 6;
     context.fillText(fitting(title, at.left - left - 4), left, y);
     return y;

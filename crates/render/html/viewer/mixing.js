@@ -44,16 +44,17 @@ export function mixed_rows({ bins, cells }, lanes, seen, tall) {
       }
     }
   }
-  // How many ranks wait.
+  // How many ranks wait. A call and its kernel are one wait, so the longer one counts.
   const by_rank = new Map();
-  for (const row of seen)
-    if (!row.is_kernels && row.lanes.length)
-      by_rank.set(row.who, [...(by_rank.get(row.who) ?? []), ...row.lanes]);
-  for (const lanes of by_rank.values()) {
+  for (const row of seen) {
+    if (!row.lanes.length || row.is_events) continue;
+    if (!by_rank.has(row.who)) by_rank.set(row.who, { calls: [], kernels: [] });
+    by_rank.get(row.who)[row.is_kernels ? "kernels" : "calls"].push(...row.lanes);
+  }
+  for (const { calls, kernels } of by_rank.values()) {
     for (let bin = 0; bin < bins; bin++) {
-      let sum = 0;
-      for (const lane of lanes) sum += cells[3 * (bins * place.get(lane) + bin)];
-      waiting[bin] += Math.min(sum, 255) / 255;
+      const sum = (of) => of.reduce((all, lane) => all + cells[3 * (bins * place.get(lane) + bin)], 0);
+      waiting[bin] += Math.min(Math.max(sum(calls), sum(kernels)), 255) / 255;
     }
   }
   return { mixed, waiting, ranks: by_rank.size };

@@ -41,6 +41,7 @@ export function packed_rows(lanes, state) {
         lanes: [at],
         who: lane.who,
         title: lane.depth > 0 ? deeper(lane) : role ? `${lane.who}: ${role}` : lane.who,
+        short: `${lane.who}${lane.events ? " E" : lane.kernels ? " K" : ""}`,
         // Neither waits for anybody.
         is_kernels: lane.kernels || lane.events,
         is_events: lane.events,
@@ -57,12 +58,25 @@ export function packed_rows(lanes, state) {
     if (row.role !== lane.role && !row.is_kernels) row.role = "several communicators";
   });
   const all = [...rows.values()];
+  // Rows that differ have names that differ, also on a phone.
+  for (const name of ["title", "short"]) {
+    const seen = new Map();
+    for (const row of all.filter((row) => !row.depth)) {
+      const count = (seen.get(row[name]) ?? 0) + 1;
+      seen.set(row[name], count);
+      if (count > 1) row[name] = `${row[name]} (${count})`;
+    }
+  }
   if (state.sort) {
     // Kernels stay below the calls of their rank.
-    const least = new Map();
-    for (const row of all)
-      if (!row.is_kernels) least.set(row.who, Math.min(row.waited, least.get(row.who) ?? Infinity));
-    const waited = (row) => (row.is_kernels ? (least.get(row.who) ?? Infinity) : row.waited);
+    const [least, in_kernels] = [new Map(), new Map()];
+    for (const row of all) {
+      if (row.is_kernels) in_kernels.set(row.who, (in_kernels.get(row.who) ?? 0) + row.waited);
+      else least.set(row.who, Math.min(row.waited, least.get(row.who) ?? Infinity));
+    }
+    const of_calls = (row) => (row.is_kernels ? (least.get(row.who) ?? Infinity) : row.waited);
+    // Calls in graphs have no times, and their kernels do.
+    const waited = (row) => of_calls(row) + (in_kernels.get(row.who) ?? 0);
     all.sort((a, b) => waited(a) - waited(b) || a.lanes[0] - b.lanes[0]);
   }
   if (!state.group) return all;

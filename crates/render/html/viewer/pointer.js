@@ -42,13 +42,13 @@ function words_of(call) {
   const lines = [];
   const waited = call.transfer === null ? null : call.length - call.transfer;
   const last = last_of(call);
+  const is_kernel = call.kind === "kernel" || call.kind === "nccl_kernel";
   if (call.kind === "open")
     lines.push(`Not finished when the recording ended: open for ${time(call.length)} or more`);
   else if (call.kind === "host") lines.push(`API call of ${time(call.length)}; no GPU time`);
   else if (call.kind === "state") return [`State of an event, at ${moment(call.begin)}`];
   else if (call.kind === "event") lines.push("Event of NCCL");
-  else if (call.kind === "kernel" || call.kind === "nccl_kernel")
-    lines.push(`Ran for ${time(call.length)}, seen in a kernel window`);
+  else if (is_kernel && waited === null) lines.push(`Ran for ${time(call.length)}, seen in a kernel window`);
   else if (waited === null)
     lines.push(`${time(call.length)} on the GPU; how much of it was waiting is not known`);
   else if (waited <= 0) lines.push(`Arrived last: waited for nobody, transfer ${time(call.transfer)}`);

@@ -14,8 +14,8 @@ const FEWEST: usize = 256;
 /// Cells of the finest level, at most, unless that would be fewer than [`FEWEST`] bins.
 const MOST_CELLS: usize = 32 << 20;
 
-/// Of a lane in a bin, 0 to 255: waiting for the last rank, transfer, and anything else. On lanes of kernels
-/// the first is always 0, transfer is communication, and the rest computes.
+/// Of a lane in a bin, 0 to 255: waiting for the last rank, transfer, and anything else. On lanes of kernels,
+/// transfer is all communication that is not known to wait, and the rest computes.
 pub(super) type Cell = [u8; 3];
 
 /// Shares by lane and bin.

@@ -46,8 +46,9 @@ pub(super) fn worst(
             return longest(waiting, &Slice::length_ns);
         }
     }
+    // A kernel waits in its call.
     let all: Vec<u32> = indexes()
-        .filter(|index| of(index).waited_ns() > 0)
+        .filter(|index| of(index).kind.is_call() && of(index).waited_ns() > 0)
         .collect();
     let steps = Steps::of(timeline, report);
     let within: Vec<u32> = all

@@ -94,6 +94,44 @@ fn the_longest_wait_is_one_for_the_rank_that_is_blamed() {
 }
 
 #[test]
+fn kernels_in_windows_show_what_they_waited() {
+    // In graphs, eager with calls on two streams, and in a pipeline.
+    for job in ["decode_slow_gpu", "fsdp2_slow_gpu", "pipe_slow_gpu"] {
+        with(job, |view, report| {
+            let data = view.data();
+            let lanes = data["lanes"].as_array().expect("lanes");
+            let (from, to) = view.typical_us().expect("a typical step");
+            // Waiting in kernels of a rank's lanes, and how much of all their time is known.
+            let waited = |rank: u64| {
+                let of_rank = (0u32..).zip(lanes).filter(|(_, lane)| {
+                    lane["rank"] == rank && lane["kernels"].as_bool() == Some(true)
+                });
+                let of_rank: Vec<u32> = of_rank.map(|(number, _)| number).collect();
+                let found = view.calls(&of_rank, from, to, usize::MAX);
+                let rows = found["calls"].as_array().expect("kernels");
+                let mut sums = [0.0; 3];
+                for row in rows.iter().filter(|row| row[6] == "nccl_kernel") {
+                    let figure = |of: usize| row[of].as_f64().expect("a figure");
+                    let (begin, end) = (figure(2), figure(2) + figure(3));
+                    let inside = |until: f64| (until.min(to) - begin.max(from)).max(0.0);
+                    if let Some(transfer) = row[4].as_f64() {
+                        sums[0] += inside(end - transfer);
+                        sums[1] += inside(end);
+                    }
+                    sums[2] += inside(end);
+                }
+                sums
+            };
+            assert_eq!(report.findings[0].rank(), Some(1), "{job}");
+            let (waits, late) = (waited(0), waited(1));
+            assert!(waits[1] > 0.9 * waits[2], "{job}: {waits:?}");
+            assert!(waits[0] > 0.2 * (to - from), "{job}: {waits:?}");
+            assert!(late[0] < 0.5 * waits[0], "{job}: {waits:?} {late:?}");
+        });
+    }
+}
+
+#[test]
 fn without_calls_that_waited_it_leads_to_what_is_known() {
     // In a job that stood still, to a call that did not end.
     with("killed_228", |view, report| {

@@ -72,6 +72,23 @@ test("every lane is in one row, in any view of them", () => {
   }
 });
 
+test("rows that differ have names that differ, also where there is room for few letters", () => {
+  const lanes = [
+    lane(0),
+    lane(0, { role: "tensor parallel" }),
+    lane(0, { kernels: true, role: "kernels, stream 7", stream: "0x7" }),
+    lane(0, { kernels: true, role: "kernels, stream 9", stream: "0x9" }),
+    lane(1),
+    lane(1, { events: true, role: "proxy", types: ["ProxyOp"] }),
+    lane(1, { events: true, role: "proxy", types: ["ProxyOp"] }),
+  ];
+  const rows = packed_rows(lanes, SHOWN);
+  const shorts = rows.map((row) => row.short);
+  const wanted = ["rank 0", "rank 0 (2)", "rank 0 K", "rank 0 K (2)", "rank 1", "rank 1 E", "rank 1 E (2)"];
+  assert.deepEqual(shorts, wanted);
+  assert.equal(new Set(rows.map((row) => row.title)).size, lanes.length);
+});
+
 test("a search is for whole numbers, and several may be asked for", () => {
   const lanes = [lane(1), lane(2), lane(12)];
   assert.deepEqual(packed(lanes, { words: "rank 1" }), [["rank 1: data parallel", [0]]]);
@@ -85,6 +102,13 @@ test("late ranks come first, and kernels stay below the calls of their rank", ()
   const lanes = [lane(0, { waited_us: 900 }), kernels(0), lane(1, { waited_us: 5 }), kernels(1)];
   assert.deepEqual(
     packed(lanes, { sort: true }).map(([, of]) => of[0]),
+    [2, 3, 0, 1],
+  );
+  // Kernels in graphs wait, and no call does.
+  const graph = (rank, waited_us) => lane(rank, { kernels: true, role: "kernels", waited_us });
+  const in_graphs = [lane(0, { waited_us: 0 }), graph(0, 70), lane(1, { waited_us: 0 }), graph(1, 2)];
+  assert.deepEqual(
+    packed(in_graphs, { sort: true }).map(([, of]) => of[0]),
     [2, 3, 0, 1],
   );
 });
@@ -137,17 +161,19 @@ test("a line of pixels for several rows shows the one that waits least, of those
   assert.deepEqual([...two.mixed], [2, 210, 0, 0, 180, 30, 0, 0]);
 });
 
-test("ranks that wait are counted by rank, and kernels do not wait", () => {
+test("ranks that wait are counted by rank, however many lanes of it wait", () => {
   const cells = [
     [255, 0, 0],
     [255, 0, 0],
     [0, 255, 0],
-    [0, 0, 255],
+    [255, 0, 0],
+    [51, 0, 204],
   ];
-  const rows = [row(0, { lanes: [0, 1] }), row(2), row(3, { is_kernels: true })];
-  const found = mixed(cells, rows, 3);
-  // Two lanes of a rank that wait are one rank that waits.
+  const kernels = (at, who) => row(at, { who, is_kernels: true });
+  const rows = [row(0, { lanes: [0, 1] }), row(2), kernels(3, "rank 0"), kernels(4, "rank 2")];
+  const found = mixed(cells, rows, 4);
   assert.equal(found.ranks, 2);
-  assert.deepEqual([...found.waiting], [1]);
-  assert.deepEqual([...found.mixed.subarray(8)], [0, 0, 0, 255]);
+  // All of rank 0, and a fifth of rank 2: in a kernel that has no call.
+  assert.ok(Math.abs(found.waiting[0] - 1.2) < 1e-6, `${found.waiting}`);
+  assert.deepEqual([...found.mixed.subarray(12)], [51, 0, 0, 204]);
 });
