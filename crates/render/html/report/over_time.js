@@ -159,6 +159,12 @@ class OverTime {
     }
     const title = "since the first moment that was recorded";
     this.svg.append(shape("text", { x: right, y: bottom + 31, "text-anchor": "end" }, title));
+    const { steps } = timeline;
+    if (!steps) return;
+    // Pins stand above the ticks, so their name is here.
+    const which = steps.every > 1 ? `every ${steps.every} steps` : "steps";
+    const name = `ticks: ${which}${right - left < 500 ? "" : ` of rank ${steps.rank ?? "?"}`}`;
+    this.svg.append(shape("text", { class: "ticks", x: left, y: bottom + 31 }, name));
   }
 
   // A curve; its name stands above `top`.
@@ -223,12 +229,6 @@ class OverTime {
     const group = shape("g", { class: "strip" });
     for (const at of steps?.begins_us ?? [])
       group.append(shape("path", { class: "step", d: `M${this.x(at)} ${STRIP - 8}v8` }));
-    if (steps) {
-      const which = steps.every > 1 ? `every ${steps.every} steps` : "steps";
-      group.append(
-        shape("text", { x: this.box.left, y: 11 }, `ticks: ${which} of rank ${steps.rank ?? "?"}`),
-      );
-    }
     for (const pin of pins) {
       const x = Math.min(Math.max(this.x(pin.at_us), this.box.left + 5), this.box.right - 5);
       const d = pin.death ? `M${x - 5} 3l10 10m0 -10l-10 10` : `M${x} 16l-6 -9a6 6 0 1 1 12 0z`;
