@@ -735,6 +735,16 @@ def test_events_lead_to_parent_children_and_other_ranks(view: Callable[..., Any]
     settled(page)
     assert "channel " in panel.locator("p").first.inner_text()
     assert panel.get_by_role("button", name="ProxyStep ").count() > 1
+    # The call on the GPU that this network operation is for.
+    on_gpu = panel.locator("dt", has_text="On the GPU").locator("xpath=following-sibling::dd[1]")
+    assert on_gpu.get_by_role("button").count() == 1
+    address = page.url
+    on_gpu.get_by_role("button").click()
+    settled(page)
+    assert re.search(r" on the GPU|arrived last|waited", panel.locator("p").first.inner_text())
+    page.goto(address)
+    page.reload()
+    settled(page)
     others = panel.get_by_role("button", name=re.compile(r"^rank \d+: .* after the first$"))
     assert others.count() == 8
     others.nth(5).click()

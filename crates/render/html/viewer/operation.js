@@ -78,8 +78,12 @@ function sentence_of() {
   if (picked.kind === "event") return `${who}: an event of NCCL, ${took}${way_of(picked.columns)}.`;
   if (picked.kind === "state")
     return `${who}: a state of an event, from ${moment(picked.begin_us)} for ${took}.`;
-  if (picked.kind === "kernel" || picked.kind === "nccl_kernel")
-    return `It ran on the GPU of ${whose} for ${took}, seen in a kernel window.`;
+  if (picked.kind === "kernel" || picked.kind === "nccl_kernel") {
+    const ran = `It ran on the GPU of ${whose} for ${took}, seen in a kernel window.`;
+    const { waited_us } = picked;
+    if (waited_us === null) return ran;
+    return waited_us > 0 ? `${ran} It waited ${time(waited_us)} for the last rank.` : `${ran} It came last.`;
+  }
   if (picked.kind === "open")
     return `${who}: not finished when the recording ended, open for ${took} or more.`;
   const on = picked.kind === "gpu" ? "on the GPU" : "in the API call; there is no GPU time";
@@ -157,7 +161,7 @@ function table_of_ranks() {
 
 // What is beside an event: its parent, its children, and the same operation on other ranks.
 function beside_event() {
-  const { parent, children, children_in_all, same } = now.picked;
+  const { parent, children, children_in_all, same, on_gpu } = now.picked;
   const link = (other, text) => {
     const to = button(text, "Show this event");
     to.addEventListener("click", () => visit(other.call));
@@ -174,6 +178,11 @@ function beside_event() {
       ...children.map(named),
       ...(more > 0 ? [`and ${more.toLocaleString("en")} more`] : []),
     );
+  }
+  if (on_gpu.length > 0) {
+    const what = (other) => (other.kind === "gpu" ? "" : "kernel ");
+    const text = (other) => `${what(other)}${other.name}, ${time(other.length_us)}`;
+    put("On the GPU", ...on_gpu.map((other) => link(other, text(other))));
   }
   if (same.length > 1) {
     const first = Math.min(...same.map((other) => other.begin_us));
@@ -215,7 +224,7 @@ function tree_of(parts) {
     const item = element("li");
     if (part.begin_us !== undefined) {
       const bar = element("span", { class: "bar-of-part", "aria-hidden": "true" });
-      const inside = element("span");
+      const inside = element("span", part.colour ? { class: part.colour } : {});
       inside.style.left = `${(100 * (part.begin_us - from)) / (to - from)}%`;
       inside.style.width = `${Math.max((100 * (part.length_us ?? 0)) / (to - from), 0.5)}%`;
       bar.append(inside);

@@ -14,6 +14,8 @@ const MOST_CELLS: usize = 12 << 20;
 const MOST_RANKS: usize = 200;
 /// Of an event with more children, the first are listed.
 const MOST_CHILDREN: usize = 40;
+/// The event of a call begins within so many ns of it.
+const LATE_NS: i64 = 1_000_000_000;
 /// So many of the first.
 const FIRST_RANKS: usize = 20;
 
@@ -142,7 +144,58 @@ impl View<'_> {
         all.insert("children_in_all".to_owned(), children.len().into());
         all.insert("children".to_owned(), listed.copied().map(row).collect());
         all.insert("same".to_owned(), same.map(row).collect());
+        all.insert("on_gpu".to_owned(), self.on_gpu(seen, number).into());
         Some(all)
+    }
+
+    /// What an event became on the GPU: its call, if that has a GPU time, and its kernels in windows.
+    fn on_gpu(&self, event: &Slice, number: usize) -> Vec<Value> {
+        let process = event.process as usize;
+        let found = self.events.as_ref().and_then(|events| {
+            let of_call = events.of_call(number)?;
+            let started = events.bar(of_call).started;
+            let mut calls = self.seen.iter().enumerate().filter(|(_, seen)| {
+                // The event of a call begins with it, and its kernel later.
+                seen.kind == SliceKind::Timed && seen.process == event.process
+            });
+            calls.find(|(_, seen)| {
+                let row = self.call_ref(seen).filter(|row| {
+                    let made = [row.call.api_ns, row.call.enqueue_ns];
+                    let near = |ns: &i64| {
+                        let at = self.timeline.on_one_clock(process, *ns);
+                        *ns != 0 && at <= started && started - at < LATE_NS
+                    };
+                    made.iter().any(near)
+                });
+                row.and_then(|row| parts::event_of(self, seen, &row)) == Some(of_call)
+            })
+        });
+        let Some((index, call)) = found else {
+            return Vec::new();
+        };
+        let kernels = self.kernels.get(process).into_iter().flatten();
+        let numbers: Vec<u64> = (0..)
+            .zip(kernels)
+            .filter(|(_, kernel)| kernel.row.ticket() == Some(call.number))
+            .map(|(number, _)| number)
+            .collect();
+        let is_kernel = |seen: &Slice| {
+            seen.kind.is_kernel() && seen.process == event.process && numbers.contains(&seen.number)
+        };
+        let in_windows = self.seen.iter().enumerate();
+        let in_windows = in_windows.filter(|(_, seen)| !numbers.is_empty() && is_kernel(seen));
+        let all = std::iter::once((index, call)).chain(in_windows);
+        let row = |(index, seen): (usize, &Slice)| {
+            json!({
+                "call": index,
+                "name": self.names[seen.name as usize],
+                "lane": seen.lane,
+                "kind": seen.kind.name(),
+                "begin_us": self.us(seen.span.begin),
+                "length_us": seen.length_ns() as f64 / 1e3,
+            })
+        };
+        all.map(row).collect()
     }
 
     /// The calls of an operation, by begin.

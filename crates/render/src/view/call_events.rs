@@ -88,6 +88,14 @@ impl<'a> CallEvents<'a> {
             .find(|number| is_it(self.bar(*number)))
     }
 
+    /// The event of the call that an event belongs to: itself, or the one above it.
+    pub(super) fn of_call(&self, of: usize) -> Option<usize> {
+        let mut above = std::iter::successors(Some(of), |number| self.bar(*number).parent);
+        let kind = |number: &usize| self.bar(*number).kind;
+        let task = above.clone().find(|number| kind(number) & TASK != 0);
+        above.find(|number| kind(number) & API != 0).or(task)
+    }
+
     /// The events that name this one as their parent, by begin.
     pub(super) fn children(&self, of: usize) -> impl Iterator<Item = usize> + '_ {
         let first = self.children.partition_point(|(parent, _)| *parent < of);

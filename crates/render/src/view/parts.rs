@@ -32,12 +32,7 @@ pub(super) fn of(view: &View<'_>, call: &Slice, row: &CallRef<'_>) -> Vec<Value>
     let launch = (known(of.launch_start_ns), known(of.launch_end_ns));
     let launch = tree.host("Launch of its kernel", api, launch.0, launch.1);
     let kernel = tree.kernel(launch.or(api));
-    let events = view.events.as_ref().and_then(|events| {
-        let at = |ns| known(ns).map(|ns| view.timeline.on_one_clock(call.process as usize, ns));
-        let (api, enqueue) = (at(of.api_ns), at(of.enqueue_ns));
-        let event = events.of(row, api, enqueue, at(of.return_ns))?;
-        Some((events, event))
-    });
+    let events = view.events.as_ref().zip(event_of(view, call, row));
     let mut room = MOST_EVENTS;
     if let Some((events, event)) = events {
         let channels = events.under(event, event::KERNEL_CH);
@@ -93,6 +88,18 @@ struct Tree<'a> {
     parts: Vec<Value>,
 }
 
+/// The event of a call, if events were recorded.
+pub(super) fn event_of(view: &View<'_>, call: &Slice, row: &CallRef<'_>) -> Option<usize> {
+    let at = |ns: i64| {
+        let known = (ns != 0).then_some(ns);
+        known.map(|ns| view.timeline.on_one_clock(call.process as usize, ns))
+    };
+    let of = row.call;
+    let (api, enqueue) = (at(of.api_ns), at(of.enqueue_ns));
+    let events = view.events.as_ref()?;
+    events.of(row, api, enqueue, at(of.return_ns))
+}
+
 impl Tree<'_> {
     fn push(&mut self, mut part: Value, name: &str, parent: Option<usize>) -> usize {
         let number = self.parts.len();
@@ -131,11 +138,16 @@ impl Tree<'_> {
         let kernel = self.push(part, "Kernel on the GPU", parent);
         if self.call.transfer != super::NONE {
             let waited_us = self.call.waited_ns() as f64 / 1e3;
-            let wait = json!({ "begin_us": begin_us, "length_us": waited_us });
+            let wait = json!({
+                "begin_us": begin_us,
+                "length_us": waited_us,
+                "colour": "wait",
+            });
             self.push(wait, "Waiting for the last rank", Some(kernel));
             let rest = json!({
                 "begin_us": begin_us + waited_us,
                 "length_us": self.call.transfer as f64 / 1e3,
+                "colour": "transfer",
             });
             self.push(rest, "Transfer", Some(kernel));
         }
