@@ -85,6 +85,11 @@ pub(crate) fn of(timeline: &Timeline) -> Vec<Counter<'_>> {
             "B/s",
             &of.nvlink_sent_bytes,
         ),
+        (
+            "Received over NVLink, mean of GPUs",
+            "B/s",
+            &of.nvlink_received_bytes,
+        ),
         ("Busy CPUs, mean of nodes", "CPUs", &of.cpus_busy),
         ("CPUs of the job, mean of nodes", "CPUs", &of.job_cpus_busy),
         (
@@ -94,9 +99,19 @@ pub(crate) fn of(timeline: &Timeline) -> Vec<Counter<'_>> {
         ),
         ("Read from disks, mean of nodes", "B/s", &of.disk_read_bytes),
         (
+            "Written to disks, mean of nodes",
+            "B/s",
+            &of.disk_written_bytes,
+        ),
+        (
             "Sent by network interfaces, mean of nodes",
             "B/s",
             &of.net_sent_bytes,
+        ),
+        (
+            "Received by network interfaces, mean of nodes",
+            "B/s",
+            &of.net_received_bytes,
         ),
     ];
     let sampled = sampled.into_iter().filter_map(|(name, unit, curve)| {

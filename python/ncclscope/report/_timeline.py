@@ -88,22 +88,28 @@ class SampledCurves(Record):
         "power_w": SampledCurve,
         "sm_mhz": SampledCurve,
         "nvlink_sent_bytes": SampledCurve,
+        "nvlink_received_bytes": SampledCurve,
         "cpus_busy": SampledCurve,
         "job_cpus_busy": SampledCurve,
         "job_threads_ready": SampledCurve,
         "disk_read_bytes": SampledCurve,
+        "disk_written_bytes": SampledCurve,
         "net_sent_bytes": SampledCurve,
+        "net_received_bytes": SampledCurve,
     }
     __slots__ = ()
     why_null: str | None
     power_w: SampledCurve | None
     sm_mhz: SampledCurve | None
     nvlink_sent_bytes: SampledCurve | None
+    nvlink_received_bytes: SampledCurve | None
     cpus_busy: SampledCurve | None
     job_cpus_busy: SampledCurve | None
     job_threads_ready: SampledCurve | None
     disk_read_bytes: SampledCurve | None
+    disk_written_bytes: SampledCurve | None
     net_sent_bytes: SampledCurve | None
+    net_received_bytes: SampledCurve | None
 
 
 class Timeline(Record):

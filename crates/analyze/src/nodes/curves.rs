@@ -26,6 +26,8 @@ pub struct Curves {
     pub sm_mhz: Option<SampledCurve>,
     /// Sent over NVLink, bytes per second, over GPUs.
     pub nvlink_sent_bytes: Option<SampledCurve>,
+    /// Received over NVLink, bytes per second, over GPUs.
+    pub nvlink_received_bytes: Option<SampledCurve>,
     /// CPUs that were busy, over nodes.
     pub cpus_busy: Option<SampledCurve>,
     /// CPUs that the job kept busy, over nodes.
@@ -34,8 +36,12 @@ pub struct Curves {
     pub job_threads_ready: Option<SampledCurve>,
     /// Read from disks, bytes per second, over nodes.
     pub disk_read_bytes: Option<SampledCurve>,
+    /// Written to disks, bytes per second, over nodes.
+    pub disk_written_bytes: Option<SampledCurve>,
     /// Sent by network interfaces and InfiniBand ports, bytes per second, over nodes.
     pub net_sent_bytes: Option<SampledCurve>,
+    /// Received by network interfaces and InfiniBand ports, bytes per second, over nodes.
+    pub net_received_bytes: Option<SampledCurve>,
 }
 
 /// A sampled figure, null in buckets that were not sampled.
@@ -97,12 +103,19 @@ pub(crate) fn curves(
         power_w: curve(&[GPU_POWER], true, Drawn::Value(1e3)),
         sm_mhz: curve(&["gpu_sm_mhz"], true, Drawn::Value(1.0)),
         nvlink_sent_bytes: curve(&["gpu_nvlink_sent_bytes"], true, Drawn::Rate(1.0)),
+        nvlink_received_bytes: curve(&["gpu_nvlink_received_bytes"], true, Drawn::Rate(1.0)),
         cpus_busy: curve(&[NODE_CPU], false, Drawn::Rate(1e6)),
         job_cpus_busy: curve(&[PROCESS_CPU], false, Drawn::Rate(1e6)),
         job_threads_ready: curve(&["process_ready_ns"], false, Drawn::Rate(1e9)),
         disk_read_bytes: curve(&["disk_read_bytes"], false, Drawn::Rate(1.0)),
+        disk_written_bytes: curve(&["disk_written_bytes"], false, Drawn::Rate(1.0)),
         net_sent_bytes: curve(
             &["net_sent_bytes", "ib_sent_bytes"],
+            false,
+            Drawn::Rate(1.0),
+        ),
+        net_received_bytes: curve(
+            &["net_received_bytes", "ib_received_bytes"],
             false,
             Drawn::Rate(1.0),
         ),

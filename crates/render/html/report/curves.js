@@ -112,11 +112,16 @@ export const PRESETS = [
       sampled("power_w", "Power of a GPU", with_unit("W")),
       sampled("sm_mhz", "Clock of a GPU's SMs", with_unit("MHz")),
       sampled("nvlink_sent_bytes", "Sent over NVLink by a GPU", (value) => rate(value, "B/s")),
+      sampled("nvlink_received_bytes", "Received over NVLink by a GPU", (value) => rate(value, "B/s")),
       sampled("cpus_busy", "CPUs that were busy, of a node", with_unit("CPUs")),
       sampled("job_cpus_busy", "CPUs that the job kept busy, of a node", with_unit("CPUs")),
       sampled("job_threads_ready", "Threads that waited for a CPU, of a node", with_unit("threads")),
       sampled("disk_read_bytes", "Read from disks by a node", (value) => rate(value, "B/s")),
+      sampled("disk_written_bytes", "Written to disks by a node", (value) => rate(value, "B/s")),
       sampled("net_sent_bytes", "Sent by network interfaces of a node", (value) => rate(value, "B/s")),
+      sampled("net_received_bytes", "Received by network interfaces of a node", (value) =>
+        rate(value, "B/s"),
+      ),
     ],
   },
 ]
