@@ -143,11 +143,13 @@ impl Over {
                     curve.add(nccl.into_iter());
                     continue;
                 }
-                let more = match of {
-                    Sum::Exposed => exposed_more(&self.lanes[lane], &by_bucket, waits),
-                    _ => 1.0,
-                };
-                curve.add(by_bucket.iter().map(|sum| *sum as f64 * more));
+                if let Sum::Exposed = of {
+                    let more = exposed_more(&self.lanes[lane], &by_bucket, waits);
+                    let width = (1u64 << self.grid.shift) as f64;
+                    curve.add(enlarged(&by_bucket, more, width).into_iter());
+                    continue;
+                }
+                curve.add(by_bucket.iter().map(|sum| *sum as f64));
             }
             curve.finish(self.lanes.len())
         };
@@ -397,6 +399,24 @@ fn exposed_more(lane: &Lane, known: &[u64], waits: Option<&StreamWaits>) -> f64 
         .map_or(1.0, |(_, us)| us * 1e3 / known)
 }
 
+/// Times by bucket, `more` times as much in all. A bucket has no more than its width, and the others have
+/// the rest.
+fn enlarged(known: &[u64], more: f64, width: f64) -> Vec<f64> {
+    let mut all: Vec<f64> = known.iter().map(|ns| *ns as f64 * more).collect();
+    loop {
+        let over: f64 = all.iter().map(|ns| (ns - width).max(0.0)).sum();
+        all.iter_mut().for_each(|ns| *ns = ns.min(width));
+        let others: f64 = all.iter().filter(|ns| **ns < width).sum();
+        // Nothing is left to give, or nobody could take it.
+        if over < 1.0 || others == 0.0 {
+            return all;
+        }
+        for ns in all.iter_mut().filter(|ns| **ns < width) {
+            *ns *= 1.0 + over / others;
+        }
+    }
+}
+
 /// What sums are of.
 #[derive(Clone, Copy)]
 enum Unit {
@@ -480,13 +500,27 @@ fn band(of: &[Vec<u64>]) -> Band {
 
 #[cfg(test)]
 mod tests {
-    use super::with_untimed;
+    use super::{enlarged, with_untimed};
 
     #[test]
     fn timed_buckets_keep_their_time_and_the_rest_goes_to_untimed_calls() {
         // Of 100 ns in all, 40 were timed. 60 belong to six calls in two buckets.
         let found = with_untimed(&[30, 0, 10, 0], 100.0, &[0, 2, 4, 0], 1000.0);
         assert_eq!(found, [30.0, 20.0, 50.0, 0.0]);
+    }
+
+    #[test]
+    fn what_a_bucket_can_t_hold_goes_to_the_others() {
+        let of = |known: &[u64], more: f64, width: f64| -> Vec<f64> {
+            let all = enlarged(known, more, width);
+            all.into_iter().map(f64::round).collect()
+        };
+        assert_eq!(of(&[10, 0, 30], 2.0, 1000.0), [20.0, 0.0, 60.0]);
+        assert_eq!(of(&[100, 20, 20, 0], 1.0, 100.0), [100.0, 20.0, 20.0, 0.0]);
+        // 210 in all: 100 fit into the first.
+        assert_eq!(of(&[100, 20, 20, 0], 1.5, 100.0), [100.0, 55.0, 55.0, 0.0]);
+        // No room anywhere.
+        assert_eq!(of(&[100, 0], 2.0, 100.0), [100.0, 0.0]);
     }
 
     #[test]

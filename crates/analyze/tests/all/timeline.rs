@@ -115,6 +115,10 @@ fn check(name: &str, report: &Report) {
             is_close(over_time, exposed),
             "{name}: {over_time} and {exposed}"
         );
+        // No GPU stands still for longer than there is time.
+        let most = timeline.exposed.iter().flat_map(|curve| &curve.max);
+        let most = most.fold(0.0, |most: f64, share| most.max(*share));
+        assert!(most <= 1.001, "{name}: {most}");
     }
     check_windows(name, report, timeline);
     if let (Some(sent), 0.0) = (&timeline.bytes_sent, without) {
