@@ -122,10 +122,12 @@ class OverTime {
     // In one plot, each has a line of its own for its name.
     const top_of = (i) => (this.together ? NAME * (i + 1) : i * (HEIGHT + GAP) + GAP);
     const plots = this.together ? NAME * curves.length + 8 + 2 * HEIGHT : curves.length * (HEIGHT + GAP);
-    const height = STRIP + plots + 40;
+    // The names of the axis and of the ticks stand in one line, or on a phone below each other.
+    const foot = timeline.steps && width < 500 ? 50 : 36;
+    const height = STRIP + plots + 4 + foot;
     const shares = curves.filter((c) => c.text === percent);
     this.share_end = share_end(shares.flatMap((c) => [...(c.high ?? c.bars), ...(c.line ?? [])]));
-    this.box = { width, height, left: 4, right: width - 4, top: STRIP, bottom: height - 36 };
+    this.box = { width, height, left: 4, right: width - 4, top: STRIP, bottom: height - foot };
     const svg = shape("svg", {
       viewBox: `0 0 ${width} ${height}`,
       role: "group",
@@ -163,8 +165,8 @@ class OverTime {
     if (!steps) return;
     // Pins stand above the ticks, so their name is here.
     const which = steps.every > 1 ? `every ${steps.every} steps` : "steps";
-    const name = `ticks: ${which}${right - left < 500 ? "" : ` of rank ${steps.rank ?? "?"}`}`;
-    this.svg.append(shape("text", { class: "ticks", x: left, y: bottom + 31 }, name));
+    const name = `ticks: ${which} of rank ${steps.rank ?? "?"}`;
+    this.svg.append(shape("text", { class: "ticks", x: left, y: this.box.height - 5 }, name));
   }
 
   // A curve; its name stands above `top`.
