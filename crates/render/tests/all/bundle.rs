@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 #[path = "../../build/bundle.rs"]
-mod bundle;
+mod joining;
 
-fn made(files: &[(&str, &str)]) -> (TempDir, Result<bundle::Bundle, String>) {
+fn made(files: &[(&str, &str)]) -> (TempDir, Result<joining::Bundle, String>) {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {
         let path = folder.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         std::fs::write(path, text).expect("written");
     }
-    let bundle = bundle::bundle(&folder.path().join(files[0].0));
+    let bundle = joining::bundle(&folder.path().join(files[0].0));
     (folder, bundle)
 }
 
@@ -78,7 +78,7 @@ fn the_scripts_of_the_pages_are_whole() {
     let html = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("html");
     let mut used = Vec::new();
     for name in ["report.js", "viewer.js"] {
-        used.extend(bundle::bundle(&html.join(name)).expect("a script").files);
+        used.extend(joining::bundle(&html.join(name)).expect("a script").files);
     }
     // No module is in none of them.
     let mut folders = vec![html];
