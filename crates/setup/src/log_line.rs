@@ -46,18 +46,7 @@ impl<'a> LogLine<'a> {
     pub fn parse(line: &'a str) -> Option<LogLine<'a>> {
         let (before, level, text) = by_level(line.trim_end())?;
         let (text, left_out) = without_count(unquoted(before, text));
-        let (before, source) = match before.trim_end().rsplit_once(' ') {
-            Some((rest, source)) if is_source(source) => (rest, source),
-            // Plugins name the function.
-            Some((rest, source))
-                if level == Level::Warn
-                    && rest.trim_end().ends_with(']')
-                    && is_numbered_name(source) =>
-            {
-                (rest, source)
-            }
-            _ => (before, ""),
-        };
+        let (before, source) = split_source(before.trim_end());
         let (before, device) = split_device(before.trim_end());
         // `cat -n` and log collectors put a tab there.
         let (words, place) = before.rsplit_once([' ', '\t']).unwrap_or(("", before));
@@ -156,13 +145,30 @@ fn is_source(word: &str) -> bool {
     is_file && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether a word is a function and a line, such as `nccl_net_ofi_init:1444`.
-fn is_numbered_name(word: &str) -> bool {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    word.split_once(':').is_some_and(|(name, line)| {
-        let is_number = !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit());
-        is_number && name.contains('_') && name.chars().all(is_name)
-    })
+/// Where in the source a line is from, which stands between device and level: `misc/ibvwrap.cc:63`, from 2.30 on
+/// `include/alloc.h:320 (ncclCuMemAlloc)`. Plugins write `nccl_net_ofi_init:1444`, and builds of other people
+/// have such words before INFO, too: `showVersion, 544`.
+fn split_source(before: &str) -> (&str, &str) {
+    let named = before.strip_suffix(')').and_then(|named| {
+        let (rest, function) = named.rsplit_once(" (")?;
+        (!function.contains([' ', '\t'])).then(|| rest.trim_end())
+    });
+    if let Some((rest, source)) = named.unwrap_or(before).rsplit_once(' ') {
+        if is_source(source) {
+            return (rest, source);
+        }
+    }
+    // Behind a whole place, no other words can stand there.
+    let placed = before.rsplit_once("] ").filter(|(rest, words)| {
+        let (place, device) = split_device(&before[..rest.len() + 1]);
+        let place = place.rsplit([' ', '\t']).next().and_then(Place::parse);
+        let is_numbered = words.bytes().any(|b| b.is_ascii_digit());
+        device.is_some() && place.is_some() && is_numbered && words.split(' ').count() <= 2
+    });
+    match placed {
+        Some((rest, source)) => (&before[..rest.len() + 1], source),
+        None => (before, ""),
+    }
 }
 
 /// The device, `[3]` at the end.
@@ -192,6 +198,8 @@ impl<'a> Place<'a> {
         let (tid, pid) = (parts.next()?, parts.next()?);
         // mpirun's tag ends with `>:`.
         let host = parts.next()?.rsplit([':', '>']).next()?;
+        // What people put in place of a name (`<host>`) is no name.
+        let is_left_out = place.starts_with('<') && host.is_empty();
         let host = host.trim_matches(['"', '\'', '`']);
         // Numbers of processes have more digits than hours and minutes, or the host has a name.
         let is_clock = host.len() <= 2 && pid.len() == 2 && tid.len() >= 2;
@@ -200,7 +208,7 @@ impl<'a> Place<'a> {
                 && [host, pid]
                     .iter()
                     .all(|n| n.bytes().all(|b| b.is_ascii_digit()));
-        (!host.is_empty() && !is_time).then(|| Place {
+        (is_left_out || !host.is_empty() && !is_time).then(|| Place {
             host,
             pid: pid.parse().unwrap_or(0),
             tid: tid.parse().unwrap_or(0),
@@ -401,6 +409,8 @@ mod tests {
             );
             assert_eq!((parsed.device, parsed.text), (None, "Trees"), "{line}");
         }
+        let left_out = LogLine::parse("<host>:920:1145 [1] NCCL INFO hello").expect("a line");
+        assert_eq!((left_out.host, left_out.pid, left_out.tid), ("", 920, 1145));
         let black = LogLine::parse("xxx:yyy:zzz [2] NCCL INFO hello").expect("a line");
         assert_eq!((black.host, black.pid, black.device), ("xxx", 0, Some(2)));
     }
@@ -425,6 +435,28 @@ mod tests {
             (parsed.host, parsed.source),
             ("b", "nccl_net_ofi_init:1444")
         );
+    }
+
+    #[test]
+    fn a_function_may_stand_beside_the_place_in_the_source() {
+        for (words, source) in [
+            (
+                "include/alloc.h:320 (ncclCuMemAlloc)",
+                "include/alloc.h:320",
+            ),
+            ("misc/socket.cc:50 (<unknown>)", "misc/socket.cc:50"),
+            ("showVersion, 544", "showVersion, 544"),
+            ("ncclIbInit:717", "ncclIbInit:717"),
+        ] {
+            for (level, is) in [("INFO", Level::Info), ("WARN", Level::Warn)] {
+                let line = format!("0: b:905:985 [5] {words} NCCL {level} hello");
+                let parsed = LogLine::parse(&line).expect("a line of NCCL");
+                assert_eq!((parsed.level, parsed.source), (is, source), "{line}");
+                assert_eq!((parsed.host, parsed.device), ("b", Some(5)), "{line}");
+            }
+        }
+        let bare = LogLine::parse("[5] include/alloc.h:320 (f) NCCL WARN hello").expect("a line");
+        assert_eq!((bare.device, bare.source), (Some(5), "include/alloc.h:320"));
     }
 
     #[test]
