@@ -10,12 +10,12 @@ use setup::topology::Topology;
 
 /// The ways that lines of NCCL's debug output tell of, on hosts with this topology, if one is given.
 pub fn of_said(said: &Said, topology: Option<&Topology>) -> Paths {
-    paths(&said.inits, &said.hosts, |_| topology)
+    paths(&said.inits, &said.apart, &said.hosts, |_| topology)
 }
 
 /// The ways that a capture's start-up tells of, on hosts of which some are known.
 pub fn of_startup(startup: &Startup, hosts: &[Host]) -> Paths {
-    paths(&startup.inits, &startup.hosts, |name| {
+    paths(&startup.inits, &[], &startup.hosts, |name| {
         let found = hosts.iter().find(|known| known.host == name);
         found.map(|known| &known.topology)
     })

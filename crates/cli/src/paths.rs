@@ -38,14 +38,15 @@ pub struct Args {
     look: crate::look::Look,
 }
 
-/// Prints it. Exit status 2 if no connection is known.
+/// Prints it. Exit status 2 if neither a connection nor a network is known.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let topology = args.topo.as_deref().map(topology).transpose()?;
     let paths = match args.from.as_slice() {
         [capture] if capture.is_dir() => of_capture(capture, topology.as_ref())?,
         files => analyze::paths::of_said(&of_files(files)?, topology.as_ref()),
     };
-    if paths.communicators.is_empty() {
+    let is_known = !paths.networks.is_empty() || paths.alone > 0;
+    if paths.communicators.is_empty() && !is_known {
         let shown: Vec<String> = args.from.iter().map(|f| f.display().to_string()).collect();
         bail!(
             "expected lines `Channel 00/0 : 0[0] -> 1[1] via …` of NCCL, found none in `{}`\n  hint: NCCL \

@@ -2,7 +2,7 @@
 
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::spelling::ranges;
-use setup::paths::{Paths, Reason, Route, Transport};
+use setup::paths::{Network, Paths, Reason, Route, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Result, Write};
 
@@ -44,6 +44,9 @@ pub fn text(paths: &Paths, all: bool, look: Look, out: &mut impl Write) -> Resul
             why(reason, &mut page);
         }
     }
+    if routes().next().is_none() {
+        return page.finish(out);
+    }
     page.title("Ways (most pairs first)");
     let mut table = Table::new(
         [
@@ -58,8 +61,10 @@ pub fn text(paths: &Paths, all: bool, look: Look, out: &mut impl Write) -> Resul
     if all {
         for one in &paths.communicators {
             let id = one.id.as_deref().unwrap_or("of unknown id");
-            let of = plural(one.nranks.into(), "rank", "ranks");
-            page.title(&format!("Pairs of communicator {id} ({of}; by rank)"));
+            let of = one.nranks.map_or(String::new(), |nranks| {
+                format!("{}; ", plural(nranks.into(), "rank", "ranks"))
+            });
+            page.title(&format!("Pairs of communicator {id} ({of}by rank)"));
             let mut table = Table::new(
                 [
                     "from",
@@ -187,17 +192,13 @@ pub fn sentence(paths: &Paths) -> String {
             };
             list.push(reason.because.as_str());
         }
-        let mut because = String::new();
-        for (before, list) in [(", because ", known), ("; ", open)] {
-            if !list.is_empty() {
-                because += &format!("{before}{}", list.join(", and "));
-            }
-        }
+        let because = why_in_words(&known, &open);
         let way = in_words(*transport, name, *gdr, cards);
         said.push(format!("{place}, NCCL uses {way}{part}{because}."));
     }
+    said.extend(in_switches(paths));
     if said.is_empty() {
-        return "No connection between ranks is in this output.".to_owned();
+        return unconnected(paths);
     }
     let alone = paths.reasons.iter().filter(|reason| {
         let used = |class: &Class| class.4.contains(&reason.kind);
@@ -208,6 +209,87 @@ pub fn sentence(paths: &Paths) -> String {
         said.push("NCCL names no faster way on these hosts.".to_owned());
     }
     said.join(" ")
+}
+
+/// That switches reduce, if ranks are connected to such.
+fn in_switches(paths: &Paths) -> Vec<String> {
+    let mut said = Vec::new();
+    let mut all = paths.communicators.iter();
+    if all.clone().any(|one| one.nvls_ranks > 0) {
+        let of = all.clone().filter(|one| one.nvls_ranks > 0).count();
+        let part = match (of, paths.communicators.len()) {
+            (of, all) if of < all => format!(" in {of} of {all} communicators"),
+            _ => String::new(),
+        };
+        said.push(format!(
+            "The NVLink switch can reduce and send to all GPUs (NVLS){part}."
+        ));
+    }
+    if let Some(network) = all.find_map(|one| one.collnet.as_ref()) {
+        said.push(format!("The network can reduce on its way ({network})."));
+    }
+    said
+}
+
+/// What is known if no line is about a connection.
+fn unconnected(paths: &Paths) -> String {
+    let one = |network: &Network| {
+        let cards: BTreeSet<&str> = network.cards.iter().map(String::as_str).collect();
+        let (mut known, mut open) = (Vec::new(), Vec::new());
+        for reason in &paths.reasons {
+            if network.reasons.contains(&reason.kind) {
+                let list = if reason.is_known() {
+                    &mut known
+                } else {
+                    &mut open
+                };
+                list.push(reason.because.as_str());
+            }
+        }
+        let name = match network.name.as_str() {
+            "Socket" => "TCP sockets",
+            name => name,
+        };
+        let cards = match some_cards(&cards) {
+            cards if cards.is_empty() => cards,
+            cards => format!(" ({cards})"),
+        };
+        let on = match network.hosts.as_slice() {
+            _ if paths.networks.len() == 1 => String::new(),
+            [host] => format!(" on {host}"),
+            hosts => format!(" on {} hosts", hosts.len()),
+        };
+        format!("{name}{cards}{on}{}", why_in_words(&known, &open))
+    };
+    let networks: Vec<String> = paths.networks.iter().map(one).collect();
+    let alone = match paths.alone {
+        0 => String::new(),
+        n => format!(
+            "{}, which has nothing to be connected to. ",
+            plural(
+                n.into(),
+                "communicator has one rank",
+                "communicators have one rank each"
+            )
+        ),
+    };
+    let between = if networks.is_empty() {
+        String::new()
+    } else {
+        format!("Between hosts, NCCL chose {}. ", networks.join(", and "))
+    };
+    format!("{between}{alone}No line of this output is about a connection between ranks.")
+}
+
+/// Why, behind a way.
+fn why_in_words(known: &[&str], open: &[&str]) -> String {
+    let mut because = String::new();
+    for (before, list) in [(", because ", known), ("; ", open)] {
+        if !list.is_empty() {
+            because += &format!("{before}{}", list.join(", and "));
+        }
+    }
+    because
 }
 
 /// The name of P2P through a third GPU.

@@ -1,5 +1,6 @@
 //! The start-up of a job as text: what took long, on which rank, and for whom the others waited.
 
+mod advice;
 mod answer;
 
 use crate::layout::{plural, Look, Page, Style, Table};
@@ -88,9 +89,15 @@ fn not_there(communicator: &CommunicatorStartup) -> String {
             list(&communicator.unfinished)
         ));
     }
+    if !communicator.cut.is_empty() {
+        said.push(format!(
+            "Ranks whose output ends in the middle of a line: {}.",
+            list(&communicator.cut)
+        ));
+    }
     if !communicator.silent.is_empty() {
         said.push(format!(
-            "Ranks without a line of NCCL: {}.",
+            "Ranks without a line about it: {}.",
             list(&communicator.silent)
         ));
     }

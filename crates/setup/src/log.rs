@@ -7,9 +7,9 @@
 //! Rule: a line belongs to the init of its own thread that has its communicator and rank. So two threads that
 //! make communicators at the same time are told apart, and so are containers with equal names and numbers.
 
-use crate::log_line::without_colours;
+use crate::log_line::{cut, without_colours};
 use crate::memory::{Ledger, Memory, Sizes};
-use crate::paths::{End, Hop, HostFacts};
+use crate::paths::{reducing, Hop, HostFacts};
 use crate::warnings::{Warning, Warnings};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +46,8 @@ pub struct Init {
     pub rank: u32,
     /// Ranks in the communicator.
     pub nranks: u32,
+    /// On how many hosts NCCL takes them to be.
+    pub nodes: Option<u32>,
     /// NCCL's pointer to it, which only tells communicators of a process apart.
     pub comm: Option<u64>,
     /// NCCL's id, the same on all ranks; nothing for a communicator that was split from another.
@@ -63,12 +65,18 @@ pub struct Init {
     pub completed_s: Option<f64>,
     /// Whether NCCL said that it was done.
     pub is_complete: bool,
+    /// Whether the last line of its process was cut, so that what came behind it is lost.
+    pub is_cut: bool,
     /// What NCCL said at last about the times of the phases.
     pub timings: Option<Timings>,
     /// What NCCL allocated for it, if it said so.
     pub memory: Memory,
     /// How it is connected, as this rank said.
     pub hops: Vec<Hop>,
+    /// Whether it is connected through the NVLink switch, which reduces and sends to all GPUs (NVLS).
+    pub nvls: bool,
+    /// The network that reduces on its way, if it is connected to one (SHARP).
+    pub collnet: Option<String>,
 }
 
 /// Times of the phases of an init, in seconds. NCCL prints them with a resolution of 10 ms.
@@ -123,6 +131,9 @@ const HOSTS: usize = 1 << 16;
 /// Connections that are kept, at most: those of 1024 ranks with 32 channels to 30 others each.
 const HOPS: usize = 1 << 20;
 
+/// Processes whose lines were cut that are kept, at most.
+const MOST_CUT: usize = 1 << 16;
+
 /// Inits that are looked through for the one of a connection, and connections that wait for theirs.
 const NEWEST: usize = 4096;
 
@@ -141,6 +152,8 @@ pub struct Reader {
     unplaced: BTreeMap<(String, u32), Vec<Hop>>,
     /// Connections that are kept.
     hops: usize,
+    /// Processes whose last line was cut.
+    cut: BTreeSet<(String, u32)>,
     lines: u64,
     left_out: u64,
     version: Option<String>,
@@ -156,6 +169,8 @@ pub struct Reader {
 pub struct Said {
     /// Communicators that were made, in the order of their first lines.
     pub inits: Vec<Init>,
+    /// Connections of ranks without a line about their init, as in a piece of a log: `nranks` is 0.
+    pub apart: Vec<Init>,
     /// What was allocated in a process, by host and pid, for communicators that can't be told apart.
     pub unowned: BTreeMap<(String, u32), Sizes>,
     /// What NCCL warned of, in the order of lines; the first of many.
@@ -172,6 +187,25 @@ pub struct Said {
     pub version: Option<String>,
 }
 
+/// Inits of ranks that only their connections tell of, by host and process.
+fn apart(unplaced: BTreeMap<(String, u32), Vec<Hop>>) -> Vec<Init> {
+    let mut inits = Vec::new();
+    for ((host, pid), hops) in unplaced {
+        let mut ranks: BTreeMap<u32, Vec<Hop>> = BTreeMap::new();
+        for hop in hops {
+            ranks.entry(hop.speaker()).or_default().push(hop);
+        }
+        inits.extend(ranks.into_iter().map(|(rank, hops)| Init {
+            host: host.clone(),
+            pid,
+            rank,
+            hops,
+            ..Init::default()
+        }));
+    }
+    inits
+}
+
 /// The inits that a text tells of, in the order of their first lines.
 pub fn read(text: &str) -> Vec<Init> {
     let mut reader = Reader::default();
@@ -185,8 +219,14 @@ impl Reader {
         let line = without_colours(line);
         let Some(line) = LogLine::parse(&line) else {
             self.version(&line);
+            let cut = cut(&line).filter(|_| self.cut.len() < MOST_CUT);
+            self.cut
+                .extend(cut.map(|(host, pid)| (host.to_owned(), pid)));
             return;
         };
+        if !self.cut.is_empty() {
+            self.cut.remove(&(line.host.to_owned(), line.pid));
+        }
         self.left_out = self.left_out.saturating_add(line.left_out.into());
         if let Some(hop) = Hop::parse(line.text.trim_end()) {
             self.hop(&line, hop);
@@ -208,6 +248,17 @@ impl Reader {
             self.state(&line, text, true);
         } else if let Some(text) = text.strip_prefix("Init timings") {
             self.timings(&line, text);
+        } else if let Some(text) = text.strip_prefix("NVLS comm ") {
+            self.nvls(&line, text);
+            // It has sizes, too.
+            self.memory.add(&line);
+        } else if let Some(text) = text
+            .strip_prefix("comm ")
+            .filter(|of| of.contains(" nNodes "))
+        {
+            self.nodes(&line, text);
+        } else if let Some((rank, network)) = reducing(text) {
+            self.collnet(&line, rank, network);
         } else if text.starts_with(SHARED) {
             self.sharing.insert(Self::thread(&line));
         } else {
@@ -219,7 +270,12 @@ impl Reader {
     pub fn finish(self) -> Said {
         let (mut memories, unowned) = self.memory.finish();
         let (warnings, warned) = self.warnings.finish();
+        let apart = apart(self.unplaced);
         let mut inits = self.inits;
+        for init in &mut inits {
+            let process = (init.host.clone(), init.pid);
+            init.is_cut = !init.is_complete && self.cut.contains(&process);
+        }
         for (init, number) in self.numbers {
             if let Some(memory) = memories.get_mut(number) {
                 inits[init].memory = std::mem::take(memory);
@@ -227,6 +283,7 @@ impl Reader {
         }
         Said {
             inits,
+            apart,
             unowned,
             warnings,
             warned,
@@ -273,15 +330,46 @@ impl Reader {
     }
 
     fn home(&self, process: &(String, u32), hop: &Hop) -> Option<usize> {
-        let all = self.of_process.get(process)?;
-        all.iter().rev().take(NEWEST).copied().find(|at| {
-            let init = &self.inits[*at];
-            let speaker = match hop.end {
-                End::Send => hop.from,
-                End::Receive => hop.to,
-            };
-            init.rank == speaker && init.nranks > hop.from.max(hop.to)
+        self.newest(process, |init| {
+            init.rank == hop.speaker() && init.nranks > hop.from.max(hop.to)
         })
+    }
+
+    /// The newest init of a process that `fits`.
+    fn newest(&self, process: &(String, u32), fits: impl Fn(&Init) -> bool) -> Option<usize> {
+        let mut newest = self.of_process.get(process)?.iter().rev().take(NEWEST);
+        newest.find(|at| fits(&self.inits[**at])).copied()
+    }
+
+    /// `0x5643896e6e10 headRank 2 nHeads 6 nvlsRanks 6 buffSize 1048576 …`.
+    fn nvls(&mut self, line: &LogLine, text: &str) {
+        if let Some(at) = self.by_pointer(line, text) {
+            self.inits[at].nvls = true;
+        }
+    }
+
+    /// `0xe3cb4f0 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0`.
+    fn nodes(&mut self, line: &LogLine, text: &str) {
+        let mut words = text.split_whitespace().skip_while(|word| *word != "nNodes");
+        let nodes = words.nth(1).and_then(|word| word.parse().ok());
+        if let Some(at) = self.by_pointer(line, text) {
+            self.inits[at].nodes = nodes;
+        }
+    }
+
+    /// The newest init of a line's process with the pointer that a text begins with.
+    fn by_pointer(&self, line: &LogLine, text: &str) -> Option<usize> {
+        let word = text.split_whitespace().next()?;
+        let comm = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
+        let process = (line.host.to_owned(), line.pid);
+        self.newest(&process, |init| init.comm == Some(comm))
+    }
+
+    fn collnet(&mut self, line: &LogLine, rank: u32, network: &str) {
+        let process = (line.host.to_owned(), line.pid);
+        if let Some(at) = self.newest(&process, |init| init.rank == rank) {
+            self.inits[at].collnet = Some(network.to_owned());
+        }
     }
 
     /// Connections may come before the first line about their init.
@@ -638,6 +726,22 @@ mod tests {
         assert_eq!(warning.source, "include/alloc.h:334");
         assert_eq!(warning.text, "Failed to CUDA calloc 536870912 bytes");
         assert_eq!(warning.through, ["transport/net.cc:561"]);
+    }
+
+    #[test]
+    fn a_process_whose_last_line_was_cut_may_have_gone_on() {
+        let start = |pid: u32| {
+            let at = format!("n1:{pid}:7 [0] NCCL INFO f comm 0x{pid} rank {pid}");
+            format!("{at} nranks 4 busId 1 commId 0xa - Init START\n")
+        };
+        let text = start(1)
+            + &start(2)
+            + "n1:1:7 [0] NCCL INFO Connn1:2:7 [0] NCCL INFO nected\n"
+            + "n1:2:7 [0] NCCL INFO Trn1:3:7 [0] NCCL INFO ees\n"
+            + "n1:2:7 [0] NCCL INFO whole again\n";
+        let seen = read(&text);
+        let cut = seen.iter().map(|init| (init.pid, init.is_cut));
+        assert_eq!(cut.collect::<Vec<_>>(), [(1, true), (2, false)]);
     }
 
     #[test]

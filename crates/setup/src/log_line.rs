@@ -71,6 +71,28 @@ impl<'a> LogLine<'a> {
     }
 }
 
+/// The host and process of a line of NCCL that was cut, because others wrote where it goes on; `None` for a
+/// whole line and for what is no line of NCCL. The cut may be within the words of its level, too.
+pub fn cut(line: &str) -> Option<(&str, u32)> {
+    let level = |from: usize| {
+        let marks = ["NCCL INFO ", "NCCL WARN "].map(|mark| line[from..].find(mark));
+        marks.into_iter().flatten().min().map(|at| from + at)
+    };
+    if let Some(first) = level(0) {
+        let second = level(first + 1)?;
+        return LogLine::parse(&line[..second]).map(|cut| (cut.host, cut.pid));
+    }
+    let is_other = ["NCCL TRACE", "NCCL CALL", "NCCL VERSION"];
+    if is_other.iter().any(|mark| line.contains(mark)) {
+        return None;
+    }
+    let (before, behind) = line.split_once(" [")?;
+    let (device, _) = behind.split_once(']')?;
+    let is_device = !device.is_empty() && device.bytes().all(|b| b.is_ascii_digit());
+    let place = Place::parse(before.rsplit([' ', '\t']).next()?)?;
+    (is_device && place.pid != 0 && place.tid != 0).then_some((place.host, place.pid))
+}
+
 /// What stands before the level, the level, and what stands behind it.
 fn by_level(line: &str) -> Option<(&str, Level, &str)> {
     let split = |mark: &str, level| {
@@ -145,8 +167,8 @@ fn is_source(word: &str) -> bool {
     is_file && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Where in the source a line is from, which stands between device and level: `misc/ibvwrap.cc:63`, from 2.30 on
-/// `include/alloc.h:320 (ncclCuMemAlloc)`. Plugins write `nccl_net_ofi_init:1444`, and builds of other people
+/// Where in the source a line is from, which stands between device and level: `misc/ibvwrap.cc:63`, from 2.30
+/// on `include/alloc.h:320 (ncclCuMemAlloc)`. Plugins write `nccl_net_ofi_init:1444`, and builds of others
 /// have such words before INFO, too: `showVersion, 544`.
 fn split_source(before: &str) -> (&str, &str) {
     let named = before.strip_suffix(')').and_then(|named| {
@@ -482,6 +504,20 @@ mod tests {
             "n1:1:1 [0] NCCL INFO Conn1:2:2 [1] NCCL INFO nected",
         ] {
             assert_eq!(LogLine::parse(line), None, "{line}");
+        }
+        for mixed in [
+            "n1:1:7 [0] NCCL INFO Conn1:2:2 [1] NCCL INFO nected",
+            "n1:1:7 [0] NCL INFO Connected",
+            "0: n1:1:7 [0][rank0]:[E ProcessGroupNCCL.cpp:563] timeout",
+        ] {
+            assert_eq!(cut(mixed), Some(("n1", 1)), "{mixed}");
+        }
+        for whole in [
+            PLAIN,
+            "n1:1:7 [0] 1.5 f:12 NCCL TRACE hello",
+            "epoch 3 [1] x",
+        ] {
+            assert_eq!(cut(whole), None, "{whole}");
         }
         assert_eq!(without_colours("a\u{1b}["), "a");
     }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use facts::{Card, HostFacts, Mark};
-pub use hop::{End, Hop, Transport};
+pub use hop::{reducing, End, Hop, Transport};
 pub use reasons::{kinds, Reason};
 
 /// The format of [`Paths`].
@@ -29,8 +29,13 @@ pub const SCHEMA: &str = "ncclscope.paths/1";
 pub struct Paths {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// Each communicator with a known connection, in the order of their first lines.
+    /// Each communicator with a known connection, in the order of their first lines; then connections of
+    /// ranks whose communicator no line names.
     pub communicators: Vec<CommunicatorPaths>,
+    /// Which network NCCL chose between hosts, in the order of their names.
+    pub networks: Vec<Network>,
+    /// Communicators of one rank, which has nothing to be connected to.
+    pub alone: u32,
     /// Why routes are not the best ones, and what changes that; what costs most first.
     pub reasons: Vec<Reason>,
 }
@@ -38,12 +43,29 @@ pub struct Paths {
 /// The ways of a communicator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CommunicatorPaths {
-    /// NCCL's id as hex; null for a communicator that was split from another.
+    /// NCCL's id as hex; null for a communicator that was split from another, or that no line names.
     pub id: Option<String>,
-    /// Ranks in it.
-    pub nranks: u32,
+    /// Ranks in it; null if no line says it.
+    pub nranks: Option<u32>,
+    /// Ranks that are connected through the NVLink switch, which reduces and sends to all GPUs (NVLS).
+    pub nvls_ranks: u32,
+    /// The network that reduces on its way, if ranks are connected to one (SHARP).
+    pub collnet: Option<String>,
     /// From each rank to each that it is connected to.
     pub routes: Vec<Route>,
+}
+
+/// A network that NCCL chose.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Network {
+    /// NCCL's name for it: `IB`, `Socket`, or a plugin's.
+    pub name: String,
+    /// Hosts on which it chose it, in order; none if lines have lost their places.
+    pub hosts: Vec<String>,
+    /// Their cards or interfaces.
+    pub cards: Vec<String>,
+    /// Kinds of [`Reason`]s, if no connection is known, so that nothing else tells of them.
+    pub reasons: Vec<&'static str>,
 }
 
 /// How data goes from one rank to another, on channels that go the same way.
@@ -88,6 +110,8 @@ impl Route {
     pub fn is_within_host(&self) -> Option<bool> {
         match self.transport {
             Transport::Shm => Some(true),
+            // Only NVLink of many nodes leaves a host.
+            Transport::P2p if !self.through.starts_with("MNNVL") => Some(true),
             _ => Some(self.from_host.as_ref()? == self.to_host.as_ref()?),
         }
     }
@@ -112,31 +136,46 @@ struct Way {
     receive: Option<NetEnd>,
 }
 
-/// The ways that these inits' ranks are connected. `topology` has that of a host, if it is known.
+/// The ways that these inits' ranks are connected, and ranks of which only connections are known ([`apart`]).
+/// `topology` has that of a host, if it is known.
+///
+/// [`apart`]: crate::log::Said::apart
 pub fn paths<'t>(
     inits: &[Init],
+    apart: &[Init],
     hosts: &BTreeMap<String, HostFacts>,
     topology: impl Fn(&str) -> Option<&'t Topology>,
 ) -> Paths {
     let mut found = reasons::Reasons::default();
     let mut communicators = Vec::new();
-    for members in group(inits) {
-        let routes = routes(&members, hosts);
-        if routes.is_empty() {
-            continue;
-        }
+    let mut alone = 0;
+    for members in groups(inits, apart) {
+        let nranks = Some(members[0].nranks).filter(|nranks| *nranks > 0);
+        alone += u32::from(nranks == Some(1));
         let mut one = CommunicatorPaths {
             id: members
                 .iter()
                 .find_map(|init| init.id)
                 .map(|id| format!("0x{id:x}")),
-            nranks: members[0].nranks,
-            routes,
+            nranks,
+            nvls_ranks: members.iter().filter(|init| init.nvls).count() as u32,
+            collnet: members.iter().find_map(|init| init.collnet.clone()),
+            routes: routes(&members, hosts),
         };
+        if one.routes.is_empty() && one.nvls_ranks == 0 && one.collnet.is_none() {
+            continue;
+        }
+        // NCCL counts hosts by what tells them apart for it, and their names say how many there should be.
+        let names: BTreeSet<&str> = members.iter().map(|init| init.host.as_str()).collect();
+        let nodes = members.iter().find_map(|init| init.nodes);
+        let is_whole = nranks.is_some_and(|nranks| nranks as usize == members.len());
+        let is_one_host = nodes
+            .filter(|_| is_whole)
+            .map(|nodes| nodes as usize == names.len());
         let ranks: BTreeMap<u32, &Init> = members.iter().map(|init| (init.rank, *init)).collect();
         for route in &mut one.routes {
             let ends = [ranks.get(&route.from), ranks.get(&route.to)].map(Option::<&&Init>::copied);
-            reasons::judge(route, ends, hosts, &topology, &mut found);
+            reasons::judge(route, ends, is_one_host, hosts, &topology, &mut found);
         }
         reasons::unused_cards(&one, hosts, &mut found);
         communicators.push(one);
@@ -149,11 +188,75 @@ pub fn paths<'t>(
         .map(String::as_str)
         .collect();
     reasons::slow_pci(hosts, &used, &mut found);
+    let mut networks = networks(hosts);
+    if communicators.is_empty() {
+        for network in &mut networks {
+            reasons::judge_network(network, hosts, &mut found);
+        }
+    }
     Paths {
         schema: SCHEMA,
         communicators,
+        networks,
+        alone,
         reasons: found.finish(),
     }
+}
+
+/// The inits of each communicator. One that only its connections tell of goes to the first communicator that
+/// is large enough and lacks its rank; if there is none, to the others like it.
+fn groups<'a>(inits: &'a [Init], apart: &'a [Init]) -> Vec<Vec<&'a Init>> {
+    let mut groups = group(inits);
+    let mut unnamed: Vec<&Init> = Vec::new();
+    for init in apart {
+        let most = init.hops.iter().map(|hop| hop.from.max(hop.to)).max();
+        let fits = |members: &&mut Vec<&Init>| {
+            members[0].nranks > most.unwrap_or(0) && members.iter().all(|of| of.rank != init.rank)
+        };
+        match groups.iter_mut().find(fits) {
+            Some(members) => members.push(init),
+            None => unnamed.push(init),
+        }
+    }
+    groups.extend(Some(unnamed).filter(|unnamed| !unnamed.is_empty()));
+    groups
+}
+
+/// The networks that NCCL chose.
+fn networks(hosts: &BTreeMap<String, HostFacts>) -> Vec<Network> {
+    let mut networks: BTreeMap<&str, Network> = BTreeMap::new();
+    for (host, facts) in hosts {
+        let Some(name) = &facts.network else { continue };
+        let network = networks.entry(name).or_insert_with(|| Network {
+            name: name.clone(),
+            hosts: Vec::new(),
+            cards: Vec::new(),
+            reasons: Vec::new(),
+        });
+        network
+            .hosts
+            .extend(Some(host.clone()).filter(|host| !host.is_empty()));
+        for card in facts.cards_of(name) {
+            if !network.cards.contains(&card) {
+                network.cards.push(card);
+            }
+        }
+    }
+    networks.into_values().collect()
+}
+
+/// Names of hosts that name none: GPUs of two processes have one number on the bus, as if containers on many
+/// hosts are all called `localhost`.
+fn shared_names<'a>(members: &[&'a Init]) -> BTreeSet<&'a str> {
+    let mut owner: BTreeMap<(&str, u64), u32> = BTreeMap::new();
+    let known = members
+        .iter()
+        .filter_map(|init| Some((init.host.as_str(), init.bus?, init.pid)));
+    let shares = |(host, bus, pid): (&'a str, u64, u32)| {
+        let first = *owner.entry((host, bus)).or_insert(pid);
+        (first != pid).then_some(host)
+    };
+    known.filter_map(shares).collect()
 }
 
 /// The routes of a communicator, by rank.
@@ -182,9 +285,10 @@ fn routes(members: &[&Init], hosts: &BTreeMap<String, HostFacts>) -> Vec<Route> 
             }
         }
     }
+    let shared = shared_names(members);
     let host_of: BTreeMap<u32, &str> = members
         .iter()
-        .filter(|init| !init.host.is_empty())
+        .filter(|init| !init.host.is_empty() && !shared.contains(init.host.as_str()))
         .map(|init| (init.rank, init.host.as_str()))
         .collect();
     // Both ends of a channel use one transport. If they contradict each other, lines were mixed, and the one

@@ -29,6 +29,8 @@ pub struct CommunicatorStartup {
     pub ranks_known: u32,
     /// Ranks that began and did not say that they were done.
     pub unfinished: Vec<u32>,
+    /// Ranks that began, and of which the last line was cut, so that nothing is known of their end.
+    pub cut: Vec<u32>,
     /// Ranks that said nothing.
     pub silent: Vec<u32>,
     /// From the first rank's beginning to the last rank's end; null without times of day.
@@ -461,7 +463,12 @@ fn communicator(members: &[&Init]) -> CommunicatorStartup {
         ranks_known: known.len() as u32,
         unfinished: members
             .iter()
-            .filter(|init| !init.is_complete)
+            .filter(|init| !init.is_complete && !init.is_cut)
+            .map(|init| init.rank)
+            .collect(),
+        cut: members
+            .iter()
+            .filter(|init| init.is_cut)
             .map(|init| init.rank)
             .collect(),
         silent: silent(&members),

@@ -34,42 +34,66 @@ pub struct Warning {
 pub enum Gravity {
     /// It may be why the communicator was not made.
     Cause,
+    /// NCCL hands on an error that it met before.
+    FollowUp,
     /// Another process ended before.
     Consequence,
     /// NCCL does without.
     Harmless,
 }
 
+/// Parts of warnings that hand on an error of NCCL's own threads.
+const FOLLOW_UPS: [&str; 4] = [
+    "Error encountered progressing operation",
+    "Failed to execute operation",
+    "while polling for opId",
+    "Proxy Call to rank",
+];
+
 /// Parts of warnings that another process caused.
-const CONSEQUENCES: [&str; 7] = [
+const CONSEQUENCES: [&str; 6] = [
     "remote process exited",
     "Connection closed by remote peer",
     "Connection reset by peer",
     "Broken pipe",
     "Connection refused",
     "Accept failed",
-    "Proxy Call to rank",
 ];
 
 /// Parts of warnings about something that NCCL can do without.
-const HARMLESS: [&str; 6] = [
+const HARMLESS: [&str; 7] = [
     "libibverbs",
     "iommu=pt",
     "numa_balancing",
     "HSA_FORCE_FINE_GRAIN_PCIE",
     "which can lead to",
-    "Could not find",
+    "Could not find real path",
+    "Could not find: lib",
 ];
+
+/// Where in NCCL's source warnings are from that it can do without: its answers to `ncclras`.
+const HARMLESS_SOURCE: &str = "ras/";
 
 impl Warning {
     /// What it means.
     pub fn gravity(&self) -> Gravity {
         let has = |parts: &[&str]| parts.iter().any(|part| self.text.contains(part));
-        match (has(&HARMLESS), has(&CONSEQUENCES)) {
-            (true, _) => Gravity::Harmless,
-            (false, true) => Gravity::Consequence,
-            (false, false) => Gravity::Cause,
+        if has(&HARMLESS) || self.source.starts_with(HARMLESS_SOURCE) {
+            Gravity::Harmless
+        } else if has(&CONSEQUENCES) {
+            Gravity::Consequence
+        } else if has(&FOLLOW_UPS) {
+            Gravity::FollowUp
+        } else {
+            Gravity::Cause
         }
+    }
+
+    /// Which process the connection was to, if it was closed: `Connection closed by remote peer n1<44120>`.
+    pub fn lost_peer(&self) -> Option<&str> {
+        let (_, peer) = self.text.split_once("by remote peer ")?;
+        let name = peer.split(['<', ' ']).next()?;
+        Some(name).filter(|name| !name.is_empty())
     }
 
     /// Bytes that could not be allocated: `Failed to CUDA calloc 536870912 bytes`.
@@ -173,9 +197,25 @@ mod tests {
                 "NET/IB : Got completion from peer with status=12",
                 Gravity::Cause,
             ),
+            (
+                "Could not find any local path from gpu 0 to net.",
+                Gravity::Cause,
+            ),
+            ("Could not find real path of /sys/class", Gravity::Harmless),
+            (
+                "[Service thread] Error encountered progressing operation=Connect, res=2",
+                Gravity::FollowUp,
+            ),
         ] {
             assert_eq!(warning(text).gravity(), gravity, "{text}");
         }
+        let ras = Warning {
+            source: "ras/client_support.cc:160".to_owned(),
+            ..warning("Call to bind failed: Address already in use")
+        };
+        assert_eq!(ras.gravity(), Gravity::Harmless);
+        let closed = warning("socketProgress: Connection closed by remote peer n1.ibnet<44120>");
+        assert_eq!(closed.lost_peer(), Some("n1.ibnet"));
     }
 
     #[test]

@@ -102,7 +102,7 @@ What to do
     reasons: the table has each rank's phases before it.
 
   The critical path goes through rank 0 in kernels, alloc, bootstrap, topo, graphs, allgathers, connections (43.52 s).
-  Ranks without a line of NCCL: 1-5,7.
+  Ranks without a line about it: 1-5,7.
 
 Ray left out 21 lines that were like lines of other ranks, so ranks are missing here. Set RAY_DEDUP_LOGS=0 to keep them.
 --- ncclscope startup pods | sed '/^$/,$d'

@@ -177,13 +177,14 @@ not end.
 What to do
   See if rank 2 runs at all and reaches the others: its process may have ended or may still load, the number of ranks
     may be wrong, or its output may be elsewhere.
-  Ranks that began and did not end: 0-1,3-7. Ranks without a line of NCCL: 2.
+  Ranks that began and did not end: 0-1,3-7. Ranks without a line about it: 2.
 --- ncclscope startup lost | sed '/^Ranks of/,/^$/d'
 Rank 1 (process 11 on n1, GPU 0) failed: `Call to ibv_reg_mr failed with error Cannot allocate memory`
 (transport/net_ib.cc:900, for the buffers of the network, called from transport/net.cc:800), and did not end its init.
 
 What to do
-  Begin with this warning. Later ones come from ranks that lost this one.
+  A network card can't lock memory or has none left: `ulimit -l` must be unlimited, in a container by `--ulimit
+    memlock=-1`. Later warnings may come from ranks that lost this one.
   Ranks that began and did not end: 0-1.
 
 Warnings of NCCL (2 lines; in their order)

@@ -3,13 +3,16 @@
 //! Rule: a failure comes before a late rank, and a late rank before a phase, because waiting for either is
 //! counted in the phases of the others.
 
-use super::{named, not_there, seconds};
+use super::advice::{after_warning, phase_advice};
+use super::{millis, named, seconds, used};
 use crate::layout::plural;
 use analyze::spelling::{capital, ranges, size};
-use analyze::startup::Startup;
+use analyze::startup::{ProcessRow, Startup, Whole};
 use setup::failure::Failure;
 use setup::late::Late;
-use setup::startup::{Cause, CommunicatorStartup, Leg, PhaseRow, Together, LATE};
+use setup::startup::{Cause, CommunicatorStartup, Leg, PhaseRow, RankInit, Together, LATE};
+use setup::warnings::Gravity;
+use std::collections::BTreeSet;
 
 /// Other ranks took as long as the one on the critical path if they took this part of its time at least.
 const ALIKE: f64 = 0.5;
@@ -77,7 +80,7 @@ impl<'a> Answer<'a> {
             Answer::Unfinished(communicator) => unfinished(communicator, startup),
             Answer::Late(communicator, late) => was_late(communicator, late),
             Answer::Together(several) => together(several, startup),
-            Answer::Phase(communicator, leg) => phase(communicator, leg),
+            Answer::Phase(communicator, leg) => phase(communicator, leg, startup),
         }
     }
 
@@ -97,15 +100,7 @@ impl<'a> Answer<'a> {
             return None;
         }
         let advice = match self {
-            Answer::Failed(failure) if failure.warning.is_out_of_memory() => {
-                "Leave NCCL more of the GPU's memory: start it before the program takes the rest, or give \
-                 the program's own pool less. `ncclscope memory FILE` says what each communicator takes, if \
-                 NCCL_DEBUG_SUBSYS has ALLOC."
-                    .to_owned()
-            }
-            Answer::Failed(_) => {
-                "Begin with this warning. Later ones come from ranks that lost this one.".to_owned()
-            }
+            Answer::Failed(failure) => after_warning(&failure.warning),
             Answer::Unfinished(communicator) => ask(communicator),
             Answer::Late(_, late) => late_advice(&whom(late)),
             Answer::Together(several) => {
@@ -157,17 +152,11 @@ fn failed(failure: &Failure, startup: &Startup) -> String {
             }
         }
         None => {
-            let place = if place.is_empty() {
-                "A process".to_owned()
-            } else {
-                place.join(" ")
-            };
-            let device = device.map_or(String::new(), |device| format!(" ({device})"));
-            let mut who = format!("{place}{device}");
-            if let Some(first) = who.get(..1) {
-                who = first.to_uppercase() + &who[1..];
+            if warning.pid == 0 {
+                place.insert(0, "a process".to_owned());
             }
-            who
+            let device = device.map_or(String::new(), |device| format!(" ({device})"));
+            capital(&format!("{}{device}", place.join(" ")))
         }
     };
     let from = match (warning.source.as_str(), through(failure)) {
@@ -184,6 +173,12 @@ fn failed(failure: &Failure, startup: &Startup) -> String {
                 ""
             };
             format!("failed to allocate {}{gpu}{from}", size(bytes))
+        }
+        None if warning.gravity() == Gravity::Consequence => {
+            format!(
+                "lost the connection to another process: `{}`{from}",
+                warning.text
+            )
         }
         None => format!("failed: `{}`{from}", warning.text),
     };
@@ -210,7 +205,9 @@ fn through(failure: &Failure) -> Option<String> {
 
 /// How the other communicators fared.
 fn others(startup: &Startup) -> String {
-    let is_ready = |c: &&CommunicatorStartup| c.unfinished.is_empty() && c.silent.is_empty();
+    let is_ready = |c: &&CommunicatorStartup| {
+        c.unfinished.is_empty() && c.silent.is_empty() && c.cut.is_empty()
+    };
     let ready = startup.communicators.iter().filter(is_ready).count();
     match ready {
         0 => String::new(),
@@ -225,14 +222,24 @@ fn others(startup: &Startup) -> String {
     }
 }
 
+/// Ranks that said that they were ready.
+fn ready(communicator: &CommunicatorStartup) -> Vec<u32> {
+    let open = [&communicator.unfinished, &communicator.cut];
+    let ranks = communicator.ranks.iter().map(|row| row.rank);
+    ranks
+        .filter(|rank| open.iter().all(|of| !of.contains(rank)))
+        .collect()
+}
+
+/// `Ranks 0, 2 are`.
+fn are(ranks: &[u32], begins: bool) -> String {
+    let is = if ranks.len() == 1 { "is" } else { "are" };
+    format!("{} {is}", some(ranks, begins))
+}
+
 fn unfinished(communicator: &CommunicatorStartup, startup: &Startup) -> String {
     let open = &communicator.unfinished;
-    let ready: Vec<u32> = communicator
-        .ranks
-        .iter()
-        .map(|row| row.rank)
-        .filter(|rank| !open.contains(rank))
-        .collect();
+    let ready = ready(communicator);
     let of = plural(communicator.nranks.into(), "rank", "ranks");
     let last = startup.communicators.iter().map(|c| c.attempt).max();
     let attempt = match last.unwrap_or(1) {
@@ -252,20 +259,38 @@ fn unfinished(communicator: &CommunicatorStartup, startup: &Startup) -> String {
         (false, _) => format!(
             "{} began to make the communicator of {of}{attempt} and did not end. {} ready.",
             some(open, true),
-            match ready.len() {
-                1 => format!("{} is", some(&ready, true)),
-                _ => format!("{} are", some(&ready, true)),
-            }
+            are(&ready, true)
         ),
     };
-    said + &others(startup)
+    said + &unknown(communicator, ready.is_empty()) + &others(startup)
+}
+
+/// Of which ranks nothing or not all is known; `is_said` is whether that nobody came is said already.
+fn unknown(communicator: &CommunicatorStartup, is_said: bool) -> String {
+    let mut said = String::new();
+    if !communicator.silent.is_empty() && !is_said {
+        let silent = some(&communicator.silent, false);
+        said += &format!(" There is no line about {silent}.");
+    }
+    if !communicator.cut.is_empty() {
+        said += &format!(
+            " The output of {} ends in the middle of a line, so what came behind it is lost.",
+            some(&communicator.cut, false)
+        );
+    }
+    said
 }
 
 /// What to do about ranks that began and did not end.
 fn ask(communicator: &CommunicatorStartup) -> String {
-    if !communicator.silent.is_empty() && communicator.ranks_known == 0 {
+    // If a rank is ready, all have come.
+    if !communicator.silent.is_empty() && ready(communicator).is_empty() {
+        let (run, reach, whose) = match communicator.silent.len() {
+            1 => ("runs", "reaches", "its process"),
+            _ => ("run", "reach", "a process"),
+        };
         return format!(
-            "See if {} runs at all and reaches the others: its process may have ended or may still load, the \
+            "See if {} {run} at all and {reach} the others: {whose} may have ended or may still load, the \
              number of ranks may be wrong, or its output may be elsewhere.",
             some(&communicator.silent, false)
         );
@@ -416,7 +441,7 @@ fn caused(cause: &Cause, several: &Together) -> String {
     }
 }
 
-fn phase(communicator: &CommunicatorStartup, leg: &Leg) -> String {
+fn phase(communicator: &CommunicatorStartup, leg: &Leg, startup: &Startup) -> String {
     let of = plural(communicator.nranks.into(), "rank", "ranks");
     let row = |row: &&PhaseRow| row.phase == leg.phase;
     let shortest = communicator.phases.iter().find(row);
@@ -442,52 +467,107 @@ fn phase(communicator: &CommunicatorStartup, leg: &Leg) -> String {
             format!(" There they wait for the last rank to begin: probably {who} without times.")
         }
     };
+    let row = communicator.ranks.iter().find(|row| row.rank == leg.rank);
+    let own_s = row.and_then(|row| plugin_s(startup, row)).unwrap_or(0.0);
+    let what = if leg.phase == "rest" && own_s >= ALIKE * leg.time_s {
+        "the init of ncclscope's own plugin, which NCCL counts in no phase"
+    } else {
+        named(leg.phase)
+    };
+    // The rest of the start is worth a word only if it is more.
+    let is_more = |of: &Whole| of.total_s >= SEVERAL * total_s(communicator);
+    let more = startup.whole.as_ref().filter(|of| is_more(of));
+    let whole = more
+        .and_then(|_| whole(startup))
+        .map_or(String::new(), |whole| format!(" {whole}"));
     format!(
-        "Making the slowest communicator ({of}) took {} s. The largest part of it was {}: {} s on rank \
-         {}{others}.{known}",
+        "{}Making the slowest communicator ({of}) took {} s. The largest part of it was {what}: {} s on rank \
+         {}{others}.{known}{whole}",
+        alone(startup),
         seconds(total_s(communicator)),
-        named(leg.phase),
         seconds(leg.time_s),
         leg.rank,
     )
 }
 
+/// How long the recorder took in the process of a rank, s.
+fn plugin_s(startup: &Startup, of: &RankInit) -> Option<f64> {
+    let is_its = |row: &&ProcessRow| row.pid == of.pid && row.host == of.host;
+    startup.processes.iter().find(is_its)?.plugin_init_s
+}
+
 /// What is said if nothing failed and no phases are known.
 pub(super) fn nothing(startup: &Startup) -> String {
     let communicators = &startup.communicators;
-    let ready = match communicators.first() {
-        None => String::new(),
-        Some(first) => {
-            let of = plural(first.nranks.into(), "rank", "ranks");
-            let missing = not_there(first);
-            match (communicators.len(), missing.is_empty()) {
-                (1, true) => format!("All {of} are ready. "),
-                (1, false) => format!("{missing} "),
-                (n, _) => format!("{n} communicators are ready. "),
-            }
-        }
-    };
-    let why = if communicators.is_empty() {
-        "The phases of start-up are not known: there is no line `Init timings` of NCCL.".to_owned()
-    } else {
-        format!(
-        "{ready}The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), \
-         and this output has none."
-    )
-    };
-    // The last to be ready stands first.
-    let last = startup.processes.first();
-    let ready = last.and_then(|row| Some((row, row.to_first_call_s?)));
-    match ready {
-        Some((row, s)) => {
-            let who = match row.rank {
-                Some(rank) => format!("rank {rank}"),
-                None => format!("process {} on {}", row.pid, row.host),
+    let said = match communicators.as_slice() {
+        [] => String::new(),
+        [one] => {
+            let of = plural(one.nranks.into(), "rank", "ranks");
+            let ready = ready(one);
+            let said = match ready.len() {
+                0 => format!("No rank of {of} said that it was ready."),
+                n if n == one.nranks as usize => format!("All {of} are ready."),
+                _ => format!("{} ready, of a communicator of {of}.", are(&ready, true)),
             };
-            format!("The last to make its first call was {who}: {s:.3} s after its start. {why}")
+            format!("{said}{} ", unknown(one, false))
         }
-        None => why,
+        several => format!("{} communicators are ready. ", several.len()),
+    };
+    let alone = alone(startup);
+    if let Some(whole) = whole(startup) {
+        return format!("{alone}{said}{whole}");
     }
+    let why = if communicators.is_empty() {
+        "The phases of start-up are not known: there is no line `Init timings` of NCCL."
+    } else {
+        "The phases of start-up are not known: NCCL prints them from 2.22 on (`Init timings`), and this \
+         output has none."
+    };
+    format!("{alone}{said}{why}")
+}
+
+/// The start of the process that took longest, and what of it did, if a capture has it.
+fn whole(startup: &Startup) -> Option<String> {
+    let whole = startup.whole.as_ref()?;
+    let longest = whole
+        .parts
+        .iter()
+        .reduce(|a, b| if b.time_s > a.time_s { b } else { a })?;
+    let who = match whole.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {} on {}", whole.pid, whole.host),
+    };
+    let most = longest.first_uses.iter().filter(|of| of.in_start);
+    let most = most.clone().find_map(|of| Some((of, of.longer_s?)));
+    let what = match (longest.part, most) {
+        ("to_init", _) => "was before NCCL's first init was done".to_owned(),
+        ("to_first_call", _) => "was between NCCL's first init and the first call".to_owned(),
+        (_, Some((of, time_s))) => format!(
+            "went into first uses: the {} took {} s longer than later calls",
+            used(of),
+            millis(time_s)
+        ),
+        (_, None) => "went into first uses".to_owned(),
+    };
+    Some(format!(
+        "The start of {who} took longest, {} s. {} s of it {what}.",
+        millis(whole.total_s),
+        millis(longest.time_s)
+    ))
+}
+
+/// That processes made communicators of their own, if that is all they made.
+fn alone(startup: &Startup) -> String {
+    let all = &startup.communicators;
+    let places = all.iter().flat_map(|of| &of.ranks);
+    let processes: BTreeSet<(&str, u32)> = places.map(|row| (row.host.as_str(), row.pid)).collect();
+    if processes.len() < 2 || all.iter().any(|of| of.nranks != 1) {
+        return String::new();
+    }
+    format!(
+        "Each of {} processes made a communicator of its own with one rank, so they do not communicate. ",
+        processes.len()
+    )
 }
 
 /// What helps if these ranks began late.
@@ -501,30 +581,4 @@ fn late_advice(who: &str) -> String {
         "See what {who} did before the call of NCCL: {they} started late. `py-spy dump --pid PID` shows it \
          while the others wait."
     )
-}
-
-/// What helps against a long phase.
-fn phase_advice(phase: &str) -> Option<&'static str> {
-    let advice = match phase {
-        "kernels" => {
-            "NCCL's library may hold no code for this GPU, and the driver then compiles it at each start. \
-             Use an NCCL that was built for this GPU (`cuobjdump --list-elf libnccl.so.2` lists what it \
-             holds), keep CUDA_MODULE_LOADING=LAZY, which is the default, and keep the compiled code \
-             (CUDA_CACHE_PATH on a disk that stays, CUDA_CACHE_MAXSIZE large enough)."
-        }
-        "bootstrap" => {
-            "The ranks meet over TCP. See that NCCL_SOCKET_IFNAME names a fast interface, and that no rank \
-             is late for other reasons: the table has each rank's phases before it."
-        }
-        "topo" => {
-            "NCCL reads /sys and asks NVML. Persistence mode of the driver (`nvidia-smi -pm 1`) makes NVML \
-             fast, and NCCL_TOPO_FILE can hold what NCCL finds."
-        }
-        "graphs" => "NCCL_GRAPH_FILE can hold what NCCL finds, if all nodes are alike.",
-        "connections" => {
-            "NCCL_RUNTIME_CONNECT=1, the default from 2.22 on, connects at the first call that needs it."
-        }
-        _ => return None,
-    };
-    Some(advice)
 }

@@ -17,6 +17,7 @@ mod picture;
 mod readers;
 mod recorded;
 mod report;
+mod set_up;
 mod shares;
 mod tidy;
 mod view;

@@ -40,8 +40,12 @@ pub struct HostFacts {
     pub env: BTreeMap<String, String>,
     /// Cards by network (`IB`, `Socket`) and NCCL's number.
     pub cards: BTreeMap<(String, u32), Card>,
+    /// What NCCL takes several cards together for, by network and number: `mlx5_3+mlx5_4`.
+    pub merged: BTreeMap<(String, u32), String>,
     /// What the network plugin calls its cards, and how many it found.
     pub plugin_cards: Option<(String, u32)>,
+    /// The network that NCCL chose between hosts, by its name: `IB`, `Socket`, or a plugin's.
+    pub network: Option<String>,
     /// What was said, and by which line.
     pub marks: BTreeMap<Mark, String>,
     /// The slowest PCIe link of a GPU that NCCL found, GB/s, and the GPU's line.
@@ -70,6 +74,13 @@ impl HostFacts {
             .and_then(|rest| rest.split_once(" : Using ").or(rest.split_once(": Using ")))
         {
             self.cards(network.trim(), cards);
+        } else if let Some((network, number, name)) = merged(text) {
+            if self.merged.len() < MOST {
+                let card = (network.to_owned(), number);
+                self.merged.insert(card, name.to_owned());
+            }
+        } else if let Some(name) = chosen(text) {
+            self.network = Some(name.to_owned());
         } else if let Some(found) = plugin_cards(text) {
             self.plugin_cards = Some(found);
         } else if let Some(mark) = mark(text) {
@@ -100,27 +111,34 @@ impl HostFacts {
         }
     }
 
-    /// The name of a card of a network, if it is known. NVIDIA's plugin (`IBext`) has the cards of `IB`.
-    pub fn card(&self, network: &str, number: u32) -> Option<String> {
+    /// A card as NCCL itself lists it. NVIDIA's plugin (`IBext`) has the cards of `IB`.
+    pub fn listed(&self, network: &str, number: u32) -> Option<&Card> {
         let built_in = if network.starts_with("IB") {
             "IB"
         } else {
             network
         };
-        let listed = [network, built_in]
-            .into_iter()
-            .find_map(|of| self.cards.get(&(of.to_owned(), number)));
+        let mut names = [network, built_in].into_iter();
+        names.find_map(|of| self.cards.get(&(of.to_owned(), number)))
+    }
+
+    /// The name of a card of a network, if it is known.
+    pub fn card(&self, network: &str, number: u32) -> Option<String> {
         let of_plugin = || {
             let (kind, n) = self.plugin_cards.as_ref()?;
             (!IN_NCCL.contains(&network) && number < *n).then(|| format!("{kind} {number}"))
         };
-        listed.map(|card| card.name.clone()).or_else(of_plugin)
+        let listed = self.listed(network, number).map(|card| card.name.clone());
+        let merged = || self.merged.get(&(network.to_owned(), number)).cloned();
+        listed.or_else(merged).or_else(of_plugin)
     }
 
     /// The names of all cards of a network, as far as they are known.
     pub fn cards_of(&self, network: &str) -> Vec<String> {
-        // Cards have numbers from 0 on.
-        let all = (0..MOST as u32).map_while(|number| self.card(network, number));
+        // Cards have numbers from 0 on, and those of several cards together come behind them.
+        let is_one = |number: &u32| !self.merged.contains_key(&(network.to_owned(), *number));
+        let numbers = (0..MOST as u32).take_while(is_one);
+        let all = numbers.map_while(|number| self.card(network, number));
         all.collect()
     }
 
@@ -142,7 +160,9 @@ impl HostFacts {
     pub fn merge(&mut self, other: HostFacts) {
         self.env.extend(other.env);
         self.cards.extend(other.cards);
+        self.merged.extend(other.merged);
         self.plugin_cards = other.plugin_cards.or(self.plugin_cards.take());
+        self.network = other.network.or(self.network.take());
         for (mark, line) in other.marks {
             self.marks.entry(mark).or_insert(line);
         }
@@ -156,6 +176,27 @@ impl HostFacts {
 
 /// Networks that NCCL has by itself. All others are a plugin's.
 const IN_NCCL: [&str; 2] = ["IB", "Socket"];
+
+/// `NET/IB : Made virtual device [10] name=mlx5_3+mlx5_4 speed=200000 ndevs=2`; nothing for a single card.
+fn merged(text: &str) -> Option<(&str, u32, &str)> {
+    let (network, rest) = text
+        .strip_prefix("NET/")?
+        .split_once(" : Made virtual device [")?;
+    let (number, rest) = rest.split_once("] name=")?;
+    let name = rest.split_whitespace().next()?;
+    let number = number.parse().ok()?;
+    name.contains('+').then_some((network.trim(), number, name))
+}
+
+/// `Using network IB`; from 2.27 on also `Assigned NET plugin IB to comm`.
+fn chosen(text: &str) -> Option<&str> {
+    let assigned = text.strip_prefix("Assigned NET plugin ");
+    let name = match assigned.and_then(|rest| rest.strip_suffix(" to comm")) {
+        Some(name) => name,
+        None => text.strip_prefix("Using network ")?,
+    };
+    Some(name.trim()).filter(|name| !name.is_empty())
+}
 
 /// `NET/OFI Selected Provider is efa (found 4 nics)`.
 fn plugin_cards(text: &str) -> Option<(String, u32)> {
@@ -274,6 +315,13 @@ mod tests {
             facts(&["NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"]);
         assert_eq!(ib.card("IBext_v8", 1).as_deref(), Some("mlx5_1"));
         assert_eq!(ib.cards_of("IBext_v8"), ["mlx5_0", "mlx5_1"]);
+        let merged = facts(&[
+            "NET/IB : Made virtual device [0] name=mlx5_0 speed=100000 ndevs=1",
+            "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB lo:127.0.0.1<0>",
+            "NET/IB : Made virtual device [2] name=mlx5_0+mlx5_1 speed=200000 ndevs=2",
+        ]);
+        assert_eq!(merged.card("IB", 2).as_deref(), Some("mlx5_0+mlx5_1"));
+        assert_eq!(merged.cards_of("IB"), ["mlx5_0", "mlx5_1"]);
         assert_eq!(
             facts(&["NCCL_IB_HCA set to mlx5_9"]).env["NCCL_IB_HCA"],
             "mlx5_9"

@@ -91,6 +91,14 @@ impl Hop {
         hop.with_way(way.trim())
     }
 
+    /// The rank that said so: that of its end.
+    pub fn speaker(&self) -> u32 {
+        match self.end {
+            End::Send => self.from,
+            End::Receive => self.to,
+        }
+    }
+
     /// `P2P/CUMEM/read`, `SHM/direct/direct`, `direct shared memory`, `NET/IB/3(5)/GDRDMA/Shared`.
     fn with_way(self, way: &str) -> Option<Hop> {
         if way.starts_with("direct shared memory") {
@@ -134,6 +142,18 @@ impl Hop {
             ..hop
         })
     }
+}
+
+/// The rank and the network of `CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA`; before 2.12, `Coll 00`.
+pub fn reducing(text: &str) -> Option<(u32, &str)> {
+    let rest = text
+        .strip_prefix("CollNet ")
+        .or(text.strip_prefix("Coll "))?;
+    let (_, rest) = rest.split_once(" : ")?;
+    let (rank, way) = rest.split_once(" via COLLNET/")?;
+    let rank = rank.split(' ').next()?.parse().ok()?;
+    let network = way.split('/').next().filter(|name| !name.is_empty())?;
+    Some((rank, network))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Why a route is not the best one, and what changes that.
 
-use super::{CommunicatorPaths, HostFacts, Mark, Route, Transport};
+use super::{CommunicatorPaths, HostFacts, Mark, Network, Route, Transport};
 use crate::log::Init;
 use crate::topology::Topology;
 use serde::Serialize;
@@ -37,7 +37,7 @@ struct Kind {
     change: &'static str,
 }
 
-const KINDS: [Kind; 21] = [
+const KINDS: [Kind; 22] = [
     Kind {
         name: "sockets_by_setting",
         because: "a setting switches InfiniBand and RoCE off",
@@ -145,6 +145,12 @@ const KINDS: [Kind; 21] = [
         change: "Unset NCCL_SHM_DISABLE.",
     },
     Kind {
+        name: "card_is_nearer",
+        because: "NCCL takes a network card that is nearer to the GPUs than they are to each other",
+        change: "NCCL_NET_DISABLE_INTRA=1 makes it take the host's memory; measure it. P2P is faster than \
+                 both, if the GPUs can have it (`nvidia-smi topo -p2p r`).",
+    },
+    Kind {
         name: "seen_as_other_host",
         because: "NCCL takes the two processes for ones on different hosts",
         change: "Containers of one job on one host need the same /dev/shm and boot id, or one NCCL_HOSTID.",
@@ -153,7 +159,7 @@ const KINDS: [Kind; 21] = [
         name: "few_cards",
         because: "some of the host's network cards are not used",
         change: "See that NCCL_IB_HCA, NCCL_CROSS_NIC and NCCL_MAX_NCHANNELS leave them in, and that \
-                 `ncclscope topo` shows each card near a GPU.",
+                 `ncclscope topo` shows each card near a GPU. A plugin may list a card twice.",
     },
     Kind {
         name: "slow_pci",
@@ -254,10 +260,12 @@ fn marked(facts: &[&HostFacts], mark: Mark) -> Option<String> {
         .find_map(|facts| facts.marks.get(&mark).cloned())
 }
 
-/// Says if a route is the best one, and why not.
+/// Says if a route is the best one, and why not. `is_one_host` is whether NCCL takes hosts with one name for
+/// one.
 pub(super) fn judge<'t>(
     route: &mut Route,
     ends: [Option<&Init>; 2],
+    is_one_host: Option<bool>,
     hosts: &BTreeMap<String, HostFacts>,
     topology: &impl Fn(&str) -> Option<&'t Topology>,
     found: &mut Reasons,
@@ -276,6 +284,9 @@ pub(super) fn judge<'t>(
         names
     };
     let facts: Vec<&HostFacts> = names.iter().filter_map(|name| hosts.get(name)).collect();
+    let is_one_process =
+        matches!(ends, [Some(from), Some(to)] if from.pid != 0 && from.pid == to.pid);
+    let is_one_host = is_one_process || is_one_host == Some(true);
     let link = || {
         let [from, to] = ends;
         let (from, to) = (from?, to?);
@@ -288,7 +299,7 @@ pub(super) fn judge<'t>(
         Transport::P2p => (Some(true), Vec::new()),
         Transport::CollNet => (Some(true), Vec::new()),
         Transport::Shm => shm(&facts, link()),
-        Transport::Net if route.is_within_host() == Some(true) => within(&facts),
+        Transport::Net if route.is_within_host() == Some(true) => within(&facts, is_one_host),
         Transport::Net if route.through == "Socket" => sockets(&facts),
         Transport::Net if route.gdr == Some(false) => no_gdr(&facts),
         Transport::Net => (Some(true), Vec::new()),
@@ -302,6 +313,28 @@ pub(super) fn judge<'t>(
             .map(String::as_str)
             .filter(|n| !n.is_empty())
             .collect();
+        found.add(kind, &names, detail, evidence);
+    }
+}
+
+/// Says why NCCL chose sockets, for a log that ends before ranks are connected.
+pub(super) fn judge_network(
+    network: &mut Network,
+    hosts: &BTreeMap<String, HostFacts>,
+    found: &mut Reasons,
+) {
+    if network.name != "Socket" {
+        return;
+    }
+    let names: Vec<&str> = network.hosts.iter().map(String::as_str).collect();
+    let known: Vec<&str> = if names.is_empty() {
+        vec![""]
+    } else {
+        names.clone()
+    };
+    let facts: Vec<&HostFacts> = known.iter().filter_map(|name| hosts.get(*name)).collect();
+    for (kind, detail, evidence) in sockets(&facts).1 {
+        network.reasons.push(kind);
         found.add(kind, &names, detail, evidence);
     }
 }
@@ -371,15 +404,20 @@ fn shm(facts: &[&HostFacts], link: Option<String>) -> Verdict {
 }
 
 /// Over a network within a host: NCCL took neither P2P nor shared memory.
-fn within(facts: &[&HostFacts]) -> Verdict {
+fn within(facts: &[&HostFacts], is_one_host: bool) -> Verdict {
     let shm = switched_on(facts, "NCCL_SHM_DISABLE");
     let p2p = by_settings("p2p_by_setting", &limits_of_p2p(facts));
-    match by_settings("shm_by_setting", shm.as_slice()) {
-        Some((is_best, mut reasons)) => {
+    match (by_settings("shm_by_setting", shm.as_slice()), p2p) {
+        (Some((is_best, mut reasons)), p2p) => {
             reasons.splice(0..0, p2p.into_iter().flat_map(|(_, reasons)| reasons));
             (is_best, reasons)
         }
-        None => because(Some(false), "seen_as_other_host", None),
+        (None, Some(p2p)) if is_one_host => p2p,
+        (None, None) if is_one_host => match marked(facts, Mark::NoP2p) {
+            Some(line) => because(Some(false), "p2p_not_possible", Some(line)),
+            None => because(None, "card_is_nearer", None),
+        },
+        (None, _) => because(Some(false), "seen_as_other_host", None),
     }
 }
 
@@ -469,11 +507,16 @@ pub(super) fn unused_cards(
         let ranks: BTreeSet<u32> = here.collect();
         if used.len() < cards.len().min(ranks.len()) && used.iter().all(|card| cards.contains(card))
         {
+            // A plugin may list a card several times, once for each of its ways to it.
+            let whose = if facts.listed(network, 0).is_some() {
+                format!("its {} network cards", cards.len())
+            } else {
+                format!("the {} network cards that the plugin lists", cards.len())
+            };
             let detail = format!(
-                "{} ranks of {host} use {} of its {} network cards",
+                "{} ranks of {host} use {} of {whose}",
                 ranks.len(),
-                used.len(),
-                cards.len()
+                used.len()
             );
             found.add("few_cards", &[host], Some(detail), None);
         }

@@ -5,15 +5,15 @@ fn of(lines: &str) -> Paths {
     let mut reader = Reader::default();
     lines.lines().for_each(|line| reader.add(line));
     let said = reader.finish();
-    paths(&said.inits, &said.hosts, |_| None)
+    paths(&said.inits, &said.apart, &said.hosts, |_| None)
 }
 
 /// A rank's lines: its init, then what it says.
 fn rank(host: &str, rank: u32, device: u32, says: &[&str]) -> String {
     let at = format!("{host}:{}:{} [{device}] NCCL INFO", 50 + rank, 50 + rank);
     let init = format!(
-        "ncclCommInitRank comm 0x7{rank} rank {rank} nranks 4 cudaDev {device} nvmlDev {device} busId 1000 \
-         commId 0xbad - Init"
+        "ncclCommInitRank comm 0x7{rank} rank {rank} nranks 4 cudaDev {device} nvmlDev {device} busId \
+         {device}00 commId 0xbad - Init"
     );
     let mut text = format!("{at} {init} START\n");
     for line in says {
@@ -128,7 +128,7 @@ fn the_topology_says_if_p2p_was_possible() {
         ("PIX", "p2p_lost", Some(false)),
     ] {
         let topology = Topology::read(&text.replace("LINK", link)).expect("a matrix");
-        let found = paths(&said.inits, &said.hosts, |_| Some(&topology));
+        let found = paths(&said.inits, &[], &said.hosts, |_| Some(&topology));
         assert_eq!(kinds(&found), [kind], "{link}");
         assert_eq!(found.communicators[0].routes[0].is_best, is_best, "{link}");
     }
@@ -136,12 +136,8 @@ fn the_topology_says_if_p2p_was_possible() {
 
 #[test]
 fn a_network_within_a_host_and_cards_left_unused_are_named() {
-    let found = of(&rank(
-        "n0",
-        1,
-        1,
-        &["Channel 00/0 : 1[1] -> 1[1] [send] via NET/IB/0"],
-    ));
+    let way = "Channel 00/0 : 1[1] -> 0[0] [send] via NET/IB/0";
+    let found = of(&(rank("n0", 1, 1, &[way]) + &rank("n0", 0, 0, &[])));
     assert_eq!(kinds(&found), ["seen_as_other_host"]);
     let cards = "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB";
     let found = of(&[
@@ -260,4 +256,79 @@ fn cards_of_a_plugin_that_are_not_used_are_told() {
         .iter()
         .any(|route| card(route).as_deref() == Some("efa 0")));
     assert_eq!(kinds(&found), ["few_cards"]);
+}
+
+#[test]
+fn a_piece_of_a_log_without_an_init_still_has_its_connections() {
+    let piece = "n0:1:9 [3] NCCL INFO Channel 00 : 3[3] -> 4[4] via SHM/direct/direct\n\
+                 n0:1:8 [4] NCCL INFO Channel 00/1 : 4[4] -> 5[5] via P2P/direct pointer\n\
+                 n1:2:7 [0] NCCL INFO Channel 00/0 : 3[3] -> 8[0] [receive] via NET/Socket/0\n";
+    let found = of(piece);
+    let one = &found.communicators[0];
+    assert_eq!((found.communicators.len(), one.nranks), (1, None));
+    let seen = one
+        .routes
+        .iter()
+        .map(|r| (r.from, r.to, r.is_within_host()));
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [(3, 4, Some(true)), (3, 8, Some(false)), (4, 5, Some(true))]
+    );
+    // The other ranks of a communicator that a rank's init tells of.
+    let beside = "n0:1:9 [1] NCCL INFO Channel 00 : 1[1] -> 2[0] via SHM/direct/direct\n";
+    let found = of(&(rank("n0", 0, 0, &[]) + beside));
+    assert_eq!(found.communicators[0].nranks, Some(4));
+}
+
+#[test]
+fn one_name_of_many_hosts_is_none() {
+    let socket = "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0";
+    let ranks = rank("localhost", 0, 0, &[socket]) + &rank("localhost", 1, 0, &[]);
+    let route = of(&ranks).communicators[0].routes[0].clone();
+    assert_eq!((route.from_host, route.is_best), (None, None));
+    let apart = rank("n0", 0, 0, &[socket]) + &rank("n0", 1, 1, &[]);
+    assert_eq!(kinds(&of(&apart)), ["seen_as_other_host"]);
+}
+
+#[test]
+fn switches_that_reduce_and_single_ranks_are_told() {
+    let nvls = "NVLS comm 0x70 headRank 0 nHeads 4 nvlsRanks 4 buffSize 1048576";
+    let sharp = "CollNet 00/0 : 0 [send] via COLLNET/SHARP/0/GDRDMA";
+    let found = of(&rank("n0", 0, 0, &[nvls, sharp]));
+    let one = &found.communicators[0];
+    assert_eq!((one.nvls_ranks, one.collnet.as_deref()), (1, Some("SHARP")));
+    let single = rank("n0", 0, 0, &[]).replace("nranks 4", "nranks 1");
+    let found = of(&single);
+    assert_eq!((found.communicators.len(), found.alone), (0, 1));
+}
+
+#[test]
+fn the_network_is_known_before_ranks_are_connected() {
+    let none = "NET/IB : No device found.";
+    let found = of(&rank("n0", 0, 0, &[none, "Using network Socket"]));
+    assert_eq!(kinds(&found), ["no_rdma_device"]);
+    let network = &found.networks[0];
+    assert_eq!(
+        (network.name.as_str(), &network.hosts[..]),
+        ("Socket", &["n0".to_owned()][..])
+    );
+    let found = of(&rank("n0", 0, 0, &["Assigned NET plugin IB to comm"]));
+    assert_eq!(
+        (found.networks[0].name.as_str(), found.reasons.len()),
+        ("IB", 0)
+    );
+}
+
+#[test]
+fn a_network_within_one_host_is_no_other_host_if_nccl_sees_one() {
+    let says = |nodes: u32| format!("comm 0x70 rank 0 nRanks 2 nNodes {nodes} localRanks 2");
+    let way = "Channel 00/0 : 1[1] -> 0[0] [receive] via NET/IB/0/GDRDMA";
+    let off = "NCCL_P2P_DISABLE set by environment to 1";
+    let seen = |says: &[&str]| {
+        let two = rank("n0", 0, 0, says) + &rank("n0", 1, 1, &[]);
+        kinds(&of(&two.replace("nranks 4", "nranks 2"))).join(" ")
+    };
+    assert_eq!(seen(&[&says(2), way]), "seen_as_other_host");
+    assert_eq!(seen(&[&says(1), way]), "card_is_nearer");
+    assert_eq!(seen(&[&says(1), off, way]), "p2p_by_setting");
 }
