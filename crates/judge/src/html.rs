@@ -8,7 +8,7 @@
 //! Rule: every figure has its numbers in a table under it, and in the text and JSON under the same names.
 
 use crate::report::*;
-use crate::text::{conclusion, event_tables, OF_EVENTS};
+use crate::text::{conclusion, event_tables, interval, OF_EVENTS};
 use crate::truth::bench::size;
 use render::figures::{bars, captioned, ratios, violins, Bar, Ratio, Violin};
 use render::layout::plural;
@@ -434,23 +434,27 @@ impl Figures<'_> {
         for case in cases(rows.iter().map(|row| &*row.case)) {
             let mut drawn = Vec::new();
             for row in rows.iter().filter(|row| row.case == case) {
-                let mut bar = |name: &str, light, value: Option<f64>| {
+                let mut bar = |name: &str, light, value: Option<f64>, within| {
+                    let within = match within {
+                        Some(_) => format!(", 95 % {}", interval(within, |s| format!("{s:.4}"))),
+                        None => String::new(),
+                    };
                     drawn.push(Bar {
                         group: row.profiler.clone(),
                         name: name.to_owned(),
                         colour: self.colour(&row.profiler),
                         light,
                         value,
-                        label: value.map_or("no times".to_owned(), |s| format!("{s:.4} s")),
+                        label: value.map_or("no times".to_owned(), |s| format!("{s:.4} s{within}")),
                     });
                 };
                 if row.profiler != "none" {
-                    bar("by the profiler", false, row.told_s);
+                    bar("by the profiler", false, row.told_s, row.told_interval_s);
                 }
                 if row.own_s.is_some() {
-                    bar("by the benchmark", true, row.own_s);
+                    bar("by the benchmark", true, row.own_s, None);
                 }
-                bar("whole run", true, Some(row.wall_s));
+                bar("whole run", true, Some(row.wall_s), None);
             }
             let most = drawn.iter().filter_map(|bar| bar.value).fold(0.0, f64::max);
             let label = format!("Communication time by each profiler; {case}");
@@ -465,6 +469,7 @@ impl Figures<'_> {
                     row.case.clone(),
                     row.profiler.clone(),
                     cell(row.told_s),
+                    interval(row.told_interval_s, |s| format!("{s:.4}")),
                     row.timed_percent
                         .map_or("-".to_owned(), |p| format!("{p:.2}")),
                     cell(row.own_s),
@@ -477,6 +482,7 @@ impl Figures<'_> {
             "case",
             "profiler",
             "by_profiler_s",
+            "interval_s",
             "calls_timed_%",
             "by_bench_s",
             "whole_run_s",

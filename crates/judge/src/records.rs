@@ -69,29 +69,64 @@ impl Records {
         timed.map(|row| row.number).fold(0, u64::saturating_add)
     }
 
-    /// The sum of the times of calls, ns; `None` without any. A profiler that times a sample is not the
-    /// cheaper one: a call without a time counts as the mean of those of its function and size that have one.
-    pub fn told_ns(&self) -> Option<f64> {
-        #[derive(Default)]
-        struct Times {
-            ns: f64,
-            timed: f64,
-            all: f64,
-        }
+    /// The times of all calls, by those that have one; `None` without any. A profiler that times a sample is
+    /// not the cheaper one: a call without a time counts as the mean of those of its function and size that
+    /// have one.
+    pub fn told(&self) -> Option<Told> {
         let mut by: BTreeMap<(&str, Option<u64>), Times> = BTreeMap::new();
         let made = self.rows.iter();
         for row in made.filter(|row| row.kind != RecordKind::Template || row.time_ns.is_some()) {
             let times = by.entry((&row.function, row.bytes)).or_default();
             let number = row.number as f64;
             times.all += number;
-            if let Some(ns) = row.time_ns {
+            if let Some(ns) = row.time_ns.map(|ns| ns as f64) {
                 times.timed += number;
-                times.ns += ns as f64 * number;
+                times.ns += ns * number;
+                times.squares += ns * ns * number;
             }
         }
         let timed = by.values().filter(|times| times.timed > 0.0);
-        let scaled = timed.map(|times| times.ns * (times.all / times.timed));
-        scaled.reduce(|a, b| a + b)
+        timed.map(Times::told).reduce(|a, b| Told {
+            ns: a.ns + b.ns,
+            variance: a.variance + b.variance,
+        })
+    }
+}
+
+/// A sum that a sample tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    /// The sum, ns.
+    pub ns: f64,
+    /// Its variance for want of the calls that have no time, ns².
+    pub variance: f64,
+}
+
+/// The calls of one function and size.
+#[derive(Default)]
+struct Times {
+    /// The sum of the times that are known, and of their squares.
+    ns: f64,
+    squares: f64,
+    timed: f64,
+    all: f64,
+}
+
+impl Times {
+    /// What calls without a time add to the variance is that of a sample without replacement. One time says
+    /// nothing of how others scatter: then they may differ from it by as much as it is.
+    fn told(&self) -> Told {
+        let (n, left) = (self.timed, self.all - self.timed);
+        let mean = self.ns / n;
+        let scatter = if n > 1.0 {
+            (self.squares - n * mean * mean).max(0.0) / (n - 1.0)
+        } else {
+            mean * mean
+        };
+        Told {
+            ns: mean * self.all,
+            variance: self.all * left * scatter / n,
+        }
     }
 }
 
@@ -120,7 +155,31 @@ mod tests {
             ..Records::default()
         };
         assert_eq!(records.timed(), 3);
-        assert_eq!(records.told_ns(), Some(2007.0));
-        assert_eq!(Records::default().told_ns(), None);
+        // Times of 100 and 300 scatter by 20 000 ns²; ten calls of which eight have no time.
+        let told = Told {
+            ns: 2007.0,
+            variance: 10.0 * 8.0 * 20_000.0 / 2.0,
+        };
+        assert_eq!(records.told(), Some(told));
+        assert_eq!(Records::default().told(), None);
+    }
+
+    #[test]
+    fn a_sum_is_sure_if_all_calls_have_a_time_and_wide_if_one_has() {
+        let told = |times: &[Option<u64>]| {
+            let row = |time_ns: &Option<u64>| Record {
+                number: 1,
+                time_ns: *time_ns,
+                ..Record::default()
+            };
+            let records = Records {
+                rows: times.iter().map(row).collect(),
+                ..Records::default()
+            };
+            let told = records.told().expect("a sum");
+            (told.ns, told.variance)
+        };
+        assert_eq!(told(&[Some(100), Some(300)]), (400.0, 0.0));
+        assert_eq!(told(&[Some(100), None]), (200.0, 20_000.0));
     }
 }

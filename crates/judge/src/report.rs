@@ -118,6 +118,9 @@ pub struct CommunicationOf {
     /// Sum of the times of calls by the profiler, mean over ranks, s; null if it has no times. A call without
     /// a time counts as the mean of those of its function and size that have one.
     pub told_s: Option<f64>,
+    /// 95 % interval of that, s: rounds differ, and calls without a time may differ from those with one; null
+    /// if neither says anything.
+    pub told_interval_s: Option<(f64, f64)>,
     /// Calls with a time by the profiler, of the calls done; may be above 100 where records are no calls.
     pub timed_percent: Option<f64>,
     /// The same sum by the work's own clock, s; null if the work does not time its calls.

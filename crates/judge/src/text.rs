@@ -232,11 +232,12 @@ fn communication(report: &Report, out: &mut impl Write) -> Result<()> {
         "profiler",
         "case",
         "by_profiler",
+        "interval",
         "calls_timed_%",
         "by_bench",
         "whole_run",
     ];
-    let mut table = Table::new(names, "<<>>>>");
+    let mut table = Table::new(names, "<<>>>>>");
     let cell = |value: Option<f64>, digits: usize| {
         value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
     };
@@ -245,6 +246,7 @@ fn communication(report: &Report, out: &mut impl Write) -> Result<()> {
             row.profiler.clone(),
             row.case.clone(),
             cell(row.told_s, 4),
+            interval(row.told_interval_s, |s| format!("{s:.4}")),
             cell(row.timed_percent, 2),
             cell(row.own_s, 4),
             cell(Some(row.wall_s), 2),
@@ -565,7 +567,8 @@ pub(crate) fn conclusion(report: &Report) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-fn interval(ends: Option<(f64, f64)>, each: impl Fn(f64) -> String) -> String {
+/// Both ends of an interval, each in these words.
+pub(crate) fn interval(ends: Option<(f64, f64)>, each: impl Fn(f64) -> String) -> String {
     ends.map_or("-".into(), |(low, high)| {
         format!("[{}, {}]", each(low), each(high))
     })

@@ -16,6 +16,7 @@ use crate::plan::{JudgePlan, Profiler, OUT};
 use crate::process::{self, RunOutcome};
 use crate::random::Random;
 use crate::readers;
+use crate::records::Told;
 use crate::report::*;
 use crate::silent;
 use crate::truth::{self, Key, Truth};
@@ -39,7 +40,7 @@ struct Run {
     ranks: Option<u32>,
     /// Sums over ranks of the work's own times and of the profiler's, ns.
     own_ns: Option<f64>,
-    told_ns: Option<f64>,
+    told: Option<Told>,
     /// Calls that the profiler has a time of.
     timed: u64,
     /// What a small call took on its thread and on the others, µs.
@@ -387,7 +388,7 @@ fn judge(
 ) -> anyhow::Result<()> {
     let records = readers::read(out, truth.nranks, plan.folder.is_some())?;
     run.timed += records.timed();
-    run.told_ns = records.told_ns();
+    run.told = records.told();
     if let Some(file) = records.foreign_files.first() {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         notes.push(format!(
@@ -683,7 +684,8 @@ fn communication(profiler: &Profiler, case: &Case, sum: &Sum) -> Option<Communic
     };
     // Times are summed over ranks.
     let seconds = |ns: Option<f64>, run: &Run| Some(ns? / 1e9 / f64::from(run.ranks?));
-    let told_s = median(&|run| seconds(run.told_ns, run));
+    let of = |run: &Run| seconds(run.told.map(|told| told.ns), run);
+    let told_s = median(&of);
     let own_s = median(&|run| seconds(run.own_ns, run));
     let wall_s = median(&|run| Some(run.ran.as_ref()?.wall_s))?;
     if told_s.is_none() && own_s.is_none() {
@@ -695,11 +697,30 @@ fn communication(profiler: &Profiler, case: &Case, sum: &Sum) -> Option<Communic
         profiler: profiler.name.clone(),
         case: case.name.clone(),
         told_s,
+        told_interval_s: told_s.and_then(|told_s| {
+            let each: Vec<f64> = sum.runs.iter().filter_map(of).collect();
+            let scatter = |run: &Run| seconds(run.told.map(|told| told.variance.sqrt()), run);
+            told_interval(told_s, &each, sum.runs.iter().filter_map(scatter))
+        }),
         timed_percent: (sum.judged && done > 0).then(|| timed as f64 * 100.0 / done as f64),
         own_s,
         wall_s,
         told_share_of_wall: told_s.map(|told| told / wall_s),
     })
+}
+
+/// Within which bounds a sum of times is at 95 %, s: rounds differ, and in each of them calls have no time.
+/// `None` if one round timed all of its calls, which says nothing of the next one.
+fn told_interval(
+    told_s: f64,
+    each: &[f64],
+    scatter: impl Iterator<Item = f64>,
+) -> Option<(f64, f64)> {
+    let rounds = analyze::interval::of_runs(each).map_or(0.0, |of| (of.high - of.low) / 2.0);
+    let variance: f64 = scatter.map(|s| s * s).sum();
+    let sample = 1.96 * variance.sqrt() / each.len() as f64;
+    let half = rounds.hypot(sample);
+    (half > 0.0).then(|| ((told_s - half).max(0.0), told_s + half))
 }
 
 /// The lines of `fake-nccl bench` of all rounds, by rate and channels.

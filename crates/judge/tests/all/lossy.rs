@@ -361,6 +361,7 @@ fn a_torch_profiler_trace_of_a_run_is_judged_without_sizes() {
     let communication = &report.communication[0];
     let told = communication.told_s.expect("times");
     assert!((told - 0.18).abs() < 1e-9, "{communication:?}");
+    assert_eq!(communication.told_interval_s, None, "{communication:?}");
     assert!(
         (told / communication.wall_s - communication.told_share_of_wall.expect("it")).abs() < 1e-9
     );
