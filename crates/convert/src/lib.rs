@@ -250,8 +250,11 @@ fn convert(
     if !processes.iter().any(has_something) {
         let damaged = problems.first().map(|problem| {
             let at_all = problem.file == path && problem.place == "its content";
-            let whole = || problem.to_string();
-            at_all.then(|| problem.found.clone()).unwrap_or_else(whole)
+            if at_all {
+                problem.found.clone()
+            } else {
+                problem.to_string()
+            }
         });
         return Err(other(damaged.unwrap_or_else(|| "none".to_owned())));
     }

@@ -156,7 +156,7 @@ fn failed(failure: &Failure, startup: &Startup) -> String {
                 place.insert(0, "a process".to_owned());
             }
             let device = device.map_or(String::new(), |device| format!(" ({device})"));
-            capital(&format!("{}{device}", place.join(" ")))
+            capital(format!("{}{device}", place.join(" ")))
         }
     };
     let from = match (warning.source.as_str(), through(failure)) {
