@@ -482,7 +482,7 @@ impl Figures<'_> {
             "case",
             "profiler",
             "by_profiler_s",
-            "interval_s",
+            "interval",
             "calls_timed_%",
             "by_bench_s",
             "whole_run_s",

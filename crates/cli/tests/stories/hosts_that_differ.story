@@ -52,8 +52,8 @@ None of 3 items differs by more than 25 % between a.json (A) and a.json (B).
 2| For more information, try 'ncclscope hostbench --help'.
 [exit 2]
 --- ncclscope hostbench --starts 1 --only gpu --cuda nowhere.so | sed '1,/^GPU/d'
-  Not applicable (no CUDA driver): gpu_launch, gpu_launch_wait, gpu_event_record, gpu_event_query, gpu_event_pair,
-    gpu_copy_from_host, gpu_copy_to_host, gpu_copy_within.
+  Not applicable (no CUDA driver): gpu_launch, gpu_launch_wait, gpu_event_record, gpu_event_query, gpu_synchronize,
+    gpu_allocate, gpu_event_pair, gpu_copy_from_host, gpu_copy_to_host, gpu_copy_within.
 
 Between GPUs
   Not applicable (no CUDA driver): gpu_copy_0_to_1, gpu_latency_0_to_1.

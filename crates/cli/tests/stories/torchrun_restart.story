@@ -45,7 +45,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
 --- ncclscope hang capture | head -1
 No hang: all communicators that are in the capture have ended.
 2| ncclscope: note: this job was started 2 times, and this is attempt 2 only; `--attempt N` reads another one
---- ncclscope startup capture | sed 's/^The last.*/found/;q'
+--- ncclscope startup capture | sed -E 's/^The (last|start of rank).*/found/;q'
 found
 2| ncclscope: note: this job was started 2 times, and this is attempt 2 only; `--attempt N` reads another one
 --- ncclscope export capture -o last.csv; sed 1d last.csv | wc -l

@@ -465,8 +465,8 @@ fn a_trace_without_a_kernel_of_nccl_says_nothing_about_communication() {
         "{}",
         lead(&none)
     );
-    let call = r#", {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": PID, "tid": 9, "ts": 1100,
-        "dur": 5, "args": {"External id": 3, "Collective name": "allreduce", "In msg nelems": 4,
+    let call = r#", {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": PID, "tid": 9,
+        "ts": 1100, "dur": 5, "args": {"External id": 3, "Collective name": "allreduce", "In msg nelems": 4,
         "Out msg nelems": 4, "Group size": 2, "dtype": "Float", "Process Group Name": "0"}}"#;
     let calls = traces_with(call);
     let words = lead(&calls);

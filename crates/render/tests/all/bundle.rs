@@ -20,11 +20,18 @@ fn made(files: &[(&str, &str)]) -> (TempDir, Result<joining::Bundle, String>) {
 #[test]
 fn a_module_stands_once_and_after_what_it_imports() {
     let (folder, bundle) = made(&[
-        ("page.js", "import { b } from \"./in/b.js\";\nimport \"./a.js\";\nb(1);\n"),
-        ("a.js", "export const [x, y] = [1, 2];\nexport let z = x + y;\n"),
+        (
+            "page.js",
+            "import { b } from \"./in/b.js\";\nimport \"./a.js\";\nb(1);\n",
+        ),
+        (
+            "a.js",
+            "export const [x, y] = [1, 2];\nexport let z = x + y;\n",
+        ),
         (
             "in/b.js",
-            "// Why.\nimport {\n  x,\n  z,\n} from \"../a.js\";\n\nexport function b(by) {\n  return x + z * by;\n}\n",
+            "// Why.\nimport {\n  x,\n  z,\n} from \"../a.js\";\n\n\
+             export function b(by) {\n  return x + z * by;\n}\n",
         ),
     ]);
     let bundle = bundle.expect("a script");
