@@ -28,7 +28,6 @@ pub struct MpiRow {
     /// Host.
     pub host: String,
     /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// For how long calls were seen: from the process's first communicator on.
     pub seen_s: f64,

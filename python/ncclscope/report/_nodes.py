@@ -110,7 +110,7 @@ class ThreadRow(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int | None
+    pid: int
     tid: int
     name: str
     calls_nccl: bool
@@ -127,7 +127,7 @@ class JitterRow(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int | None
+    pid: int
     tid: int
     source: str
     calls: int
@@ -164,7 +164,7 @@ class MpiRow(Record):
     __slots__ = ()
     rank: int | None
     host: str
-    pid: int | None
+    pid: int
     seen_s: float
     calls: int
     time_us: float

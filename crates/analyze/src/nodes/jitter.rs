@@ -34,7 +34,6 @@ pub struct JitterRow {
     /// Host.
     pub host: String,
     /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// Number of the thread.
     pub tid: u32,

@@ -27,7 +27,6 @@ pub struct ThreadRow {
     /// Host.
     pub host: String,
     /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
     pub pid: u32,
     /// Number of the thread.
     pub tid: u32,
