@@ -54,7 +54,7 @@ pub struct Args {
     /// `.parquet`, else a folder. Chrome writes one file per rank into a folder
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Replace what an earlier export wrote there
+    /// Replace the file that is there, or, of a folder, what an earlier export wrote
     #[arg(long)]
     force: bool,
     #[command(flatten)]
