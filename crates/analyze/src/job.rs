@@ -59,6 +59,9 @@ pub struct Job {
     pub environment: BTreeMap<String, Vec<Option<String>>>,
     /// Recording modes.
     pub mode: Vec<String>,
+    /// Whether it is of files that other tools wrote.
+    #[serde(skip)]
+    pub is_of_other_tool: bool,
     /// Time sources asked for.
     pub timing: Vec<String>,
     /// What makes the figures of a benchmark worth less than those of a whole run with right data.
@@ -69,26 +72,10 @@ pub struct Job {
     pub runs: Vec<usize>,
 }
 
-/// The facts `mode` of files of other tools.
-const OTHER_TOOLS: [&str; 6] = [
-    "kineto",
-    "flight-recorder",
-    "inspector",
-    "nccl-tests",
-    "nsys",
-    "ras",
-];
-
 impl Job {
     /// Whether it is what nccl-tests printed.
     pub fn is_benchmark(&self) -> bool {
         self.mode == ["nccl-tests"]
-    }
-
-    /// Whether it is of files that other tools wrote.
-    pub fn is_of_other_tool(&self) -> bool {
-        let is_other = |mode: &String| OTHER_TOOLS.contains(&mode.as_str());
-        self.mode.iter().any(is_other)
     }
 
     /// How many processes each run of a benchmark had, as `72 and 2`, if jobs are runs one after the other.
@@ -97,8 +84,15 @@ impl Job {
             return None;
         }
         let sizes: Vec<String> = self.runs.iter().map(usize::to_string).collect();
-        let (last, rest) = sizes.split_last()?;
-        Some(format!("{} and {last}", rest.join(", ")))
+        Some(listed(&sizes))
+    }
+}
+
+/// `a, b and c`.
+pub(crate) fn listed(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => names.concat(),
     }
 }
 
@@ -227,6 +221,10 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         gpu: fact("gpus"),
         environment: environment(capture),
         mode: fact("mode"),
+        is_of_other_tool: capture
+            .processes
+            .iter()
+            .any(|process| process.other_tool().is_some()),
         timing: fact("timing"),
         faults: fact("fault"),
         runs: runs(capture),

@@ -591,7 +591,7 @@ fn without_communication(report: &Report) -> Option<String> {
     let streams = report.streams.as_ref()?;
     let shows = !streams.communication.is_empty() || !streams.other_communication.is_empty();
     let (calls, timed) = (report.completeness.recorded, report.completeness.timed);
-    if !report.job.is_of_other_tool() || streams.ranks.is_empty() || shows || timed > 0 {
+    if !report.job.is_of_other_tool || streams.ranks.is_empty() || shows || timed > 0 {
         return None;
     }
     let mut all = report.communicators.iter();
@@ -791,7 +791,7 @@ pub fn next(report: &Report) -> String {
         format!("ncclscope collect {folder}")
     } else if stopped_early(report) {
         format!("ncclscope hang {folder}")
-    } else if report.job.is_of_other_tool() {
+    } else if report.job.is_of_other_tool {
         // There is nothing to record again.
         format!("ncclscope view {folder}")
     } else if !report.completeness.absent.is_empty()

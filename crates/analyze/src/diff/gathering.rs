@@ -205,7 +205,7 @@ fn incomplete(report: &Report) -> Vec<String> {
             .map(|cause| format!("calls not counted: {cause}")),
     );
     // What another tool did not write is not known to be missing.
-    if c.announced_is_lower_bound && why.is_empty() && !report.job.is_of_other_tool() {
+    if c.announced_is_lower_bound && why.is_empty() && !report.job.is_of_other_tool {
         why.push("the last calls of a process are not here".to_owned());
     }
     if !c.adds_up && why.is_empty() {

@@ -502,16 +502,10 @@ fn leaders(variants: &[Variant], figure: &str, what: &str) -> String {
         return none;
     }
     let named = |of: &[&(&Variant, f64, _)]| {
-        let each: Vec<String> = of
+        let each = of
             .iter()
-            .map(|(variant, mean, _)| format!("{} ({})", variant.name, time(*mean)))
-            .collect();
-        match each.split_last() {
-            Some((last, before)) if !before.is_empty() => {
-                format!("{} and {last}", before.join(", "))
-            }
-            _ => each.concat(),
-        }
+            .map(|(variant, mean, _)| format!("{} ({})", variant.name, time(*mean)));
+        crate::job::listed(&each.collect::<Vec<_>>())
     };
     format!(
         "{} have the shortest {what}, and differ by no more than noise. Beyond noise, {} {} longer than {}.",

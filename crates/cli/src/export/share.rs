@@ -54,7 +54,7 @@ pub fn main(
     if read
         .processes
         .iter()
-        .any(|process| process.fact("tool").is_some())
+        .any(|process| process.other_tool().is_some())
     {
         bail!(
             "`{}`: expected a capture, found files of another tool\

@@ -98,7 +98,7 @@ pub(crate) fn begun(job: &Job, started: &str) -> String {
 /// From when to when the time of a job is. Of communicators that are older than a recording from outside, the
 /// beginning is not known. What another tool recorded may be any part of a run.
 pub(crate) fn from_to(job: &Job) -> &'static str {
-    if job.is_of_other_tool() {
+    if job.is_of_other_tool {
         "from the first entry of the file to the last"
     } else if is_from_outside(job) {
         "from the first call or communicator to the last call"
