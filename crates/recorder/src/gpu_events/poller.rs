@@ -53,7 +53,8 @@ impl Poller {
         if rings.list[0].load(Relaxed).is_null() {
             return 0;
         }
-        self.pace.keep(switch, || rings.launches());
+        let kinds = || rings.all().map(Ring::kinds).collect();
+        self.pace.keep(switch, || rings.launches(), kinds);
         for ring in rings.all() {
             ring.keep_pace_of_graphs(|launches| self.pace.of_graphs(switch, launches));
         }

@@ -18,7 +18,7 @@
 //! recorder's thread reads. A pair is recorded again only after it is done, and while no thread has claimed
 //! it.
 
-use super::sampling::Switch;
+use super::sampling::{Kind, Switch};
 use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
@@ -171,8 +171,8 @@ pub struct Ring {
     caller: AtomicU64,
     /// Whether the communicator's calls launch before they return: 0 not known, 1 yes, 2 not always.
     blocking: AtomicU8,
-    /// Launches so far of each function and class of size.
-    indexes: Box<[AtomicU32; FUNCTIONS * CLASSES]>,
+    /// Launches of each function and class of size.
+    kinds: Box<[Kind; FUNCTIONS * CLASSES]>,
     spans: Box<[Kept; KEPT]>,
     /// Bits: pairs that a stream waits for, which the poller has not taken.
     marked: [AtomicU64; PAIRS / 64],
@@ -251,7 +251,7 @@ impl Ring {
             silent: AtomicU32::new(0),
             caller: AtomicU64::new(0),
             blocking: AtomicU8::new(0),
-            indexes: array::boxed(zeroed(FUNCTIONS * CLASSES)),
+            kinds: array::boxed(zeroed(FUNCTIONS * CLASSES)),
             spans: array::boxed(zeroed(KEPT)),
             marked: std::array::from_fn(|_| AtomicU64::new(0)),
             oldest: AtomicU64::new(0),
@@ -279,10 +279,8 @@ impl Ring {
         // If the launch before never ended, this one gets its pair.
         self.open.store(false, Relaxed);
         let class = (64 - count.leading_zeros() as usize) / 2 % CLASSES;
-        let index = &self.indexes[usize::from(func) % FUNCTIONS * CLASSES + class];
-        let number = index.load(Relaxed);
-        index.store(number.wrapping_add(1), Relaxed);
-        if !switch.wants(number, self.least.load(Relaxed)) {
+        let kind = &self.kinds[usize::from(func) % FUNCTIONS * CLASSES + class];
+        if !switch.wants(kind, kind.next(), self.least.load(Relaxed)) {
             return Timed::Unsampled;
         }
         let pushed = self.pushed.load(Relaxed);
@@ -596,6 +594,11 @@ impl Ring {
         }
     }
 
+    /// What was launched, by kind.
+    pub(super) fn kinds(&self) -> &[Kind] {
+        &self.kinds[..]
+    }
+
     /// Nobody launches on its communicator any more.
     pub fn close(&self) {
         self.closed.store(true, Release);
@@ -625,7 +628,7 @@ impl Ring {
     }
 
     fn reopen(&self) {
-        self.indexes.iter().for_each(|i| i.store(0, Relaxed));
+        self.kinds.iter().for_each(Kind::reset);
         self.silent.store(0, Relaxed);
         self.caller.store(0, Relaxed);
         self.blocking.store(0, Relaxed);

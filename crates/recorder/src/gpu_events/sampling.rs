@@ -1,8 +1,10 @@
 //! Which launches are timed, so that timing them keeps to its budget.
 //!
-//! One in `1 << level` launches is timed. The launching thread asks [`Switch::wants`] for each launch; it
-//! notices a flood at once, because its credit runs out. The poller looks at the rate of launches
-//! some milliseconds later, and sets level and credit by it ([`Pace::keep`]).
+//! Of the kind of launch that comes most often, one in `1 << level` is timed. Of a kind that comes less
+//! often, about as many are timed in the same time, and so are all of those that come once in a step. The
+//! launching thread asks [`Switch::wants`] for each launch; it notices a flood at once, because its credit
+//! runs out. The poller looks at the rate of launches some milliseconds later, and sets level and credit by it
+//! ([`Pace::keep`]).
 //!
 //! The switch also says whether CUDA may be called at all.
 
@@ -31,6 +33,36 @@ const DEEPEST: u32 = 5;
 /// The sample of launches of graphs is no sparser than one in `1 << MOST_SPARSE`.
 const MOST_SPARSE: u32 = 10;
 
+/// How often kinds come is the mean of about so many looks: steps may take seconds.
+const REMEMBERED: f64 = 50.0;
+/// No kind is rarer than this.
+const RAREST: u32 = 31;
+
+/// Launches of one function and class of size on a communicator.
+#[derive(Default)]
+pub(super) struct Kind {
+    /// So far; wraps round.
+    launches: AtomicU32,
+    /// The kind that comes most often comes `1 << rarer` times as often, or more.
+    rarer: AtomicU32,
+}
+
+impl Kind {
+    /// The number of a launch; only the launching thread takes them.
+    #[inline]
+    pub(super) fn next(&self) -> u32 {
+        let number = self.launches.load(Relaxed);
+        self.launches.store(number.wrapping_add(1), Relaxed);
+        number
+    }
+
+    /// As new.
+    pub(super) fn reset(&self) {
+        self.launches.store(0, Relaxed);
+        self.rarer.store(0, Relaxed);
+    }
+}
+
 /// Whether this process may still call CUDA, and which share of the launches is timed.
 pub struct Switch {
     /// True once no CUDA function may be called any more.
@@ -41,8 +73,11 @@ pub struct Switch {
     pub error: AtomicU32,
     /// The poller is in a CUDA function.
     pub(super) polling: AtomicBool,
-    /// One in `1 << level` launches is timed.
+    /// One in `1 << level` launches of the most frequent kind is timed.
     level: AtomicU32,
+    /// More launches come than that can keep to the budget, until the poller looks again: all kinds are
+    /// thinned out alike.
+    flood: AtomicBool,
     /// Launches that may be timed before the poller looks again.
     credit: AtomicU32,
     /// Launches that were timed, and events that were recorded on streams that wait for them; both wrap
@@ -64,6 +99,7 @@ impl Switch {
             error: AtomicU32::new(0),
             polling: AtomicBool::new(false),
             level: AtomicU32::new(0),
+            flood: AtomicBool::new(false),
             credit: AtomicU32::new(BURST),
             timed: AtomicU32::new(0),
             waits: AtomicU32::new(0),
@@ -107,14 +143,20 @@ impl Switch {
 
     /// Whether the `index`-th launch of its kind is in the sample, which is one in `1 << least` at most.
     #[inline]
-    pub(super) fn wants(&self, index: u32, least: u32) -> bool {
+    pub(super) fn wants(&self, kind: &Kind, index: u32, least: u32) -> bool {
         if self.limit == 0.0 {
             return true;
         }
         if self.quiet.load(Relaxed) {
             return false;
         }
-        let level = self.level.load(Relaxed).max(least);
+        let level = self.level.load(Relaxed);
+        let level = if self.flood.load(Relaxed) {
+            level
+        } else {
+            level.saturating_sub(kind.rarer.load(Relaxed))
+        };
+        let level = level.max(least);
         let first = index < FIRST;
         if !first && !sampled(index, level) {
             return false;
@@ -147,7 +189,11 @@ impl Switch {
         let level = self.level.load(Relaxed);
         let credit = self.credit.load(Relaxed);
         if credit == 0 {
-            self.level.store((level + 1).min(self.deepest), Relaxed);
+            if level < self.deepest {
+                self.level.store(level + 1, Relaxed);
+            } else {
+                self.flood.store(true, Relaxed);
+            }
             self.credit.store(FLOOD, Relaxed);
         } else {
             self.credit.store(credit - 1, Relaxed);
@@ -172,11 +218,35 @@ pub(super) struct Pace {
     besides: f64,
     /// Looks in a row at which a denser sample would have kept to the budget.
     calm: u32,
+    /// By ring and kind: launches at the last look that had to thin out, and how many come from look to look.
+    often: Vec<Vec<(u32, f64)>>,
+}
+
+/// By how rare kinds are: how often they come together.
+type Often = [f64; RAREST as usize + 1];
+
+/// The part of all launches that is timed at this level, if no kind is rarer than `most`.
+fn timed_part(often: &Often, level: u32, most: u32) -> f64 {
+    let all: f64 = often.iter().sum();
+    let timed = (0..).zip(often).map(|(rarer, often): (u32, _)| {
+        let level = level.saturating_sub(rarer.min(most));
+        often / f64::from(1u32 << level.min(31))
+    });
+    if all > 0.0 {
+        timed.sum::<f64>() / all
+    } else {
+        1.0 / f64::from(1u32 << level.min(31))
+    }
 }
 
 impl Pace {
-    /// Sets how sparse the sample must be, by the rate since the last look.
-    pub(super) fn keep(&mut self, switch: &Switch, launches: impl FnOnce() -> u32) {
+    /// Sets how sparse the sample must be, by the rate since the last look. `kinds` are those of each ring.
+    pub(super) fn keep<'k>(
+        &mut self,
+        switch: &Switch,
+        launches: impl FnOnce() -> u32,
+        kinds: impl FnOnce() -> Vec<&'k [Kind]>,
+    ) {
         if switch.limit == 0.0 {
             return;
         }
@@ -199,8 +269,13 @@ impl Pace {
         let rate = f64::from(launches.wrapping_sub(before)) / passed.as_secs_f64();
         let rate = rate * (1.0 + self.besides);
         // Of two powers of two, the one nearer in cost: up to a quarter above the budget, or well below it.
-        let sparse = (rate / (1.25 * switch.limit)).log2().ceil().max(0.0) as u32;
+        let most = 1.25 * switch.limit;
         let level = switch.level.load(Relaxed);
+        let sparse = if rate > most || level > 0 {
+            self.thin_out(rate, most, switch.deepest, &kinds())
+        } else {
+            0
+        };
         if sparse >= level {
             self.calm = 0;
             switch.level.store(sparse.min(switch.deepest), Relaxed);
@@ -219,6 +294,45 @@ impl Pace {
             (usual as u32).max(FLOOD)
         };
         switch.credit.store(credit, Relaxed);
+        switch.flood.store(false, Relaxed);
+    }
+
+    /// Says how rare each kind is, and at which level no more than `most` of so many launches in a second
+    /// are timed. At the deepest level rare kinds are thinned out, too, if they must be.
+    fn thin_out(&mut self, rate: f64, most: f64, deepest: u32, kinds: &[&[Kind]]) -> u32 {
+        self.often.resize_with(kinds.len(), Vec::new);
+        let mut most_often = 0.0f64;
+        for (often, kinds) in self.often.iter_mut().zip(kinds) {
+            often.resize(kinds.len(), (0, 0.0));
+            for (often, kind) in often.iter_mut().zip(*kinds) {
+                let launches = kind.launches.load(Relaxed);
+                // Another communicator may have the ring since.
+                let came = f64::from(launches.checked_sub(often.0).unwrap_or(launches));
+                *often = (launches, often.1 + (came - often.1) / REMEMBERED);
+                most_often = most_often.max(often.1);
+            }
+        }
+        let rarer = |often: f64| {
+            let times = (most_often / often).log2();
+            // What never came is 0 of 0, or infinitely rare.
+            times.clamp(0.0, f64::from(RAREST)) as u32
+        };
+        let mut by_rarity = [0.0; RAREST as usize + 1];
+        for often in self.often.iter().flatten().filter(|often| often.1 > 0.0) {
+            by_rarity[rarer(often.1) as usize] += often.1;
+        }
+        let keeps = |level: u32, rarest: u32| rate * timed_part(&by_rarity, level, rarest) <= most;
+        let sparse = (0..=deepest).find(|level| keeps(*level, RAREST));
+        let rarest = match sparse {
+            Some(_) => RAREST,
+            None => (0..RAREST).rev().find(|r| keeps(deepest, *r)).unwrap_or(0),
+        };
+        for (often, kinds) in self.often.iter().zip(kinds) {
+            for (often, kind) in often.iter().zip(*kinds) {
+                kind.rarer.store(rarer(often.1).min(rarest), Relaxed);
+            }
+        }
+        sparse.unwrap_or(deepest)
     }
 
     /// How sparse the sample of launches of graphs must be, of which there were so many; `None` if it is as
@@ -284,8 +398,8 @@ mod tests {
         let level_with = |waits: bool| {
             let switch = Switch::new(Some(0.01));
             let mut pace = Pace::default();
-            pace.keep(&switch, || 0);
-            let mut launches = 0;
+            pace.keep(&switch, || 0, Vec::new);
+            let (mut launches, kind) = (0, Kind::default());
             for _ in 0..3 {
                 std::thread::sleep(LOOK_EVERY);
                 // A little below the rate up to which every launch is timed.
@@ -293,11 +407,11 @@ mod tests {
                     (1.1 * switch.limit * pace.since.map_or(0.0, |s| s.0.elapsed().as_secs_f64()))
                         as u32;
                 for i in 0..100 {
-                    if switch.wants(i, 0) && waits {
+                    if switch.wants(&kind, i, 0) && waits {
                         assert!(switch.wants_wait());
                     }
                 }
-                pace.keep(&switch, || launches);
+                pace.keep(&switch, || launches, Vec::new);
             }
             switch.level.load(Relaxed)
         };
@@ -309,16 +423,75 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_once_in_a_step_is_timed_each_time() {
+        let switch = Switch::new(Some(0.01));
+        let mut pace = Pace::default();
+        let kinds: Vec<Kind> = (0..3).map(|_| Kind::default()).collect();
+        let launched = || [0, 1, 2].map(|kind: usize| kinds[kind].launches.load(Relaxed));
+        let (mut launches, mut timed, mut before) = (0, [0; 3], [0; 3]);
+        pace.keep(&switch, || 0, || vec![&kinds]);
+        let begun = Instant::now();
+        for look in 0..40 {
+            std::thread::sleep(LOOK_EVERY);
+            // 8 times as many as may be timed: 256 launches for each of the second kind, and 512 for one of the
+            // third, which comes from the eleventh look on.
+            let due = (8.0 * switch.limit * begun.elapsed().as_secs_f64()) as u32;
+            let mut launch = |kind: usize| {
+                let wants = switch.wants(&kinds[kind], kinds[kind].next(), 0);
+                timed[kind] += u32::from(wants && look >= 20);
+            };
+            while launches < due {
+                launch(0);
+                if launches % 256 == 0 {
+                    launch(1);
+                }
+                if launches % 512 == 0 && look > 10 {
+                    launch(2);
+                }
+                launches += 1;
+            }
+            pace.keep(&switch, || launches, || vec![&kinds]);
+            if look == 19 {
+                before = launched();
+            }
+        }
+        let now = launched();
+        let of = |kind: usize| now[kind] - before[kind];
+        assert_eq!([timed[1], timed[2]], [of(1), of(2)]);
+        assert!(of(2) > 10);
+        assert!(timed[0] < of(0) / 4, "{timed:?} of {now:?} less {before:?}");
+    }
+
+    #[test]
+    fn many_rare_kinds_keep_to_the_budget_together() {
+        let kinds: Vec<Kind> = (0..100).map(|_| Kind::default()).collect();
+        let mut pace = Pace::default();
+        for (number, kind) in kinds.iter().enumerate() {
+            kind.launches
+                .store(if number == 0 { 1600 } else { 100 }, Relaxed);
+        }
+        // Nearly all launches are of kinds that are 16 times as rare as one.
+        let level = pace.thin_out(100_000.0, 2_000.0, 5, &[&kinds]);
+        let rarer = kinds[1].rarer.load(Relaxed);
+        assert_eq!((level, rarer), (5, 0));
+        let level = pace.thin_out(10_000.0, 2_000.0, 9, &[&kinds]);
+        assert_eq!((level, kinds[1].rarer.load(Relaxed)), (7, 4));
+    }
+
+    #[test]
     fn a_flood_is_thinned_out_before_the_rate_is_known() {
         let switch = Switch::new(Some(0.01));
-        let timed = (0..100_000).filter(|i| switch.wants(*i, 0)).count();
+        // Also of a kind that never came before.
+        let new = Kind::default();
+        new.rarer.store(RAREST, Relaxed);
+        let timed = (0..100_000).filter(|i| switch.wants(&new, *i, 0)).count();
         let least = 100_000 >> DEEPEST;
-        let most = least * 5 / 4 + (BURST + DEEPEST * FLOOD) as usize;
+        let most = least * 5 / 4 + (BURST + (DEEPEST + 1) * FLOOD) as usize;
         assert!((least * 3 / 4..most).contains(&timed), "{timed}");
         let sparse = Switch::new(Some(0.001));
         assert_eq!((sparse.deepest, Switch::new(Some(0.3)).deepest), (9, 1));
-        assert!(Switch::new(None).wants(99_999, 0));
-        let of_graphs = (0..100_000).filter(|i| Switch::new(Some(0.01)).wants(*i, 7));
+        assert!(Switch::new(None).wants(&new, 99_999, 0));
+        let of_graphs = (0..100_000).filter(|i| Switch::new(Some(0.01)).wants(&new, *i, 7));
         assert!((500..1200).contains(&of_graphs.count()));
     }
 
