@@ -270,7 +270,6 @@ fn clock(until: i64) -> Clock {
 
 /// Adds what is known of calls that have not ended: numbers, groups, and what the GPU was asked.
 fn open(process: &mut Process, rank: &Rank, until: i64) {
-    let mut numbers: HashMap<(u32, tables::Name), u64> = HashMap::new();
     let mut groups = 0;
     let called: HashMap<i64, usize> = rank
         .calls
@@ -291,10 +290,6 @@ fn open(process: &mut Process, rank: &Rank, until: i64) {
                 groups += 1;
                 groups
             });
-        } else if !in_graph {
-            let number = numbers.entry((shape.uid, shape.function)).or_default();
-            *number += 1;
-            call.seq = *number;
         }
         if in_graph || call.return_ns == 0 && call.launch_end_ns == 0 {
             continue;

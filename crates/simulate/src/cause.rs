@@ -69,7 +69,7 @@ impl Cause {
     pub fn draw(shape: &Shape, ranks: usize, step_us: f64, random: &mut Random) -> Cause {
         let part = random.between(0.08, 0.9);
         let us = part * step_us;
-        let grouped = shape.group < ranks || shape.kind == Kind::Pipeline;
+        let grouped = shape.group < ranks || shape.kind.has_stages();
         // A host that is ahead of its GPU can sleep for a step and cost nothing.
         let ahead = if shape.syncs {
             0.0
@@ -113,7 +113,7 @@ impl Cause {
         }
         match self.does {
             Does::Clock(times) if step.rank == self.rank => step.slow_gpu *= times,
-            Does::Stage(times) if step.rank % shape.group == self.rank % shape.group => {
+            Does::Stage(times) if shape.place(step.rank) == shape.place(self.rank) => {
                 step.slow_gpu *= times;
             }
             _ => {}
@@ -159,7 +159,7 @@ impl Cause {
         match self.does {
             Does::InTurns(_) => Vec::new(),
             Does::Stage(_) => {
-                let same = |rank: &usize| rank % shape.group == self.rank % shape.group;
+                let same = |rank: &usize| shape.place(*rank) == shape.place(self.rank);
                 (0..all).filter(same).collect()
             }
             // Whose end of it is slow can't be told.

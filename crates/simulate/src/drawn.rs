@@ -8,7 +8,7 @@ use crate::cause::{Cause, Does, When, Why};
 use crate::evidence::{Evidence, Ranks};
 use crate::play::{play_with, Played};
 use crate::random::Random;
-use crate::shape::{Kind, Shape, KINDS};
+use crate::shape::{Shape, KINDS};
 use crate::step::{Fault, Job, Step, Tails};
 use std::fmt;
 
@@ -79,10 +79,7 @@ impl Drawn {
     pub fn new(seed: u64) -> Drawn {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0xc0ff_ee00);
         let kind = random.one(&KINDS);
-        let ranks = match kind {
-            Kind::Ring | Kind::Experts | Kind::Decode => random.one(&[2, 2, 3, 4, 4, 8]),
-            _ => random.one(&[2, 2, 2, 3, 4, 4, 4, 6, 8, 8, 16, 32, 64]),
-        };
+        let ranks = random.one(kind.ranks());
         let fit = |hosts: &usize| *hosts == 1 || ranks >= 2 * hosts && ranks % hosts == 0;
         let hosts: Vec<usize> = [1, 1, 2, 4, 8].into_iter().filter(fit).collect();
         let hosts = random.one(&hosts);
@@ -115,6 +112,9 @@ impl Drawn {
             stream_waits: events && random.chance(0.75),
             sends_as_announced: random.chance(0.7),
             absent: random.chance(0.06).then_some(one),
+            late: random
+                .chance(0.06)
+                .then(|| (random.below(ranks), random.between(0.05, 0.6))),
             clocks: if random.chance(0.5) {
                 (0..hosts).map(|_| clock(&mut random)).collect()
             } else {
@@ -255,7 +255,7 @@ impl fmt::Display for Drawn {
         let shape = &self.shape;
         write!(
             f,
-            "{} of {} ranks on {} hosts, {} steps, {} layers, groups of {}, {} pieces{}",
+            "{} of {} ranks on {} hosts, {} steps, {} layers, groups of {}, {} pieces{}{}{}",
             shape.kind.name(),
             self.ranks,
             self.hosts,
@@ -264,6 +264,11 @@ impl fmt::Display for Drawn {
             shape.group,
             shape.pieces,
             if shape.syncs { ", hosts wait" } else { "" },
+            if shape.beside { ", beside" } else { "" },
+            match shape.evaluates {
+                0 => String::new(),
+                steps => format!(", an evaluation every {steps} steps"),
+            },
         )
     }
 }

@@ -29,13 +29,14 @@ impl Ranks {
 }
 
 /// What of a job gets into its capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
     /// Who has kernel windows.
     pub windows: Ranks,
     /// Whether launches have GPU times at all; else there are host times only.
     pub events: bool,
-    /// By rank: one in `1 << level` launches is timed. Ranks after the last have its level.
+    /// By rank: one in `1 << level` launches of the kind that comes most often is timed, and of others more.
+    /// Ranks after the last have its level.
     pub levels: Vec<u32>,
     /// Whether it was recorded how long streams waited for calls.
     pub stream_waits: bool,
@@ -44,6 +45,8 @@ pub struct Evidence {
     pub sends_as_announced: bool,
     /// This rank is not in the capture.
     pub absent: Option<usize>,
+    /// This rank is in it from this part of the run on.
+    pub late: Option<(usize, f64)>,
     /// By host: its clock is so far ahead, ns, and gains so many ns in a second. Hosts after the last have
     /// the true time.
     pub clocks: Vec<(i64, i64)>,
@@ -58,6 +61,7 @@ impl Default for Evidence {
             stream_waits: true,
             sends_as_announced: false,
             absent: None,
+            late: None,
             clocks: Vec::new(),
         }
     }
@@ -69,8 +73,17 @@ impl Evidence {
         level.copied().unwrap_or(0)
     }
 
-    /// Sets the clocks of hosts, and leaves out the rank that is absent.
+    /// Sets the clocks of hosts, and leaves out the rank that is absent and the begin of the one that is late.
     pub(crate) fn hide(&self, capture: &mut Capture, hosts: &[usize]) {
+        if let Some((rank, part)) = self.late {
+            let all = capture.processes.iter().flat_map(|process| &process.calls);
+            let ends = all.map(|call| call.api_ns).fold(SINCE_1970, i64::max);
+            let since = SINCE_1970 + (part * (ends - SINCE_1970) as f64) as i64;
+            let process = capture.processes.get_mut(rank);
+            process
+                .into_iter()
+                .for_each(|process| leave_out_before(process, since));
+        }
         for (process, host) in capture.processes.iter_mut().zip(hosts) {
             if let Some((ahead, gains)) = self.clocks.get(*host) {
                 each_time(process, |at| {
@@ -93,6 +106,12 @@ impl Evidence {
     }
 }
 
+/// The level of a kind of launches that comes so often, where another one comes most often: about as many of
+/// each are timed, as the recorder does.
+pub(crate) fn level_of(level: u32, often: u32, most_often: u32) -> u32 {
+    level.saturating_sub((most_often / often.max(1)).checked_ilog2().unwrap_or(0))
+}
+
 /// Whether the `index`-th launch of its kind is timed, as the recorder decides it.
 pub(crate) fn sampled(index: u32, level: u32) -> bool {
     /// The first of each kind are timed whatever the level.
@@ -101,6 +120,28 @@ pub(crate) fn sampled(index: u32, level: u32) -> bool {
     mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);
     mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
     index < FIRST || (mixed ^ mixed >> 16).trailing_zeros() >= level
+}
+
+/// Leaves out what a process did before this moment, ns since 1970. Its tickets show that there were calls.
+fn leave_out_before(process: &mut Process, since: i64) {
+    let calls = process.calls.partition_point(|call| call.api_ns < since);
+    process.calls.drain(..calls);
+    let composites = process
+        .composites
+        .partition_point(|of| (of.calls[0] as usize) < calls);
+    process.composites.drain(..composites);
+    for at in process.composites.iter_mut().flat_map(|of| &mut of.calls) {
+        *at -= calls as u32;
+    }
+    for call in process.calls.iter_mut().filter(|call| call.composite != 0) {
+        call.composite -= composites as u32;
+    }
+    process.windows.list.retain(|window| window.open >= since);
+    let graphs = &mut process.graphs;
+    graphs.launches.retain(|launch| launch.at >= since);
+    for graph in &mut graphs.executables {
+        graph.launches = graphs.launches.len() as u64;
+    }
 }
 
 /// All times of a process that are known.

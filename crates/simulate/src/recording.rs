@@ -1,8 +1,8 @@
 //! A job that was played, as the recorder would have written it.
 
 use crate::communicators::communicator;
-use crate::evidence::{sampled, Evidence};
-use crate::play::{Kind, Played, Rank, FIRST_STREAM, MS, RETURNS, SINCE_1970};
+use crate::evidence::{level_of, sampled, Evidence};
+use crate::play::{Called, Kind, Played, Rank, FIRST_STREAM, MS, RETURNS, SINCE_1970};
 use crate::random::Random;
 use crate::step::Way;
 use capture::live::{flag, part, verdict};
@@ -158,7 +158,15 @@ impl Played {
         process.facts.insert("timing".into(), timing.into());
         process.setup.counts.push(rank.counts());
         let mut asked = rank.asked.iter().peekable();
+        let kind = |called: &Called| (called.comm, called.function, called.bytes);
+        let mut often: HashMap<(usize, &str, u64), u32> = HashMap::new();
+        let launched = rank.calls.iter();
+        for called in launched.filter(|called| rank.nodes[called.node].graph.is_none()) {
+            *often.entry(kind(called)).or_default() += 1;
+        }
+        let most_often = often.values().copied().max().unwrap_or(0);
         let mut launches: HashMap<(usize, &str, u64), u32> = HashMap::new();
+        let mut numbers: HashMap<(usize, &str), u64> = HashMap::new();
         let captured = rank.graphs.first().map(|(first, ..)| *first);
         for called in rank.calls.iter().filter(|called| called.api <= until) {
             let graph = rank.nodes[called.node].graph;
@@ -166,9 +174,11 @@ impl Played {
                 continue;
             }
             let in_graph = graph.is_some();
-            let kind = (called.comm, called.function, called.bytes);
+            let kind = kind(called);
             let index = launches.entry(kind).or_default();
-            let timed = !in_graph && evidence.events && sampled(*index, evidence.level(number));
+            let often = often.get(&kind).copied().unwrap_or(0);
+            let level = level_of(evidence.level(number), often, most_often);
+            let timed = !in_graph && evidence.events && sampled(*index, level);
             *index += 1;
             let node = &rank.nodes[called.node];
             let is_back = called.back <= until;
@@ -213,6 +223,14 @@ impl Played {
                 };
                 called.ways.iter().map(of).collect()
             };
+            // NCCL numbers the operations of all ranks, by communicator and function.
+            let seq = if called.ways.is_empty() && !in_graph {
+                let number = numbers.entry((called.comm, called.function)).or_default();
+                *number += 1;
+                *number
+            } else {
+                0
+            };
             let several = ways.len() > 1;
             let all = called.ways.len() == 2 * self.comms[called.comm].len();
             let fused = several && !all && evidence.sends_as_announced;
@@ -249,6 +267,7 @@ impl Played {
                 process.calls.push(Call {
                     ticket: process.calls.len() as u64,
                     shape: index as u32,
+                    seq,
                     api_ns: SINCE_1970 + called.api,
                     launch_start_ns: if launched && has_launched {
                         SINCE_1970 + called.launch

@@ -118,6 +118,9 @@ fn evidence(drawn: &Drawn) -> &'static str {
     if evidence.absent.is_some() {
         return "a rank is absent";
     }
+    if evidence.late.is_some() {
+        return "a rank joined late";
+    }
     if drawn.hosts > 1 && !evidence.clocks.is_empty() {
         return "hosts with other clocks";
     }

@@ -19,11 +19,17 @@ pub enum Kind {
     Fsdp,
     /// Gradients are reduced, and the parameters then broadcast by their owners.
     Zero1,
-    /// Tensor and sequence parallel: AllGather and ReduceScatter on the computing stream, within data
-    /// parallel groups if there are more ranks.
+    /// Gradients are scattered in buckets beside the backward pass, and the parameters gathered behind it.
+    Zero2,
+    /// Tensor and sequence parallel: AllGather and ReduceScatter on the computing stream or beside it, within
+    /// data parallel groups if there are more ranks.
     Tensor,
     /// Pipeline, one forward and one backward pass in turns.
     Pipeline,
+    /// The same with two chunks of the model on each rank.
+    Interleaved,
+    /// Pipelines of two stages, whose stages are pairs of ranks with half of a tensor each, and data parallel.
+    Mixed,
     /// Keys and values go round a ring of grouped sends.
     Ring,
     /// Experts: tokens go to all ranks and back.
@@ -33,12 +39,15 @@ pub enum Kind {
 }
 
 /// All of them.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 11] = [
     Kind::Ddp,
     Kind::Fsdp,
     Kind::Zero1,
+    Kind::Zero2,
     Kind::Tensor,
     Kind::Pipeline,
+    Kind::Interleaved,
+    Kind::Mixed,
     Kind::Ring,
     Kind::Experts,
     Kind::Decode,
@@ -51,14 +60,40 @@ impl Kind {
             Kind::Ddp => "ddp",
             Kind::Fsdp => "fsdp",
             Kind::Zero1 => "zero1",
+            Kind::Zero2 => "zero2",
             Kind::Tensor => "tensor",
             Kind::Pipeline => "pipeline",
+            Kind::Interleaved => "interleaved",
+            Kind::Mixed => "mixed",
             Kind::Ring => "ring",
             Kind::Experts => "experts",
             Kind::Decode => "decode",
         }
     }
+
+    /// Numbers of ranks that jobs of this kind have, some more often than others.
+    pub fn ranks(self) -> &'static [usize] {
+        match self {
+            Kind::Experts | Kind::Decode => &[2, 2, 3, 4, 4, 8],
+            Kind::Ring => &[2, 2, 3, 4, 4, 8, 16],
+            // With two stages, passes of both chunks go between the same two ranks.
+            Kind::Interleaved => &[3, 4, 4, 4, 6, 8, 8, 16, 32],
+            Kind::Mixed => &[4, 8, 8, 16, 32, 64],
+            _ => &[2, 2, 2, 3, 4, 4, 4, 6, 8, 8, 16, 32, 64],
+        }
+    }
+
+    /// Whether ranks have different stages of a model.
+    pub fn has_stages(self) -> bool {
+        matches!(self, Kind::Pipeline | Kind::Interleaved | Kind::Mixed)
+    }
 }
+
+/// Chunks of the model on each rank of an interleaved pipeline.
+const CHUNKS: usize = 2;
+/// Ranks that have a tensor in [`Kind::Mixed`], and stages of its pipelines.
+const PAIR: usize = 2;
+const STAGES: usize = 2;
 
 /// A shape with its sizes.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +106,7 @@ pub struct Shape {
     pub pieces: usize,
     /// Layers whose gradients are in one bucket.
     pub bucket: usize,
-    /// Ranks of a tensor-parallel group or of a pipeline.
+    /// Ranks of a tensor-parallel group or of a pipeline, or of both in [`Kind::Mixed`].
     pub group: usize,
     /// A layer's forward pass takes so long, µs; its backward pass twice that.
     pub forward_us: f64,
@@ -81,15 +116,23 @@ pub struct Shape {
     pub host_us: f64,
     /// Whether the host waits for the GPU at the end of each step.
     pub syncs: bool,
+    /// Calls of tensor parallel groups are on a stream of their own, and the computing stream waits for each.
+    pub beside: bool,
+    /// An evaluation comes before every so many-th step; 0 for none.
+    pub evaluates: usize,
 }
 
 impl Shape {
     /// A shape of this kind for so many ranks.
     pub fn draw(kind: Kind, ranks: usize, random: &mut Random) -> Shape {
         let group = match kind {
-            Kind::Tensor | Kind::Pipeline => {
-                let fits =
-                    |g: &usize| ranks.is_multiple_of(*g) && (*g <= MOST_TENSOR || *g == ranks);
+            Kind::Mixed => PAIR * STAGES,
+            Kind::Tensor | Kind::Pipeline | Kind::Interleaved => {
+                let fits = |g: &usize| {
+                    ranks.is_multiple_of(*g)
+                        && (*g <= MOST_TENSOR || *g == ranks)
+                        && (*g > 2 || kind != Kind::Interleaved)
+                };
                 let all: Vec<usize> = [2, 3, 4, 6, 8].into_iter().filter(fits).collect();
                 if all.is_empty() {
                     ranks
@@ -105,9 +148,11 @@ impl Shape {
         };
         Shape {
             kind,
-            layers: 2 + random.below(if kind == Kind::Pipeline { 3 } else { 9 }),
+            layers: 2 + random.below(if kind.has_stages() { 3 } else { 9 }),
             pieces: match kind {
                 Kind::Pipeline => 2 * group + random.below(6),
+                Kind::Interleaved => group * (1 + random.below(3)),
+                Kind::Mixed => 2 * STAGES + random.below(6),
                 Kind::Ddp => random.one(&[1, 1, 1, 2, 4]),
                 _ => 1,
             },
@@ -117,12 +162,35 @@ impl Shape {
             transfer_us: forward_us * random.between(0.05, 1.0),
             host_us: random.between(50.0, 5000.0),
             syncs: random.chance(0.4) || kind == Kind::Decode,
+            beside: random.chance(0.4),
+            evaluates: match random.chance(0.15) && kind != Kind::Decode {
+                true => 10 + random.below(30),
+                false => 0,
+            },
         }
     }
 
-    /// Members of the communicators: all ranks first, then the groups, then those of equal place in them.
+    /// Ranks with the same number have the same place in a pipeline or a tensor-parallel group.
+    pub fn place(&self, rank: usize) -> usize {
+        match self.kind {
+            Kind::Mixed => rank / PAIR % STAGES,
+            _ => rank % self.group,
+        }
+    }
+
+    /// Members of the communicators: all ranks first, then the groups, then those of equal place in them. A
+    /// group of [`Kind::Mixed`] is two pairs, and two pipelines.
     pub fn comms(&self, ranks: usize) -> Vec<Vec<usize>> {
         let mut comms = vec![(0..ranks).collect::<Vec<_>>()];
+        if self.kind == Kind::Mixed {
+            comms.extend((0..ranks).step_by(PAIR).map(|at| vec![at, at + 1]));
+            let first = (0..ranks).filter(|rank| self.place(*rank) == 0);
+            comms.extend(first.map(|at| vec![at, at + PAIR]));
+            if ranks > self.group {
+                comms.extend((0..self.group).map(|at| (at..ranks).step_by(self.group).collect()));
+            }
+            return comms;
+        }
         if self.group < ranks {
             let groups = ranks / self.group;
             comms.extend((0..groups).map(|g| (g * self.group..(g + 1) * self.group).collect()));
@@ -148,12 +216,18 @@ impl Shape {
             self.start_up(step);
         }
         step.host(self.host_us);
+        if self.evaluates > 0 && step.number % self.evaluates == self.evaluates - 1 {
+            self.evaluation(step);
+        }
         match self.kind {
             Kind::Ddp => self.ddp(step),
             Kind::Fsdp => self.fsdp(step),
             Kind::Zero1 => self.zero1(step),
+            Kind::Zero2 => self.zero2(step),
             Kind::Tensor => self.tensor(step),
             Kind::Pipeline => self.pipeline(step),
+            Kind::Interleaved => self.interleaved(step),
+            Kind::Mixed => self.mixed(step),
             Kind::Ring => self.ring(step),
             Kind::Experts => self.experts(step),
             Kind::Decode => self.decode(step),
@@ -178,6 +252,13 @@ impl Shape {
             );
         }
         step.sync(1);
+    }
+
+    /// Forward passes, and what came out is added up.
+    fn evaluation(&self, step: &mut Step) {
+        (0..4 * self.layers).for_each(|_| self.forward(step));
+        step.collective(0, "AllReduce", 8, 20.0, 0);
+        step.sync(0);
     }
 
     fn forward(&self, step: &mut Step) {
@@ -256,13 +337,51 @@ impl Shape {
         step.wait(0, 1);
     }
 
+    fn zero2(&self, step: &mut Step) {
+        (0..self.layers).for_each(|_| self.forward(step));
+        step.straggler();
+        let mut buckets = Vec::new();
+        for layer in 0..self.layers {
+            self.backward(step);
+            if (layer + 1) % self.bucket == 0 || layer + 1 == self.layers {
+                let layers = layer % self.bucket + 1;
+                let bytes = ((16 << 20) * layers) as u64;
+                buckets.push((bytes, self.transfer_us * layers as f64));
+                let (bytes, us) = buckets[buckets.len() - 1];
+                step.collective(0, "ReduceScatter", bytes, 0.5 * us, 1);
+            }
+        }
+        step.wait(0, 1);
+        step.compute("update", 0.3 * self.forward_us);
+        for (bytes, us) in buckets {
+            step.collective(0, "AllGather", bytes, 0.5 * us, 1);
+        }
+        step.wait(0, 1);
+    }
+
+    /// A call of a tensor-parallel group, on the computing stream or beside it.
+    fn within_group(
+        &self,
+        step: &mut Step,
+        comm: usize,
+        function: &'static str,
+        bytes: u64,
+        us: f64,
+    ) {
+        let stream = if self.beside { 6 } else { 0 };
+        step.collective(comm, function, bytes, us, stream);
+        if self.beside {
+            step.wait(0, stream);
+        }
+    }
+
     fn tensor(&self, step: &mut Step) {
         let (group, same) = self.own(step.rank, step.ranks);
         let us = 0.3 * self.transfer_us;
         let half = |step: &mut Step, name: &'static str, takes: f64| {
-            step.collective(group, "AllGather", 16 << 20, us, 0);
+            self.within_group(step, group, "AllGather", 16 << 20, us);
             step.compute(name, takes);
-            step.collective(group, "ReduceScatter", 16 << 20, us, 0);
+            self.within_group(step, group, "ReduceScatter", 16 << 20, us);
         };
         for layer in 0..self.layers {
             if layer == self.layers / 2 {
@@ -317,23 +436,121 @@ impl Shape {
             backward(step);
         }
         (0..ahead).for_each(|_| backward(step));
+        self.reduce_same(step, same);
+    }
+
+    /// Interleaved 1F1B: the first forward passes of both chunks, then a forward and a backward pass in turns,
+    /// then the last backward passes. Micro-batches go through a chunk by as many as there are stages.
+    fn interleaved(&self, step: &mut Step) {
+        step.straggler();
+        let (comm, same) = self.own(step.rank, step.ranks);
+        let (stage, stages) = (step.rank % self.group, self.group);
+        let us = (0.2 * self.transfer_us).max(10.0);
+        let first = step.rank - stage;
+        let next = first + (stage + 1) % stages;
+        let previous = first + (stage + stages - 1) % stages;
+        let all = CHUNKS * self.pieces;
+        let chunk = |pass: usize| pass / stages % CHUNKS;
+        let forward = |step: &mut Step, pass: usize| {
+            let chunk = chunk(pass);
+            if stage > 0 || chunk > 0 {
+                step.pass(comm, &[Way::From(previous)], 8 << 20, us, 1);
+                step.wait(0, 1);
+            }
+            (0..self.layers).for_each(|_| self.forward(step));
+            if stage + 1 < stages || chunk + 1 < CHUNKS {
+                step.pass(comm, &[Way::To(next)], 8 << 20, us, 2);
+            }
+        };
+        let backward = |step: &mut Step, pass: usize| {
+            let chunk = CHUNKS - 1 - chunk(pass);
+            if stage + 1 < stages || chunk + 1 < CHUNKS {
+                step.pass(comm, &[Way::From(next)], 8 << 20, us, 3);
+                step.wait(0, 3);
+            }
+            (0..self.layers).for_each(|_| self.backward(step));
+            if stage > 0 || chunk > 0 {
+                step.pass(comm, &[Way::To(previous)], 8 << 20, us, 4);
+            }
+        };
+        let ahead = (2 * (stages - stage - 1) + (CHUNKS - 1) * stages).min(all);
+        (0..ahead).for_each(|pass| forward(step, pass));
+        for pass in ahead..all {
+            forward(step, pass);
+            backward(step, pass - ahead);
+        }
+        (all - ahead..all).for_each(|pass| backward(step, pass));
+        self.reduce_same(step, same);
+    }
+
+    /// The gradients of a stage are reduced over those of all pipelines.
+    fn reduce_same(&self, step: &mut Step, same: Option<usize>) {
         if let Some(same) = same {
-            step.collective(
-                same,
-                "AllReduce",
-                64 << 20,
-                self.transfer_us * self.layers as f64,
-                5,
-            );
+            let us = self.transfer_us * self.layers as f64;
+            step.collective(same, "AllReduce", 64 << 20, us, 5);
             step.wait(0, 5);
         }
+    }
+
+    fn mixed(&self, step: &mut Step) {
+        step.straggler();
+        let (rank, ranks) = (step.rank, step.ranks);
+        let stage = self.place(rank);
+        let pair = 1 + rank / PAIR;
+        let pipelines = 1 + ranks / PAIR;
+        let pipeline = pipelines + rank / self.group * PAIR + rank % PAIR;
+        let same = (ranks > self.group).then(|| pipelines + ranks / STAGES + rank % self.group);
+        let peer = if stage == 0 { rank + PAIR } else { rank - PAIR };
+        let (us, passes) = (0.3 * self.transfer_us, (0.2 * self.transfer_us).max(10.0));
+        let pass = |step: &mut Step, receives: bool, stream: usize| {
+            let way = if receives {
+                Way::From(peer)
+            } else {
+                Way::To(peer)
+            };
+            step.pass(pipeline, &[way], 4 << 20, passes, stream);
+            if receives {
+                step.wait(0, stream);
+            }
+        };
+        let forward = |step: &mut Step| {
+            if stage == 1 {
+                pass(step, true, 1);
+            }
+            for _ in 0..self.layers {
+                self.forward(step);
+                self.within_group(step, pair, "AllReduce", 4 << 20, us);
+            }
+            if stage == 0 {
+                pass(step, false, 2);
+            }
+        };
+        let backward = |step: &mut Step| {
+            if stage == 0 {
+                pass(step, true, 3);
+            }
+            for _ in 0..self.layers {
+                self.backward(step);
+                self.within_group(step, pair, "AllReduce", 4 << 20, us);
+            }
+            if stage == 1 {
+                pass(step, false, 4);
+            }
+        };
+        let ahead = STAGES - 1 - stage;
+        (0..ahead).for_each(|_| forward(step));
+        for _ in ahead..self.pieces {
+            forward(step);
+            backward(step);
+        }
+        (0..ahead).for_each(|_| backward(step));
+        self.reduce_same(step, same);
     }
 
     fn ring(&self, step: &mut Step) {
         let ranks = step.ranks;
         let (next, previous) = ((step.rank + 1) % ranks, (step.rank + ranks - 1) % ranks);
-        // A ring of many ranks has shorter pieces.
-        let hops = ranks.min(6);
+        let hops = ranks;
         let us = self.transfer_us / hops as f64;
         let round = |step: &mut Step, name: &'static str, takes: f64| {
             for hop in 0..hops {
