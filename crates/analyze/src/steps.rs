@@ -72,8 +72,9 @@ const LEAST_US: f64 = 1e3;
 /// Steps of launches of graphs are not shorter than this, µs: a GPU needs as long to read the parameters of
 /// a small model.
 const LEAST_OF_GRAPHS_US: f64 = 100.0;
-/// The median step on the GPU counts if it differs from that on the host by this part of it.
-const UNLIKE: f64 = 0.25;
+/// A host's lead over its GPU is looked at without this part of the steps at each end: one stall of the host
+/// is no lead.
+const SELDOM: f64 = 0.05;
 /// Pauses that part bursts are looked for from this length on, ns, and up to the longest. Shorter ones are
 /// between the calls of a loop.
 const SHORTEST_PAUSE: i64 = 50_000;
@@ -498,7 +499,7 @@ impl Gatherer {
             return None;
         }
         let mut communication = Sample::default();
-        let (mut times, mut on_gpu) = (Vec::new(), Vec::new());
+        let mut times = Times::default();
         let (mut apart, mut at_once) = (Vec::new(), Vec::new());
         let since = |from: usize, to: usize| {
             let (from, to) = (items[from].time, items[to].time);
@@ -510,12 +511,12 @@ impl Gatherer {
                 continue;
             };
             if pair[1] - pair[0] == period {
-                times.push(ns);
                 at_once.push(ns as f64);
                 let [step, next] = [0, 1].map(|n| &items[pair[n]..pair[n] + period]);
-                on_gpu.extend(steps_apart(step, next));
+                times.add(ns, steps_apart(step, next));
             } else {
-                apart.push(ns)
+                apart.push(ns);
+                times.begin_anew();
             }
         }
         let mut each = Vec::with_capacity(begins.len());
@@ -535,7 +536,7 @@ impl Gatherer {
                 end_ns: end.filter(|_| busy.is_some()),
             });
         }
-        let (times_ns, step_us, on_gpu) = of_steps(times, on_gpu);
+        let (times_ns, step_us, on_gpu) = times.finish();
         let p50 = step_us.and_then(|s| s.p50);
         let has_graph = items[begins[0]..begins[0] + period]
             .iter()
@@ -639,17 +640,57 @@ fn steps_apart(step: &[Item], next: &[Item]) -> Option<u64> {
     b.kernel.1.checked_sub(a.kernel.1)
 }
 
-/// The times of steps. A host that runs ahead of its GPU makes many steps at once, and then waits for all of
-/// them. If the median on the GPU is another, it is the one that counts; the last value says so.
-fn of_steps(on_host: Vec<u64>, on_gpu: Vec<u64>) -> (Vec<u64>, Option<Statistics>, bool) {
-    let enough = 2 * on_gpu.len() >= on_host.len();
-    let (host, gpu) = (statistics(&on_host), statistics(&on_gpu));
-    let median = |of: &Option<Statistics>| of.as_ref()?.p50;
-    match (median(&host), median(&gpu).filter(|_| enough)) {
-        (Some(host_us), Some(gpu_us)) if (host_us - gpu_us).abs() > UNLIKE * gpu_us => {
-            (on_gpu, gpu, true)
+/// How long steps took on the host and on the GPU, ns.
+#[derive(Default)]
+struct Times {
+    host: Vec<u64>,
+    gpu: Vec<u64>,
+    /// By how much the host is ahead of its GPU at the end of each step, more than at the begin of a stretch
+    /// of steps that follow each other.
+    leads: Vec<f64>,
+    lead: f64,
+}
+
+impl Times {
+    /// A step, and if that is known how long the GPU took for it.
+    fn add(&mut self, host_ns: u64, gpu_ns: Option<u64>) {
+        self.host.push(host_ns);
+        if let Some(gpu_ns) = gpu_ns {
+            self.gpu.push(gpu_ns);
+            self.lead += gpu_ns as f64 - host_ns as f64;
+            self.leads.push(self.lead);
         }
-        _ => (on_host, host, false),
+    }
+
+    /// The next step does not follow at once: what the host did then may have waited for the GPU.
+    fn begin_anew(&mut self) {
+        self.lead = 0.0;
+    }
+
+    /// By how much the host's lead differs, ns.
+    fn leads_differ(&mut self) -> Option<f64> {
+        self.leads.sort_unstable_by(f64::total_cmp);
+        let last = self.leads.len().checked_sub(1)?;
+        let at = |part: f64| self.leads[(part * last as f64).round() as usize];
+        Some(at(1.0 - SELDOM) - at(SELDOM))
+    }
+
+    /// The times of steps. A host that runs ahead makes other steps than its GPU is at: it may make many at
+    /// once, and then wait for all of them. If it comes to be ahead by a step, those of the GPU count; the
+    /// last value says so.
+    fn finish(mut self) -> (Vec<u64>, Option<Statistics>, bool) {
+        let gpu = statistics(&self.gpu);
+        let step = gpu.as_ref().and_then(|gpu| gpu.p50);
+        let differ_us = self.leads_differ().map(|ns| ns / 1e3);
+        let is_ahead = step
+            .zip(differ_us)
+            .is_some_and(|(step, differ)| differ > step);
+        if is_ahead && 2 * self.gpu.len() >= self.host.len() {
+            (self.gpu, gpu, true)
+        } else {
+            let host = statistics(&self.host);
+            (self.host, host, false)
+        }
     }
 }
 

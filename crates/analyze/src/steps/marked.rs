@@ -6,7 +6,7 @@
 //! Rule: a step lasts until the next one begins, as a program's own log counts, unless a phase lies between
 //! the two. Then it lasts until its own end.
 
-use super::{busy, of_steps, steps_apart, Gatherer, Item, Step, StepSource, StepsRow};
+use super::{busy, steps_apart, Gatherer, Item, Step, StepSource, StepsRow, Times};
 use crate::ranks::{spread, Spread};
 use crate::statistics::Sample;
 use serde::Serialize;
@@ -86,7 +86,7 @@ impl Gatherer {
             }
         }
         let mut communication = Sample::default();
-        let (mut times, mut on_gpu, mut each) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut times, mut each) = (Times::default(), Vec::new());
         for (at, step) in steps.iter().enumerate() {
             let (end, follows) = ends[at];
             let ns = end.abs_diff(step.from);
@@ -96,9 +96,11 @@ impl Gatherer {
                 communication.push(ns);
             }
             let stop = of_step.iter().map(|item| item.kernel.1).max();
-            times.push(ns);
             if follows && within[at + 1].len() == of_step.len() {
-                on_gpu.extend(steps_apart(of_step, &within[at + 1]));
+                times.add(ns, steps_apart(of_step, &within[at + 1]));
+            } else {
+                times.add(ns, None);
+                times.begin_anew();
             }
             each.push(Step {
                 start_ns: Some(step.from),
@@ -111,7 +113,7 @@ impl Gatherer {
         calls.sort_unstable();
         let between = steps.windows(2).zip(&ends);
         let between = between.map(|(pair, (end, _))| pair[1].from.abs_diff(*end) as f64 / 1e3);
-        let (times_ns, step_us, on_gpu) = of_steps(times, on_gpu);
+        let (times_ns, step_us, on_gpu) = times.finish();
         Some(StepsRow {
             rank: process.rank,
             host: process.host.clone(),

@@ -127,14 +127,14 @@ fn a_pattern_within_a_step_is_no_step() {
     assert_eq!(row(&text).map(|r| (r.steps, r.calls)), Some((20, 11)));
 }
 
-#[test]
-fn a_host_that_runs_ahead_does_not_make_steps_shorter() {
-    // A host asks for ten steps within 1 ms, and then waits until the GPU is done with them after 40 ms.
-    let (mut items, _) = calls(&"abc".repeat(200), 0);
-    for (at, item) in items.iter_mut().enumerate() {
-        let (step, place) = (at as i64 / 3, at as i64 % 3);
-        item.time = 1_000_000_000 + step / 10 * 40_000_000 + step % 10 * 100_000 + place * 10_000;
-        let begin = (1_000_000_000 + step * 4_000_000 + place * 1_000_000) as u64;
+/// Steps of three calls. `at` says when the host makes a step and when the GPU begins it, ns after the first.
+fn steps_of_three(steps: i64, at: impl Fn(i64) -> (i64, i64)) -> StepsRow {
+    let (mut items, _) = calls(&"abc".repeat(steps as usize), 0);
+    for (index, item) in items.iter_mut().enumerate() {
+        let (step, place) = (index as i64 / 3, index as i64 % 3);
+        let (host, gpu) = at(step);
+        item.time = 1_000_000_000 + host + place * 10_000;
+        let begin = (1_000_000_000 + gpu + place * 1_000_000) as u64;
         item.kernel = (begin, begin + 500_000);
     }
     // Some are not timed.
@@ -146,9 +146,29 @@ fn a_host_that_runs_ahead_does_not_make_steps_shorter() {
         ..Gatherer::default()
     };
     let found = gatherer.finish(&Process::default()).expect("steps");
-    assert_eq!((found.steps, found.calls), (200, 3));
-    let p50 = found.step_us.and_then(|times| times.p50);
-    assert_eq!(p50, Some(4000.0));
+    assert_eq!((found.steps, found.calls), (steps as u64, 3));
+    found
+}
+
+#[test]
+fn a_host_that_runs_ahead_does_not_make_steps_shorter() {
+    let p50 = |of: &StepsRow| of.step_us.and_then(|times| times.p50);
+    // A host asks for ten steps within 1 ms, and then waits until the GPU is done with them after 40 ms.
+    let in_tens = |step| {
+        (
+            step / 10 * 40_000_000 + step % 10 * 100_000,
+            step * 4_000_000,
+        )
+    };
+    assert_eq!(p50(&steps_of_three(200, in_tens)), Some(4000.0));
+    // One that needs 10.5 ms for a step of 12 ms, with much room in its queue.
+    let little = |step| (step * 10_500_000, step * 12_000_000);
+    assert_eq!(p50(&steps_of_three(100, little)), Some(12_000.0));
+    // One that waits for each step, and stops once for five steps, is not ahead.
+    let host = |step| step * 4_000_000 + i64::from(step > 50) * 20_000_000;
+    let stops = steps_of_three(100, |step| (host(step), host(step - 1) + 4_000_000));
+    assert!(!stops.on_gpu);
+    assert_eq!(p50(&stops), Some(4000.0));
 }
 
 #[test]
