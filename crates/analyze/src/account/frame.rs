@@ -4,7 +4,8 @@
 //! launches between any two of them, and these are more than a layer's, that is a step. Else the pattern of
 //! the distances says how many are in a step: a pause after every twentieth step makes no step of twenty,
 //! unless nearly all of the time is in such pauses. Then what repeats are the layers of a model whose
-//! parameters are averaged now and then.
+//! parameters are averaged now and then. A kind that comes once in twenty steps, with an evaluation, is no
+//! boundary if one that comes more often marks steps that take nearly all of the time.
 //!
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
@@ -14,6 +15,9 @@ use std::collections::HashMap;
 
 /// A kind of launch that comes less often is no boundary.
 const LEAST: usize = 16;
+
+/// Fewer times of boundaries say nothing of single steps.
+const LEAST_TIMED: usize = 8;
 
 /// Lanes make as many steps, or differ by no more than this.
 const ALIKE: f64 = 1.1;
@@ -29,6 +33,13 @@ const ALWAYS: f64 = 0.9;
 
 /// Usual steps take at least this part of the time. No job spends nine tenths of its time in pauses.
 const LEAST_USUAL: f64 = 0.1;
+
+/// Usual steps of a kind that is not the rarest take at least this part of the time. The layers of a backward
+/// pass, which have calls that a forward pass lacks, take three quarters if it computes the forward pass again.
+const NEARLY_ALL: f64 = 0.8;
+
+/// A kind that comes so many times as often may mark a part of what another one marks.
+const MORE_OFTEN: f64 = 1.5;
 
 /// Calls say how long steps take together if that is known to this part.
 const UNKNOWN: f64 = 0.1;
@@ -99,9 +110,17 @@ impl Frame {
         let (mut marks, is_whole) = boundary(lanes)?;
         let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
         let (least, most) = range(marks.iter().map(Vec::len))?;
-        let periods = if most as f64 <= ALIKE * least as f64 {
-            marks.iter_mut().for_each(|m| m.truncate(least));
-            let is_whole = is_whole && marks.iter().all(|m| are_steps(m));
+        let begins_late = lanes.iter().any(|lane| lane.begins_late);
+        let periods = if begins_late || most as f64 <= ALIKE * least as f64 {
+            for marks in &mut marks {
+                // Lanes end together, or begin together.
+                let surplus = marks.len() - least;
+                marks.drain(if begins_late {
+                    0..surplus
+                } else {
+                    least..marks.len()
+                });
+            }
             let period = if is_whole { 1 } else { period(&marks) };
             vec![period; marks.len()]
         } else {
@@ -124,7 +143,7 @@ impl Frame {
         for marks in &mut marks {
             marks.drain(..marks.len() - least);
         }
-        let by_hosts = marks.iter().any(|marks| timed(marks).is_none());
+        let by_hosts = marks.iter().any(|marks| is_sparse(marks));
         let mut marks: Vec<Vec<Mark>> = marks.iter().map(|marks| on_gpu(marks)).collect();
         marks.iter_mut().for_each(|marks| place_unknown_ends(marks));
         let steps = marks[0].len().checked_sub(1).filter(|steps| *steps > 0)?;
@@ -215,34 +234,56 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
         }
     }
     let span = (last - first) as f64;
-    let kind = [0.6, 0.3, 0.0].iter().find_map(|part| {
+    let fitting = [0.6, 0.3, 0.0].iter().find_map(|part| {
         let fits = |(_, of): &(&Kind, &(usize, usize, i64, i64))| {
             of.0 == lanes.len() && of.1 >= LEAST && (of.3 - of.2) as f64 > part * span
         };
-        let found = kinds
-            .iter()
-            .filter(fits)
-            .min_by_key(|(kind, of)| (of.1, **kind));
-        found.map(|(kind, _)| *kind)
+        let found = kinds.iter().filter(fits);
+        let mut found: Vec<(usize, Kind)> = found.map(|(kind, of)| (of.1, *kind)).collect();
+        found.sort_unstable();
+        (!found.is_empty()).then_some(found)
     })?;
-    let of = |lane: &Lane| {
-        let is: Vec<bool> = lane.kinds.iter().map(|k| name(k) == kind).collect();
-        let marks = lane
-            .launches
-            .iter()
-            .filter(|l| is[l.kind as usize] && !l.in_graph);
-        marks.map(|l| (l.api, l.stop)).collect()
+    let is_of = |lane: &Lane, kind: Kind| -> Vec<bool> {
+        lane.kinds.iter().map(|k| name(k) == kind).collect()
     };
-    let is_whole = lanes.iter().all(|lane| {
-        let is: Vec<bool> = lane.kinds.iter().map(|k| name(k) == kind).collect();
-        is_step(lane, &is)
-    });
-    Some((lanes.iter().map(of).collect(), is_whole))
+    let of = |kind: Kind| -> Marks {
+        let of = |lane: &Lane| {
+            let is = is_of(lane, kind);
+            let marks = lane.launches.iter();
+            let marks = marks.filter(|l| is[l.kind as usize] && !l.in_graph);
+            marks.map(|l| (l.api, l.stop)).collect()
+        };
+        lanes.iter().map(of).collect()
+    };
+    // Kinds that come about as often mark the same.
+    let (mut often, mut more_often) = (fitting[0].0 as f64, Vec::new());
+    for (n, kind) in &fitting {
+        if *n as f64 >= MORE_OFTEN * often {
+            often = *n as f64;
+            more_often.push(*kind);
+        }
+    }
+    for kind in more_often.into_iter().rev() {
+        let is_step = |lane: &Lane| is_step(lane, &is_of(lane, kind), false);
+        if lanes.iter().all(is_step) {
+            let marks = of(kind);
+            if marks.iter().all(|marks| usual_part(marks) >= NEARLY_ALL) {
+                return Some((marks, true));
+            }
+        }
+    }
+    let kind = fitting[0].1;
+    let is_step = |lane: &Lane| is_step(lane, &is_of(lane, kind), true);
+    let marks = of(kind);
+    let is_whole = lanes.iter().all(is_step);
+    let are_steps = || marks.iter().all(|marks| usual_part(marks) >= LEAST_USUAL);
+    let is_whole = is_whole && are_steps();
+    Some((marks, is_whole))
 }
 
-/// Whether a lane makes the same launches from each of these to the next, and more than a layer's: several
-/// different ones, one of them very often, or a graph.
-fn is_step(lane: &Lane, is_mark: &[bool]) -> bool {
+/// Whether a lane makes the same launches from nearly each of these to the next, and more than a layer's: several
+/// different ones, one of them very often, or a graph if that may be a step.
+fn is_step(lane: &Lane, is_mark: &[bool], of_graph: bool) -> bool {
     let mut segments: Vec<Vec<u32>> = Vec::new();
     // Sends and receives differ in size from step to step.
     let first_like = |of: u32| match lane.kinds[of as usize] {
@@ -257,9 +298,11 @@ fn is_step(lane: &Lane, is_mark: &[bool]) -> bool {
         }
     }
     segments.pop();
-    let pairs = segments.windows(2);
-    let (all, same) = (pairs.len(), pairs.filter(|of| of[0] == of[1]).count());
-    let Some(usual) = segments.get(segments.len() / 2) else {
+    let mut alike: HashMap<&[u32], usize> = HashMap::new();
+    for segment in &segments {
+        *alike.entry(segment).or_default() += 1;
+    }
+    let Some((usual, same)) = alike.into_iter().max_by_key(|(of, n)| (*n, *of)) else {
         return false;
     };
     let mut counts: HashMap<u32, usize> = HashMap::new();
@@ -274,16 +317,17 @@ fn is_step(lane: &Lane, is_mark: &[bool]) -> bool {
     };
     let is_more = counts.len() >= MORE_KINDS
         || counts.values().any(|n| *n > MOST_OF_LAYER)
-        || counts.keys().any(is_graph);
-    is_more && same as f64 >= ALWAYS * all as f64
+        || of_graph && counts.keys().any(is_graph);
+    is_more && same as f64 >= ALWAYS * segments.len() as f64
 }
 
-/// Whether the gaps between the boundaries are more than layers are between steps: see [`LEAST_USUAL`].
-fn are_steps(marks: &[(i64, i64)]) -> bool {
-    let gap = |of: &[(i64, i64)]| (of[1].0 - of[0].0) as f64;
-    let gaps: Vec<f64> = marks.windows(2).map(gap).collect();
+/// The part of the time that usual steps take, if these are the boundaries. The gaps are the GPU's, if that is
+/// known: a host that makes ten steps at once, and then waits for them, has gaps that say nothing.
+fn usual_part(marks: &[(i64, i64)]) -> f64 {
+    let marks = on_gpu(marks);
+    let gaps: Vec<f64> = marks.windows(2).map(|of| of[1].end - of[0].end).collect();
     let all = gaps.iter().sum::<f64>();
-    gaps.len() as f64 * median(gaps) >= LEAST_USUAL * all
+    gaps.len() as f64 * median(gaps) / all
 }
 
 /// How many boundaries make a step: the smallest distance at which the gaps between them repeat; 1 without a
@@ -334,20 +378,24 @@ fn repeat_after(times: &[f64]) -> usize {
     }
 }
 
-/// The boundaries with a GPU time, if there are enough: when they were called, and how long after it they
-/// ended, ns.
-fn timed(marks: &[(i64, i64)]) -> Option<Vec<(f64, f64)>> {
+/// The boundaries with a GPU time: when they were called, and how long after it they ended, ns.
+fn timed(marks: &[(i64, i64)]) -> Vec<(f64, f64)> {
     let timed = marks.iter().filter(|(_, stop)| *stop != 0);
-    let known: Vec<(f64, f64)> = timed
+    timed
         .map(|(api, stop)| (*api as f64, (stop - api) as f64))
-        .collect();
-    (known.len() >= 8.max(marks.len() / 10)).then_some(known)
+        .collect()
+}
+
+/// So few boundaries were timed that the hosts say how long steps are. Where some were, the GPUs do for all
+/// together.
+fn is_sparse(marks: &[(i64, i64)]) -> bool {
+    timed(marks).len() < LEAST_TIMED.max(marks.len() / 10)
 }
 
 /// When each boundary ended on the GPU: where it was not timed, its call and what lay between call and end
-/// around it. By the host if few were timed.
+/// around it.
 fn on_gpu(marks: &[(i64, i64)]) -> Vec<Mark> {
-    let known = timed(marks).unwrap_or_default();
+    let known = timed(marks);
     let lead = |api: f64| {
         let after = known.partition_point(|(at, _)| *at < api);
         match (after.checked_sub(1).map(|i| known[i]), known.get(after)) {
@@ -360,7 +408,7 @@ fn on_gpu(marks: &[(i64, i64)]) -> Vec<Mark> {
     let mark = |(api, stop): &(i64, i64)| Mark {
         api: *api,
         end: *api as f64 + lead(*api as f64),
-        is_timed: *stop != 0 && !known.is_empty(),
+        is_timed: *stop != 0,
     };
     marks.iter().map(mark).collect()
 }
@@ -375,8 +423,12 @@ fn place_unknown_ends(marks: &mut [Mark]) {
     let (Some(first), Some(last)) = (first, last) else {
         return;
     };
-    let gaps = marks[first..=last].windows(2);
-    let usual = median(gaps.map(|of| of[1].end - of[0].end).collect());
+    if first == last {
+        return;
+    }
+    let timed: Vec<usize> = (first..=last).filter(|at| marks[*at].is_timed).collect();
+    let gap = |of: &[usize]| (marks[of[1]].end - marks[of[0]].end) / (of[1] - of[0]) as f64;
+    let usual = median(timed.windows(2).map(gap).collect());
     let is_unknown = |timed: Mark, from: Mark, to: Mark| {
         timed.end - timed.api as f64 > UNKNOWN * (to.api - from.api) as f64
     };
@@ -455,6 +507,42 @@ mod tests {
     }
 
     #[test]
+    fn steps_between_evaluations_are_steps() {
+        let mut lanes = lanes_that_pause(&[0, 1, 2, 1, 3], 15 * MS);
+        for lane in &mut lanes {
+            lane.kinds.push(Kind {
+                bytes: 9,
+                ..lane.kinds[0]
+            });
+            // One call more in each pause after 16 steps.
+            let evaluation = |n: i64| Launch {
+                api: MS + n * 175 * MS - 10 * MS,
+                kind: 4,
+                ..Launch::default()
+            };
+            lane.launches.extend((1..20).map(evaluation));
+            lane.launches.sort_by_key(|launch| launch.api);
+        }
+        let frame = Frame::find(&lanes).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 319);
+    }
+
+    #[test]
+    fn steps_that_a_host_makes_at_once_are_steps() {
+        // A ring passes seven pieces on and reduces once. The host makes ten steps within 2 ms and waits.
+        let mut lanes = lanes(&[1, 1, 1, 1, 1, 1, 1, 0]);
+        for lane in &mut lanes {
+            for (i, launch) in (0..).zip(&mut lane.launches) {
+                let step = i / 8;
+                launch.stop = MS + step * 10 * MS + i % 8 * MS;
+                launch.api = MS + step / 10 * 100 * MS + i % 80 * MS / 40;
+            }
+        }
+        let frame = Frame::find(&lanes).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 319);
+    }
+
+    #[test]
     fn layers_that_are_alike_are_no_steps() {
         let frame = Frame::find(&lanes(&[0])).expect("steps");
         assert!(
@@ -480,6 +568,38 @@ mod tests {
         let frame = Frame::find(&lanes).expect("steps");
         assert_eq!(frame.wall.len() + frame.skipped, 319);
         assert!(frame.wall.iter().all(|ns| *ns >= 10e6), "{:?}", frame.wall);
+    }
+
+    #[test]
+    fn few_times_say_how_long_all_steps_are_together() {
+        let mut lanes = lanes(&[0, 1, 2, 1, 3]);
+        for launch in lanes.iter_mut().flat_map(|lane| &mut lane.launches) {
+            // The host needs 9 ms for a step, of which the GPU takes 10. One in 32 is timed.
+            let of_gpu = launch.api;
+            launch.api = of_gpu / 10 * 9;
+            let step = of_gpu / (10 * MS);
+            launch.stop = if step % 32 == 5 { of_gpu + MS } else { 0 };
+        }
+        let frame = Frame::find(&lanes).expect("steps");
+        assert!(frame.by_hosts);
+        let mean = frame.total() / frame.wall.len() as f64;
+        let truth = 10e6 + 20.0 * 90e6 / 320.0;
+        assert!((mean / truth - 1.0).abs() < 0.02, "{mean} {truth}");
+    }
+
+    #[test]
+    fn a_lane_that_begins_late_has_the_last_steps() {
+        for part in [2, 20] {
+            let mut lanes = lanes(&[0, 1, 2, 1, 3]);
+            let all = lanes[0].launches.len();
+            let late = &mut lanes[1];
+            late.launches.drain(..all / 5 / part * 5);
+            late.begins_late = true;
+            let begins = late.launches[0].api;
+            let frame = Frame::find(&lanes).expect("steps");
+            assert!(frame.begins[0][0] >= begins - MS, "{part}");
+            assert_eq!(frame.begins[0], frame.begins[1]);
+        }
     }
 
     #[test]

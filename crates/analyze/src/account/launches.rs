@@ -152,6 +152,11 @@ pub struct Lane {
     pub exchanges: Vec<Exchange>,
     /// Its communicators, by their index in the capture.
     pub groups: HashMap<u32, Group>,
+    /// Its first calls are not in the capture, so it begins later than others.
+    pub begins_late: bool,
+    /// If so: how many collectives of a communicator and function came before the first one that is here, by
+    /// NCCL's numbers.
+    pub before: HashMap<(u32, Name), u32>,
 }
 
 /// A communicator.
@@ -411,6 +416,14 @@ impl ProcessLaunches {
         };
         let at = way.lane as usize;
         let lane = &mut self.lanes[at];
+        if lane.launches.is_empty() {
+            lane.begins_late = !execution.whole && call.ticket > 0;
+        }
+        if lane.begins_late && way.exchange.is_none() {
+            let of = (way.kind.communicator, way.kind.function);
+            let before = call.seq.saturating_sub(1).try_into().unwrap_or(u32::MAX);
+            lane.before.entry(of).or_insert(before);
+        }
         if let Some(of) = way.exchange {
             let open = &mut self.open[way.local as usize];
             let communicator = way.kind.communicator;

@@ -336,7 +336,7 @@ impl Graph {
                 .shortest
                 .map_or(Some(took), |least| Some(least.min(took)));
         };
-        let mut before: HashMap<(u32, tables::Name), u32> = HashMap::new();
+        let mut before = lane.before.clone();
         for (index, launch) in lane.launches.iter().enumerate() {
             let kind = lane.kinds[launch.kind as usize];
             if kind.function != tables::Name::NONE {
