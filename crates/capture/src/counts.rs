@@ -29,6 +29,20 @@ pub enum Count {
     StreamSync,
     /// Waits for a whole GPU context, and copies that wait.
     ContextSync,
+    /// Code that was loaded onto the GPU, and look-ups of kernels, which may load it.
+    ModuleLoad,
+    /// Memory that was mapped, made accessible, or bound to a multicast group.
+    Mapping,
+    /// Time in allocations of GPU memory, as that of the next four.
+    GpuAllocationTime,
+    /// Time in allocations of memory of the host.
+    HostAllocationTime,
+    /// Time in opening of memory and events of another process.
+    IpcOpenTime,
+    /// Time in loads of code.
+    ModuleLoadTime,
+    /// Time in mappings.
+    MappingTime,
     /// NCCL's `ncclPutSignal`.
     PutSignal,
     /// NCCL's `ncclSignal`.
@@ -38,7 +52,7 @@ pub enum Count {
 }
 
 /// The names of all [`Count`]s, in their order.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 21] = [
     "kernel_launches",
     "graph_launches",
     "copies",
@@ -50,16 +64,57 @@ pub const NAMES: [&str; 14] = [
     "event_syncs",
     "stream_syncs",
     "context_syncs",
+    "module_loads",
+    "mappings",
+    "gpu_allocations_ns",
+    "host_allocations_ns",
+    "ipc_opens_ns",
+    "module_loads_ns",
+    "mappings_ns",
     "put_signals",
     "signals",
     "wait_signals",
 ];
 
 /// Those of them that count calls of the driver.
-pub const OF_DRIVER: [&str; 11] = *NAMES.first_chunk().expect("it has as many");
+pub const OF_DRIVER: [&str; 13] = *NAMES.first_chunk().expect("it has as many");
+
+/// Calls that are rare and may take long. Each also has a time: its name and [`NS`].
+pub const TIMED: [&str; 5] = [
+    "gpu_allocations",
+    "host_allocations",
+    "ipc_opens",
+    "module_loads",
+    "mappings",
+];
+
+/// Behind the name of a call, it names the time in such calls, ns.
+pub const NS: &str = "_ns";
+
+/// Calls that older recorders did not count. A recorder that does writes `timed=1` beside the counts.
+pub const SINCE_TIMED: [&str; 2] = ["module_loads", "mappings"];
 
 /// NCCL's one-sided calls. NCCL makes them without an event for profilers (2.29 to 2.32).
 pub const ONE_SIDED: [&str; 3] = *NAMES.last_chunk().expect("it has as many");
 
 /// What stands before the name of what NCCL did, and not the program.
 pub const OF_NCCL: &str = "nccl.";
+
+impl Count {
+    /// What counts the time of such calls; `None` if nothing does.
+    pub fn time(self) -> Option<Count> {
+        Some(match self {
+            Count::GpuAllocation => Count::GpuAllocationTime,
+            Count::HostAllocation => Count::HostAllocationTime,
+            Count::IpcOpen => Count::IpcOpenTime,
+            Count::ModuleLoad => Count::ModuleLoadTime,
+            Count::Mapping => Count::MappingTime,
+            _ => return None,
+        })
+    }
+
+    /// Whether a count with this number is a time, which is counted in ticks.
+    pub fn is_time(number: usize) -> bool {
+        NAMES[number].ends_with(NS)
+    }
+}

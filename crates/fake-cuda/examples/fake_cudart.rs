@@ -3,7 +3,7 @@
 
 #![allow(missing_docs, non_snake_case)]
 
-use std::ffi::{c_int, c_uint, c_void, CStr};
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 type GetProcAddress = unsafe extern "C" fn(
@@ -97,6 +97,10 @@ runtime! {
     cudaEventSynchronize = c"cuEventSynchronize" (event: u64);
     cudaDeviceSynchronize = c"cuCtxSynchronize_v2" (context: u64);
     create_memory = c"cuMemCreate" (handle: *mut u64, bytes: usize, properties: *const u32, flags: u64);
+    map_memory = c"cuMemMap" (address: u64, bytes: usize, offset: usize, handle: u64, flags: u64);
+    set_access = c"cuMemSetAccess" (address: u64, bytes: usize, who: *const c_void, n: usize);
+    load_module = c"cuModuleLoadData" (module: *mut u64, text: *const c_char);
+    get_function = c"cuModuleGetFunction" (function: *mut u64, module: u64, name: *const c_char);
     import_memory = c"cuMemImportFromShareableHandle"
         (handle: *mut u64, of_system: *mut c_void, kind: c_int);
 }

@@ -129,6 +129,17 @@ exported! {
         0
     }
 
+    /// There is nothing to be mapped; the handle 0 is refused.
+    fn cuMemMap(_address: u64, _bytes: usize, _offset: usize, handle: u64, _flags: u64) -> c_int {
+        if handle == 0 { INVALID_VALUE } else { 0 }
+    }
+
+    /// Everybody may read what is not there. It takes a millisecond, as to map memory of another GPU may.
+    fn cuMemSetAccess(_address: u64, _bytes: usize, _who: *const c_void, _n: usize) -> c_int {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        0
+    }
+
     /// A handle for memory of another process that is not there; the handle 0 is refused.
     fn cuMemImportFromShareableHandle(handle: *mut u64, of_system: *mut c_void, _kind: c_int) -> c_int {
         if of_system.is_null() {

@@ -1,5 +1,5 @@
-//! Calls of the driver, counted: launches, allocations, IPC opens and synchronisations, by NCCL and by the
-//! program.
+//! Calls of the driver, counted: launches, allocations, IPC opens, loads of code, mappings and
+//! synchronisations, by NCCL and by the program.
 //!
 //! [`crate::driver_watch`] has a function of ours before each of these functions of the driver, and one of
 //! its own for the pointers that libnccl keeps. So a call is known to be NCCL's or the program's without a

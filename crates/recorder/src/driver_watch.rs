@@ -5,9 +5,10 @@
 //! [`Graphs`](crate::graphs::Graphs): what each means is one handler below. Functions that launch kernels and
 //! copies, and that order or wait for them, note the call while a kernel window is open ([`asked`]). Those
 //! that record events, and that make streams wait for them, also tell
-//! [`StreamWaits`](crate::stream_waits::StreamWaits). Launches, allocations, IPC opens and synchronisations
-//! are counted ([`crate::counts`]), and so are NCCL's [one-sided calls](crate::one_sided). Tables at the end
-//! have all names and signatures.
+//! [`StreamWaits`](crate::stream_waits::StreamWaits). Launches and synchronisations are counted
+//! ([`crate::counts`]), and so are NCCL's [one-sided calls](crate::one_sided). Allocations, IPC opens, loads
+//! of code and mappings are counted with their time ([`timed_calls`]). Tables at the end have all names and
+//! signatures.
 //!
 //! Rule: a handler looks only at what the driver has accepted, but for a wait: the event that is recorded
 //! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
@@ -21,6 +22,7 @@ use crate::one_sided;
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
 use crate::stream_waits::Stream;
+use crate::timed_calls;
 use crate::watch::Watch;
 use crate::windows::driver_calls;
 use capture::counts::Count;
@@ -509,29 +511,27 @@ struct IpcHandle([u8; 64]);
 /// Where memory of `cuMemCreate` is: on a GPU.
 const ON_GPU: u32 = 1;
 
-/// Counts a call that succeeded, and its bytes.
-fn counted(nccl: bool, counts: [(Count, u64); 2], call: impl FnOnce() -> c_int) -> c_int {
-    let result = call();
-    if result == OK {
-        for (count, so_many) in counts {
-            counts::add(count, nccl, so_many);
-        }
-    }
-    result
-}
-
 fn on_gpu(nccl: bool, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
-    let bytes = (Count::GpuBytes, bytes as u64);
-    counted(nccl, [(Count::GpuAllocation, 1), bytes], call)
+    let bytes = (Some(Count::GpuBytes), bytes as u64);
+    timed_calls::make(nccl, Count::GpuAllocation, bytes, call)
 }
 
 fn on_host(nccl: bool, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
-    let bytes = (Count::HostBytes, bytes as u64);
-    counted(nccl, [(Count::HostAllocation, 1), bytes], call)
+    let bytes = (Some(Count::HostBytes), bytes as u64);
+    timed_calls::make(nccl, Count::HostAllocation, bytes, call)
 }
 
 fn opened(nccl: bool, call: impl FnOnce() -> c_int) -> c_int {
-    counted(nccl, [(Count::IpcOpen, 1), (Count::IpcOpen, 0)], call)
+    timed_calls::make(nccl, Count::IpcOpen, (None, 0), call)
+}
+
+fn loaded(nccl: bool, call: impl FnOnce() -> c_int) -> c_int {
+    timed_calls::make(nccl, Count::ModuleLoad, (None, 0), call)
+}
+
+/// The bytes of mappings are in no count: they are those of allocations and IPC opens.
+fn mapped(nccl: bool, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
+    timed_calls::make(nccl, Count::Mapping, (None, bytes as u64), call)
 }
 
 /// Whether memory with these properties is on a GPU: behind two words of 32 bits is the kind of its place.
@@ -577,4 +577,36 @@ interposed! { COUNTED counted_reals call;
     ipc_import "cuMemImportFromShareableHandle" (handle: Out, of_system: Pointer, kind: c_int) -> c_int {
         opened(NCCL, call)
     }
+    module "cuModuleLoad" (module: Out, path: Pointer) -> c_int { loaded(NCCL, call) }
+    module_data "cuModuleLoadData" (module: Out, image: Pointer) -> c_int { loaded(NCCL, call) }
+    module_data_ex "cuModuleLoadDataEx" (module: Out, image: Pointer, n: u32, options: Pointer,
+        values: Pointer) -> c_int { loaded(NCCL, call) }
+    module_fat "cuModuleLoadFatBinary" (module: Out, image: Pointer) -> c_int { loaded(NCCL, call) }
+    module_function "cuModuleGetFunction" (function: Out, module: u64, name: Pointer) -> c_int {
+        loaded(NCCL, call)
+    }
+    library_data "cuLibraryLoadData" (library: Out, code: Pointer, options: Pointer, values: Pointer, n: u32,
+        of_library: Pointer, values_of_library: Pointer, n_of_library: u32) -> c_int { loaded(NCCL, call) }
+    library_file "cuLibraryLoadFromFile" (library: Out, path: Pointer, options: Pointer, values: Pointer,
+        n: u32, of_library: Pointer, values_of_library: Pointer, n_of_library: u32) -> c_int {
+        loaded(NCCL, call)
+    }
+    library_kernel "cuLibraryGetKernel" (kernel: Out, library: u64, name: Pointer) -> c_int {
+        loaded(NCCL, call)
+    }
+    library_module "cuLibraryGetModule" (module: Out, library: u64) -> c_int { loaded(NCCL, call) }
+    kernel_function "cuKernelGetFunction" (function: Out, kernel: u64) -> c_int { loaded(NCCL, call) }
+    function_load "cuFuncLoad" (function: u64) -> c_int { loaded(NCCL, call) }
+    map "cuMemMap" (address: u64, bytes: usize, offset: usize, handle: u64, flags: u64) -> c_int {
+        mapped(NCCL, bytes, call)
+    }
+    set_access "cuMemSetAccess" (address: u64, bytes: usize, who: Pointer, n: usize) -> c_int {
+        mapped(NCCL, 0, call)
+    }
+    multicast "cuMulticastCreate" (handle: Out, properties: Pointer) -> c_int { mapped(NCCL, 0, call) }
+    multicast_device "cuMulticastAddDevice" (handle: u64, device: c_int) -> c_int { mapped(NCCL, 0, call) }
+    multicast_memory "cuMulticastBindMem" (handle: u64, offset: usize, memory: u64, from: usize,
+        bytes: usize, flags: u64) -> c_int { mapped(NCCL, bytes, call) }
+    multicast_address "cuMulticastBindAddr" (handle: u64, offset: usize, address: u64, bytes: usize,
+        flags: u64) -> c_int { mapped(NCCL, bytes, call) }
 }

@@ -55,6 +55,7 @@ mod step_ranges;
 mod stream_waits;
 mod templates;
 mod threads;
+mod timed_calls;
 mod torch_steps;
 mod totals;
 mod watch;

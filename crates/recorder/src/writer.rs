@@ -46,6 +46,7 @@ mod setup;
 mod snapshots;
 mod stacks;
 mod step_marks;
+mod timed_calls;
 mod windows;
 
 use folding::Totals;
@@ -110,6 +111,7 @@ struct Writer {
     mpi: mpi::Waiting,
     marks: step_marks::Marks,
     counts: counts::Written,
+    timed_calls: timed_calls::Written,
     announced: mask::Announced,
     /// What the capture says of the plugin behind ours.
     chain: String,
@@ -219,6 +221,7 @@ impl Writer {
             mpi: mpi::Waiting::default(),
             marks: step_marks::Marks::default(),
             counts: counts::Written::new(),
+            timed_calls: timed_calls::Written::new(),
             announced: mask::Announced::default(),
             chain: String::new(),
         }
@@ -294,6 +297,7 @@ impl Writer {
                 self.write_setup();
                 self.write_chain();
                 self.write_counts(end);
+                self.write_timed_calls();
                 self.write_net_totals(end);
                 self.flush(anchor, end);
                 self.write_steps();

@@ -45,6 +45,11 @@ impl Counts {
         self.get("told_apart") == 1
     }
 
+    /// Whether loads of code and mappings are counted, and the time of calls that may take long.
+    pub fn are_timed(&self) -> bool {
+        self.get("timed") == 1
+    }
+
     /// The count of this name.
     pub fn get(&self, name: &str) -> u64 {
         self.of.get(name).copied().unwrap_or(0)

@@ -9,6 +9,7 @@ use crate::counts::{Counts, COUNTS};
 use crate::log::{Init, Reader};
 use crate::memory::Sizes;
 use crate::paths::HostFacts;
+use crate::timed_calls::{self, TimedCall, TIMED_CALLS};
 use crate::warnings::Warning;
 use std::collections::BTreeMap;
 
@@ -110,6 +111,8 @@ pub struct Setup {
     pub cpus: Option<String>,
     /// How often the driver was called, in the order of time.
     pub counts: Vec<Counts>,
+    /// The first calls of the driver that may take long; of one kind and thread in the order of time.
+    pub timed_calls: Vec<TimedCall>,
     /// What NCCL counts as the memory of communicators, in the order of time.
     pub comm_memory: Vec<CommMemory>,
     /// Changes of NCCL's activation mask by somebody else, in the order of time.
@@ -125,6 +128,7 @@ pub struct Blocks {
     plugin_ns: Option<u64>,
     cpus: Option<String>,
     counts: Vec<Counts>,
+    timed_calls: Vec<TimedCall>,
     comm_memory: Vec<CommMemory>,
     masks: Vec<Mask>,
     chain: Option<Chain>,
@@ -140,6 +144,10 @@ impl Blocks {
                 }
                 Some(own) if own.starts_with(COUNTS) => {
                     self.counts.extend(Counts::parse(&own[COUNTS.len()..]));
+                }
+                Some(own) if own.starts_with(TIMED_CALLS) => {
+                    let calls = timed_calls::parse(&own[TIMED_CALLS.len()..]);
+                    self.timed_calls.extend(calls.into_iter().flatten());
                 }
                 Some(own) if own.starts_with(COMM_MEMORY) => {
                     let line = CommMemory::parse(&own[COMM_MEMORY.len()..]);
@@ -173,6 +181,7 @@ impl Blocks {
             plugin_ns: self.plugin_ns,
             cpus: self.cpus,
             counts: self.counts,
+            timed_calls: self.timed_calls,
             comm_memory: self.comm_memory,
             masks: self.masks,
             chain: self.chain,

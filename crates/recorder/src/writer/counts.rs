@@ -12,7 +12,7 @@
 use super::Writer;
 use crate::{clock, counts};
 use capture::block::BlockKind;
-use capture::counts::{NAMES, OF_NCCL};
+use capture::counts::{Count, NAMES, OF_NCCL};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -52,15 +52,23 @@ impl Written {
         }
     }
 
-    /// All counts but those that are 0: ` name=value` each, with `nccl.` before the names of NCCL's.
-    fn counts(&mut self) -> String {
-        let mut line = format!(" told_apart={}", u8::from(counts::nccl_is_told_apart()));
+    /// All counts but those that are 0: ` name=value` each, with `nccl.` before the names of NCCL's. Times
+    /// are counted in ticks, and stand there in ns.
+    fn counts(&mut self, ns_per_tick: f64) -> String {
+        let mut line = format!(
+            " timed=1 told_apart={}",
+            u8::from(counts::nccl_is_told_apart())
+        );
         for (prefix, nccl) in [("", false), (OF_NCCL, true)] {
             let base = self.base[usize::from(nccl)];
             let totals = counts::totals(nccl).into_iter().zip(base);
-            for (name, (count, base)) in NAMES.iter().zip(totals) {
-                if count != base {
-                    let _ = write!(line, " {prefix}{name}={}", count - base);
+            for (number, (count, base)) in totals.enumerate() {
+                let mut grown = count - base;
+                if Count::is_time(number) {
+                    grown = (grown as f64 * ns_per_tick) as u64;
+                }
+                if grown != 0 {
+                    let _ = write!(line, " {prefix}{}={grown}", NAMES[number]);
                 }
             }
         }
@@ -86,7 +94,7 @@ impl Writer {
         let tolerance = Duration::from_millis(50);
         let is_due = |newest: Instant| now - newest + tolerance >= pause(age);
         if self.recorder.settings.graphs && (end || written.newest.is_none_or(is_due)) {
-            let line = written.counts();
+            let line = written.counts(self.ns_per_tick);
             if line != written.line {
                 let at_ns = clock::nanoseconds(libc::CLOCK_REALTIME);
                 let whole = format!("ncclscope counts at_ns={at_ns}{line}\n");

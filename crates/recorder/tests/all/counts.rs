@@ -1,16 +1,19 @@
-//! How often the driver is called, by NCCL and by the program, with a driver of our own (`fake-cuda`). NCCL
-//! is a library that keeps the driver's addresses as libnccl does, and has its name.
+//! How often the driver is called, by NCCL and by the program, and how long calls take that may take long,
+//! with a driver of our own (`fake-cuda`). NCCL is a library that keeps the driver's addresses as libnccl
+//! does, and has its name.
 
 use crate::job::cuda::{built, Cuda, STREAM};
 use crate::job::{Driver, Job};
+use ::capture::counts::{NS, TIMED};
+use setup::timed_calls::TimedCall;
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::path::Path;
 use std::time::Duration;
-use tables::Process;
+use tables::Capture;
 
-/// The newest counts of what the ignored test `name` did.
-fn counted(name: &str, settings: &[(&str, &str)]) -> Option<BTreeMap<String, u64>> {
+/// The capture of the ignored test `name`: of one process.
+fn played(name: &str, settings: &[(&str, &str)]) -> Capture {
     let mut job = Job::new(module_path!(), name).env("NCCLSCOPE_TIMING", "host");
     for (name, value) in settings {
         job = job.env(name, value);
@@ -18,8 +21,19 @@ fn counted(name: &str, settings: &[(&str, &str)]) -> Option<BTreeMap<String, u64
     assert!(job.run().success());
     let capture = job.capture();
     assert!(capture.problems.is_empty(), "{:?}", capture.problems);
-    let [process]: [Process; 1] = capture.processes.try_into().expect("one process");
-    process.setup.counts.last().map(|newest| newest.of.clone())
+    assert_eq!(capture.processes.len(), 1);
+    capture
+}
+
+/// Its newest counts, and apart from them the times.
+type Counted = (BTreeMap<String, u64>, BTreeMap<String, u64>);
+
+fn counted(name: &str, settings: &[(&str, &str)]) -> Option<Counted> {
+    let capture = played(name, settings);
+    let newest = capture.processes[0].setup.counts.last()?.of.clone();
+    let is_time = |(name, _): &(String, u64)| name.ends_with(NS);
+    let (times, counts) = newest.into_iter().partition(is_time);
+    Some((counts, times))
 }
 
 /// Calls of one library.
@@ -53,8 +67,23 @@ impl Caller<'_> {
             assert_eq!(self.call("cudaEventSynchronize", [7, 0, 0, 0]), 0);
             assert_eq!(self.call("cudaDeviceSynchronize", [0, 0, 0, 0]), 0);
             assert_eq!(self.call("cudaMemcpyAsync", [1, 2, 3, STREAM]), 0);
+            assert_eq!(self.call("map_memory", [0x1000, 64, 0, 5]), 0);
+            assert_eq!(self.call("set_access", [0x1000, 64, 0, 0]), 0);
+            assert_eq!(
+                self.call("load_module", [place, c".version".as_ptr() as u64, 0, 0]),
+                0
+            );
+            assert_eq!(
+                self.call("get_function", [place, 1, c"k".as_ptr() as u64, 0]),
+                0
+            );
             // A call that fails is not counted.
             assert_ne!(self.call("import_memory", [place, 0, 1, 0]), 0);
+            assert_ne!(self.call("map_memory", [0x1000, 64, 0, 0]), 0);
+            assert_ne!(
+                self.call("load_module", [place, c"no code".as_ptr() as u64, 0, 0]),
+                0
+            );
         }
     }
 }
@@ -172,6 +201,8 @@ fn expected(prefix: &str, times: u64, launches: u64) -> Vec<(String, u64)> {
         ("event_syncs", times),
         ("stream_syncs", times),
         ("context_syncs", times),
+        ("module_loads", 2 * times),
+        ("mappings", 2 * times),
     ];
     let named = |(name, count)| (format!("{prefix}{name}"), count);
     counts.into_iter().map(named).collect()
@@ -179,18 +210,61 @@ fn expected(prefix: &str, times: u64, launches: u64) -> Vec<(String, u64)> {
 
 #[test]
 fn nccl_s_calls_are_told_from_the_program_s() {
-    let found = counted("job_both", &[]).expect("counted");
+    let (found, times) = counted("job_both", &[]).expect("counted");
     let mut truth: BTreeMap<String, u64> = expected("", 3, 4).into_iter().collect();
     truth.extend(expected("nccl.", 5, 2));
     truth.insert("told_apart".to_owned(), 1);
+    truth.insert("timed".to_owned(), 1);
     assert_eq!(found, truth);
+    // The stub takes a millisecond for each.
+    assert!(times["mappings_ns"] >= 3_000_000, "{times:?}");
+    assert!(times["nccl.mappings_ns"] >= 5_000_000, "{times:?}");
+    for name in TIMED {
+        let time = times.get(&format!("nccl.{name}{NS}"));
+        assert!(time.is_some_and(|ns| *ns > 0), "{name} in {times:?}");
+    }
+}
+
+#[test]
+fn calls_that_may_take_long_are_in_the_capture_one_by_one() {
+    let capture = played("job_both", &[]);
+    let process = &capture.processes[0];
+    let calls = &process.setup.timed_calls;
+    let of = |name: &str, by_nccl: bool| {
+        let mut of = calls.clone();
+        of.retain(|call| call.of == name && call.by_nccl == by_nccl);
+        of
+    };
+    // Of each kind as many as are counted, refused ones left out.
+    for (by_nccl, times) in [(false, 3), (true, 5)] {
+        let found = TIMED.map(|name| of(name, by_nccl).len());
+        assert_eq!(found, [2 * times, 2 * times, times, 2 * times, 2 * times]);
+    }
+    let gpu: Vec<u64> = of("gpu_allocations", true)
+        .iter()
+        .map(|call| call.bytes)
+        .collect();
+    assert_eq!(gpu[..4], [100, 1000, 100, 1000]);
+    let mapped = of("mappings", true);
+    assert_eq!((mapped[0].bytes, mapped[1].bytes), (64, 0));
+    assert!(mapped[1].took_ns >= 1_000_000, "{mapped:?}");
+    // They lie between the recorder's begin and the first call of NCCL's, on the same clock.
+    let began = process.communicators[0].created_ns.expect("known");
+    let first = process.calls[0].api_ns;
+    let end = |call: &TimedCall| call.at_ns + call.took_ns as i64;
+    assert!(calls
+        .iter()
+        .all(|call| began <= call.at_ns && end(call) <= first));
+    assert!(mapped.windows(2).all(|pair| end(&pair[0]) <= pair[1].at_ns));
+    assert!(calls.iter().all(|call| call.thread == calls[0].thread));
 }
 
 #[test]
 fn without_a_library_of_nccl_s_own_all_calls_are_the_program_s() {
-    let found = counted("job_linked_in", &[]).expect("counted");
+    let (found, _) = counted("job_linked_in", &[]).expect("counted");
     let mut truth: BTreeMap<String, u64> = expected("", 8, 6).into_iter().collect();
     truth.insert("told_apart".to_owned(), 0);
+    truth.insert("timed".to_owned(), 1);
     assert_eq!(found, truth);
 }
 
@@ -198,7 +272,7 @@ fn without_a_library_of_nccl_s_own_all_calls_are_the_program_s() {
 fn nothing_is_counted_if_the_driver_is_not_to_be_watched() {
     assert_eq!(counted("job_both", &[("NCCLSCOPE_GRAPHS", "off")]), None);
     let windows = [("NCCLSCOPE_WINDOWS", "off")];
-    let found = counted("job_both", &windows).expect("counted");
+    let (found, _) = counted("job_both", &windows).expect("counted");
     assert_eq!(found["nccl.kernel_launches"], 2);
 }
 
@@ -208,19 +282,30 @@ fn nothing_is_counted_if_the_driver_is_not_to_be_watched() {
 fn job_cost() {
     let cuda = Cuda::runtime();
     let caller = Caller(&cuda.caller);
-    let best = |what: &str| {
+    let mut place = 0u64;
+    let place = &raw mut place as u64;
+    let best = |what: &str, name: &str, arguments: [u64; 4], times: u32| {
         let once = || {
             let begin = std::time::Instant::now();
-            (0..20_000).for_each(|_| {
-                caller.call("cudaEventSynchronize", [7, 0, 0, 0]);
+            (0..times).for_each(|_| {
+                caller.call(name, arguments);
             });
-            begin.elapsed().as_nanos() as f64 / 20_000.0
+            begin.elapsed().as_nanos() as f64 / f64::from(times)
         };
         let best = (0..50).map(|_| once()).reduce(f64::min).expect("some");
-        println!("{what}: {best:.1} ns");
+        println!("{name} {what}: {best:.1} ns");
     };
-    best("without the recorder");
+    let wait = |what: &str| best(what, "cudaEventSynchronize", [7, 0, 0, 0], 20_000);
+    // 40 calls in 50 rounds: as many as the log has room for. Then it is full.
+    let map = |what: &str, times: u32| best(what, "map_memory", [0x1000, 64, 0, 5], times);
+    wait("without the recorder");
+    map("without the recorder", 40);
+    let alloc = |what: &str| best(what, "cudaMalloc", [place, 100, 0, 0], 20_000);
+    alloc("without the recorder");
     let comm = Driver::new(1);
-    best("counted");
+    wait("counted");
+    map("counted, timed and noted", 40);
+    map("counted and timed", 20_000);
+    alloc("counted and timed");
     comm.finalize();
 }
