@@ -1,4 +1,5 @@
-//! How often the CUDA driver was called, by NCCL and by the program: in all, and per step.
+//! How often the CUDA driver was called, by NCCL and by the program: in all, and per step. Of calls that may
+//! take long, also for how long.
 //!
 //! The recorder writes what it counted now and then ([`setup::counts`]). [`of_capture`] sums up the last
 //! counts of all processes. Per step, [`per_step`] takes two neighbouring readings if steps fill the time
@@ -10,7 +11,7 @@
 use crate::notes::is_attached;
 use crate::statistics::median;
 use crate::steps::{Step, Steps};
-use capture::counts::{OF_DRIVER, OF_NCCL};
+use capture::counts::{NS, OF_DRIVER, OF_NCCL, SINCE_TIMED, TIMED};
 use serde::Serialize;
 use setup::counts::Counts;
 use tables::{Capture, Process};
@@ -25,6 +26,7 @@ const WAKEUPS: &str = "proxy_wakeups";
 
 const NOT_TOLD_APART: &str =
     "NCCL is no library of its own in this program: its calls are among the program's";
+const NOT_COUNTED: &str = "an older recorder did not count it";
 const NO_PROXIES: &str =
     "no thread has the name of a proxy of NCCL's: NCCL made none, or NCCL_SET_THREAD_NAME was 0";
 const NCCL_S_ONLY: &str = "proxy threads are NCCL's";
@@ -47,10 +49,14 @@ pub struct DriverCallRow {
     pub nccl: Option<u64>,
     /// NCCL's in a step of a rank, the median rank's; null without steps.
     pub nccl_per_step: Option<f64>,
+    /// How long NCCL's calls took, over all processes and threads; null if that is not measured.
+    pub nccl_s: Option<f64>,
     /// The program's own and its other libraries', over all processes.
     pub program: Option<u64>,
     /// The same in a step of a rank, the median rank's.
     pub program_per_step: Option<f64>,
+    /// How long these calls took, over all processes and threads; null if that is not measured.
+    pub program_s: Option<f64>,
     /// Why `nccl` or `program` is null.
     pub why_null: Option<&'static str>,
 }
@@ -77,16 +83,27 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
         median(&ranks)
     };
     let told_apart = counted.iter().all(|(_, last)| last.are_told_apart());
+    let is_timed = counted.iter().all(|(_, last)| last.are_timed());
     let mut rows: Vec<DriverCallRow> = (OF_DRIVER.iter())
         .map(|name| {
             let of_nccl = format!("{OF_NCCL}{name}");
+            let is_counted = is_timed || !SINCE_TIMED.contains(name);
+            let of_nccl = Some(of_nccl).filter(|_| told_apart && is_counted);
+            let has_time = is_timed && TIMED.contains(name);
+            let time_s = |name: &str| has_time.then(|| sum(&format!("{name}{NS}")) as f64 / 1e9);
             DriverCallRow {
                 counter: name,
-                nccl: told_apart.then(|| sum(&of_nccl)),
-                nccl_per_step: told_apart.then(|| of_step(&of_nccl)).flatten(),
-                program: Some(sum(name)),
-                program_per_step: of_step(name),
-                why_null: (!told_apart).then_some(NOT_TOLD_APART),
+                nccl: of_nccl.as_deref().map(sum),
+                nccl_per_step: of_nccl.as_deref().and_then(of_step),
+                nccl_s: of_nccl.as_deref().and_then(time_s),
+                program: is_counted.then(|| sum(name)),
+                program_per_step: is_counted.then(|| of_step(name)).flatten(),
+                program_s: time_s(name),
+                why_null: match (is_counted, told_apart) {
+                    (false, _) => Some(NOT_COUNTED),
+                    (true, false) => Some(NOT_TOLD_APART),
+                    (true, true) => None,
+                },
             }
         })
         .collect();
@@ -95,8 +112,10 @@ pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCall
         counter: WAKEUPS,
         nccl: has_proxies.then(|| sum(WAKEUPS)),
         nccl_per_step: has_proxies.then(|| of_step(WAKEUPS)).flatten(),
+        nccl_s: None,
         program: None,
         program_per_step: None,
+        program_s: None,
         why_null: Some(if has_proxies { NCCL_S_ONLY } else { NO_PROXIES }),
     });
     Some(DriverCalls {
@@ -223,6 +242,28 @@ mod tests {
         let copies = row(&calls, "copies");
         assert_eq!((copies.nccl, copies.program), (None, Some(10)));
         assert_eq!(copies.why_null, Some(NOT_TOLD_APART));
+        // An older recorder neither counted mappings nor measured any time.
+        let mappings = row(&calls, "mappings");
+        assert_eq!(
+            (mappings.program, mappings.why_null),
+            (None, Some(NOT_COUNTED))
+        );
+        assert_eq!(row(&calls, "ipc_opens").program_s, None);
+        let timed = [
+            ("told_apart", 1),
+            ("timed", 1),
+            ("nccl.mappings", 2),
+            ("nccl.mappings_ns", 1_500_000),
+        ];
+        let timed = || vec![reading(9, &timed)];
+        let calls = of_capture(&capture(&[timed(), timed()]), None).expect("counted");
+        let mappings = row(&calls, "mappings");
+        assert_eq!((mappings.nccl, mappings.nccl_s), (Some(4), Some(0.003)));
+        assert_eq!((mappings.program, mappings.program_s), (Some(0), Some(0.0)));
+        assert_eq!(
+            (row(&calls, "copies").nccl_s, mappings.why_null),
+            (None, None)
+        );
         let none = capture(&[vec![reading(9, &[("told_apart", 1)])]]);
         let calls = of_capture(&none, None).expect("counted");
         assert_eq!(row(&calls, WAKEUPS).why_null, Some(NO_PROXIES));

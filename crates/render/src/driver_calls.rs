@@ -18,10 +18,12 @@ pub(crate) fn driver_calls(report: &Report, page: &mut Page) {
         "counter",
         "by_nccl",
         "by_nccl/step",
+        "nccl_s",
         "by_program",
         "by_program/step",
+        "program_s",
     ];
-    let mut table = Table::new(names, "<>>>>");
+    let mut table = Table::new(names, "<>>>>>>");
     for row in &calls.rows {
         let is_bytes = row.counter.ends_with("_bytes");
         let count = |n: Option<u64>| match n {
@@ -33,12 +35,15 @@ pub(crate) fn driver_calls(report: &Report, page: &mut Page) {
             Some(n) if is_bytes => size(n as u64),
             n => figure(n),
         };
+        let time = |s: Option<f64>| s.map_or("-".to_owned(), |s| format!("{s:.3}"));
         table.row([
             row.counter.to_owned(),
             count(row.nccl),
             per_step(row.nccl_per_step),
+            time(row.nccl_s),
             count(row.program),
             per_step(row.program_per_step),
+            time(row.program_s),
         ]);
     }
     page.table(&table, usize::MAX, "counters");
@@ -95,20 +100,26 @@ mod tests {
 
     #[test]
     fn counts_of_nccl_and_of_the_program_stand_side_by_side() {
-        let counts =
-            "at_ns=1 told_apart=1 copies=7 nccl.copies=3 nccl.gpu_bytes=4194304 proxies=1 \
-                      proxy_wakeups=12";
+        let counts = "at_ns=1 told_apart=1 timed=1 copies=7 nccl.copies=3 nccl.gpu_bytes=4194304 \
+                      nccl.mappings=2 nccl.mappings_ns=1500000 proxies=1 proxy_wakeups=12";
         let page = text(counts, true);
         let has = |words: &[&str]| {
             let mut lines = page.lines();
             lines.any(|line| line.split_whitespace().eq(words.iter().copied()))
         };
-        assert!(has(&["copies", "3", "-", "7", "-"]), "{page}");
+        assert!(has(&["copies", "3", "-", "-", "7", "-", "-"]), "{page}");
         assert!(
-            has(&["gpu_bytes", "4", "MiB", "-", "0", "B", "-"]),
+            has(&["mappings", "2", "-", "0.002", "0", "-", "0.000"]),
             "{page}"
         );
-        assert!(has(&["proxy_wakeups", "12", "-", "-", "-"]), "{page}");
+        assert!(
+            has(&["gpu_bytes", "4", "MiB", "-", "-", "0", "B", "-", "-"]),
+            "{page}"
+        );
+        assert!(
+            has(&["proxy_wakeups", "12", "-", "-", "-", "-", "-"]),
+            "{page}"
+        );
         assert!(!page.contains("No figure"), "{page}");
         assert!(page.contains("because no steps were found"), "{page}");
         assert_eq!(text(counts, false), "");
@@ -118,6 +129,10 @@ mod tests {
     fn what_is_not_known_has_its_reason() {
         let page = text("at_ns=1 told_apart=0 copies=7", true);
         assert!(page.contains("NCCL is no library of its own"), "{page}");
+        assert!(
+            page.contains("an older recorder did not count it"),
+            "{page}"
+        );
         assert!(page.contains("no thread has the name of a proxy"), "{page}");
     }
 }

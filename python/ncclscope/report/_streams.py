@@ -206,14 +206,16 @@ class Cost(Record):
 
 
 class DriverCallRow(Record):
-    """How often one kind of call was made of the CUDA driver."""
+    """How often one kind of call was made of the CUDA driver, and how long these calls took."""
 
     __slots__ = ()
     counter: str
     nccl: int | None
     nccl_per_step: float | None
+    nccl_s: float | None
     program: int | None
     program_per_step: float | None
+    program_s: float | None
     why_null: str | None
 
 

@@ -47,6 +47,14 @@ pub const COLUMNS: &[Word] = &[
     word("stream_syncs", "times that a thread of the host waited for a stream (`cuStreamSynchronize`)."),
     word("context_syncs", "times that a thread of the host waited for all of a GPU (`cuCtxSynchronize`), \
           and copies that wait."),
+    word("module_loads", "loads of code onto the GPU, and look-ups of kernels: with CUDA's lazy loading, \
+          code is loaded when a kernel is looked up or launched for the first time. A load within a \
+          launch is in no count."),
+    word("mappings", "calls that map GPU memory, make it accessible to other GPUs, or bind it to a multicast \
+          group (`cuMemMap`, `cuMemSetAccess`, `cuMulticastBindMem` and their like)."),
+    word("nccl_s", "seconds that libnccl's calls of this kind took, over all processes and threads. It is \
+          measured for calls that are rare and may take long."),
+    word("program_s", "seconds that the program's calls of this kind took, over all processes and threads."),
     word("proxy_wakeups", "times that NCCL's proxy threads slept and woke up, as the kernel counts them. \
           `ncclscope run` has NCCL name its threads, by which they are known."),
     word("change", "B against A: a part in %, from twice on as a factor (`×3.14`), shares in points. \
