@@ -16,7 +16,7 @@ use tables::{Capture, Name};
 /// Later calls that a first one is compared with, at most.
 const LATER: u64 = 256;
 /// A first use later than this after the first call of its process is not of its start, ns.
-const START_NS: i64 = 60_000_000_000;
+pub const START_NS: i64 = 60_000_000_000;
 
 /// What is used: function, algorithm, protocol, and peer of a send or receive.
 type Way = (Name, Name, Name, Option<u32>);
@@ -59,6 +59,9 @@ pub struct FirstUse {
     pub least_longer_s: Option<f64>,
     /// Whether it was within the first minute of calls, so that it counts as start-up.
     pub in_start: bool,
+    /// When the call began there, ns since 1970, and how long it took, ns.
+    #[serde(skip)]
+    pub call_ns: (i64, u64),
 }
 
 /// The first uses of a process, under construction.
@@ -69,6 +72,8 @@ pub struct ProcessUses {
     /// By communicator.
     locals: HashMap<Option<u32>, usize>,
     later: Vec<Later>,
+    /// Calls, by communicator.
+    calls: Vec<u64>,
     /// When the first call of all began, ns since 1970.
     begun_ns: Option<i64>,
 }
@@ -112,10 +117,11 @@ impl ProcessUses {
             let way = (place.function, shape.algorithm, shape.protocol, peer);
             let communicator = shape.communicator;
             let (uses, locals) = (&mut self.uses, &mut self.locals);
-            let later = &mut self.later;
+            let (later, calls) = (&mut self.later, &mut self.calls);
             *self.numbers.entry((communicator, way)).or_insert_with(|| {
                 let local = *locals.entry(communicator).or_insert_with(|| {
                     later.push(Later::default());
+                    calls.push(0);
                     later.len() - 1
                 });
                 uses.push(Use {
@@ -134,10 +140,11 @@ impl ProcessUses {
 
     /// Adds an execution, with the number of its use.
     pub fn add(&mut self, number: usize, execution: &Execution) {
+        let of = &mut self.uses[number];
+        self.calls[of.local] += 1;
         if execution.captured {
             return;
         }
-        let of = &mut self.uses[number];
         let is_first = !std::mem::replace(&mut of.begun, true);
         let Some((begun, host)) = execution.api.map(|(begun, _)| begun).zip(execution.host())
         else {
@@ -154,8 +161,10 @@ impl ProcessUses {
         }
     }
 
-    fn finish(self) -> Vec<OfRank> {
+    fn finish(self) -> OfProcess {
         let begun = self.begun_ns;
+        let number = |(of, local): (&Option<u32>, &usize)| Some(((*of)?, self.calls[*local]));
+        let calls = self.locals.iter().filter_map(number).collect();
         let typical: Vec<Option<f64>> = self.later.into_iter().map(Later::median_s).collect();
         let rows = self.uses.into_iter().filter_map(|of| {
             let (began, ns) = of.first?;
@@ -163,14 +172,27 @@ impl ProcessUses {
             Some(OfRank {
                 communicator: of.communicator,
                 way: of.way,
-                first_s: ns as f64 / 1e9,
+                call_ns: (began, ns),
                 same_kind: of_kind.is_some(),
                 later_s: of_kind.or(typical[of.local]),
                 in_start: begun.is_some_and(|begun| began.saturating_sub(begun) <= START_NS),
             })
         });
-        rows.collect()
+        OfProcess {
+            uses: rows.collect(),
+            calls,
+            begun_ns: begun,
+        }
     }
+}
+
+/// The first uses of a process.
+struct OfProcess {
+    uses: Vec<OfRank>,
+    /// Calls by communicator.
+    calls: BTreeMap<u32, u64>,
+    /// When the first call of all began, ns since 1970.
+    begun_ns: Option<i64>,
 }
 
 /// The first use of a way on one rank.
@@ -178,22 +200,27 @@ impl ProcessUses {
 struct OfRank {
     communicator: Option<u32>,
     way: Way,
-    first_s: f64,
+    /// When it began, and how long it took, ns.
+    call_ns: (i64, u64),
     same_kind: bool,
     later_s: Option<f64>,
     in_start: bool,
 }
 
 impl OfRank {
+    fn first_s(&self) -> f64 {
+        self.call_ns.1 as f64 / 1e9
+    }
+
     fn longer_s(&self) -> Option<f64> {
-        Some((self.first_s - self.later_s?).max(0.0))
+        Some((self.first_s() - self.later_s?).max(0.0))
     }
 }
 
 /// First uses, by index of the process in the order of the capture.
 #[derive(Default)]
 pub struct Gatherer {
-    processes: Vec<Vec<OfRank>>,
+    processes: Vec<OfProcess>,
 }
 
 impl Gatherer {
@@ -211,7 +238,7 @@ impl Gatherer {
     pub fn finish(&self, capture: &Capture) -> Vec<FirstUse> {
         let mut rows: BTreeMap<Key, Vec<(usize, &OfRank)>> = BTreeMap::new();
         for (index, process) in self.processes.iter().enumerate() {
-            for of in process {
+            for of in &process.uses {
                 rows.entry((of.communicator, of.way))
                     .or_default()
                     .push((index, of));
@@ -228,16 +255,35 @@ impl Gatherer {
 
     /// The same of one process alone.
     pub fn of_process(&self, capture: &Capture, index: usize) -> Vec<FirstUse> {
-        let own = self.processes.get(index).into_iter().flatten();
+        let own = self.of(index);
         let mut uses: Vec<FirstUse> = own.filter_map(|of| row(capture, &[(index, of)])).collect();
         let cost = |of: &FirstUse| of.longer_s.unwrap_or(-1.0);
         uses.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
         uses
     }
 
+    fn of(&self, index: usize) -> impl Iterator<Item = &OfRank> {
+        self.processes
+            .get(index)
+            .into_iter()
+            .flat_map(|of| &of.uses)
+    }
+
+    /// How many calls a process made on a communicator.
+    pub fn calls(&self, index: usize, communicator: u32) -> u64 {
+        let of = self.processes.get(index);
+        of.and_then(|of| of.calls.get(&communicator).copied())
+            .unwrap_or(0)
+    }
+
+    /// When the first call of a process began, ns since 1970.
+    pub fn begun_ns(&self, index: usize) -> Option<i64> {
+        self.processes.get(index)?.begun_ns
+    }
+
     /// What first uses of a process's start cost it, s.
     pub fn in_start_s(&self, index: usize) -> f64 {
-        let own = self.processes.get(index).into_iter().flatten();
+        let own = self.of(index);
         let counted = own.filter(|of| of.in_start);
         counted.filter_map(OfRank::longer_s).sum()
     }
@@ -271,11 +317,12 @@ fn row(capture: &Capture, ranks: &[(usize, &OfRank)]) -> Option<FirstUse> {
         rank: process.rank,
         host: process.host.clone(),
         pid: process.pid,
-        first_s: most.first_s,
+        first_s: most.first_s(),
         later_s: most.later_s,
         same_kind: most.same_kind,
         least_longer_s: least.reduce(f64::min),
         in_start: most.in_start,
+        call_ns: most.call_ns,
     })
 }
 

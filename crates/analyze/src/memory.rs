@@ -233,7 +233,7 @@ pub fn of_capture(capture: &Capture) -> Memory {
 }
 
 /// The id of a process's communicator in the capture.
-fn id(capture: &Capture, process: usize, local: &Local) -> Option<String> {
+pub(crate) fn id(capture: &Capture, process: usize, local: &Local) -> Option<String> {
     let of = capture.communicators.iter().find(|communicator| {
         let mut members = communicator.members.iter();
         members.any(|m| m.process == process && m.uid == local.uid)
@@ -289,7 +289,7 @@ fn lone_note(communicators: &[CommunicatorMemory]) -> Option<String> {
 }
 
 /// The process's own view of the communicator that each of its inits made.
-fn locals(process: &Process) -> Vec<Option<&Local>> {
+pub(crate) fn locals(process: &Process) -> Vec<Option<&Local>> {
     let mut left: Vec<&Local> = process.communicators.iter().collect();
     left.sort_by_key(|local| local.created_ns);
     let find = |init: &Init| {

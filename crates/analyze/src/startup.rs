@@ -1,9 +1,16 @@
 //! Start-up: from the start of each process to its first call, and what NCCL did meanwhile.
 //!
 //! [`startup`] puts together what NCCL's debug output says ([`setup::startup`]) and what the recorder saw.
-//! The [`Gatherer`] keeps each process's first calls.
+//! The [`Gatherer`] keeps each process's first calls. [`Whole`] has the start of one process as a tree, down
+//! to calls of the driver, and [`HardlyUsed`] the communicators that were made for few calls.
 //!
 //! Rule: what NCCL did not say is null, and a note says why. Nothing is estimated.
+
+mod hardly_used;
+mod tree;
+
+pub use hardly_used::HardlyUsed;
+pub use tree::{DriverPart, InitPart, PhasePart, UsePart, Whole, WholePart};
 
 use crate::executions::Execution;
 use crate::first_uses::{self, FirstUse, ProcessUses};
@@ -34,6 +41,9 @@ pub struct Startup {
     pub whole: Option<Whole>,
     /// What the process that spent longest on its communicators spent; null if no process made several.
     pub together: Option<Together>,
+    /// Communicators with few calls, the one that took longest to make first; empty for a file of NCCL's
+    /// output.
+    pub hardly_used: Vec<HardlyUsed>,
     /// Why a rank did not end its init; null if NCCL did not say so or if no rank failed.
     pub failure: Option<Failure>,
     /// What NCCL warned of; the first of many.
@@ -70,36 +80,6 @@ pub struct ProcessRow {
     /// Host time of the first call on the communicator on which that took longest: NCCL connects the ranks in
     /// it.
     pub first_call_s: Option<f64>,
-}
-
-/// The start of a process in parts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Whole {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Its host.
-    pub host: String,
-    /// Its process id.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    pub pid: u32,
-    /// All parts together.
-    pub total_s: f64,
-    /// The parts, in their order.
-    pub parts: Vec<WholePart>,
-}
-
-/// A part of the start of a process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WholePart {
-    /// `to_init`, until NCCL first initialised its profiler plugin; `to_first_call`, from there to the first
-    /// call; or `first_uses`, what first uses took longer than later calls in the first minute of calls.
-    pub part: &'static str,
-    /// How long it took.
-    pub time_s: f64,
-    /// Its share of the total.
-    pub share: f64,
-    /// The first uses on this process, the longest first, for that part.
-    pub first_uses: Vec<FirstUse>,
 }
 
 /// First calls, by index of the process in the order of the capture.
@@ -144,7 +124,7 @@ impl Gatherer {
     pub fn finish(self, capture: &Capture) -> Startup {
         let processes = capture.processes.iter().zip(self.processes);
         let mut rows: Vec<ProcessRow> = processes.map(|(p, first)| row(p, first)).collect();
-        let whole = whole(capture, &rows, &self.uses);
+        let whole = tree::whole(capture, &rows, &self.uses);
         let ready = |row: &ProcessRow| row.to_first_call_s.unwrap_or(-1.0);
         rows.sort_by(|a, b| ready(b).total_cmp(&ready(a)));
         let mut said = Said::default();
@@ -170,6 +150,7 @@ impl Gatherer {
             processes: rows,
             first_uses: self.uses.finish(capture),
             whole,
+            hardly_used: hardly_used::hardly_used(capture, &self.uses),
             notes: notes(capture, &said.inits),
             ..of_said(&said)
         }
@@ -223,6 +204,7 @@ pub fn of_said(said: &Said) -> Startup {
         first_uses: Vec::new(),
         whole: None,
         together: together(inits),
+        hardly_used: Vec::new(),
         failure: failure(inits, &said.warnings),
         warnings: said.warnings.clone(),
         warned: said.warned,
@@ -289,51 +271,6 @@ fn row(process: &Process, first: FirstCalls) -> ProcessRow {
         to_first_call_s: since(first.begun_ns),
         first_call_s: first.longest_ns.map(|ns| ns as f64 / 1e9),
     }
-}
-
-/// The start of the process where that took longest, in parts. `rows` are in the order of the capture.
-fn whole(capture: &Capture, rows: &[ProcessRow], uses: &first_uses::Gatherer) -> Option<Whole> {
-    let parts = |index: usize, row: &ProcessRow| {
-        let after_init = row.to_first_call_s.zip(row.to_init_s);
-        let after_init = after_init.map(|(call, init)| (call - init).max(0.0));
-        [
-            ("to_init", row.to_init_s),
-            ("to_first_call", after_init.or(row.to_first_call_s)),
-            ("first_uses", Some(uses.in_start_s(index))),
-        ]
-    };
-    let total = |index: usize, row: &ProcessRow| -> f64 {
-        parts(index, row)
-            .iter()
-            .filter_map(|(_, time_s)| *time_s)
-            .sum()
-    };
-    let all = rows.iter().enumerate();
-    let totals = all.map(|(index, row)| (index, total(index, row)));
-    let (index, total_s) = totals.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
-    if total_s <= 0.0 {
-        return None;
-    }
-    let row = &rows[index];
-    let parts = parts(index, row).into_iter().filter_map(|(part, time_s)| {
-        let time_s = time_s.filter(|time_s| *time_s > 0.0)?;
-        Some(WholePart {
-            part,
-            time_s,
-            share: time_s / total_s,
-            first_uses: match part {
-                "first_uses" => uses.of_process(capture, index),
-                _ => Vec::new(),
-            },
-        })
-    });
-    Some(Whole {
-        rank: row.rank,
-        host: row.host.clone(),
-        pid: row.pid,
-        total_s,
-        parts: parts.collect(),
-    })
 }
 
 /// Why phases are not known, if they are not.

@@ -149,6 +149,7 @@ fn of_capture(capture: &Path, which: Which) -> anyhow::Result<Startup> {
         processes: startup.processes,
         first_uses: startup.first_uses,
         whole: startup.whole,
+        hardly_used: startup.hardly_used,
         notes: startup.notes,
         ..of_said(&said)
     })

@@ -2,10 +2,12 @@
 
 mod advice;
 mod answer;
+mod tree;
 
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::first_uses::FirstUse;
-use analyze::startup::{ProcessRow, Startup, Whole};
+use analyze::spelling::percent;
+use analyze::startup::{HardlyUsed, ProcessRow, Startup};
 use answer::{Answer, WORTH_S};
 use setup::log::PHASES;
 use setup::startup::CommunicatorStartup;
@@ -58,13 +60,9 @@ pub fn text(startup: &Startup, all: bool, look: Look, out: &mut impl Write) -> R
         let more = plural(more as u64, "communicator", "communicators");
         page.line(&format!("… {more} more (--all)"));
     }
-    // Without first uses, it has no more than the table of processes.
-    let uses = |whole: &&Whole| {
-        let mut parts = whole.parts.iter();
-        parts.any(|part| part.part == "first_uses" && (all || part.time_s >= FIRST_USE_S))
-    };
-    if let Some(whole) = startup.whole.as_ref().filter(uses) {
-        tree(whole, &mut page);
+    hardly_used(startup, &mut page);
+    if let Some(whole) = &startup.whole {
+        tree::tree(whole, &mut page);
     }
     first_uses(&startup.first_uses, &mut page);
     processes(&startup.processes, &mut page);
@@ -310,42 +308,42 @@ fn used(of: &FirstUse) -> String {
         .to_owned()
 }
 
-/// The parts of a process's start, with their shares.
-fn tree(whole: &Whole, page: &mut Page) {
-    let who = match whole.rank {
-        Some(rank) => format!("rank {rank}"),
-        None => format!(
-            "process {} on {}",
-            tables::pid::shown(whole.pid),
-            whole.host
-        ),
-    };
-    page.title(&format!(
-        "Start of {who}, where it took longest (in its order, s; share of the whole)"
-    ));
-    let mut table = Table::new(["part", "time", "share"], "<>>");
-    let share = |time_s: f64| format!("{:.1} %", 100.0 * time_s / whole.total_s);
-    for part in &whole.parts {
-        let name = match part.part {
-            "to_init" => "until NCCL's first init",
-            "to_first_call" => "from there to the first call",
-            _ => "first uses, beyond later calls",
-        };
-        table.row([name.to_owned(), millis(part.time_s), share(part.time_s)]);
-        let counted = part.first_uses.iter().filter(|of| of.in_start);
-        let counted = counted.filter_map(|of| Some((of, of.longer_s?)));
-        let counted = counted.filter(|(_, time_s)| *time_s >= FIRST_USE_S || page.all);
-        let shown = if page.all { usize::MAX } else { FIRST_USES };
-        for (of, time_s) in counted.take(shown) {
-            table.row([format!("  {}", used(of)), millis(time_s), share(time_s)]);
-        }
+/// Communicators of less of all inits are printed with `--all` only.
+const HARDLY_SHARE: f64 = 0.05;
+
+/// Communicators that took long to make and have few calls.
+fn hardly_used(startup: &Startup, page: &mut Page) {
+    let is_worth =
+        |of: &&HardlyUsed| page.all || of.share.is_some_and(|share| share >= HARDLY_SHARE);
+    let shown: Vec<&HardlyUsed> = startup.hardly_used.iter().filter(is_worth).collect();
+    if shown.is_empty() {
+        return;
     }
-    table.row([
-        "total".to_owned(),
-        millis(whole.total_s),
-        "100.0 %".to_owned(),
-    ]);
-    page.table(&table, usize::MAX, "parts");
+    page.title("Communicators with two calls or fewer on each rank (the longest to make first, s)");
+    let names = [
+        "communicator",
+        "name",
+        "ranks",
+        "calls",
+        "init",
+        "share of all inits",
+    ];
+    let mut table = Table::new(names, "<<>>>>");
+    table.squeeze = &["name"];
+    for of in shown {
+        table.row([
+            of.communicator.clone(),
+            of.name.clone().unwrap_or_else(|| "-".to_owned()),
+            of.nranks.map_or("-".to_owned(), |n| n.to_string()),
+            of.calls.to_string(),
+            of.time_s.map_or("-".to_owned(), seconds),
+            of.share.map_or("-".to_owned(), percent),
+        ]);
+    }
+    page.table(&table, RANKS, "communicators");
+    page.line(
+        "Each takes time at the start, and GPU memory. Make it when it is needed, or not at all.",
+    );
 }
 
 /// First uses that cost some rank much, with all ranks.

@@ -53,7 +53,7 @@ Start-up
 --- rm -r capture; NCCL_DEBUG=WARN ncclscope run -o capture -- fake-nccl play job
 announced 60, ABI v5
 2| ncclscope: capture in capture: 3 processes, 60 calls; next: ncclscope report capture
---- ncclscope startup capture | sed '/^Processes/,/^$/d; s/rank [0-2] took longest.*/rank N took longest …/'
+--- ncclscope startup capture | sed '/^Start of rank/,/^$/d; /^Processes/,/^$/d; s/rank [0-2] took longest.*/rank N took longest …/'
 The start of rank N took longest …
 
 The phases of NCCL's init are not recorded, because the job set NCCL_DEBUG=WARN itself, and ncclscope leaves that as it

@@ -257,6 +257,16 @@ fn calls_that_may_take_long_are_in_the_capture_one_by_one() {
         .all(|call| began <= call.at_ns && end(call) <= first));
     assert!(mapped.windows(2).all(|pair| end(&pair[0]) <= pair[1].at_ns));
     assert!(calls.iter().all(|call| call.thread == calls[0].thread));
+    // So start-up has them before the first call.
+    let whole = analyze::report(&capture).startup.whole.expect("known");
+    let part = whole.parts.iter().find(|part| part.part == "to_first_call");
+    let below = &part.expect("some time passed").driver_calls;
+    // A busy machine may hold up any call, so it is not said which took longest.
+    let mappings = below.iter().filter(|part| part.counter == "mappings");
+    let mut mappings: Vec<_> = mappings.map(|part| (part.caller, part.calls)).collect();
+    mappings.sort_unstable();
+    assert_eq!(mappings, [("nccl", 10), ("program", 6)], "{whole:?}");
+    assert_eq!(below.len(), 2 * TIMED.len());
 }
 
 #[test]

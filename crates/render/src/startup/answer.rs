@@ -404,11 +404,30 @@ fn together(several: &Together, startup: &Startup) -> String {
     };
     let causes: Vec<String> = named_causes(several).map(|c| caused(c, several)).collect();
     format!(
-        "Making {} communicators one after the other took {} s on rank {}{where_}.{}{slowest}",
+        "Making {} communicators one after the other took {} s on rank {}{where_}.{}{slowest}{}",
         several.communicators,
         seconds(several.time_s),
         several.rank,
         causes.concat(),
+        in_vain(startup),
+    )
+}
+
+/// That some communicators were made and are hardly used.
+fn in_vain(startup: &Startup) -> String {
+    let timed = startup.hardly_used.iter().filter_map(|of| of.time_s);
+    let time_s: f64 = timed.clone().sum();
+    if time_s < WORTH_S {
+        return String::new();
+    }
+    let n = plural(
+        timed.count() as u64,
+        "communicator has",
+        "communicators have",
+    );
+    format!(
+        " {n} two calls or fewer on each rank in this run, and took {} s.",
+        seconds(time_s)
     )
 }
 
@@ -537,11 +556,13 @@ fn whole(startup: &Startup) -> Option<String> {
         Some(rank) => format!("rank {rank}"),
         None => format!("process {} on {}", whole.pid, whole.host),
     };
-    let most = longest.first_uses.iter().filter(|of| of.in_start);
+    let uses = longest.first_uses.iter().map(|of| &of.first);
+    let most = uses.filter(|of| of.in_start);
     let most = most.clone().find_map(|of| Some((of, of.longer_s?)));
     let what = match (longest.part, most) {
         ("to_init", _) => "was before NCCL's first init was done".to_owned(),
         ("to_first_call", _) => "was between NCCL's first init and the first call".to_owned(),
+        ("later_inits", _) => "went into making communicators after the first call".to_owned(),
         (_, Some((of, time_s))) => format!(
             "went into first uses: the {} took {} s longer than later calls",
             used(of),
