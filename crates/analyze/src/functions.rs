@@ -27,6 +27,9 @@ pub struct CallPart {
     pub mean: f64,
     /// Median, with an error below 1 %.
     pub p50: f64,
+    /// Share of its mean in that of `api`, for the parts within it; null for others, and if some call has
+    /// only one of both.
+    pub share_of_api: Option<f64>,
 }
 
 /// A function.
@@ -102,6 +105,7 @@ impl Sum {
             n: self.n,
             mean: self.ns as f64 / self.n as f64 / 1e3,
             p50: median.map(|(lower, upper)| lower.midpoint(upper))?,
+            share_of_api: None,
         })
     }
 }
@@ -137,8 +141,20 @@ pub struct Gatherer {
     classes: Vec<Class>,
 }
 
+/// The parts that lie within the API call, one after the other.
+const WITHIN_API: [&str; 2] = ["enqueue", "launch"];
+
 fn parts(sums: &[Sum; PARTS.len()]) -> BTreeMap<&'static str, Option<CallPart>> {
-    PARTS.into_iter().zip(sums.iter().map(Sum::part)).collect()
+    let mut parts: BTreeMap<_, _> = PARTS.into_iter().zip(sums.iter().map(Sum::part)).collect();
+    if let Some(Some(api)) = parts.get("api").copied() {
+        for name in WITHIN_API {
+            if let Some(Some(part)) = parts.get_mut(name) {
+                let is_whole = part.n == api.n && api.mean > 0.0;
+                part.share_of_api = is_whole.then(|| part.mean / api.mean);
+            }
+        }
+    }
+    parts
 }
 
 impl Gatherer {
@@ -351,5 +367,22 @@ mod tests {
         let part = a.part().expect("some");
         assert_eq!((part.n, part.mean), (1001, 501.0));
         assert!((part.p50 / 501.0 - 1.0).abs() < 0.01, "{}", part.p50);
+    }
+
+    #[test]
+    fn shares_of_the_api_call_are_of_the_same_calls() {
+        let mut sums: [Sum; PARTS.len()] = Default::default();
+        for _ in 0..4 {
+            sums[0].add(10_000);
+            sums[1].add(2_500);
+            sums[3].add(90_000);
+        }
+        sums[2].add(5_000);
+        let parts = parts(&sums);
+        let share = |name: &str| parts[name].expect("some").share_of_api;
+        assert_eq!(share("enqueue"), Some(0.25));
+        // Three calls have no launch, and the kernel runs on the GPU.
+        assert_eq!([share("launch"), share("kernel"), share("api")], [None; 3]);
+        assert_eq!(parts["proxy"], None);
     }
 }

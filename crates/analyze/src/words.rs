@@ -75,6 +75,8 @@ pub const DEFINITIONS: &[Word] = &[
     word("enqueue", "part of a call: API entry to the beginning of the kernel launch, or to the event that \
         tells of enqueueing where no launch is known to be the call's."),
     word("launch", "part of a call: beginning to end of the kernel launch on the host."),
+    word("enqueue_%", "mean of `enqueue` as a share of the mean of `api`, if the same calls have both."),
+    word("launch_%", "mean of `launch` as a share of the mean of `api`, if the same calls have both."),
     word("kernel", "part of a call: its GPU time."),
     word("proxy", "part of a call: waits of the network proxy's steps, summed over steps and channels, \
         so it may exceed the call."),

@@ -496,7 +496,7 @@ const HOST_TIMES: [HostTimes; 8] = [
     },
     HostTimes {
         title: "Parts of a call (",
-        columns: &["api", "enqueue", "launch", "proxy"],
+        columns: &["api", "enqueue", "enqueue_%", "launch", "launch_%", "proxy"],
         units: &[],
         gpu: None,
     },

@@ -257,6 +257,7 @@ class Part(Record):
     n: int
     mean: float
     p50: float
+    share_of_api: float | None
 
 
 class Parts(Record):

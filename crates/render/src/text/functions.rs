@@ -2,7 +2,7 @@
 
 use super::{text, ROWS};
 use crate::layout::{short_ids, Page, Table, Unit};
-use analyze::functions::{FunctionRow, PARTS};
+use analyze::functions::FunctionRow;
 use analyze::spelling::{self, three};
 use analyze::statistics::Statistics;
 use analyze::Report;
@@ -93,25 +93,55 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
 
 /// What of a call takes how long, by function and size.
 fn parts(report: &Report, page: &mut Page) {
-    let names = ["function", "size", "calls"].into_iter().chain(PARTS);
-    let mut table = Table::new(names, "<>>>>>>>");
-    table.squeeze = &["enqueue", "launch", "proxy", "calls"];
+    let names = [
+        "function",
+        "size",
+        "calls",
+        "api",
+        "enqueue",
+        "enqueue_%",
+        "launch",
+        "launch_%",
+        "kernel",
+        "proxy",
+    ];
+    let mut table = Table::new(names, "<>>>>>>>>>");
+    table.squeeze = &[
+        "enqueue_%",
+        "launch_%",
+        "enqueue",
+        "launch",
+        "proxy",
+        "calls",
+    ];
     for row in &report.parts {
+        let of = |name: &str| row.parts_us.get(name).copied().flatten();
         let part = |name: &str| {
-            let part = row.parts_us.get(name).copied().flatten();
-            part.map_or("-".to_owned(), |p| {
+            of(name).map_or("-".to_owned(), |p| {
                 format!("{}/{}", three(p.mean), three(p.p50))
             })
         };
-        let cells = [
+        let share_of_api = |name: &str| {
+            let share = of(name).and_then(|p| p.share_of_api);
+            share.map_or("-".to_owned(), |share| format!("{:.0}", 100.0 * share))
+        };
+        table.row([
             text(&row.function),
             sizes(row.least_bytes, row.most_bytes),
             row.calls.to_string(),
-        ];
-        table.row(cells.into_iter().chain(PARTS.map(part)));
+            part("api"),
+            part("enqueue"),
+            share_of_api("enqueue"),
+            part("launch"),
+            share_of_api("launch"),
+            part("kernel"),
+            part("proxy"),
+        ]);
     }
     if !report.parts.is_empty() {
-        page.title("Parts of a call (by function and size, most calls first; mean/p50 in µs)");
+        page.title(
+            "Parts of a call (by function and size, most calls first; mean/p50 in µs, % of the mean api)",
+        );
         page.table(&table, ROWS, "sizes");
     }
 }
