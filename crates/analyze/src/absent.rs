@@ -31,8 +31,8 @@ pub struct AbsentRow {
     pub nranks: u64,
     /// Ranks that the launcher spoke of; null without a launcher.
     pub world_size: Option<u32>,
-    /// The torchrun restart.
-    pub restart: u32,
+    /// The torchrun restart; null if files of another tool do not say.
+    pub restart: Option<u32>,
     /// How many calls they made at least; operations that ended on other ranks prove it.
     pub calls_at_least: u64,
     /// How many calls they made if they made all that other ranks began.
@@ -114,7 +114,7 @@ pub fn rows(capture: &Capture, jobs: &[Vec<usize>], found: &Found) -> Vec<Absent
             ranks: Some(ranges(ranks())),
             nranks: ranks().count() as u64,
             world_size: size,
-            restart: key.1,
+            restart: Some(key.1),
             ..AbsentRow::default()
         });
     }
@@ -138,7 +138,7 @@ pub fn rows(capture: &Capture, jobs: &[Vec<usize>], found: &Found) -> Vec<Absent
             None => {
                 rows.push(AbsentRow {
                     nranks: n,
-                    restart: key.map_or(0, |key| key.1),
+                    restart: Some(key.map_or(0, |key| key.1)),
                     ..AbsentRow::default()
                 });
                 rows.last_mut().expect("just pushed")
@@ -188,13 +188,18 @@ pub fn rows(capture: &Capture, jobs: &[Vec<usize>], found: &Found) -> Vec<Absent
                 rows.push(AbsentRow {
                     ranks: file.rank.map(|rank| rank.to_string()),
                     nranks: 1,
-                    restart: file.restart,
+                    restart: Some(file.restart),
                     ..AbsentRow::default()
                 });
                 rows.last_mut().expect("just pushed")
             }
         };
         row.unreadable.push(unreadable(file));
+    }
+    if capture.processes.iter().any(|of| of.other_tool().is_some()) {
+        for row in &mut rows {
+            row.restart = None;
+        }
     }
     rows
 }
@@ -260,8 +265,8 @@ impl AbsentRow {
             (None, None) => "A process is missing".to_owned(),
         };
         let restart = match self.restart {
-            0 => String::new(),
-            n => format!(" in restart {n}"),
+            None | Some(0) => String::new(),
+            Some(n) => format!(" in restart {n}"),
         };
         let (no_file, its, it) = if several {
             ("no file of them is here", "their", "they")

@@ -58,11 +58,11 @@ pub struct Completeness {
     pub untimed: BTreeMap<String, u64>,
     /// What to do about each cause in `lost` and `untimed`.
     pub remedies: BTreeMap<String, String>,
-    /// Launches of CUDA graphs with NCCL calls.
-    pub graph_launches: u64,
+    /// Launches of CUDA graphs with NCCL calls; null if files of another tool do not show them.
+    pub graph_launches: Option<u64>,
     /// Calls that these executed, each captured call once a launch. They are not among `announced`, because
-    /// NCCL announces a captured call once.
-    pub in_graphs: u64,
+    /// NCCL announces a captured call once. Null as `graph_launches`.
+    pub in_graphs: Option<u64>,
     /// Why calls were not counted or have no row, with a number: [`MASKED`], [`ONE_SIDED`], and for calls in
     /// CUDA graphs [`crate::graphs::UNSEEN`]. Empty if all were.
     pub unseen: BTreeMap<String, u64>,
@@ -280,7 +280,7 @@ impl Completeness {
 
     /// What launches of CUDA graphs executed, as a sentence; `None` without any.
     pub fn in_launches(&self) -> Option<String> {
-        let (launches, calls) = (self.graph_launches, self.in_graphs);
+        let (launches, calls) = self.graph_launches.zip(self.in_graphs)?;
         let text = || format!("{launches} launches of CUDA graphs executed {calls} calls more.");
         (launches > 0).then(text)
     }
@@ -289,6 +289,8 @@ impl Completeness {
     pub fn new() -> Completeness {
         Completeness {
             adds_up: true,
+            graph_launches: Some(0),
+            in_graphs: Some(0),
             ..Completeness::default()
         }
     }
@@ -324,8 +326,9 @@ impl Completeness {
             add(&mut self.untimed, cause.name(), *n);
         }
         let graphs = graphs::seen(process);
-        self.graph_launches = self.graph_launches.saturating_add(graphs.launches);
-        self.in_graphs = self.in_graphs.saturating_add(graphs.executions);
+        let known = process.knows_graphs();
+        self.graph_launches = plus(self.graph_launches, known.then_some(graphs.launches));
+        self.in_graphs = plus(self.in_graphs, known.then_some(graphs.executions));
         for (cause, n) in graphs.unseen {
             add(&mut self.unseen, cause, n);
         }
@@ -428,8 +431,8 @@ impl Completeness {
         add_all(&mut self.odd, &later.odd);
         add_all(&mut self.untimed, &later.untimed);
         add_all(&mut self.unseen, &later.unseen);
-        self.graph_launches = self.graph_launches.saturating_add(later.graph_launches);
-        self.in_graphs = self.in_graphs.saturating_add(later.in_graphs);
+        self.graph_launches = plus(self.graph_launches, later.graph_launches);
+        self.in_graphs = plus(self.in_graphs, later.in_graphs);
         self.ranks.extend(later.ranks);
     }
 }
@@ -450,6 +453,11 @@ fn add(to: &mut BTreeMap<String, u64>, cause: &str, n: u64) {
         let count = to.entry(cause.to_owned()).or_insert(0);
         *count = count.saturating_add(n);
     }
+}
+
+/// A sum that is known only if both parts are.
+fn plus(sum: Option<u64>, part: Option<u64>) -> Option<u64> {
+    Some(sum?.saturating_add(part?))
 }
 
 fn add_all(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {

@@ -109,7 +109,7 @@ pub struct InGraphs {
 pub fn in_graphs(operations: &[Operation]) -> Vec<InGraphs> {
     let of = operations
         .iter()
-        .filter(|of| of.replays > 0 && of.captured == 0);
+        .filter(|of| of.replays.is_some_and(|n| n > 0) && of.captured == Some(0));
     let one = |of: &Operation| {
         let sampled = of.sampled.as_ref();
         Some(InGraphs {

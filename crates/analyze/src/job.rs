@@ -39,8 +39,8 @@ pub struct Job {
     pub nprocesses: usize,
     /// Ranks that the launcher spoke of.
     pub world_size: Option<u32>,
-    /// torchrun restarts that were recorded.
-    pub restarts: u32,
+    /// torchrun restarts that were recorded; null if files of another tool do not say.
+    pub restarts: Option<u32>,
     /// The attempt that the figures are of; null if the job was started once.
     pub attempt: Option<u32>,
     /// The attempts of a job that was started several times, the oldest first.
@@ -89,7 +89,7 @@ impl Job {
 }
 
 /// `a, b and c`.
-pub(crate) fn listed(names: &[String]) -> String {
+pub fn listed(names: &[String]) -> String {
     match names.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
         _ => names.concat(),
@@ -188,6 +188,8 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         .processes
         .iter()
         .filter_map(|p| p.fact("world_size")?.parse().ok());
+    let mut processes = capture.processes.iter();
+    let is_of_other_tool = processes.any(|process| process.other_tool().is_some());
     let restarts = capture.attempts.iter().map(|attempt| attempt.restart);
     let restarts = restarts.chain(capture.processes.iter().map(|p| p.restart));
     // The launcher's end is that of the last attempt, and its start that of the first.
@@ -211,7 +213,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         jobs: crate::jobs::rows(capture, jobs),
         nprocesses: capture.processes.len(),
         world_size: sizes.max(),
-        restarts: restarts.max().unwrap_or(0),
+        restarts: (!is_of_other_tool).then(|| restarts.max().unwrap_or(0)),
         attempt: capture.attempt.filter(|_| capture.attempts.len() > 1),
         attempts: crate::attempts::rows(capture),
         part: capture.part.clone(),
@@ -221,10 +223,7 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
         gpu: fact("gpus"),
         environment: environment(capture),
         mode: fact("mode"),
-        is_of_other_tool: capture
-            .processes
-            .iter()
-            .any(|process| process.other_tool().is_some()),
+        is_of_other_tool,
         timing: fact("timing"),
         faults: fact("fault"),
         runs: runs(capture),

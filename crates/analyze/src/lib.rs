@@ -760,7 +760,10 @@ impl Analysis {
             report.clocks.as_ref(),
             &differing,
             wall_us,
-            summary::mostly_in_graphs(&report).then_some(report.completeness.in_graphs),
+            report
+                .completeness
+                .in_graphs
+                .filter(|_| summary::mostly_in_graphs(&report)),
             below_ceiling,
         );
         let links = topology::findings(&report.topologies, capture);

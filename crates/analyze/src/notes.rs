@@ -375,7 +375,7 @@ pub(crate) fn few_p2p(kinds: &[KindRow], ranks: &Ranks) -> Option<String> {
     if p2p == 0 || collective / p2p < FEW_P2P {
         return None;
     }
-    let with = ranks.rows.iter().filter(|row| row.p2p > 0);
+    let with = ranks.rows.iter().filter(|row| row.p2p.unwrap_or(0) > 0);
     let by = match with.map(|row| row.rank).collect::<Option<Vec<u32>>>() {
         Some(ranks) => format!(" by ranks {}", ranges(ranks)),
         None => String::new(),

@@ -51,8 +51,9 @@ pub struct Operation {
     pub calls: u64,
     /// Those of them with a GPU time.
     pub timed: u64,
-    /// Those of them that were the first on their communicator: not in the statistics.
-    pub warmup: u64,
+    /// Those of them that were the first on their communicator: not in the statistics. Null if it is not
+    /// known which were: a file of another tool may begin in the middle of a run.
+    pub warmup: Option<u64>,
     /// GPU time.
     pub time_us: Option<Statistics>,
     /// Where `time_us` comes from: `stamps` or `events`; the two are never in one row.
@@ -85,10 +86,11 @@ pub struct Operation {
     pub bandwidth_refused: Option<String>,
     /// Calls without a GPU time, by cause.
     pub untimed: BTreeMap<&'static str, u64>,
-    /// Calls captured into CUDA graphs: templates, not executions.
-    pub captured: u64,
-    /// Executions that were replays of captured calls.
-    pub replays: u64,
+    /// Calls captured into CUDA graphs: templates, not executions. Null if files of another tool do not show
+    /// them.
+    pub captured: Option<u64>,
+    /// Executions that were replays of captured calls. Null as `captured`.
+    pub replays: Option<u64>,
     /// Largest relative error of percentiles: 0 from rows, 0.01 from histograms.
     pub percentile_error: f64,
     /// Those of `timed` whose CUDA events began on an idle stream: their times include the launch.
@@ -117,6 +119,11 @@ impl Operation {
     pub fn gpu_sum_us(&self) -> Option<f64> {
         let sum = self.time_us.map(|t| t.sum);
         self.sampled.map(|s| s.sum_us).or(sum)
+    }
+
+    /// Calls that are in the statistics: all but those that are known to be warm-ups.
+    pub fn calls_past_warmup(&self) -> u64 {
+        self.calls.saturating_sub(self.warmup.unwrap_or(0))
     }
 
     /// Whether it goes from one rank to one other.
@@ -277,6 +284,9 @@ impl Gatherer {
             of.0.push(shortest);
             of.1.push(mean);
         });
+        let all = &capture.processes;
+        let first_known = all.iter().all(Process::begins_with_first_call);
+        let graphs_known = all.iter().all(Process::knows_graphs);
         let mut keys: Vec<(u32, Key)> = self.known.into_iter().map(|(k, i)| (i, k)).collect();
         keys.sort_unstable();
         let mut rows: Vec<(Key, Operation)> = keys
@@ -284,18 +294,18 @@ impl Gatherer {
             .zip(self.rows)
             .zip(whole)
             .map(|(((index, key), row), whole)| {
-                let operation = row.finish(capture, key, whole);
-                let gathered_as = index;
-                (
-                    key,
-                    Operation {
-                        gathered_as,
-                        ..operation
-                    },
-                )
+                let row = row.finish(capture, key, whole);
+                let operation = Operation {
+                    gathered_as: index,
+                    warmup: row.warmup.filter(|_| first_known),
+                    captured: row.captured.filter(|_| graphs_known),
+                    replays: row.replays.filter(|_| graphs_known),
+                    ..row
+                };
+                (key, operation)
             })
             // Shapes that no execution had, such as those of pieces.
-            .filter(|(_, row)| row.calls != 0 || row.captured != 0)
+            .filter(|(_, row)| row.calls != 0 || row.captured.is_some_and(|n| n != 0))
             .collect();
         let sum = |s: &Option<Statistics>| s.map_or(0.0, |s| s.sum);
         rows.sort_by(|(a_key, a), (b_key, b)| {
@@ -448,7 +458,7 @@ impl Gathered {
             protocol: name(key.protocol),
             calls: self.calls,
             timed: self.timed,
-            warmup: self.warmup,
+            warmup: Some(self.warmup),
             time_us,
             time_source: (self.timed > 0).then_some(match self.events {
                 _ if self.in_windows > 0 => "windows",
@@ -469,8 +479,8 @@ impl Gathered {
                 .filter(|(_, n)| *n > 0)
                 .map(|(cause, n)| (cause.name(), n))
                 .collect(),
-            captured: self.captured,
-            replays: self.replays,
+            captured: Some(self.captured),
+            replays: Some(self.replays),
             percentile_error: if rounded { 0.01 } else { 0.0 },
             on_idle_stream: self.idle,
             histograms,

@@ -37,8 +37,8 @@ pub struct RankRow {
     pub calls: u64,
     /// Those of them with a GPU time.
     pub timed: u64,
-    /// Those of them that are sends and receives.
-    pub p2p: u64,
+    /// Those of them that are sends and receives; null if NCCL's RAS counted, which leaves them out.
+    pub p2p: Option<u64>,
     /// From the first communicator or call to the last thing seen.
     pub wall_us: Option<f64>,
     /// Where the intervals come from: `gpu`, or `host` (the API calls) where no call has a GPU time.
@@ -237,11 +237,11 @@ impl Gatherer {
     }
 
     /// The rows of the process, one for each of its GPUs. `look` sees the time in NCCL of each: device, ns in
-    /// all, and intervals.
+    /// all if it is known, and intervals.
     pub fn finish(
         self,
         process: &Process,
-        mut look: impl FnMut(Option<u32>, u64, &mut Coverage),
+        mut look: impl FnMut(Option<u32>, Option<u64>, &mut Coverage),
     ) -> Vec<RankRow> {
         let us = |ns: u64| ns as f64 / 1e3;
         // A trace of another tool is one window, and all that it has is in it.
@@ -284,7 +284,7 @@ impl Gatherer {
                     union = ((union as f64 * more) as u64).min(wall.unwrap_or(u64::MAX));
                     sum = all as u64;
                 }
-                look(device, union, &mut intervals);
+                look(device, basis.map(|_| union), &mut intervals);
                 RankRow {
                     rank: process.rank,
                     host: process.host.clone(),
@@ -292,7 +292,7 @@ impl Gatherer {
                     device,
                     calls: gpu.calls,
                     timed: gpu.timed,
-                    p2p: gpu.p2p,
+                    p2p: process.knows_p2p().then_some(gpu.p2p),
                     wall_us: wall.map(us),
                     basis,
                     nccl_us: basis.map(|_| us(union)),

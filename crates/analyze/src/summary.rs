@@ -690,7 +690,7 @@ pub fn figures(report: &Report) -> Vec<String> {
         }
         // What runs in graphs is most of the job, and nothing tells its time.
         (None, Some(_)) if mostly_in_graphs(report) => {
-            let calls = report.completeness.in_graphs;
+            let calls = report.completeness.in_graphs.unwrap_or(0);
             figures.push(format!(
                 "time in NCCL not known: {calls} calls in CUDA graphs were not timed"
             ));
@@ -735,7 +735,8 @@ pub fn figures(report: &Report) -> Vec<String> {
 
 /// Whether most calls ran in CUDA graphs, where no event of theirs has a time.
 pub(crate) fn mostly_in_graphs(report: &Report) -> bool {
-    report.completeness.in_graphs > report.completeness.recorded
+    let of = &report.completeness;
+    of.in_graphs.is_some_and(|calls| calls > of.recorded)
 }
 
 /// How much of the time was waiting for late ranks. What a late rank costs is by the account, so if that

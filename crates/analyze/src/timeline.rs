@@ -54,14 +54,15 @@ pub struct Timeline {
     pub recvs: Curve,
     /// Of all calls: those without a GPU time, which are in no time below. Null where no call has one.
     pub untimed: Option<Curve>,
-    /// Bytes of calls per second.
-    pub bytes: Curve,
+    /// Bytes of calls per second; null if the size of some call is not known.
+    pub bytes: Option<Curve>,
     /// Bytes per second that the network accepted; null where no steps were recorded.
     pub bytes_sent: Option<Curve>,
     /// Bytes per second that came over the network.
     pub bytes_received: Option<Curve>,
-    /// Share of the time in NCCL: kernels, or API calls where no call has a GPU time.
-    pub nccl: Curve,
+    /// Share of the time in NCCL: kernels, or API calls where no call has a GPU time. Null if no call has a
+    /// length.
+    pub nccl: Option<Curve>,
     /// Share of the time that operations with a GPU time on every rank waited for their last one; null
     /// without any.
     pub waiting: Option<Curve>,
@@ -177,6 +178,12 @@ pub struct Active {
 }
 
 impl Timeline {
+    /// Bytes of all calls, in units of 1e9, if the sizes are known.
+    pub(crate) fn gb(&self) -> Option<f64> {
+        let bytes = self.bytes.as_ref()?;
+        Some(bytes.sum.iter().sum::<f64>() / 1e9)
+    }
+
     /// Marks when ranks died.
     pub(crate) fn mark_deaths(&mut self, deaths: &[Death], clocks: Option<&Clocks>) {
         self.marks.extend(deaths.iter().map(|death| {
@@ -205,10 +212,10 @@ pub(crate) fn empty() -> Timeline {
         sends: Curve::default(),
         recvs: Curve::default(),
         untimed: None,
-        bytes: Curve::default(),
+        bytes: None,
         bytes_sent: None,
         bytes_received: None,
-        nccl: Curve::default(),
+        nccl: None,
         waiting: None,
         transfer: None,
         exposed: None,

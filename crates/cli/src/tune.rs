@@ -362,7 +362,10 @@ fn no_steps(report: &Report) -> String {
 
 /// Whether calls were captured into CUDA graphs.
 fn has_captured(report: &Report) -> bool {
-    report.operations.iter().any(|row| row.captured > 0)
+    report
+        .operations
+        .iter()
+        .any(|row| row.captured.unwrap_or(0) > 0)
 }
 
 /// A folder of its own in `parent`, whatever starts in the same second.

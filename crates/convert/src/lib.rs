@@ -298,6 +298,9 @@ fn convert(
             process.facts.retain(|(key, _)| *key != "pid");
             process.facts.push(("pid", pid.to_string()));
         }
+        if kind == Kind::Ras {
+            process.facts.push(("p2p", "unknown".to_owned()));
+        }
         if kind != Kind::Inspector || !inspector::has_first_calls(process) {
             process.facts.push(("first_calls", "unknown".to_owned()));
         }

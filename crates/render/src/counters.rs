@@ -50,7 +50,7 @@ pub(crate) fn of(timeline: &Timeline) -> Vec<Counter<'_>> {
         (
             "Bytes of calls, mean of ranks",
             "B/s",
-            Some(&timeline.bytes),
+            timeline.bytes.as_ref(),
         ),
         (
             "Sent over the network, mean of ranks",
@@ -63,7 +63,7 @@ pub(crate) fn of(timeline: &Timeline) -> Vec<Counter<'_>> {
             "Waiting for the last rank, mean of ranks",
             timeline.waiting.as_ref(),
         ),
-        ("In NCCL, mean of ranks", Some(&timeline.nccl)),
+        ("In NCCL, mean of ranks", timeline.nccl.as_ref()),
         ("Transfer, mean of ranks", timeline.transfer.as_ref()),
         (
             "Exposed communication, mean of ranks",

@@ -10,8 +10,8 @@ use tables::Capture;
 pub fn calls(report: &Report) -> Vec<String> {
     let completeness = &report.completeness;
     let mut said = Vec::new();
-    let (launches, in_graphs) = (completeness.graph_launches, completeness.in_graphs);
-    if in_graphs > 0 {
+    let in_graphs = completeness.graph_launches.zip(completeness.in_graphs);
+    if let Some((launches, in_graphs)) = in_graphs.filter(|(_, calls)| *calls > 0) {
         said.push(format!(
             "{in_graphs} calls are left out, which {launches} launches of CUDA graphs executed\
              \n  hint: `--table graph_launches` has a row for each launch, and `--table graphs` their calls"

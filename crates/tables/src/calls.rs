@@ -553,6 +553,29 @@ impl<'a> CallRef<'a> {
             .get((self.call.extra as usize).checked_sub(1)?)
     }
 
+    /// What a file of another tool does not have stays 0 in its capture, and is not known.
+    fn said(&self, number: u64) -> Value<'a> {
+        if number == 0 && self.process.other_tool().is_some() {
+            return Value::Null;
+        }
+        Value::Unsigned(number)
+    }
+
+    /// Files of other tools do not say this of a call. So that it was not so is not known.
+    fn is(&self, it: bool) -> Value<'a> {
+        if !it && self.process.other_tool().is_some() {
+            return Value::Null;
+        }
+        Value::Bool(it)
+    }
+
+    fn count(&self) -> Value<'a> {
+        if self.capture.names.get(self.shape.datatype).is_none() {
+            return self.said(self.shape.count);
+        }
+        Value::Unsigned(self.shape.count)
+    }
+
     fn name(&self, name: Name) -> Value<'a> {
         text(self.capture.names.get(name))
     }
@@ -584,7 +607,7 @@ crate::columns! { CallRef:
     "operation_id" "int" "" |r| known(r.operation);
     "operation_part" "int" "" |r| less_one(r.call.composite);
     "datatype" "text" "" |r| r.name(r.shape.datatype);
-    "count" "int" "elements" |r| Value::Unsigned(r.shape.count);
+    "count" "int" "elements" |r| r.count();
     "bytes" "int" "bytes" |r| known(r.capture.bytes(r.shape));
     "root" "int" "" |r| if r.is_rooted() { known(r.shape.root) } else { Value::Null };
     "peer" "int" "" |r| known(r.shape.peer);
@@ -598,17 +621,17 @@ crate::columns! { CallRef:
         |r| if r.shape.parts & part::ENQUEUED == 0 {
             Value::Null
         } else {
-            Value::Unsigned(r.shape.nchannels.into())
+            r.said(r.shape.nchannels.into())
         };
     "nwarps" "int" "" |r| nonzero(r.shape.nwarps);
     "caller" "text" "" |r| r.name(r.shape.caller);
     "stack" "text" "" |r| r.name(r.shape.stack);
-    "captured" "bool" "" |r| Value::Bool(r.shape.is(flag::CAPTURED));
-    "replay" "bool" "" |r| Value::Bool(r.shape.is(flag::REPLAY));
+    "captured" "bool" "" |r| r.is(r.shape.is(flag::CAPTURED));
+    "replay" "bool" "" |r| r.is(r.shape.is(flag::REPLAY));
     "template" "int" "" |r| less_one(r.call.template);
-    "copy_engine" "bool" "" |r| Value::Bool(r.shape.parts & part::COPY_ENGINE != 0);
-    "symmetric_memory" "bool" "" |r| Value::Bool(r.shape.parts & part::SYMMETRIC != 0);
-    "launch_ambiguous" "bool" "" |r| Value::Bool(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
+    "copy_engine" "bool" "" |r| r.is(r.shape.parts & part::COPY_ENGINE != 0);
+    "symmetric_memory" "bool" "" |r| r.is(r.shape.parts & part::SYMMETRIC != 0);
+    "launch_ambiguous" "bool" "" |r| r.is(r.shape.parts & part::LAUNCH_AMBIGUOUS != 0);
     "finished" "bool" "" |r| Value::Bool(r.process.has_finished(r.call));
     "api_ns" "time" "ns since 1970" |r| time(r.call.api_ns);
     "launch_start_ns" "time" "ns since 1970" |r| time(r.call.launch_start_ns);
@@ -628,9 +651,9 @@ crate::columns! { CallRef:
     "waited_from_ns" "time" "see gpu_error_ns" |r| moment(r.call.waited_from());
     "exposed_ns" "int" "ns" |r| known(r.call.gpu_ns(r.shape).ok().and_then(|_| r.call.exposed_ns()));
     "untimed" "text" "" |r| r.call.gpu_ns(r.shape).map_or_else(|u| Value::Text(u.name()), |_| Value::Null);
-    "late" "bool" "" |r| Value::Bool(r.call.verdict & verdict::LATE != 0);
-    "channels_started" "int" "" |r| Value::Unsigned(r.call.channels_started.into());
-    "channels_stopped" "int" "" |r| Value::Unsigned(r.call.channels_stopped.into());
+    "late" "bool" "" |r| r.is(r.call.verdict & verdict::LATE != 0);
+    "channels_started" "int" "" |r| r.said(r.call.channels_started.into());
+    "channels_stopped" "int" "" |r| r.said(r.call.channels_stopped.into());
     "phase_sync_stop_ns" "time" "clock of gpu_start_ns" |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[0]));
     "phase_compute_stop_ns" "time" "clock of gpu_start_ns"
         |r| nonzero(r.extra().map_or(0, |e| e.phase_stop[1]));

@@ -288,6 +288,17 @@ impl Process {
         self.fact("first_calls") != Some("unknown")
     }
 
+    /// Whether it is known what CUDA graphs executed. Files of other tools have kernels of graphs at most,
+    /// and not which calls these were of.
+    pub fn knows_graphs(&self) -> bool {
+        self.other_tool().is_none()
+    }
+
+    /// Whether sends and receives were counted. NCCL's RAS counts collectives only.
+    pub fn knows_p2p(&self) -> bool {
+        self.fact("p2p") != Some("unknown")
+    }
+
     /// How reports call it: `rank 3` or `pid 71 on node-2`.
     pub fn title(&self) -> String {
         match self.rank {

@@ -53,7 +53,7 @@ class Job(Record):
     jobs: list[OneJob]
     nprocesses: int
     world_size: int | None
-    restarts: int
+    restarts: int | None
     attempt: int | None
     attempts: list[OneAttempt]
     part: str | None
@@ -114,7 +114,7 @@ class Absent(Record):
     ranks: str | None
     nranks: int
     world_size: int | None
-    restart: int
+    restart: int | None
     calls_at_least: int
     calls_begun: int
     communicators: list[AbsentMember]
@@ -136,8 +136,8 @@ class Completeness(Record):
     adds_up: bool
     untimed: dict[str, int]
     remedies: dict[str, str]
-    graph_launches: int
-    in_graphs: int
+    graph_launches: int | None
+    in_graphs: int | None
     unseen: dict[str, int]
     odd: dict[str, int]
     ranks: list[RankCompleteness]
@@ -178,7 +178,7 @@ class RankRow(Record):
     device: int | None
     calls: int
     timed: int
-    p2p: int
+    p2p: int | None
     wall_us: float | None
     basis: Literal["gpu", "sample", "host"] | None
     nccl_us: float | None

@@ -52,7 +52,7 @@ class Operation(Record):
     protocol: str | None
     calls: int
     timed: int
-    warmup: int
+    warmup: int | None
     time_us: Statistics | None
     time_source: Literal["stamps", "events", "windows"] | None
     sampled: Sampled | None
@@ -66,8 +66,8 @@ class Operation(Record):
     call_busbw_gb_per_s: float | None
     bandwidth_refused: str | None
     untimed: dict[str, int]
-    captured: int
-    replays: int
+    captured: int | None
+    replays: int | None
     percentile_error: float
     on_idle_stream: int
 

@@ -147,10 +147,10 @@ class Timeline(Record):
     sends: Curve
     recvs: Curve
     untimed: Curve | None
-    bytes: Curve
+    bytes: Curve | None
     bytes_sent: Curve | None
     bytes_received: Curve | None
-    nccl: Curve
+    nccl: Curve | None
     waiting: Curve | None
     transfer: Curve | None
     exposed: Curve | None

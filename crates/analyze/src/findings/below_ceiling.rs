@@ -123,8 +123,8 @@ impl<'a> Kinds<'a> {
         let nranks = operation.nranks.filter(|n| *n > 1)?;
         // Nothing is known of how these compare with calls in graphs.
         let calls = operation
-            .calls
-            .saturating_sub(operation.warmup + operation.replays);
+            .calls_past_warmup()
+            .saturating_sub(operation.replays.unwrap_or(0));
         Some(Kinds {
             row,
             operation,

@@ -185,7 +185,7 @@ pub(super) fn energy(
     });
     let split = timeline.and_then(|timeline| split(timeline, &within));
     let in_calls = calls.map(|(from, to)| within(from, to));
-    let gb = timeline.map(|timeline| timeline.bytes.sum.iter().sum::<f64>() / 1e9);
+    let gb = timeline.and_then(Timeline::gb);
     Some(Energy {
         gpus: meters().count() as u64,
         source: if is_counter { "counter" } else { "power" },
@@ -302,6 +302,7 @@ fn step_energy(row: &StepsRow, between: &impl Fn(i64, i64) -> Option<f64>) -> Op
 /// The energy of each bucket by the shares of the time in it.
 fn split(timeline: &Timeline, within: &impl Fn(i64, i64) -> f64) -> Option<Split> {
     let (waiting, transfer) = timeline.waiting.as_ref().zip(timeline.transfer.as_ref())?;
+    let in_nccl = timeline.nccl.as_ref()?;
     let in_all = timeline.ranks as f64 * timeline.bucket_us;
     let waits = |waiting: f64, transfer: f64| {
         let both = waiting + transfer;
@@ -315,20 +316,22 @@ fn split(timeline: &Timeline, within: &impl Fn(i64, i64) -> f64) -> Option<Split
             timeline.begin_ns.saturating_add(after as i64)
         };
         let joules = within(at(bucket), at(bucket + 1));
-        let nccl = (timeline.nccl.sum[bucket] / in_all).clamp(0.0, 1.0);
+        let nccl = (in_nccl.sum[bucket] / in_all).clamp(0.0, 1.0);
         let waits = waits(waiting.sum[bucket], transfer.sum[bucket]).unwrap_or(usual);
         let shares = [1.0 - nccl, nccl * waits, nccl * (1.0 - waits)];
         for (part, share) in parts.iter_mut().zip(shares) {
             *part += share * joules;
         }
     }
-    let gb = timeline.bytes.sum.iter().sum::<f64>() / 1e9;
     let [computing_or_idle_j, waiting_j, transfer_j] = parts;
     (parts.iter().sum::<f64>() > 0.0).then(|| Split {
         computing_or_idle_j,
         waiting_j,
         transfer_j,
-        transfer_j_per_gb: (gb > 0.0).then(|| transfer_j / gb),
+        transfer_j_per_gb: timeline
+            .gb()
+            .filter(|gb| *gb > 0.0)
+            .map(|gb| transfer_j / gb),
     })
 }
 
@@ -378,10 +381,10 @@ mod tests {
             buckets: 16,
             bucket_us: 1e6,
             ranks: 4,
-            nccl: Curve {
+            nccl: Some(Curve {
                 sum: vec![1e6; 16],
                 ..Curve::default()
-            },
+            }),
             waiting: Some(Curve {
                 sum: vec![1e6; 16],
                 ..Curve::default()
@@ -390,10 +393,10 @@ mod tests {
                 sum: vec![1e6; 16],
                 ..Curve::default()
             }),
-            bytes: Curve {
+            bytes: Some(Curve {
                 sum: vec![1e9; 16],
                 ..Curve::default()
-            },
+            }),
             ..crate::timeline::empty()
         };
         let energy = energy(&capture, Some(&timeline), None, None).expect("counters");
@@ -475,10 +478,10 @@ mod tests {
             buckets: 2,
             bucket_us: 1e6,
             ranks: 2,
-            nccl: curve([1e6, 0.0]),
+            nccl: Some(curve([1e6, 0.0])),
             waiting: Some(curve([0.75e6, 0.0])),
             transfer: Some(curve([0.25e6, 0.0])),
-            bytes: curve([5e8, 5e8]),
+            bytes: Some(curve([5e8, 5e8])),
             ..crate::timeline::empty()
         };
         let split = split(&timeline, &hundred_watts).expect("GPU times");

@@ -149,7 +149,7 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
     for of in report
         .operations
         .iter()
-        .filter(|o| o.calls > o.warmup && o.replays == 0)
+        .filter(|o| o.calls_past_warmup() > 0 && o.replays.unwrap_or(0) == 0)
     {
         let known = of.function.as_deref().zip(of.communicator.as_deref());
         let (Some((function, id)), Some(bytes)) = (known, of.bytes) else {

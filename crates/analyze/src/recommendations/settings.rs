@@ -73,7 +73,10 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
             ));
         }
     }
-    let in_graphs = report.operations.iter().any(|o| o.captured > 0);
+    let in_graphs = report
+        .operations
+        .iter()
+        .any(|o| o.captured.unwrap_or(0) > 0);
     if value("NCCL_GRAPH_REGISTER") == Some("0") && in_graphs {
         found.push(advice(
             "registration_off",

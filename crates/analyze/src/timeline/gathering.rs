@@ -48,6 +48,8 @@ pub(super) struct Lane {
     pub(super) without_time: u64,
     pub(super) has_steps: bool,
     pub(super) has_gpu_times: bool,
+    /// The size of some call is not known.
+    pub(super) lacks_bytes: bool,
 }
 
 /// What is gathered.
@@ -99,6 +101,7 @@ impl ProcessBins {
             without_time: 0,
             has_steps: false,
             has_gpu_times: false,
+            lacks_bytes: false,
         };
         let kind = |place: &crate::executions::Place| {
             let function = capture.names.get(place.function).unwrap_or("");
@@ -154,8 +157,10 @@ impl ProcessBins {
                 bins.add(sum as usize, begin, 1);
             }
         }
-        if let Some(bytes) = kind.bytes.filter(|bytes| *bytes > 0) {
-            bins.spread(Sum::Bytes as usize, begin, end, bytes);
+        match kind.bytes {
+            Some(0) => {}
+            Some(bytes) => bins.spread(Sum::Bytes as usize, begin, end, bytes),
+            None => lane.lacks_bytes = true,
         }
         if exposed > 0 {
             let from = end.saturating_sub_unsigned(exposed);
@@ -182,11 +187,11 @@ impl ProcessBins {
     }
 
     /// Adds the time in NCCL of the GPU `device`: intervals that don't meet, and what they stand for in all,
-    /// ns.
+    /// ns; `None` if no call has a length.
     pub fn add_nccl(
         &mut self,
         device: Option<u32>,
-        in_all: u64,
+        in_all: Option<u64>,
         intervals: impl FnOnce(&mut dyn FnMut(u64, u64)),
     ) {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.device == device) else {
@@ -198,7 +203,7 @@ impl ProcessBins {
             let end = begin.saturating_add_unsigned(length);
             lane.bins.spread(Sum::Nccl as usize, begin, end, length);
         });
-        lane.nccl_in_all = Some(in_all);
+        lane.nccl_in_all = in_all;
     }
 }
 

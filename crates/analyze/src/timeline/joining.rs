@@ -163,6 +163,8 @@ impl Over {
             })
         };
         let gpu_times = self.lanes.iter().any(|lane| lane.has_gpu_times);
+        let has_bytes = !self.lanes.iter().any(|lane| lane.lacks_bytes);
+        let has_nccl = self.lanes.iter().any(|lane| lane.nccl_in_all.is_some());
         let network = self.lanes.iter().any(|lane| lane.has_steps);
         let network = |of, unit| network.then(|| curve(of, unit));
         Timeline {
@@ -176,10 +178,10 @@ impl Over {
             sends: curve(Sum::Sends, Unit::Number),
             recvs: curve(Sum::Recvs, Unit::Number),
             untimed: gpu_times.then(|| curve(Sum::Untimed, Unit::Number)),
-            bytes: curve(Sum::Bytes, Unit::Number),
+            bytes: has_bytes.then(|| curve(Sum::Bytes, Unit::Number)),
             bytes_sent: network(Sum::Sent, Unit::Number),
             bytes_received: network(Sum::Received, Unit::Number),
-            nccl: curve(Sum::Nccl, Unit::Ns),
+            nccl: has_nccl.then(|| curve(Sum::Nccl, Unit::Ns)),
             waiting: of_waiting(|waiting| &waiting.wait),
             transfer: of_waiting(|waiting| &waiting.transfer),
             exposed_in_windows: InWindows::default(),

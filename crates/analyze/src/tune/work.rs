@@ -28,7 +28,7 @@ impl Work {
         let bytes = rows.map(|row| Some(row.bytes?.saturating_mul(row.calls)));
         let sum: Option<u64> = bytes.sum();
         Work {
-            calls: of.announced.saturating_add(of.in_graphs),
+            calls: of.announced.saturating_add(of.in_graphs.unwrap_or(0)),
             bytes: sum.filter(|_| is_whole),
         }
     }

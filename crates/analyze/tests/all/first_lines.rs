@@ -14,7 +14,7 @@ fn if_most_calls_ran_in_graphs_the_time_in_nccl_is_not_that_of_the_others() {
         line.contains("in NCCL ") && line.contains("waiting "),
         "{line}"
     );
-    report.completeness.in_graphs = 80_000;
+    report.completeness.in_graphs = Some(80_000);
     let line = figures(&report).join(" · ");
     assert!(
         line.contains("time in NCCL not known: 80000 calls in CUDA graphs were not timed"),

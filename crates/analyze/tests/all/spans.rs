@@ -190,7 +190,7 @@ fn launches_of_graphs_are_those_of_the_part() {
     let whole = report(&open("decode_graphs_gpu"));
     let (n, step) = steps(&whole);
     let part = of("decode_graphs_gpu", &Part::Steps(0..n as usize / 2));
-    let calls = |report: &Report| report.completeness.in_graphs as f64;
+    let calls = |report: &Report| report.completeness.in_graphs.expect("counted") as f64;
     let ratio = calls(&part) / calls(&whole);
     assert!((0.4..0.6).contains(&ratio), "{ratio}");
     assert!((steps(&part).1 / step - 1.0).abs() < 0.1);

@@ -509,3 +509,149 @@ fn a_large_trace_takes_no_more_memory_than_what_is_kept_of_it() {
         "{of_small} and {of_large}"
     );
 }
+
+/// Figures that may be 0 in a report on a file of another tool, because they say how many of something the
+/// file has, how much of its time something took, or which number somebody has. All others are null: no file
+/// of another tool knows that there was none.
+const MAY_BE_ZERO: [&str; 30] = [
+    // How much is here: it was counted in the file.
+    "completeness.timed",
+    "operations[].matched",
+    "operations[].on_idle_stream",
+    "operations[].timed",
+    "ranks.rows[].p2p",
+    "ranks.rows[].timed",
+    "timeline.",
+    // No more than this can be proved.
+    "completeness.absent[].calls_at_least",
+    "completeness.absent[].calls_begun",
+    "completeness.absent[].communicators[].calls_at_least",
+    "completeness.missing_at_least",
+    // Percentiles are exact.
+    "operations[].percentile_error",
+    // What ncclscope compared.
+    "arrivals.differing",
+    "arrivals.ranks[].",
+    "clocks.hosts[].operations",
+    "clocks.hosts[].windows",
+    "streams.common_us",
+    "streams.operations",
+    // Numbers of ranks and GPUs begin with 0.
+    "communicators[].members[].device",
+    "communicators[].members[].global_rank",
+    "communicators[].members[].rank",
+    "ranks.rows[].device",
+    "ranks.rows[].rank",
+    // Of the time that the file shows. The recorder's windows are none of its own.
+    "functions[].parts_us.",
+    "parts[].parts_us.",
+    "streams.communication[].",
+    "streams.kernels",
+    "streams.ranks[].",
+    "streams.timed",
+    "streams.yielded",
+];
+
+/// The places of all numbers that are 0.
+fn zeros(value: &serde_json::Value, at: &str, found: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(members) => {
+            for (key, value) in members {
+                let dot = if at.is_empty() { "" } else { "." };
+                zeros(value, &format!("{at}{dot}{key}"), found);
+            }
+        }
+        serde_json::Value::Array(items) => {
+            for value in items {
+                zeros(value, &format!("{at}[]"), found);
+            }
+        }
+        _ if value.as_f64() == Some(0.0) => {
+            found.insert(at.to_owned());
+        }
+        _ => {}
+    }
+}
+
+/// A file of each kind, and two traces of torch.profiler.
+fn one_of_each(to: &Path) -> Vec<PathBuf> {
+    traces(to);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut files = vec![to.to_owned()];
+    for kind in ["flight", "inspector", "kineto", "nccl_tests", "nsys", "ras"] {
+        let entries = std::fs::read_dir(corpus.join(kind)).expect("seeds");
+        files.extend(entries.map(|entry| entry.expect("a seed").path()));
+    }
+    assert!(files.len() > 6);
+    files
+}
+
+#[test]
+fn what_a_file_cannot_know_is_never_zero() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for file in one_of_each(folder.path()) {
+        let output = ncclscope(&["report", "--json", shown(&file)]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let mut found = std::collections::BTreeSet::new();
+        zeros(&report, "", &mut found);
+        found.retain(|at| !MAY_BE_ZERO.iter().any(|known| at.starts_with(known)));
+        assert!(found.is_empty(), "{}: {found:?}", file.display());
+        let of_graphs = ["graph_launches", "in_graphs"];
+        for name in of_graphs {
+            assert!(report["completeness"][name].is_null(), "{name}");
+        }
+        let name = file.display().to_string();
+        let timeline = &report["timeline"];
+        // The flight recorder has no lengths of calls, and RAS counts collectives alone.
+        if name.contains("/flight/") {
+            assert!(
+                timeline["nccl"].is_null() && timeline["bytes"].is_object(),
+                "{name}"
+            );
+        }
+        assert_eq!(
+            report["ranks"]["rows"][0]["p2p"].is_null(),
+            name.contains("/ras/"),
+            "{name}"
+        );
+    }
+    // These traces have no sizes.
+    let output = ncclscope(&["report", "--json", shown(folder.path())]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(report["timeline"]["bytes"].is_null());
+    assert!(report["timeline"]["nccl"].is_object());
+}
+
+#[test]
+fn an_export_leaves_empty_what_a_file_cannot_know() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = one_of_each(folder.path());
+    for (file, number) in files.iter().zip(0..) {
+        let csv = folder.path().join(format!("{number}.csv"));
+        let output = ncclscope(&["export", shown(file), "-o", shown(&csv)]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let csv = std::fs::read_to_string(csv).expect("written");
+        let mut lines = csv.lines();
+        let names: Vec<&str> = lines.next().expect("names").split(',').collect();
+        for line in lines {
+            for (name, value) in names.iter().zip(line.split(',')) {
+                let may_be_zero = [
+                    "process",
+                    "launcher_rank",
+                    "device",
+                    "ticket",
+                    "rank",
+                    "root",
+                    "peer",
+                    "seq",
+                    "group_id",
+                    "operation_id",
+                    "communicator_name",
+                ];
+                let known = may_be_zero.contains(name) || !matches!(value, "0" | "false");
+                let is_open = *name == "finished";
+                assert!(known || is_open, "{}: {name} is {value}", file.display());
+            }
+        }
+    }
+}

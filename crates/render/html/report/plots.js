@@ -55,10 +55,11 @@ function describe() {
   const count = (n, one, many) => `${n} ${n === 1 ? one : many}`;
   const over = operation.nranks === null ? "" : ` over ${count(operation.nranks, "rank", "ranks")}`;
   const source = operation.time_source ? ` (from ${operation.time_source})` : "";
+  // Which call of another tool's file is a first one is not known.
+  const first = operation.warmup === null ? "" : `, ${count(operation.warmup, "warm-up", "warm-ups")}`;
   facts.push(
-    `${count(operation.calls, "call", "calls")}${over}, ${operation.timed} with a GPU time${source}, ` +
-      `${count(operation.warmup, "warm-up", "warm-ups")}; ` +
-      `${count(operation.matched, "operation", "operations")} with a GPU time on every rank.`,
+    `${count(operation.calls, "call", "calls")}${over}, ${operation.timed} with a GPU time${source}` +
+      `${first}; ${count(operation.matched, "operation", "operations")} with a GPU time on every rank.`,
   );
   if (operation.captured || operation.replays)
     facts.push(

@@ -124,6 +124,8 @@ const NO_STEPS: &str = "no pattern of calls repeats";
 const NOT_COMPARED: &str = "no kernel ran both ways";
 const NO_LAUNCHES: &str = "needs two launches with a time on a rank";
 const NOT_KNOWN: &str = "not known";
+const NOT_SHOWN: &str = "files of other tools do not show them";
+const NOT_COUNTED: &str = "NCCL's RAS does not count them";
 const NO_NAME: &str = "its name is lost";
 const NO_COMMUNICATOR: &str = "its communicator's definition is lost";
 const NO_SIZE: &str = "some size is not known: it needs the number of ranks";
@@ -427,7 +429,7 @@ columns! {
         "untimed" "not timed" "" Counts "calls without a GPU time, by cause" NONE;
     }
     HOST_TIME {
-        "captured" "captured" "" Count "captured into CUDA graphs: templates, not executions" NEVER;
+        "captured" "captured" "" Count "captured into CUDA graphs: templates, not executions" NOT_SHOWN;
         "host_us.sum" "sum" "ms" Ms "of the host times on all ranks" NO_HOST_TIME;
         "host_us.mean" "mean" "µs" Figure "host time of a call" NO_HOST_TIME;
         "host_us.min" "min" "µs" Figure "shortest call" NO_PERCENTILE;
@@ -519,7 +521,7 @@ columns! {
         "device" "device" "" Count "CUDA device ordinal" NOT_KNOWN;
         "calls" "calls" "" Count "executions" NEVER;
         "timed" "timed" "" Count "calls with a GPU time" NEVER;
-        "p2p" "p2p" "" Count "calls that are sends and receives" NEVER;
+        "p2p" "p2p" "" Count "calls that are sends and receives" NOT_COUNTED;
         "wall_us" "wall" "ms" Ms "from its first communicator or call to the last thing seen" NOT_KNOWN;
         "nccl_us" "in NCCL" "ms" Ms "union of its NCCL intervals" NO_INTERVAL;
         "share" "share" "% of wall" Percent "the share of the run: never above 100 %" NO_INTERVAL;

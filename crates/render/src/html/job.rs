@@ -23,8 +23,8 @@ impl<'a> Page<'a> {
         if let Some(size) = job.world_size {
             ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
         }
-        if job.restarts > 0 {
-            ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
+        if let Some(restarts) = job.restarts.filter(|n| *n > 0) {
+            ranks += &format!(", {}", plural(restarts.into(), "restart", "restarts"));
         }
         let run = match (&job.started, &job.ended) {
             (Some(started), Some(ended)) => {

@@ -43,8 +43,8 @@ pub(super) fn job(report: &Report, page: &mut Page) -> Result<()> {
     if let Some(size) = job.world_size {
         ranks += &format!(" of {}", plural(size.into(), "rank", "ranks"));
     }
-    if job.restarts > 0 {
-        ranks += &format!(", {}", plural(job.restarts.into(), "restart", "restarts"));
+    if let Some(restarts) = job.restarts.filter(|n| *n > 0) {
+        ranks += &format!(", {}", plural(restarts.into(), "restart", "restarts"));
     }
     let hosts = match job.hosts.as_slice() {
         [first, .., last] if job.hosts.len() > 4 => {

@@ -20,7 +20,7 @@ pub(super) fn operations(report: &Report, page: &mut Page) {
         .operations
         .iter()
         // What was a warm-up and nothing else stands under Warm-up.
-        .filter(|o| o.calls == 0 || o.calls > o.warmup)
+        .filter(|o| o.calls == 0 || o.calls_past_warmup() > 0)
         .partition(|o| o.time_us.is_some());
     if !timed.is_empty() {
         by_gpu_time(report, &timed, page);
@@ -176,8 +176,8 @@ fn calls_of(o: &Operation, timed: bool) -> String {
     } else {
         o.calls.to_string()
     };
-    if o.captured > 0 {
-        calls += &format!("+{}c", o.captured);
+    if let Some(captured) = o.captured.filter(|n| *n > 0) {
+        calls += &format!("+{captured}c");
     }
     calls
 }
