@@ -352,6 +352,12 @@ impl Masks {
                 }
             }
         }
+        // Calls by the wall.
+        if line.starts_with("  On average, a rank makes ") {
+            let words = masked.split(' ');
+            let words = words.map(|word| word.parse::<f64>().map_or(word, |_| "<n>"));
+            masked = words.collect::<Vec<_>>().join(" ");
+        }
         // What of the wall a finding costs.
         if let Some((before, after)) = masked.split_once(" costs this job ") {
             if let Some((_, why)) = after.split_once(':') {

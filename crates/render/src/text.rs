@@ -15,7 +15,7 @@ use analyze::words::{self, Word};
 use analyze::Report;
 use completeness::completeness;
 pub(crate) use completeness::counts;
-use functions::{functions, network, warmup};
+use functions::{functions, network, rates, warmup};
 use job::job;
 pub(crate) use job::{attempts, begun, clipped, from_to, is_from_outside, some};
 use operations::operations;
@@ -70,6 +70,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     crate::critical_path::critical_path(report, &mut page);
     ranks(report, &mut page);
     operations(report, &mut page);
+    rates(report, &mut page);
     crate::efficiency::efficiency(report, &mut page);
     crate::callers::callers(report, &mut page);
     crate::graphs::graphs(report, &mut page);

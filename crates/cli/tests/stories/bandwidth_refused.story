@@ -9,6 +9,7 @@ announced 8, ABI v5
 Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in µs, bandwidths in GB/s)
   function   size type    algorithm   calls  sum mean   p50  p95  max
   AllReduce 1 GiB float32 RING/SIMPLE     6 6.02 1.00 0.992 1.02 1.02
+  On average, a rank makes <n> collectives a second.
 
 Notes
   No bandwidth for AllReduce: 1073741824 bytes in 0.992 µs would be 1082401 GB/s; no GPU's links move 3600.

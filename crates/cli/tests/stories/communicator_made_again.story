@@ -21,6 +21,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   function   size type    comm   algorithm calls sum mean p50 p95 max
   AllReduce 1 KiB float32 0000   RING/LL       6   ·    ·   ·   ·   ·
   AllReduce 1 KiB float32 0000#2 RING/LL       4   ·    ·   ·   ·   ·
+  On average, a rank makes <n> collectives a second.
 
 Communicators (by first use; ranks are the launcher's, here: in this capture)
   communicator       nranks nodes here ranks

@@ -31,6 +31,7 @@ Communicators (by first use; ranks are the launcher's, here: in this capture)
   AllReduce 3 MiB float32 a446 RING/SIMPLE     4 41.0 20.5 20.5 20.5 20.5   153     153
   AllReduce 4 MiB float32 e5f2 RING/SIMPLE     6 71.9 24.0 24.0 24.0 24.0   233     233
   AllReduce 5 MiB float32 1234 RING/SIMPLE     4 55.0 27.5 27.5 27.5 27.5   191     191
+  On average, a rank makes <n> collectives a second.
   function   size type    comm algorithm   calls  sum mean  p50  p95  max busbw call_bw
   … 2 more operations (--all)
 Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in µs, bandwidths in GB/s)

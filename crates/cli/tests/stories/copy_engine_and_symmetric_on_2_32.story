@@ -17,6 +17,7 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   AllReduce 1 MiB float32 RSxLDMC_AGxSTMC/-     6 81.0 13.5 13.5 13.5 13.5  77.6    77.6
   AllReduce 1 MiB float32 RING/LL128            2 27.0 13.5 13.5 13.5 13.5  77.6    77.6
   1 operation has no GPU time (host times: --all).
+  On average, a rank makes <n> collectives a second.
 
 Waiting
   0.0 % of the GPU time in 4 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 54.0 µs.
@@ -36,6 +37,7 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   function   size type    algorithm  calls  sum mean  p50  p95  max busbw call_bw
   AllReduce 1 MiB float32 RING/LL128     2 27.0 13.5 13.5 13.5 13.5  77.6    77.6
   2 operations have no GPU time (host times: --all).
+  On average, a rank makes <n> collectives a second.
 
 Waiting
   0.0 % of the GPU time in 1 operation was waiting for late ranks: 0 µs, summed over ranks. The transfers took 13.5 µs.

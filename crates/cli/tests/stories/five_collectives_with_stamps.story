@@ -37,6 +37,7 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   AllGather      2 MiB float32 RING/SIMPLE    12 204 17.0 17.0 17.0 17.0  92.6    92.6
   AllReduce      1 MiB float32 RING/LL128     12 162 13.5 13.5 13.5 13.5   116     116
   … 1 more operations (--all)
+  On average, a rank makes <n> collectives a second.
 
 Waiting
   0.0 % of the GPU time in 11 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 183 µs.

@@ -14,6 +14,7 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   function   size type    algorithm  calls sum mean  p50  p95  max busbw call_bw
   AllReduce 1 KiB float32 RING/LL       40 380 10.0 10.0 10.0 10.0 0.102   0.102
   AllReduce 1 MiB float32 RING/LL128    20 270 13.5 13.5 13.5 13.5  77.6    77.6
+  On average, a rank makes <n> collectives a second.
 
 Waiting
   0.0 % of the GPU time in 29 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 325 µs.

@@ -13,6 +13,7 @@ Completeness
 Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in µs, bandwidths in GB/s)
   function   size type    algorithm calls sum mean  p50  p95  max busbw call_bw
   AllReduce 1 KiB float32 RING/LL   16/32 160 10.0 10.0 10.0 10.0 0.102   0.102
+  On average, a rank makes <n> collectives a second.
 
 Waiting
   0.0 % of the GPU time in 8 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 80.0 µs.

@@ -17,6 +17,7 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   function   size type    algorithm calls  sum mean  p50  p95  max busbw call_bw
   AllReduce 1 KiB float32 RING/LL       6 40.0 10.0 10.0 10.0 10.0 0.102   0.102
   2 operations have no GPU time (host times: --all).
+  On average, a rank makes <n> collectives a second.
 
 Waiting
   0.0 % of the GPU time in 2 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 20.0 µs.

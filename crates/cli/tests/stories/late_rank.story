@@ -10,6 +10,7 @@ announced 20, ABI v5
 Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in ms, bandwidths in GB/s)
   function   size type    algorithm calls  sum  mean    p50  p95  max busbw call_bw
   AllReduce 1 KiB float32 RING/LL      20 5.18 0.288 0.0100 5.01 5.01 0.102   0.102
+  On average, a rank makes <n> collectives a second.
 
 Waiting
   96.5 % of the GPU time in 9 operations was waiting for late ranks: 5.00 ms, summed over ranks. The transfers took 90.0

@@ -34,6 +34,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   Broadcast 1 KiB int8    RING/LL        2
   Recv      1 MiB float32 -              2
   Send      1 MiB float32 -              2
+  On average, a rank makes <n> collectives, <n> sends and <n> receives a second.
 
 Notes
   NCCL 2.26.6 has no GPU stamps (2.27 on): no call has a GPU time.

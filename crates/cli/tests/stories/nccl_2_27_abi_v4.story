@@ -34,6 +34,7 @@ Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in
   AllReduce 1 MiB float32 RING/LL128     6 54.0 13.5 13.5 13.5 13.5  77.7    77.7
   Broadcast 1 KiB int8    RING/LL        2 20.0 9.98 9.98 9.98 9.98 0.103   0.103
   2 operations have no GPU time (host times: --all).
+  On average, a rank makes <n> collectives, <n> sends and <n> receives a second.
 
 Waiting
   0.0 % of the GPU time in 4 operations was waiting for late ranks: 0 µs, summed over ranks. The transfers took 54.0 µs.

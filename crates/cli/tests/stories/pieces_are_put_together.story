@@ -20,6 +20,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   Recv     1 KiB float32     8   ·    ·   ·   ·   ·
   Scatter  1 MiB float32     4   ·    ·   ·   ·   ·
   Send     1 KiB float32     8   ·    ·   ·   ·   ·
+  On average, a rank makes <n> collectives, <n> sends and <n> receives a second.
 
 Notes
   There are no GPU times: the process has no CUDA driver.

@@ -26,6 +26,7 @@ Ranks (times in µs)
 Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in µs, bandwidths in GB/s)
   function   size type    algorithm  calls  sum mean p50 p95 max call_bw
   AllReduce 1 MiB float32 RING/LL128   440 60.0  136 100 500 500    10.5
+  On average, a rank makes <n> collectives a second.
 
 Notes
   No operation has a row with a GPU time from every rank of its communicator: there is no algbw or busbw of the shortest

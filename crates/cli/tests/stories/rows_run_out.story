@@ -19,6 +19,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   function   size type    algorithm calls sum mean p50 p95 max
   AllReduce 1 KiB float32 -          3952   -    -   -   -   -
   AllReduce 1 KiB float32 RING/LL    2048   ·    ·   ·   ·   ·
+  On average, a rank makes <n> collectives a second.
 
 Notes
   There are no GPU times: the process has no CUDA driver.

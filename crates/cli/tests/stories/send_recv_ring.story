@@ -32,6 +32,7 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   return)
   function  size type    calls sum mean p50 p95 max
   SendRecv 1 MiB float32    40   ·    ·   ·   ·   ·
+  On average, a rank makes <n> sends and <n> receives a second.
 
 Next: NCCLSCOPE_TIMING=auto ncclscope run -- <folder>/fake-nccl rank-process
 --- ncclscope report capture | sed -n '/^Operations/,/^$/p' | awk '/^  Send/ { print $1, $2, $3, $4, $5 }'

@@ -18,6 +18,7 @@ Ranks (times in µs; nccl: in its kernels)
 Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in µs, bandwidths in GB/s)
   function   size type    algorithm  calls sum mean  p50  p95  max busbw call_bw
   AllReduce 1 MiB float32 RING/LL128    40 486 13.5 13.5 13.5 13.5   116     116
+  On average, a rank makes <n> collectives a second.
 
 Next: ncclscope view capture
 --- rm -r capture; sed -i /one_thread/d job; NCCLSCOPE_TIMING=stamps fake-nccl play job
@@ -26,5 +27,6 @@ announced 40, ABI v5
 Operations by GPU time (largest sum over ranks first, sum in µs, mean to max in µs, bandwidths in GB/s)
   function   size type    algorithm  calls sum mean  p50  p95  max busbw call_bw
   AllReduce 1 MiB float32 RING/LL128    40 486 13.5 13.5 13.5 13.5   116     116
+  On average, a rank makes <n> collectives a second.
 
 Next: ncclscope view capture

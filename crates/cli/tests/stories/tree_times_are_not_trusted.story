@@ -9,5 +9,6 @@ Operations by host time (no GPU time; largest sum over ranks first, sum in <unit
   return)
   function   size type    algorithm  calls sum mean p50 p95 max
   AllReduce 1 MiB float32 TREE/LL128     8   ·    ·   ·   ·   ·
+  On average, a rank makes <n> collectives a second.
 
 Next: NCCLSCOPE_TIMING=auto ncclscope run -- <folder>/fake-nccl rank-process

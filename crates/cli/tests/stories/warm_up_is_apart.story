@@ -17,6 +17,7 @@ Operations by GPU time (largest sum over ranks first, sum in ms, mean to max in 
   function   size type    comm algorithm calls    sum mean  min  p50  p95  p99  max algbw busbw call_bw
   AllReduce 1 KiB float32 a37d RING/LL     302   3.00 10.0 9.98 10.0 10.0 10.0 10.0 0.102 0.102   0.102
   AllReduce 1 KiB float32 b09e RING/LL      10 0.0800 10.0 9.98 10.0 10.0    - 10.0 0.102 0.102   0.102
+  On average, a rank makes <n> collectives a second.
 
 Warm-up: first call of each rank on a communicator, in no other time here (longest first, GPU in ms, host in <unit>)
   function  comm calls gpu_min gpu_p50 gpu_max host_min host_p50 host_max

@@ -1,12 +1,60 @@
-//! Calls by function, their parts, first calls and the network's counters, for the page of `--all`.
+//! How many operations a second; and, for the page of `--all`, calls by function, their parts, first calls
+//! and the network's counters.
 
 use super::{text, ROWS};
 use crate::layout::{short_ids, Page, Table, Unit};
 use analyze::functions::FunctionRow;
+use analyze::job::listed;
+use analyze::matching::is_p2p;
 use analyze::spelling::{self, three};
 use analyze::statistics::Statistics;
 use analyze::Report;
 use capture::live::WAITS;
+
+/// So many calls of all ranks, for each rank and second. Ranks make about the same calls in about the same
+/// time, so the median rank's time stands for that of each.
+fn per_second(report: &Report, calls: u64) -> Option<f64> {
+    let ranks = report.ranks.rows.len() as f64;
+    let seconds = report.ranks.wall_us.as_ref()?.median / 1e6;
+    (seconds > 0.0 && ranks > 0.0).then(|| calls as f64 / ranks / seconds)
+}
+
+/// How many collectives, sends and receives a rank makes a second.
+pub(super) fn rates(report: &Report, page: &mut Page) {
+    let of = |counts: fn(&str) -> bool| {
+        let rows = report.functions.iter();
+        let rows = rows.filter(|row| row.function.as_deref().is_some_and(counts));
+        rows.fold(0, |sum: u64, row| sum.saturating_add(row.calls))
+    };
+    let kinds = [
+        (of(|function| !is_p2p(function)), "collectives"),
+        (
+            of(|function| matches!(function, "Send" | "SendRecv")),
+            "sends",
+        ),
+        (
+            of(|function| matches!(function, "Recv" | "SendRecv")),
+            "receives",
+        ),
+    ];
+    let made = kinds.into_iter().filter(|(calls, _)| *calls > 0);
+    let rates: Option<Vec<String>> = made
+        .map(|(calls, kind)| Some(format!("{} {kind}", three(per_second(report, calls)?))))
+        .collect();
+    let Some(rates) = rates.filter(|rates| !rates.is_empty()) else {
+        return;
+    };
+    // Files of other tools have some of the calls.
+    let least = if report.job.is_of_other_tool {
+        "at least "
+    } else {
+        ""
+    };
+    page.line(&format!(
+        "On average, a rank makes {least}{} a second.",
+        listed(&rates)
+    ));
+}
 
 pub(super) fn functions(report: &Report, page: &mut Page) {
     if report.functions.is_empty() {
@@ -22,15 +70,7 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
         "host",
     ];
     let mut table = Table::new(names, "<>>>>>>");
-    // Of a rank in the middle: ranks make about the same calls in about the same time.
-    let ranks = report.ranks.rows.len() as f64;
-    let seconds = report.ranks.wall_us.as_ref().map(|wall| wall.median / 1e6);
-    let rate = |calls: u64| {
-        let rate = seconds.filter(|s| *s > 0.0 && ranks > 0.0);
-        rate.map_or("-".to_owned(), |seconds| {
-            three(calls as f64 / ranks / seconds)
-        })
-    };
+    let rate = |calls: u64| per_second(report, calls).map_or("-".to_owned(), three);
     let share = |share: Option<f64>| share.map_or("-".to_owned(), |s| format!("{:.1}", 100.0 * s));
     let sums = Unit::of(report.functions.iter().filter_map(|f| f.sum_over_ranks_us));
     let hosts = Unit::of(
