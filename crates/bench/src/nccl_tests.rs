@@ -11,6 +11,7 @@
 
 use crate::function::Function;
 use crate::table::{together, Device, Figures, Spread, Table, TableRow};
+use analyze::spelling::size;
 use anyhow::{anyhow, bail, Context, Result};
 use serde_json::Value;
 
@@ -48,6 +49,8 @@ fn from_text(text: &str) -> Result<Table> {
     let mut program = None;
     let last = text.lines().count();
     let mut averages = Vec::new();
+    // The process that failed.
+    let mut failed_pid = None;
     // Runs of which the beginning is here.
     let mut heads = 0;
     // Devices of the run whose figures come next, and whether some came since.
@@ -56,6 +59,8 @@ fn from_text(text: &str) -> Result<Table> {
         let line = untagged(whole.trim());
         if table.failed.is_none() && is_failure(line) {
             table.failed = Some(line.trim_start_matches(['.', ' ']).to_owned());
+        } else if let (Some(failed), None) = (&table.failed, &failed_pid) {
+            failed_pid = pid_of(line, failed);
         }
         if let Some(said) = comment(line) {
             let words: Vec<&str> = said.split_whitespace().collect();
@@ -133,7 +138,8 @@ fn from_text(text: &str) -> Result<Table> {
     }
     name_by_factor(&mut table.rows);
     if let (Some(failed), Some(last)) = (&mut table.failed, table.rows.last()) {
-        *failed = format!("{failed}, after the figures of {} bytes", last.size);
+        let by = failed_pid.map_or(String::new(), |pid| format!(", pid {pid}"));
+        *failed = format!("{failed}{by}, after the figures of {}", size(last.size));
         table.about.insert(0, format!("the run failed: {failed}"));
     }
     if table.failed.is_none() && averages.len() < heads.min(1) {
@@ -219,6 +225,17 @@ fn comment(line: &str) -> Option<&str> {
         .iter()
         .any(|beginning| line.starts_with(beginning));
     line.strip_prefix('#').or(is_comment.then_some(line))
+}
+
+/// The process of a failure, which the lines below it name: ` .. node-2 pid 25146: Test failure`.
+fn pid_of(line: &str, failed: &str) -> Option<u32> {
+    let (host, _) = failed.split_once(':')?;
+    let said = line.trim_start_matches(['.', ' ']);
+    let (pid, _) = said
+        .strip_prefix(host)?
+        .strip_prefix(" pid ")?
+        .split_once(':')?;
+    pid.parse().ok()
 }
 
 /// Whether the program says here that it failed.

@@ -8,6 +8,7 @@
 use crate::function::Function;
 use crate::summary::{self, OverStarts, Stress};
 use analyze::bandwidth::Bandwidth;
+use analyze::spelling::size;
 use analyze::statistics::nearest_rank;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -214,6 +215,18 @@ impl Table {
         sizes.sort_unstable();
         sizes.dedup();
         sizes
+    }
+
+    /// That elements were wrong, in words; `None` if none were.
+    pub fn wrong_data(&self) -> Option<String> {
+        let wrong = self.wrong_sizes();
+        let first = wrong.first()?;
+        let n = wrong.len();
+        let sizes = if n == 1 { "size" } else { "sizes" };
+        Some(format!(
+            "wrong data at {n} {sizes}, from {} on",
+            size(*first)
+        ))
     }
 
     /// The average that was read, else the mean of all bus bandwidths; `None` without any.

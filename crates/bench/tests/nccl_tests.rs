@@ -257,7 +257,8 @@ fn a_run_that_failed_is_not_ok() {
     let table = table.expect("sound");
     let failed = table.failed.as_deref().expect("failed");
     assert!(
-        failed.starts_with(said) && failed.contains("after the figures of"),
+        failed.starts_with(&format!("{said}, pid 25146, after the figures of "))
+            && failed.ends_with('B'),
         "{failed}"
     );
     let page = table.text();

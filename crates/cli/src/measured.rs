@@ -77,14 +77,10 @@ fn of_table(table: &Table, assumed: &Assumed, path: &Path) -> anyhow::Result<Vec
     if let Some(why) = &table.failed {
         tell!("warning: `{}`: the run failed: {why}", path.display());
     }
-    let wrong = table.wrong_sizes();
-    if let Some(first) = wrong.first() {
-        tell!(
-            "warning: `{}`: wrong data at {} sizes, from {first} bytes on, which are left out",
-            path.display(),
-            wrong.len()
-        );
+    if let Some(said) = table.wrong_data() {
+        tell!("warning: `{}`: {said}, which are left out", path.display());
     }
+    let wrong = table.wrong_sizes();
     let mut rows = Vec::new();
     for row in table.rows.iter().filter(|row| !wrong.contains(&row.size)) {
         let Some(nranks) = table.nranks_of(row).or(assumed.nranks) else {

@@ -79,13 +79,10 @@ impl Reader {
         for about in &table.about {
             problem("one whole run of all ranks", about.clone());
         }
-        let wrong = table.wrong_sizes();
-        if let Some(first) = wrong.first() {
-            let n = wrong.len();
-            let found =
-                format!("wrong data at {n} sizes, from {first} bytes on, which are left out");
-            problem("right data", found);
+        if let Some(found) = table.wrong_data() {
+            problem("right data", format!("{found}, which are left out"));
         }
+        let wrong = table.wrong_sizes();
         let faults = faults(table);
         let is_right = |row: &&TableRow| !wrong.contains(&row.size);
         let rows: Vec<&TableRow> = table.rows.iter().filter(is_right).collect();
@@ -217,14 +214,9 @@ fn faults(table: &Table) -> String {
     if let Some(failed) = &table.failed {
         faults.push(format!("The run failed: {failed}."));
     }
-    let wrong = table.wrong_sizes();
-    if let Some(first) = wrong.first() {
-        let sizes = if wrong.len() == 1 { "size" } else { "sizes" };
-        faults.push(format!(
-            "Wrong data at {} {sizes}, from {} on: these figures are left out.",
-            wrong.len(),
-            size(*first)
-        ));
+    if let Some(said) = table.wrong_data() {
+        let said = said.replacen('w', "W", 1);
+        faults.push(format!("{said}: these figures are left out."));
     }
     if table.is_cut {
         faults.push(
@@ -233,18 +225,6 @@ fn faults(table: &Table) -> String {
         );
     }
     faults.join(" ")
-}
-
-/// `16 MiB`; a size that is no whole number of these in bytes.
-fn size(bytes: u64) -> String {
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let whole = units
-        .iter()
-        .find(|(_, shift)| bytes != 0 && bytes.trailing_zeros() >= *shift);
-    match whole {
-        Some((unit, shift)) => format!("{} {unit}", bytes >> shift),
-        None => format!("{bytes} bytes"),
-    }
 }
 
 /// The host of a GPU; some versions do not say it.

@@ -67,7 +67,7 @@ fn programs_that_ran_alone_are_no_measurement_and_wrong_data_is_left_out() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(
-        said.contains("wrong data at 1 sizes, from 1073741824 bytes on"),
+        said.contains("wrong data at 1 size, from 1 GiB on"),
         "{said}"
     );
 }

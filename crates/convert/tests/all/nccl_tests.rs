@@ -146,7 +146,7 @@ fn what_makes_a_run_worthless_is_the_first_sentence() {
     for (text, expected) in [
         (
             died,
-            "The run failed: node-2: Test NCCL failure common.cu:303, after the figures of 1048576 bytes.",
+            "The run failed: node-2: Test NCCL failure common.cu:303, after the figures of 1 MiB.",
         ),
         (
             wrong,
@@ -203,7 +203,7 @@ fn a_run_that_died_and_wrong_data_are_problems() {
     let found = report(&wrong);
     assert_eq!(
         problems(&found),
-        ["wrong data at 1 sizes, from 2097152 bytes on, which are left out"]
+        ["wrong data at 1 size, from 2 MiB on, which are left out"]
     );
     assert_eq!(found.operations.len(), 1);
 }
