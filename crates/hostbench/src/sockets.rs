@@ -176,16 +176,11 @@ fn round_trip<S: Read + Write + Send>(
     size: usize,
     place: &CpuPlacement,
 ) -> Result<f64, String> {
-    let (mut a, mut b) = ends.map_err(|error| format!("{what}: {error}"))?;
-    let partner = place.partner;
-    std::thread::scope(|threads| {
-        threads.spawn(move || {
-            if let Some(cpu) = partner {
-                pin(cpu);
-            }
-            let mut message = vec![0; size];
-            while b.read_exact(&mut message).is_ok() && b.write_all(&message).is_ok() {}
-        });
+    let answer = |b: &mut S| {
+        let mut message = vec![0; size];
+        while b.read_exact(&mut message).is_ok() && b.write_all(&message).is_ok() {}
+    };
+    let took = with_partner(ends, place, answer, |a| {
         let mut message = vec![1; size];
         let mut failed = None;
         let took = best(|| {
@@ -194,12 +189,31 @@ fn round_trip<S: Read + Write + Send>(
                 .and_then(|()| a.read_exact(&mut message));
             failed = failed.take().or(done.err());
         });
+        failed.map_or(Ok(took / 1e3), Err)
+    });
+    took.map_err(|error| format!("{what}: {error}"))
+}
+
+/// Measures at one end, while a thread on another CPU does its part at the other.
+fn with_partner<S: Send>(
+    ends: std::io::Result<(S, S)>,
+    place: &CpuPlacement,
+    answer: impl FnOnce(&mut S) + Send,
+    measure: impl FnOnce(&mut S) -> std::io::Result<f64>,
+) -> std::io::Result<f64> {
+    let (mut a, mut b) = ends?;
+    let cpu = place.partner;
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            if let Some(cpu) = cpu {
+                pin(cpu);
+            }
+            answer(&mut b);
+        });
+        let measured = measure(&mut a);
         // The partner reads the end, and ends.
         drop(a);
-        match failed {
-            Some(error) => Err(format!("{what}: {error}")),
-            None => Ok(took / 1e3),
-        }
+        measured
     })
 }
 
@@ -209,25 +223,20 @@ fn stream<S: Read + Write + Send>(
     size: usize,
     place: &CpuPlacement,
 ) -> Result<f64, String> {
-    let (mut a, mut b) = ends.map_err(|error| format!("{what}: {error}"))?;
-    let partner = place.partner;
-    let sent = std::thread::scope(|threads| {
-        threads.spawn(move || {
-            if let Some(cpu) = partner {
-                pin(cpu);
-            }
-            let mut room = vec![0; size];
-            let mut left = STREAM;
-            while let Ok(n @ 1..) = b.read(&mut room) {
-                left = left.saturating_sub(n);
-                if left == 0 {
-                    left = STREAM;
-                    if b.write_all(&[1]).is_err() {
-                        break;
-                    }
+    let answer = |b: &mut S| {
+        let mut room = vec![0; size];
+        let mut left = STREAM;
+        while let Ok(n @ 1..) = b.read(&mut room) {
+            left = left.saturating_sub(n);
+            if left == 0 {
+                left = STREAM;
+                if b.write_all(&[1]).is_err() {
+                    break;
                 }
             }
-        });
+        }
+    };
+    let sent = with_partner(ends, place, answer, |a| {
         let data = vec![1; size];
         let mut best = f64::INFINITY;
         // The first one opens the window.
@@ -241,8 +250,7 @@ fn stream<S: Read + Write + Send>(
                 best = best.min(start.elapsed().as_nanos() as f64);
             }
         }
-        drop(a);
-        std::io::Result::Ok(STREAM as f64 / best)
+        Ok(STREAM as f64 / best)
     });
     sent.map_err(|error| format!("{what}: {error}"))
 }
