@@ -14,8 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Measure what this host costs a program that uses NCCL, and compare two hosts
 ///
 /// Clock reads, locks, atomics, calls of the kernel, timers, TCP over loopback, memory, shared memory, NUMA,
-/// huge pages; with a GPU, launches, events and copies, also between GPUs. Each start of the benchmark is a
-/// process of its own; figures are medians over starts.
+/// huge pages; with a GPU, launches, events, allocations, registrations, IPC handles and copies, also between
+/// GPUs, and NVML's calls. Each start of the benchmark is a process of its own; figures are medians over
+/// starts.
 ///
 ///   ncclscope hostbench --json a.json          # on each host
 ///   ncclscope hostbench diff a.json b.json     # exit status 1 if an item differs
@@ -43,6 +44,10 @@ pub struct Args {
     /// Write the figures as JSON too (ncclscope.hostbench/1); - is stdout, instead of the text
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+
+    /// Lend memory of this GPU to the process that measures what opening it costs
+    #[arg(long, hide = true, value_name = "GPU")]
+    lend_memory: Option<usize>,
 
     /// What a start does, by its number
     #[arg(long, hide = true, value_name = "N")]
@@ -84,6 +89,11 @@ struct Diff {
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(Verb::Diff(diff)) = args.verb {
         return main_of_diff(&diff);
+    }
+    if let Some(gpu) = args.lend_memory {
+        let (input, mut out) = (std::io::stdin(), std::io::stdout());
+        hostbench::gpu::lend(args.cuda.as_deref(), gpu, input, &mut out)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan {
         program: std::env::current_exe()?,

@@ -15,7 +15,7 @@
 //! GPUs have 18 NVLinks to a switch each. The GPU with the number `FAKE_NVML_NO_NVLINK` has none, and reaches
 //! the others through the link between sockets.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void, CStr};
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -207,6 +207,25 @@ unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: *mut c_void, to: *mut Pci) 
     let text = format!("00000000:{bus:02X}:00.0");
     // SAFETY: the field is as long as said.
     unsafe { put_text(&text, pci.bus_id.as_mut_ptr(), 32) }
+}
+
+/// # Safety
+/// As NVML says.
+#[no_mangle]
+unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(
+    bus_id: *const c_char,
+    to: *mut *mut c_void,
+) -> c_int {
+    const NOT_FOUND: c_int = 6;
+    // SAFETY: the caller's text, which ends with 0.
+    let bus_id = unsafe { CStr::from_ptr(bus_id) }.to_string_lossy();
+    let gpus = 0..setting("FAKE_NVML_GPUS", 2);
+    let mut known = gpus.filter(|gpu| bus_id == format!("00000000:{:02X}:00.0", 0x18 + gpu));
+    match known.next() {
+        // SAFETY: as NVML says.
+        Some(gpu) => unsafe { give(to, (gpu as usize + 1) as *mut c_void) },
+        None => NOT_FOUND,
+    }
 }
 
 fn has_nvlinks(device: *mut c_void) -> bool {

@@ -6,7 +6,7 @@
 
 use crate::driver::{driver, now, Kernel, CONTEXT};
 use crate::work::COPY;
-use crate::{exported, INVALID_VALUE};
+use crate::{exported, INVALID_CONTEXT, INVALID_VALUE, NOT_PERMITTED};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 
 /// GPUs, if `FAKE_CUDA_GPUS` says nothing else.
@@ -36,6 +36,20 @@ fn copy(stream: u64, bytes: usize, ns: u64) -> c_int {
         },
     );
     driver.healthy()
+}
+
+/// A handle of memory for other processes, in CUDA's size.
+#[repr(C)]
+pub struct IpcHandle([u64; 8]);
+
+/// What a call is answered with: FAKE_CUDA_REFUSES has the names of those that a container forbids.
+fn refused(function: &str) -> c_int {
+    let names = std::env::var("FAKE_CUDA_REFUSES").unwrap_or_default();
+    if names.split(',').any(|name| name == function) {
+        NOT_PERMITTED
+    } else {
+        0
+    }
 }
 
 exported! {
@@ -164,6 +178,46 @@ exported! {
 
     /// There is nothing to be given back.
     fn cuMemFreeHost(_address: u64) -> c_int {
+        0
+    }
+
+    /// There is nothing to be done. Memory that is not there is refused.
+    fn cuMemHostRegister_v2(address: u64, bytes: usize, _flags: c_uint) -> c_int {
+        if address == 0 || bytes == 0 { INVALID_VALUE } else { refused("cuMemHostRegister_v2") }
+    }
+
+    /// There is nothing to be given back.
+    fn cuMemHostUnregister(_address: u64) -> c_int {
+        0
+    }
+
+    /// A handle: the process, and the address in it.
+    fn cuIpcGetMemHandle(handle: *mut IpcHandle, address: u64) -> c_int {
+        if address == 0 {
+            return INVALID_VALUE;
+        }
+        let mut of = IpcHandle([0; 8]);
+        (of.0[0], of.0[1]) = (std::process::id().into(), address);
+        // SAFETY: the caller's.
+        unsafe { *handle = of };
+        refused("cuIpcGetMemHandle")
+    }
+
+    /// An address that nothing is at. As a real driver, it refuses handles of the same process.
+    fn cuIpcOpenMemHandle_v2(address: *mut u64, handle: IpcHandle, flags: c_uint) -> c_int {
+        if handle.0[0] == u64::from(std::process::id()) {
+            return INVALID_CONTEXT;
+        }
+        if handle.0[1] == 0 || flags != 1 {
+            return INVALID_VALUE;
+        }
+        // SAFETY: the caller's.
+        unsafe { *address = driver().handle() << 32 };
+        refused("cuIpcOpenMemHandle_v2")
+    }
+
+    /// There is nothing to be given back.
+    fn cuIpcCloseMemHandle(_address: u64) -> c_int {
         0
     }
 

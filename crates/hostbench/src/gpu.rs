@@ -8,8 +8,9 @@
 //! host wait, so at most [`QUEUED`] are put into one.
 
 use crate::item::{Items, Unit};
+use crate::library::{ask, functions};
 use crate::timing::{median, middle};
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use libloading::os::unix::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString, OsStr};
 use std::path::Path;
 use std::ptr::null_mut;
@@ -29,25 +30,11 @@ const TARGETS: [&str; 2] = ["sm_75", "sm_50"];
 
 type Handle = *mut c_void;
 
-macro_rules! driver {
-    ($($field:ident = $symbol:literal ($($arg:ty),*);)*) => {
-        struct Driver {
-            $($field: unsafe extern "C" fn($($arg),*) -> c_int,)*
-        }
+mod ipc;
 
-        impl Driver {
-            fn load(library: &'static Library) -> Result<Driver, String> {
-                Ok(Driver {
-                    // SAFETY: the signatures are those of cuda.h, where names with a version stay.
-                    $($field: *unsafe { library.get(concat!($symbol, "\0").as_bytes()) }
-                        .map_err(|_| concat!("the CUDA driver has no ", $symbol).to_owned())?,)*
-                })
-            }
-        }
-    };
-}
+pub use ipc::lend;
 
-driver! {
+functions! { Driver of "the CUDA driver" {
     init = "cuInit" (c_uint);
     version = "cuDriverGetVersion" (*mut c_int);
     count = "cuDeviceGetCount" (*mut c_int);
@@ -77,7 +64,7 @@ driver! {
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void,
         *mut *mut c_void
     );
-}
+} }
 
 /// The driver's answers: 0, and what says that an event has not come.
 const DONE: c_int = 0;
@@ -90,11 +77,7 @@ const NON_BLOCKING: c_uint = 1;
 /// Calls the driver, and says which function failed.
 macro_rules! call {
     ($gpus:expr, $function:ident($($arg:expr),*)) => {
-        // SAFETY: handles that the driver gave, live places for its results, and memory of the length given.
-        match unsafe { ($gpus.driver.$function)($($arg),*) } {
-            DONE => Ok(()),
-            code => Err(format!("CUDA's {} failed with {code}", stringify!($function))),
-        }
+        ask!(Driver, $gpus.driver, $function($($arg),*))
     };
 }
 
@@ -109,12 +92,18 @@ struct Gpu {
 }
 
 struct Gpus {
+    library: &'static Library,
     driver: Driver,
     all: Vec<Gpu>,
 }
 
-/// All items of GPUs, and the facts about them.
-pub fn measure(items: &mut Items, cuda: Option<&Path>, facts: &mut Vec<(String, String)>) {
+/// All items of GPUs, and the facts about them. `program` is this one, which lends memory ([`lend`]).
+pub fn measure(
+    items: &mut Items,
+    program: &Path,
+    cuda: Option<&Path>,
+    facts: &mut Vec<(String, String)>,
+) {
     items.group("GPU");
     let gpus = Gpus::open(cuda, facts);
     let gpus = gpus.as_ref().map_err(Clone::clone);
@@ -126,7 +115,7 @@ pub fn measure(items: &mut Items, cuda: Option<&Path>, facts: &mut Vec<(String, 
         })
     };
     type Measure = fn(&Gpus, &Gpu) -> Result<f64, String>;
-    let times: [(&str, &str, Measure); 7] = [
+    let times: [(&str, &str, Measure); 10] = [
         (
             "gpu_launch",
             "launch of an empty kernel, on the host",
@@ -158,6 +147,17 @@ pub fn measure(items: &mut Items, cuda: Option<&Path>, facts: &mut Vec<(String, 
             Gpus::allocate_cost,
         ),
         (
+            "gpu_allocate_host",
+            "cuMemHostAlloc of 64M, and its cuMemFreeHost; median",
+            Gpus::allocate_host_cost,
+        ),
+        (
+            "gpu_register_host",
+            "cuMemHostRegister of 64M in use, and its cuMemHostUnregister; median",
+            Gpus::register_cost,
+        ),
+        ("gpu_ipc_get", "cuIpcGetMemHandle of 64M", Gpus::handle_cost),
+        (
             "gpu_event_pair",
             "GPU time between events around an empty kernel; median",
             Gpus::event_pair,
@@ -166,6 +166,14 @@ pub fn measure(items: &mut Items, cuda: Option<&Path>, facts: &mut Vec<(String, 
     for (name, what, measure) in times {
         items.add(name, Unit::Micros, what, first(measure));
     }
+    let lender = gpus.as_ref().map_or(0, |gpus| gpus.lender());
+    let opened = gpus.clone().and_then(|gpus| {
+        let gpu = gpus.all.first().ok_or("no GPU")?;
+        call!(gpus, set_current(gpu.context))?;
+        gpus.open_cost(program, cuda, lender)
+    });
+    let what = format!("cuIpcOpenMemHandle of 64M on GPU {lender} of another process; median");
+    items.add("gpu_ipc_open", Unit::Micros, &what, opened);
     let copies: [(&str, &str, Measure); 3] = [
         (
             "gpu_copy_from_host",
@@ -229,27 +237,7 @@ pub fn measure(items: &mut Items, cuda: Option<&Path>, facts: &mut Vec<(String, 
 
 impl Gpus {
     fn open(cuda: Option<&Path>, facts: &mut Vec<(String, String)>) -> Result<Gpus, String> {
-        let path = cuda.map_or(OsStr::new("libcuda.so.1"), Path::as_os_str);
-        // SAFETY: the driver's initializers have no demands on their caller.
-        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|_| "no CUDA driver".to_owned())?;
-        // Its threads run until the process ends.
-        let driver = Driver::load(Box::leak(Box::new(library)))?;
-        let mut gpus = Gpus {
-            driver,
-            all: Vec::new(),
-        };
-        // SAFETY: takes a number.
-        match unsafe { (gpus.driver.init)(0) } {
-            DONE => {}
-            NO_DEVICE => return Err("no GPU".to_owned()),
-            code => return Err(format!("CUDA's init failed with {code}")),
-        }
-        let (mut version, mut count) = (0, 0);
-        call!(gpus, version(&mut version))?;
-        let version = format!("{}.{}", version / 1000, version % 1000 / 10);
-        facts.push(("CUDA".to_owned(), version));
-        call!(gpus, count(&mut count))?;
+        let (mut gpus, count) = Gpus::driver(cuda, facts)?;
         for index in 0..count {
             let gpu = gpus.gpu(index, facts)?;
             gpus.all.push(gpu);
@@ -258,6 +246,40 @@ impl Gpus {
             Err("no GPU".to_owned())
         } else {
             Ok(gpus)
+        }
+    }
+
+    /// The driver, made ready, and the number of its GPUs.
+    fn driver(
+        cuda: Option<&Path>,
+        facts: &mut Vec<(String, String)>,
+    ) -> Result<(Gpus, c_int), String> {
+        let path = cuda.map_or(OsStr::new("libcuda.so.1"), Path::as_os_str);
+        let library = crate::library::open(path, "CUDA driver")?;
+        let gpus = Gpus {
+            library,
+            driver: Driver::load(library)?,
+            all: Vec::new(),
+        };
+        // SAFETY: takes a number.
+        match unsafe { (gpus.driver.init)(0) } {
+            DONE => {}
+            NO_DEVICE => return Err("no GPU".to_owned()),
+            code => return Err(format!("cuInit failed with {code}")),
+        }
+        let (mut version, mut count) = (0, 0);
+        call!(gpus, version(&mut version))?;
+        let version = format!("{}.{}", version / 1000, version % 1000 / 10);
+        facts.push(("CUDA".to_owned(), version));
+        call!(gpus, count(&mut count))?;
+        Ok((gpus, count))
+    }
+
+    /// The GPU whose memory another process lends: as NCCL's ranks, another one if GPU 0 reaches it.
+    fn lender(&self) -> usize {
+        match self.all.as_slice() {
+            [a, b, ..] if self.peers(a, b) => 1,
+            _ => 0,
         }
     }
 
@@ -367,7 +389,7 @@ impl Gpus {
             // SAFETY: a handle of the driver's.
             match unsafe { (self.driver.query)(gpu.events[0]) } {
                 DONE | NOT_READY => Ok(()),
-                code => Err(format!("CUDA's query failed with {code}")),
+                code => Err(format!("cuEventQuery failed with {code}")),
             }
         })
     }
@@ -385,6 +407,17 @@ impl Gpus {
             failed = failed
                 .clone()
                 .and(done.and_then(|()| call!(self, free(memory))));
+            start.elapsed().as_nanos() as f64 / 1e3
+        });
+        failed.map(|()| took)
+    }
+
+    fn allocate_host_cost(&self, _: &Gpu) -> Result<f64, String> {
+        let mut failed = Ok(());
+        let took = median(BATCHES, || {
+            let start = Instant::now();
+            let done = self.with_host(|_| Ok(()));
+            failed = failed.clone().and(done);
             start.elapsed().as_nanos() as f64 / 1e3
         });
         failed.map(|()| took)

@@ -1,7 +1,7 @@
 //! What a host costs a program that uses NCCL: its clocks, locks, sockets, memory, timers and GPUs.
 //!
 //! [`starts::run`] starts this program several times. Each start measures every [`item::Item`] once, in the
-//! modules [`cpu`], [`sockets`], [`memory`], [`timers`] and [`gpu`], on CPUs that [`place`] chose.
+//! modules [`cpu`], [`sockets`], [`memory`], [`timers`], [`gpu`] and [`nvml`], on CPUs that [`place`] chose.
 //! [`results`] puts the starts together, [`text`] prints them, and [`compare`] finds the items in which two
 //! hosts differ.
 //!
@@ -21,7 +21,9 @@ pub mod cpu;
 pub mod facts;
 pub mod gpu;
 pub mod item;
+mod library;
 pub mod memory;
+pub mod nvml;
 pub mod placement;
 pub mod results;
 pub mod sockets;

@@ -10,7 +10,7 @@ use crate::facts;
 use crate::item::{Item, Items};
 use crate::results::{gather, Fact, Results, SCHEMA};
 use crate::timing::middle;
-use crate::{cpu, gpu, memory, placement, sockets, timers};
+use crate::{cpu, gpu, memory, nvml, placement, sockets, timers};
 use anyhow::{bail, Context};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub enum Part {
     Memory,
     /// Sleeps.
     Timers,
-    /// GPUs.
+    /// GPUs, and NVML.
     Gpu,
 }
 
@@ -137,7 +137,10 @@ pub fn one(plan: &Plan, number: usize) -> anyhow::Result<String> {
             Part::Sockets => sockets::measure(&mut items, &place),
             Part::Memory => memory::measure(&mut items, &place),
             Part::Timers => timers::measure(&mut items),
-            Part::Gpu => gpu::measure(&mut items, plan.cuda.as_deref(), &mut facts),
+            Part::Gpu => {
+                gpu::measure(&mut items, &plan.program, plan.cuda.as_deref(), &mut facts);
+                nvml::measure(&mut items);
+            }
         }
         measured[at] = items.all;
     }

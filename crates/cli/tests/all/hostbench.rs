@@ -13,12 +13,48 @@ fn fake_cuda() -> PathBuf {
     found.expect("`cargo build -p ncclscope-fake-cuda --lib` builds libfake_cuda.so")
 }
 
+fn fake_nvml() -> PathBuf {
+    built::folder().join("examples/libfake_nvml.so")
+}
+
 fn hostbench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ncclscope"))
         .arg("hostbench")
         .args(arguments)
         .output()
         .expect("started")
+}
+
+/// One start on the GPUs of the stubs of CUDA and NVML, with these variables.
+fn on_gpus(variables: &[(&str, &str)]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args([
+            "hostbench",
+            "--starts",
+            "1",
+            "--only",
+            "gpu",
+            "--json",
+            "-",
+            "--cuda",
+        ])
+        .arg(fake_cuda())
+        .env("NCCLSCOPE_NVML", fake_nvml())
+        .envs(variables.iter().copied())
+        .output();
+    let results = json(&output.expect("started"));
+    keeps_to(RESULTS, &results);
+    results
+}
+
+/// Items without a figure, and why.
+fn absent(results: &Value) -> Vec<(String, String)> {
+    let items = results["items"].as_array().expect("items");
+    let absent = items.iter().filter(|item| item["median"].is_null());
+    let text = |item: &Value, name: &str| item[name].as_str().unwrap_or_default().to_owned();
+    absent
+        .map(|item| (text(item, "name"), text(item, "not_applicable")))
+        .collect()
 }
 
 fn json(output: &Output) -> Value {
@@ -68,13 +104,8 @@ fn every_part_has_figures_or_says_why_not() {
 
 #[test]
 fn gpus_are_those_of_the_driver() {
-    let cuda = fake_cuda();
-    let cuda = cuda.to_str().expect("UTF-8");
-    let arguments = [
-        "--starts", "1", "--only", "gpu", "--json", "-", "--cuda", cuda,
-    ];
-    let results = json(&hostbench(&arguments));
-    keeps_to(RESULTS, &results);
+    let results = on_gpus(&[]);
+    assert_eq!(absent(&results), []);
     let facts = results["facts"].as_array().expect("facts");
     let gpus = facts.iter().filter(|fact| fact["value"] == "Fake GPU");
     assert_eq!(gpus.count(), 2);
@@ -96,6 +127,15 @@ fn gpus_are_those_of_the_driver() {
         "gpu_event_query",
         "gpu_synchronize",
         "gpu_allocate",
+        "gpu_allocate_host",
+        "gpu_register_host",
+        "gpu_ipc_get",
+        "gpu_ipc_open",
+        "nvml_init",
+        "nvml_handle",
+        "nvml_link",
+        "nvml_p2p",
+        "nvml_power",
     ] {
         assert!(figure(&results, name) > 0.0);
     }
@@ -104,36 +144,73 @@ fn gpus_are_those_of_the_driver() {
 #[test]
 fn one_gpu_copies_to_no_other_and_none_says_so() {
     let reasons = |gpus: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
-            .args([
-                "hostbench",
-                "--starts",
-                "1",
-                "--only",
-                "gpu",
-                "--json",
-                "-",
-                "--cuda",
-            ])
-            .arg(fake_cuda())
-            .env("FAKE_CUDA_GPUS", gpus)
-            .output();
-        let results = json(&output.expect("started"));
-        let items = results["items"].as_array().expect("items").clone();
-        let absent = items.iter().filter(|item| item["median"].is_null());
-        absent
-            .map(|item| {
-                let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-                (text("name"), text("not_applicable"))
-            })
-            .collect::<Vec<_>>()
+        absent(&on_gpus(&[
+            ("FAKE_CUDA_GPUS", gpus),
+            ("FAKE_NVML_GPUS", gpus),
+        ]))
     };
     let one = reasons("1");
-    assert_eq!(one.len(), 2, "{one:?}");
+    assert_eq!(one.len(), 3, "{one:?}");
     assert!(one.iter().all(|(_, why)| why == "one GPU"), "{one:?}");
     let none = reasons("0");
-    assert_eq!(none.len(), 12, "{none:?}");
+    assert_eq!(none.len(), 20, "{none:?}");
     assert!(none.iter().all(|(_, why)| why == "no GPU"), "{none:?}");
+}
+
+#[test]
+fn what_a_container_forbids_has_its_reason_and_the_rest_its_figures() {
+    let said = |variables: &[(&str, &str)]| {
+        let found = absent(&on_gpus(variables));
+        let said: Vec<String> = found
+            .iter()
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect();
+        said.join("; ")
+    };
+    let refuses = |names| said(&[("FAKE_CUDA_REFUSES", names)]);
+    assert_eq!(
+        refuses("cuIpcOpenMemHandle_v2,cuMemHostRegister_v2"),
+        "gpu_register_host: cuMemHostRegister_v2 failed with 800; \
+         gpu_ipc_open: cuIpcOpenMemHandle_v2 failed with 800"
+    );
+    assert_eq!(
+        refuses("cuIpcGetMemHandle"),
+        "gpu_ipc_get: cuIpcGetMemHandle failed with 800; \
+         gpu_ipc_open: a second process: cuIpcGetMemHandle failed with 800"
+    );
+    assert_eq!(
+        said(&[("FAKE_NVML_NO_NVLINK", "0")]),
+        "nvml_link: nvmlDeviceGetNvLinkState failed with 3"
+    );
+    for (name, value, why) in [
+        ("FAKE_NVML_FAILS", "init", "nvmlInit_v2 failed with 9"),
+        ("NCCLSCOPE_NVML", "/nowhere/libnvidia-ml.so.1", "no NVML"),
+    ] {
+        let found = absent(&on_gpus(&[(name, value)]));
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert!(found.iter().all(|(_, of)| of == why), "{found:?}");
+    }
+}
+
+#[test]
+fn memory_is_lent_until_the_input_ends() {
+    let lend = |gpus: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+            .args(["hostbench", "--lend-memory", "1", "--cuda"])
+            .arg(fake_cuda())
+            .env("FAKE_CUDA_GPUS", gpus)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("started");
+        assert!(output.status.success(), "{}", errors(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert_eq!(lend("2").trim().len(), 128);
+    assert_eq!(
+        lend("0"),
+        "no GPU
+"
+    );
 }
 
 /// A file of figures, made of a real one: every item has ten values around its own.
