@@ -142,6 +142,11 @@ pub fn measure(
             Gpus::synchronize_cost,
         ),
         (
+            "gpu_event_pair",
+            "GPU time between events around an empty kernel; median",
+            Gpus::event_pair,
+        ),
+        (
             "gpu_allocate",
             "cuMemAlloc of 64M, and its cuMemFree; median",
             Gpus::allocate_cost,
@@ -157,11 +162,6 @@ pub fn measure(
             Gpus::register_cost,
         ),
         ("gpu_ipc_get", "cuIpcGetMemHandle of 64M", Gpus::handle_cost),
-        (
-            "gpu_event_pair",
-            "GPU time between events around an empty kernel; median",
-            Gpus::event_pair,
-        ),
     ];
     for (name, what, measure) in times {
         items.add(name, Unit::Micros, what, first(measure));

@@ -53,7 +53,7 @@ None of 3 items differs by more than 25 % between a.json (A) and a.json (B).
 [exit 2]
 --- ncclscope hostbench --starts 1 --only gpu --cuda nowhere.so | sed '1,/^GPU/d'
   Not applicable (no CUDA driver): gpu_launch, gpu_launch_wait, gpu_event_record, gpu_event_query, gpu_synchronize,
-    gpu_allocate, gpu_allocate_host, gpu_register_host, gpu_ipc_get, gpu_event_pair, gpu_ipc_open, gpu_copy_from_host,
+    gpu_event_pair, gpu_allocate, gpu_allocate_host, gpu_register_host, gpu_ipc_get, gpu_ipc_open, gpu_copy_from_host,
     gpu_copy_to_host, gpu_copy_within.
 
 Between GPUs
