@@ -600,6 +600,8 @@ fn what_a_file_cannot_know_is_never_zero() {
         for name in of_graphs {
             assert!(report["completeness"][name].is_null(), "{name}");
         }
+        // No advice to record otherwise.
+        assert_eq!(report["completeness"]["remedies"], serde_json::json!({}));
         let name = file.display().to_string();
         let timeline = &report["timeline"];
         // The flight recorder has no lengths of calls, and RAS counts collectives alone.
