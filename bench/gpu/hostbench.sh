@@ -22,5 +22,5 @@ for run in a b; do
 done
 echo "seconds of two runs: $(echo "$(date +%s.%N) - $start" | bc)"
 sed -n '/^GPU/,$p' "$out/a.txt"
-"$scope" hostbench diff "$out/a.json" "$out/b.json"
+"$scope" hostbench diff "$out/a.json" "$out/b.json" --html "$out/diff.html"
 echo "differs from itself (0 wanted): $?"

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 ///
 ///   ncclscope hostbench --json a.json          # on each host
 ///   ncclscope hostbench diff a.json b.json     # exit status 1 if an item differs
+///   ncclscope hostbench diff a.json b.json --html hosts.html     # a page with the winner of each row
 ///
 /// Exit status: 0 done, or no item differs, 1 one does, 2 it can't be measured or told, or wrong usage.
 #[derive(clap::Args)]
@@ -81,6 +82,9 @@ struct Diff {
     /// Print JSON (ncclscope.hostbench-diff/1) instead of text
     #[arg(long)]
     json: bool,
+    /// Write a page too: every item of both hosts, with the better one
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     #[command(flatten)]
     look: crate::look::Look,
 }
@@ -139,6 +143,12 @@ fn main_of_diff(args: &Diff) -> anyhow::Result<ExitCode> {
     let found = compare(&a, &b, args.limit);
     let names = [&args.a, &args.b].map(|path| path.display().to_string());
     let look = args.look.of_stdout();
+    if let Some(file) = &args.html {
+        let mut page = Vec::new();
+        hostbench::html::comparison(&found, [&names[0], &names[1]], &mut page)?;
+        std::fs::write(file, page)
+            .with_context(|| format!("`{}` can't be written", file.display()))?;
+    }
     print(|out| {
         if args.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&found)?)

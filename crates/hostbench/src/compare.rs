@@ -42,6 +42,8 @@ pub struct Comparison {
     pub differs: Vec<Differs>,
     /// Items that one of the hosts has.
     pub on_one_host: Vec<OnOneHost>,
+    /// All items that a host has, in the order of printing.
+    pub items: Vec<Row>,
     /// What else differs between the hosts.
     pub facts: Vec<FactDiffers>,
 }
@@ -63,6 +65,31 @@ pub struct Differs {
     pub ratio: f64,
     /// `a` or `b`.
     pub better_on: &'static str,
+}
+
+/// An item on both hosts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// The group that it is printed in.
+    pub group: String,
+    /// What was measured.
+    pub what: String,
+    /// What the medians are in.
+    pub unit: Unit,
+    /// The median on A, in `unit`; `None` if A does not have it.
+    pub median_a: Option<f64>,
+    /// Its 95 % interval; `None` below six starts.
+    pub interval_a: Option<[f64; 2]>,
+    /// The median on B, in `unit`; `None` if B does not have it.
+    pub median_b: Option<f64>,
+    /// Its 95 % interval.
+    pub interval_b: Option<[f64; 2]>,
+    /// B / A; `None` if one host does not have it.
+    pub ratio: Option<f64>,
+    /// `a` or `b`, by however little; `None` if the hosts can't be told apart, or one does not have it.
+    pub better_on: Option<&'static str>,
 }
 
 /// An item that one of the hosts has.
@@ -140,11 +167,7 @@ pub fn compare(a: &Results, b: &Results, limit: f64) -> Comparison {
                 median_a,
                 median_b,
                 ratio: median_b / median_a,
-                better_on: if (median_b < median_a) == a.less_is_better {
-                    "b"
-                } else {
-                    "a"
-                },
+                better_on: better(a, median_a, median_b),
             })
         })
         .collect();
@@ -166,8 +189,55 @@ pub fn compare(a: &Results, b: &Results, limit: f64) -> Comparison {
         can_tell: surest <= LEVEL / pairs.len().max(1) as f64,
         differs,
         on_one_host,
+        items: rows(a, b, &pairs),
         facts: facts(a, b),
     }
+}
+
+/// The host with the better median.
+fn better(of: &Figure, median_a: f64, median_b: f64) -> &'static str {
+    if (median_b < median_a) == of.less_is_better {
+        "b"
+    } else {
+        "a"
+    }
+}
+
+fn find<'a>(of: &'a Results, name: &str) -> Option<&'a Figure> {
+    of.items.iter().find(|item| item.name == name)
+}
+
+/// All items that a host has: first those of A, then those that only B has. An item has a winner if the test
+/// without a limit tells the hosts apart, again over all items together.
+fn rows(a: &Results, b: &Results, pairs: &[(&Figure, &Figure)]) -> Vec<Row> {
+    let p: Vec<f64> = pairs
+        .iter()
+        .map(|(a, b)| p_beyond(&a.values, &b.values, 1.0))
+        .collect();
+    let apart = holm(&p, LEVEL);
+    let of_b = b.items.iter().filter(|item| find(a, &item.name).is_none());
+    let all = a.items.iter().chain(of_b);
+    let all = all.map(|item| {
+        let (on_a, on_b) = (find(a, &item.name), find(b, &item.name));
+        let median = |on: Option<&Figure>| on.and_then(|on| on.median);
+        let both = median(on_a).zip(median(on_b));
+        let pair = pairs.iter().position(|(a, _)| a.name == item.name);
+        let is_apart = pair.is_some_and(|pair| apart[pair]);
+        Row {
+            name: item.name.clone(),
+            group: item.group.clone(),
+            what: item.what.clone(),
+            unit: item.unit,
+            median_a: median(on_a),
+            interval_a: on_a.and_then(|on| on.interval),
+            median_b: median(on_b),
+            interval_b: on_b.and_then(|on| on.interval),
+            ratio: both.map(|(a, b)| b / a),
+            better_on: both.filter(|_| is_apart).map(|(a, b)| better(item, a, b)),
+        }
+    });
+    all.filter(|row| row.median_a.or(row.median_b).is_some())
+        .collect()
 }
 
 /// Why a host has no figure.
@@ -344,6 +414,30 @@ mod tests {
         assert_eq!(five.expect("it").better_on, "a");
         let nine = found.differs.iter().find(|d| d.name == "item_9");
         assert_eq!(nine.expect("it").better_on, "b");
+        // Every item has a row, and those that differ have their winner there, too.
+        assert_eq!(found.items.len(), 60);
+        let winner = |item: usize| found.items[item].better_on;
+        assert_eq!((winner(5), winner(9)), (Some("a"), Some("b")));
+        let winners = found.items.iter().filter(|row| row.better_on.is_some());
+        assert!(winners.count() <= 4);
+    }
+
+    #[test]
+    fn a_row_of_one_host_has_no_winner() {
+        let mut random = Random(7);
+        let a = host(&mut random, 3, 10, |_| 1.0);
+        let mut b = host(&mut random, 3, 10, |_| 50.0);
+        b.items[1].values.clear();
+        b.items[1].median = None;
+        b.items.push(Figure {
+            name: "of_b".to_owned(),
+            ..b.items[0].clone()
+        });
+        let found = compare(&a, &b, 1.25);
+        let winners: Vec<_> = found.items.iter().map(|row| row.better_on).collect();
+        assert_eq!(winners, [Some("a"), None, Some("a"), None]);
+        assert_eq!(found.items[3].name, "of_b");
+        assert!(found.items[3].median_a.is_none() && found.items[3].ratio.is_none());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! [`starts::run`] starts this program several times. Each start measures every [`item::Item`] once, in the
 //! modules [`cpu`], [`sockets`], [`memory`], [`timers`], [`gpu`] and [`nvml`], on CPUs that [`place`] chose.
-//! [`results`] puts the starts together, [`text`] prints them, and [`compare`] finds the items in which two
-//! hosts differ.
+//! [`results`] puts the starts together, [`text`] prints them, [`compare`] finds the items in which two
+//! hosts differ, and [`html`] is the page of that.
 //!
 //! Rule: the unit of repetition is a start, and never a call. Calls of one process share its CPU, its memory
 //! and its moment, so they agree with each other more than two runs on one host do (T. Kalibera and R. Jones,
@@ -20,6 +20,7 @@ pub mod compare;
 pub mod cpu;
 pub mod facts;
 pub mod gpu;
+pub mod html;
 pub mod item;
 mod library;
 pub mod memory;

@@ -96,40 +96,12 @@ pub fn comparison(
     out: &mut impl Write,
 ) -> Result<()> {
     let mut page = Page::new(look, true);
-    let [a, b] = names;
-    let limit = ((found.limit_ratio - 1.0) * 1000.0).round() / 10.0;
-    let of = plural(found.compared as u64, "item", "items");
-    let number = found.differs.len();
-    match (number, found.can_tell) {
-        (0, false) => page.styled(
-            Style::Open,
-            &format!(
-                "{a} (A) and {b} (B) have too few starts: no difference in {of} could be told from \
-                 chance. Measure with --starts 10."
-            ),
-        ),
-        (0, true) => page.styled(
-            Style::Good,
-            &format!(
-                "None of {of} differs by more than {} % between {a} (A) and {b} (B).",
-                limit
-            ),
-        ),
-        _ => page.styled(
-            Style::Bad,
-            &format!(
-                "{number} of {of} {} by more than {} % between {a} (A) and {b} (B). At most 5 of \
-                 100 comparisons of equal hosts name any item.",
-                if number == 1 { "differs" } else { "differ" },
-                limit
-            ),
-        ),
-    }
-    let shares = [(a, found.busy_share_a), (b, found.busy_share_b)];
-    for text in shares.iter().filter_map(|(name, share)| busy(name, *share)) {
+    let (style, verdict) = verdict(found, names);
+    page.styled(style, &verdict);
+    for text in others_work(found, names) {
         page.wrap("", "", &text);
     }
-    if number > 0 {
+    if !found.differs.is_empty() {
         page.title("Items that differ (largest difference first; medians over starts)");
         let names = ["item", "a", "b", "unit", "b/a", "better", "what"];
         let mut table = Table::new(names, "<>><><<");
@@ -146,27 +118,76 @@ pub fn comparison(
         }
         table.write(&mut page, usize::MAX, "items")?;
     }
-    if !found.on_one_host.is_empty() {
-        page.title("Items of one host only");
-        for one in &found.on_one_host {
-            let (on, other) = match one.on {
-                "a" => ("A", "B"),
-                _ => ("B", "A"),
-            };
-            let text = format!(
-                "{}: on {on}; not applicable on {other}: {}",
-                one.name, one.why
-            );
-            page.wrap("  ", "    ", &text);
+    for (title, lines) in [
+        (
+            "Items of one host only",
+            on_one_host(found).collect::<Vec<_>>(),
+        ),
+        ("What else differs", facts(found).collect()),
+    ] {
+        if lines.is_empty() {
+            continue;
         }
-    }
-    if !found.facts.is_empty() {
-        page.title("What else differs");
-        for fact in &found.facts {
-            let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-            let text = format!("{}: {} -> {}", fact.name, value(&fact.a), value(&fact.b));
-            page.wrap("  ", "    ", &text);
+        page.title(title);
+        for line in lines {
+            page.wrap("  ", "    ", &line);
         }
     }
     page.finish(out)
+}
+
+/// Whether the hosts differ, as a sentence.
+pub(crate) fn verdict(found: &Comparison, [a, b]: [&str; 2]) -> (Style, String) {
+    let limit = ((found.limit_ratio - 1.0) * 1000.0).round() / 10.0;
+    let of = plural(found.compared as u64, "item", "items");
+    let number = found.differs.len();
+    match (number, found.can_tell) {
+        (0, false) => (
+            Style::Open,
+            format!(
+                "{a} (A) and {b} (B) have too few starts: no difference in {of} could be told from \
+                 chance. Measure with --starts 10."
+            ),
+        ),
+        (0, true) => (
+            Style::Good,
+            format!("None of {of} differs by more than {limit} % between {a} (A) and {b} (B)."),
+        ),
+        _ => (
+            Style::Bad,
+            format!(
+                "{number} of {of} {} by more than {limit} % between {a} (A) and {b} (B). At most 5 of \
+                 100 comparisons of equal hosts name any item.",
+                if number == 1 { "differs" } else { "differ" },
+            ),
+        ),
+    }
+}
+
+/// That figures of a host have others' work in them.
+pub(crate) fn others_work(found: &Comparison, [a, b]: [&str; 2]) -> impl Iterator<Item = String> {
+    let of = [busy(a, found.busy_share_a), busy(b, found.busy_share_b)];
+    of.into_iter().flatten()
+}
+
+/// Items that only one host has, and why.
+pub(crate) fn on_one_host(found: &Comparison) -> impl Iterator<Item = String> + '_ {
+    found.on_one_host.iter().map(|one| {
+        let (on, other) = match one.on {
+            "a" => ("A", "B"),
+            _ => ("B", "A"),
+        };
+        format!(
+            "{}: on {on}; not applicable on {other}: {}",
+            one.name, one.why
+        )
+    })
+}
+
+/// Facts that differ.
+pub(crate) fn facts(found: &Comparison) -> impl Iterator<Item = String> + '_ {
+    found.facts.iter().map(|fact| {
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+        format!("{}: {} -> {}", fact.name, value(&fact.a), value(&fact.b))
+    })
 }

@@ -266,6 +266,22 @@ fn a_diff_names_what_differs_and_nothing_of_a_host_with_itself() {
         .filter_map(|one| one["name"].as_str())
         .collect();
     assert_eq!(names, ["getpid", "dlsym"]);
+    // The page has every item, each with its winner.
+    let page = folder.path().join("hosts.html");
+    let file = page.to_str().expect("UTF-8");
+    let written = hostbench(&["diff", &a, &b, "--html", file]);
+    assert_eq!(written.status.code(), Some(1), "{}", errors(&written));
+    let page = std::fs::read_to_string(page).expect("written");
+    // A figure and its unit stay on one line.
+    let page = page.replace('\u{a0}', " ");
+    assert!(
+        page.contains("1 of 12 items differs by more than 25 %"),
+        "{page}"
+    );
+    assert!(
+        page.contains("A is better in 2 of 12 rows, B in 0"),
+        "{page}"
+    );
 }
 
 #[test]

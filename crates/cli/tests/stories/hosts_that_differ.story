@@ -34,6 +34,44 @@ None of 3 items differs by more than 25 % between a.json (A) and a.json (B).
       "why": "no GPU"
     }
   ],
+  "items": [
+    {
+      "name": "dlsym",
+      "group": "G",
+      "what": "address of a function of libc",
+      "unit": "ns",
+      "median_a": 100.0,
+      "interval_a": null,
+      "median_b": 320.0,
+      "interval_b": null,
+      "ratio": 3.2,
+      "better_on": "a"
+    },
+    {
+      "name": "memory_read",
+      "group": "G",
+      "what": "one thread reads 256M",
+      "unit": "GB/s",
+      "median_a": 20.0,
+      "interval_a": null,
+      "median_b": 20.0,
+      "interval_b": null,
+      "ratio": 1.0,
+      "better_on": null
+    },
+    {
+      "name": "gpu_launch",
+      "group": "G",
+      "what": "launch of an empty kernel, on the host",
+      "unit": "us",
+      "median_a": 2.5,
+      "interval_a": null,
+      "median_b": null,
+      "interval_b": null,
+      "ratio": null,
+      "better_on": null
+    }
+  ],
   "facts": [
     {
       "name": "CPU",
