@@ -1,4 +1,7 @@
 //! Damaged and hostile files: whatever is in them, reading them ends, and runs nothing.
+//!
+//! `NCCLSCOPE_DAMAGE_CASES` and `NCCLSCOPE_DAMAGE_SEED` make a long run of random damage (`make damage`). It
+//! needs no other compiler, as the fuzzer does.
 
 use convert::Kind;
 use std::path::{Path, PathBuf};
@@ -72,6 +75,98 @@ fn step(kind: Kind, of_text: usize) -> usize {
         41
     } else {
         of_text
+    }
+}
+
+/// Numbers from a seed (G. Steele and others, "Fast splittable pseudorandom number generators", 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+}
+
+/// Bytes that mean something to one of the readers, and numbers at which they may overflow.
+const PIECES: [&[u8]; 14] = [
+    b"\"",
+    b"{",
+    b"]",
+    b",",
+    b"\n",
+    b"\0",
+    b"\xff",
+    b"-1",
+    b"1e308",
+    b"NaN",
+    b"null",
+    b"9223372036854775807",
+    b"18446744073709551615",
+    b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+];
+
+/// Does something to a file: turns a bit over, writes over a piece, puts one in, cuts one out, repeats one,
+/// or cuts the end off.
+fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
+    if bytes.is_empty() {
+        return;
+    }
+    let at = random.below(bytes.len());
+    let until = at + random.below((bytes.len() - at).min(64)) + 1;
+    let piece = PIECES[random.below(PIECES.len())];
+    match random.below(7) {
+        0 => bytes[at] ^= 1 << random.below(8),
+        1 => bytes[at] = random.next() as u8,
+        2 => {
+            for (to, from) in bytes[at..].iter_mut().zip(piece) {
+                *to = *from;
+            }
+        }
+        3 => drop(bytes.splice(at..at, piece.iter().copied())),
+        4 => drop(bytes.drain(at..until)),
+        5 => bytes.extend_from_within(at..until),
+        _ if random.below(8) == 0 => bytes.truncate(at),
+        _ => {
+            let repeated = bytes[at..until].to_vec();
+            drop(bytes.splice(at..at, repeated));
+        }
+    }
+}
+
+#[test]
+fn damage_of_any_kind_is_read_or_refused() {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let first = number("NCCLSCOPE_DAMAGE_SEED").unwrap_or(1);
+    let cases = number("NCCLSCOPE_DAMAGE_CASES").unwrap_or(100);
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, _) in SEEDS {
+        let (mut opened, path) = (0, folder.path().join(name));
+        let sound: Vec<Vec<u8>> = seeds(name)
+            .iter()
+            .map(|seed| std::fs::read(seed).expect("there"))
+            .collect();
+        for seed in first..first + cases {
+            let mut random = Random(seed);
+            let mut bytes = sound[random.below(sound.len())].clone();
+            for _ in 0..=random.below(6) {
+                damage(&mut bytes, &mut random);
+            }
+            let begun = std::time::Instant::now();
+            let read = std::panic::catch_unwind(|| read(&path, &bytes));
+            let is_open = read.unwrap_or_else(|_| panic!("{name}: seed {seed}"));
+            opened += u64::from(is_open);
+            // A sound one takes some ms.
+            let took = begun.elapsed();
+            assert!(took.as_secs() < 30, "{name}: seed {seed} took {took:?}");
+        }
+        eprintln!("{name}: {cases} damaged files, of which {opened} opened");
     }
 }
 
