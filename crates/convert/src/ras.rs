@@ -556,7 +556,8 @@ fn moment(text: &str) -> Option<u64> {
     let mut next = || numbers.next().flatten();
     let (year, month, day) = (next()?, next()?, next()?);
     let (hour, minute, second) = (next()?, next()?, next()?);
-    let ranges = (1970..3000).contains(&year) && (1..=12).contains(&month);
+    // Signed 64 bits of ns end in 2262.
+    let ranges = (1970..2262).contains(&year) && (1..=12).contains(&month);
     if !ranges || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }

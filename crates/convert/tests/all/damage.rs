@@ -140,6 +140,9 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Seeds that once made a reader fail.
+const FOUND: [u64; 1] = [3582];
+
 #[test]
 fn damage_of_any_kind_is_read_or_refused() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
@@ -152,7 +155,7 @@ fn damage_of_any_kind_is_read_or_refused() {
             .iter()
             .map(|seed| std::fs::read(seed).expect("there"))
             .collect();
-        for seed in first..first + cases {
+        for seed in FOUND.into_iter().chain(first..first + cases) {
             let mut random = Random(seed);
             let mut bytes = sound[random.below(sound.len())].clone();
             for _ in 0..=random.below(6) {
