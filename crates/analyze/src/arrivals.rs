@@ -155,10 +155,12 @@ pub struct RankArrivals {
     #[serde(skip)]
     pub with_other: Option<(Option<u32>, f64)>,
     /// The part of the saving in which its launch on the host was late as well. For a rank with a loss, the
-    /// launch is that of the operation in which it became late. µs of the wall.
-    pub launched_late_us: f64,
-    /// Of the saving: it was launched in time there, so its GPU was busy with other work.
-    pub gpu_busy_us: f64,
+    /// launch is that of the operation in which it became late. µs of the wall. `None` if that is not known
+    /// of any operation in which it came last.
+    pub launched_late_us: Option<f64>,
+    /// Of the saving: it was launched in time there, so its GPU was busy with other work. `None` as
+    /// `launched_late_us`.
+    pub gpu_busy_us: Option<f64>,
     /// Of `last`: operations over several hosts.
     pub last_over_hosts: u64,
     /// Those of them in which the hosts' clocks prove it, wherever their offset lies within its bounds; null

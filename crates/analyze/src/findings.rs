@@ -342,10 +342,12 @@ fn late_rank(
     wall_us: Option<f64>,
     in_graphs: Option<u64>,
 ) -> Finding {
-    let known = rank.launched_late_us + rank.gpu_busy_us;
+    let [launched_late, gpu_busy] =
+        [rank.launched_late_us, rank.gpu_busy_us].map(|us| us.unwrap_or(0.0));
+    let known = launched_late + gpu_busy;
     let (cause, advice) = if known < 0.5 * rank.saving_wall_us {
         (Cause::Unknown, Advice::ProfileRank)
-    } else if rank.launched_late_us >= rank.gpu_busy_us {
+    } else if launched_late >= gpu_busy {
         (Cause::Host, Advice::ProfileHost)
     } else {
         (Cause::Gpu, Advice::CompareGpu)
@@ -403,7 +405,8 @@ mod tests {
             saving_p: Some(p),
             loss_wall_us: Some(0.5 * saving),
             loss_interval_us: Some((0.4 * saving, 0.6 * saving)),
-            launched_late_us: saving,
+            launched_late_us: Some(saving),
+            gpu_busy_us: Some(0.0),
             ..RankArrivals::default()
         }
     }

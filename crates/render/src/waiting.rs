@@ -130,8 +130,8 @@ pub(crate) fn waiting(report: &Report, page: &mut Page) {
             shown(row.cost_rank_us),
             shown(row.inherited_rank_us),
             shown(row.wait_rank_us),
-            shown(row.launched_late_us),
-            shown(row.gpu_busy_us),
+            unit.show(row.launched_late_us),
+            unit.show(row.gpu_busy_us),
         ]);
     }
     page.title(&format!(

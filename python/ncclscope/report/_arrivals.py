@@ -42,8 +42,8 @@ class RankArrivals(Record):
     excess_wall_us: float
     saving_interval_us: list[float] | None
     saving_p: float | None
-    launched_late_us: float
-    gpu_busy_us: float
+    launched_late_us: float | None
+    gpu_busy_us: float | None
     last_over_hosts: int
     last_proved: int | None
     last_refuted: int | None
@@ -112,8 +112,8 @@ class Stall(Record):
     held_up_us: float
     longest_us: float
     usual_us: float
-    launched_late_us: float
-    gpu_busy_us: float
+    launched_late_us: float | None
+    gpu_busy_us: float | None
 
 
 class Arrivals(Record):

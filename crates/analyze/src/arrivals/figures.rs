@@ -87,6 +87,8 @@ impl Operations {
                 host: lane.host.clone(),
                 pid: lane.pid,
                 device: lane.device,
+                launched_late_us: Some(0.0),
+                gpu_busy_us: Some(0.0),
                 ..RankArrivals::default()
             })
             .collect();
@@ -189,12 +191,21 @@ impl Operations {
             gpu_busy: matches!(late.reason, Some(Reason::BusyGpu)),
         });
         let stalls = stalls(&self, &last.collect::<Vec<_>>(), &mut what_if);
+        // By lane: whether a reason is known of any operation in which it came last.
+        let mut explained: Vec<Option<bool>> = vec![None; ranks.len()];
         for Late { lane, own, reason } in late {
             let row = &mut ranks[lane as usize];
-            match reason {
-                Some(Reason::LateLaunch) => row.launched_late_us += own / 1e3,
-                Some(Reason::BusyGpu) => row.gpu_busy_us += own / 1e3,
-                None => {}
+            *explained[lane as usize].get_or_insert(false) |= reason.is_some();
+            let part = match reason {
+                Some(Reason::LateLaunch) => &mut row.launched_late_us,
+                Some(Reason::BusyGpu) => &mut row.gpu_busy_us,
+                None => continue,
+            };
+            *part = part.map(|us| us + own / 1e3);
+        }
+        for (row, explained) in ranks.iter_mut().zip(explained) {
+            if explained == Some(false) {
+                (row.launched_late_us, row.gpu_busy_us) = (None, None);
             }
         }
         let links = links::links(&self, capture, &mut what_if);

@@ -60,10 +60,11 @@ pub struct Stall {
     pub(crate) loss_wall_us: f64,
     /// What is usual: the third quartile of the lateness of whoever comes last, µs.
     pub usual_us: f64,
-    /// Of `held_up_us`: its launch on the host was late as well.
-    pub launched_late_us: f64,
-    /// Of `held_up_us`: it was launched in time, so its GPU was busy.
-    pub gpu_busy_us: f64,
+    /// Of `held_up_us`: its launch on the host was late as well. `None` if that is not known of any of these
+    /// operations.
+    pub launched_late_us: Option<f64>,
+    /// Of `held_up_us`: it was launched in time, so its GPU was busy. `None` as `launched_late_us`.
+    pub gpu_busy_us: Option<f64>,
 }
 
 /// Who came last to an operation, by how much of itself (ns), and why.
@@ -162,9 +163,11 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
         places.iter().for_each(|at| these[order[*at].1] = true);
         let what_if = what_if.get_or_insert_with(|| WhatIf::new(of));
         let sum = held(places);
+        let of_them = || places.iter().map(|at| &last[order[*at].1]);
+        let explained = of_them().any(|last| last.launched_late || last.gpu_busy);
         let with = |is: fn(&Last) -> bool| {
-            let of_them = places.iter().map(|at| &last[order[*at].1]);
-            of_them.filter(|last| is(last)).map(|l| l.own).sum::<f64>() / 1e3
+            let those = of_them().filter(|last| is(last)).map(|last| last.own);
+            explained.then(|| those.sum::<f64>() / 1e3)
         };
         let us = |at: usize| order[at].0 as f64 / 1e3;
         let begins = |at: usize| us(at) - last[order[at].1].own / 1e3;

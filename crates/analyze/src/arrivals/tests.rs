@@ -199,8 +199,8 @@ fn a_late_launch_and_a_busy_gpu_are_told_apart() {
     };
     let (busy, host) = (late([5_000, 55_000]), late([5_000, 5_000]));
     let why = |found: &Arrivals| (of(found, 1).gpu_busy_us, of(found, 1).launched_late_us);
-    assert_eq!(why(&busy), (1000.0, 0.0));
-    assert_eq!(why(&host), (0.0, 1000.0));
+    assert_eq!(why(&busy), (Some(1000.0), Some(0.0)));
+    assert_eq!(why(&host), (Some(0.0), Some(1000.0)));
 }
 
 #[test]

@@ -29,8 +29,9 @@ pub(super) fn stalled(
 }
 
 fn finding(stall: &Stall, arrivals: &Arrivals, run_us: f64) -> Finding {
-    let by_host = stall.launched_late_us >= 0.5 * stall.held_up_us;
-    let by_gpu = stall.gpu_busy_us >= 0.5 * stall.held_up_us;
+    let is_most = |part: Option<f64>| part.is_some_and(|us| us >= 0.5 * stall.held_up_us);
+    let by_host = is_most(stall.launched_late_us);
+    let by_gpu = is_most(stall.gpu_busy_us);
     let cause = match (by_host, by_gpu) {
         (true, _) => Cause::Host,
         (_, true) => Cause::Gpu,

@@ -464,8 +464,8 @@ columns! {
             "the part of the cost that was charged before, on another communicator" NEVER;
         "wait_rank_us" "waited" "ms over ranks" Ms "its own waiting" NEVER;
         "launched_late_us" "late launch" "ms of the wall" Ms
-            "of the saving: its launch on the host was late as well" NEVER;
-        "gpu_busy_us" "busy GPU" "ms of the wall" Ms "of the saving: it was launched in time" NEVER;
+            "of the saving: its launch on the host was late as well" NOT_KNOWN;
+        "gpu_busy_us" "busy GPU" "ms of the wall" Ms "of the saving: it was launched in time" NOT_KNOWN;
     }
     LINKS {
         "communicator" "communicator" "" Communicator "the communicator" NO_COMMUNICATOR;
