@@ -595,7 +595,6 @@ interposed! { COUNTED counted_reals call;
         loaded(NCCL, call)
     }
     library_module "cuLibraryGetModule" (module: Out, library: u64) -> c_int { loaded(NCCL, call) }
-    kernel_function "cuKernelGetFunction" (function: Out, kernel: u64) -> c_int { loaded(NCCL, call) }
     function_load "cuFuncLoad" (function: u64) -> c_int { loaded(NCCL, call) }
     map "cuMemMap" (address: u64, bytes: usize, offset: usize, handle: u64, flags: u64) -> c_int {
         mapped(NCCL, bytes, call)
