@@ -244,6 +244,11 @@ pub struct Answer {
 }
 
 impl Account {
+    /// The median step, µs.
+    pub(crate) fn usual_us(&self) -> f64 {
+        frame::median(self.walls_ns.iter().map(|ns| *ns as f64 / 1e3).collect())
+    }
+
     /// After how many of its steps their times come again, 1 if they don't; `None` if hosts say how long they
     /// are.
     pub(crate) fn times_repeat(&self) -> Option<u64> {

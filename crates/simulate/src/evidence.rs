@@ -73,7 +73,7 @@ impl Evidence {
         level.copied().unwrap_or(0)
     }
 
-    /// Sets the clocks of hosts, and leaves out the rank that is absent and the begin of the one that is late.
+    /// Sets the clocks of hosts. Leaves out the rank that is absent, and the begin of the one that is late.
     pub(crate) fn hide(&self, capture: &mut Capture, hosts: &[usize]) {
         if let Some((rank, part)) = self.late {
             let all = capture.processes.iter().flat_map(|process| &process.calls);

@@ -28,7 +28,7 @@ pub enum Kind {
     Pipeline,
     /// The same with two chunks of the model on each rank.
     Interleaved,
-    /// Pipelines of two stages, whose stages are pairs of ranks with half of a tensor each, and data parallel.
+    /// Pipelines of two stages, each of them a pair of ranks with half of a tensor each, and data parallel.
     Mixed,
     /// Keys and values go round a ring of grouped sends.
     Ring,
@@ -439,8 +439,8 @@ impl Shape {
         self.reduce_same(step, same);
     }
 
-    /// Interleaved 1F1B: the first forward passes of both chunks, then a forward and a backward pass in turns,
-    /// then the last backward passes. Micro-batches go through a chunk by as many as there are stages.
+    /// Interleaved 1F1B: the first forward passes of both chunks, then a forward and a backward pass in
+    /// turns, then the last backward passes. Micro-batches go through a chunk by as many as there are stages.
     fn interleaved(&self, step: &mut Step) {
         step.straggler();
         let (comm, same) = self.own(step.rank, step.ranks);

@@ -34,8 +34,9 @@ const ALWAYS: f64 = 0.9;
 /// Usual steps take at least this part of the time. No job spends nine tenths of its time in pauses.
 const LEAST_USUAL: f64 = 0.1;
 
-/// Usual steps of a kind that is not the rarest take at least this part of the time. The layers of a backward
-/// pass, which have calls that a forward pass lacks, take three quarters if it computes the forward pass again.
+/// Usual steps of a kind that is not the rarest take at least this part of the time. The layers of a
+/// backward pass, which have calls that a forward pass lacks, take three quarters if it computes the forward
+/// pass again.
 const NEARLY_ALL: f64 = 0.8;
 
 /// A kind that comes so many times as often may mark a part of what another one marks.
@@ -281,8 +282,8 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
     Some((marks, is_whole))
 }
 
-/// Whether a lane makes the same launches from nearly each of these to the next, and more than a layer's: several
-/// different ones, one of them very often, or a graph if that may be a step.
+/// Whether a lane makes the same launches from nearly each of these to the next, and more than a layer's:
+/// several different ones, one of them very often, or a graph if that may be a step.
 fn is_step(lane: &Lane, is_mark: &[bool], of_graph: bool) -> bool {
     let mut segments: Vec<Vec<u32>> = Vec::new();
     // Sends and receives differ in size from step to step.
@@ -321,8 +322,8 @@ fn is_step(lane: &Lane, is_mark: &[bool], of_graph: bool) -> bool {
     is_more && same as f64 >= ALWAYS * segments.len() as f64
 }
 
-/// The part of the time that usual steps take, if these are the boundaries. The gaps are the GPU's, if that is
-/// known: a host that makes ten steps at once, and then waits for them, has gaps that say nothing.
+/// The part of the time that usual steps take, if these are the boundaries. The gaps are the GPU's, if that
+/// is known: a host that makes ten steps at once, and then waits for them, has gaps that say nothing.
 fn usual_part(marks: &[(i64, i64)]) -> f64 {
     let marks = on_gpu(marks);
     let gaps: Vec<f64> = marks.windows(2).map(|of| of[1].end - of[0].end).collect();

@@ -3,8 +3,8 @@
 //! Of the kind of launch that comes most often, one in `1 << level` is timed. Of a kind that comes less
 //! often, about as many are timed in the same time, and so are all of those that come once in a step. The
 //! launching thread asks [`Switch::wants`] for each launch; it notices a flood at once, because its credit
-//! runs out. The poller looks at the rate of launches some milliseconds later, and sets level and credit by it
-//! ([`Pace::keep`]).
+//! runs out. The poller looks at the rate of launches some milliseconds later, and sets level and credit by
+//! it ([`Pace::keep`]).
 //!
 //! The switch also says whether CUDA may be called at all.
 
@@ -433,8 +433,8 @@ mod tests {
         let begun = Instant::now();
         for look in 0..40 {
             std::thread::sleep(LOOK_EVERY);
-            // 8 times as many as may be timed: 256 launches for each of the second kind, and 512 for one of the
-            // third, which comes from the eleventh look on.
+            // 8 times as many as may be timed: 256 launches for each of the second kind, and 512 for one of
+            // the third, which comes from the eleventh look on.
             let due = (8.0 * switch.limit * begun.elapsed().as_secs_f64()) as u32;
             let mut launch = |kind: usize| {
                 let wants = switch.wants(&kinds[kind], kinds[kind].next(), 0);
