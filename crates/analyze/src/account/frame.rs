@@ -325,10 +325,23 @@ fn is_step(lane: &Lane, is_mark: &[bool], of_graph: bool) -> bool {
 /// The part of the time that usual steps take, if these are the boundaries. The gaps are the GPU's, if that
 /// is known: a host that makes ten steps at once, and then waits for them, has gaps that say nothing.
 fn usual_part(marks: &[(i64, i64)]) -> f64 {
+    let is_known = timed(marks).len() >= LEAST_TIMED;
     let marks = on_gpu(marks);
     let gaps: Vec<f64> = marks.windows(2).map(|of| of[1].end - of[0].end).collect();
-    let all = gaps.iter().sum::<f64>();
-    gaps.len() as f64 * median(gaps) / all
+    let (n, all) = (gaps.len() as f64, gaps.iter().sum::<f64>());
+    n * if is_known {
+        usual(&marks)
+    } else {
+        median(gaps)
+    } / all
+}
+
+/// The usual gap between boundaries on the GPU: the median between two that were timed, whatever is between
+/// them; NaN if fewer were.
+fn usual(marks: &[Mark]) -> f64 {
+    let timed: Vec<usize> = (0..marks.len()).filter(|at| marks[*at].is_timed).collect();
+    let gap = |of: &[usize]| (marks[of[1]].end - marks[of[0]].end) / (of[1] - of[0]) as f64;
+    median(timed.windows(2).map(gap).collect())
 }
 
 /// How many boundaries make a step: the smallest distance at which the gaps between them repeat; 1 without a
@@ -427,9 +440,7 @@ fn place_unknown_ends(marks: &mut [Mark]) {
     if first == last {
         return;
     }
-    let timed: Vec<usize> = (first..=last).filter(|at| marks[*at].is_timed).collect();
-    let gap = |of: &[usize]| (marks[of[1]].end - marks[of[0]].end) / (of[1] - of[0]) as f64;
-    let usual = median(timed.windows(2).map(gap).collect());
+    let usual = usual(marks);
     let is_unknown = |timed: Mark, from: Mark, to: Mark| {
         timed.end - timed.api as f64 > UNKNOWN * (to.api - from.api) as f64
     };
@@ -531,16 +542,22 @@ mod tests {
     #[test]
     fn steps_that_a_host_makes_at_once_are_steps() {
         // A ring passes seven pieces on and reduces once. The host makes ten steps within 2 ms and waits.
-        let mut lanes = lanes(&[1, 1, 1, 1, 1, 1, 1, 0]);
-        for lane in &mut lanes {
-            for (i, launch) in (0..).zip(&mut lane.launches) {
+        // Of the calls that reduce, each or one in seven is timed.
+        for one_in in [1, 7] {
+            let mut lanes = lanes(&[1, 1, 1, 1, 1, 1, 1, 0]);
+            for launch in lanes
+                .iter_mut()
+                .flat_map(|lane| (0..).zip(&mut lane.launches))
+            {
+                let (i, launch): (i64, &mut Launch) = launch;
                 let step = i / 8;
-                launch.stop = MS + step * 10 * MS + i % 8 * MS;
+                let is_timed = i % 8 != 7 || step % one_in == 0;
+                launch.stop = i64::from(is_timed) * (MS + step * 10 * MS + i % 8 * MS);
                 launch.api = MS + step / 10 * 100 * MS + i % 80 * MS / 40;
             }
+            let frame = Frame::find(&lanes).expect("steps");
+            assert_eq!(frame.wall.len() + frame.skipped, 319);
         }
-        let frame = Frame::find(&lanes).expect("steps");
-        assert_eq!(frame.wall.len() + frame.skipped, 319);
     }
 
     #[test]
