@@ -27,8 +27,8 @@ pub struct CallPart {
     pub mean: f64,
     /// Median, with an error below 1 %.
     pub p50: f64,
-    /// Share of its mean in that of `api`, for the parts within it; null for others, and if some call has
-    /// only one of both.
+    /// Share of its mean in that of `api`, for the parts within it; null for others, if some call has only
+    /// one of both, and if calls are enqueued when their group ends.
     pub share_of_api: Option<f64>,
 }
 
@@ -149,7 +149,8 @@ fn parts(sums: &[Sum; PARTS.len()]) -> BTreeMap<&'static str, Option<CallPart>> 
     if let Some(Some(api)) = parts.get("api").copied() {
         for name in WITHIN_API {
             if let Some(Some(part)) = parts.get_mut(name) {
-                let is_whole = part.n == api.n && api.mean > 0.0;
+                // Calls of a group are enqueued when it ends, which is not within them.
+                let is_whole = part.n == api.n && part.mean <= api.mean && api.mean > 0.0;
                 part.share_of_api = is_whole.then(|| part.mean / api.mean);
             }
         }
@@ -384,5 +385,12 @@ mod tests {
         // Three calls have no launch, and the kernel runs on the GPU.
         assert_eq!([share("launch"), share("kernel"), share("api")], [None; 3]);
         assert_eq!(parts["proxy"], None);
+        // Enqueued when the group ends, long after the call has returned.
+        sums[1].add(90_000);
+        sums[0].add(10_000);
+        assert_eq!(
+            super::parts(&sums)["enqueue"].expect("some").share_of_api,
+            None
+        );
     }
 }

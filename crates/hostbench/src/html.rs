@@ -49,7 +49,7 @@ pub fn comparison(found: &Comparison, names: [&str; 2], out: &mut impl Write) ->
         let rows = found.items.iter().filter(|row| row.group == group);
         let rows: Vec<Vec<String>> = rows.map(|row| cells(found, row)).collect();
         let names = [
-            "what", "item", "winner", "unit", "A", "A from", "A to", "B", "B from", "B to", "B/A",
+            "what", "item", "winner", "unit", "A", "A_from", "A_to", "B", "B_from", "B_to", "B/A",
         ];
         table(&mut html, group, &names, 4, &rows);
     }

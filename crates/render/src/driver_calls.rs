@@ -24,6 +24,7 @@ pub(crate) fn driver_calls(report: &Report, page: &mut Page) {
         "program_s",
     ];
     let mut table = Table::new(names, "<>>>>>>");
+    table.squeeze = &["program_s", "nccl_s"];
     for row in &calls.rows {
         let is_bytes = row.counter.ends_with("_bytes");
         let count = |n: Option<u64>| match n {

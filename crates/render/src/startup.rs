@@ -325,8 +325,8 @@ fn hardly_used(startup: &Startup, page: &mut Page) {
         "name",
         "ranks",
         "calls",
-        "init",
-        "share of all inits",
+        "init_s",
+        "of_inits",
     ];
     let mut table = Table::new(names, "<<>>>>");
     table.squeeze = &["name"];

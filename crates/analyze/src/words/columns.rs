@@ -57,6 +57,15 @@ pub const COLUMNS: &[Word] = &[
     word("program_s", "seconds that the program's calls of this kind took, over all processes and threads."),
     word("proxy_wakeups", "times that NCCL's proxy threads slept and woke up, as the kernel counts them. \
           `ncclscope run` has NCCL name its threads, by which they are known."),
+    word("init_s", "how long it took to make the communicator on its slowest rank, in seconds."),
+    word("of_inits", "that time's share of all inits on that rank."),
+    word("winner", "of two hosts: the one with the better median, if a test over all items together tells \
+          them apart; `even` if it does not, `only A` or `only B` if the other has no figure, and `too few \
+          starts` if no test could."),
+    word("A_from", "lower end of the 95 % interval of A's median over starts."),
+    word("A_to", "upper end of the 95 % interval of A's median over starts."),
+    word("B_from", "lower end of the 95 % interval of B's median over starts."),
+    word("B_to", "upper end of the 95 % interval of B's median over starts."),
     word("change", "B against A: a part in %, from twice on as a factor (`×3.14`), shares in points. \
           Brackets are the 95 % interval."),
     word("finding", "`slower` or `faster` beyond noise (Holm's method over all kinds), `no change found`, \

@@ -12,8 +12,8 @@ announced 40, ABI v5
 1 communicator has two calls or fewer on each rank in this run, and took 2.00 s
 --- ncclscope startup capture | sed -n '/^Communicators with/,/^$/p'
 Communicators with two calls or fewer on each rank (the longest to make first, s)
-  communicator     name       ranks calls init share of all inits
-  a37d5f01a3151d04 never used     2     0 2.00             50.0 %
+  communicator     name       ranks calls init_s of_inits
+  a37d5f01a3151d04 never used     2     0   2.00   50.0 %
   Each takes time at the start, and GPU memory. Make it when it is needed, or not at all.
 --- ncclscope startup --json capture | jq -c '.hardly_used[] | del(.communicator)'
 {"name":"never used","nranks":2,"calls":0,"time_s":2,"share":0.5}
