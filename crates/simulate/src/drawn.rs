@@ -80,7 +80,7 @@ impl Drawn {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0xc0ff_ee00);
         let kind = random.one(&KINDS);
         let ranks = random.one(kind.ranks());
-        let fit = |hosts: &usize| *hosts == 1 || ranks >= 2 * hosts && ranks % hosts == 0;
+        let fit = |hosts: &usize| *hosts == 1 || ranks >= 2 * hosts && ranks.is_multiple_of(*hosts);
         let hosts: Vec<usize> = [1, 1, 2, 4, 8].into_iter().filter(fit).collect();
         let hosts = random.one(&hosts);
         let shape = Shape::draw(kind, ranks, &mut random);

@@ -163,9 +163,10 @@ impl Shape {
             host_us: random.between(50.0, 5000.0),
             syncs: random.chance(0.4) || kind == Kind::Decode,
             beside: random.chance(0.4),
-            evaluates: match random.chance(0.15) && kind != Kind::Decode {
-                true => 10 + random.below(30),
-                false => 0,
+            evaluates: if random.chance(0.15) && kind != Kind::Decode {
+                10 + random.below(30)
+            } else {
+                0
             },
         }
     }
