@@ -195,10 +195,12 @@ fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
     }))
 }
 
-/// By lane, the launches of the rarest kind that comes often enough on all lanes, for most of their common
-/// time, which lasts until the last one has ended on the GPU: where they are called, and end on the GPU if
-/// that is known. Kinds of a communicator come first, then what lanes do alike on communicators of their own.
-/// And whether what lies between two of them is a step.
+/// By lane, the launches of the kind that marks steps: when they are called, and end on the GPU if that is
+/// known. And whether what lies between two of them is a step. Kinds of a communicator come first, then what
+/// lanes do alike on communicators of their own.
+///
+/// Kinds count that come often enough on all lanes, for most of their common time. That lasts until the last
+/// one has ended on the GPU. The rarest of them is taken, unless one that comes more often marks steps.
 fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
     let own = |kind: &Kind| *kind;
     let alike = |kind: &Kind| Kind {
@@ -276,9 +278,8 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
     let kind = fitting[0].1;
     let is_step = |lane: &Lane| is_step(lane, &is_of(lane, kind), true);
     let marks = of(kind);
-    let is_whole = lanes.iter().all(is_step);
-    let are_steps = || marks.iter().all(|marks| usual_part(marks) >= LEAST_USUAL);
-    let is_whole = is_whole && are_steps();
+    let is_whole =
+        lanes.iter().all(is_step) && marks.iter().all(|marks| usual_part(marks) >= LEAST_USUAL);
     Some((marks, is_whole))
 }
 
