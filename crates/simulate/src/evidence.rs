@@ -1,6 +1,7 @@
 //! What is recorded of a job: who has kernel windows, which launches are timed, what is missing.
 
 use crate::play::SINCE_1970;
+use tables::spans::keep_calls;
 use tables::{Capture, GpuTimes, Process};
 
 /// Which ranks something is true of.
@@ -124,18 +125,10 @@ pub(crate) fn sampled(index: u32, level: u32) -> bool {
 
 /// Leaves out what a process did before this moment, ns since 1970. Its tickets show that there were calls.
 fn leave_out_before(process: &mut Process, since: i64) {
-    let calls = process.calls.partition_point(|call| call.api_ns < since);
-    process.calls.drain(..calls);
-    let composites = process
-        .composites
-        .partition_point(|of| (of.calls[0] as usize) < calls);
-    process.composites.drain(..composites);
-    for at in process.composites.iter_mut().flat_map(|of| &mut of.calls) {
-        *at -= calls as u32;
-    }
-    for call in process.calls.iter_mut().filter(|call| call.composite != 0) {
-        call.composite -= composites as u32;
-    }
+    let forgotten = process.forgotten;
+    keep_calls(process, |_, call| call.api_ns >= since);
+    // Nobody counted these.
+    process.forgotten = forgotten;
     process.windows.list.retain(|window| window.open >= since);
     let graphs = &mut process.graphs;
     graphs.launches.retain(|launch| launch.at >= since);

@@ -514,30 +514,22 @@ impl Shape {
                 step.wait(0, stream);
             }
         };
-        let forward = |step: &mut Step| {
-            if stage == 1 {
-                pass(step, true, 1);
+        // All layers of a piece, from one stage to the other.
+        let through = |step: &mut Step, from: usize, layer: fn(&Shape, &mut Step)| {
+            let stream = 1 + 2 * from;
+            if stage != from {
+                pass(step, true, stream);
             }
             for _ in 0..self.layers {
-                self.forward(step);
+                layer(self, step);
                 self.within_group(step, pair, "AllReduce", 4 << 20, us);
             }
-            if stage == 0 {
-                pass(step, false, 2);
+            if stage == from {
+                pass(step, false, stream + 1);
             }
         };
-        let backward = |step: &mut Step| {
-            if stage == 0 {
-                pass(step, true, 3);
-            }
-            for _ in 0..self.layers {
-                self.backward(step);
-                self.within_group(step, pair, "AllReduce", 4 << 20, us);
-            }
-            if stage == 1 {
-                pass(step, false, 4);
-            }
-        };
+        let forward = |step: &mut Step| through(step, 0, Shape::forward);
+        let backward = |step: &mut Step| through(step, 1, Shape::backward);
         let ahead = STAGES - 1 - stage;
         (0..ahead).for_each(|_| forward(step));
         for _ in ahead..self.pieces {

@@ -140,7 +140,7 @@ fn began(call: &Call) -> i64 {
 }
 
 /// Leaves out calls by their place, and composites that are cut apart. They stay counted.
-pub(crate) fn keep_calls(process: &mut Process, is_kept: impl Fn(usize, &Call) -> bool) {
+pub fn keep_calls(process: &mut Process, is_kept: impl Fn(usize, &Call) -> bool) {
     // By call: its place among those that are kept.
     let mut place = 0;
     let all = process.calls.iter().enumerate();
