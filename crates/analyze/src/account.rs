@@ -31,6 +31,7 @@ pub mod stalls;
 #[cfg(test)]
 mod tests;
 pub mod turns;
+pub mod typical;
 pub mod work;
 
 pub use division::RankAccount;

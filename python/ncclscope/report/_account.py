@@ -37,7 +37,7 @@ class AccountAnswer(Record):
     stalls: int
     longest_us: list[float] | None
     cause: Literal["host", "gpu", "unknown"]
-    source: Literal["replay", "windows", "waits", "some_waits", "call_times", "walls"]
+    source: Literal["replay", "windows", "sample", "waits", "some_waits", "call_times", "walls"]
     last: list[int]
 
 

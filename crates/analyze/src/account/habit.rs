@@ -14,7 +14,7 @@ use super::launches::Lane;
 use super::pace::Paces;
 use super::places::Places;
 use super::work::Work;
-use super::{cause, replay, slowing, turns, LEAST_HALF, MATTERS};
+use super::{cause, replay, slowing, turns, typical, LEAST_HALF, MATTERS};
 use crate::findings::Cause;
 use crate::streams::{RankStreams, Share, Streams};
 use serde::Serialize;
@@ -27,6 +27,8 @@ pub enum Source {
     Replay,
     /// The same of the steps that kernel windows show.
     Windows,
+    /// The same of a typical step, from all launches that were timed.
+    Sample,
     /// Exposed times of the rank and of others.
     Waits,
     /// Exposed times of some ranks, and bounds of the others.
@@ -107,7 +109,7 @@ impl Habit {
         }
         let together = || places.together().is_none_or(|part| part >= LEAST_TOGETHER);
         match self.source {
-            Source::Replay | Source::Windows => true,
+            Source::Replay | Source::Windows | Source::Sample => true,
             Source::Waits => together(),
             Source::SomeWaits => matters() && together(),
             Source::CallTimes | Source::Walls => false,
@@ -144,7 +146,7 @@ pub fn find(
         Some(shares.of_time(of, total))
     };
     let played = || {
-        let found = replay::find(lanes, frame, &known, regular, &paces)?;
+        let found = replay::Run::new(lanes, frame, &known, regular, &paces)?.equal();
         let is_known = |of: &(&bool, &bool)| *of.1;
         let of_known = regular.iter().zip(&known).filter(is_known);
         let of = of_all(of_known.map(|of| *of.0)) * total;
@@ -163,6 +165,20 @@ pub fn find(
         };
         Some(shares.of_time(of, total))
     };
+    let of_sample = || {
+        let found = typical::find(lanes, frame, regular, &paces)?;
+        let of = found.wall * of_all_steps;
+        let shares = Habit {
+            lanes: found.equal.lanes,
+            loss: found.equal.share,
+            interval: found.equal.interval,
+            sure: found.equal.interval.0,
+            slowing: 0.0,
+            with: found.equal.with,
+            source: Source::Sample,
+        };
+        Some(shares.of_time(of, total))
+    };
     // What a stage of a pipeline hides of the others' bubbles, only a replay shows.
     let meet = places.passed_on() <= 1.0 - LEAST_TOGETHER;
     let is_enough =
@@ -172,7 +188,7 @@ pub fn find(
     } else {
         match compared() {
             Some(habit) if is_enough(&habit) => habit,
-            habit => played().or(habit)?,
+            habit => closest(played(), of_sample()).or(habit)?,
         }
     };
     if let Some(turns) = in_turns(&habit, places, frame, regular) {
@@ -223,6 +239,13 @@ pub fn find(
         habit.interval.1 = habit.interval.1.min(high.max(0.0) * total);
     }
     Some(habit)
+}
+
+/// Which of two answers is known better.
+fn closest(one: Option<Habit>, other: Option<Habit>) -> Option<Habit> {
+    let width = |habit: &Habit| habit.interval.1 - habit.interval.0;
+    let both = one.into_iter().chain(other);
+    both.min_by(|a, b| width(a).total_cmp(&width(b)))
 }
 
 /// How many steps there are for each that is regular. A lane is as late as usual in the others, too: stalls

@@ -15,7 +15,7 @@ mod ready;
 use super::frame::Frame;
 use super::launches::Lane;
 use super::pace::{Paces, Slower};
-pub use graph::known_steps;
+pub use graph::{known_steps, ties, Key};
 use graph::{Graph, Piece};
 use std::collections::{BTreeSet, HashMap};
 
@@ -68,91 +68,149 @@ fn level(pieces: &mut [f64], less: f64) -> f64 {
     f64::INFINITY
 }
 
-/// What equal lanes would save; `None` if the run can't be played again. `known` says which steps can.
-pub fn find(
-    lanes: &[Lane],
-    frame: &Frame,
-    known: &[bool],
-    regular: &[bool],
-    paces: &Paces,
-) -> Option<Equal> {
-    let graph = Graph::new(lanes, frame, known)?;
-    let measured = graph.measured_work();
-    let whole = graph.play(&measured);
-    if (whole / graph.measured - 1.0).abs() > MOST_OFF {
-        return None;
+/// A run that can be played again.
+pub struct Run<'a> {
+    lanes: &'a [Lane],
+    paces: &'a Paces,
+    graph: Graph,
+    /// The work of all moments as it was measured, and how long the run takes with it, the sum over lanes.
+    measured: Vec<f64>,
+    whole: f64,
+    /// By lane and step.
+    work: Vec<Vec<f64>>,
+    /// By lane.
+    sums: Vec<f64>,
+    regular: Vec<bool>,
+}
+
+impl<'a> Run<'a> {
+    /// Of the `known` steps; `None` if these lanes can't be played again, or not as they were measured.
+    /// `regular` says which steps are no stalls.
+    pub fn new(
+        lanes: &'a [Lane],
+        frame: &Frame,
+        known: &[bool],
+        regular: &[bool],
+        paces: &'a Paces,
+    ) -> Option<Run<'a>> {
+        let graph = Graph::new(lanes, frame, known)?;
+        let measured = graph.measured_work();
+        let whole = graph.play(&measured);
+        if (whole / graph.measured - 1.0).abs() > MOST_OFF {
+            return None;
+        }
+        let regular: Vec<bool> = regular.iter().zip(known).map(|(a, b)| *a && *b).collect();
+        let is_sample = known.contains(&false);
+        if is_sample && regular.iter().filter(|is| **is).count() < LEAST_STEPS {
+            return None;
+        }
+        let steps = frame.wall.len();
+        let all = 0..lanes.len();
+        let work: Vec<Vec<f64>> = all.map(|lane| graph.by_step(lane, steps)).collect();
+        Some(Run {
+            sums: work.iter().map(|work| work.iter().sum()).collect(),
+            lanes,
+            paces,
+            graph,
+            measured,
+            whole,
+            work,
+            regular,
+        })
     }
-    let (n, steps) = (lanes.len(), frame.wall.len());
-    let work: Vec<Vec<f64>> = (0..n).map(|lane| graph.by_step(lane, steps)).collect();
-    let everybody: Vec<usize> = (0..n).collect();
-    let saved = |work: &[f64]| 1.0 - graph.play(work) / whole;
-    let regular: Vec<bool> = regular.iter().zip(known).map(|(a, b)| *a && *b).collect();
-    let regular = &regular[..];
-    let is_sample = known.contains(&false);
-    if is_sample && regular.iter().filter(|is| **is).count() < LEAST_STEPS {
-        return None;
-    }
-    let scene = Scene {
-        graph: &graph,
-        measured: &measured,
-        work: &work,
-        regular,
-        spread: spread(&graph),
-    };
-    // Steps in which a lane does much more than usual, of all lanes.
-    let turns = saved(&scene.without(&everybody, &everybody, &vec![0.0; n], Excess::Rare));
-    let sums: Vec<f64> = work.iter().map(|work| work.iter().sum()).collect();
-    let mut busiest = everybody.clone();
-    busiest.sort_by(|a, b| sums[*b].total_cmp(&sums[*a]));
-    let of = |group: &[usize], pace: fn(&Slower) -> f64| -> Option<f64> {
-        let is_other = |lane: &usize| !group.contains(lane);
-        let others: Vec<usize> = everybody.iter().copied().filter(is_other).collect();
-        let total = |of: &[usize]| of.iter().map(|lane| sums[*lane]).sum::<f64>() / of.len() as f64;
-        let busier = !others.is_empty() && total(group) > total(&others);
-        let slower: Vec<f64> = paces.slower(group, &sums).iter().map(pace).collect();
-        busier.then(|| saved(&scene.without(group, &others, &slower, Excess::All)))
-    };
-    let probably = |of: &Slower| of.probably;
-    let mut best: Option<Equal> = None;
-    let single = busiest.iter().take(MOST_TRIED).map(|lane| vec![*lane]);
-    let groups = groups(lanes).into_iter();
-    let groups = groups.filter(|group| (2..n).contains(&group.len()));
-    for group in single.chain(groups.take(MOST_TRIED)) {
-        let Some(share) = of(&group, probably) else {
-            continue;
-        };
-        let more = if group.len() > 1 { MORE } else { 1.0 };
-        if best.as_ref().is_none_or(|best| share > more * best.share) {
-            best = Some(Equal {
-                share,
-                interval: (share, share),
-                lanes: group,
-                with: None,
-            });
+
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            graph: &self.graph,
+            measured: &self.measured,
+            work: &self.work,
+            regular: &self.regular,
+            spread: spread(&self.graph),
         }
     }
-    let mut best = best
-        .filter(|best| best.share >= IN_TURNS * turns)
-        .unwrap_or(Equal {
-            share: turns,
-            interval: (turns, turns),
-            lanes: Vec::new(),
-            with: None,
-        });
-    if !best.lanes.is_empty() {
-        let half = best.share * error(&work, &best.lanes, regular);
-        let (low, high) = (of(&best.lanes, |of| of.most), of(&best.lanes, |_| 0.0));
-        let end = |of: Option<f64>| of.unwrap_or(best.share);
-        best.interval = (end(low) - half, end(high) + half);
+
+    /// How much these lanes work, on average, ns.
+    fn mean(&self, lanes: &[usize]) -> f64 {
+        lanes.iter().map(|lane| self.sums[*lane]).sum::<f64>() / lanes.len() as f64
     }
-    if let [lane] = best.lanes[..] {
-        let next = busiest
-            .iter()
-            .find(|other| **other != lane)
-            .filter(|_| n > 2);
-        best.with = next.and_then(|other| Some((*other, of(&[lane, *other], probably)?)));
+
+    /// Which part of the run other work saves.
+    fn saved(&self, work: &[f64]) -> f64 {
+        1.0 - self.graph.play(work) / self.whole
     }
-    Some(best)
+
+    /// What it saves if a group does no more than the others, which are as much slower then as `pace` says;
+    /// `None` if it does no more now.
+    fn cost(&self, scene: &Scene, group: &[usize], pace: fn(&Slower) -> f64) -> Option<f64> {
+        let is_other = |lane: &usize| !group.contains(lane);
+        let others: Vec<usize> = (0..self.lanes.len()).filter(is_other).collect();
+        let busier = !others.is_empty() && self.mean(group) > self.mean(&others);
+        let slower = self.paces.slower(group, &self.sums);
+        let slower: Vec<f64> = slower.iter().map(pace).collect();
+        busier.then(|| self.saved(&scene.without(group, &others, &slower, Excess::All)))
+    }
+
+    /// What equal lanes would save.
+    pub fn equal(&self) -> Equal {
+        let n = self.lanes.len();
+        let scene = self.scene();
+        let everybody: Vec<usize> = (0..n).collect();
+        // Steps in which a lane does much more than usual, of all lanes.
+        let no_slower = vec![0.0; n];
+        let rare = scene.without(&everybody, &everybody, &no_slower, Excess::Rare);
+        let turns = self.saved(&rare);
+        let mut busiest = everybody;
+        busiest.sort_by(|a, b| self.sums[*b].total_cmp(&self.sums[*a]));
+        let probably = |of: &Slower| of.probably;
+        let mut best: Option<Equal> = None;
+        let single = busiest.iter().take(MOST_TRIED).map(|lane| vec![*lane]);
+        let mut groups = groups(self.lanes);
+        groups.extend(self.graph.alike_lanes());
+        // Those to blame are the fewer.
+        let is_part = |group: &Vec<usize>| (2..=n / 2).contains(&group.len());
+        let mut groups: Vec<Vec<usize>> = groups.into_iter().filter(is_part).collect();
+        groups.sort_by(|a, b| self.mean(b).total_cmp(&self.mean(a)));
+        for group in single.chain(groups.into_iter().take(MOST_TRIED)) {
+            let Some(share) = self.cost(&scene, &group, probably) else {
+                continue;
+            };
+            let more = if group.len() > 1 { MORE } else { 1.0 };
+            if best.as_ref().is_none_or(|best| share > more * best.share) {
+                best = Some(Equal {
+                    share,
+                    interval: (share, share),
+                    lanes: group,
+                    with: None,
+                });
+            }
+        }
+        let mut best = best
+            .filter(|best| best.share >= IN_TURNS * turns)
+            .unwrap_or(Equal {
+                share: turns,
+                interval: (turns, turns),
+                lanes: Vec::new(),
+                with: None,
+            });
+        if !best.lanes.is_empty() {
+            let half = best.share * error(&self.work, &best.lanes, &self.regular);
+            let low = self.cost(&scene, &best.lanes, |of| of.most);
+            let high = self.cost(&scene, &best.lanes, |_| 0.0);
+            let end = |of: Option<f64>| of.unwrap_or(best.share);
+            best.interval = (end(low) - half, end(high) + half);
+        }
+        if let [lane] = best.lanes[..] {
+            let next = busiest
+                .iter()
+                .find(|other| **other != lane)
+                .filter(|_| n > 2);
+            best.with = next.and_then(|other| {
+                let both = self.cost(&scene, &[lane, *other], probably)?;
+                Some((*other, both))
+            });
+        }
+        best
+    }
 }
 
 /// The error of the mean excess work of lanes over the others, as a part of it: by batches of neighbouring

@@ -19,8 +19,8 @@ use std::collections::HashMap;
 /// Fewer operations tell nothing.
 const LEAST: usize = 20;
 
-/// If the last lane changes by chance from step to step, it does so often. Half of that is the border to lanes
-/// that stay last.
+/// If the last lane changes by chance from step to step, it does so often. Half of that is the border to
+/// lanes that stay last.
 const LEAST_CHANGES: f64 = 0.5;
 
 /// Of two lanes, fewer differences at a place don't show their noise.

@@ -154,7 +154,7 @@ fn loss(account: &Account, answer: &Answer, run_us: Option<f64>) -> Loss {
         interval_us: Some(answer.interval_us),
         at_most_us: None,
         method: match answer.source {
-            Source::Replay | Source::Windows => Method::WhatIf,
+            Source::Replay | Source::Windows | Source::Sample => Method::WhatIf,
             _ => Method::Account,
         },
         coverage: Some(run_us.map_or(1.0, |run| (account.wall_us / run).min(1.0))),

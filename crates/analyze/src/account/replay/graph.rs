@@ -3,7 +3,8 @@
 use super::super::frame::Frame;
 use super::super::launches::{Exchange, Lane, Launch};
 use super::ready::{begun, Apart, Begun, Worked};
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 /// Upper limit on launches that are played again: each play takes a few passes over them.
 const MOST: usize = 1 << 22;
@@ -61,11 +62,40 @@ pub struct Piece {
     pub alike: u32,
 }
 
+/// A moment must have been before another.
+#[derive(Clone, Copy)]
+struct Edge {
+    from: u32,
+    to: u32,
+    /// The end of a launch comes before something else of its lane. Which of the two came first is told by
+    /// when they were, and not by the program.
+    by_time: bool,
+}
+
+impl Edge {
+    fn new(from: u32, to: u32) -> Edge {
+        Edge {
+            from,
+            to,
+            by_time: false,
+        }
+    }
+
+    fn by_time(from: u32, to: u32) -> Edge {
+        Edge {
+            by_time: true,
+            ..Edge::new(from, to)
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Graph {
     moments: Vec<Moment>,
+    /// By moment: when it was, ns since 1970, if that was measured.
+    measured_at: Vec<i64>,
     /// Which moment must have been before which.
-    edges: Vec<(u32, u32)>,
+    edges: Vec<Edge>,
     /// By moment: where what must have been before it begins in `before`.
     begins: Vec<u32>,
     before: Vec<u32>,
@@ -76,6 +106,8 @@ pub struct Graph {
     ends: Vec<(u32, u32)>,
     /// By lane: its work in the steps, by step.
     pub pieces: Vec<Vec<Piece>>,
+    /// By lane: the program of its last step.
+    programs: Vec<u32>,
     /// How many numbers [`Piece::alike`] has.
     pub alike: usize,
     /// How long the steps took, the sum over lanes, ns.
@@ -160,15 +192,17 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// What launches of several lanes are one operation.
 #[derive(PartialEq, Eq, Hash)]
-enum Key {
+pub enum Key {
+    /// Of a communicator and function, by how many came before.
     Collective(u32, tables::Name, u32),
+    /// Of a communicator, from a rank to another, the same.
     Exchange(u32, u32, u32, u32),
 }
 
 impl Graph {
-    /// Of these lanes and these steps; `None` if there are too many launches, or they wait for each other in
-    /// a circle.
+    /// Of these lanes and these steps; `None` if there are too many launches.
     pub fn new(lanes: &[Lane], frame: &Frame, steps: &[bool]) -> Option<Graph> {
         let all: usize = lanes.iter().map(|lane| lane.launches.len()).sum();
         if all > MOST || !steps.contains(&true) {
@@ -181,16 +215,19 @@ impl Graph {
         };
         let prepare = |(number, lane)| Prepared::new(number, lane, frame, &mut common);
         let prepared: Vec<Prepared> = lanes.iter().enumerate().map(prepare).collect();
+        let program = |of: &Prepared| of.which.last().map_or(0, |(program, _)| *program);
+        graph.programs = prepared.iter().map(program).collect();
         for prepared in &prepared {
             graph.add(prepared, frame, steps, &mut common)?;
         }
         graph.alike = common.alike.0.len();
         graph.tie(common.ties);
-        graph.sort()?;
+        graph.sort();
         Some(graph)
     }
 
-    fn moment(&mut self, moment: Moment) -> u32 {
+    fn moment(&mut self, moment: Moment, at: i64) -> u32 {
+        self.measured_at.push(at);
         self.moments.push(moment);
         self.moments.len() as u32 - 1
     }
@@ -224,14 +261,15 @@ impl Graph {
                 stands,
                 ..
             } = *of(index);
-            begun[index as usize] = self.moment(Moment::After(0.0));
-            ended[index as usize] = self.moment(Moment::After((stop - start).max(0) as f64));
+            begun[index as usize] = self.moment(Moment::After(0.0), start);
+            let took = Moment::After((stop - start).max(0) as f64);
+            ended[index as usize] = self.moment(took, stop);
             for before in launch.behind.into_iter().flatten() {
                 if ended[before as usize] == u32::MAX {
                     continue;
                 }
-                self.edges
-                    .push((ended[before as usize], begun[index as usize]));
+                let (ended, begun) = (ended[before as usize], begun[index as usize]);
+                self.edges.push(Edge::by_time(ended, begun));
             }
             events.push((ready, start, false, index));
             if stands != 0 {
@@ -266,9 +304,9 @@ impl Graph {
                 (at - until) as f64
             };
             (until, last_step) = (at, step.or(last_step));
-            let moment = self.moment(Moment::Works(work));
+            let moment = self.moment(Moment::Works(work), real);
             match last.filter(|_| !begins) {
-                Some(last) => self.edges.push((last, moment)),
+                Some(last) => self.edges.push(Edge::new(last, moment)),
                 None if whole => {
                     self.since.insert(moment, worked.origin() as f64);
                 }
@@ -278,9 +316,10 @@ impl Graph {
             }
             last = Some(moment);
             if stands {
-                self.edges.push((ended[index as usize], moment))
+                let ended = ended[index as usize];
+                self.edges.push(Edge::by_time(ended, moment))
             } else {
-                self.edges.push((moment, begun[index as usize]))
+                self.edges.push(Edge::new(moment, begun[index as usize]))
             }
             let Some(step) = step else {
                 continue;
@@ -336,30 +375,8 @@ impl Graph {
                 .shortest
                 .map_or(Some(took), |least| Some(least.min(took)));
         };
-        let mut before = lane.before.clone();
-        for (index, launch) in lane.launches.iter().enumerate() {
-            let kind = lane.kinds[launch.kind as usize];
-            if kind.function != tables::Name::NONE {
-                let ordinal = before
-                    .entry((kind.communicator, kind.function))
-                    .or_default();
-                tie(
-                    Key::Collective(kind.communicator, kind.function, *ordinal),
-                    index,
-                );
-                *ordinal += 1;
-            }
-        }
-        let mut sent: HashMap<Side, u32> = HashMap::new();
-        for of in &lane.exchanges {
-            let side = side(of);
-            let first = || before_first.get(&side).copied().unwrap_or(0);
-            let ordinal = sent.entry(side).or_insert_with(first);
-            tie(
-                Key::Exchange(of.communicator, of.from, of.to, *ordinal),
-                of.launch as usize,
-            );
-            *ordinal += 1;
+        for (key, index) in self::ties(lane, before_first) {
+            tie(key, index);
         }
     }
 
@@ -368,11 +385,11 @@ impl Graph {
         let mut moved: HashMap<u32, f64> = HashMap::new();
         for tie in ties.into_values() {
             let shortest = tie.shortest.unwrap_or(0.0);
-            let all = self.moment(Moment::After(0.0));
+            let all = self.moment(Moment::After(0.0), 0);
             self.edges
-                .extend(tie.begun.iter().map(|begun| (*begun, all)));
+                .extend(tie.begun.iter().map(|begun| Edge::new(*begun, all)));
             for ended in tie.ended {
-                self.edges.push((all, ended));
+                self.edges.push(Edge::new(all, ended));
                 let moved = moved.entry(ended).or_default();
                 *moved = shortest.max(*moved);
             }
@@ -382,46 +399,70 @@ impl Graph {
         }
     }
 
-    /// Puts moments into an order in which each comes after those that must have been before; `None` if some
-    /// wait for each other in a circle.
-    fn sort(&mut self) -> Option<()> {
+    /// Puts moments into an order in which each comes after those that must have been before.
+    ///
+    /// If some wait for each other in a circle, times that were not measured in the same step, or on two
+    /// clocks, have put two moments of a lane in the wrong order. The earliest of the circle does not wait.
+    fn sort(&mut self) {
         let n = self.moments.len();
-        let mut missing = vec![0u32; n];
+        // What is missing by the program, and by time.
+        let mut missing = vec![(0u32, 0u32); n];
         let mut next_begins = vec![0u32; n + 1];
         self.begins = vec![0; n + 1];
-        for (from, to) in &self.edges {
-            missing[*to as usize] += 1;
-            next_begins[*from as usize + 1] += 1;
-            self.begins[*to as usize + 1] += 1;
+        for edge in &self.edges {
+            let missing = &mut missing[edge.to as usize];
+            missing.0 += u32::from(!edge.by_time);
+            missing.1 += u32::from(edge.by_time);
+            next_begins[edge.from as usize + 1] += 1;
+            self.begins[edge.to as usize + 1] += 1;
         }
         for i in 0..n {
             next_begins[i + 1] += next_begins[i];
             self.begins[i + 1] += self.begins[i];
         }
         self.before = vec![0; self.edges.len()];
-        let mut next = vec![0u32; self.edges.len()];
+        let mut next = vec![(0u32, false); self.edges.len()];
         let (mut at, mut at_next) = (self.begins.clone(), next_begins.clone());
-        for (from, to) in self.edges.drain(..) {
+        for Edge { from, to, by_time } in self.edges.drain(..) {
             self.before[at[to as usize] as usize] = from;
             at[to as usize] += 1;
-            next[at_next[from as usize] as usize] = to;
+            next[at_next[from as usize] as usize] = (to, by_time);
             at_next[from as usize] += 1;
         }
+        let is_ready = |missing: &(u32, u32)| *missing == (0, 0);
         let mut ready: Vec<u32> = (0..n as u32)
-            .filter(|i| missing[*i as usize] == 0)
+            .filter(|i| is_ready(&missing[*i as usize]))
             .collect();
-        while let Some(moment) = ready.pop() {
+        // Those that only wait by time, the earliest first.
+        let by_time = |moment: u32, at: &[i64]| Reverse((at[moment as usize], moment));
+        let waits = (0..n as u32).filter(|i| matches!(missing[*i as usize], (0, 1..)));
+        let mut waiting: BinaryHeap<_> = waits.map(|i| by_time(i, &self.measured_at)).collect();
+        let mut sorted = vec![false; n];
+        loop {
+            let earliest = || waiting.pop().map(|Reverse((_, moment))| moment);
+            let Some(moment) = ready.pop().or_else(earliest) else {
+                break;
+            };
+            if std::mem::replace(&mut sorted[moment as usize], true) {
+                continue;
+            }
             self.order.push(moment);
             let of = next_begins[moment as usize]..next_begins[moment as usize + 1];
             for after in of {
-                let after = next[after as usize];
-                missing[after as usize] -= 1;
-                if missing[after as usize] == 0 {
+                let (after, is_by_time) = next[after as usize];
+                let missing = &mut missing[after as usize];
+                if is_by_time {
+                    missing.1 -= 1;
+                } else {
+                    missing.0 -= 1;
+                }
+                if is_ready(missing) {
                     ready.push(after);
+                } else if missing.0 == 0 && !is_by_time {
+                    waiting.push(by_time(after, &self.measured_at));
                 }
             }
         }
-        (self.order.len() == n).then_some(())
     }
 
     /// The work of all moments as it was measured.
@@ -447,6 +488,10 @@ impl Graph {
             for before in before {
                 came = came.max(at[*before as usize]);
             }
+            // In a circle, what must have been before the first moment of a lane may come after it.
+            if came <= 0.0 {
+                came = self.since.get(moment).copied().unwrap_or(0.0);
+            }
             at[index] = match self.moments[index] {
                 Moment::After(ns) => came + ns,
                 Moment::Works(_) => {
@@ -458,6 +503,15 @@ impl Graph {
         }
         let took = |(first, last): &(u32, u32)| at[*last as usize] - at[*first as usize];
         self.ends.iter().map(took).sum()
+    }
+
+    /// Lanes that do the same: those of a stage, in all pipelines.
+    pub fn alike_lanes(&self) -> Vec<Vec<usize>> {
+        let mut by: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (lane, program) in self.programs.iter().enumerate() {
+            by.entry(*program).or_default().push(lane);
+        }
+        by.into_values().collect()
     }
 
     /// The work of a lane in each step.
@@ -508,6 +562,31 @@ fn before_first(lanes: &[Lane]) -> HashMap<Side, u32> {
         (apart(lacks) < apart(0)).then_some((*own, lacks as u32))
     });
     lacking.collect()
+}
+
+/// What ties each launch of a lane to those of others, and the launch's index.
+pub fn ties(lane: &Lane, before_first: &HashMap<Side, u32>) -> Vec<(Key, usize)> {
+    let mut ties = Vec::new();
+    let mut before = lane.before.clone();
+    for (index, launch) in lane.launches.iter().enumerate() {
+        let kind = lane.kinds[launch.kind as usize];
+        if kind.function != tables::Name::NONE {
+            let of = (kind.communicator, kind.function);
+            let ordinal = before.entry(of).or_default();
+            ties.push((Key::Collective(of.0, of.1, *ordinal), index));
+            *ordinal += 1;
+        }
+    }
+    let mut sent: HashMap<Side, u32> = HashMap::new();
+    for of in &lane.exchanges {
+        let side = side(of);
+        let first = || before_first.get(&side).copied().unwrap_or(0);
+        let ordinal = sent.entry(side).or_insert_with(first);
+        let key = Key::Exchange(of.communicator, of.from, of.to, *ordinal);
+        ties.push((key, of.launch as usize));
+        *ordinal += 1;
+    }
+    ties
 }
 
 /// Launches that end together.
