@@ -115,6 +115,9 @@ pub struct DriverPart {
     pub share: f64,
 }
 
+/// NCCL's times are rounded to 10 ms, so an init may have begun this much earlier, ns.
+const ROUNDED_NS: i64 = 5_000_000;
+
 /// From when to when, ns since 1970.
 type Span = (i64, i64);
 
@@ -260,7 +263,10 @@ impl<'a> Start<'a> {
         let inits = self.inits(part).into_iter();
         let parts = inits.filter_map(|(init, ended, local)| {
             let timings = init.timings?;
-            let begun = ended - (timings.total_s * 1e9) as i64;
+            let begun = ended - (timings.total_s * 1e9) as i64 - ROUNDED_NS;
+            // A thread that did not run for a while says late that its init is done.
+            let said = init.started_s.map_or(begun, |s| (s * 1e9) as i64);
+            let begun = begun.min(said);
             let phases = PHASES.iter().zip(timings.phases_s);
             Some(InitPart {
                 communicator: local.and_then(|local| id(capture, self.index, local)),
@@ -491,6 +497,28 @@ mod tests {
         let shares: f64 = whole.parts.iter().map(|part| part.share).sum();
         assert!((shares - 1.0).abs() < 1e-9);
         assert!(whole.has_driver_calls);
+    }
+
+    /// The first call in the second init begins 4 ms before what NCCL's rounded times say.
+    #[test]
+    fn an_init_begins_when_it_said_so_or_as_early_as_its_rounded_times_allow() {
+        let calls = |of: &dyn Fn(&mut Init)| {
+            let mut capture = capture(1);
+            let process = &mut capture.processes[0];
+            process.setup.timed_calls[0].at_ns = 12_496 * MS;
+            of(&mut process.setup.inits[1]);
+            let whole = crate::report(&capture).startup.whole.expect("known");
+            whole.parts[1].inits[0].driver_calls[0].calls
+        };
+        assert_eq!(calls(&|_| ()), 2);
+        // The thread did not run for 20 ms before it said that it was done.
+        let late = |init: &mut Init| init.completed_s = Some(13.02);
+        assert_eq!(calls(&late), 1);
+        let said = |init: &mut Init| {
+            late(init);
+            init.started_s = Some(12.49);
+        };
+        assert_eq!(calls(&said), 2);
     }
 
     #[test]
