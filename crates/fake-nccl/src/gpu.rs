@@ -4,13 +4,16 @@
 //! any program. The addresses of its functions are kept in this program's data, as a CUDA runtime that is
 //! linked into a program keeps them. The schedule decides what streams do. [`Gpu::busy`] keeps a stream busy
 //! until a moment. [`Gpu::join`] makes the compute stream wait for a collective's stream, as programs do with
-//! an event.
+//! an event. [`memory`] has what NCCL asks the driver for while it makes a communicator and connects it.
 //!
 //! Rule: the library is looked for beside the program, where it is built.
+
+mod memory;
 
 use crate::lock::lock;
 use anyhow::{bail, Context};
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use memory::Memory;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::path::Path;
@@ -34,6 +37,7 @@ pub struct Gpu {
     wait: Wait,
     make: Make,
     set_context: Of,
+    memory: Memory,
     /// By stream: the event that is recorded on it.
     events: Mutex<HashMap<u64, u64>>,
 }
@@ -77,6 +81,7 @@ pub fn load() -> anyhow::Result<()> {
             record: *driver.get(b"cuEventRecord")?,
             wait: *driver.get(b"cuStreamWaitEvent")?,
             make: *driver.get(b"cuEventCreate")?,
+            memory: Memory::find(*driver.get(b"cuGetProcAddress_v2")?)?,
             events: Mutex::default(),
         }
     };

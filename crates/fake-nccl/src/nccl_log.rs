@@ -10,6 +10,7 @@ use crate::plugin::Identity;
 use std::fs::File;
 use std::io::Write;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// The file of this process, if there is to be one.
 fn file() -> Option<&'static File> {
@@ -107,8 +108,8 @@ impl Init<'_> {
         }
     }
 
-    /// NCCL is done.
-    pub fn complete(&self) {
+    /// NCCL is done. The driver took so long to load kernels, and to make the channels.
+    pub fn complete(&self, loading: Duration, channels: Duration) {
         self.allocate();
         self.state("", "COMPLETE");
         let Identity { rank, ranks, .. } = self.identity;
@@ -120,10 +121,11 @@ impl Init<'_> {
             &format!(
                 "Init timings - ncclCommInitRank: rank {rank} nranks {ranks} total {:.2} (kernels {:.2}, \
                  alloc 0.00, bootstrap {:.2}, allgathers 0.00, topo 0.00, graphs 0.00, \
-                 connections 0.00, rest 0.00)",
-                s(longest),
-                s(own),
+                 connections {:.2}, rest 0.00)",
+                s(longest) + (loading + channels).as_secs_f64(),
+                s(own) + loading.as_secs_f64(),
                 s(longest - own),
+                channels.as_secs_f64(),
             ),
         );
     }

@@ -4,7 +4,9 @@ use super::progress::Progress;
 use super::timeline::VirtualClock;
 use super::work::Work;
 use super::worker::Worker;
-use crate::event::{Event, Handle, StateArgs};
+use crate::event::{Event, Handle, StateArgs, Text};
+use crate::gpu;
+use crate::lock::lock;
 use crate::plugin::{Identity, Loader, PluginContext};
 use crate::script::{Call, Path};
 use std::ffi::CString;
@@ -12,7 +14,7 @@ use std::sync::atomic::{
     AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed},
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// One rank's part in a communicator.
@@ -35,6 +37,16 @@ pub struct Communicator {
     pub(super) version: u32,
     pub(super) native: u8,
     pub(super) all_gather_v: bool,
+    /// What it is connected for.
+    connected: Mutex<Vec<Connection>>,
+}
+
+/// What ranks are connected for at the first use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    Algorithm(Text),
+    SendTo(usize),
+    RecvFrom(usize),
 }
 
 impl Communicator {
@@ -99,6 +111,29 @@ impl Communicator {
             version,
             native,
             all_gather_v: std::env::var("NCCL_ALLGATHERV_ENABLE").as_deref() != Ok("0"),
+            connected: Mutex::default(),
+        }
+    }
+
+    /// Connects the rank for what it uses, if it did not before.
+    pub(super) fn connect(&self, what: Connection) {
+        let Some(gpu) = gpu::get() else { return };
+        let mut connected = lock(&self.connected);
+        if connected.contains(&what) {
+            return;
+        }
+        connected.push(what);
+        let (rank, ranks) = (self.rank(), self.size());
+        let is_local = |peer: usize| self.hosts[peer] == self.hosts[rank];
+        match what {
+            Connection::Algorithm(_) => {
+                let neighbours = [(rank + 1) % ranks, (rank + ranks - 1) % ranks];
+                gpu.connect(&neighbours.map(is_local));
+            }
+            Connection::SendTo(peer) | Connection::RecvFrom(peer) if peer != rank => {
+                gpu.reach(is_local(peer));
+            }
+            Connection::SendTo(_) | Connection::RecvFrom(_) => {}
         }
     }
 

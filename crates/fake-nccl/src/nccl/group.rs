@@ -1,10 +1,11 @@
 //! GroupApi, CollApi and P2pApi: a group of API calls, from ncclGroupStart to ncclGroupEnd.
 
-use super::communicator::Communicator;
+use super::communicator::{Communicator, Connection};
 use super::launcher::{Captured, Launcher, Mode};
 use super::plan::{count, func, parts, Planned, Task, TaskPart};
 use crate::announced::Times;
 use crate::event::{Event, Handle};
+use crate::script::Path;
 use nccl_abi::event::because::{FOR_COLL_API, FOR_GROUP_API, FOR_P2P_API};
 use nccl_abi::state;
 use std::ops::ControlFlow;
@@ -30,6 +31,16 @@ impl Launcher {
             return group;
         }
         first.state(handle, state::GROUP_END_API_START);
+        for planned in &group.planned {
+            let task = &group.tasks[planned.task];
+            let what = match planned.part {
+                TaskPart::Coll if task.call.path == Path::CopyEngine => continue,
+                TaskPart::Coll => Connection::Algorithm(task.call.algo),
+                TaskPart::Send(peer) => Connection::SendTo(peer),
+                TaskPart::Recv(peer) => Connection::RecvFrom(peer),
+            };
+            self.comms[task.comm].connect(what);
+        }
         for comm in group.communicators() {
             self.launch(comm, &group, handle, mode);
         }

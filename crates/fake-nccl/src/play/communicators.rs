@@ -2,11 +2,13 @@
 
 use super::driver::Driver;
 use super::job::{Flow, Stuck};
+use crate::gpu::{self, Gpu};
 use crate::nccl::{comm_name, Communicator};
 use crate::nccl_log::Init;
 use crate::plugin::Identity;
 use crate::schedule::{self, instance};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 impl Driver<'_> {
     pub(super) fn create(&mut self, id: usize, who: &[bool]) {
@@ -42,6 +44,7 @@ impl Driver<'_> {
                 kernels_ns: of.members.iter().map(kernels).collect(),
             };
             log.start();
+            let loading = took(Gpu::load_kernels);
             let made = Communicator::init(
                 &self.job.loader,
                 id,
@@ -52,7 +55,7 @@ impl Driver<'_> {
                 script.net_plugin,
                 parent.as_deref(),
             );
-            log.complete();
+            log.complete(loading, took(Gpu::make_channels));
             self.open.insert((id, rank), self.launcher.comms.len());
             self.launcher.comms.push(Arc::new(made));
         }
@@ -84,4 +87,13 @@ impl Driver<'_> {
         self.create(id, who);
         Flow::Continue(())
     }
+}
+
+/// How long the GPU's driver took for it; nothing without a GPU.
+fn took(what: impl FnOnce(&Gpu)) -> Duration {
+    let begun = Instant::now();
+    gpu::get().map_or(Duration::ZERO, |gpu| {
+        what(gpu);
+        begun.elapsed()
+    })
 }
