@@ -261,6 +261,35 @@ def test_it_fits_the_screen(width: int, scheme: str, show: Callable[..., Any]) -
     page.wait_for_function("() => document.querySelector('#spread svg').viewBox.baseVal.width > 500")
 
 
+@pytest.mark.parametrize("width", [375, 1440])
+def test_the_start_of_a_process_unfolds_down_to_its_parts(width: int, show: Callable[..., Any]) -> None:
+    page = show(job("everything_228"), viewport={"width": width, "height": 800})
+    tree = page.locator("#start-up .tree")
+    lines = tree.locator(".leaf, summary")
+    folded = tree.locator("details:not([open])")
+    assert folded.count() > 0
+    seen = lines.filter(visible=True).count()
+    # With the keyboard, as any fold.
+    folded.first.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert lines.filter(visible=True).count() > seen
+    page.evaluate("() => document.querySelectorAll('.tree details').forEach((part) => (part.open = true))")
+    # Figures of all depths stand below each other, and no name runs into them.
+    boxes = lines.evaluate_all(
+        """(lines) => lines.map((line) => [...line.querySelectorAll(":scope > span")].map((cell) => {
+            const box = cell.getBoundingClientRect();
+            return [Math.round(box.left), Math.round(box.right), cell.scrollWidth <= cell.clientWidth + 1];
+        }))"""
+    )
+    assert len({(time[1], share[1]) for _, time, share in boxes}) == 1
+    assert all(name[1] <= time[0] and name[2] for name, time, _ in boxes)
+    assert page.evaluate("() => document.documentElement.scrollWidth") == width
+    # On paper, all of it is there.
+    page.evaluate("() => document.querySelectorAll('.tree details').forEach((part) => (part.open = false))")
+    page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert lines.filter(visible=True).count() == lines.count()
+
+
 def test_it_reads_without_scripts_and_on_paper(show: Callable[..., Any]) -> None:
     page = show(job("ddp8_two_hosts"), java_script_enabled=False)
     assert page.locator(f"{OPERATIONS} >> tbody tr").count() == 8

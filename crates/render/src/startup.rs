@@ -2,7 +2,7 @@
 
 mod advice;
 mod answer;
-mod tree;
+pub(crate) mod tree;
 
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::first_uses::FirstUse;
@@ -381,7 +381,7 @@ fn first_uses(uses: &[FirstUse], page: &mut Page) {
 }
 
 /// Seconds, to the millisecond; below one, three digits.
-fn millis(s: f64) -> String {
+pub(crate) fn millis(s: f64) -> String {
     match s {
         s if s >= 0.001 || s <= 0.0 => format!("{s:.3}"),
         s => format!("{s:.6}"),

@@ -1,6 +1,6 @@
-// Folded sections: a link into one opens it, and on paper all of them are open.
+// Folded sections and parts: a link into one opens it, and on paper all of them are open.
 
-const folds = [...document.querySelectorAll("details.fold")];
+const folds = [...document.querySelectorAll("details")];
 function unfold() {
   // The viewer's address is a span of time.
   const name = location.hash.includes("from=") ? "lanes" : decodeURIComponent(location.hash.slice(1));

@@ -76,7 +76,7 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             )
         }
         "topology" => n(report.topologies.len(), "host", "hosts"),
-        "start-up" => crate::startup::sentence(&report.startup),
+        "start-up" => super::startup::result(report),
         "steps" => {
             let steps = report.steps.as_ref()?;
             let times = steps.step_us.as_ref()?;

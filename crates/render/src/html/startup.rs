@@ -1,8 +1,14 @@
-//! Start-up in the page: the critical path of the slowest communicator's init over all ranks.
+//! Start-up in the page: the critical path of the slowest communicator's init over all ranks, and the start
+//! of the process where that took longest as a tree.
+//!
+//! Rule: the tree has all of its parts, or says how many the page has no room for. Those that are a small
+//! share of the whole are folded.
 
-use super::{escaped, Page};
-use crate::startup::{named, sentence};
+use super::{escaped, marked, Page};
+use crate::startup::tree::{nodes, remarks, who, Node};
+use crate::startup::{millis, named, sentence};
 use analyze::spelling::{percent, time};
+use analyze::startup::Whole;
 use setup::startup::{CommunicatorStartup, Leg};
 use std::fmt::Write as _;
 
@@ -14,26 +20,52 @@ const NAMES: f64 = 70.0;
 const ROW: f64 = 22.0;
 const BELOW: f64 = 20.0;
 
+/// Parts of the tree with this share of the whole are unfolded.
+const UNFOLDED: f64 = 0.1;
+
 /// The slowest communicator, if its phases are known.
-pub(super) fn slowest(report: &analyze::Report) -> Option<&CommunicatorStartup> {
+fn slowest(report: &analyze::Report) -> Option<&CommunicatorStartup> {
     let slowest = report.startup.communicators.first()?;
     (slowest.critical_path_s > 0.0).then_some(slowest)
 }
 
+/// What the section says.
+pub(super) fn result(report: &analyze::Report) -> Option<String> {
+    sentence(&report.startup).or_else(|| {
+        let whole = report.startup.whole.as_ref()?;
+        Some(format!(
+            "{} took longest: {}",
+            analyze::spelling::capital(who(whole)),
+            time(1e6 * whole.total_s)
+        ))
+    })
+}
+
 impl Page<'_> {
     pub(super) fn start_up(&mut self) {
-        let Some(slowest) = slowest(self.report) else {
+        let (slowest, whole) = (slowest(self.report), self.report.startup.whole.as_ref());
+        if slowest.is_none() && whole.is_none() {
             return;
-        };
+        }
         self.section(
             "start-up",
             "Start-up",
-            "The critical path of making the slowest communicator, over all ranks: in each phase of NCCL's \
-             init, the rank that the others waited for. `ncclscope startup` has every rank.",
+            "From the start of the processes to their first calls. `ncclscope startup` has every rank, and \
+             `ncclscope startup --json` gives the figures to programs.",
         );
-        if let Some(sentence) = sentence(&self.report.startup) {
-            let _ = writeln!(self.html, "<p>{}</p>", escaped(&sentence));
+        if let Some(slowest) = slowest {
+            self.init(slowest);
         }
+        if let Some(whole) = whole {
+            self.start_of(whole);
+        }
+        self.end();
+    }
+
+    /// The critical path of the slowest init.
+    fn init(&mut self, slowest: &CommunicatorStartup) {
+        self.html += "<h3>Critical path of the slowest init</h3>\n<p class=\"about\">In each phase of NCCL's \
+                      init, the rank that the others waited for.</p>\n";
         let legs: Vec<&Leg> = slowest
             .critical_path
             .iter()
@@ -52,8 +84,65 @@ impl Page<'_> {
             );
         }
         self.html += "</ol>\n";
-        self.end();
     }
+
+    /// The start of one process as a tree.
+    fn start_of(&mut self, whole: &Whole) {
+        let _ = writeln!(
+            self.html,
+            "<h3>Start of {}, where it took longest</h3>\n<p class=\"about\">In its order, with shares of \
+             the whole.</p>\n<div class=\"tree\">\n<div class=\"head\"><span>part</span>\
+             <span>time, s</span><span>share</span></div>",
+            escaped(&who(whole))
+        );
+        for node in nodes(whole) {
+            self.node(&node);
+        }
+        let _ = writeln!(
+            self.html,
+            "<div class=\"leaf whole\">{}</div>\n</div>",
+            cells("total", whole.total_s, 1.0)
+        );
+        for remark in remarks(whole) {
+            let _ = writeln!(self.html, "<p class=\"about\">{}</p>", marked(&remark));
+        }
+    }
+
+    fn node(&mut self, node: &Node) {
+        let line = cells(&node.name, node.time_s, node.share);
+        if node.below.is_empty() {
+            let _ = writeln!(self.html, "<div class=\"leaf\">{line}</div>");
+            return;
+        }
+        let open = if node.share >= UNFOLDED { " open" } else { "" };
+        let _ = writeln!(self.html, "<details{open}>\n<summary>{line}</summary>");
+        for below in node.below.iter().take(self.rows) {
+            self.node(below);
+        }
+        if let Some(more) = node.below.get(self.rows..).filter(|more| !more.is_empty()) {
+            let time_s: f64 = more.iter().map(|node| node.time_s).sum();
+            let share: f64 = more.iter().map(|node| node.share).sum();
+            let name = format!("{} more (`ncclscope startup --all`)", more.len());
+            let _ = writeln!(
+                self.html,
+                "<div class=\"leaf\">{}</div>",
+                cells(&name, time_s, share)
+            );
+        }
+        self.html += "</details>\n";
+    }
+}
+
+/// A line of the tree.
+fn cells(name: &str, time_s: f64, share: f64) -> String {
+    format!(
+        "<span>{}</span><span>{}</span><span>{}</span><svg viewBox=\"0 0 100 1\" \
+         preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"{:.1}\" height=\"1\"/></svg>",
+        marked(name),
+        millis(time_s),
+        percent(share),
+        (100.0 * share).clamp(0.0, 100.0)
+    )
 }
 
 /// One row for each rank on the path; nothing if these are too many.

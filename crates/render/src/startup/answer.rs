@@ -552,10 +552,7 @@ fn whole(startup: &Startup) -> Option<String> {
         .parts
         .iter()
         .reduce(|a, b| if b.time_s > a.time_s { b } else { a })?;
-    let who = match whole.rank {
-        Some(rank) => format!("rank {rank}"),
-        None => format!("process {} on {}", whole.pid, whole.host),
-    };
+    let who = super::tree::who(whole);
     let uses = longest.first_uses.iter().map(|of| &of.first);
     let most = uses.filter(|of| of.in_start);
     let most = most.clone().find_map(|of| Some((of, of.longer_s?)));

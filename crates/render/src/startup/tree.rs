@@ -12,78 +12,93 @@ const LEAST: f64 = 0.01;
 /// Parts of one part that are printed.
 const MOST: usize = 5;
 
-/// A line of the tree, under construction.
-struct Line {
-    depth: usize,
-    name: String,
-    time_s: f64,
-    share: f64,
+/// A part of the tree.
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) time_s: f64,
+    /// Of the whole.
+    pub(crate) share: f64,
+    /// It stands for calls of the driver.
+    is_driver: bool,
+    /// Its parts.
+    pub(crate) below: Vec<Node>,
 }
 
-/// Writes the parts of a process's start, with their shares.
-pub(super) fn tree(whole: &Whole, page: &mut Page) {
-    let who = match whole.rank {
+impl Node {
+    /// Whether it or a part of it is to be printed.
+    fn is_long(&self) -> bool {
+        self.share >= LEAST || self.below.iter().any(Node::is_long)
+    }
+}
+
+/// Whose start it is.
+pub(crate) fn who(whole: &Whole) -> String {
+    match whole.rank {
         Some(rank) => format!("rank {rank}"),
         None => format!(
             "process {} on {}",
             tables::pid::shown(whole.pid),
             whole.host
         ),
-    };
-    page.title(&format!(
-        "Start of {who}, where it took longest (in its order, s; share of the whole)"
-    ));
-    let mut table = Table::new(["part", "time", "share"], "<>>");
-    let mut row = |line: &Line| {
-        let name = format!("{}{}", "  ".repeat(line.depth), line.name);
-        table.row([name, millis(line.time_s), percent(line.share)]);
-    };
-    for part in &whole.parts {
-        row(&Line {
-            depth: 0,
-            name: named(part).to_owned(),
-            time_s: part.time_s,
-            share: part.share,
-        });
-        let mut groups = vec![driver_lines(&part.driver_calls, 1)];
-        groups.extend(part.inits.iter().map(init_lines));
-        groups.extend(use_lines(part, whole.total_s));
-        groups.retain(|group| !group.is_empty() && (page.all || is_long(group)));
-        let shown = if page.all { usize::MAX } else { MOST };
-        let more = groups.len().saturating_sub(shown);
-        for group in groups.iter().take(shown) {
-            let lines = group.iter();
-            lines
-                .filter(|line| page.all || line.share >= LEAST)
-                .for_each(&mut row);
-        }
-        if more > 0 {
-            let time_s = groups[shown..].iter().filter_map(|group| group.first());
-            let time_s = time_s.map(|line| line.time_s).sum();
-            row(&Line {
-                depth: 1,
-                name: format!("{more} more (--all)"),
-                time_s,
-                share: time_s / whole.total_s,
-            });
-        }
-    }
-    row(&Line {
-        depth: 0,
-        name: "total".to_owned(),
-        time_s: whole.total_s,
-        share: 1.0,
-    });
-    page.table(&table, usize::MAX, "parts");
-    page.line(below(whole));
-    if let Some(line) = host_memory(whole) {
-        page.line(&line);
     }
 }
 
-/// Whether some line of a group is to be printed.
-fn is_long(group: &[Line]) -> bool {
-    group.iter().any(|line| line.share >= LEAST)
+/// Writes the parts of a process's start, with their shares.
+pub(super) fn tree(whole: &Whole, page: &mut Page) {
+    page.title(&format!(
+        "Start of {}, where it took longest (in its order, s; share of the whole)",
+        who(whole)
+    ));
+    let mut table = Table::new(["part", "time", "share"], "<>>");
+    let mut row = |depth: usize, name: &str, time_s: f64, share: f64| {
+        let name = format!("{}{name}", "  ".repeat(depth));
+        table.row([name, millis(time_s), percent(share)]);
+    };
+    let all = page.all;
+    for part in nodes(whole) {
+        row(0, &part.name, part.time_s, part.share);
+        let mut left = if all { usize::MAX } else { MOST };
+        let (mut more, mut more_s) = (0, 0.0);
+        for node in part.below.iter().filter(|node| all || node.is_long()) {
+            if left == 0 && !node.is_driver {
+                more += 1;
+                more_s += node.time_s;
+                continue;
+            }
+            left = left.saturating_sub(usize::from(!node.is_driver));
+            let lines = std::iter::once((1, node)).chain(node.below.iter().map(|below| (2, below)));
+            lines
+                .filter(|(_, line)| all || line.share >= LEAST)
+                .for_each(|(depth, line)| row(depth, &line.name, line.time_s, line.share));
+        }
+        if more > 0 {
+            let name = format!("{more} more (--all)");
+            row(1, &name, more_s, more_s / whole.total_s);
+        }
+    }
+    row(0, "total", whole.total_s, 1.0);
+    page.table(&table, usize::MAX, "parts");
+    for remark in remarks(whole) {
+        page.line(&remark);
+    }
+}
+
+/// The parts of a start, in their order: in each of them the calls of the driver, the inits of communicators
+/// and the first uses.
+pub(crate) fn nodes(whole: &Whole) -> Vec<Node> {
+    let parts = whole.parts.iter().map(|part| {
+        let mut below = driver_nodes(&part.driver_calls);
+        below.extend(part.inits.iter().map(init_node));
+        below.extend(use_nodes(part, whole.total_s));
+        Node {
+            name: named(part).to_owned(),
+            time_s: part.time_s,
+            share: part.share,
+            is_driver: false,
+            below,
+        }
+    });
+    parts.collect()
 }
 
 fn named(part: &WholePart) -> &'static str {
@@ -96,44 +111,41 @@ fn named(part: &WholePart) -> &'static str {
 }
 
 /// An init with its phases.
-fn init_lines(init: &InitPart) -> Vec<Line> {
+fn init_node(init: &InitPart) -> Node {
     let of = plural(init.nranks.into(), "rank", "ranks");
-    let id = init.communicator.as_deref().unwrap_or("of unknown id");
-    let mut lines = vec![Line {
-        depth: 1,
-        name: format!("init of communicator {id} ({of})"),
-        time_s: init.time_s,
-        share: init.share,
-    }];
-    lines.extend(init.phases.iter().map(|phase| Line {
-        depth: 2,
+    let id = init.communicator.as_deref().unwrap_or("unknown id");
+    let phases = init.phases.iter().map(|phase| Node {
         name: phase.phase.to_owned(),
         time_s: phase.time_s,
         share: phase.share,
-    }));
-    lines.extend(driver_lines(&init.driver_calls, 2));
-    lines
+        is_driver: false,
+        below: Vec::new(),
+    });
+    Node {
+        name: format!("init of {id} ({of})"),
+        time_s: init.time_s,
+        share: init.share,
+        is_driver: false,
+        below: phases.chain(driver_nodes(&init.driver_calls)).collect(),
+    }
 }
 
-/// First uses with what NCCL asked the driver for in them: a group for each.
-fn use_lines(part: &WholePart, total_s: f64) -> Vec<Vec<Line>> {
+/// First uses with what NCCL asked the driver for in them.
+fn use_nodes(part: &WholePart, total_s: f64) -> Vec<Node> {
     let counted = part.first_uses.iter().filter(|of| of.first.in_start);
     let counted = counted.filter_map(|of| Some((of, of.first.longer_s?)));
-    let groups = counted.map(|(of, time_s)| {
-        let mut lines = vec![Line {
-            depth: 1,
-            name: used(&of.first),
-            time_s,
-            share: time_s / total_s,
-        }];
-        lines.extend(driver_lines(&of.driver_calls, 2));
-        lines
+    let nodes = counted.map(|(of, time_s)| Node {
+        name: used(&of.first),
+        time_s,
+        share: time_s / total_s,
+        is_driver: false,
+        below: driver_nodes(&of.driver_calls),
     });
-    groups.collect()
+    nodes.collect()
 }
 
-fn driver_lines(calls: &[DriverPart], depth: usize) -> Vec<Line> {
-    let lines = calls.iter().map(|part| {
+fn driver_nodes(calls: &[DriverPart]) -> Vec<Node> {
+    let nodes = calls.iter().map(|part| {
         let (one, several) = match part.counter.as_str() {
             "gpu_allocations" => ("GPU allocation", "GPU allocations"),
             "host_allocations" => ("host allocation", "host allocations"),
@@ -150,21 +162,29 @@ fn driver_lines(calls: &[DriverPart], depth: usize) -> Vec<Line> {
         let bytes = part
             .bytes
             .map_or(String::new(), |n| format!(", {}", size(n)));
-        Line {
-            depth,
+        Node {
             name: format!("{who}: {}{bytes}", plural(part.calls, one, several)),
             time_s: part.time_s,
             share: part.share,
+            is_driver: true,
+            below: Vec::new(),
         }
     });
-    lines.collect()
+    nodes.collect()
+}
+
+/// What the tree can't have, and how much memory of the host NCCL holds.
+pub(crate) fn remarks(whole: &Whole) -> Vec<String> {
+    let below = std::iter::once(below(whole).to_owned());
+    below.chain(host_memory(whole)).collect()
 }
 
 /// What the tree can't have.
 fn below(whole: &Whole) -> &'static str {
     if whole.has_driver_calls {
-        "Calls of the CUDA driver are known from NCCL's first init on. What is left of a part is the host's \
-         own work, and waits for other ranks."
+        "Calls of the CUDA driver are known from the moment at which NCCL's first init loaded the recorder: \
+         behind the phase `graphs`. What is left of a part is calls before that, the host's own work, and \
+         waits for other ranks."
     } else {
         "This capture has no single calls of the CUDA driver: the process has no driver, the recorder was \
          older, or NCCLSCOPE_GRAPHS was off."
@@ -306,7 +326,7 @@ mod tests {
             .collect();
         let expected = [
             "until NCCL's first init 4.000 40.0 %",
-            "init of communicator c1 (8 ranks) 2.000 20.0 %",
+            "init of c1 (8 ranks) 2.000 20.0 %",
             "kernels 1.500 15.0 %",
             "from there to the first call 3.000 30.0 %",
             "program: 12 module loads 1.000 10.0 %",

@@ -180,6 +180,82 @@ fn tables_with_a_row_for_each_rank_are_folded_and_say_their_result() {
     assert!(account[0].contains("Parallel efficiency "), "{account:?}");
 }
 
+/// The lines of the tree, with what each is of.
+fn tree(page: &str) -> Vec<String> {
+    let tree = between(page, "<div class=\"tree\">", "<div class=\"leaf whole\">");
+    let tree = tree.first().copied().unwrap_or_default();
+    let mut depth = 0;
+    let mut lines = Vec::new();
+    for line in tree.lines() {
+        if let Some(cells) = line.split_once("<span>").filter(|_| !line.contains("head")) {
+            let cells: Vec<&str> = cells.1.split("</span><span>").collect();
+            let figures = cells[1..]
+                .iter()
+                .map(|cell| cell.split('<').next().unwrap_or(""));
+            let figures: Vec<&str> = figures.collect();
+            // A part is in its own details.
+            let indent = "  ".repeat(depth - usize::from(line.starts_with("<summary>")));
+            let name = cells[0].replace("&#39;", "'");
+            lines.push(format!("{indent}{name} {}", figures.join(" ")));
+        }
+        depth = (depth + line.matches("<details").count()) - line.matches("</details>").count();
+    }
+    assert_eq!(depth, 0, "{tree}");
+    lines
+}
+
+#[test]
+fn the_start_of_the_slowest_process_is_a_tree() {
+    let report = report("everything_228");
+    let html = page(&report);
+    let lines = tree(&html);
+    // The same lines as in text, but for white space.
+    let mut text = Vec::new();
+    render::startup::text(
+        &report.startup,
+        true,
+        render::layout::Look::default(),
+        &mut text,
+    )
+    .expect("written");
+    let text = String::from_utf8(text).expect("UTF-8");
+    let text = text.split("\nStart of ").nth(1).expect("the tree");
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = text.lines().skip(2).map(|line| line[2..].to_owned());
+    let expected: Vec<String> = expected
+        .take_while(|line| !line.starts_with("total"))
+        .collect();
+    let depth = |line: &String| line.len() - line.trim_start().len();
+    assert!(expected.len() > 10, "{expected:?}");
+    assert_eq!(
+        lines
+            .iter()
+            .map(|l| (depth(l), words(l)))
+            .collect::<Vec<_>>(),
+        expected
+            .iter()
+            .map(|l| (depth(l), words(l)))
+            .collect::<Vec<_>>()
+    );
+    // What is a large part is unfolded, and the rest is not.
+    assert!(
+        html.contains("<details open>\n<summary><span>until NCCL&#39;s first init"),
+        "{html}"
+    );
+    let whole = report.startup.whole.as_ref().expect("known");
+    assert!(whole.parts.iter().any(|part| part.share < 0.1), "{whole:?}");
+    assert!(html.contains("<details>\n<summary><span>"), "{lines:?}");
+}
+
+#[test]
+fn a_capture_without_a_known_start_has_no_section_about_it() {
+    let mut unknown = report("everything_228");
+    unknown.startup.communicators.clear();
+    assert!(page(&unknown).contains("id=\"start-up\""));
+    unknown.startup.whole = None;
+    assert!(!page(&unknown).contains("id=\"start-up\""));
+}
+
 #[test]
 fn a_thousand_ranks_stay_small() {
     let mut large = report("ddp8_two_hosts");
