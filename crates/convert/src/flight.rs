@@ -14,12 +14,17 @@
 //! has the time at which a thread noticed it. `started` is known with `TORCH_NCCL_ENABLE_TIMING` only.
 //! Without it a call stays `scheduled` until it is completed, so `scheduled` says that the GPU has not begun
 //! a call only in a dump with a start of another call.
+//!
+//! Gloo gives the flight recorder no events, so its calls stay `scheduled` for ever. They are over if they
+//! are `retired`: Gloo's thread retires a call when its work has ended. NCCL's watchdog also retires calls
+//! that failed, so there `retired` says nothing. Gloo's dumps do not say which ranks are in a group, nor that
+//! there were sends and receives.
 
 use crate::found::Found;
 use crate::json::{Fault, Json};
 use crate::pickle;
 use crate::torch::{self, Group};
-use crate::value::{Id, Tree};
+use crate::value::{Id, Node, Tree};
 use crate::writer::{Call, Communicator, Process, MOST_COMMUNICATORS};
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -145,10 +150,17 @@ impl Dump {
         u64::try_from(self.tree.int(self.tree.field(of, key)?)?).ok()
     }
 
+    fn flag(&self, of: Id, key: &str) -> Option<bool> {
+        match self.tree.get(self.tree.field(of, key)?) {
+            Node::Bool(is) => Some(*is),
+            _ => None,
+        }
+    }
+
     fn groups(&self) -> HashMap<String, Group> {
         let mut groups = HashMap::new();
         let config = self.tree.field(self.root, "pg_config");
-        let Some(crate::value::Node::Map(pairs)) = config.map(|id| self.tree.get(id)) else {
+        let Some(Node::Map(pairs)) = config.map(|id| self.tree.get(id)) else {
             return groups;
         };
         for (key, value) in pairs {
@@ -233,7 +245,10 @@ impl Dump {
     /// Whether the dump knows that the GPU has begun a call.
     fn has_start(&self, entry: Id) -> bool {
         self.field(entry, "state") == Some("started")
-            || self.number(entry, "time_discovered_started_ns").is_some()
+            // JSON has 0 if it is not known.
+            || self
+                .number(entry, "time_discovered_started_ns")
+                .is_some_and(|ns| ns != 0)
     }
 
     fn call(
@@ -246,7 +261,7 @@ impl Dump {
         let title = self.field(entry, "profiling_name")?;
         // `nccl:send 0->1`, `nccl:recv 1<-0`
         let (name, peers) = title.split_once(' ').unwrap_or((title, ""));
-        let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+        let (backend, name) = name.rsplit_once(':').unwrap_or(("", name));
         let function = torch::function(name)?;
         let peer = peers.split_once("->").or(peers.split_once("<-"));
         let peer = peer.and_then(|(_, peer)| peer.trim().parse().ok());
@@ -296,7 +311,13 @@ impl Dump {
         let time = |key| self.number(entry, key).filter(|ns| *ns != 0);
         let called = time("time_created_ns")?;
         let state = self.field(entry, "state");
+        let is_over = match backend {
+            "gloo" => self.flag(entry, "retired") == Some(true),
+            _ => state == Some("completed"),
+        };
         let begun = match state {
+            // Nobody tells when Gloo begins a call.
+            _ if backend == "gloo" => None,
             Some("started") => Some(true),
             // Parts of a batch have no events of their own.
             Some("scheduled") if !is_p2p => Some(false),
@@ -310,7 +331,7 @@ impl Dump {
             peer: peer.filter(|_| is_p2p),
             seq: self.number(entry, "collective_seq_id").filter(|_| !is_p2p),
             called,
-            is_open: state != Some("completed"),
+            is_open: !is_over,
             begun,
             ..Call::default()
         })

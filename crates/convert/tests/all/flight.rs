@@ -1,6 +1,7 @@
 //! Dumps of PyTorch's flight recorder: who is awaited in which collective.
 //!
-//! The dumps are made here in the shape that PyTorch documents (version 2.5); names and figures are invented.
+//! Most dumps are made here in the shape that PyTorch documents (version 2.5), with names and figures that
+//! are invented. Those of Gloo in `gloo/` are of torch 2.11, from a hang of two ranks (`gloo/hang.py`).
 
 use analyze::hang::{hang, Conditions, Hang, Verdict};
 use render::hang::Answer;
@@ -171,6 +172,80 @@ fn a_dump_without_calls_is_no_absent_file() {
         .map(|row| row.place.as_str())
         .collect();
     assert_eq!(problems, ["its entries"]);
+}
+
+/// The dumps of a hang of two ranks of Gloo, of which rank 1 left out the last AllReduce. `edit` changes what
+/// JSON says.
+fn of_gloo(kind: &str, edit: impl Fn(&str) -> String) -> Hang {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gloo");
+    let folder = tempfile::tempdir().expect("a folder");
+    for entry in from.join(kind).read_dir().expect("dumps") {
+        let path = entry.expect("a dump").path();
+        let bytes = std::fs::read(&path).expect("read");
+        let bytes = match String::from_utf8(bytes) {
+            Ok(text) => edit(&text).into_bytes(),
+            Err(binary) => binary.into_bytes(),
+        };
+        let name = path.file_name().expect("a name");
+        let mut file = File::create(folder.path().join(name)).expect("created");
+        file.write_all(&bytes).expect("written");
+        let last = Duration::from_nanos(1_795_922_948_796_652_037);
+        let at = UNIX_EPOCH + last + Duration::from_secs(5);
+        file.set_modified(at).expect("a time");
+    }
+    of(folder.path())
+}
+
+#[test]
+fn a_hang_of_gloo_names_the_rank_that_did_not_come() {
+    for kind in ["pickle", "json"] {
+        let found = of_gloo(kind, str::to_owned);
+        let Verdict::Sink(sink) = &found.verdict else {
+            panic!("{kind}: {:?}", found.verdict);
+        };
+        assert_eq!(sink.ranks.members, [1], "{kind}");
+        assert_eq!(found.verdict.hang(), Some(true), "{kind}");
+        let first = sentence(&found);
+        assert!(
+            first.starts_with("Rank 1 has not made AllReduce of 256 KiB, sequence number 8 on")
+                && first.ends_with("(default_pg), which rank 0 waits in for 5.00 s."),
+            "{kind}: {first}"
+        );
+    }
+}
+
+#[test]
+fn a_call_of_gloo_is_over_once_it_is_retired() {
+    // Rank 0 made a call more, which failed.
+    let failed = of_gloo("json", |text| {
+        text.replace(":false,\"state\"", ":true,\"state\"")
+    });
+    let Verdict::Sink(sink) = &failed.verdict else {
+        panic!("{:?}", failed.verdict);
+    };
+    assert_eq!(sink.ranks.members, [1]);
+    // All calls of both are over.
+    let ended = of_gloo("json", |text| {
+        let last = text.find("{\"collective_seq_id\":8");
+        let Some(last) = last else {
+            return text.to_owned();
+        };
+        let end = text[last..].find('}').expect("its end") + last + 1;
+        format!("{}{}", text[..last].trim_end_matches(','), &text[end..])
+    });
+    assert_ne!(ended.verdict.hang(), Some(true), "{:?}", ended.verdict);
+}
+
+#[test]
+fn a_start_at_0_is_not_known() {
+    let open = || {
+        dump(2, 10, "scheduled", 64).replace(
+            r#""retired""#,
+            r#""time_discovered_started_ns": 0, "retired""#,
+        )
+    };
+    let first = sentence(&answer(&[open(), open()]));
+    assert!(first.starts_with("All 2 ranks are in AllReduce"), "{first}");
 }
 
 /// A dump whose buffer has lost its first calls.

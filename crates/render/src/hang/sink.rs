@@ -185,7 +185,7 @@ fn last_call(hang: &Hang, communicator: usize, member: usize) -> String {
         return format!("No call of {who} ({at}) on this communicator is known.");
     };
     let came = match rank.came {
-        Some(Reached::Finished) => "ended on its GPU",
+        Some(Reached::Finished) => "ended",
         Some(Reached::Started) => "begun on its GPU",
         Some(Reached::Launched) => "launched",
         Some(Reached::Enqueued | Reached::Entered) | None => "entered",
