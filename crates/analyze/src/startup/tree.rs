@@ -101,8 +101,8 @@ pub struct UsePart {
 /// Calls of the driver of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriverPart {
-    /// Who called: `nccl`, or `program`.
-    pub caller: &'static str,
+    /// Who called: `nccl`, or `program`; null if NCCL is no library of its own, so that nobody knows.
+    pub caller: Option<&'static str>,
     /// What was called, by the name of its counter.
     pub counter: String,
     /// How many calls.
@@ -167,7 +167,7 @@ impl<'a> Calls<'a> {
                 .iter()
                 .fold(0u64, |sum, c| sum.saturating_add(c.bytes));
             DriverPart {
-                caller: if by_nccl { "nccl" } else { "program" },
+                caller: (self.told_apart).then_some(if by_nccl { "nccl" } else { "program" }),
                 counter: counter.to_owned(),
                 calls: calls.len() as u64,
                 bytes: (bytes > 0).then_some(bytes),
@@ -463,7 +463,10 @@ mod tests {
         let parts = parts.iter();
         let of = |p: &'_ DriverPart| (p.calls, ms(p));
         parts
-            .map(|p| (p.caller, p.counter.as_str(), of(p).0, of(p).1))
+            .map(|p| {
+                let caller = p.caller.unwrap_or("-");
+                (caller, p.counter.as_str(), of(p).0, of(p).1)
+            })
             .collect()
     }
 
@@ -526,6 +529,9 @@ mod tests {
         let whole = whole(0);
         let first = &whole.parts[2].first_uses[0];
         assert_eq!(first.driver_calls.len(), 2);
+        let all = whole.parts.iter().flat_map(|part| &part.driver_calls);
+        let mut all = all.chain(&first.driver_calls);
+        assert!(all.all(|part| part.caller.is_none()), "{whole:?}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What NCCL asks the driver for while it makes a communicator and connects it.
 //!
 //! NCCL gets the addresses of these functions from `cuGetProcAddress` and keeps them in its data. So does
-//! this program, into which NCCL is linked as into a library of XLA: a recorder counts these calls as the
-//! program's.
+//! this program, into which NCCL is linked as into a library of XLA: a recorder can't tell these calls from
+//! the program's.
 //!
 //! ```text
 //! ncclCommInit   load kernels ──▶ plugin's init ──▶ a ring's memory for each channel

@@ -154,16 +154,16 @@ fn driver_nodes(calls: &[DriverPart]) -> Vec<Node> {
             "mappings" => ("memory mapping", "memory mappings"),
             counter => (counter, counter),
         };
-        let who = if part.caller == "nccl" {
-            "NCCL"
-        } else {
-            "program"
+        let who = match part.caller {
+            Some("nccl") => "NCCL: ",
+            Some(_) => "program: ",
+            None => "",
         };
         let bytes = part
             .bytes
             .map_or(String::new(), |n| format!(", {}", size(n)));
         Node {
-            name: format!("{who}: {}{bytes}", plural(part.calls, one, several)),
+            name: format!("{who}{}{bytes}", plural(part.calls, one, several)),
             time_s: part.time_s,
             share: part.share,
             is_driver: true,
@@ -175,8 +175,20 @@ fn driver_nodes(calls: &[DriverPart]) -> Vec<Node> {
 
 /// What the tree can't have, and how much memory of the host NCCL holds.
 pub(crate) fn remarks(whole: &Whole) -> Vec<String> {
+    let unknown = "Whether NCCL or the program called the driver is not known, because NCCL is no library of \
+                   its own here.";
+    let unknown = has_unknown_callers(whole).then(|| unknown.to_owned());
     let below = std::iter::once(below(whole).to_owned());
-    below.chain(host_memory(whole)).collect()
+    below.chain(unknown).chain(host_memory(whole)).collect()
+}
+
+fn has_unknown_callers(whole: &Whole) -> bool {
+    let of_parts = whole.parts.iter().flat_map(|part| {
+        let inits = part.inits.iter().map(|init| &init.driver_calls);
+        let uses = part.first_uses.iter().map(|of| &of.driver_calls);
+        std::iter::once(&part.driver_calls).chain(inits).chain(uses)
+    });
+    of_parts.flatten().any(|calls| calls.caller.is_none())
 }
 
 /// What the tree can't have.
@@ -220,7 +232,7 @@ mod tests {
 
     fn calls(caller: &'static str, counter: &str, time_s: f64) -> DriverPart {
         DriverPart {
-            caller,
+            caller: Some(caller),
             counter: counter.to_owned(),
             calls: 12,
             bytes: (counter == "gpu_allocations").then_some(48 << 20),
@@ -351,6 +363,19 @@ mod tests {
         assert!(
             all.contains("first Send") && !all.contains("more (--all)"),
             "{all}"
+        );
+    }
+
+    #[test]
+    fn calls_that_may_be_anybody_s_have_no_name_before_them() {
+        let mut whole = whole();
+        assert!(!text(&whole, false).contains("is not known"));
+        whole.parts[1].driver_calls[0].caller = None;
+        let page = text(&whole, false);
+        assert!(page.contains("\n    12 module loads "), "{page}");
+        assert!(
+            page.contains("Whether NCCL or the program called"),
+            "{page}"
         );
     }
 
