@@ -108,7 +108,15 @@ impl Frame {
 
     /// The steps of these lanes; `None` if no kind of launch marks them.
     pub fn find(lanes: &[Lane]) -> Option<Frame> {
-        let (mut marks, is_whole) = boundary(lanes)?;
+        let by_kind = || {
+            let (marks, is_whole) = boundary(lanes)?;
+            Frame::of(lanes, marks, is_whole)
+        };
+        by_kind().or_else(|| Frame::of(lanes, by_program(lanes)?, true))
+    }
+
+    /// With these boundaries; `is_whole` if what lies between two of them is a step.
+    fn of(lanes: &[Lane], mut marks: Marks, is_whole: bool) -> Option<Frame> {
         let steps_of = |marks: &Vec<(i64, i64)>, period: usize| marks.len() / period;
         let (least, most) = range(marks.iter().map(Vec::len))?;
         let begins_late = lanes.iter().any(|lane| lane.begins_late);
@@ -281,6 +289,79 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
     let is_whole =
         lanes.iter().all(is_step) && marks.iter().all(|marks| usual_part(marks) >= LEAST_USUAL);
     Some((marks, is_whole))
+}
+
+/// Boundaries where lanes only send and receive: the first launch of each step. A pipeline fills and drains
+/// in each step, so its launches come again after a step and not before. The last stage has the same ones for
+/// each micro-batch. Its step has so many of these as take as long. The job ends with a step.
+fn by_program(lanes: &[Lane]) -> Option<Marks> {
+    let launches = |lane: &Lane| -> Vec<(i64, i64)> {
+        let all = lane.launches.iter().filter(|launch| !launch.in_graph);
+        all.map(|launch| (launch.api, launch.stop)).collect()
+    };
+    let all: Vec<Vec<(i64, i64)>> = lanes.iter().map(launches).collect();
+    let periods: Vec<usize> = lanes.iter().map(|lane| repeats(&symbols(lane))).collect();
+    // The median from a launch to the same one behind it.
+    let took = |(all, period): (&Vec<(i64, i64)>, &usize)| {
+        let apart = |of: &[(i64, i64)]| (of[*period].0 - of[0].0) as f64;
+        (*period > 0).then(|| median(all.windows(period + 1).map(apart).collect()))
+    };
+    let lasts = all.iter().zip(&periods).map(took);
+    let lasts: Vec<f64> = lasts.collect::<Option<_>>()?;
+    let took = lasts.iter().copied().fold(0.0, f64::max);
+    let of_lane = |lane: usize| {
+        let times = (took / lasts[lane]).round();
+        let step = times as usize * periods[lane];
+        let marks = all[lane].rchunks_exact(step).map(|launches| launches[0]);
+        let mut marks: Vec<(i64, i64)> = marks.collect();
+        marks.reverse();
+        let is_whole = (times * lasts[lane] / took - 1.0).abs() < ALIKE - 1.0;
+        (is_whole && marks.len() > LEAST).then_some(marks)
+    };
+    let marks = (0..lanes.len()).map(of_lane);
+    let longest = *periods.iter().max()?;
+    marks
+        .collect::<Option<Marks>>()
+        .filter(|_| longest > MOST_OF_LAYER)
+}
+
+/// What each launch of a lane is, by number: its kind, and whom it sends to or receives from.
+fn symbols(lane: &Lane) -> Vec<u32> {
+    let mut exchanges = lane.exchanges.iter().peekable();
+    let mut known: HashMap<(Kind, Vec<(u32, u32)>), u32> = HashMap::new();
+    let mut symbols = Vec::new();
+    for (index, launch) in lane.launches.iter().enumerate() {
+        let mut with = Vec::new();
+        while let Some(of) = exchanges.next_if(|of| of.launch as usize <= index) {
+            with.push((of.from, of.to));
+        }
+        if !launch.in_graph {
+            let next = known.len() as u32;
+            let what = (lane.kinds[launch.kind as usize].of_place(), with);
+            symbols.push(*known.entry(what).or_insert(next));
+        }
+    }
+    symbols
+}
+
+/// After how many of them symbols come again: the least distance at which about as few differ as at any; 0 if
+/// a hundredth does, as where evaluations come between steps. The first fifth is start-up.
+fn repeats(symbols: &[u32]) -> usize {
+    let symbols = &symbols[symbols.len() / 5..];
+    let mut best: Option<(usize, usize)> = None;
+    for distance in 1..symbols.len() / LEAST {
+        let pairs = symbols.len() - distance;
+        let most = best.map_or(pairs / 100, |(differ, _)| differ / 2);
+        let all = symbols[distance..].iter().zip(symbols);
+        let differ = all.filter(|(a, b)| a != b).take(most + 1).count();
+        if differ < most {
+            best = Some((differ, distance));
+        }
+        if differ == 0 {
+            break;
+        }
+    }
+    best.map_or(0, |(_, distance)| distance)
 }
 
 /// Whether a lane makes the same launches from nearly each of these to the next, and more than a layer's:
@@ -470,7 +551,7 @@ fn start_up(wall: &[f64]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::launches::Launch;
+    use super::super::launches::{Exchange, Launch};
     use super::*;
 
     const MS: i64 = 1_000_000;
@@ -505,6 +586,65 @@ mod tests {
             ..Lane::default()
         };
         (0..2).map(lane).collect()
+    }
+
+    /// A lane that sends (`+`) to the next rank or receives (`-`) from it, and the same (`>`, `<`) of the
+    /// rank before, in steps of 12 ms.
+    fn stage(own: u32, of_a_step: &str, steps: usize) -> Lane {
+        let mut lane = Lane {
+            kinds: vec![Kind {
+                communicator: 0,
+                function: tables::Name::NONE,
+                bytes: 8,
+                graph: 0,
+            }],
+            ..Lane::default()
+        };
+        let apart = 12 * MS / of_a_step.len() as i64;
+        for (n, call) in of_a_step.repeat(steps).chars().enumerate() {
+            lane.exchanges.push(Exchange {
+                launch: n as u32,
+                communicator: 0,
+                from: own,
+                to: if "+-".contains(call) {
+                    own + 1
+                } else {
+                    own - 1
+                },
+                own: Some(own),
+            });
+            if "-<".contains(call) {
+                let exchange = &mut lane.exchanges[n];
+                (exchange.from, exchange.to) = (exchange.to, exchange.from);
+            }
+            lane.launches.push(Launch {
+                api: MS + n as i64 * apart,
+                ..Launch::default()
+            });
+        }
+        lane
+    }
+
+    #[test]
+    fn a_pipeline_that_only_sends_and_receives_has_steps_from_filling_to_draining() {
+        // Three stages with four micro-batches. To the last one, each micro-batch is the same.
+        let stages = |last: &str, steps: usize| {
+            let (first, middle) = ("+++-+---", "<+<+-><+-><+->->");
+            let (first, middle) = (stage(0, first, steps), stage(1, middle, steps));
+            [first, middle, stage(2, last, steps)]
+        };
+        let frame = Frame::find(&stages("<><><><>", 40)).expect("steps");
+        assert_eq!((frame.wall.len(), frame.skipped), (37, 2));
+        for begins in &frame.begins {
+            assert!(begins.windows(2).all(|of| of[1] - of[0] == 12 * MS));
+            assert_eq!(begins[0], 25 * MS);
+        }
+        // An evaluation after every tenth step shifts the others.
+        let evaluated = "<><><><>".repeat(10) + "<<<<";
+        assert!(by_program(&stages(&evaluated, 4)).is_none());
+        // What is the same all the time has no steps.
+        let alike = [stage(0, "+-", 400), stage(1, "<>", 400)];
+        assert!(by_program(&alike).is_none());
     }
 
     #[test]
