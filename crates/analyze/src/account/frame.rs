@@ -300,7 +300,12 @@ fn by_program(lanes: &[Lane]) -> Option<Marks> {
         all.map(|launch| (launch.api, launch.stop)).collect()
     };
     let all: Vec<Vec<(i64, i64)>> = lanes.iter().map(launches).collect();
-    let periods: Vec<usize> = lanes.iter().map(|lane| repeats(&symbols(lane))).collect();
+    let period = |lane: &Lane| {
+        let all = symbols(lane).into_iter().zip(&lane.launches);
+        let calls = all.filter(|(_, launch)| !launch.in_graph);
+        repeats(&calls.map(|(symbol, _)| symbol).collect::<Vec<u32>>())
+    };
+    let periods: Vec<usize> = lanes.iter().map(period).collect();
     // The median from a launch to the same one behind it.
     let took = |(all, period): (&Vec<(i64, i64)>, &usize)| {
         let apart = |of: &[(i64, i64)]| (of[*period].0 - of[0].0) as f64;
@@ -326,20 +331,18 @@ fn by_program(lanes: &[Lane]) -> Option<Marks> {
 }
 
 /// What each launch of a lane is, by number: its kind, and whom it sends to or receives from.
-fn symbols(lane: &Lane) -> Vec<u32> {
+pub(super) fn symbols(lane: &Lane) -> Vec<u32> {
     let mut exchanges = lane.exchanges.iter().peekable();
     let mut known: HashMap<(Kind, Vec<(u32, u32)>), u32> = HashMap::new();
-    let mut symbols = Vec::new();
+    let mut symbols = Vec::with_capacity(lane.launches.len());
     for (index, launch) in lane.launches.iter().enumerate() {
         let mut with = Vec::new();
         while let Some(of) = exchanges.next_if(|of| of.launch as usize <= index) {
             with.push((of.from, of.to));
         }
-        if !launch.in_graph {
-            let next = known.len() as u32;
-            let what = (lane.kinds[launch.kind as usize].of_place(), with);
-            symbols.push(*known.entry(what).or_insert(next));
-        }
+        let next = known.len() as u32;
+        let what = (lane.kinds[launch.kind as usize].of_place(), with);
+        symbols.push(*known.entry(what).or_insert(next));
     }
     symbols
 }

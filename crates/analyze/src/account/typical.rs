@@ -10,12 +10,13 @@
 //!
 //! Rule: the error is how much the answer differs if a part of the run is left out (a jackknife).
 
-use super::frame::Frame;
-use super::launches::{Exchange, Kind, Lane, Launch};
+use super::frame::{symbols, Frame};
+use super::launches::{Exchange, Lane, Launch};
 use super::pace::Paces;
 use super::replay::{self, Equal, Run};
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 /// Parts of the run, each of which is left out once.
 const PARTS: usize = 8;
@@ -241,15 +242,13 @@ impl Sums {
     }
 }
 
-/// What a launch of a step is, in all steps.
-type Name = (Kind, Vec<(u32, u32, u32)>);
-
 /// What a lane does in each step.
 struct Programs<'a> {
     lane: &'a Lane,
-    /// By step: its launches, and the index of the first one.
-    names: Vec<Vec<Name>>,
-    begins: Vec<usize>,
+    /// What each launch is, by number.
+    symbols: Vec<u32>,
+    /// By step: which launches are its.
+    steps: Vec<Range<usize>>,
     /// A step with the launches that most steps have.
     usual: usize,
 }
@@ -257,29 +256,22 @@ struct Programs<'a> {
 impl<'a> Programs<'a> {
     /// `None` if graphs are in its steps: of these, nothing shows what is in each.
     fn of(lane: &'a Lane, number: usize, frame: &Frame, regular: &[bool]) -> Option<Programs<'a>> {
-        let mut names: Vec<Vec<Name>> = vec![Vec::new(); frame.wall.len()];
-        let mut begins: Vec<usize> = vec![0; frame.wall.len()];
-        let mut exchanges = lane.exchanges.iter().peekable();
+        let mut steps: Vec<Range<usize>> = vec![0..0; frame.wall.len()];
         for (index, launch) in lane.launches.iter().enumerate() {
-            let mut with = Vec::new();
-            while let Some(of) = exchanges.next_if(|of| of.launch as usize <= index) {
-                with.push((of.communicator, of.from, of.to));
-            }
             let Some(step) = frame.step(number, launch.api) else {
                 continue;
             };
             if launch.graph != 0 || launch.in_graph {
                 return None;
             }
-            if names[step].is_empty() {
-                begins[step] = index;
-            }
-            names[step].push((lane.kinds[launch.kind as usize].of_place(), with));
+            let of = &mut steps[step];
+            *of = if of.end == 0 { index } else { of.start }..index + 1;
         }
+        let symbols = symbols(lane);
         // How many steps have the same launches, and the first of them.
-        let mut alike: HashMap<&[Name], (usize, usize)> = HashMap::new();
-        for (step, names) in names.iter().enumerate().filter(|(step, _)| regular[*step]) {
-            alike.entry(names).or_insert((0, step)).0 += 1;
+        let mut alike: HashMap<&[u32], (usize, usize)> = HashMap::new();
+        for (step, of) in steps.iter().enumerate().filter(|(step, _)| regular[*step]) {
+            alike.entry(&symbols[of.clone()]).or_insert((0, step)).0 += 1;
         }
         let most = alike
             .into_values()
@@ -287,20 +279,21 @@ impl<'a> Programs<'a> {
         let usual = most.map(|(_, first)| first)?;
         Some(Programs {
             lane,
-            names,
-            begins,
+            symbols,
+            steps,
             usual,
         })
     }
 
     fn is_usual(&self, step: usize) -> bool {
-        self.names[step] == self.names[self.usual]
+        let of = |step: usize| &self.symbols[self.steps[step].clone()];
+        of(step) == of(self.usual)
     }
 
     /// With these steps, which are all alike.
     fn lane(self, steps: &[usize]) -> OfLane<'a> {
-        let places = self.names[self.usual].len();
-        let begin = self.begins[self.usual];
+        let usual = &self.steps[self.usual];
+        let (begin, places) = (usual.start, usual.len());
         let exchange = |of: &Exchange| {
             let place = (of.launch as usize).checked_sub(begin)?;
             (place < places).then_some(Exchange {
@@ -310,7 +303,7 @@ impl<'a> Programs<'a> {
         };
         let mut lane = OfLane {
             lane: self.lane,
-            begins: steps.iter().map(|step| self.begins[*step]).collect(),
+            begins: steps.iter().map(|step| self.steps[*step].start).collect(),
             launches: self.lane.launches[begin..begin + places].to_vec(),
             exchanges: self.lane.exchanges.iter().filter_map(exchange).collect(),
             sums: vec![[Sums::default(); PARTS]; places],
@@ -480,7 +473,7 @@ impl OfLane<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::launches::Group;
+    use super::super::launches::{Group, Kind};
     use super::*;
     use tables::Name;
 
