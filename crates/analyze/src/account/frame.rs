@@ -295,17 +295,14 @@ fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> 
 /// in each step, so its launches come again after a step and not before. The last stage has the same ones for
 /// each micro-batch. Its step has so many of these as take as long. The job ends with a step.
 fn by_program(lanes: &[Lane]) -> Option<Marks> {
-    let launches = |lane: &Lane| -> Vec<(i64, i64)> {
-        let all = lane.launches.iter().filter(|launch| !launch.in_graph);
-        all.map(|launch| (launch.api, launch.stop)).collect()
-    };
-    let all: Vec<Vec<(i64, i64)>> = lanes.iter().map(launches).collect();
-    let period = |lane: &Lane| {
+    let of_lane = |lane: &Lane| {
         let all = symbols(lane).into_iter().zip(&lane.launches);
-        let calls = all.filter(|(_, launch)| !launch.in_graph);
-        repeats(&calls.map(|(symbol, _)| symbol).collect::<Vec<u32>>())
+        let all = all.filter(|(_, launch)| !launch.in_graph);
+        let all = all.map(|(symbol, launch)| (symbol, (launch.api, launch.stop)));
+        let (symbols, launches): (Vec<u32>, Vec<(i64, i64)>) = all.unzip();
+        (launches, repeats(&symbols))
     };
-    let periods: Vec<usize> = lanes.iter().map(period).collect();
+    let (all, periods): (Marks, Vec<usize>) = lanes.iter().map(of_lane).unzip();
     // The median from a launch to the same one behind it.
     let took = |(all, period): (&Vec<(i64, i64)>, &usize)| {
         let apart = |of: &[(i64, i64)]| (of[*period].0 - of[0].0) as f64;
