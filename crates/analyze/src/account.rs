@@ -4,9 +4,10 @@
 //! ([`frame`]), for how long each rank's computing stream stood still in each launch ([`exposed`]), and which
 //! launches of different ranks are one operation ([`places`]). [`division`] splits the wall into work, waits,
 //! transfer and unknown time. [`habit`] says what ranks cost in all steps: by a [`replay`] of the run if
-//! nearly all launches were timed, else by the paired [`difference`]. [`stalls`] says what single long steps
-//! cost, [`hosts`] how much faster hosts could be, and [`cause`] if a host or a GPU was late, by launches and
-//! by the hosts' [`work`]. [`Answer`] is the result. If there is none, [`late_host`] may have a bound.
+//! nearly all launches were timed, else by the paired [`difference`], or by the replay of a [`typical`] step.
+//! [`stalls`] says what single long steps cost, [`hosts`] how much faster hosts could be, and [`cause`] if a
+//! host or a GPU was late, by launches and by the hosts' [`work`]. [`Answer`] is the result. If there is
+//! none, [`late_host`] may have a bound.
 //!
 //! Rule: the wall is the frame. Samples are scaled by place in the step to all launches of that place, and
 //! what no evidence covers is `unknown`: it is never dropped and never guessed.

@@ -1,7 +1,8 @@
 //! What late ranks cost in the steps that are no stalls.
 //!
 //! If nearly all launches were timed, the run is played again ([`replay`]). Else the exposed times of the
-//! ranks are compared ([`difference`]), which needs operations in which all ranks need each other.
+//! ranks are compared ([`difference`]), which needs operations in which all ranks need each other. Where they
+//! don't, the steps that windows show are played again, or a [`typical`] one.
 //!
 //! Rule: nobody costs more than the hosts of the others could be faster. If they were not late, the step
 //! would still take what any host needs for it. Waits in the CUDA driver show that, or else kernel windows,
