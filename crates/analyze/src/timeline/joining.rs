@@ -135,21 +135,19 @@ impl Over {
             let mut curve = Under::new(self.grid, unit);
             for lane in 0..self.lanes.len() {
                 let by_bucket = self.by_bucket(lane, |bins, each| bins.each(of as usize, each));
-                if let (Sum::Nccl, Some(in_all)) = (of, self.lanes[lane].nccl_in_all) {
-                    let untimed =
-                        self.by_bucket(lane, |bins, each| bins.each(Sum::Untimed as usize, each));
-                    let width = (1u64 << self.grid.shift) as f64;
-                    let nccl = with_untimed(&by_bucket, in_all as f64, &untimed, width);
-                    curve.add(nccl.into_iter());
+                let in_all = match of {
+                    Sum::Nccl => self.lanes[lane].nccl_in_all.map(|ns| ns as f64),
+                    Sum::Exposed => exposed_in_all(&self.lanes[lane], waits),
+                    _ => None,
+                };
+                let Some(in_all) = in_all else {
+                    curve.add(by_bucket.iter().map(|sum| *sum as f64));
                     continue;
-                }
-                if let Sum::Exposed = of {
-                    let more = exposed_more(&self.lanes[lane], &by_bucket, waits);
-                    let width = (1u64 << self.grid.shift) as f64;
-                    curve.add(enlarged(&by_bucket, more, width).into_iter());
-                    continue;
-                }
-                curve.add(by_bucket.iter().map(|sum| *sum as f64));
+                };
+                let untimed =
+                    self.by_bucket(lane, |bins, each| bins.each(Sum::Untimed as usize, each));
+                let width = (1u64 << self.grid.shift) as f64;
+                curve.add(with_untimed(&by_bucket, in_all, &untimed, width).into_iter());
             }
             curve.finish(self.lanes.len())
         };
@@ -342,8 +340,8 @@ fn gpu(lane: &Lane) -> GpuKey<'_> {
     }
 }
 
-/// The time in NCCL by bucket: in each what was timed there, and the rest of `in_all` by how many calls had
-/// no time. A bucket is filled up to `width` before what is left goes to others, as long as there is room.
+/// A time by bucket: in each what was timed there, and the rest of `in_all` by how many calls had no time.
+/// A bucket is filled up to `width` before what is left goes to others, as long as there is room.
 ///
 /// Buckets in which every call was timed keep their own time. They do not if no bucket has an untimed call,
 /// or the estimate `in_all` is less than what was timed: then all buckets change by one factor.
@@ -383,40 +381,19 @@ fn with_untimed(own: &[u64], in_all: f64, untimed: &[u64], width: f64) -> Vec<f6
     all
 }
 
-/// What all calls of a GPU were exposed, by what those were of which that is known.
-fn exposed_more(lane: &Lane, known: &[u64], waits: Option<&StreamWaits>) -> f64 {
-    let known: f64 = known.iter().map(|ns| *ns as f64).sum();
+/// For how long streams stood still for all calls of a GPU, ns; `None` if that is known of no call.
+fn exposed_in_all(lane: &Lane, waits: Option<&StreamWaits>) -> Option<f64> {
     let ranks = waits.into_iter().flat_map(|waits| &waits.ranks);
-    let of = ranks.map(|rank| {
+    let mut own = ranks.filter(|rank| {
         let of = GpuKey {
             rank: rank.rank,
             host: &rank.host,
             pid: rank.pid,
             device: rank.device,
         };
-        (of, rank.exposed.sum_us)
+        of == gpu(lane)
     });
-    let sum = of.into_iter().find(|(of, _)| *of == gpu(lane));
-    sum.filter(|_| known > 0.0)
-        .map_or(1.0, |(_, us)| us * 1e3 / known)
-}
-
-/// Times by bucket, `more` times as much in all. A bucket has no more than its width, and the others have
-/// the rest.
-fn enlarged(known: &[u64], more: f64, width: f64) -> Vec<f64> {
-    let mut all: Vec<f64> = known.iter().map(|ns| *ns as f64 * more).collect();
-    loop {
-        let over: f64 = all.iter().map(|ns| (ns - width).max(0.0)).sum();
-        all.iter_mut().for_each(|ns| *ns = ns.min(width));
-        let others: f64 = all.iter().filter(|ns| **ns < width).sum();
-        // Nothing is left to give, or nobody could take it.
-        if over < 1.0 || others == 0.0 {
-            return all;
-        }
-        for ns in all.iter_mut().filter(|ns| **ns < width) {
-            *ns *= 1.0 + over / others;
-        }
-    }
+    own.next().map(|rank| 1e3 * rank.exposed.sum_us)
 }
 
 /// What sums are of.
@@ -502,27 +479,13 @@ fn band(of: &[Vec<u64>]) -> Band {
 
 #[cfg(test)]
 mod tests {
-    use super::{enlarged, with_untimed};
+    use super::with_untimed;
 
     #[test]
     fn timed_buckets_keep_their_time_and_the_rest_goes_to_untimed_calls() {
         // Of 100 ns in all, 40 were timed. 60 belong to six calls in two buckets.
         let found = with_untimed(&[30, 0, 10, 0], 100.0, &[0, 2, 4, 0], 1000.0);
         assert_eq!(found, [30.0, 20.0, 50.0, 0.0]);
-    }
-
-    #[test]
-    fn what_a_bucket_can_t_hold_goes_to_the_others() {
-        let of = |known: &[u64], more: f64, width: f64| -> Vec<f64> {
-            let all = enlarged(known, more, width);
-            all.into_iter().map(f64::round).collect()
-        };
-        assert_eq!(of(&[10, 0, 30], 2.0, 1000.0), [20.0, 0.0, 60.0]);
-        assert_eq!(of(&[100, 20, 20, 0], 1.0, 100.0), [100.0, 20.0, 20.0, 0.0]);
-        // 210 in all: 100 fit into the first.
-        assert_eq!(of(&[100, 20, 20, 0], 1.5, 100.0), [100.0, 55.0, 55.0, 0.0]);
-        // No room anywhere.
-        assert_eq!(of(&[100, 0], 2.0, 100.0), [100.0, 0.0]);
     }
 
     #[test]

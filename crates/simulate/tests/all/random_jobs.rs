@@ -30,6 +30,21 @@ fn the_report_on_a_hundred_random_jobs_is_as_right_as_it_was() {
 }
 
 #[test]
+fn the_curve_of_exposed_time_sums_to_the_report_however_few_calls_are_timed() {
+    for seed in [394, 384, 277] {
+        let drawn = Drawn::new(seed);
+        let report = analyze::report(&drawn.play().played.capture_of(&drawn.evidence));
+        let waits = report.stream_waits.expect("stream waits");
+        let of_ranks: f64 = waits.ranks.iter().map(|rank| rank.exposed.sum_us).sum();
+        let timeline = report.timeline.expect("a timeline");
+        let curve = timeline.exposed.expect("a curve");
+        let over_time: f64 = curve.sum.iter().sum();
+        let off = over_time / of_ranks - 1.0;
+        assert!(off.abs() < 1e-3, "{drawn}: {over_time} and {of_ranks}");
+    }
+}
+
+#[test]
 fn a_seed_is_the_same_job_each_time() {
     for seed in [3, 14] {
         let play = || Drawn::new(seed).play();
