@@ -13,7 +13,8 @@ use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
 use crate::spelling::{ranges, size};
 use serde::Serialize;
-use tables::{Capture, Life, LiveSource, Process};
+use std::cmp::Reverse;
+use tables::{Capture, Communicator, Life, LiveSource, Process};
 
 const SECOND: i64 = 1_000_000_000;
 /// A recorder writes the time into its live part 25 times a second: three of those times.
@@ -136,79 +137,144 @@ impl Gatherer {
         };
         let gone =
             (0..self.progress.len().min(capture.processes.len())).filter(|index| is_gone(*index));
-        let mut deaths: Vec<Death> = gone
-            .filter_map(|index| self.death(capture, index))
+        let gone: Vec<usize> = gone.collect();
+        if gone.is_empty() {
+            return Vec::new();
+        }
+        let all = capture.communicators.iter().enumerate();
+        let meetings: Vec<Meeting> = all
+            .map(|(number, of)| self.meeting(capture, number as u32, of))
             .collect();
+        let mut joined: Vec<Vec<u32>> = vec![Vec::new(); capture.processes.len()];
+        for (communicator, of) in (0..).zip(&capture.communicators) {
+            for member in &of.members {
+                let of = &mut joined[member.process];
+                if of.last() != Some(&communicator) {
+                    of.push(communicator);
+                }
+            }
+        }
+        let zone = Zone::of(capture);
+        let mut deaths: Vec<Death> = Vec::new();
+        for index in gone {
+            let own = self.progress[index].iter();
+            // It may have died before its first call there.
+            let is_new = |communicator: &&u32| self.on(index, **communicator).next().is_none();
+            let without_call = joined[index].iter().filter(is_new);
+            let without_call: Vec<Progress> = without_call
+                .map(|communicator| Progress {
+                    communicator: Some(*communicator),
+                    ..Progress::NONE
+                })
+                .collect();
+            let of = |own: &Progress| {
+                let meeting = &meetings[own.communicator? as usize];
+                death(capture, meeting, index, own, &zone)
+            };
+            let found = own.chain(&without_call).filter_map(of);
+            deaths.extend(found.max_by_key(|death| death.left.len()));
+        }
         deaths.sort_by_key(|death| (death.seen_ns, death.rank, death.pid));
         deaths
     }
 
-    /// What shows that a process died while others went on.
-    fn death(&self, capture: &Capture, index: usize) -> Option<Death> {
-        let process = &capture.processes[index];
-        let seen_ns = process.clock.newest()?;
-        let zone = Zone::of(capture);
-        let of = |own: &Progress| {
-            let communicator = own.communicator?;
-            let all = &capture.communicators[communicator as usize];
-            let others = all.members.iter().filter(|member| member.process != index);
-            let mut left: Vec<(usize, &Progress, i64)> = Vec::new();
-            for member in others {
-                let other = &capture.processes[member.process];
-                let apart = other.clock.newest()?.saturating_sub(seen_ns);
-                let first = match other.clock_host() == process.clock_host() {
-                    // What kills the others spares nobody, so one that ended by itself was before it.
-                    true if process.ended && !other.ended => 0,
-                    true => FIRST_NS,
-                    false => FIRST_OVER_HOSTS_NS,
-                };
-                let progress = self.on(member.process, communicator).next()?;
-                if progress.calls <= own.calls {
-                    continue;
-                }
-                if apart < first || progress.newest_ns < seen_ns.saturating_sub(BRIEF_NS) {
-                    return None;
-                }
-                left.push((member.process, progress, apart));
+    /// What is known of the members of a communicator.
+    fn meeting<'a>(
+        &'a self,
+        capture: &Capture,
+        number: u32,
+        communicator: &'a Communicator,
+    ) -> Meeting<'a> {
+        let mut lacking = 0;
+        let mut members = Vec::new();
+        for (at, member) in communicator.members.iter().enumerate() {
+            let newest = capture.processes[member.process].clock.newest();
+            let progress = self.on(member.process, number).next();
+            match newest.zip(progress) {
+                Some((newest_ns, progress)) => members.push((at, newest_ns, progress)),
+                None => lacking += 1,
             }
-            let before_others_ns = left.iter().map(|(.., apart)| *apart).max()?;
-            let name = |index: usize| {
-                let process = &capture.processes[index];
-                process.rank.unwrap_or(process.pid)
-            };
-            let (last_function, last_bytes) = own.last.clone().unzip();
-            Some(Death {
-                rank: process.rank,
-                host: process.host.clone(),
-                pid: process.pid,
-                exited: process.ended,
-                inside: inside(process),
-                seen_ns,
-                seen: zone.spelled(seen_ns, 3),
-                before_others_ns,
-                communicator: all.id.clone(),
-                calls: own.calls,
-                last_function,
-                last_bytes: last_bytes.flatten(),
-                left: left.iter().map(|(index, ..)| name(*index)).collect(),
-                most_calls: left.iter().map(|(_, p, _)| p.calls).max().unwrap_or(0),
-            })
-        };
-        let own = &self.progress[index];
-        // It may have died before its first call there.
-        let is_new = |communicator: u32| self.on(index, communicator).next().is_none();
-        let without_call = (0..)
-            .zip(&capture.communicators)
-            .filter(|(_, all)| all.members.iter().any(|member| member.process == index))
-            .filter(|(communicator, _)| is_new(*communicator))
-            .map(|(communicator, _)| Progress {
-                communicator: Some(communicator),
-                ..Progress::NONE
-            });
-        let without_call: Vec<Progress> = without_call.collect();
-        let all = own.iter().chain(&without_call).filter_map(of);
-        all.max_by_key(|death| death.left.len())
+        }
+        members.sort_by_key(|(at, _, progress)| (Reverse(progress.calls), *at));
+        Meeting {
+            communicator,
+            lacking,
+            members,
+        }
     }
+}
+
+/// The members of a communicator.
+struct Meeting<'a> {
+    communicator: &'a Communicator,
+    /// How many of them have no calls there, or nothing says when they were seen last.
+    lacking: usize,
+    /// The others, by their place among all: when they were seen last, ns since 1970, and their calls; those
+    /// with the most calls first.
+    members: Vec<(usize, i64, &'a Progress)>,
+}
+
+/// What shows that a process died while others of a communicator went on.
+fn death(
+    capture: &Capture,
+    meeting: &Meeting,
+    index: usize,
+    own: &Progress,
+    zone: &Zone,
+) -> Option<Death> {
+    let process = &capture.processes[index];
+    let seen_ns = process.clock.newest()?;
+    let all = meeting.communicator;
+    let of = |at: usize| all.members[at].process;
+    // Nothing is proved if something is not known of another member.
+    let own_lacks = || meeting.members.iter().all(|(at, ..)| of(*at) != index);
+    if meeting.lacking > 1 || meeting.lacking == 1 && !own_lacks() {
+        return None;
+    }
+    let mut left: Vec<&(usize, i64, &Progress)> = Vec::new();
+    let more = |member: &&(usize, i64, &Progress)| member.2.calls > own.calls;
+    for member in meeting.members.iter().take_while(more) {
+        let (at, newest_ns, progress) = member;
+        if of(*at) == index {
+            continue;
+        }
+        let other = &capture.processes[of(*at)];
+        let first = match other.clock_host() == process.clock_host() {
+            // What kills the others spares nobody, so one that ended by itself was before it.
+            true if process.ended && !other.ended => 0,
+            true => FIRST_NS,
+            false => FIRST_OVER_HOSTS_NS,
+        };
+        let apart = newest_ns.saturating_sub(seen_ns);
+        if apart < first || progress.newest_ns < seen_ns.saturating_sub(BRIEF_NS) {
+            return None;
+        }
+        left.push(member);
+    }
+    let newest_ns = left.iter().map(|(_, newest_ns, _)| *newest_ns).max()?;
+    let most_calls = left.first().map_or(0, |(.., progress)| progress.calls);
+    left.sort_by_key(|(at, ..)| *at);
+    let name = |at: usize| {
+        let process = &capture.processes[of(at)];
+        process.rank.unwrap_or(process.pid)
+    };
+    let (last_function, last_bytes) = own.last.clone().unzip();
+    Some(Death {
+        rank: process.rank,
+        host: process.host.clone(),
+        pid: process.pid,
+        exited: process.ended,
+        inside: inside(process),
+        seen_ns,
+        seen: zone.spelled(seen_ns, 3),
+        before_others_ns: newest_ns.saturating_sub(seen_ns),
+        communicator: all.id.clone(),
+        calls: own.calls,
+        last_function,
+        last_bytes: last_bytes.flatten(),
+        left: left.iter().map(|(at, ..)| name(*at)).collect(),
+        most_calls,
+    })
 }
 
 /// Whether the end of a process is known to a fraction of a second.

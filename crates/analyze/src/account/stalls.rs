@@ -79,10 +79,10 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
     let mut late = vec![0.0f64; steps * places.lanes];
     let mut of_place: Vec<(usize, usize, f64)> = Vec::new();
     let mut close = |of_place: &mut Vec<(usize, usize, f64)>| {
-        for lane in 0..places.lanes {
-            let own = of_place.iter().filter(|of| of.1 == lane);
-            let usual = median(own.clone().map(|of| of.2).collect());
-            for (step, _, by) in own {
+        of_place.sort_by_key(|of| of.1);
+        for own in of_place.chunk_by(|a, b| a.1 == b.1) {
+            let usual = median(own.iter().map(|of| of.2).collect());
+            for (step, lane, by) in own {
                 let late = &mut late[step * places.lanes + lane];
                 let by = by - usual;
                 *late = if by.abs() > late.abs() { by } else { *late };
