@@ -499,7 +499,7 @@ impl Analysis {
                 now.first_calls.add(execution);
             }
         });
-        now.last_calls.add(process, self.kept_calls);
+        now.last_calls.add(process, self.kept_calls, shown.last);
         self.silent.add(capture, process);
         self.kernel_phases.add(process);
         self.evidence.add(&mut now.evidence, process);

@@ -13,12 +13,15 @@
 use crate::findings::RankId;
 use crate::hang::{of_newest, Conditions, Hang, Lack, Member, Pace, Verdict};
 use std::sync::Arc;
-use tables::{last_calls, Call, Capture, LastCalls, Process};
+use tables::source::Shown;
+use tables::{last_calls, Call, Capture, LastCalls, Process, ReadProgress, Source};
 
 /// Calls of all processes that are kept for the question, at most.
 const MOST_CALLS: usize = 1 << 18;
-/// A process may have so many of them in any case: as many as a host may be ahead of its GPU, and more.
-const LEAST_CALLS: usize = 2048;
+/// A process may have so many of them in any case.
+const LEAST_CALLS: usize = 64;
+/// It may have so many more if one of them is open: as many as a host may be ahead of its GPU, and more.
+const LEAST_OPEN: usize = 2048;
 
 /// A job that stood still when the recording ended.
 #[derive(Clone, Debug)]
@@ -60,10 +63,37 @@ pub(crate) fn kept_calls(capture: &Capture) -> usize {
         && all.iter().all(|process| process.other_tool().is_none())
         && all.iter().any(|process| !process.ended);
     if is_asked {
-        (MOST_CALLS / all.len().max(1)).max(LEAST_CALLS)
+        most_calls(capture)
     } else {
         0
     }
+}
+
+/// How many calls of each process are kept, until all have been looked at.
+fn most_calls(capture: &Capture) -> usize {
+    (MOST_CALLS / capture.processes.len().max(1)).max(LEAST_CALLS)
+}
+
+/// Whether the job of a capture hangs, which need not fit in memory. Returns the capture without calls, too.
+pub fn hang_from(
+    source: Source,
+    conditions: &Conditions,
+    progress: &ReadProgress,
+) -> (Hang, Capture) {
+    let most = most_calls(source.capture());
+    let add = |all: &mut Vec<ProcessCalls>, _: &Capture, process: &Process, shown: Shown| {
+        if shown.first {
+            all.push(ProcessCalls::default());
+        }
+        if let Some(of) = all.last_mut() {
+            of.add(process, most, shown.last);
+        }
+    };
+    let (parts, mut capture) = source.fold(progress, Vec::new, add);
+    let mut kept = Gatherer::default();
+    parts.into_iter().flatten().for_each(|of| kept.add(of));
+    let hang = kept.look(&mut capture, conditions);
+    (hang, capture)
 }
 
 /// What is kept of the calls of consecutive processes.
@@ -81,12 +111,16 @@ pub(crate) struct ProcessCalls {
 }
 
 impl ProcessCalls {
-    /// Adds a part of the process, of which `most` calls are kept.
-    pub fn add(&mut self, process: &Process, most: usize) {
-        if most > 0 {
-            let add = |call: &Call| self.pace.add(call);
-            process.calls.iter().for_each(add);
-            self.last.add(process, most);
+    /// Adds a part of the process, of which `most` calls are kept. 0 if nobody asks.
+    pub fn add(&mut self, process: &Process, most: usize, is_last: bool) {
+        if most == 0 {
+            return;
+        }
+        let add = |call: &Call| self.pace.add(call);
+        process.calls.iter().for_each(add);
+        self.last.add(process, most.max(LEAST_OPEN));
+        if is_last {
+            self.last.shrink(most);
         }
     }
 }
@@ -109,9 +143,14 @@ impl Gatherer {
         if kept_calls(capture) == 0 {
             return None;
         }
-        let paces = self.paces;
-        let look = |capture: &Capture| of_newest(capture, &Conditions::default(), Some(paces));
-        of_hang(last_calls::lend(capture, self.last, look))
+        of_hang(self.look(capture, &Conditions::default()))
+    }
+
+    /// What `ncclscope hang` says.
+    fn look(self, capture: &mut Capture, conditions: &Conditions) -> Hang {
+        let paces = Some(self.paces);
+        let look = |capture: &Capture| of_newest(capture, conditions, paces);
+        last_calls::lend(capture, self.last, look)
     }
 }
 

@@ -4,7 +4,8 @@ mod before_first;
 mod ras;
 mod watch;
 
-use crate::report::{open_attempt, print};
+use crate::progress;
+use crate::report::{print, source};
 use crate::run::adopt::Here;
 use analyze::hang::{Conditions, Hang, PATIENCE_NS};
 use anyhow::bail;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tables::sightings::{folders, Looked, Sighting};
-use tables::{Capture, Process};
+use tables::{Capture, Process, ReadProgress, Source};
 
 /// Say whether a job hangs, running or dead: which rank is missing in which call, or which network operation
 /// is stuck
@@ -131,7 +132,20 @@ fn of(path: &Path, args: &Args) -> anyhow::Result<(Hang, Capture)> {
 
 /// Opens `path`, which the user calls `name`.
 fn look(path: &Path, name: &Path, args: &Args) -> anyhow::Result<(Hang, Capture)> {
-    let capture = open_attempt(path, args.attempt.which())?;
+    progress::show("reading", |progress| {
+        let (source, _held) = source(path, progress, args.attempt.which())?;
+        of_source(source, name, args, progress)
+    })
+}
+
+/// The same of what was opened.
+fn of_source(
+    source: Source,
+    name: &Path,
+    args: &Args,
+    progress: &ReadProgress,
+) -> anyhow::Result<(Hang, Capture)> {
+    let capture = source.capture();
     let without_open_calls = [
         (
             "nsys",
@@ -165,7 +179,7 @@ fn look(path: &Path, name: &Path, args: &Args) -> anyhow::Result<(Hang, Capture)
     let conditions = Conditions {
         after_ns: args.after.or(is_dump.then_some(0)),
     };
-    let mut hang = analyze::hang::hang(&capture, &conditions);
+    let (mut hang, capture) = analyze::standstill::hang_from(source, &conditions, progress);
     hang.capture = name.to_owned();
     Ok((hang, capture))
 }

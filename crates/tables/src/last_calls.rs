@@ -68,6 +68,30 @@ impl LastCalls {
         }
     }
 
+    /// Keeps the `least` newest calls, and all from the first on that the recorder held open: a GPU may stand
+    /// in a call far behind those that its host makes.
+    pub fn shrink(&mut self, least: usize) {
+        let newest = self.calls.len().saturating_sub(least);
+        let open = self.calls.iter().position(|call| !call.sealed);
+        let first = open.map_or(newest, |open| open.min(newest));
+        self.calls.drain(..first);
+        self.left_out += first as u64;
+        self.drop_extras(0);
+        for (number, composite) in (1..).zip(&mut self.composites) {
+            let place = |call: &u32| call.checked_sub(first as u32);
+            match composite.calls.iter().map(place).collect() {
+                Some(calls) => composite.calls = calls,
+                None => {
+                    composite.calls.clear();
+                    let cut = self.calls.iter_mut();
+                    let cut = cut.filter(|call| call.composite == number);
+                    cut.for_each(|call| call.composite = 0);
+                }
+            }
+        }
+        self.calls.shrink_to_fit();
+    }
+
     /// Drops the extras of calls that are not kept, once there are more than so many in all.
     fn drop_extras(&mut self, most: usize) {
         if self.extras.len() <= most {
@@ -192,6 +216,29 @@ mod tests {
     }
 
     #[test]
+    fn calls_from_an_open_one_on_are_kept_however_many_there_are() {
+        let kept = |open: Option<usize>| {
+            let mut part = part(0..9);
+            for call in &mut part.calls {
+                call.sealed = open != Some(call.ticket as usize);
+            }
+            let mut last = LastCalls::default();
+            last.add(&part, 8);
+            last.shrink(2);
+            let extras = last.extras.iter().map(|extra| extra.bytes_sent);
+            let tickets: Vec<u64> = last.calls.iter().map(|call| call.ticket).collect();
+            assert_eq!(extras.collect::<Vec<_>>(), tickets);
+            assert_eq!(last.left_out, 9 - tickets.len() as u64);
+            tickets
+        };
+        assert_eq!(kept(None), [7, 8]);
+        assert_eq!(kept(Some(8)), [7, 8]);
+        assert_eq!(kept(Some(5)), [5, 6, 7, 8]);
+        // So many are kept at most.
+        assert_eq!(kept(Some(0)), [7, 8]);
+    }
+
+    #[test]
     fn an_operation_that_is_cut_apart_is_none() {
         let mut whole = part(0..6);
         let composite = |calls: [u32; 2]| Composite {
@@ -208,5 +255,15 @@ mod tests {
         let composites: Vec<u32> = last.calls.iter().map(|call| call.composite).collect();
         assert_eq!(composites, [0, 1, 1]);
         assert_eq!(last.composites, [composite([1, 2])]);
+        let composites = |last: &LastCalls| {
+            let of = last.calls.iter().map(|call| call.composite);
+            of.collect::<Vec<_>>()
+        };
+        last.calls.iter_mut().for_each(|call| call.sealed = true);
+        last.shrink(2);
+        assert_eq!(composites(&last), [1, 1]);
+        assert_eq!(last.composites, [composite([0, 1])]);
+        last.shrink(1);
+        assert_eq!(composites(&last), [0]);
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Trace {
 pub(crate) fn head(files: &Files) -> (Option<u64>, Vec<u8>) {
     let mut paths = files.trace.iter().chain(files.later.values());
     let read = |path: &PathBuf| -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(HEAD as usize);
         let file = open(path).ok()?;
         if is_compressed(path) {
             let file = zstd::Decoder::new(file).ok()?;
