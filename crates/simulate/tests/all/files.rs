@@ -2,10 +2,11 @@
 
 use crate::judge::told;
 use crate::watcher::{trial, watch, Judged};
-use analyze::hang::hang;
+use analyze::standstill::hang_from;
 use simulate::hanging::{Story, HANGS, PAUSES};
 use simulate::{files, Drawn, Kind, Told};
 use std::collections::BTreeSet;
+use tables::{ReadProgress, Source};
 
 #[test]
 fn a_capture_on_disk_says_what_the_one_in_memory_does() {
@@ -70,7 +71,10 @@ fn a_job_that_runs_is_judged_on_disk_as_in_memory() {
         files::look(&capture, trial.at_ns(*at), verdict, folder.path()).expect("written");
         let read = tables::Capture::open(folder.path()).expect("it opens");
         assert!(read.problems.is_empty(), "{trial}: {:?}", read.problems);
-        let mut on_disk = Judged::new(&hang(&read, conditions));
+        let progress = ReadProgress::default();
+        let source = Source::open(folder.path(), &progress).expect("it opens");
+        let (hang, _) = hang_from(source, conditions, &progress);
+        let mut on_disk = Judged::new(&hang);
         // In a pause, ranks may lack several calls at once. Which of them is told, and of whom, depends on
         // milliseconds. That it is no hang does not.
         if matches!(trial.story, Story::Pauses(_)) {
