@@ -207,8 +207,9 @@ fn range(mut of: impl Iterator<Item = usize>) -> Option<(usize, usize)> {
 /// known. And whether what lies between two of them is a step. Kinds of a communicator come first, then what
 /// lanes do alike on communicators of their own.
 ///
-/// Kinds count that come often enough on all lanes, for most of their common time. That lasts until the last
-/// one has ended on the GPU. The rarest of them is taken, unless one that comes more often marks steps.
+/// Kinds count that come often enough on all lanes, from early to late among their launches. Times say less:
+/// the first call of a kind may take as long as a hundred steps. The rarest of them is taken, unless one that
+/// comes more often marks steps.
 fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
     let own = |kind: &Kind| *kind;
     let alike = |kind: &Kind| Kind {
@@ -221,33 +222,27 @@ fn boundary(lanes: &[Lane]) -> Option<(Marks, bool)> {
 type Marks = Vec<Vec<(i64, i64)>>;
 
 fn marks(lanes: &[Lane], name: impl Fn(&Kind) -> Kind) -> Option<(Marks, bool)> {
-    let mut kinds: HashMap<Kind, (usize, usize, i64, i64)> = HashMap::new();
-    let (mut first, mut last) = (i64::MAX, i64::MIN);
+    // By kind: the lanes that make it, how often each does at least, and within which part of their launches.
+    let mut kinds: HashMap<Kind, (usize, usize, f64)> = HashMap::new();
     for lane in lanes {
-        let mut own: HashMap<Kind, (usize, i64, i64)> = HashMap::new();
+        let mut own: HashMap<Kind, (usize, usize, usize)> = HashMap::new();
         let names: Vec<Kind> = lane.kinds.iter().map(&name).collect();
+        let mut all = 0;
         for launch in lane.launches.iter().filter(|launch| !launch.in_graph) {
-            let of = own
-                .entry(names[launch.kind as usize])
-                .or_insert((0usize, i64::MAX, i64::MIN));
-            *of = (
-                of.0 + 1,
-                of.1.min(launch.api),
-                of.2.max(launch.api.max(launch.stop)),
-            );
+            let kind = names[launch.kind as usize];
+            let (n, _, last) = own.entry(kind).or_insert((0, all, all));
+            (*n, *last) = (*n + 1, all);
+            all += 1;
         }
-        for (kind, (n, from, to)) in own {
-            let of = kinds
-                .entry(kind)
-                .or_insert((0, usize::MAX, i64::MIN, i64::MAX));
-            *of = (of.0 + 1, of.1.min(n), of.2.max(from), of.3.min(to));
-            (first, last) = (first.min(from), last.max(to));
+        for (kind, (n, first, last)) in own {
+            let part = (last - first + 1) as f64 / all as f64;
+            let of = kinds.entry(kind).or_insert((0, usize::MAX, 1.0));
+            *of = (of.0 + 1, of.1.min(n), of.2.min(part));
         }
     }
-    let span = (last - first) as f64;
     let fitting = [0.6, 0.3, 0.0].iter().find_map(|part| {
-        let fits = |(_, of): &(&Kind, &(usize, usize, i64, i64))| {
-            of.0 == lanes.len() && of.1 >= LEAST && (of.3 - of.2) as f64 > part * span
+        let fits = |(_, of): &(&Kind, &(usize, usize, f64))| {
+            of.0 == lanes.len() && of.1 >= LEAST && of.2 > *part
         };
         let found = kinds.iter().filter(fits);
         let mut found: Vec<(usize, Kind)> = found.map(|(kind, of)| (of.1, *kind)).collect();
@@ -699,6 +694,20 @@ mod tests {
             let frame = Frame::find(&lanes).expect("steps");
             assert_eq!(frame.wall.len() + frame.skipped, 319);
         }
+    }
+
+    #[test]
+    fn a_first_call_that_takes_long_does_not_hide_what_marks_steps() {
+        // What comes once in a step comes first after as long as the whole rest of the run.
+        let mut lanes = lanes_that_pause(&[0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 3], 0);
+        for lane in &mut lanes {
+            let first = lane.launches.iter().position(|launch| launch.kind == 3);
+            let wait = lane.launches.last().map_or(0, |launch| launch.api);
+            let late = &mut lane.launches[first.expect("it is there")..];
+            late.iter_mut().for_each(|launch| launch.api += wait);
+        }
+        let frame = Frame::find(&lanes).expect("steps");
+        assert_eq!(frame.wall.len() + frame.skipped, 319);
     }
 
     #[test]
