@@ -6,11 +6,13 @@
 use super::alignment::align;
 use super::calls::{CaptureCalls, CommunicatorCalls, RankCalls};
 use super::evidence::Evidence;
+use super::graphs::LaunchesByContent;
 use super::limits::Limits;
 use super::liveness::{states, Liveness};
 use super::pace::{self, Pace};
 use super::waits::{waits, Stall, Wait, Waits};
 use crate::deaths;
+use std::cell::OnceCell;
 use tables::{Capture, Life, Process};
 
 /// What the verdict depends on beside the capture.
@@ -35,6 +37,8 @@ pub(super) struct Case<'a> {
     pub crossed: Vec<Wait>,
     /// By process.
     pub states: Vec<Liveness>,
+    /// By process; made when somebody asks.
+    launches: OnceCell<Vec<LaunchesByContent>>,
     /// By process: whether the system says that it is gone.
     gone: Vec<bool>,
 }
@@ -76,6 +80,7 @@ impl<'a> Case<'a> {
             held_up,
             crossed,
             states,
+            launches: OnceCell::new(),
             gone,
         }
     }
@@ -85,6 +90,12 @@ impl<'a> Case<'a> {
     pub fn wait(&self, index: usize) -> &Wait {
         let mut all = self.waits.iter().chain(&self.held_up).chain(&self.crossed);
         all.nth(index).expect("a number of a wait")
+    }
+
+    /// The launches of CUDA graphs of each process.
+    pub fn launches(&self) -> &[LaunchesByContent] {
+        let of_all = || LaunchesByContent::of_all(self.capture);
+        self.launches.get_or_init(of_all)
     }
 
     /// What a process is by now. All processes of a job that was killed count as running up to its end, but
