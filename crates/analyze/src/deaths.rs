@@ -130,7 +130,7 @@ impl Gatherer {
             let process = &capture.processes[index];
             let gone = is_over(capture, process);
             // One that was stopped wrote nothing any more, and died later.
-            let stopped = process.seen.is_some_and(|seen| seen.life == Life::Stopped);
+            let stopped = process.was_stopped().is_some();
             gone && !stopped && !process.ended && ends_exactly(process)
                 || process.ended && !matches!(process.life, Life::Running | Life::Stopped)
         };

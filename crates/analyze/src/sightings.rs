@@ -7,6 +7,7 @@
 use crate::hang::VerdictKind;
 use crate::moments::Zone;
 use serde::Serialize;
+use tables::sightings::Witness;
 use tables::Capture;
 
 /// What `ncclscope hang` said.
@@ -87,5 +88,8 @@ pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
         calls_since: newest_ns.is_some_and(|newest| newest > sighting.at_ns),
         at: zone.spelled(sighting.at_ns, 0),
     };
-    capture.sightings.iter().map(row).collect()
+    // `ncclscope run` gives no verdict.
+    let said = capture.sightings.iter();
+    let said = said.filter(|sighting| sighting.by == Witness::Hang);
+    said.map(row).collect()
 }

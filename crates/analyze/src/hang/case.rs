@@ -39,7 +39,7 @@ pub(super) struct Case<'a> {
     pub states: Vec<Liveness>,
     /// By process; made when somebody asks.
     launches: OnceCell<Vec<LaunchesByContent>>,
-    /// By process: whether the system says that it is gone.
+    /// By process: whether it is gone, or dies.
     gone: Vec<bool>,
 }
 
@@ -66,9 +66,11 @@ impl<'a> Case<'a> {
             crossed,
         } = waits(&calls);
         let states = states(&calls, &evidence, (&waits, &stalls), limits.brief_ns);
+        // It counts as running until it has died.
+        let dies = |of: &Process| of.life == Life::Running && of.was_stopped().is_some();
         let processes = capture.processes.iter();
         let gone = processes
-            .map(|process| process.life == Life::Gone)
+            .map(|process| process.life == Life::Gone || dies(process))
             .collect();
         Case {
             capture,

@@ -5,7 +5,7 @@
 
 use super::names::{are, call, capital, for_time, of, one, rank, ranks, unknown, without_dump};
 use super::network;
-use super::phrases::{stopped, when, when_stopped, Words};
+use super::phrases::{stopped, when, when_stopped, Words, NOTHING_SINCE};
 use analyze::hang::{Hang, Liveness, Outcome, Stall};
 
 pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
@@ -35,8 +35,10 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
             let rank = rank(hang, communicator, member);
             if rank.state == Liveness::Stopped {
                 details.extend(when_stopped(hang, stall.by_time));
+            } else {
+                details.push(NOTHING_SINCE.to_owned());
             }
-            let are = if rank.stopped_ns.is_some() {
+            let are = if rank.was_stopped.is_some() {
                 "were"
             } else {
                 "are"
