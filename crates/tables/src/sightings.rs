@@ -18,21 +18,22 @@
 //! ```
 //!
 //! `run-60c74c8d.json` is of `ncclscope run`. It gives no verdict, so it lacks `hang`, `verdict` and
-//! `sentence`. Its processes are those alone that were stopped, or that died while others went on. A process
-//! that was seen earlier than the others has an `at_ns` of its own.
+//! `sentence`. Its processes are those alone that were stopped or gone. A process that was seen earlier than
+//! the others has an `at_ns` of its own.
 //!
 //! [`Sighting::json`] makes such a file. When a capture is opened, [`read`] finds all of them, and gives each
 //! [`Process`] what was seen of it last.
 //!
 //! Rule: a process's own evidence goes first. That it was stopped or gone counts only if it wrote nothing
-//! after that.
+//! after that. Once all are gone, that it was gone counts only if others on its machine wrote something after
+//! that: whoever kills a job does not kill all at once, and somebody may look in between.
 
 use crate::life::Life;
 use crate::problem::Problem;
 use crate::process::Process;
 use crate::Capture;
 use serde_json::{json, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The format.
@@ -278,6 +279,15 @@ pub(crate) fn read(capture: &mut Capture, root: &Path) -> Vec<Problem> {
         ..
     } = capture;
     sightings.sort_by(|a, b| (a.at_ns, &a.file).cmp(&(b.at_ns, &b.file)));
+    let mut newest_on: BTreeMap<String, i64> = BTreeMap::new();
+    for process in processes.iter() {
+        if let (Some(boot), Some(ns)) = (process.fact("boot_id"), process.clock.newest()) {
+            let newest = newest_on.entry(boot.to_owned()).or_insert(ns);
+            *newest = ns.max(*newest);
+        }
+    }
+    let mut all = processes.iter();
+    let is_over = all.all(|process| process.ended || process.life == Life::Gone);
     for process in processes {
         let of = |sighting: &&Sighting| process.fact("boot_id") == Some(&sighting.boot_id);
         let who = Looked::who(process);
@@ -291,9 +301,15 @@ pub(crate) fn read(capture: &mut Capture, root: &Path) -> Vec<Problem> {
             })
         });
         let newest = process.clock.newest();
+        let all_there = process.fact("boot_id").and_then(|boot| newest_on.get(boot));
         let is_last = |seen: &LastSeen| {
-            let newer = newest.is_some_and(|ns| ns > seen.at_ns.saturating_add(LATER_NS));
-            seen.life == Life::Running || !newer
+            let later = seen.at_ns.saturating_add(LATER_NS);
+            let newer = newest.is_some_and(|ns| ns > later);
+            match seen.life {
+                Life::Gone => !newer && (!is_over || all_there.is_some_and(|ns| *ns > later)),
+                Life::Stopped => !newer,
+                Life::Running | Life::Unknown => true,
+            }
         };
         let said = said_by_other_tool(process);
         process.seen = seen.max_by_key(|seen| seen.at_ns).filter(is_last).or(said);
@@ -395,6 +411,15 @@ mod tests {
 
     /// What is seen of process 7, which wrote its last so long after it was looked at.
     fn seen(life: Life, after_ns: i64, change: impl Fn(&mut Process)) -> (Option<LastSeen>, usize) {
+        seen_beside(life, [after_ns, after_ns], change)
+    }
+
+    /// The same beside another process, which wrote its last at another time.
+    fn seen_beside(
+        life: Life,
+        [after_ns, other_after_ns]: [i64; 2],
+        change: impl Fn(&mut Process),
+    ) -> (Option<LastSeen>, usize) {
         let root = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(root.path().join("node")).expect("made");
         let kept = sighting(life);
@@ -407,7 +432,7 @@ mod tests {
             ("pid_start", "5"),
             ("pid_namespace", "3"),
         ];
-        let anchor = Anchor {
+        let anchor = |after_ns: i64| Anchor {
             ticks: Ticks(1),
             realtime: (AT + after_ns) as u64,
             monotonic: 1,
@@ -416,12 +441,17 @@ mod tests {
             file: "node/r0-p7-00000000.trace".into(),
             pid: 7,
             facts: facts.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
-            clock: Clock::new([anchor], true),
+            clock: Clock::new([anchor(after_ns)], true),
             ..Process::default()
         };
         change(&mut process);
+        let other = Process {
+            pid: 8,
+            clock: Clock::new([anchor(other_after_ns)], true),
+            ..process.clone()
+        };
         let mut capture = Capture {
-            processes: vec![process],
+            processes: vec![process, other],
             ..Capture::default()
         };
         let problems = read(&mut capture, root.path());
@@ -455,5 +485,21 @@ mod tests {
             process.facts.insert("boot_id".into(), "x".into());
         };
         assert_eq!(seen(Life::Stopped, -500, elsewhere).0, None);
+    }
+
+    #[test]
+    fn a_process_that_was_gone_while_all_were_killed_did_not_die_first() {
+        let over = |process: &mut Process| process.life = Life::Gone;
+        let life = |others_after_ns: i64, change: &dyn Fn(&mut Process)| {
+            let (seen, _) = seen_beside(Life::Gone, [-900, others_after_ns], change);
+            seen.map(|seen| seen.life)
+        };
+        assert_eq!(life(-500, &over), None);
+        assert_eq!(life(1_000_000_000, &over), Some(Life::Gone));
+        // The others may live.
+        assert_eq!(life(-500, &|_| ()), Some(Life::Gone));
+        // One that was stopped is still known to have been.
+        let (seen, _) = seen_beside(Life::Stopped, [-900, -500], over);
+        assert_eq!(seen.map(|seen| seen.life), Some(Life::Stopped));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Keeper`] is a thread. Now and then it looks for live parts of this capture on this node that belong to
 //! dead processes, and adopts them. So a job that is restarted many times does not fill this node's memory.
-//! Between these looks it keeps which processes are stopped, or died while others went on ([`States`]).
+//! Between these looks it keeps which processes are stopped, or gone ([`States`]).
 //!
 //! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to
 //! nobody, and `ncclscope collect` finds them.

@@ -1,11 +1,12 @@
-//! Keeps which processes of the job were stopped by a signal or a debugger, and which died while others went
-//! on.
+//! Keeps which processes of the job were stopped by a signal or a debugger, and when processes were gone that
+//! had not ended their recording.
 //!
 //! Both can be seen only while the job is there: after its end, a process that was stopped and then killed
 //! with all others looks like one that died first. [`States`] looks once a second, and writes `run-BOOT.json`
-//! beside the trace files (`tables::sightings`). `ncclscope hang` and `report` know it from there.
+//! beside the trace files. Whoever opens the capture knows from that, and from what the others wrote later,
+//! which of the two it was (`tables::sightings`).
 //!
-//! Rule: a job of which no process is stopped or dies costs one read of /proc for each process and second,
+//! Rule: a job of which no process is stopped or killed costs one read of /proc for each process and second,
 //! and writes nothing.
 
 use super::adopt::{Here, Leftover};
@@ -54,12 +55,6 @@ impl Recording {
     fn was_killed(&self) -> bool {
         Left::at(&self.live).is_some_and(|left| left.start.state != ENDED)
     }
-
-    /// Whether its recorder wrote the time after this moment.
-    fn wrote_after(&self, at_ns: i64) -> bool {
-        let newest = Left::at(&self.live).map(|left| left.start.last_realtime);
-        newest.is_some_and(|newest| i64::try_from(newest).is_ok_and(|newest| newest > at_ns))
-    }
 }
 
 /// See the module.
@@ -67,8 +62,6 @@ pub struct States {
     here: Here,
     /// Those that were there at the last look.
     recording: Vec<Recording>,
-    /// Those that are gone. Whether others went on is not known yet.
-    gone: Vec<Recording>,
     /// What is kept.
     seen: Vec<Recording>,
     looked_ns: i64,
@@ -80,7 +73,6 @@ impl States {
         States {
             here,
             recording: Vec::new(),
-            gone: Vec::new(),
             seen: Vec::new(),
             looked_ns: 0,
             kept: None,
@@ -104,12 +96,14 @@ impl States {
     pub fn look(&mut self) {
         let now_ns = Here::ask().now_ns;
         let (mut is_new, mut is_any_stopped) = (false, false);
-        let mut gone = Vec::new();
         for mut of in std::mem::take(&mut self.recording) {
             let Looked { pid, pid_start, .. } = of.process;
             of.process.at_ns = now_ns;
             match capture::left::state(pid, pid_start) {
-                None if of.was_killed() => gone.push(of),
+                None if of.was_killed() => {
+                    of.process.life = Life::Gone;
+                    is_new |= self.note(of);
+                }
                 None => {}
                 Some('T' | 't') => {
                     is_any_stopped = true;
@@ -120,8 +114,6 @@ impl States {
                 Some(_) => self.recording.push(of),
             }
         }
-        is_new |= self.others_went_on();
-        self.gone.extend(gone);
         self.looked_ns = now_ns;
         let is_old = self.kept.is_none_or(|kept| kept.elapsed() >= KEPT_EVERY);
         if is_new || is_any_stopped && is_old {
@@ -130,31 +122,12 @@ impl States {
         }
     }
 
-    /// Notes those as dead that were gone while others went on. Whoever kills a job as a whole does not kill
-    /// all at once, so the others must have recorded after the look that missed the first.
-    fn others_went_on(&mut self) -> bool {
-        let Some(last_ns) = self.gone.iter().map(|of| of.process.at_ns).max() else {
-            return false;
-        };
-        if !self.recording.iter().any(|of| of.wrote_after(last_ns)) {
-            return false;
-        }
-        let mut is_new = false;
-        for mut of in std::mem::take(&mut self.gone) {
-            let mut known = self.seen.iter();
-            // That it was stopped says more.
-            if !known.any(|known| known.process.is(&of.process)) {
-                of.process.life = Life::Gone;
-                is_new |= self.note(of);
-            }
-        }
-        is_new
-    }
-
     /// Takes in what was seen of a process. True if that is more than what the file has.
     fn note(&mut self, of: Recording) -> bool {
         let mut seen = self.seen.iter_mut();
         match seen.find(|known| known.process.is(&of.process)) {
+            // That it was stopped says more.
+            Some(_) if of.process.life == Life::Gone => false,
             Some(known) => {
                 let was_so = known.process.at_ns == self.looked_ns;
                 *known = of;
