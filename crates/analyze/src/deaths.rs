@@ -52,6 +52,9 @@ pub struct Death {
     pub left: Vec<u32>,
     /// The most collectives that one of them made there.
     pub most_calls: u64,
+    /// Nobody saw it die: it may have been stopped until all were killed.
+    #[serde(skip)]
+    pub has_unseen_end: bool,
     /// It was inside another profiler plugin.
     #[serde(skip)]
     pub inside: Option<Inside>,
@@ -182,6 +185,7 @@ impl Gatherer {
                 host: process.host.clone(),
                 pid: process.pid,
                 exited: process.ended,
+                has_unseen_end: has_unseen_end(capture, index, before_others_ns),
                 inside: inside(process),
                 seen_ns,
                 seen: zone.spelled(seen_ns, 3),
@@ -209,6 +213,16 @@ impl Gatherer {
         let all = own.iter().chain(&without_call).filter_map(of);
         all.max_by_key(|death| death.left.len())
     }
+}
+
+/// Whether a process that wrote nothing any more for so long may have been stopped until all were killed. A
+/// pause of less than that is none that somebody makes.
+pub(crate) fn has_unseen_end(capture: &Capture, index: usize, behind_ns: i64) -> bool {
+    let process = &capture.processes[index];
+    let is_seen = process.seen.is_some_and(|seen| seen.life == Life::Gone);
+    let mut all = capture.processes.iter();
+    let someone_is_there = all.any(|process| process.life.is_there());
+    behind_ns >= 2 * SECOND && !process.ended && !is_seen && !someone_is_there
 }
 
 /// Whether the end of a process is known to a fraction of a second.

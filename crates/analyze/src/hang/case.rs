@@ -109,6 +109,13 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Whether a process died before the others, and that is known from what it wrote last alone.
+    pub fn has_unseen_end(&self, process: usize) -> bool {
+        let behind_ns = self.ago(self.evidence.newest[process]);
+        self.states[process] == Liveness::Dead
+            && behind_ns.is_some_and(|ns| deaths::has_unseen_end(self.capture, process, ns))
+    }
+
     /// The calls on a communicator.
     pub fn of(&self, communicator: usize) -> &CommunicatorCalls {
         &self.calls.communicators[communicator]

@@ -66,6 +66,8 @@ pub struct RankProgress {
     pub state: Liveness,
     /// What was seen of it when it was stopped, if that can't be asked any more.
     pub was_stopped: Option<LastSeen>,
+    /// It died before the others, and nobody saw that: it may have been stopped until all were killed.
+    pub has_unseen_end: bool,
     /// How old the newest evidence of it is, by that of the capture, ns.
     pub evidence_age_ns: Option<i64>,
     /// The call of MPI that it is in.
@@ -245,6 +247,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         pid: process.pid,
         state: case.state_now(own.process),
         was_stopped: process.was_stopped(),
+        has_unseen_end: case.has_unseen_end(own.process),
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
         in_mpi: in_mpi(process),
         entered: last(Reached::Entered),

@@ -651,13 +651,8 @@ fn run_keeps_who_was_stopped_for_the_time_after_a_kill_of_all() {
     let script = "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
     let (folder, mut child) = run(script);
     let began = Instant::now();
-    while walk(&folder.capture())
-        .iter()
-        .filter(|f| is_trace(f))
-        .count()
-        < 4
-    {
-        assert!(began.elapsed() < Duration::from_secs(20), "no trace files");
+    while calls(&folder) < 43 {
+        assert!(began.elapsed() < Duration::from_secs(20), "no calls");
         std::thread::sleep(Duration::from_millis(50));
     }
     kill(pid_of(&folder, 2), Signal::SIGSTOP).expect("stopped");
@@ -701,8 +696,42 @@ fn a_rank_that_was_let_go_is_not_said_to_be_stopped() {
     assert_eq!(dead["verdict"], "missing", "{dead:#}");
 }
 
-fn is_trace(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ending == "trace")
+#[test]
+fn only_a_death_that_somebody_saw_is_told_from_a_stop() {
+    let caveat = "Nobody saw this end";
+    let script = "ranks 4\nlinger 3s\nall_reduce 1MiB x10\nsync\nrank 1 kill\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    child.wait().expect("played");
+    let unseen = after_the_end(&folder);
+    assert_eq!(unseen["verdict"], "dead", "{unseen:#}");
+    assert!(unseen["details"].to_string().contains(caveat), "{unseen:#}");
+    let text = one_line(&report(&folder.capture()));
+    assert!(text.contains("died at") && text.contains(caveat), "{text}");
+
+    // It runs long enough for `ncclscope run` to know its processes.
+    let script =
+        "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nsleep 8s\nrank 1 kill\nall_reduce 4MiB\n";
+    let (folder, mut child) = run(script);
+    let kept = seen_by_run(&folder);
+    let processes = kept["processes"].as_array().expect("processes");
+    assert_eq!(processes.len(), 1, "{kept:#}");
+    assert_eq!(processes[0]["life"], "gone");
+    std::thread::sleep(Duration::from_millis(2500));
+    kill_all(&mut child);
+    let seen = after_the_end(&folder);
+    let wanted = "Rank 1 is dead and has not made AllReduce of 4 MiB";
+    let sentence = seen["sentence"].as_str().unwrap_or("");
+    assert!(begins(sentence, wanted), "{seen:#}");
+    assert!(!seen["details"].to_string().contains(caveat), "{seen:#}");
+    let text = one_line(&report(&folder.capture()));
+    assert!(text.contains("died at") && !text.contains(caveat), "{text}");
+}
+
+/// The calls that a running job has made.
+fn calls(folder: &Folder) -> usize {
+    let capture = tables::Capture::open(&folder.capture()).ok();
+    let all = capture.map_or(Vec::new(), |capture| capture.processes);
+    all.iter().map(|process| process.calls.len()).sum()
 }
 
 /// A link that stops, of two hosts.

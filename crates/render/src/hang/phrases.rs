@@ -77,6 +77,11 @@ pub(super) fn stopped(hang: &Hang, rank: &RankProgress, is: &str) -> String {
 /// What shows that a rank which was stopped was not let go.
 pub(super) const NOTHING_SINCE: &str = "It recorded nothing after it was stopped.";
 
+/// What can't be told of a rank that died before the others, if nobody saw that.
+pub(crate) const UNSEEN_END: &str =
+    "Nobody saw this end: a rank that is stopped, and later killed with the \
+    others, leaves the same evidence.";
+
 /// Ranks of a communicator of which nothing is known.
 pub(super) fn absent(hang: &Hang, communicator: usize) -> Option<String> {
     if let Some(without) = without_dump(hang, communicator) {

@@ -7,7 +7,9 @@ use super::mpi;
 use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
-use super::phrases::{absent, stopped, when, when_in_mpi, when_stopped, Words, NOTHING_SINCE};
+use super::phrases::{
+    absent, stopped, when, when_in_mpi, when_stopped, Words, NOTHING_SINCE, UNSEEN_END,
+};
 use analyze::hang::{Hang, Lack, Lacking, Liveness, Reached, Reason, Sink};
 
 /// Waiting ranks that are named; more are counted.
@@ -148,6 +150,7 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
         }
         Reason::Dead | Reason::Ended | Reason::Destroyed => {
             details.push(last_call(hang, communicator, first));
+            details.extend(process.has_unseen_end.then(|| UNSEEN_END.to_owned()));
         }
         Reason::Silent(_) => details.push(format!(
             "Whether pid {} lives can only be asked on {}; ask there.",
