@@ -18,8 +18,7 @@ which rank 2 made first.
 in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 1 MiB at 116 GB/s (busbw)
 
 Evidence
-  They differ in function AllReduce and AllGather, size 4 MiB and 1 MiB. Some of them made a call <time> before the
-    newest evidence, so whether the job hangs can't be told from it.
+  Some of them made a call <time> before the newest evidence, so whether the job hangs can't be told from it.
 
 Also: Rank 3 made AllReduce of 1 MiB where rank 0 made AllReduce of 1 MiB: call 21 on communicator 8869398c7032ecc5.
 They differ in datatype bfloat16 and float32.
