@@ -53,6 +53,9 @@ pub struct Death {
     pub left: Vec<u32>,
     /// The most collectives that one of them made there.
     pub most_calls: u64,
+    /// Nobody saw it die: it may have been stopped until all were killed.
+    #[serde(skip)]
+    pub has_unseen_end: bool,
     /// It was inside another profiler plugin.
     #[serde(skip)]
     pub inside: Option<Inside>,
@@ -131,7 +134,7 @@ impl Gatherer {
             let process = &capture.processes[index];
             let gone = is_over(capture, process);
             // One that was stopped wrote nothing any more, and died later.
-            let stopped = process.seen.is_some_and(|seen| seen.life == Life::Stopped);
+            let stopped = process.was_stopped().is_some();
             gone && !stopped && !process.ended && ends_exactly(process)
                 || process.ended && !matches!(process.life, Life::Running | Life::Stopped)
         };
@@ -252,6 +255,7 @@ fn death(
         left.push(member);
     }
     let newest_ns = left.iter().map(|(_, newest_ns, _)| *newest_ns).max()?;
+    let before_others_ns = newest_ns.saturating_sub(seen_ns);
     let most_calls = left.first().map_or(0, |(.., progress)| progress.calls);
     left.sort_by_key(|(at, ..)| *at);
     let name = |at: usize| {
@@ -264,10 +268,11 @@ fn death(
         host: process.host.clone(),
         pid: process.pid,
         exited: process.ended,
+        has_unseen_end: has_unseen_end(capture, index, before_others_ns),
         inside: inside(process),
         seen_ns,
         seen: zone.spelled(seen_ns, 3),
-        before_others_ns: newest_ns.saturating_sub(seen_ns),
+        before_others_ns,
         communicator: all.id.clone(),
         calls: own.calls,
         last_function,
@@ -275,6 +280,16 @@ fn death(
         left: left.iter().map(|(at, ..)| name(*at)).collect(),
         most_calls,
     })
+}
+
+/// Whether a process that wrote nothing any more for so long may have been stopped until all were killed. A
+/// pause of less than that is none that somebody makes.
+pub(crate) fn has_unseen_end(capture: &Capture, index: usize, behind_ns: i64) -> bool {
+    let process = &capture.processes[index];
+    let is_seen = process.seen.is_some_and(|seen| seen.life == Life::Gone);
+    let mut all = capture.processes.iter();
+    let someone_is_there = all.any(|process| process.life.is_there());
+    behind_ns >= 2 * SECOND && !process.ended && !is_seen && !someone_is_there
 }
 
 /// Whether the end of a process is known to a fraction of a second.

@@ -122,15 +122,23 @@ pub fn findings(
     costly.extend(below_ceiling);
     sort(&mut costly);
     let settings = arrivals.map_or(0, |arrivals| arrivals.differing);
-    let mut differing_found = differing_operations(differing, settings);
-    let mut found = dead_ranks(deaths);
     // After a death, others wait for the dead.
-    if let Some(standstill) = standstill.filter(|_| deaths.is_empty()) {
-        found.push(stood_still(standstill, differing_found.is_empty()));
+    let standstill = standstill.filter(|_| deaths.is_empty());
+    let told = |of: &&Differing| standstill.is_some_and(|standstill| standstill.is_at(of));
+    let others: Vec<&Differing> = differing.iter().filter(|of| !told(of)).collect();
+    let is_told = others.len() < differing.len();
+    let settings = if is_told { 0 } else { settings };
+    let mut differing_found = differing_operations(&others, settings);
+    let mut found = dead_ranks(deaths);
+    if let Some(standstill) = standstill {
+        found.push(stood_still(
+            standstill,
+            is_told || differing_found.is_empty(),
+        ));
         if let Some(Evidence::Differing { stood_still_ns, .. }) =
             differing_found.first_mut().map(|first| &mut first.evidence)
         {
-            *stood_still_ns = Some(standstill.for_ns);
+            *stood_still_ns = Some(standstill.for_ns).filter(|_| !is_told);
             found.append(&mut differing_found);
         }
     }
@@ -241,7 +249,7 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
         .collect()
 }
 
-/// That the job stood still at its end. `alone`: no other finding is about calls that differ.
+/// That the job stood still at its end. `alone`: no other finding is about these calls.
 fn stood_still(standstill: &Standstill, alone: bool) -> Finding {
     let advice = match standstill.hang.verdict {
         Verdict::Mismatch(_) | Verdict::Cycle(_) if alone => Advice::SameOrder,
@@ -260,7 +268,7 @@ const MOST_DIFFERING: usize = 4;
 
 /// That ranks made different calls at the same place; or else that their operations differ otherwise, so many
 /// of them.
-fn differing_operations(differing: &[Differing], chosen: u64) -> Vec<Finding> {
+fn differing_operations(differing: &[&Differing], chosen: u64) -> Vec<Finding> {
     if differing.is_empty() && chosen > 0 {
         let evidence = Evidence::DifferingSettings(chosen);
         return vec![plain(Subject::default(), evidence, Advice::SameSettings)];
@@ -274,7 +282,7 @@ fn differing_operations(differing: &[Differing], chosen: u64) -> Vec<Finding> {
                 ..Subject::default()
             };
             let evidence = Evidence::Differing {
-                first: first.clone(),
+                first: (*first).clone(),
                 more: more_than(MOST_DIFFERING, differing.len(), index),
                 stood_still_ns: None,
             };

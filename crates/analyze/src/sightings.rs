@@ -4,8 +4,10 @@
 //!
 //! Rule: it is told with its time, and with whether the job went on after that.
 
+use crate::hang::VerdictKind;
 use crate::moments::Zone;
 use serde::Serialize;
+use tables::sightings::Witness;
 use tables::Capture;
 
 /// What `ncclscope hang` said.
@@ -31,6 +33,19 @@ pub struct SightingRow {
 impl SightingRow {
     /// It, with its time, as a sentence or several.
     pub fn sentence(&self) -> String {
+        self.with(&format!("said: {}", self.sentence))
+    }
+
+    /// The same beside a verdict of this kind, which is not told twice.
+    pub fn beside(&self, verdict: VerdictKind) -> String {
+        if self.agrees(verdict) {
+            self.with("said the same.")
+        } else {
+            self.sentence()
+        }
+    }
+
+    fn with(&self, said: &str) -> String {
         let since = if self.calls_since {
             " Ranks made calls after that."
         } else {
@@ -38,9 +53,14 @@ impl SightingRow {
         };
         let (at, host) = (&self.at, &self.host);
         format!(
-            "`ncclscope hang` looked at {at} on {host}, while the job was there, and said: {}{since}",
-            self.sentence
+            "`ncclscope hang` looked at {at} on {host}, while the job was there, and {said}{since}"
         )
+    }
+
+    /// Whether a verdict of this kind on the same calls says what was said then.
+    pub fn agrees(&self, verdict: VerdictKind) -> bool {
+        let says_who = !matches!(verdict, VerdictKind::NoHang | VerdictKind::Unknown);
+        says_who && self.verdict == verdict.name() && !self.calls_since
     }
 
     /// Whether the job stood still then, and did nothing after that.
@@ -68,5 +88,8 @@ pub fn rows(capture: &Capture, newest_ns: Option<i64>) -> Vec<SightingRow> {
         calls_since: newest_ns.is_some_and(|newest| newest > sighting.at_ns),
         at: zone.spelled(sighting.at_ns, 0),
     };
-    capture.sightings.iter().map(row).collect()
+    // `ncclscope run` gives no verdict.
+    let said = capture.sightings.iter();
+    let said = said.filter(|sighting| sighting.by == Witness::Hang);
+    said.map(row).collect()
 }

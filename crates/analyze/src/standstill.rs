@@ -11,7 +11,8 @@
 //! last for 5 s.
 
 use crate::findings::RankId;
-use crate::hang::{of_newest, Conditions, Hang, Lack, Member, Pace, Verdict};
+use crate::hang::{of_newest, CallRow, Conditions, Hang, Lack, Member, Mismatch, Pace, Verdict};
+use crate::mismatch::{Differing, Made};
 use std::sync::Arc;
 use tables::source::Shown;
 use tables::{last_calls, Call, Capture, LastCalls, Process, ReadProgress, Source};
@@ -41,6 +42,27 @@ pub struct Standstill {
     pub is_lacked: bool,
     /// All that is known of it.
     pub hang: Arc<Hang>,
+}
+
+impl Standstill {
+    /// Whether it is at these calls: ranks made others than the rest, and nobody got on.
+    pub(crate) fn is_at(&self, of: &Differing) -> bool {
+        let Verdict::Mismatch(Mismatch {
+            made: Some(made),
+            expected: Some(expected),
+            ..
+        }) = &self.hang.verdict
+        else {
+            return false;
+        };
+        let is = |row: &CallRow, made: &Made| {
+            let aspects = (&row.function, &row.datatype, row.bytes, row.root);
+            aspects == (&made.function, &made.datatype, made.bytes, made.root)
+        };
+        let (one, other) = (&of.made, &of.against_made);
+        let same = is(made, one) && is(expected, other) || is(made, other) && is(expected, one);
+        same && self.communicator == of.communicator
+    }
 }
 
 impl PartialEq for Standstill {

@@ -11,6 +11,7 @@ use crate::efficiency::EfficiencyRow;
 use crate::findings::{settling, Finding, Kind, RankId, LEAST_SHARE};
 use crate::operations::Operation;
 use crate::spelling::{percent, plural, size, three, time, word};
+use crate::standstill::Standstill;
 use crate::statistics::Statistics;
 use crate::steps::Steps;
 use crate::streams::Streams;
@@ -208,7 +209,11 @@ fn of_nccl(report: &Report) -> Lead {
     }
     let mut seen = report.sightings.iter().rev();
     if let Some(seen) = seen.find(|seen| seen.still_holds()) {
-        return Lead::Words(seen.sentence());
+        let agrees = |of: &Standstill| seen.agrees(of.hang.verdict.kind());
+        return match &report.standstill {
+            Some(of) if agrees(of) && !report.findings.is_empty() => Lead::Finding,
+            _ => Lead::Words(seen.sentence()),
+        };
     }
     if report.standstill.is_some() && !report.findings.is_empty() {
         return Lead::Finding;

@@ -20,6 +20,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tables::sightings::Witness;
 use tables::{packs, printable, Life};
 
 /// Bring into the capture what dead processes left on this node
@@ -612,9 +613,7 @@ impl Collector {
 /// Whether a file is about the job, and not a process's.
 fn is_account(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| {
-        pack::is_job(path) || name.starts_with("hang-") && name.ends_with(".json")
-    })
+    name.is_some_and(|name| pack::is_job(path) || Witness::of_file(name).is_some())
 }
 
 enum Copied {

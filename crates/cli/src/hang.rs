@@ -200,7 +200,9 @@ fn keep(capture: &Capture, answer: &Answer) {
         hang: answer.hang,
         verdict: answer.verdict.to_owned(),
         sentence: answer.sentence.clone(),
-        processes: processes().filter_map(Looked::at).collect(),
+        processes: processes()
+            .filter_map(|process| Looked::at(process, here.now_ns))
+            .collect(),
         ..Sighting::default()
     };
     let Ok(mut text) = serde_json::to_string_pretty(&sighting.json()) else {
@@ -218,7 +220,7 @@ fn keep(capture: &Capture, answer: &Answer) {
 }
 
 /// Puts a file in the place of another, whole or not at all. A link in its place is not followed.
-fn replace(folder: &Path, place: &Path, text: &[u8]) -> std::io::Result<()> {
+pub(crate) fn replace(folder: &Path, place: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text)?;
     file.persist(place)?;

@@ -1,7 +1,8 @@
 //! `ncclscope run`: runs a program with the recorder in it, and keeps what its processes leave.
 //!
 //! [`folder`] has the capture folder, and [`launcher`] gets the recorder's variables through srun and mpirun.
-//! [`child`] runs the program. [`keeper`] and [`adopt`] keep what its dead processes left on this host.
+//! [`child`] runs the program. [`keeper`] and [`adopt`] keep what its dead processes left on this host, and
+//! [`states`] which were stopped, and when they were gone.
 //! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded. [`steps`]
 //! has NVTX or torch tell the program's steps. [`topology`] has NCCL write what it found of the machine.
 //! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
@@ -27,6 +28,7 @@ mod keeper;
 pub mod launcher;
 mod nccl_log;
 pub mod owner;
+mod states;
 mod steps;
 mod topology;
 

@@ -25,6 +25,7 @@ use crate::layout::Look;
 use analyze::hang::Hang;
 use std::io::{Result, Write};
 
+pub(crate) use phrases::UNSEEN_END;
 pub(crate) use words::words;
 
 pub use answer::{Answer, Blamed, Call, Communicator, Evidence, NetOp, Rank, Wait};

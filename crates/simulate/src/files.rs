@@ -48,10 +48,11 @@ pub fn look(
         return Ok(());
     };
     let looked = |process: &Process| {
-        Looked::at(&Process {
+        let known = Process {
             facts: who(process),
             ..process.clone()
-        })
+        };
+        Looked::at(&known, at_ns)
     };
     let sighting = Sighting {
         at_ns,

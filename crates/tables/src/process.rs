@@ -140,7 +140,8 @@ pub struct Process {
     pub newest: Newest,
     /// Whether it is still there.
     pub life: Life,
-    /// What `ncclscope hang` saw of it last, as far as it is not older than what it wrote itself.
+    /// What `ncclscope hang` or `ncclscope run` saw of it last, as far as it is not older than what it wrote
+    /// itself.
     pub seen: Option<LastSeen>,
     /// Whether the recorder folded calls into the totals while its live part was copied, however often that
     /// was tried. A call may then be counted twice, or not at all.
@@ -297,6 +298,19 @@ impl Process {
     /// Whether sends and receives were counted. NCCL's RAS counts collectives only.
     pub fn knows_p2p(&self) -> bool {
         self.fact("p2p") != Some("unknown")
+    }
+
+    /// What was seen of it when it was stopped, if it has done nothing since and can't be asked any more. A
+    /// process that is killed may take seconds to die, with a driver to close. It counts as running until
+    /// then, but it writes nothing into its live part, as one does that was let go.
+    pub fn was_stopped(&self) -> Option<LastSeen> {
+        let can_be_asked = match self.life {
+            Life::Stopped => true,
+            Life::Running => self.live != LiveSource::Here,
+            Life::Gone | Life::Unknown => false,
+        };
+        let stopped = |seen: &LastSeen| seen.life == Life::Stopped && !can_be_asked;
+        self.seen.filter(stopped)
     }
 
     /// How reports call it: `rank 3` or `pid 71 on node-2`.

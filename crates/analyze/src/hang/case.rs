@@ -6,11 +6,13 @@
 use super::alignment::align;
 use super::calls::{CaptureCalls, CommunicatorCalls, RankCalls};
 use super::evidence::Evidence;
+use super::graphs::LaunchesByContent;
 use super::limits::Limits;
 use super::liveness::{states, Liveness};
 use super::pace::{self, Pace};
 use super::waits::{waits, Stall, Wait, Waits};
 use crate::deaths;
+use std::cell::OnceCell;
 use tables::{Capture, Life, Process};
 
 /// What the verdict depends on beside the capture.
@@ -35,7 +37,9 @@ pub(super) struct Case<'a> {
     pub crossed: Vec<Wait>,
     /// By process.
     pub states: Vec<Liveness>,
-    /// By process: whether the system says that it is gone.
+    /// By process; made when somebody asks.
+    launches: OnceCell<Vec<LaunchesByContent>>,
+    /// By process: whether it is gone, or dies.
     gone: Vec<bool>,
 }
 
@@ -62,9 +66,11 @@ impl<'a> Case<'a> {
             crossed,
         } = waits(&calls);
         let states = states(&calls, &evidence, (&waits, &stalls), limits.brief_ns);
+        // It counts as running until it has died.
+        let dies = |of: &Process| of.life == Life::Running && of.was_stopped().is_some();
         let processes = capture.processes.iter();
         let gone = processes
-            .map(|process| process.life == Life::Gone)
+            .map(|process| process.life == Life::Gone || dies(process))
             .collect();
         Case {
             capture,
@@ -76,6 +82,7 @@ impl<'a> Case<'a> {
             held_up,
             crossed,
             states,
+            launches: OnceCell::new(),
             gone,
         }
     }
@@ -87,6 +94,12 @@ impl<'a> Case<'a> {
         all.nth(index).expect("a number of a wait")
     }
 
+    /// The launches of CUDA graphs of each process.
+    pub fn launches(&self) -> &[LaunchesByContent] {
+        let of_all = || LaunchesByContent::of_all(self.capture);
+        self.launches.get_or_init(of_all)
+    }
+
     /// What a process is by now. All processes of a job that was killed count as running up to its end, but
     /// none of them runs.
     pub fn state_now(&self, process: usize) -> Liveness {
@@ -94,6 +107,13 @@ impl<'a> Case<'a> {
             Liveness::Running | Liveness::Stopped if self.gone[process] => Liveness::Dead,
             state => state,
         }
+    }
+
+    /// Whether a process died before the others, and that is known from what it wrote last alone.
+    pub fn has_unseen_end(&self, process: usize) -> bool {
+        let behind_ns = self.ago(self.evidence.newest[process]);
+        self.states[process] == Liveness::Dead
+            && behind_ns.is_some_and(|ns| deaths::has_unseen_end(self.capture, process, ns))
     }
 
     /// The calls on a communicator.

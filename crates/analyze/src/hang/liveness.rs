@@ -3,8 +3,9 @@
 //! [`states`] puts together what the system says about a process ([`tables::Life`]) and how old the newest
 //! evidence of it is.
 //!
-//! What `ncclscope hang` saw of a process while it was there stays true after its end, as long as it wrote
-//! nothing more. For example, a process that was stopped, and then killed with all others, did not die first.
+//! What `ncclscope hang` or `ncclscope run` saw of a process while it was there stays true after its end, as
+//! long as it wrote nothing more. For example, a process that was stopped, and then killed with all others,
+//! did not die first.
 //!
 //! Rule: a process is dead only if the system says that it is gone and its evidence ends before that of
 //! others. If a job is over, all its processes count as running up to its end, except those that died first.
@@ -13,7 +14,7 @@ use super::calls::CaptureCalls;
 use super::evidence::Evidence;
 use super::waits::{Stall, Wait};
 use std::collections::BTreeSet;
-use tables::{Capture, Life, LiveSource, Process};
+use tables::{Capture, Life, LiveSource};
 
 const SECOND: i64 = 1_000_000_000;
 /// A recorder writes the time into its live part 25 times a second. If it was this much behind the others
@@ -61,11 +62,6 @@ pub(super) fn states(
     states
 }
 
-/// What `ncclscope hang` saw of it last.
-fn seen(process: &Process) -> Option<Life> {
-    process.seen.map(|seen| seen.life)
-}
-
 fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
     let someone_lives = capture.processes.iter().any(|p| p.life.is_there());
     let state = |index: usize| {
@@ -84,14 +80,17 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
                 SNAPSHOT_NS.max(flush)
             }
         };
+        // Seen while it could still be asked.
+        let was_gone = process.seen.is_some_and(|seen| seen.life == Life::Gone);
+        let was_stopped = process.was_stopped().is_some();
         match process.life {
-            Life::Running => Liveness::Running,
             Life::Stopped => Liveness::Stopped,
+            Life::Running if was_stopped => Liveness::Stopped,
+            Life::Running => Liveness::Running,
             _ if process.ended => Liveness::Ended,
             Life::Gone if someone_lives => Liveness::Dead,
-            // Seen while it could still be asked.
-            _ if seen(process) == Some(Life::Gone) => Liveness::Dead,
-            _ if seen(process) == Some(Life::Stopped) => Liveness::Stopped,
+            _ if was_gone => Liveness::Dead,
+            _ if was_stopped => Liveness::Stopped,
             Life::Gone if behind > late => Liveness::Dead,
             Life::Gone => Liveness::Running,
             Life::Unknown if behind > late.max(SNAPSHOT_NS) => Liveness::Silent,

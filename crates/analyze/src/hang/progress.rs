@@ -14,7 +14,7 @@ use super::liveness::Liveness;
 use super::mpi::{in_mpi, InMpi};
 use super::reached::{known, Reached};
 use std::collections::BTreeSet;
-use tables::Life;
+use tables::sightings::LastSeen;
 
 /// A communicator and how far its ranks got.
 #[derive(Clone, Debug)]
@@ -64,8 +64,10 @@ pub struct RankProgress {
     pub pid: u32,
     /// Its state.
     pub state: Liveness,
-    /// When `ncclscope hang` saw that it was stopped, if that can't be asked any more: ns since 1970.
-    pub stopped_ns: Option<i64>,
+    /// What was seen of it when it was stopped, if that can't be asked any more.
+    pub was_stopped: Option<LastSeen>,
+    /// It died before the others, and nobody saw that: it may have been stopped until all were killed.
+    pub has_unseen_end: bool,
     /// How old the newest evidence of it is, by that of the capture, ns.
     pub evidence_age_ns: Option<i64>,
     /// The call of MPI that it is in.
@@ -244,10 +246,8 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         host: process.host.clone(),
         pid: process.pid,
         state: case.state_now(own.process),
-        stopped_ns: process
-            .seen
-            .filter(|seen| seen.life == Life::Stopped && process.life != Life::Stopped)
-            .map(|seen| seen.at_ns),
+        was_stopped: process.was_stopped(),
+        has_unseen_end: case.has_unseen_end(own.process),
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
         in_mpi: in_mpi(process),
         entered: last(Reached::Entered),

@@ -469,3 +469,47 @@ fn an_order_that_a_rank_always_had_is_no_hang() {
         found.verdict
     );
 }
+
+#[test]
+fn a_stopped_rank_that_dies_is_still_known_to_be_stopped() {
+    use tables::sightings::{LastSeen, Witness};
+    let ended = (0, 8, true);
+    let all: &[Made] = &[ended, (0, 16, false)];
+    let mut capture = job(&[&[0, 1, 2]], &[all, all, &[ended]]);
+    for process in &mut capture.processes {
+        process.life = Life::Running;
+    }
+    // It was killed and closes its devices: the system says that it runs. It writes nothing any more.
+    let seen = LastSeen {
+        at_ns: START + 200 * SECOND,
+        life: Life::Stopped,
+        by: Witness::Hang,
+    };
+    capture.processes[2].seen = Some(seen);
+    let found = of(&capture);
+    assert_eq!(found.verdict.kind(), VerdictKind::Stopped);
+    let rank = &found.communicators[0].ranks[2];
+    assert_eq!((rank.was_stopped, rank.state), (Some(seen), Liveness::Dead));
+    // Without a live part, nobody knows whether it has written something since.
+    capture.processes[2].live = LiveSource::Snapshot;
+    assert_eq!(of(&capture).verdict.kind(), VerdictKind::Missing);
+    // After the end of all.
+    for process in &mut capture.processes {
+        process.life = Life::Gone;
+        process.live = LiveSource::Adopted;
+    }
+    assert_eq!(of(&capture).verdict.kind(), VerdictKind::Stopped);
+    // The same if all ranks are in the call.
+    let mut capture = job(&[&[0, 1]], &[all, all]);
+    for process in &mut capture.processes {
+        process.life = Life::Gone;
+    }
+    capture.processes[1].seen = Some(seen);
+    let found = of(&capture);
+    assert_eq!(
+        found.verdict.kind(),
+        VerdictKind::Stopped,
+        "{:?}",
+        found.verdict
+    );
+}

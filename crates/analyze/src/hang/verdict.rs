@@ -58,6 +58,26 @@ pub enum VerdictKind {
     Unknown,
 }
 
+impl VerdictKind {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            VerdictKind::NoHang => "no_hang",
+            VerdictKind::Mismatch => "mismatch",
+            VerdictKind::Missing => "missing",
+            VerdictKind::Inside => "inside",
+            VerdictKind::NotBegun => "not_begun",
+            VerdictKind::NoProgress => "no_progress",
+            VerdictKind::Cycle => "cycle",
+            VerdictKind::Dead => "dead",
+            VerdictKind::Left => "left",
+            VerdictKind::Stopped => "stopped",
+            VerdictKind::Silent => "silent",
+            VerdictKind::Unknown => "unknown",
+        }
+    }
+}
+
 /// Ranks that made different calls at the same place of a communicator.
 #[derive(Clone, Debug)]
 pub struct Mismatch {

@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
 use tables::communication::{self, Pattern};
 use tables::part;
+use tables::sightings::Witness;
 use tables::whole::{self, WholeFile};
 use tables::{Problem, Which};
 
@@ -247,7 +248,8 @@ impl Writer {
                 part.processes = processes.map(|(of, at)| (self.place(&of), at)).collect();
                 self.put(&file.name, part.to_json().as_bytes())
             }
-            "json" if name.starts_with("hang-") => {
+            "json" if Witness::of_file(name).is_some() => {
+                let verb = name.split_once('-').map_or("", |(verb, _)| verb);
                 let text = self.text(file);
                 let Some(text) = anonymous::sighting(&mut self.names, &text) else {
                     return self.skip(file, "it is no JSON");
@@ -260,7 +262,7 @@ impl Writer {
                     .take(8)
                     .collect();
                 self.write(
-                    &file.name.with_file_name(format!("hang-{digits}.json")),
+                    &file.name.with_file_name(format!("{verb}-{digits}.json")),
                     text.as_bytes(),
                 )
             }

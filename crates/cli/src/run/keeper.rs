@@ -2,18 +2,22 @@
 //!
 //! A [`Keeper`] is a thread. Now and then it looks for live parts of this capture on this node that belong to
 //! dead processes, and adopts them. So a job that is restarted many times does not fill this node's memory.
+//! Between these looks it keeps which processes are stopped, or gone ([`States`]).
 //!
 //! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to
 //! nobody, and `ncclscope collect` finds them.
 
-use super::adopt::{self, Here, LivePart, Liveness, Outcome};
+use super::adopt::{self, Here, Leftover, LivePart, Liveness, Outcome};
+use super::states::States;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two looks while the program runs.
+/// Between two looks for live parts while the program runs.
 const EVERY: Duration = Duration::from_secs(5);
+/// Between two looks at the states of processes.
+const STATES_EVERY: Duration = Duration::from_secs(1);
 /// How long the end of the program is waited for in processes that outlive it: a launcher may return while
 /// its last workers are being torn down.
 const GRACE: Duration = Duration::from_secs(5);
@@ -75,8 +79,8 @@ impl Keeper {
         let here = Here::ask();
         let deadline = Instant::now() + GRACE;
         loop {
-            let (tally, runs) = look(&self.capture, &here);
-            if !runs || Instant::now() >= deadline {
+            let (tally, recording) = look(&self.capture, &here);
+            if recording.is_empty() || Instant::now() >= deadline {
                 return tally;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -89,20 +93,29 @@ impl Keeper {
 fn keep(capture: &Path, program: &Receiver<()>) {
     let here = Here::ask();
     adopt::sweep(&here);
-    while program.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-        look(capture, &here);
+    let mut states = States::new(here.clone());
+    let mut looked = Instant::now();
+    while program.recv_timeout(STATES_EVERY) == Err(RecvTimeoutError::Timeout) {
+        // Before live parts of the dead are adopted and removed.
+        states.look();
+        if looked.elapsed() >= EVERY {
+            looked = Instant::now();
+            states.add(&look(capture, &here).1);
+        }
     }
 }
 
-/// Adopts the live parts of dead processes, and counts the others. True beside it if one of those is known to
-/// run.
-fn look(capture: &Path, here: &Here) -> (Tally, bool) {
-    let (mut tally, mut runs) = (Tally::default(), false);
+/// Adopts the live parts of dead processes, and counts the others. Beside it are those of processes that are
+/// known to be there.
+fn look(capture: &Path, here: &Here) -> (Tally, Vec<Leftover>) {
+    let (mut tally, mut recording) = (Tally::default(), Vec::new());
     for leftover in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {
         let liveness = leftover.left.liveness(here);
         if liveness != Liveness::Dead {
             tally.alive += 1;
-            runs |= liveness == Liveness::Alive;
+            if liveness == Liveness::Alive {
+                recording.push(leftover);
+            }
         } else if leftover
             .part()
             .is_some_and(|part| tally.adopt(&part, &leftover.trace))
@@ -111,5 +124,5 @@ fn look(capture: &Path, here: &Here) -> (Tally, bool) {
             let _ = std::fs::remove_file(&leftover.file);
         }
     }
-    (tally, runs)
+    (tally, recording)
 }

@@ -137,6 +137,14 @@ const PLAYS: &[Play] = &[
             communicator *.",
         status: 1,
     },
+    // pytorch#140563: sizes that three digits do not tell apart.
+    Play {
+        name: "other_size_by_little",
+        script: "all_reduce 1MiB x10\nrank 0,1,3 { all_gather 32768 }\nrank 2 { all_gather 32800 }\nsync",
+        says: "Rank 2 made AllGather of 32800 B where ranks 0-1,3 made AllGather of 32768 B, call 11 on \
+            communicator *.",
+        status: 1,
+    },
     Play {
         name: "other_function",
         script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB }\nrank 2 { broadcast 4MiB }\nsync",
@@ -148,16 +156,16 @@ const PLAYS: &[Play] = &[
         name: "other_datatype",
         script: "all_reduce 1MiB x10\nrank 0,1,3 { all_reduce 4MiB bf16 }\nrank 2 { all_reduce 4MiB f16 \
             }\nsync",
-        says: "Rank 2 made AllReduce of 4 MiB where ranks 0-1,3 made AllReduce of 4 MiB, call 11 on \
-            communicator *.",
+        says: "Rank 2 made AllReduce of 4 MiB (float16) where ranks 0-1,3 made AllReduce of 4 MiB \
+            (bfloat16), call 11 on communicator *.",
         status: 1,
     },
     Play {
         name: "other_root",
         script: "broadcast 1MiB x10\nrank 0,1,3 { broadcast 4MiB root=0 }\nrank 2 { broadcast 4MiB root=2 \
             }\nsync",
-        says: "Rank 2 made Broadcast of 4 MiB where ranks 0-1,3 made Broadcast of 4 MiB, call 11 on \
-            communicator *.",
+        says: "Rank 2 made Broadcast of 4 MiB (root 2) where ranks 0-1,3 made Broadcast of 4 MiB (root 0), \
+            call 11 on communicator *.",
         status: 1,
     },
     Play {
@@ -413,21 +421,26 @@ fn wrong(p: &Play, (folder, mut child): (Folder, Child)) -> Option<String> {
     let (status, hang) = json(&folder.capture(), &[]);
     let own_words = status == 0 || matches!(hang["verdict"].as_str(), Some("dead" | "left"));
     let sentence = hang["sentence"].as_str().unwrap_or("nothing");
-    let report = first_of_report(&folder.capture());
-    let right = own_words || report.starts_with(sentence);
+    let report = report(&folder.capture());
+    let first = one_line(report.split("\n\n").next().unwrap_or_default());
+    // Line 1 says what differs, and nothing says it again.
+    let once = hang["verdict"] != "mismatch" || !one_line(&report).contains("They differ in");
+    let right = (own_words || first.starts_with(sentence)) && once;
     (!right).then(|| format!("{}: [{status}] {sentence} In the report: {report}", p.name))
 }
 
-/// The first paragraph of the report, as one line.
-fn first_of_report(capture: &Path) -> String {
+/// The report as text.
+fn report(capture: &Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
         .arg("report")
         .arg(capture)
         .output()
         .expect("ncclscope runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    first.split_whitespace().collect::<Vec<_>>().join(" ")
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -563,18 +576,170 @@ fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
     );
     assert_eq!(kept["calls_since"], false);
     assert_eq!(dead["blamed"][0]["state"], "dead");
-    // A report does not say that it died first.
-    let report = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
-        .args(["report", "--json"])
-        .arg(&capture)
-        .output()
+    let details = dead["details"].to_string();
+    assert!(details.contains("and said the same."), "{details}");
+    // A report does not say that it died first, and says the same once.
+    let report = one_line(&report(&capture));
+    assert!(begins(&report, wanted), "{report}");
+    assert!(report.contains("and said the same."), "{report}");
+    assert_eq!(report.matches("has not made AllReduce").count(), 1);
+    assert!(!report.contains("died at"), "{report}");
+}
+
+/// Starts `ncclscope run` with a script that fake-nccl plays, in a process group of its own.
+fn run(script: &str) -> (Folder, Child) {
+    use std::os::unix::process::CommandExt;
+    let folder = Folder(tempfile::tempdir().expect("a folder"));
+    let job = folder.0.path().join("job");
+    std::fs::write(&job, script).expect("written");
+    let child = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["run", "--no-sampler", "-o"])
+        .arg(folder.capture())
+        .arg("--")
+        .arg(built::folder().join("fake-nccl"))
+        .args(["play", "--timeout", "60"])
+        .arg(&job)
+        .env("NCCLSCOPE_PLUGIN", built::plugin())
+        .env("NCCLSCOPE_TIMING", "host")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
         .expect("ncclscope runs");
-    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    assert_eq!(report["deaths"], serde_json::json!([]));
-    let verdict = report["verdict"].as_str().unwrap_or("");
+    (folder, child)
+}
+
+/// What `ncclscope run` kept of processes, once it has.
+fn seen_by_run(folder: &Folder) -> Value {
+    let began = Instant::now();
+    loop {
+        let is_its = |file: &PathBuf| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("run-") && name.ends_with(".json")
+        };
+        if let Some(file) = walk(&folder.capture()).into_iter().find(is_its) {
+            let text = std::fs::read(file).expect("read");
+            return serde_json::from_slice(&text).expect("JSON");
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "nothing is kept");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The process of a rank, by the name of its trace file.
+fn pid_of(folder: &Folder, rank: u32) -> nix::unistd::Pid {
+    let pid = |file: PathBuf| {
+        let name = file.file_name()?.to_str()?.to_owned();
+        let rest = name.strip_prefix(&format!("r{rank}-p"))?;
+        rest.split('-').next()?.parse().ok()
+    };
+    let pid = walk(&folder.capture()).into_iter().find_map(pid);
+    nix::unistd::Pid::from_raw(pid.expect("a trace file"))
+}
+
+/// Kills a whole job with its `ncclscope run`, as a batch system does.
+fn kill_all(child: &mut Child) {
+    use nix::sys::signal::{killpg, Signal};
+    let group = nix::unistd::Pid::from_raw(child.id() as i32);
+    killpg(group, Signal::SIGKILL).expect("killed");
+    child.wait().expect("ended");
+}
+
+/// Asks no process of a job, and once all are gone.
+fn after_the_end(folder: &Folder) -> Value {
+    until(folder, &["--after", "1s"], |_, answer| {
+        let ranks = answer["communicators"][0]["ranks"].as_array();
+        ranks.is_some_and(|ranks| ranks.iter().all(|rank| rank["state"] == "dead"))
+    })
+}
+
+#[test]
+fn run_keeps_who_was_stopped_for_the_time_after_a_kill_of_all() {
+    use nix::sys::signal::{kill, Signal};
+    let script = "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = run(script);
+    let began = Instant::now();
+    while calls(&folder) < 43 {
+        assert!(began.elapsed() < Duration::from_secs(20), "no calls");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    kill(pid_of(&folder, 2), Signal::SIGSTOP).expect("stopped");
+    let kept = seen_by_run(&folder);
+    let processes = kept["processes"].as_array().expect("processes");
+    assert_eq!(processes.len(), 1, "{kept:#}");
+    assert_eq!(processes[0]["pid"], pid_of(&folder, 2).as_raw());
+    assert_eq!(processes[0]["life"], "stopped");
+    kill_all(&mut child);
+    let dead = after_the_end(&folder);
     let wanted =
-        "`ncclscope hang` looked at 20* on *, while the job was there, and said: Rank 2 is stopped";
-    assert!(begins(verdict, wanted), "{verdict}");
+        "Rank 2 was stopped by a signal or a debugger when `ncclscope run` looked at 20*, and has \
+        not made AllReduce";
+    let sentence = dead["sentence"].as_str().unwrap_or("");
+    assert!(begins(sentence, wanted), "{dead:#}");
+    assert_eq!(dead["verdict"], "stopped");
+    let report = one_line(&report(&folder.capture()));
+    assert!(begins(&report, wanted), "{report}");
+    assert!(!report.contains("died at"), "{report}");
+}
+
+#[test]
+fn a_rank_that_was_let_go_is_not_said_to_be_stopped() {
+    use nix::sys::signal::{kill, Signal};
+    let script = "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    let hangs = until(&folder, &["--after", "1s"], |status, _| status == 1);
+    let pids = pids(&hangs);
+    kill(pids[2], Signal::SIGSTOP).expect("stopped");
+    until(&folder, &["--after", "1s"], |_, a| {
+        a["verdict"] == "stopped"
+    });
+    kill(pids[2], Signal::SIGCONT).expect("let go");
+    // It writes the time again.
+    std::thread::sleep(Duration::from_millis(1000));
+    for pid in pids {
+        kill(pid, Signal::SIGKILL).expect("killed");
+    }
+    child.wait().expect("ended");
+    let dead = after_the_end(&folder);
+    assert_eq!(dead["verdict"], "missing", "{dead:#}");
+}
+
+#[test]
+fn only_a_death_that_somebody_saw_is_told_from_a_stop() {
+    let caveat = "Nobody saw this end";
+    let script = "ranks 4\nlinger 3s\nall_reduce 1MiB x10\nsync\nrank 1 kill\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    child.wait().expect("played");
+    let unseen = after_the_end(&folder);
+    assert_eq!(unseen["verdict"], "dead", "{unseen:#}");
+    assert!(unseen["details"].to_string().contains(caveat), "{unseen:#}");
+    let text = one_line(&report(&folder.capture()));
+    assert!(text.contains("died at") && text.contains(caveat), "{text}");
+
+    // It runs long enough for `ncclscope run` to know its processes.
+    let script =
+        "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nsleep 8s\nrank 1 kill\nall_reduce 4MiB\n";
+    let (folder, mut child) = run(script);
+    let kept = seen_by_run(&folder);
+    let processes = kept["processes"].as_array().expect("processes");
+    assert_eq!(processes.len(), 1, "{kept:#}");
+    assert_eq!(processes[0]["life"], "gone");
+    std::thread::sleep(Duration::from_millis(2500));
+    kill_all(&mut child);
+    let seen = after_the_end(&folder);
+    let wanted = "Rank 1 is dead and has not made AllReduce of 4 MiB";
+    let sentence = seen["sentence"].as_str().unwrap_or("");
+    assert!(begins(sentence, wanted), "{seen:#}");
+    assert!(!seen["details"].to_string().contains(caveat), "{seen:#}");
+    let text = one_line(&report(&folder.capture()));
+    assert!(text.contains("died at") && !text.contains(caveat), "{text}");
+}
+
+/// The calls that a running job has made.
+fn calls(folder: &Folder) -> usize {
+    let capture = tables::Capture::open(&folder.capture()).ok();
+    let all = capture.map_or(Vec::new(), |capture| capture.processes);
+    all.iter().map(|process| process.calls.len()).sum()
 }
 
 /// A link that stops, of two hosts.

@@ -18,25 +18,19 @@ which rank 2 made first.
 in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 1 MiB at 116 GB/s (busbw)
 
 Evidence
-  They differ in function AllReduce and AllGather, size 4 MiB and 1 MiB. Some of them made a call <time> before the
-    newest evidence, so whether the job hangs can't be told from it.
+  Some of them made a call <time> before the newest evidence, so whether the job hangs can't be told from it.
 
 Also: Rank 3 made AllReduce of 1 MiB where rank 0 made AllReduce of 1 MiB: call 21 on communicator 8869398c7032ecc5.
 They differ in datatype bfloat16 and float32.
-  Evidence: It is the only place of that communicator where ranks differ. Ranks waited in the last <time> of the
-    recording.
-
-Also: Rank 3 made AllReduce of 4 MiB where rank 2 made AllGather of 1 MiB: call 6 on communicator 6a8aa713136bfab7
-(tensor parallel). They differ in function AllReduce and AllGather, size 4 MiB and 1 MiB.
-  Evidence: Ranks differ at 2 places of that communicator, and this is the first.
+  Evidence: It is the only place of that communicator where ranks differ.
 
 Also: Rank 1 made Broadcast of 1 MiB where rank 0 made Broadcast of 1 MiB: call 6 on communicator 9d8cda5aa69d8b63
 (tensor parallel). They differ in root 1 and 0.
   Evidence: It is the only place of that communicator where ranks differ.
 
 What to do (largest gain first)
-  1. Look at what these ranks did then: their own logs, or `py-spy dump` while they live. `ncclscope hang` shows how far
-     each rank came. Effort medium, risk low.
+  1. Make the same calls in the same order on all ranks: what these do is not defined, and they may hang. Effort medium,
+     risk low.
   2. Make the same calls in the same order on all ranks: what these do is not defined, and they may hang. Effort medium,
      risk low.
 

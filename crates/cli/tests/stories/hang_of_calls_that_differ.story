@@ -7,8 +7,8 @@ rank 1 { broadcast 1MiB root=1 }
 --- fake-nccl play job
 announced 42, ABI v5
 --- ncclscope hang capture | head -3 | sed -E "s/[0-9.]+ (ms|s) before/<time> before/"
-Rank 1 made Broadcast of 1 MiB where rank 0 made Broadcast of 1 MiB, call 21 on communicator a37d5f01a3151d04.
-  They differ in root 1 and 0.
+Rank 1 made Broadcast of 1 MiB (root 1) where rank 0 made Broadcast of 1 MiB (root 0), call 21 on communicator
+a37d5f01a3151d04.
   Some of them made a call <time> before the newest evidence, so whether the job hangs can't be told from it.
 --- ncclscope hang capture > hang; echo $?
 2

@@ -1,5 +1,6 @@
 //! That a rank died or left while others went on.
 
+use crate::hang::UNSEEN_END;
 use analyze::deaths::Death;
 use analyze::findings::{Evidence, Finding};
 use analyze::spelling::time;
@@ -12,8 +13,10 @@ pub(super) fn evidence(death: &Death, more: usize) -> String {
     };
     let inside = death.inside.as_ref();
     let inside = inside.map_or(String::new(), |inside| format!("; {}", inside.words()));
+    let unseen = death.has_unseen_end.then(|| format!(" {UNSEEN_END}"));
+    let unseen = unseen.unwrap_or_default();
     format!(
-        "Its recording {} {} before that of the others{also}{inside}.",
+        "Its recording {} {} before that of the others{also}{inside}.{unseen}",
         if death.exited {
             "ends"
         } else {

@@ -1,7 +1,8 @@
 //! That the job stood still to the end of the recording, in the words of `ncclscope hang`.
 
 use crate::hang::words;
-use analyze::findings::Finding;
+use analyze::findings::{Evidence, Finding};
+use analyze::hang::VerdictKind;
 use analyze::standstill::Standstill;
 
 /// Who waited for whom, and for how long.
@@ -9,14 +10,25 @@ pub(super) fn sentence(of: &Standstill) -> String {
     words(&of.hang).sentence
 }
 
-/// What it rests on.
+/// What it rests on. If the job was looked at while it was there, and that says something else, the verdict
+/// says it.
 pub(super) fn evidence(of: &Standstill) -> String {
-    words(&of.hang).details.join(" ")
+    let verdict = of.hang.verdict.kind();
+    let agree = of.hang.sightings.iter().filter(|row| row.agrees(verdict));
+    let mut details = words(&of.hang).details;
+    details.extend(agree.map(|row| row.beside(verdict)));
+    details.join(" ")
 }
 
 /// What to do.
 pub(super) fn advice(of: &Finding) -> String {
+    let is_stopped = |of: &Standstill| of.hang.verdict.kind() == VerdictKind::Stopped;
     match &of.subject.ranks[..] {
+        [first, ..] if matches!(&of.evidence, Evidence::Standstill(of) if is_stopped(of)) => format!(
+            "Find out what stopped pid {} on {}: a debugger, Ctrl-Z in a shell, or a scheduler that suspends \
+             jobs.",
+            first.pid, first.host
+        ),
         [] => "`ncclscope hang` shows how far each rank came, and what it last did.".to_owned(),
         [only] => format!(
             "Look at what pid {} on {} did then: its own log, or `py-spy dump` while it lives. `ncclscope \

@@ -11,7 +11,7 @@ use super::quiet::said;
 use super::words::{next, words};
 use analyze::hang::{
     CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow, RankProgress,
-    Stage, Starting, Unknown, Verdict, VerdictKind, WaitRow,
+    Stage, Starting, Unknown, Verdict, WaitRow,
 };
 use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
@@ -277,7 +277,8 @@ impl Answer {
         } = words(hang);
         details.extend(said(hang));
         details.extend(hang.inside.iter().cloned());
-        details.extend(hang.sightings.iter().map(SightingRow::sentence));
+        let beside = |row: &SightingRow| row.beside(hang.verdict.kind());
+        details.extend(hang.sightings.iter().map(beside));
         // Of a job that has ended, nothing is open.
         if hang.communicators.iter().any(|of| !of.over) {
             details.extend(graphs::sentences(&hang.launches));
@@ -287,7 +288,7 @@ impl Answer {
         Answer {
             schema: FORMAT,
             hang: verdict.hang(),
-            verdict: kind(verdict.kind()),
+            verdict: verdict.kind().name(),
             certain: verdict.certain(),
             sentence,
             details,
@@ -306,23 +307,6 @@ impl Answer {
             by: None,
             evidence: Vec::new(),
         }
-    }
-}
-
-fn kind(kind: VerdictKind) -> &'static str {
-    match kind {
-        VerdictKind::NoHang => "no_hang",
-        VerdictKind::Mismatch => "mismatch",
-        VerdictKind::Missing => "missing",
-        VerdictKind::Inside => "inside",
-        VerdictKind::NotBegun => "not_begun",
-        VerdictKind::NoProgress => "no_progress",
-        VerdictKind::Cycle => "cycle",
-        VerdictKind::Dead => "dead",
-        VerdictKind::Left => "left",
-        VerdictKind::Stopped => "stopped",
-        VerdictKind::Silent => "silent",
-        VerdictKind::Unknown => "unknown",
     }
 }
 
@@ -496,7 +480,7 @@ fn wait(hang: &Hang, row: &WaitRow) -> Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use analyze::hang::NetWait;
+    use analyze::hang::{NetWait, VerdictKind};
     use std::collections::BTreeSet;
 
     /// The names that the schema allows at a place.
@@ -529,7 +513,10 @@ mod tests {
             VerdictKind::Silent,
             VerdictKind::Unknown,
         ];
-        assert_eq!(names(&kinds, kind), allowed("/properties/verdict/enum"));
+        assert_eq!(
+            names(&kinds, VerdictKind::name),
+            allowed("/properties/verdict/enum")
+        );
         let states = [
             Liveness::Running,
             Liveness::Stopped,

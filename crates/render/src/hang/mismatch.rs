@@ -1,17 +1,16 @@
 //! Words for ranks that made different calls at the same place: who made which call, what differs between
 //! the two, and whether the ranks still make calls.
 
-use super::names::{call, capital, is_of_dumps, operation, ranks, span};
+use super::names::{call_as, capital, is_of_dumps, operation, ranks, span};
 use super::phrases::{absent, Words};
 use analyze::hang::{Aspect, CallRow, Hang, Mismatch, MismatchKind};
-use analyze::spelling::{datatype, size, sizes_apart};
+use analyze::spelling::{datatype, sizes_apart};
 
 pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
     let (odd, most) = (ranks(hang, &mismatch.odd), ranks(hang, &mismatch.most));
-    let expected = mismatch.expected.as_ref();
-    let expected = expected.map_or("a call".to_owned(), |row| call(hang, row));
-    let made = mismatch.made.as_ref();
-    let made = made.map_or("another call".to_owned(), operation);
+    let [made, expected] = operations(mismatch);
+    let row = mismatch.expected.as_ref();
+    let expected = row.map_or(expected.clone(), |row| call_as(hang, row, &expected));
     let sentence = match mismatch.how {
         MismatchKind::LeftOut => {
             format!("{odd} left out {expected}, which {most} made, and went on with {made}.")
@@ -22,11 +21,6 @@ pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
         MismatchKind::Differs => format!("{odd} made {made} where {most} made {expected}."),
     };
     let mut details = Vec::new();
-    let Mismatch { made, expected, .. } = mismatch;
-    if let (Some(aspects), Some(made), Some(expected)) = (&mismatch.differ_in, made, expected) {
-        let differ = differ(aspects, made, expected);
-        details.push(format!("They differ in {differ}."));
-    }
     details.push(match (mismatch.hang, mismatch.quiet_ns) {
         (Some(true), Some(ns)) => format!("None of them has made a call for {}.", span(ns)),
         // Of a job that was ended the evidence ends there.
@@ -47,29 +41,42 @@ pub(super) fn words(hang: &Hang, mismatch: &Mismatch) -> Words {
     }
 }
 
-/// In what two calls differ: `size 1 MiB and 2 MiB, root 0 and 1`.
-fn differ(aspects: &[Aspect], a: &CallRow, b: &CallRow) -> String {
-    let name = |name: &Option<String>| name.clone().unwrap_or("none".to_owned());
-    let bytes = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), size);
-    let root = |root: Option<u32>| root.map_or("none".to_owned(), |root| root.to_string());
-    let text = |aspect: &Aspect| {
-        let (what, a, b) = match aspect {
-            Aspect::Function => ("function", name(&a.function), name(&b.function)),
-            Aspect::Size => {
-                let (a, b) = match (a.bytes, b.bytes) {
-                    (Some(a), Some(b)) => sizes_apart(a, b),
-                    (a, b) => (bytes(a), bytes(b)),
-                };
-                ("size", a, b)
-            }
-            Aspect::Datatype => {
-                let name = |of: &Option<String>| datatype(&name(of));
-                ("datatype", name(&a.datatype), name(&b.datatype))
-            }
-            Aspect::Root => ("root", root(a.root), root(b.root)),
+/// What the odd ranks made, and what the others made, so that the two can be told apart:
+/// `AllGather of 32800 B`, `Broadcast of 1 MiB (root 1)`.
+fn operations(mismatch: &Mismatch) -> [String; 2] {
+    let Mismatch { made, expected, .. } = mismatch;
+    let (Some(made), Some(expected)) = (made, expected) else {
+        let name = |row: &Option<CallRow>, unknown: &str| {
+            row.as_ref().map_or(unknown.to_owned(), operation)
         };
-        format!("{what} {a} and {b}")
+        return [name(made, "another call"), name(expected, "a call")];
     };
-    let aspects: Vec<String> = aspects.iter().map(text).collect();
-    aspects.join(", ")
+    let aspects = mismatch.differ_in.as_deref().unwrap_or_default();
+    let differs = |aspect: Aspect| aspects.contains(&aspect);
+    let sizes = made.bytes.zip(expected.bytes);
+    let sizes = sizes.map(|(a, b)| sizes_apart(a, b)).unzip();
+    let name = |row: &CallRow, size: Option<String>| {
+        let function = row.function.as_deref().unwrap_or("a call");
+        let mut text = match size {
+            Some(size) => format!("{function} of {size}"),
+            None => operation(row),
+        };
+        let mut marks = Vec::new();
+        if differs(Aspect::Datatype) {
+            let name = row.datatype.as_deref();
+            marks.push(name.map_or("no datatype".to_owned(), datatype));
+        }
+        // Of two functions, one may have no root.
+        if differs(Aspect::Root) && !differs(Aspect::Function) {
+            marks.push(
+                row.root
+                    .map_or("no root".to_owned(), |root| format!("root {root}")),
+            );
+        }
+        if !marks.is_empty() {
+            text += &format!(" ({})", marks.join(", "));
+        }
+        text
+    };
+    [name(made, sizes.0), name(expected, sizes.1)]
 }

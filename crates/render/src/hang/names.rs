@@ -73,8 +73,12 @@ pub(super) fn operation(call: &CallRow) -> String {
 
 /// `AllReduce of 1 MiB, call 58 on communicator x`.
 pub(super) fn call(hang: &Hang, call: &CallRow) -> String {
+    call_as(hang, call, &operation(call))
+}
+
+/// As [`call`], with other words for what [`operation`] says.
+pub(super) fn call_as(hang: &Hang, call: &CallRow, operation: &str) -> String {
     let replay = if call.replay { "replay of " } else { "" };
-    let operation = operation(call);
     let on = communicator(hang, call.communicator);
     match (call.number, call.seq) {
         (Some(number), _) => format!("{replay}{operation}, call {number} on {on}"),

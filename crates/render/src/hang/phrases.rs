@@ -64,15 +64,23 @@ pub(super) fn when_stopped(hang: &Hang, by_time: ByTime) -> Option<String> {
 
 /// `is stopped by a signal or a debugger`, or that it was when it was looked at.
 pub(super) fn stopped(hang: &Hang, rank: &RankProgress, is: &str) -> String {
-    match rank.stopped_ns {
-        Some(ns) => {
+    match rank.was_stopped {
+        Some(seen) => {
             let was = if is == "is" { "was" } else { "were" };
-            let at = hang.zone.spelled(ns, 0);
-            format!("{was} stopped by a signal or a debugger when `ncclscope hang` looked at {at}")
+            let (at, by) = (hang.zone.spelled(seen.at_ns, 0), seen.by.verb());
+            format!("{was} stopped by a signal or a debugger when `ncclscope {by}` looked at {at}")
         }
         None => format!("{is} stopped by a signal or a debugger"),
     }
 }
+
+/// What shows that a rank which was stopped was not let go.
+pub(super) const NOTHING_SINCE: &str = "It recorded nothing after it was stopped.";
+
+/// What can't be told of a rank that died before the others, if nobody saw that.
+pub(crate) const UNSEEN_END: &str =
+    "Nobody saw this end: a rank that is stopped, and later killed with the \
+    others, leaves the same evidence.";
 
 /// Ranks of a communicator of which nothing is known.
 pub(super) fn absent(hang: &Hang, communicator: usize) -> Option<String> {

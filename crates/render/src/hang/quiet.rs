@@ -1,7 +1,7 @@
 //! Words for a job in which nobody is seen to wait: why that is no hang, or what hides whether it is one.
 
-use super::names::{are, capital, communicator, have, is_of_ras, of, span, unknown};
-use super::phrases::Words;
+use super::names::{are, capital, communicator, have, is_of_ras, of, rank, span, unknown};
+use super::phrases::{stopped, Words};
 use analyze::hang::{
     Because, BeforeFirst, CommunicatorProgress, Hang, InMpi, ProcessName, Quiet, Said, SaidState,
     Starting, Verdict,
@@ -29,11 +29,16 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
             are(&names(std::slice::from_ref(process)), 1),
             span(*ns)
         ),
-        Because::Stopped(these) => format!(
-            "Can't tell: {} stopped by a signal or a debugger, and nobody is seen to wait for it; the \
-             newest call was {last}.",
-            are(&names(these), these.len())
-        ),
+        Because::Stopped(these) => {
+            let first = quiet.named[0];
+            let first = rank(hang, first.communicator, first.member);
+            let is = if these.len() == 1 { "is" } else { "are" };
+            format!(
+                "Can't tell: {} {}, and nobody is seen to wait for it; the newest call was {last}.",
+                names(these),
+                stopped(hang, first, is)
+            )
+        }
         Because::Dead(these) if is_of_ras(hang) => format!(
             "{} dead: RAS can't reach the process any more. Whether others wait for it is not known.",
             are(&names(these), these.len())

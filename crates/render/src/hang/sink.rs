@@ -7,7 +7,9 @@ use super::mpi;
 use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
-use super::phrases::{absent, stopped, when, when_in_mpi, when_stopped, Words};
+use super::phrases::{
+    absent, stopped, when, when_in_mpi, when_stopped, Words, NOTHING_SINCE, UNSEEN_END,
+};
 use analyze::hang::{Hang, Lack, Lacking, Liveness, Reached, Reason, Sink};
 
 /// Waiting ranks that are named; more are counted.
@@ -141,10 +143,14 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
                     process.pid, process.host
                 ));
                 details.extend(when_stopped(hang, by_time));
+            } else {
+                details.push(last_call(hang, communicator, first));
+                details.push(NOTHING_SINCE.to_owned());
             }
         }
         Reason::Dead | Reason::Ended | Reason::Destroyed => {
             details.push(last_call(hang, communicator, first));
+            details.extend(process.has_unseen_end.then(|| UNSEEN_END.to_owned()));
         }
         Reason::Silent(_) => details.push(format!(
             "Whether pid {} lives can only be asked on {}; ask there.",

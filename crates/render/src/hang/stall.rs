@@ -5,7 +5,7 @@
 
 use super::names::{are, call, capital, for_time, of, one, rank, ranks, unknown, without_dump};
 use super::network;
-use super::phrases::{stopped, when, when_stopped, Words};
+use super::phrases::{stopped, when, when_stopped, Words, NOTHING_SINCE, UNSEEN_END};
 use analyze::hang::{Hang, Liveness, Outcome, Stall};
 
 pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
@@ -26,17 +26,23 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     let network_op = network::sentence(hang, stall, &call);
     let mut details = Vec::new();
     let sentence = match (stall.outcome, network_op) {
-        (Outcome::Dead(member), _) => format!(
-            "{} is dead; {} were in {call}, and it has not ended{time}.",
-            one(hang, communicator, member),
-            all.replacen("All", "all", 1)
-        ),
+        (Outcome::Dead(member), _) => {
+            let unseen = rank(hang, communicator, member).has_unseen_end;
+            details.extend(unseen.then(|| UNSEEN_END.to_owned()));
+            format!(
+                "{} is dead; {} were in {call}, and it has not ended{time}.",
+                one(hang, communicator, member),
+                all.replacen("All", "all", 1)
+            )
+        }
         (Outcome::Stopped(member), _) => {
             let rank = rank(hang, communicator, member);
             if rank.state == Liveness::Stopped {
                 details.extend(when_stopped(hang, stall.by_time));
+            } else {
+                details.push(NOTHING_SINCE.to_owned());
             }
-            let are = if rank.stopped_ns.is_some() {
+            let are = if rank.was_stopped.is_some() {
                 "were"
             } else {
                 "are"

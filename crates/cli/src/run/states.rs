@@ -1,0 +1,167 @@
+//! Keeps which processes of the job were stopped by a signal or a debugger, and when processes were gone that
+//! had not ended their recording.
+//!
+//! Both can be seen only while the job is there: after its end, a process that was stopped and then killed
+//! with all others looks like one that died first. [`States`] looks once a second, and writes `run-BOOT.json`
+//! beside the trace files. Whoever opens the capture knows from that, and from what the others wrote later,
+//! which of the two it was (`tables::sightings`).
+//!
+//! Rule: a job of which no process is stopped or killed costs one read of /proc for each process and second,
+//! and writes nothing.
+
+use super::adopt::{Here, Leftover};
+use crate::hang::replace;
+use capture::left::Left;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tables::sightings::{Looked, Sighting, Witness};
+use tables::Life;
+
+/// While processes are stopped, the file is written so often at least. A process that is let go for a moment
+/// wrote something since an older file, which then says nothing of it any more.
+const KEPT_EVERY: Duration = Duration::from_secs(5);
+
+/// The state in a live part of a recorder that has ended.
+const ENDED: u32 = 1;
+
+/// A process that records.
+#[derive(Clone)]
+struct Recording {
+    live: PathBuf,
+    /// The folder of its trace file.
+    folder: PathBuf,
+    /// Who it is, and what was seen of it last.
+    process: Looked,
+}
+
+impl Recording {
+    fn of(leftover: &Leftover) -> Option<Recording> {
+        let start = &leftover.left.start;
+        Some(Recording {
+            live: leftover.file.clone(),
+            folder: leftover.trace.parent()?.to_owned(),
+            process: Looked {
+                pid: start.pid,
+                pid_start: start.pid_start,
+                pid_namespace: start.pid_namespace,
+                life: Life::Running,
+                at_ns: 0,
+            },
+        })
+    }
+
+    /// Whether it left its live part, which a recorder removes or marks when it ends.
+    fn was_killed(&self) -> bool {
+        Left::at(&self.live).is_some_and(|left| left.start.state != ENDED)
+    }
+}
+
+/// See the module.
+pub struct States {
+    here: Here,
+    /// Those that were there at the last look.
+    recording: Vec<Recording>,
+    /// What is kept.
+    seen: Vec<Recording>,
+    looked_ns: i64,
+    kept: Option<Instant>,
+}
+
+impl States {
+    pub fn new(here: Here) -> States {
+        States {
+            here,
+            recording: Vec::new(),
+            seen: Vec::new(),
+            looked_ns: 0,
+            kept: None,
+        }
+    }
+
+    /// Adds processes with these live parts to those that are looked at.
+    pub fn add(&mut self, found: &[Leftover]) {
+        for of in found.iter().filter_map(Recording::of) {
+            if !self
+                .recording
+                .iter()
+                .any(|known| known.process.is(&of.process))
+            {
+                self.recording.push(of);
+            }
+        }
+    }
+
+    /// Looks at all, and keeps what is new.
+    pub fn look(&mut self) {
+        let now_ns = Here::ask().now_ns;
+        let (mut is_new, mut is_any_stopped) = (false, false);
+        for mut of in std::mem::take(&mut self.recording) {
+            let Looked { pid, pid_start, .. } = of.process;
+            of.process.at_ns = now_ns;
+            match capture::left::state(pid, pid_start) {
+                None if of.was_killed() => {
+                    of.process.life = Life::Gone;
+                    is_new |= self.note(of);
+                }
+                None => {}
+                Some('T' | 't') => {
+                    is_any_stopped = true;
+                    of.process.life = Life::Stopped;
+                    is_new |= self.note(of.clone());
+                    self.recording.push(of);
+                }
+                Some(_) => self.recording.push(of),
+            }
+        }
+        self.looked_ns = now_ns;
+        let is_old = self.kept.is_none_or(|kept| kept.elapsed() >= KEPT_EVERY);
+        if is_new || is_any_stopped && is_old {
+            self.keep();
+            self.kept = Some(Instant::now());
+        }
+    }
+
+    /// Takes in what was seen of a process. True if that is more than what the file has.
+    fn note(&mut self, of: Recording) -> bool {
+        let mut seen = self.seen.iter_mut();
+        match seen.find(|known| known.process.is(&of.process)) {
+            // That it was stopped says more.
+            Some(_) if of.process.life == Life::Gone => false,
+            Some(known) => {
+                let was_so = known.process.at_ns == self.looked_ns;
+                *known = of;
+                !was_so
+            }
+            None => {
+                self.seen.push(of);
+                true
+            }
+        }
+    }
+
+    /// Writes what is known into the folders of the processes. One that can't be written to stays as it is.
+    fn keep(&self) {
+        let folders: BTreeSet<&Path> = self.seen.iter().map(|of| of.folder.as_path()).collect();
+        for folder in folders {
+            let of_folder = self.seen.iter().filter(|of| of.folder == folder);
+            let mut sighting = Sighting {
+                by: Witness::Run,
+                at_ns: self.looked_ns,
+                host: self.here.host.clone(),
+                boot_id: self.here.boot_id.clone(),
+                processes: of_folder.map(|of| of.process).collect(),
+                ..Sighting::default()
+            };
+            // An earlier `ncclscope run` of this job may have seen others.
+            let before = Sighting::at(folder, &sighting.name()).unwrap_or_default();
+            for process in before.processes {
+                if !sighting.processes.iter().any(|of| of.is(&process)) {
+                    sighting.processes.push(process);
+                }
+            }
+            let text = format!("{:#}\n", sighting.json());
+            let _ = replace(folder, &folder.join(sighting.name()), text.as_bytes());
+        }
+    }
+}
