@@ -41,7 +41,7 @@ mod what_if;
 
 pub use bounds::bound;
 pub use chain::{inherited, InheritedFrom};
-pub use gatherer::{waits_for_last, Gatherer, Routes, Unmatched, TOO_MANY};
+pub use gatherer::{waits_for_last, Gatherer, Routes};
 pub(crate) use hosts::hosts;
 pub use links::{Link, OverNetwork};
 pub use sampled::SampledArrivals;

@@ -205,9 +205,9 @@ pub struct Report {
     /// Why no call has a GPU time; `None` if some have one, or if that is not known.
     #[serde(skip)]
     pub untimed_because: Option<String>,
-    /// Why nothing is said of who waited, although calls have GPU times; `None` if nothing hinders that.
+    /// Calls have GPU times, but it is known how long they ran, and of none when.
     #[serde(skip)]
-    pub unmatched: Option<arrivals::Unmatched>,
+    pub only_lengths: bool,
 }
 
 impl Report {
@@ -595,7 +595,8 @@ impl Analysis {
         let costs = tables::costs::costs(capture.root());
         nccl_costs::of_operations(&mut operations, capture, &costs);
         let mut differing = self.mismatch.finish(capture);
-        let unmatched = self.arrivals.unmatched();
+        let only_lengths = self.arrivals.has_only_lengths();
+        let one_in = self.arrivals.one_in();
         let given = self.given.as_ref();
         let (exposures, no_windows) = (self.streams.exposures(), self.streams.why_none());
         let mut streams = self.streams.finish(capture);
@@ -686,7 +687,7 @@ impl Analysis {
             how_far,
             communicators: job::communicators(capture, &memory),
             memory,
-            unmatched,
+            only_lengths,
             untimed_because: notes::no_times(capture, &operations).map(|no| no.because),
             notes: notes::notes(
                 capture,
@@ -740,8 +741,11 @@ impl Analysis {
         let patterns = &capture.communication;
         let notes = streams::patterns::notes(patterns, report.streams.as_ref());
         report.notes.extend(notes);
-        if unmatched == Some(arrivals::Unmatched::TooMany) {
-            report.notes.push(arrivals::TOO_MANY.to_owned());
+        if let Some(one_in) = one_in {
+            report.notes.push(format!(
+                "Who waited for whom is by one in {one_in} operations: this report compares 33 million \
+                 timed kernels at most."
+            ));
         }
         let first_step = recommendations::warm_up_in_steps(&report);
         report.notes.extend(first_step);

@@ -6,7 +6,7 @@
 //! most time, by the best clock there is; the command can be typed as it stands.
 
 use crate::account::{Open, RankAccount, MATTERS};
-use crate::arrivals::{Arrivals, RankArrivals, Unmatched};
+use crate::arrivals::{Arrivals, RankArrivals};
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{settling, Finding, Kind, RankId, LEAST_SHARE};
 use crate::operations::Operation;
@@ -461,7 +461,11 @@ fn not_judged(report: &Report) -> String {
             of.retain(|live| !matches!(*live, "adopted" | "here"));
             of.sort_unstable();
             of.dedup();
-            let states = if of.is_empty() { String::new() } else { format!(" ({})", of.join(", ")) };
+            let states = if of.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", of.join(", "))
+            };
             return format!(
                 "How many NCCL calls this job made is not known: the newest part of its data is not here or \
                  can't be read{states}. Next: `ncclscope collect DIR` on its hosts, as the user who ran it."
@@ -488,17 +492,12 @@ fn not_judged(report: &Report) -> String {
         }
         (_, 0, Some(because)) => format!("no call has a GPU time, because {because}"),
         (_, 0, None) => "no call has a GPU time".to_owned(),
-        _ => match report.unmatched {
-            Some(Unmatched::TooMany) => format!(
-                "{timed} calls have a GPU time, which are more than this report compares (33 million)"
-            ),
-            Some(Unmatched::OnlyLengths) => format!(
-                "of {timed} calls the file says how long they ran, and not when"
-            ),
-            None => format!(
-                "{timed} of {calls} calls have a GPU time, and no operation on all of its ranks"
-            ),
-        },
+        _ if report.only_lengths => {
+            format!("of {timed} calls the file says how long they ran, and not when")
+        }
+        _ => format!(
+            "{timed} of {calls} calls have a GPU time, and no operation on all of its ranks"
+        ),
     };
     format!("Which rank is late, and what communication costs, is not known: {why}.")
 }

@@ -19,29 +19,18 @@ pub fn waits_for_last(function: &str) -> bool {
     )
 }
 
-/// If there are more kernels than this, nothing is said of who waited: at 80 bytes each they take 2.5 GiB.
-const MOST_PARTS: u64 = 1 << 25;
-
-/// The note on that.
-pub const TOO_MANY: &str =
-    "Who waited for whom is not told: there are more than 33 million timed kernels.";
-
-/// Why GPU times don't say who waited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmatched {
-    /// There are more timed kernels than are kept.
-    TooMany,
-    /// It is known how long calls ran, and not when.
-    OnlyLengths,
-}
+/// If there are more kernels than this, a part of them is kept: at 80 bytes each, all take 2.5 GiB.
+const MOST_PARTS: usize = 1 << 25;
 
 /// What is gathered.
 pub struct Gatherer {
     lanes: Vec<Lane>,
-    /// Kernels seen. Beyond `most` none is kept.
-    seen: u64,
+    /// Kernels that are kept.
+    kept: usize,
     /// [`MOST_PARTS`], and fewer in tests.
-    most: u64,
+    most: usize,
+    /// One in `1 << level` operations is kept.
+    level: u32,
     /// Calls whose length is all that is known of their GPU time.
     lengths: u64,
     /// By row, calls that were left out of the sample that is timed.
@@ -72,11 +61,12 @@ struct Way {
 
 impl Gatherer {
     /// A gatherer that keeps so many kernels.
-    pub(crate) fn keeping(most: u64) -> Gatherer {
+    pub(crate) fn keeping(most: usize) -> Gatherer {
         Gatherer {
             lanes: Vec::new(),
-            seen: 0,
+            kept: 0,
             most,
+            level: 0,
             lengths: 0,
             unsampled: Vec::new(),
         }
@@ -141,20 +131,7 @@ impl Gatherer {
             0
         };
         let (sequence, number, row) = at.and_then(counts).unwrap_or((OTHER, 0, own));
-        self.seen += 1;
-        if self.too_many() {
-            return self.forget();
-        }
-        let lane = &mut self.lanes[way.lane as usize];
-        if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
-            lane.network.push((lane.parts.len() as u32, network));
-        }
-        lane.callers.extend(way.caller);
-        if let Some(ns) = execution.last.exposed_ns() {
-            lane.exposed.resize(lane.parts.len(), u64::MAX);
-            lane.exposed.push(ns.min(u64::MAX - 1));
-        }
-        lane.parts.push(RankPart {
+        let part = RankPart {
             sequence,
             number,
             ns: stop.saturating_sub(start),
@@ -167,24 +144,57 @@ impl Gatherer {
                 .filter(|_| way.encloses)
                 .unwrap_or(0),
             communicator: way.communicator,
-        });
-    }
-
-    /// Whether there are more kernels than are kept.
-    #[inline]
-    fn too_many(&self) -> bool {
-        self.seen > self.most
-    }
-
-    /// Why it can't be said who waited, if something hinders that.
-    pub fn unmatched(&self) -> Option<Unmatched> {
-        if self.too_many() {
-            Some(Unmatched::TooMany)
-        } else if self.seen == 0 && self.lengths > 0 {
-            Some(Unmatched::OnlyLengths)
-        } else {
-            None
+        };
+        if !part.is_kept(self.level) {
+            if sequence != OTHER {
+                self.leave_out(row, 1);
+            }
+            return;
         }
+        self.kept += 1;
+        let lane = &mut self.lanes[way.lane as usize];
+        if let Some(network) = execution.network.filter(|_| sequence != OTHER) {
+            lane.network.push((lane.parts.len() as u32, network));
+        }
+        lane.callers.extend(way.caller);
+        if let Some(ns) = execution.last.exposed_ns() {
+            lane.exposed.resize(lane.parts.len(), u64::MAX);
+            lane.exposed.push(ns.min(u64::MAX - 1));
+        }
+        lane.parts.push(part);
+        self.thin_out();
+    }
+
+    /// Of how many operations one is kept, if not each is.
+    pub fn one_in(&self) -> Option<u64> {
+        (self.level > 0).then(|| 1 << self.level.min(63))
+    }
+
+    /// Whether it is known how long calls ran, and of none when.
+    pub fn has_only_lengths(&self) -> bool {
+        self.kept == 0 && self.level == 0 && self.lengths > 0
+    }
+
+    /// Leaves out half of the operations until there are no more kernels than are kept, the same ones on all
+    /// ranks. They count as those that the recorder did not time.
+    fn thin_out(&mut self) {
+        while self.kept > self.most {
+            self.level += 1;
+            self.thin_out_to_level();
+        }
+    }
+
+    #[cold]
+    fn thin_out_to_level(&mut self) {
+        let level = self.level;
+        let mut left_out = Vec::new();
+        for lane in &mut self.lanes {
+            let gone = lane.keep(|part| part.is_kept(level));
+            let counted = gone.iter().filter(|part| part.sequence != OTHER);
+            left_out.extend(counted.map(|part| part.row));
+        }
+        left_out.into_iter().for_each(|row| self.leave_out(row, 1));
+        self.kept = self.lanes.iter().map(|lane| lane.parts.len()).sum();
     }
 
     fn leave_out(&mut self, row: u32, calls: u64) {
@@ -193,14 +203,6 @@ impl Gatherer {
             self.unsampled.resize(row + 1, 0);
         }
         self.unsampled[row] += calls;
-    }
-
-    #[cold]
-    fn forget(&mut self) {
-        for lane in &mut self.lanes {
-            (lane.parts, lane.network) = (Vec::new(), Vec::new());
-            (lane.callers, lane.exposed) = (Vec::new(), Vec::new());
-        }
     }
 
     /// Takes in what was gathered from later processes, whose sequences and rows are ours by these.
@@ -214,11 +216,13 @@ impl Gatherer {
             self.leave_out(rows[row], *calls);
         }
         self.lanes.append(&mut later.lanes);
-        self.seen += later.seen;
+        self.kept += later.kept;
         self.lengths += later.lengths;
-        if self.too_many() {
-            self.forget();
+        if self.level != later.level {
+            self.level = self.level.max(later.level);
+            self.thin_out_to_level();
         }
+        self.thin_out();
     }
 
     /// The figures, `None` where no operation has a time on every rank; and how the hosts' clocks stand to

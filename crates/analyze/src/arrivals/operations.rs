@@ -35,6 +35,17 @@ impl RankPart {
     pub(super) fn is_own(&self) -> bool {
         self.sequence != OTHER || self.row == OWN
     }
+
+    /// Whether it is kept if one in `1 << level` operations is: the same ones on all ranks, and those of a
+    /// lower level with others. The number is mixed, so that no stride of a model's layers stands out.
+    pub(super) fn is_kept(&self, level: u32) -> bool {
+        let of = match self.sequence {
+            OTHER => self.start,
+            _ => u64::from(self.number),
+        };
+        let mixed = (of ^ of >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ mixed >> 32).trailing_zeros() >= level
+    }
 }
 
 /// The parts of one GPU of a process, by ticket.
@@ -54,6 +65,38 @@ pub(super) struct Lane {
     /// By part: for how long a stream stood still for the call, ns; [`u64::MAX`] not known. May be shorter
     /// than the parts: of the rest it is not known.
     pub(super) exposed: Vec<u64>,
+}
+
+impl Lane {
+    /// Keeps these parts, with what is known of each; returns the others.
+    pub(super) fn keep(&mut self, is_kept: impl Fn(&RankPart) -> bool) -> Vec<RankPart> {
+        let mut network = std::mem::take(&mut self.network).into_iter().peekable();
+        let (mut kept, mut gone) = (0, Vec::new());
+        for at in 0..self.parts.len() {
+            let part = self.parts[at];
+            let on_network = network.next_if(|(of, _)| *of as usize == at);
+            if !is_kept(&part) {
+                gone.push(part);
+                continue;
+            }
+            self.parts[kept] = part;
+            if let Some(caller) = self.callers.get(at).copied() {
+                self.callers[kept] = caller;
+            }
+            if let Some(exposed) = self.exposed.get(at).copied() {
+                self.exposed[kept] = exposed;
+            } else {
+                self.exposed.truncate(kept);
+            }
+            self.network
+                .extend(on_network.map(|(_, of)| (kept as u32, of)));
+            kept += 1;
+        }
+        self.parts.truncate(kept);
+        self.callers.truncate(kept);
+        self.exposed.truncate(kept);
+        gone
+    }
 }
 
 /// A part by lane and index.

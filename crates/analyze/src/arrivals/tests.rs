@@ -12,18 +12,19 @@ type Kernel = (usize, u64, u64);
 /// A job whose communicators have these members, where each rank has these kernels, in order. A kernel's
 /// launch is `launched` before its start on that rank.
 fn job(members: &[&[usize]], kernels: &[Vec<Kernel>], launched: &[u64]) -> Arrivals {
-    let (found, unmatched) = gathered(members, kernels, launched, Gatherer::default());
-    assert_eq!(unmatched, None);
+    let (found, one_in) = gathered(members, kernels, launched, vec![Gatherer::default()]);
+    assert_eq!(one_in, None);
     found.expect("operations")
 }
 
-/// The same, by this gatherer; and why nothing is said of who waited.
+/// The same, by these gatherers, each of one rank and the last of all others; and of how many operations one
+/// is kept.
 fn gathered(
     members: &[&[usize]],
     kernels: &[Vec<Kernel>],
     launched: &[u64],
-    mut gatherer: Gatherer,
-) -> (Option<Arrivals>, Option<Unmatched>) {
+    mut gatherers: Vec<Gatherer>,
+) -> (Option<Arrivals>, Option<u64>) {
     let mut capture = Capture::default();
     let function = capture.names.intern("AllReduce");
     for (index, members) in members.iter().enumerate() {
@@ -59,23 +60,54 @@ fn gathered(
             calls: kernels.iter().enumerate().map(call).collect(),
             ..Process::default()
         };
-        gather(&capture, &process, &mut matcher, &mut gatherer);
+        let of = rank.min(gatherers.len() - 1);
+        gather(&capture, &process, &mut matcher, &mut gatherers[of]);
     }
-    let unmatched = gatherer.unmatched();
+    let mut gatherers = gatherers.into_iter();
+    let mut gatherer = gatherers.next().expect("a gatherer");
+    let same: Vec<u32> = (0..64).collect();
+    gatherers.for_each(|later| gatherer.merge(later, &same, &same));
+    let one_in = gatherer.one_in();
     let (found, _) = gatherer.finish(&capture, &matcher, None, |_, _| ());
-    (found, unmatched)
+    (found, one_in)
 }
 
 #[test]
-fn one_kernel_more_than_are_kept_is_said_to_be_too_many() {
-    let kernels: Vec<Vec<Kernel>> = (0..2)
-        .map(|_| (1..=10).map(|at| (0, at * 1000, at * 1000 + 100)).collect())
-        .collect();
-    let (found, unmatched) = gathered(&[&[0, 1]], &kernels, &[], Gatherer::keeping(20));
-    assert!(found.is_some() && unmatched.is_none());
-    let (found, unmatched) = gathered(&[&[0, 1]], &kernels, &[], Gatherer::keeping(19));
-    assert!(found.is_none());
-    assert_eq!(unmatched, Some(Unmatched::TooMany));
+fn one_kernel_more_than_are_kept_leaves_half_of_the_operations() {
+    // Rank 0 waits 200 ns in each operation. Transfers take 100.
+    let kernels: Vec<Vec<Kernel>> = [300, 100]
+        .map(|ns| {
+            (1..=1000)
+                .map(|at| (0, at * 1000 - ns, at * 1000))
+                .collect()
+        })
+        .to_vec();
+    let of = |most, gatherers| {
+        let gatherers = (0..gatherers).map(|_| Gatherer::keeping(most));
+        gathered(&[&[0, 1]], &kernels, &[], gatherers.collect())
+    };
+    let (all, one_in) = of(2000, 1);
+    let all = all.expect("operations");
+    assert_eq!((all.operations, one_in), (1000, None));
+    assert!(all.sampled.is_none());
+    for (most, one_in) in [(1999, 2), (400, 8)] {
+        let (found, told) = of(most, 1);
+        assert_eq!(told, Some(one_in));
+        let found = found.expect("operations");
+        // The same ones on both ranks, so each is whole.
+        let kept = found.operations as f64;
+        assert!((kept * one_in as f64 / 1000.0 - 1.0).abs() < 0.2, "{kept}");
+        assert!(2 * found.operations <= most as u64);
+        assert!((found.wait_rank_us - 0.2 * kept).abs() < 1e-6);
+        let sampled = found.sampled.as_ref().expect("a sample");
+        assert_eq!(sampled.operations, 1000);
+        assert!((sampled.wait_rank_us / all.wait_rank_us - 1.0).abs() < 1e-9);
+        // However ranks were shared out among gatherers.
+        let (again, told) = of(most, 2);
+        let again = again.expect("operations");
+        assert_eq!((again.operations, told), (found.operations, Some(one_in)));
+        assert_eq!(again.sampled, found.sampled);
+    }
 }
 
 /// Operations of all ranks, one a millisecond, in which ranks arrive so long after its beginning, ns.
