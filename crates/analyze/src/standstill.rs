@@ -18,7 +18,7 @@ use tables::source::Shown;
 use tables::{last_calls, Call, Capture, LastCalls, Process, ReadProgress, Source};
 
 /// Calls of all processes that are kept for the question, at most.
-const MOST_CALLS: usize = 1 << 18;
+const MOST_CALLS: usize = 1 << 19;
 /// A process may have so many of them in any case.
 const LEAST_CALLS: usize = 64;
 /// It may have so many more if one of them is open: as many as a host may be ahead of its GPU, and more.
