@@ -1,6 +1,8 @@
+#!/usr/bin/env python3
 """How much time and memory each reader takes, by ranks and by calls.
 
-    bench/readers.py                          # the table of bench/README.md; 2 GB of disk, 20 minutes
+    cargo build --release -p ncclscope -p ncclscope-tables --bins --examples
+    bench/readers.py                          # all; 2 GB of disk, and more than an hour
     bench/readers.py --sizes 100x1000 1000x1000 --verbs report hang
 
 Captures are made up (`synthesize`), without a GPU: RANKSxCALLS, with host times or with GPU stamps. `read` is
