@@ -163,7 +163,7 @@ screenshot: debug $(PYTESTS)/.installed ## Rewrites the screenshots of docs, fro
 
 notebooks: debug $(PYTESTS)/.installed ## Runs examples/notebooks, and writes them with their outputs
 	scripts/stage-python.sh $(TARGET)/debug $(TARGET)/debug/python
-	PYTHONPATH=$(TARGET)/debug/python $(PYTESTS)/bin/python scripts/notebooks.py
+	PYTHONPATH=$(abspath $(TARGET)/debug/python) $(PYTESTS)/bin/python scripts/notebooks.py
 
 site: $(PYTESTS)/.installed ## All pages as a site with search, for a browser, in OUT (target/site)
 	$(PYTESTS)/bin/python scripts/docs_site.py $(or $(OUT),$(TARGET)/site)
