@@ -25,6 +25,24 @@ fn played(job: &Job, late: Option<&dyn Fn(&mut Step)>) -> (f64, Vec<Shares>) {
     (1e3 * played.seconds / job.steps as f64, shares.collect())
 }
 
+/// The GPU of this rank has so much more to do, µs.
+fn busier_gpu(rank: usize, us: f64) -> impl Fn(&mut Step) {
+    move |step| {
+        if step.rank == rank {
+            step.extra(us);
+        }
+    }
+}
+
+/// The host of this rank works so much longer, µs.
+fn later_host(rank: usize, us: f64) -> impl Fn(&mut Step) {
+    move |step| {
+        if step.rank == rank {
+            step.sleeps(us);
+        }
+    }
+}
+
 /// Asserts that the simulated job is like the real one: its step within this part, each share within that.
 fn is_like(simulated: (f64, Vec<Shares>), real: (f64, [Shares; 2]), (part, share): (f64, f64)) {
     let off = simulated.0 / real.0 - 1.0;
@@ -67,11 +85,7 @@ fn of_ddp<'s>(script: &'s dyn Fn(&mut Step)) -> Job<'s> {
 
 #[test]
 fn ddp_waits_for_a_busy_gpu_as_it_does_on_two_h200() {
-    let late = |step: &mut Step| {
-        if step.rank == 1 {
-            step.extra(10_900.0);
-        }
-    };
+    let late = busier_gpu(1, 10_900.0);
     let (plain, _) = played(&of_ddp(&ddp), None);
     assert!((plain / 20.29 - 1.0).abs() < 0.05, "{plain}");
     let real = (31.05, [[0.70, 0.50, 0.29], [0.94, 0.05, 0.00]]);
@@ -80,11 +94,7 @@ fn ddp_waits_for_a_busy_gpu_as_it_does_on_two_h200() {
 
 #[test]
 fn ddp_waits_for_a_late_host_as_it_does_on_two_h200() {
-    let late = |step: &mut Step| {
-        if step.rank == 1 {
-            step.sleeps(10_000.0);
-        }
-    };
+    let late = later_host(1, 10_000.0);
     let real = (26.2, [[0.83, 0.59, 0.15], [0.66, 0.05, 0.01]]);
     is_like(played(&of_ddp(&ddp), Some(&late)), real, (0.04, 0.12));
 }
@@ -124,11 +134,7 @@ fn hosts_are_the_next_limit_of_fsdp2_as_on_two_h200() {
         waits_for_each: true,
         ..Job::new(vec![vec![0, 1]], 250, &fsdp2)
     };
-    let late = |step: &mut Step| {
-        if step.rank == 1 {
-            step.extra(25_000.0);
-        }
-    };
+    let late = busier_gpu(1, 25_000.0);
     let (plain, _) = played(&job, None);
     assert!((plain / 54.9 - 1.0).abs() < 0.05, "{plain}");
     let real = (67.4, [[0.53, 0.19, 0.45], [0.90, 0.04, 0.01]]);
@@ -172,11 +178,7 @@ fn a_pipeline_waits_for_its_longer_stage_as_it_does_on_two_h200() {
         waits_for_each: true,
         ..Job::new(vec![vec![0, 1]], 180, &pipeline)
     };
-    let late = |step: &mut Step| {
-        if step.rank == 1 {
-            step.extra(2_150.0);
-        }
-    };
+    let late = busier_gpu(1, 2_150.0);
     let (plain, _) = played(&job, None);
     assert!((plain / 81.2 - 1.0).abs() < 0.10, "{plain}");
     let real = (98.6, [[0.64, 0.00, 0.32], [0.86, 0.00, 0.09]]);
@@ -224,16 +226,8 @@ fn calls_on_the_computing_stream_wait_as_they_do_on_two_h100() {
         per_launch: 40.0,
         ..Job::new(vec![vec![0, 1]], 600, &sequence_parallel)
     };
-    let extra = |step: &mut Step| {
-        if step.rank == 1 {
-            step.extra(12_000.0);
-        }
-    };
-    let sleeps = |step: &mut Step| {
-        if step.rank == 0 {
-            step.sleeps(10_200.0);
-        }
-    };
+    let extra = busier_gpu(1, 12_000.0);
+    let sleeps = later_host(0, 10_200.0);
     stands_still_like(stood_still(&job, None), (12.39, [0.20, 0.21]), (0.03, 0.02));
     stands_still_like(
         stood_still(&job, Some(&extra)),
@@ -287,16 +281,8 @@ fn a_ring_of_sends_waits_as_it_does_on_two_h100() {
         per_launch: 95.0,
         ..Job::new(vec![vec![0, 1]], 500, &ring_of_keys)
     };
-    let extra = |step: &mut Step| {
-        if step.rank == 1 {
-            step.extra(16_100.0);
-        }
-    };
-    let sleeps = |step: &mut Step| {
-        if step.rank == 0 {
-            step.sleeps(15_500.0);
-        }
-    };
+    let extra = busier_gpu(1, 16_100.0);
+    let sleeps = later_host(0, 15_500.0);
     stands_still_like(stood_still(&job, None), (11.93, [0.20, 0.20]), (0.03, 0.03));
     stands_still_like(
         stood_still(&job, Some(&extra)),
@@ -334,11 +320,7 @@ fn zero1_waits_for_a_late_host_as_it_does_on_two_h100() {
         beside: 1.1,
         ..Job::new(vec![vec![0, 1]], 140, &zero1)
     };
-    let sleeps = |step: &mut Step| {
-        if step.rank == 0 {
-            step.sleeps(40_200.0);
-        }
-    };
+    let sleeps = later_host(0, 40_200.0);
     stands_still_like(stood_still(&job, None), (34.32, [0.07, 0.08]), (0.03, 0.03));
     stands_still_like(
         stood_still(&job, Some(&sleeps)),
