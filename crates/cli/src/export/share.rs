@@ -249,7 +249,7 @@ impl Writer {
                 self.put(&file.name, part.to_json().as_bytes())
             }
             "json" if Witness::of_file(name).is_some() => {
-                let verb = name.split_once('-').map_or("", |(verb, _)| verb);
+                let verb = Witness::of_file(name).map_or("", Witness::verb);
                 let text = self.text(file);
                 let Some(text) = anonymous::sighting(&mut self.names, &text) else {
                     return self.skip(file, "it is no JSON");
