@@ -38,6 +38,8 @@ pub struct Gpu {
     make: Make,
     set_context: Of,
     memory: Memory,
+    /// One moment of [`Instant`]'s clock and of the driver's.
+    together: (Instant, u64),
     /// By stream: the event that is recorded on it.
     events: Mutex<HashMap<u64, u64>>,
 }
@@ -82,6 +84,7 @@ pub fn load() -> anyhow::Result<()> {
             wait: *driver.get(b"cuStreamWaitEvent")?,
             make: *driver.get(b"cuEventCreate")?,
             memory: Memory::find(*driver.get(b"cuGetProcAddress_v2")?)?,
+            together: together(),
             events: Mutex::default(),
         }
     };
@@ -100,8 +103,10 @@ impl Gpu {
     pub fn busy(&self, stream: u64, until: Option<Instant>) {
         let until = match until {
             Some(until) => {
-                let ahead = until.saturating_duration_since(Instant::now());
-                now().saturating_add(ahead.as_nanos() as u64)
+                // Both clocks are CLOCK_MONOTONIC. A thread that stands still between two readings would make
+                // the stream busy for as much too long.
+                let (known, ns) = self.together;
+                ns.saturating_add_signed(signed(until, known))
             }
             None => u64::MAX >> 1,
         };
@@ -139,6 +144,24 @@ impl Gpu {
             (self.wait)(waits, event, 0);
         }
     }
+}
+
+/// The nanoseconds from one moment to another.
+fn signed(to: Instant, from: Instant) -> i64 {
+    let later = to.saturating_duration_since(from).as_nanos() as i64;
+    later - from.saturating_duration_since(to).as_nanos() as i64
+}
+
+/// Of many pairs of readings, the one with the least time between.
+fn together() -> (Instant, u64) {
+    let read = || {
+        let before = Instant::now();
+        let ns = now();
+        (before.elapsed(), before, ns)
+    };
+    let closest = (0..100).map(|_| read()).min_by_key(|(between, ..)| *between);
+    let (_, instant, ns) = closest.unwrap_or_else(read);
+    (instant, ns)
 }
 
 /// ns of the clock that the driver goes by.

@@ -1,7 +1,9 @@
 # A kernel of 10 ms beside an AllReduce of 4 ms hides it; one that comes after it does not. No window is needed to tell.
+# The first kernel keeps the GPUs busy until all is launched, however late a busy machine lets the hosts run.
 ranks 2
 cuda
 all_reduce 1KiB
+compute 100ms
 repeat 20 {
   all_reduce 1MiB time=4ms
   compute 10ms
@@ -11,7 +13,7 @@ repeat 20 {
   join
   compute 1ms
 }
-sleep 500ms
+sleep 800ms
 sync
 --- NCCLSCOPE_WINDOWS=off fake-nccl play job
 announced 82, ABI v5
