@@ -95,6 +95,12 @@ impl RankCalls {
         }
     }
 
+    /// How many collectives it entered before the rank's call `until`, if that is known.
+    pub fn before(&self, until: u32) -> Option<u64> {
+        let calls = self.calls[Lane::Eager as usize].partition_point(|call| *call < until);
+        Some(self.base? + calls as u64)
+    }
+
     /// The ordinal of one of its own collectives, if that is known.
     pub fn ordinal_of(&self, call: u32) -> Option<u64> {
         let index = self.calls[Lane::Eager as usize].binary_search(&call).ok()?;

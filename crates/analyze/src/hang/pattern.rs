@@ -57,12 +57,13 @@ pub(super) fn strayed(process: &Process, from: Option<u32>, to: u32) -> bool {
     let from = from.map_or(0, |from| from + 1);
     let from = from.max(to.saturating_sub(NEWEST));
     (from..=to).any(|call| is_new(process, call as usize))
-        || breaks_a_stretch(process, from as usize, to as usize)
+        || left_out(process, from as usize, to as usize).is_some()
 }
 
-/// Whether one of these calls came after a stretch of calls that something else came after each time before.
-/// The stretch is the longest one that came [`OFTEN`]: two calls in a row may be usual elsewhere in a step.
-fn breaks_a_stretch(process: &Process, from: usize, to: usize) -> bool {
+/// What was left out before one of these calls: the newest of the calls that came there each time before,
+/// after the same stretch of calls. The stretch is the longest one that came [`OFTEN`]: two calls in a row may
+/// be usual elsewhere in a step.
+pub(super) fn left_out(process: &Process, from: usize, to: usize) -> Option<usize> {
     let first = from.saturating_sub(EARLIER);
     let mut known: HashMap<Signature, u32> = HashMap::new();
     let symbols = (first..=to).map(|call| {
@@ -90,11 +91,12 @@ fn breaks_a_stretch(process: &Process, from: usize, to: usize) -> bool {
         }
         let stretch = longest[OFTEN - 1];
         let mut such = (1..at).filter(|earlier| alike[*earlier] >= stretch);
+        let newest = such.clone().last();
         if stretch > 0 && such.all(|earlier| symbols[earlier] != symbols[at]) {
-            return true;
+            return newest.map(|newest| first + newest);
         }
     }
-    false
+    None
 }
 
 /// Whether a call follows another one than each such call before did, or is the first of its kind after the
