@@ -42,7 +42,7 @@ pub use launches::Gatherer;
 
 use crate::findings::{Cause, LEAST_SHARE};
 use crate::streams::Streams;
-use launches::Lane;
+use launches::{Lane, Launch};
 use serde::Serialize;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
@@ -268,7 +268,6 @@ impl Gatherer {
             exposed::of_lane(lane);
         }
         let frame = frame::Frame::find(&lanes)?;
-        let hosts = hosts::Hosts::of(&lanes, &frame);
         let places = places::Places::new(&lanes, &frame);
         let (slow, exposed) = links::find(&lanes, &places, &frame);
         let stalls = stalls::find(&places, &frame, &links::usual_steps(&slow, &frame));
@@ -276,8 +275,9 @@ impl Gatherer {
         let regular = stalls.regular(&frame);
         let work = work::Work::of(&lanes, &frame);
         let most_waits = division::most_waits(&places, &frame);
-        let habit = (lanes.len() > 1)
-            .then(|| habit::find(&lanes, &places, &frame, &hosts, &work, &regular, streams))
+        let is_timed = |lane: &Lane| lane.launches.iter().any(Launch::is_timed);
+        let habit = (lanes.len() > 1 && lanes.iter().any(is_timed))
+            .then(|| habit::find(&lanes, &places, &frame, &work, &regular, streams))
             .flatten();
         let settles = habit
             .as_ref()

@@ -159,7 +159,9 @@ fn together() -> (Instant, u64) {
         let ns = now();
         (before.elapsed(), before, ns)
     };
-    let closest = (0..100).map(|_| read()).min_by_key(|(between, ..)| *between);
+    let closest = (0..100)
+        .map(|_| read())
+        .min_by_key(|(between, ..)| *between);
     let (_, instant, ns) = closest.unwrap_or_else(read);
     (instant, ns)
 }

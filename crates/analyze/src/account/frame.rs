@@ -106,6 +106,18 @@ impl Frame {
         (step < self.wall.len()).then_some(step)
     }
 
+    /// The same of many moments, each asked for after the earlier ones.
+    pub fn steps_in_order(&self, lane: usize) -> impl FnMut(i64) -> Option<usize> + '_ {
+        let begins = &self.begins[lane];
+        let mut begun = 0;
+        move |at| {
+            while begins.get(begun).is_some_and(|begin| *begin <= at) {
+                begun += 1;
+            }
+            begun.checked_sub(1).filter(|step| *step < self.wall.len())
+        }
+    }
+
     /// The steps of these lanes; `None` if no kind of launch marks them.
     pub fn find(lanes: &[Lane]) -> Option<Frame> {
         let by_kind = || {
@@ -326,15 +338,24 @@ fn by_program(lanes: &[Lane]) -> Option<Marks> {
 pub(super) fn symbols(lane: &Lane) -> Vec<u32> {
     let mut exchanges = lane.exchanges.iter().peekable();
     let mut known: HashMap<(Kind, Vec<(u32, u32)>), u32> = HashMap::new();
+    // By kind, of launches without sends and receives.
+    let mut collectives = vec![None; lane.kinds.len()];
     let mut symbols = Vec::with_capacity(lane.launches.len());
     for (index, launch) in lane.launches.iter().enumerate() {
         let mut with = Vec::new();
         while let Some(of) = exchanges.next_if(|of| of.launch as usize <= index) {
             with.push((of.from, of.to));
         }
-        let next = known.len() as u32;
-        let what = (lane.kinds[launch.kind as usize].of_place(), with);
-        symbols.push(*known.entry(what).or_insert(next));
+        let mut number = |with| {
+            let what = (lane.kinds[launch.kind as usize].of_place(), with);
+            let next = known.len() as u32;
+            *known.entry(what).or_insert(next)
+        };
+        symbols.push(if with.is_empty() {
+            *collectives[launch.kind as usize].get_or_insert_with(|| number(with))
+        } else {
+            number(with)
+        });
     }
     symbols
 }

@@ -10,7 +10,7 @@
 
 use super::difference;
 use super::frame::Frame;
-use super::hosts::Hosts;
+use super::hosts;
 use super::launches::Lane;
 use super::pace::Paces;
 use super::places::Places;
@@ -123,7 +123,6 @@ pub fn find(
     lanes: &[Lane],
     places: &Places,
     frame: &Frame,
-    hosts: &Hosts,
     work: &Work,
     regular: &[bool],
     streams: Option<&Streams>,
@@ -209,7 +208,7 @@ pub fn find(
     };
     let ends = |most: Share| Some((most.share, most.interval?));
     let by_windows = streams.and_then(|streams| ends(faster(lanes, &habit, streams)?));
-    let by_calls = || ends(hosts.faster(&habit.lanes)?);
+    let by_calls = || ends(hosts::faster(lanes, frame, &habit.lanes)?);
     let is_host = |lane: &usize| cause::of(places, work, frame, *lane).cause == Cause::Host;
     let by_driver = || {
         // A host that is not late works as much as the others, and its GPU's kernels hardly add to that.

@@ -15,6 +15,7 @@
 use super::frame::Frame;
 use super::launches::{Kind, Lane, Launch, Ordinals};
 use crate::streams::Share;
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 /// A host waits for one of so many launches before.
@@ -38,6 +39,13 @@ const NOISE: f64 = 0.1;
 /// Nothing is known of a host if its queue was full for more of the time than this part, wherever it was.
 const MOST_UNKNOWN: f64 = 0.1;
 
+/// How calls that are compared are the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Place,
+    Context,
+}
+
 /// Which call it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Which {
@@ -45,14 +53,6 @@ enum Which {
     Place([Kind; 2], u32),
     /// The call before, the call, and the next two.
     Context([Kind; 4]),
-}
-
-/// What the hosts of all lanes need.
-pub struct Hosts {
-    /// By lane, by place.
-    places: Vec<BTreeMap<Which, Work>>,
-    /// By lane, by context.
-    contexts: Vec<BTreeMap<Which, Work>>,
 }
 
 /// From a call to the next one, ns.
@@ -68,26 +68,21 @@ struct Work {
     is_alike: bool,
 }
 
-impl Hosts {
-    /// Of these lanes.
-    pub fn of(lanes: &[Lane], frame: &Frame) -> Hosts {
-        let both = |(number, lane): (usize, &Lane)| {
-            let (by_place, by_context) = between(lane, number, frame);
-            (work(by_place), work(by_context))
-        };
-        let (places, contexts) = lanes.iter().enumerate().map(both).unzip();
-        Hosts { places, contexts }
-    }
-
-    /// By which part of the time the host of each other lane could be faster if these were in time: of the
-    /// one that could least. What any host needs at a place, others need no more than. `None` if that is not
-    /// known.
-    pub fn faster(&self, late: &[usize]) -> Option<Share> {
-        let others = (0..self.places.len()).filter(|lane| !late.contains(lane));
-        let of = |lane| of_lane(&self.places, lane).or_else(|| of_lane(&self.contexts, lane));
-        let all = others.filter_map(of);
-        all.min_by(|a, b| a.share.total_cmp(&b.share))
-    }
+/// By which part of the time the host of each other lane could be faster if these were in time: of the one
+/// that could least. What any host needs at a place, others need no more than. `None` if that is not known.
+pub fn faster(lanes: &[Lane], frame: &Frame, late: &[usize]) -> Option<Share> {
+    let all = |by: By| -> Vec<BTreeMap<Which, Work>> {
+        let lanes = lanes.iter().enumerate();
+        lanes
+            .map(|(number, lane)| work(between(lane, number, frame, by)))
+            .collect()
+    };
+    let places = all(By::Place);
+    let contexts = LazyCell::new(|| all(By::Context));
+    let others = (0..lanes.len()).filter(|lane| !late.contains(lane));
+    let of = |lane| of_lane(&places, lane).or_else(|| of_lane(&contexts, lane));
+    let all = others.filter_map(of);
+    all.min_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 /// By which part of the time the host of a lane could be faster.
@@ -132,26 +127,33 @@ struct Between {
 
 type Times = BTreeMap<Which, Vec<Between>>;
 
-/// The times between the calls of a lane: by place, and by context.
-fn between(lane: &Lane, number: usize, frame: &Frame) -> (Times, Times) {
-    let in_steps = |index: &usize| {
-        let launch = &lane.launches[*index];
-        !launch.in_graph && frame.step(number, launch.api).is_some()
-    };
-    let calls: Vec<usize> = (0..lane.launches.len()).filter(in_steps).collect();
-    let of = |at: usize| &lane.launches[calls[at]];
-    let (mut by_place, mut by_context) = (Times::new(), Times::new());
+/// The times between the calls of a lane.
+fn between(lane: &Lane, number: usize, frame: &Frame, by: By) -> Times {
+    let mut step_of = frame.steps_in_order(number);
+    let launches = lane.launches.iter().filter(|launch| !launch.in_graph);
+    let in_steps = launches.filter_map(|launch| Some((launch, step_of(launch.api)?)));
+    let calls: Vec<(&Launch, usize)> = in_steps.collect();
+    let of = |at: usize| calls[at].0;
+    let mut times = Times::new();
     // How long a launch of a graph waits for room is not known.
     if (0..calls.len()).any(|at| of(at).graph != 0) {
-        return (by_place, by_context);
+        return times;
     }
     let full = full(&(0..calls.len()).map(of).collect::<Vec<&Launch>>());
     let kind = |at: usize| lane.kinds[of(at).kind as usize].of_place();
-    let mut ordinals = Ordinals::default();
+    let mut ordinals = Ordinals::new(&lane.kinds);
     for at in 0..calls.len().saturating_sub(1) {
         let (from, to) = (of(at).api, of(at + 1).api);
-        let ordinal = ordinals.next(frame.step(number, from), kind(at));
-        let place = Which::Place([kind(at), kind(at + 1)], ordinal);
+        let which = match by {
+            By::Place => {
+                let ordinal = ordinals.next(calls[at].1, of(at).kind);
+                Which::Place([kind(at), kind(at + 1)], ordinal)
+            }
+            By::Context if at > 0 && at + 2 < calls.len() => {
+                Which::Context([at - 1, at, at + 1, at + 2].map(kind))
+            }
+            By::Context => continue,
+        };
         let since = |back: usize| {
             let stop = at.checked_sub(back).map_or(0, |at| of(at).stop);
             if from < stop && stop <= to {
@@ -160,19 +162,14 @@ fn between(lane: &Lane, number: usize, frame: &Frame) -> (Times, Times) {
                 f64::NAN
             }
         };
-        let between = Between {
+        times.entry(which).or_default().push(Between {
             ns: (to - from) as f64,
             full: full[at] || full[at + 1],
             since: std::array::from_fn(since),
             is_timed: of(at).stop != 0,
-        };
-        by_place.entry(place).or_default().push(between);
-        if at > 0 && at + 2 < calls.len() {
-            let context = Which::Context([at - 1, at, at + 1, at + 2].map(kind));
-            by_context.entry(context).or_default().push(between);
-        }
+        });
     }
-    (by_place, by_context)
+    times
 }
 
 /// What of these times is work.
@@ -363,8 +360,7 @@ mod tests {
         let ahead = |n: i64| ((n * MS).max((n - 12) * 5 * MS), (n + 1) * 5 * MS);
         let late = |n: i64| (n * 5 * MS, (n + 1) * 5 * MS + 1);
         let (lanes, frame) = lanes(&[&ahead, &late]);
-        let hosts = Hosts::of(&lanes, &frame);
-        let most = hosts.faster(&[1]).expect("known");
+        let most = faster(&lanes, &frame, &[1]).expect("known");
         assert!((most.share - 0.78).abs() < 0.02, "{most:?}");
     }
 
@@ -376,8 +372,7 @@ mod tests {
         // The next call comes 5 to 6 ms after this one, whenever the launch ended.
         let works = |n: i64| (begin(n), begin(n) + MS + n * n * 31 % 997 * 2_000);
         let (lanes, frame) = lanes(&[&waits, &works]);
-        let hosts = Hosts::of(&lanes, &frame);
-        let most = hosts.faster(&[1]).expect("known");
+        let most = faster(&lanes, &frame, &[1]).expect("known");
         assert!((most.share - 0.8).abs() < 0.05, "{most:?}");
     }
 
@@ -385,7 +380,7 @@ mod tests {
     fn a_host_that_is_the_limit_could_not_be_faster() {
         let host = |n: i64| (n * 2 * MS, n * 2 * MS + MS / 2 + differs(n));
         let (lanes, frame) = lanes(&[&host, &host]);
-        let most = Hosts::of(&lanes, &frame).faster(&[0]).expect("known");
+        let most = faster(&lanes, &frame, &[0]).expect("known");
         assert!(most.share.abs() < 1e-9, "{most:?}");
     }
 
@@ -394,7 +389,7 @@ mod tests {
         // Launches end half a step after the call, always.
         let host = |n: i64| (n * 2 * MS, n * 2 * MS + MS);
         let (lanes, frame) = lanes(&[&host, &host]);
-        let most = Hosts::of(&lanes, &frame).faster(&[0]).expect("known");
+        let most = faster(&lanes, &frame, &[0]).expect("known");
         assert!((most.share - 0.5).abs() < 1e-9, "{most:?}");
     }
 }

@@ -95,20 +95,30 @@ impl Kind {
 }
 
 /// Which launches of a lane are the same in each step: those of a kind are counted from the step's begin.
-#[derive(Default)]
 pub struct Ordinals {
-    step: Option<usize>,
-    of_kinds: HashMap<Kind, u32>,
+    /// By kind of the lane: the first one that is the same in each step.
+    first: Vec<u32>,
+    /// By that: the newest step with such a launch, and how many there were in it.
+    newest: Vec<(usize, u32)>,
 }
 
 impl Ordinals {
-    /// How many launches of this kind came before in the step.
-    pub fn next(&mut self, step: Option<usize>, kind: Kind) -> u32 {
-        if self.step != step {
-            self.of_kinds.clear();
-            self.step = step;
+    /// Of a lane with these kinds.
+    pub fn new(kinds: &[Kind]) -> Ordinals {
+        let mut known: HashMap<Kind, u32> = HashMap::new();
+        let first = |(number, kind): (u32, &Kind)| *known.entry(kind.of_place()).or_insert(number);
+        Ordinals {
+            first: (0..).zip(kinds).map(first).collect(),
+            newest: vec![(usize::MAX, 0); kinds.len()],
         }
-        let before = self.of_kinds.entry(kind).or_default();
+    }
+
+    /// How many launches like one of this kind came before in the step. Steps are asked for in order.
+    pub fn next(&mut self, step: usize, kind: u32) -> u32 {
+        let (newest, before) = &mut self.newest[self.first[kind as usize] as usize];
+        if *newest != step {
+            (*newest, *before) = (step, 0);
+        }
         *before += 1;
         *before - 1
     }
@@ -683,6 +693,11 @@ impl Launch {
     /// no room.
     pub fn in_call(&self) -> f64 {
         (self.launched.max(self.api) - self.api) as f64
+    }
+
+    /// Whether anything is known of its time on the GPU.
+    pub fn is_timed(&self) -> bool {
+        self.is_known() || self.stop != 0 || self.length().is_some()
     }
 
     /// Time on the GPU, ns.

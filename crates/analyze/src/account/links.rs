@@ -208,7 +208,7 @@ fn gather(lanes: &[Lane], places: &Places) -> Vec<AtPlace> {
         };
         let (ns, still) = (
             shortest(&|cell| cell.launch.length()),
-            shortest(&Cell::still),
+            shortest(&|cell| cell.still()),
         );
         if let (Some(ns), Some(still)) = (ns, still) {
             of.all.push(Transfer {

@@ -12,7 +12,7 @@ const DARK: f64 = 0.1;
 
 /// A launch of a lane at its place.
 #[derive(Clone, Copy, Debug)]
-pub struct Cell {
+pub struct Cell<'l> {
     /// The place.
     pub place: u32,
     /// The step.
@@ -23,14 +23,16 @@ pub struct Cell {
     pub host: u32,
     /// It stands for so many: of calls in graphs, only windows show some.
     pub times: f32,
+    /// [`Launch::still`], or what is known of it here.
+    still: f64,
     /// What is known of it.
-    pub launch: Launch,
+    pub launch: &'l Launch,
 }
 
-impl Cell {
+impl Cell<'_> {
     /// For how long the computing stream stood still for it, ns, if that is known.
     pub fn still(&self) -> Option<f64> {
-        Some(self.launch.still).filter(|ns| !ns.is_nan())
+        Some(self.still).filter(|ns| !ns.is_nan())
     }
 
     /// What of a launch of a graph may be anything, ns: work, waits, transfer; `None` of other launches.
@@ -49,9 +51,9 @@ impl Cell {
 }
 
 /// All launches in steps, by place.
-pub struct Places {
+pub struct Places<'l> {
     /// By place, step and lane.
-    cells: Vec<Cell>,
+    cells: Vec<Cell<'l>>,
     /// Where operations begin in `cells`.
     begins: Vec<u32>,
     /// How many places there are.
@@ -65,37 +67,39 @@ pub struct Places {
     pub bounded: bool,
 }
 
-impl Places {
+impl<'l> Places<'l> {
     /// Of these lanes.
-    pub fn new(lanes: &[Lane], frame: &Frame) -> Places {
-        let mut known: HashMap<(Kind, u32, usize), u32> = HashMap::new();
-        let mut cells: Vec<Cell> = Vec::new();
-        let mut hosts: HashMap<&str, u32> = HashMap::new();
+    pub fn new(lanes: &'l [Lane], frame: &Frame) -> Places<'l> {
+        let mut kinds: HashMap<Kind, usize> = HashMap::new();
+        let mut count = 0;
+        let mut places = Numbers::default();
+        let mut spots: Vec<Spot> = Vec::new();
         let mut exchanges: HashMap<(u32, u32, u32, u32, u32), u32> = HashMap::new();
         let mut tied = Tied::default();
         let mut in_graphs = 0.0f64;
         for (number, lane) in lanes.iter().enumerate() {
-            let in_frame = |launch: &&Launch| frame.step(number, launch.api).is_some();
-            let launches = lane.launches.iter().filter(in_frame);
-            let calls: f64 = launches.map(|launch| f64::from(launch.graph)).sum();
-            in_graphs = in_graphs.max(calls);
-            let next = hosts.len() as u32;
-            let host = *hosts.entry(&lane.clock).or_insert(next);
-            let mut ordinals = Ordinals::default();
+            let mut number_of = |kind: &Kind| {
+                let next = kinds.len();
+                *kinds.entry(kind.of_place()).or_insert(next)
+            };
+            let kinds: Vec<usize> = lane.kinds.iter().map(&mut number_of).collect();
+            let mut ordinals = Ordinals::new(&lane.kinds);
+            let mut step_of = frame.steps_in_order(number);
+            let mut own_places = Numbers::default();
             let mut sent: HashMap<(u32, u32, u32), u32> = HashMap::new();
             let mut step = None;
             let mut exchange = 0;
-            for (index, launch) in lane.launches.iter().enumerate() {
-                let of = frame.step(number, launch.api);
+            let mut calls = 0.0;
+            for (index, launch) in (0u32..).zip(&lane.launches) {
+                let of = step_of(launch.api);
                 if of != step {
                     sent.clear();
                     step = of;
                 }
-                let kind = lane.kinds[launch.kind as usize];
-                let cell = cells.len() as u32;
+                let spot = spots.len() as u32;
                 let mut ties = false;
                 while let Some(of) = lane.exchanges.get(exchange) {
-                    if of.launch as usize > index {
+                    if of.launch > index {
                         break;
                     }
                     exchange += 1;
@@ -104,31 +108,43 @@ impl Places {
                     let ordinal = sent.entry((of.communicator, of.from, of.to)).or_default();
                     let key = (of.communicator, of.from, of.to, step as u32, *ordinal);
                     *ordinal += 1;
-                    tied.join(*exchanges.entry(key).or_insert(cell), cell);
+                    tied.join(*exchanges.entry(key).or_insert(spot), spot);
                 }
                 let Some(step) = step else { continue };
+                calls += f64::from(launch.graph);
                 // Whom sends and receives tie together says which ones they are.
-                let kind = kind.of_place();
-                let next = known.len() as u32;
-                let of = if ties { number } else { usize::MAX };
-                let ordinal = ordinals.next(Some(step), kind);
-                let place = *known.entry((kind, ordinal, of)).or_insert(next);
-                cells.push(Cell {
-                    place,
+                let places = if ties { &mut own_places } else { &mut places };
+                let ordinal = ordinals.next(step, launch.kind);
+                spots.push(Spot {
+                    place: places.get(kinds[launch.kind as usize], ordinal, &mut count),
                     step: step as u32,
                     lane: number as u32,
-                    host,
-                    times: 1.0,
-                    launch: *launch,
+                    launch: index,
                 });
             }
+            in_graphs = in_graphs.max(calls);
         }
         // What is tied together is at the place of its first lane.
-        for index in 0..cells.len() {
-            let first = cells[tied.first(index as u32) as usize];
-            (cells[index].place, cells[index].step) = (first.place, first.step);
+        for index in 0..spots.len() {
+            let first = &spots[tied.first(index as u32) as usize];
+            (spots[index].place, spots[index].step) = (first.place, first.step);
         }
-        cells.sort_by_key(|cell| (cell.place, cell.step, cell.lane));
+        let hosts = hosts(lanes);
+        let cell = |index: u32| {
+            let spot = &spots[index as usize];
+            let launch = &lanes[spot.lane as usize].launches[spot.launch as usize];
+            Cell {
+                place: spot.place,
+                step: spot.step,
+                lane: spot.lane,
+                host: hosts[spot.lane as usize],
+                times: 1.0,
+                still: launch.still,
+                launch,
+            }
+        };
+        let order = in_order(&spots, count as usize, frame.wall.len());
+        let cells = order.into_iter().map(cell).collect();
         let mut cells = of_graphs(cells, in_graphs);
         let unseen = in_graphs > 0.0 && !cells.iter().any(|cell| cell.launch.in_graph);
         let bounded = if unseen {
@@ -149,7 +165,7 @@ impl Places {
         Places {
             cells,
             begins,
-            count: known.len(),
+            count: count as usize,
             lanes: lanes.len(),
             unseen,
             bounded,
@@ -157,7 +173,7 @@ impl Places {
     }
 
     /// Operations by place and step, each with its launches by lane.
-    pub fn operations(&self) -> impl Iterator<Item = &[Cell]> {
+    pub fn operations(&self) -> impl Iterator<Item = &[Cell<'l>]> {
         self.begins
             .windows(2)
             .map(|pair| &self.cells[pair[0] as usize..pair[1] as usize])
@@ -191,7 +207,7 @@ impl Places {
     }
 
     /// All launches at each place, by step and lane.
-    fn by_place(&self) -> impl Iterator<Item = &[Cell]> {
+    fn by_place(&self) -> impl Iterator<Item = &[Cell<'l>]> {
         self.cells.chunk_by(|a, b| a.place == b.place)
     }
 
@@ -199,7 +215,7 @@ impl Places {
     /// mean at each place, times the lane's launches there. Also how many values are known, and which part of
     /// the launches is at places with one. A lane has a launch in each operation of its places; sends and
     /// receives that are tied together may be several launches of one lane.
-    pub fn scaled(&self, steps: &[bool], value: impl Fn(&Cell) -> Option<f64>) -> Vec<Scaled> {
+    pub fn scaled(&self, steps: &[bool], value: impl Fn(&Cell<'l>) -> Option<f64>) -> Vec<Scaled> {
         let mut all = vec![Scaled::default(); self.lanes];
         for place in self.by_place() {
             let mut at = vec![(0.0, 0u64, 0.0); self.lanes];
@@ -263,6 +279,76 @@ impl Places {
     }
 }
 
+/// Where a launch is.
+struct Spot {
+    place: u32,
+    step: u32,
+    lane: u32,
+    /// Its index in the lane.
+    launch: u32,
+}
+
+/// Numbers of places, by kind and how many of the kind came before in the step.
+#[derive(Default)]
+struct Numbers(Vec<Vec<u32>>);
+
+impl Numbers {
+    /// The number of a place, the next one if there was none.
+    fn get(&mut self, kind: usize, ordinal: u32, next: &mut u32) -> u32 {
+        if self.0.len() <= kind {
+            self.0.resize(kind + 1, Vec::new());
+        }
+        let of_kind = &mut self.0[kind];
+        if of_kind.len() <= ordinal as usize {
+            of_kind.resize(ordinal as usize + 1, u32::MAX);
+        }
+        let number = &mut of_kind[ordinal as usize];
+        if *number == u32::MAX {
+            *number = *next;
+            *next += 1;
+        }
+        *number
+    }
+}
+
+/// By lane: the number of its host, of those with clocks of their own.
+fn hosts(lanes: &[Lane]) -> Vec<u32> {
+    let mut known: HashMap<&String, u32> = HashMap::new();
+    let mut number = |of| {
+        let next = known.len() as u32;
+        *known.entry(of).or_insert(next)
+    };
+    lanes.iter().map(|lane| number(&lane.clock)).collect()
+}
+
+/// The indices of launches by place, step, and as they are.
+fn in_order(spots: &[Spot], places: usize, steps: usize) -> Vec<u32> {
+    let by_step = counted(0..spots.len() as u32, steps, |at| spots[at as usize].step);
+    counted(by_step.into_iter(), places, |at| spots[at as usize].place)
+}
+
+/// Sorts by a key below `keys`, in time that grows with the number of items; equal ones stay as they are.
+fn counted(
+    items: impl Iterator<Item = u32> + Clone,
+    keys: usize,
+    key: impl Fn(u32) -> u32,
+) -> Vec<u32> {
+    let mut begins = vec![0u32; keys + 1];
+    for item in items.clone() {
+        begins[key(item) as usize + 1] += 1;
+    }
+    for at in 0..keys {
+        begins[at + 1] += begins[at];
+    }
+    let mut sorted = vec![0; begins[keys] as usize];
+    for item in items {
+        let at = &mut begins[key(item) as usize];
+        sorted[*at as usize] = item;
+        *at += 1;
+    }
+    sorted
+}
+
 /// Calls in graphs are only known from windows. Those that the windows of all lanes show stand for all.
 fn of_graphs(cells: Vec<Cell>, calls: f64) -> Vec<Cell> {
     if calls == 0.0 {
@@ -301,7 +387,7 @@ fn stand_in_graphs(cells: &mut [Cell]) -> bool {
         any = true;
         for cell in operation.iter_mut() {
             if let Some(ns) = cell.launch.length() {
-                cell.launch.still = ns - least;
+                cell.still = ns - least;
             }
         }
     }

@@ -257,8 +257,9 @@ impl<'a> Programs<'a> {
     /// `None` if graphs are in its steps: of these, nothing shows what is in each.
     fn of(lane: &'a Lane, number: usize, frame: &Frame, regular: &[bool]) -> Option<Programs<'a>> {
         let mut steps: Vec<Range<usize>> = vec![0..0; frame.wall.len()];
+        let mut step_of = frame.steps_in_order(number);
         for (index, launch) in lane.launches.iter().enumerate() {
-            let Some(step) = frame.step(number, launch.api) else {
+            let Some(step) = step_of(launch.api) else {
                 continue;
             };
             if launch.graph != 0 || launch.in_graph {

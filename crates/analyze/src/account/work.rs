@@ -85,8 +85,9 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
     let pairs = frame.begins[number].windows(2);
     let mut steps: Vec<f64> = pairs.map(|of| (of[1] - of[0]) as f64).collect();
     let (mut in_driver, mut in_graphs) = (vec![false; steps.len()], 0.0);
+    let mut step_of = frame.steps_in_order(number);
     for launch in &lane.launches {
-        let Some(step) = frame.step(number, launch.api) else {
+        let Some(step) = step_of(launch.api) else {
             continue;
         };
         steps[step] -= f64::from(launch.driver_waited);

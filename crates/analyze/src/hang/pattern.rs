@@ -91,7 +91,7 @@ pub(super) fn left_out(process: &Process, from: usize, to: usize) -> Option<usiz
         }
         let stretch = longest[OFTEN - 1];
         let mut such = (1..at).filter(|earlier| alike[*earlier] >= stretch);
-        let newest = such.clone().last();
+        let newest = such.clone().next_back();
         if stretch > 0 && such.all(|earlier| symbols[earlier] != symbols[at]) {
             return newest.map(|newest| first + newest);
         }

@@ -18,6 +18,7 @@ pub fn known_steps(lanes: &[Lane], frame: &Frame) -> (Vec<bool>, bool) {
     let mut all = vec![(0i64, 0i64); steps];
     let (mut launches, mut untimed) = (0, 0);
     for (number, lane) in lanes.iter().enumerate() {
+        let mut step_of = frame.steps_in_order(number);
         for launch in &lane.launches {
             // A graph has so many calls that windows may show or not.
             let (calls, missing) = match (launch.graph, launch.in_graph) {
@@ -26,7 +27,7 @@ pub fn known_steps(lanes: &[Lane], frame: &Frame) -> (Vec<bool>, bool) {
                 (calls, _) => (i64::from(calls), i64::from(calls)),
             };
             (launches, untimed) = (launches + calls, untimed + missing);
-            if let Some(step) = frame.step(number, launch.api) {
+            if let Some(step) = step_of(launch.api) {
                 all[step] = (all[step].0 + calls, all[step].1 + missing);
             }
         }
