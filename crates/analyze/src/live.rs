@@ -2,16 +2,16 @@
 //!
 //! [`judge`] asks the questions of `ncclscope report` and `ncclscope hang` of the newest span of a capture. A
 //! rank that became late a moment ago is late in a small part of that span, so its lateness can look like
-//! chance. So if nobody is named, the newest quarter of the span is asked by itself.
+//! chance. So if nobody is named, the newest half of the span is asked by itself, and then the newest quarter.
 //!
-//! Rule: the quarter may name a rank or a link, and only for a cost that matters. It never acquits one that
+//! Rule: such a part may name a rank or a link, and only for a cost that matters. It never acquits one that
 //! the whole span names.
 
 use crate::account::MATTERS;
 use crate::findings::{Finding, Kind};
 use crate::hang::{hang, Conditions, Hang};
 use crate::{report_with, Report};
-use tables::tail::leave_out_before;
+use tables::tail::{leave_out_before, made};
 use tables::Capture;
 
 /// Findings that say what a running job waits for.
@@ -23,8 +23,8 @@ const KINDS: [Kind; 5] = [
     Kind::Stall,
 ];
 
-/// The newest part of the span is one of so many.
-const PARTS: i64 = 4;
+/// The newest parts of the span that are asked: one of so many.
+const PARTS: [i64; 2] = [2, 4];
 
 /// The judgement of a running job.
 pub struct Live {
@@ -77,28 +77,19 @@ pub fn judge<T>(capture: &mut Capture, tell: impl Fn(&Capture, &Live) -> T) -> T
     if live.hang.verdict.hang() == Some(true) || !is_open {
         return told;
     }
-    let calls = capture.processes.iter().flat_map(|process| &process.calls);
-    let times = calls.map(|call| call.api_ns).filter(|at| *at != 0);
-    let ends = times.fold(None, |ends: Option<(i64, i64)>, at| match ends {
-        Some((first, last)) => Some((first.min(at), last.max(at))),
-        None => Some((at, at)),
-    });
-    let Some((first, last)) = ends else {
+    let Some((first, last)) = made(capture) else {
         return told;
     };
-    let span = (last - first) / PARTS;
-    leave_out_before(capture, last - span);
-    for process in &mut capture.processes {
-        let windows = &mut process.windows.list;
-        windows.retain(|window| window.open >= last - span);
+    for parts in PARTS {
+        let span = (last - first) / parts;
+        leave_out_before(capture, last - span);
+        live.report = report_with(capture, None);
+        live.recent_s = Some(span as f64 / 1e9);
+        let account = live.report.account.as_ref();
+        let is_long = account.is_none_or(|account| account.steps >= LEAST_STEPS);
+        if is_long && live.finding().is_some_and(names) {
+            return tell(capture, &live);
+        }
     }
-    live.report = report_with(capture, None);
-    live.recent_s = Some(span as f64 / 1e9);
-    let account = live.report.account.as_ref();
-    let is_long = account.is_none_or(|account| account.steps >= LEAST_STEPS);
-    if is_long && live.finding().is_some_and(names) {
-        tell(capture, &live)
-    } else {
-        told
-    }
+    told
 }

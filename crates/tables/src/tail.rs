@@ -136,6 +136,9 @@ impl Tail {
         self.count(&source);
         let mut capture = source.load(&ReadProgress::default());
         self.sum_up(&mut capture);
+        // A job that only launches graphs makes no call.
+        self.newest_ns = self.newest_ns.max(made(&capture).map(|(_, last)| last));
+        let from_ns = from_ns.max(Some(self.begin_ns()));
         leave_out_before(&mut capture, from_ns.unwrap_or(i64::MIN));
         Ok(capture)
     }
@@ -228,7 +231,26 @@ fn by_file<'a>(
     all.map(|followed| (name(followed), followed)).collect()
 }
 
-/// Leaves out the calls that were made before a moment, ns since 1970.
+/// When the first call or launch of a graph was made of those that are here, and when the last, ns since 1970.
+pub fn made(capture: &Capture) -> Option<(i64, i64)> {
+    let of = |process: &Process| {
+        let calls = process
+            .calls
+            .iter()
+            .map(|call| call.api_ns)
+            .filter(|at| *at != 0);
+        let launches = process.graphs.launches.iter().map(|launch| launch.at);
+        let ends = |(first, last): (i64, i64), at: i64| (first.min(at), last.max(at));
+        let all = calls.chain(launches);
+        all.fold((i64::MAX, i64::MIN), ends)
+    };
+    let all = capture.processes.iter().map(of);
+    let ends = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    (ends.0 <= ends.1).then_some(ends)
+}
+
+/// Leaves out the calls, launches of graphs, windows and steps of before a moment, ns since 1970. What counts
+/// those of the whole run stays.
 ///
 /// All ranks of the largest communicator begin with the same operation then. Otherwise the first step of one
 /// would stand beside the second of another. Composites that are cut apart are left out, too.
@@ -236,6 +258,10 @@ pub fn leave_out_before(capture: &mut Capture, from_ns: i64) {
     let first = first_calls(capture, from_ns);
     for (process, first) in capture.processes.iter_mut().zip(first) {
         forget(process, first);
+        let launches = &mut process.graphs.launches;
+        launches.drain(..launches.partition_point(|launch| launch.at < from_ns));
+        process.windows.list.retain(|window| window.open >= from_ns);
+        process.marks.steps.retain(|step| step.from >= from_ns);
     }
 }
 

@@ -132,6 +132,48 @@ fn a_short_span_has_the_newest_calls_and_counts_the_others() {
 }
 
 #[test]
+fn launches_of_graphs_and_steps_before_the_span_are_left_out() {
+    let files = unpacked("decode_graphs_gpu");
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), &files, 1.0);
+    let whole = Capture::open(folder.path()).expect("read");
+    let ends = whole
+        .processes
+        .iter()
+        .flat_map(|process| &process.graphs.launches);
+    let ends = ends.map(|launch| launch.at).max().expect("launches");
+    let mut newest = Capture::open(folder.path()).expect("read");
+    for process in &mut newest.processes {
+        let step = |from| tables::marks::MarkedStep {
+            from,
+            to: from + 1,
+            number: 0,
+        };
+        process.marks.steps = (0..10)
+            .map(|n| step(ends - n * 100_000_000))
+            .rev()
+            .collect();
+    }
+    let from = ends - 500_000_000;
+    tables::tail::leave_out_before(&mut newest, from);
+    for (newest, whole) in newest.processes.iter().zip(&whole.processes) {
+        let (all, kept) = (&whole.graphs.launches, &newest.graphs.launches);
+        assert!(
+            kept.len() < all.len() / 2,
+            "{} of {}",
+            kept.len(),
+            all.len()
+        );
+        assert!(kept.iter().all(|launch| launch.at >= from));
+        assert_eq!(kept[..], all[all.len() - kept.len()..]);
+        // What is counted of the run is counted on.
+        assert_eq!(newest.graphs.launched(), whole.graphs.launched());
+        assert!(newest.marks.steps.iter().all(|step| step.from >= from));
+        assert_eq!(newest.marks.steps.len(), 6);
+    }
+}
+
+#[test]
 fn every_call_is_counted_once_whether_it_is_kept_or_not() {
     for job in ["ddp_late_host", "slow_link", "calls_228", "killed_228"] {
         let files = unpacked(job);
