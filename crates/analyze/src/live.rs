@@ -2,7 +2,8 @@
 //!
 //! [`judge`] asks the questions of `ncclscope report` and `ncclscope hang` of the newest span of a capture. A
 //! rank that became late a moment ago is late in a small part of that span, so its lateness can look like
-//! chance. So if nobody is named, the newest half of the span is asked by itself, and then the newest quarter.
+//! chance. So if nobody is named, the newest half of the span is asked by itself, and then the newest
+//! quarter.
 //!
 //! Rule: such a part may name a rank or a link, and only for a cost that matters. It never acquits one that
 //! the whole span names.

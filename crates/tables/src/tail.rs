@@ -231,7 +231,7 @@ fn by_file<'a>(
     all.map(|followed| (name(followed), followed)).collect()
 }
 
-/// When the first call or launch of a graph was made of those that are here, and when the last, ns since 1970.
+/// When the first call or launch of a graph was made of those that are here, and the last, ns since 1970.
 pub fn made(capture: &Capture) -> Option<(i64, i64)> {
     let of = |process: &Process| {
         let calls = process

@@ -61,8 +61,8 @@ pub(super) fn strayed(process: &Process, from: Option<u32>, to: u32) -> bool {
 }
 
 /// What was left out before one of these calls: the newest of the calls that came there each time before,
-/// after the same stretch of calls. The stretch is the longest one that came [`OFTEN`]: two calls in a row may
-/// be usual elsewhere in a step.
+/// after the same stretch of calls. That is the longest one that came [`OFTEN`]: two calls in a row may be
+/// usual elsewhere in a step.
 pub(super) fn left_out(process: &Process, from: usize, to: usize) -> Option<usize> {
     let first = from.saturating_sub(EARLIER);
     let mut known: HashMap<Signature, u32> = HashMap::new();
