@@ -39,6 +39,7 @@ mod verdict;
 mod wait_for;
 mod waits;
 mod watch;
+mod went_on;
 
 use crate::behind;
 use crate::job::{problems, ProblemRow};

@@ -188,6 +188,8 @@ struct Laying {
     known: HashMap<(usize, bool, usize, Option<u32>), u32>,
     names: Vec<String>,
     name_of: HashMap<String, u32>,
+    /// By process and shape of a call.
+    name_of_shape: HashMap<(usize, u32), u32>,
     seen: Vec<Slice>,
     /// By process and ticket of a call, the time from the last rank's arrival on, ns.
     transfers: HashMap<(usize, u64), i64>,
@@ -291,7 +293,13 @@ impl Laying {
         if let Some(transfer) = transfer {
             self.transfers.insert((process, row.call.ticket), transfer);
         }
-        let name = self.name(&placed.name());
+        let shape = (process, row.call.shape);
+        let name = self.name_of_shape.get(&shape).copied();
+        let name = name.unwrap_or_else(|| {
+            let name = self.name(&placed.name());
+            self.name_of_shape.insert(shape, name);
+            name
+        });
         let own = row.call.gpu.error().filter(|_| gpu.is_some());
         let between = timeline.host_error_ns(process);
         self.seen.push(Slice {

@@ -13,18 +13,17 @@ use super::graphs::{self, Lacked};
 use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
-use super::pattern;
 use super::progress::{call_row, CallRow, Member, Members};
-use super::reached::{known, Reached};
+use super::reached::Reached;
 use super::verdict::{
     Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
     Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 use super::wait_for::{self, is_astray, CycleEdge, WaitForGraph};
 use super::waits::{self, Lack, Wait};
+use super::went_on;
 use crate::completeness::is_masked;
 use crate::notes::is_attached;
-use capture::live::flag;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Life, Process};
 
@@ -39,7 +38,7 @@ pub(super) fn decide(case: &Case) -> Verdict {
     let lacked = || Some(Verdict::Sink(graph_lacked(case, &graphs::lacked(case)?)));
     match waits_end(case) {
         Some(Verdict::Sink(sink)) => {
-            let other = behind_graph(case, &sink).or_else(|| went_on(case, &sink));
+            let other = behind_graph(case, &sink).or_else(|| went_on::find(case, &sink));
             Verdict::Sink(other.unwrap_or(sink))
         }
         Some(other) => other,
@@ -78,119 +77,12 @@ fn behind_graph(case: &Case, sink: &Sink) -> Option<Sink> {
     })
 }
 
-/// Who is waited for in truth if ranks went on to the call that they wait in, and left out one that they
-/// always made there with those that seem to be missing: the newest call of each of these is that one, or its
-/// other half. Without GPU times nobody sees them wait in it.
-fn went_on(case: &Case, sink: &Sink) -> Option<Sink> {
-    let of = sink.ranks.communicator;
-    let ordinal = sink.call.number?.checked_sub(1)?;
-    let may_come = matches!(sink.reason, Reason::Running(_) | Reason::Silent(_));
-    if sink.lack != Lack::Call || sink.call.replay || !may_come || sink.waiting.communicator != of {
-        return None;
-    }
-    let processes = &case.capture.processes;
-    // What each of those that wait left out before the call, by their last one on its communicator.
-    let astray = sink.waiting.members.iter().filter_map(|member| {
-        let own = case.member(of, *member);
-        let call = own.call(Lane::Eager, ordinal)?;
-        let all = &own.calls[Lane::Eager as usize];
-        let before = all.partition_point(|earlier| *earlier < call);
-        let from = all.get(before.checked_sub(1)?)? + 1;
-        let left_out = pattern::left_out(&processes[own.process], from as usize, call as usize)?;
-        Some((*member, call, own.process, left_out))
-    });
-    let astray: Vec<(usize, u32, usize, usize)> = astray.collect();
-    let (first, call, process, left_out) = *astray.first()?;
-    if astray.len() > 1 && astray.len() == sink.waiting.members.len() {
-        return None;
-    }
-    let shape_of = |process: usize, call: usize| {
-        let process = &processes[process];
-        process
-            .calls
-            .get(call)
-            .map(|call| &process.shapes[call.shape as usize])
-    };
-    let expected = shape_of(process, left_out)?;
-    let member_on = |communicator: usize, process: usize, uid: u32| {
-        let ranks = &case.of(communicator).ranks;
-        ranks
-            .iter()
-            .position(|own| own.process == process && own.uid == uid)
-    };
-    let (with, own) = (0..case.calls.communicators.len())
-        .find_map(|with| Some((with, member_on(with, process, expected.uid)?)))?;
-    let own_rank = case.member(with, own).rank;
-    // The newest call of a rank that seems to be missing, if it is the other half.
-    let half = |member: &usize| {
-        let process = case.member(of, *member).process;
-        let newest = processes[process].calls.len().checked_sub(1)?;
-        let shape = shape_of(process, newest)?;
-        let other = member_on(with, process, shape.uid)?;
-        let is_half = if expected.is(flag::P2P) {
-            shape.function != expected.function
-                && shape.is(flag::P2P)
-                && shape.peer == own_rank
-                && expected.peer == case.member(with, other).rank
-        } else {
-            shape.function == expected.function && shape.count == expected.count
-        };
-        let newest = newest as u32;
-        // It waits in it only if it has made one more than the rank that went on had by then.
-        let [own, its] = [own, other].map(|member| case.member(with, member));
-        let waits = if expected.is(flag::P2P) {
-            let send = case.capture.names.get(expected.function) == Some("Send");
-            let made = own.pairs(send, its.rank?).before(call);
-            its.pairs(!send, own_rank?).made() == made + 1
-        } else {
-            with != of && its.ordinal_of(newest)? == own.before(call)?
-        };
-        (is_half && waits).then_some((other, newest))
-    };
-    let halves: Vec<(usize, u32)> = sink.ranks.members.iter().map(half).collect::<Option<_>>()?;
-    let at = *halves.first()?;
-    let (made, _) = case.calls.made(with, at);
-    let since_ns = known(made.api_ns);
-    // Without a number: who left it out may have made one with that number since.
-    let mut row = call_row(case, with, at, None, Lane::Eager);
-    if expected.is(flag::P2P) {
-        row.function = case.capture.names.get(expected.function).map(str::to_owned);
-        row.peer = case.member(with, at.0).rank;
-    }
-    row.caller = None;
-    let ranks = astray.iter().filter_map(|(_, _, process, left_out)| {
-        let shape = shape_of(*process, *left_out)?;
-        member_on(with, *process, shape.uid)
-    });
-    let ranks: Vec<usize> = ranks.collect();
-    let waiting: Vec<usize> = halves.iter().map(|(other, _)| *other).collect();
-    Some(Sink {
-        reason: reason(case, with, &ranks, since_ns),
-        ranks: members(with, &ranks),
-        lack: Lack::Call,
-        call: row,
-        waiting: members(with, &waiting),
-        for_ns: case.ago(since_ns),
-        may_lack_earlier: false,
-        may_wait_on: None,
-        may_wait_in: None,
-        went_on: Some(call_row(
-            case,
-            of,
-            (first, call),
-            Some(ordinal),
-            Lane::Eager,
-        )),
-        others: Vec::new(),
-    })
-}
-
 /// Calls were not announced. Each rank lacks other ones, so none can be compared with those of another rank.
 fn lacks_calls(case: &Case) -> bool {
     case.capture.processes.iter().any(is_masked)
 }
 
-fn members(communicator: usize, members: &[usize]) -> Members {
+pub(super) fn members(communicator: usize, members: &[usize]) -> Members {
     Members {
         communicator,
         members: members.to_vec(),
@@ -404,7 +296,12 @@ fn sink(case: &Case, found: &wait_for::Sink, own: &OwnWaits) -> Sink {
 }
 
 /// Why members do not come to an operation that others have waited in since then.
-fn reason(case: &Case, communicator: usize, of: &[usize], since_ns: Option<i64>) -> Reason {
+pub(super) fn reason(
+    case: &Case,
+    communicator: usize,
+    of: &[usize],
+    since_ns: Option<i64>,
+) -> Reason {
     let waited = case.ago(since_ns);
     match case.state(communicator, of[0]) {
         Liveness::Dead => Reason::Dead,
