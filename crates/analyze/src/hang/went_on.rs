@@ -5,8 +5,8 @@
 //! wait. So the newest call of the rank that seems to be missing is looked at. If another rank has not made
 //! its half of that, and made something else where it always made it, then that one is waited for.
 //!
-//! Rule: a rank waits in its newest call only if it has made one more of them than the other one had when that
-//! came to the later call. A rank that only pauses has not.
+//! Rule: a rank waits in its newest call only if it has made one more of them than the other one had when it
+//! came to its later call. A rank that only pauses has not.
 
 use super::calls::{Lane, RankCalls};
 use super::case::Case;
@@ -22,10 +22,16 @@ use tables::Shape;
 
 /// A rank that went on.
 struct Gone {
-    /// Its member on the communicator of the sink, and the call in which it waits there.
-    waits: (usize, u32),
+    later: Later,
     /// Its member on the communicator of what it left out.
     member: usize,
+}
+
+/// The call that a rank has come to.
+struct Later {
+    communicator: usize,
+    member: usize,
+    call: u32,
 }
 
 /// A call of a rank that seems to be missing.
@@ -76,8 +82,11 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
         row.peer = case.member(with, newest.member).rank;
     }
     row.caller = None;
-    let later = found.iter().flat_map(|(_, gone)| gone).next()?.waits;
-    let ordinal = sink.call.number.and_then(|number| number.checked_sub(1));
+    let later = &found.iter().flat_map(|(_, gone)| gone).next()?.later;
+    let ordinal = case
+        .member(later.communicator, later.member)
+        .ordinal_of(later.call);
+    let at = (later.member, later.call);
     Some(Sink {
         reason: reason(case, with, &ranks, since_ns),
         ranks: members(with, &ranks),
@@ -88,13 +97,7 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
         may_lack_earlier: false,
         may_wait_on: None,
         may_wait_in: None,
-        went_on: Some(call_row(
-            case,
-            sink.ranks.communicator,
-            later,
-            ordinal,
-            Lane::Eager,
-        )),
+        went_on: Some(call_row(case, later.communicator, at, ordinal, Lane::Eager)),
         others: Vec::new(),
     })
 }
@@ -104,9 +107,11 @@ fn gone_on<'a>(case: &Case<'a>, sink: &Sink, missing: usize) -> Option<(Newest<'
     let of = sink.ranks.communicator;
     let newest = newest(case, case.member(of, missing).process);
     newest.into_iter().find_map(|newest| {
-        let gone = sink.waiting.members.iter();
-        let gone = gone.filter_map(|waiting| has_gone_on(case, sink, *waiting, &newest));
-        let gone: Vec<Gone> = gone.collect();
+        let others = 0..case.of(newest.communicator).ranks.len();
+        let others = others.filter(|member| *member != newest.member);
+        let gone: Vec<Gone> = others
+            .filter_map(|member| has_gone_on(case, sink, member, &newest))
+            .collect();
         (!gone.is_empty()).then_some((newest, gone))
     })
 }
@@ -135,20 +140,14 @@ fn newest<'a>(case: &Case<'a>, process: usize) -> Vec<Newest<'a>> {
     calls.into_iter().filter_map(newest).collect()
 }
 
-/// The rank that waits, if it left out its half of a call.
-fn has_gone_on(case: &Case, sink: &Sink, waiting: usize, newest: &Newest) -> Option<Gone> {
-    let of = sink.ranks.communicator;
-    let there = case.member(of, waiting);
-    let call = match sink.call.number {
-        Some(number) => there.call(Lane::Eager, number.checked_sub(1)?)?,
-        None => there.newest_piece(&case.calls, Reached::Entered)?,
-    };
+/// A rank of the same communicator, if it left out its half of a call.
+fn has_gone_on(case: &Case, sink: &Sink, member: usize, newest: &Newest) -> Option<Gone> {
     let with = newest.communicator;
     let ranks = &case.of(with).ranks;
-    let member = ranks.iter().position(|own| own.process == there.process)?;
     let (own, its) = (&ranks[member], &ranks[newest.member]);
-    let since = not_made(case, own, its, newest, call).filter(|_| member != newest.member)?;
-    let process = &case.capture.processes[there.process];
+    let later = later(case, sink, own.process)?;
+    let since = not_made(case, own, its, newest, later.call)?;
+    let process = &case.capture.processes[own.process];
     let expected = left_out(process, since.start as usize, since.end as usize)?;
     let expected = &process.shapes[process.calls.get(expected)?.shape as usize];
     let is_half = if newest.shape.is(flag::P2P) {
@@ -156,13 +155,38 @@ fn has_gone_on(case: &Case, sink: &Sink, waiting: usize, newest: &Newest) -> Opt
             && is_send(case, expected) != is_send(case, newest.shape)
             && expected.peer == its.rank
     } else {
-        with != of
+        with != sink.ranks.communicator
             && expected.function == newest.shape.function
             && expected.count == newest.shape.count
     };
-    (is_half && expected.uid == own.uid).then_some(Gone {
-        waits: (waiting, call),
-        member,
+    (is_half && expected.uid == own.uid).then_some(Gone { later, member })
+}
+
+/// The call in which a rank waits; of one that is not seen to wait, its newest.
+fn later(case: &Case, sink: &Sink, process: usize) -> Option<Later> {
+    let of = sink.ranks.communicator;
+    let mut waiting = sink.waiting.members.iter();
+    let waits = waiting.find(|member| case.member(of, **member).process == process);
+    let Some(member) = waits else {
+        let calls = &case.capture.processes[process].calls;
+        let last = calls.len().checked_sub(1)?;
+        let shape = &case.capture.processes[process].shapes[calls[last].shape as usize];
+        let (communicator, member) = member_of(case, process, shape.uid)?;
+        return Some(Later {
+            communicator,
+            member,
+            call: last as u32,
+        });
+    };
+    let there = case.member(of, *member);
+    let call = match sink.call.number {
+        Some(number) => there.call(Lane::Eager, number.checked_sub(1)?)?,
+        None => there.newest_piece(&case.calls, Reached::Entered)?,
+    };
+    Some(Later {
+        communicator: of,
+        member: *member,
+        call,
     })
 }
 
