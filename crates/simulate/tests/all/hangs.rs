@@ -24,6 +24,15 @@ fn a_hundred_hangs_are_told_as_well_as_they_were_and_no_healthy_job_hangs() {
 }
 
 #[test]
+fn a_rank_that_left_out_a_call_and_went_on_is_named() {
+    // A call of some ranks; a send in a ring; a send, where the rank waits on another communicator.
+    for seed in [39, 572, 472] {
+        let matrix = Matrix::new(&watch_all(&trials(seed..seed + 1)));
+        assert_eq!(matrix.right(), 1, "{seed}: {matrix}");
+    }
+}
+
+#[test]
 fn each_pause_ends() {
     for seed in 1..4 {
         for pause in PAUSES {
