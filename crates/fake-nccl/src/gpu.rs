@@ -106,7 +106,7 @@ impl Gpu {
                 // Both clocks are CLOCK_MONOTONIC. A thread that stands still between two readings would make
                 // the stream busy for as much too long.
                 let (known, ns) = self.together;
-                ns.saturating_add_signed(signed(until, known))
+                ns.saturating_add(until.saturating_duration_since(known).as_nanos() as u64)
             }
             None => u64::MAX >> 1,
         };
@@ -144,12 +144,6 @@ impl Gpu {
             (self.wait)(waits, event, 0);
         }
     }
-}
-
-/// The nanoseconds from one moment to another.
-fn signed(to: Instant, from: Instant) -> i64 {
-    let later = to.saturating_duration_since(from).as_nanos() as i64;
-    later - from.saturating_duration_since(to).as_nanos() as i64
 }
 
 /// Of many pairs of readings, the one with the least time between.
