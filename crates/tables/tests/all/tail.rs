@@ -61,6 +61,13 @@ fn write(folder: &Path, files: &[(PathBuf, Vec<u8>)], part: f64) {
     }
 }
 
+/// A folder with a whole job.
+fn whole(job: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), &unpacked(job), 1.0);
+    folder
+}
+
 /// What a capture says of its calls.
 fn calls(capture: &Capture) -> Vec<(u64, i64, i64, u64)> {
     let each = capture.processes.iter().flat_map(|process| {
@@ -107,9 +114,7 @@ fn a_capture_that_is_read_as_it_grows_is_the_one_that_is_read_at_once() {
 
 #[test]
 fn a_short_span_has_the_newest_calls_and_counts_the_others() {
-    let files = unpacked("ddp_late_host");
-    let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), &files, 1.0);
+    let folder = whole("ddp_late_host");
     let whole = Capture::open(folder.path()).expect("read");
     let span = 1_000_000_000;
     let newest = Tail::new(folder.path(), span).newest().expect("read");
@@ -133,9 +138,7 @@ fn a_short_span_has_the_newest_calls_and_counts_the_others() {
 
 #[test]
 fn launches_of_graphs_and_steps_before_the_span_are_left_out() {
-    let files = unpacked("decode_graphs_gpu");
-    let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path(), &files, 1.0);
+    let folder = whole("decode_graphs_gpu");
     let whole = Capture::open(folder.path()).expect("read");
     let ends = whole
         .processes
