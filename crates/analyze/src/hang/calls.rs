@@ -144,6 +144,11 @@ impl Pairs<'_> {
     }
 }
 
+/// Whether a send or receive is a send.
+pub(super) fn is_send(capture: &Capture, shape: &Shape) -> bool {
+    capture.names.get(shape.function) == Some("Send")
+}
+
 /// The calls on one communicator.
 #[derive(Debug)]
 pub(super) struct CommunicatorCalls {
@@ -327,7 +332,7 @@ impl<'a> CaptureCalls<'a> {
                 own.calls[Lane::Eager as usize].push(number);
                 own.units.push(number);
             } else if let Some(peer) = shape.peer {
-                let send = self.capture.names.get(shape.function) == Some("Send");
+                let send = is_send(self.capture, shape);
                 own.pairs.entry((send, peer)).or_default().push(number);
             } else if reached(process, call) < Reached::Launched {
                 own.inside.push(number);
@@ -354,7 +359,7 @@ impl<'a> CaptureCalls<'a> {
             } else if !shape.is(flag::P2P) {
                 own.forgotten[Lane::Eager as usize] += forgotten;
             } else if let Some(peer) = shape.peer {
-                let send = self.capture.names.get(shape.function) == Some("Send");
+                let send = is_send(self.capture, shape);
                 *own.forgotten_pairs.entry((send, peer)).or_default() += forgotten;
             }
         }

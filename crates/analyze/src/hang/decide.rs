@@ -240,9 +240,14 @@ fn choose(all: &[Verdict]) -> Option<usize> {
     Some(stopped.filter(|_| !proven).unwrap_or(first))
 }
 
-/// The call that those who lack it should have made: a send's other half is a receive.
+/// The call that those who lack it should have made.
 fn lacked_call(case: &Case, wait: &Wait) -> CallRow {
-    let mut row = call_row(case, wait.communicator, wait.call, wait.ordinal, wait.lane);
+    let row = call_row(case, wait.communicator, wait.call, wait.ordinal, wait.lane);
+    other_half(case, row, wait.call.0)
+}
+
+/// What answers a member's call: a send's other half is a receive.
+pub(super) fn other_half(case: &Case, mut row: CallRow, member: usize) -> CallRow {
     let other = match row.function.as_deref() {
         Some("Send") => Some("Recv"),
         Some("Recv") => Some("Send"),
@@ -251,7 +256,7 @@ fn lacked_call(case: &Case, wait: &Wait) -> CallRow {
     if let Some(other) = other {
         row.function = Some(other.to_owned());
         row.caller = None;
-        row.peer = case.member(wait.communicator, wait.call.0).rank;
+        row.peer = case.member(row.communicator, member).rank;
     }
     row
 }

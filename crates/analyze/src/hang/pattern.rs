@@ -6,6 +6,7 @@
 //! Rule: the pattern only chooses between what the wait-for graph leaves open. It proves nothing by itself.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use tables::{Name, Process};
 
 /// Longest stretch of calls that is compared, and the earlier calls at which it may end. Bounds keep long
@@ -55,15 +56,20 @@ pub(super) fn expected(process: &Process) -> Option<usize> {
 /// Whether the process came to its call `to` in a new order, since its call `from`.
 pub(super) fn strayed(process: &Process, from: Option<u32>, to: u32) -> bool {
     let from = from.map_or(0, |from| from + 1);
-    let from = from.max(to.saturating_sub(NEWEST));
-    (from..=to).any(|call| is_new(process, call as usize))
-        || left_out(process, from as usize, to as usize).is_some()
+    newest(from, to).any(|call| is_new(process, call as usize))
+        || left_out(process, from, to).is_some()
+}
+
+/// Those of these calls that are looked at.
+fn newest(from: u32, to: u32) -> RangeInclusive<u32> {
+    from.max(to.saturating_sub(NEWEST))..=to
 }
 
 /// What was left out before one of these calls: the newest of the calls that came there each time before,
 /// after the same stretch of calls. That is the longest one that came [`OFTEN`]: two calls in a row may be
 /// usual elsewhere in a step.
-pub(super) fn left_out(process: &Process, from: usize, to: usize) -> Option<usize> {
+pub(super) fn left_out(process: &Process, from: u32, to: u32) -> Option<usize> {
+    let [from, to] = [*newest(from, to).start(), to].map(|call| call as usize);
     let first = from.saturating_sub(EARLIER);
     let mut known: HashMap<Signature, u32> = HashMap::new();
     let symbols = (first..=to).map(|call| {

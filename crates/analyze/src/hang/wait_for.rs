@@ -8,6 +8,7 @@
 //! Rule: ranks that are dead, silent, stopped or have left are sinks, whatever they waited for before. Sinks
 //! stand in the order in which they explain most, and that order is the same on every run.
 
+use super::calls::is_send;
 use super::case::Case;
 use super::liveness::Liveness;
 use super::pattern::{expected, strayed};
@@ -347,7 +348,7 @@ fn last_before(case: &Case, (lacked, missing): (usize, usize), call: u32) -> Opt
         return before.checked_sub(1).map(|at| calls[at]);
     }
     let (_, shape) = case.calls.made(lacked.communicator, lacked.call);
-    let send = case.capture.names.get(shape.function) != Some("Send");
+    let send = !is_send(case.capture, shape);
     let peer = case.member(lacked.communicator, lacked.call.0).rank?;
     let last = there.pairs(send, peer).call(lacked.met.checked_sub(1)?);
     last.filter(|earlier| *earlier < call)

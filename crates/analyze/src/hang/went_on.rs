@@ -8,15 +8,16 @@
 //! Rule: a rank waits in its newest call only if it has made one more of them than the other one had when it
 //! came to its later call. A rank that only pauses has not.
 
-use super::calls::{Lane, RankCalls};
+use super::calls::{is_send, Lane, RankCalls};
 use super::case::Case;
-use super::decide::{members, reason};
+use super::decide::{members, other_half, reason};
 use super::pattern::left_out;
 use super::progress::call_row;
 use super::reached::{known, Reached};
 use super::verdict::{Reason, Sink};
 use super::waits::Lack;
 use capture::live::flag;
+use std::collections::HashMap;
 use std::ops::Range;
 use tables::Shape;
 
@@ -34,6 +35,9 @@ struct Later {
     call: u32,
 }
 
+/// Those that wait, by process: their members on the communicator of the sink.
+type Waiting = HashMap<usize, usize>;
+
 /// A call of a rank that seems to be missing.
 struct Newest<'a> {
     communicator: usize,
@@ -50,11 +54,12 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
     if sink.lack != Lack::Call || sink.call.replay || !may_come || !is_one {
         return None;
     }
-    let found = sink
-        .ranks
-        .members
-        .iter()
-        .map(|missing| gone_on(case, sink, *missing));
+    let of = sink.ranks.communicator;
+    let waiting = sink.waiting.members.iter();
+    let waiting = waiting.map(|member| (case.member(of, *member).process, *member));
+    let waiting: Waiting = waiting.collect();
+    let missing = sink.ranks.members.iter();
+    let found = missing.map(|missing| gone_on(case, sink, &waiting, *missing));
     let found: Vec<(Newest, Vec<Gone>)> = found.collect::<Option<_>>()?;
     let (newest, _) = found.first()?;
     let with = newest.communicator;
@@ -72,15 +77,13 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
     let since_ns = known(case.calls.made(with, (newest.member, newest.call)).0.api_ns);
     // Without a number: who left it out may have made one with that number since.
     let mut row = call_row(case, with, (newest.member, newest.call), None, Lane::Eager);
-    if newest.shape.is(flag::P2P) {
-        let half = if is_send(case, newest.shape) {
-            "Recv"
-        } else {
-            "Send"
-        };
-        row.function = Some(half.to_owned());
-        row.peer = case.member(with, newest.member).rank;
-    }
+    // A piece, and not the composite that it is of.
+    row.function = case
+        .capture
+        .names
+        .get(newest.shape.function)
+        .map(str::to_owned);
+    let mut row = other_half(case, row, newest.member);
     row.caller = None;
     let later = &found.iter().flat_map(|(_, gone)| gone).next()?.later;
     let ordinal = case
@@ -103,14 +106,23 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
 }
 
 /// What a rank that seems to be missing waits in, and the ranks that have not made their half of it.
-fn gone_on<'a>(case: &Case<'a>, sink: &Sink, missing: usize) -> Option<(Newest<'a>, Vec<Gone>)> {
+fn gone_on<'a>(
+    case: &Case<'a>,
+    sink: &Sink,
+    waiting: &Waiting,
+    missing: usize,
+) -> Option<(Newest<'a>, Vec<Gone>)> {
     let of = sink.ranks.communicator;
     let newest = newest(case, case.member(of, missing).process);
+    // Who lacks a call of a communicator is not waited for in an earlier collective of it.
+    let is_earlier =
+        |of_newest: &Newest| of_newest.communicator == of && !of_newest.shape.is(flag::P2P);
+    let newest = newest.into_iter().filter(|newest| !is_earlier(newest));
     newest.into_iter().find_map(|newest| {
         let others = 0..case.of(newest.communicator).ranks.len();
         let others = others.filter(|member| *member != newest.member);
         let gone: Vec<Gone> = others
-            .filter_map(|member| has_gone_on(case, sink, member, &newest))
+            .filter_map(|member| has_gone_on(case, sink, waiting, member, &newest))
             .collect();
         (!gone.is_empty()).then_some((newest, gone))
     })
@@ -129,7 +141,7 @@ fn newest<'a>(case: &Case<'a>, process: usize) -> Vec<Newest<'a>> {
     };
     let newest = |call: u32| {
         let shape = &of.shapes[of.calls.get(call as usize)?.shape as usize];
-        let (communicator, member) = member_of(case, process, shape.uid)?;
+        let (communicator, member) = member_of(case, process, shape)?;
         Some(Newest {
             communicator,
             member,
@@ -141,37 +153,42 @@ fn newest<'a>(case: &Case<'a>, process: usize) -> Vec<Newest<'a>> {
 }
 
 /// A rank of the same communicator, if it left out its half of a call.
-fn has_gone_on(case: &Case, sink: &Sink, member: usize, newest: &Newest) -> Option<Gone> {
+fn has_gone_on(
+    case: &Case,
+    sink: &Sink,
+    waiting: &Waiting,
+    member: usize,
+    newest: &Newest,
+) -> Option<Gone> {
     let with = newest.communicator;
     let ranks = &case.of(with).ranks;
     let (own, its) = (&ranks[member], &ranks[newest.member]);
-    let later = later(case, sink, own.process)?;
+    if newest.shape.is(flag::P2P) && newest.shape.peer != own.rank {
+        return None;
+    }
+    let later = later(case, sink, waiting, own.process)?;
     let since = not_made(case, own, its, newest, later.call)?;
     let process = &case.capture.processes[own.process];
-    let expected = left_out(process, since.start as usize, since.end as usize)?;
+    let expected = left_out(process, since.start, since.end)?;
     let expected = &process.shapes[process.calls.get(expected)?.shape as usize];
     let is_half = if newest.shape.is(flag::P2P) {
         expected.is(flag::P2P)
-            && is_send(case, expected) != is_send(case, newest.shape)
+            && is_send(case.capture, expected) != is_send(case.capture, newest.shape)
             && expected.peer == its.rank
     } else {
-        with != sink.ranks.communicator
-            && expected.function == newest.shape.function
-            && expected.count == newest.shape.count
+        expected.function == newest.shape.function && expected.count == newest.shape.count
     };
     (is_half && expected.uid == own.uid).then_some(Gone { later, member })
 }
 
 /// The call in which a rank waits; of one that is not seen to wait, its newest.
-fn later(case: &Case, sink: &Sink, process: usize) -> Option<Later> {
+fn later(case: &Case, sink: &Sink, waiting: &Waiting, process: usize) -> Option<Later> {
     let of = sink.ranks.communicator;
-    let mut waiting = sink.waiting.members.iter();
-    let waits = waiting.find(|member| case.member(of, **member).process == process);
-    let Some(member) = waits else {
-        let calls = &case.capture.processes[process].calls;
-        let last = calls.len().checked_sub(1)?;
-        let shape = &case.capture.processes[process].shapes[calls[last].shape as usize];
-        let (communicator, member) = member_of(case, process, shape.uid)?;
+    let Some(member) = waiting.get(&process) else {
+        let process_of = &case.capture.processes[process];
+        let last = process_of.calls.len().checked_sub(1)?;
+        let shape = &process_of.shapes[process_of.calls[last].shape as usize];
+        let (communicator, member) = member_of(case, process, shape)?;
         return Some(Later {
             communicator,
             member,
@@ -200,10 +217,7 @@ fn not_made(
     until: u32,
 ) -> Option<Range<u32>> {
     let (before, last) = if newest.shape.is(flag::P2P) {
-        let send = is_send(case, newest.shape);
-        if newest.shape.peer != own.rank {
-            return None;
-        }
+        let send = is_send(case.capture, newest.shape);
         let made = its.pairs(send, own.rank?);
         let number = made.calls.binary_search(&newest.call).ok()? + made.forgotten;
         let halves = own.pairs(!send, its.rank?);
@@ -219,14 +233,10 @@ fn not_made(
     before.then_some(last.map_or(0, |last| last + 1)..until)
 }
 
-/// The communicator of a process's calls, and its member there.
-fn member_of(case: &Case, process: usize, uid: u32) -> Option<(usize, usize)> {
-    let is_own = |own: &RankCalls| own.process == process && own.uid == uid;
-    let all = case.calls.communicators.iter().enumerate();
-    let mut found = all.filter_map(|(index, of)| Some((index, of.ranks.iter().position(is_own)?)));
-    found.next()
-}
-
-fn is_send(case: &Case, shape: &Shape) -> bool {
-    case.capture.names.get(shape.function) == Some("Send")
+/// The communicator of a call, and the member of its process there.
+fn member_of(case: &Case, process: usize, shape: &Shape) -> Option<(usize, usize)> {
+    let communicator = shape.communicator? as usize;
+    let is_own = |own: &RankCalls| own.process == process && own.uid == shape.uid;
+    let member = case.of(communicator).ranks.iter().position(is_own)?;
+    Some((communicator, member))
 }
