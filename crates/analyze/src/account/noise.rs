@@ -18,7 +18,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 const LEAST: usize = 8;
 
 /// Steps up to so many apart are compared.
-const MOST_APART: usize = 4;
+pub const MOST_APART: u32 = 4;
 
 /// The median of |x - y| of two standard normal values.
 const MEDIAN_APART: f64 = 0.954;
@@ -34,8 +34,8 @@ pub fn expected(i: usize, n: usize) -> f64 {
 struct AtPlace {
     operations: f64,
     lanes: usize,
-    /// By operation: for how much longer the others stood still.
-    less: Vec<f64>,
+    /// By operation: its step, and for how much longer the others stood still.
+    less: Vec<(u32, f64)>,
     /// For how long the lane waited in all of them, ns.
     waited: f64,
 }
@@ -46,16 +46,34 @@ impl AtPlace {
         if self.less.len() < LEAST {
             return 0.0;
         }
-        let apart = |steps: usize| {
-            let pairs = self.less.windows(steps + 1);
-            let apart = pairs.map(|of| (of[steps] - of[0]).abs()).collect();
-            super::frame::median(apart)
-        };
-        let noise = (1..=MOST_APART).map(apart).fold(f64::INFINITY, f64::min) / MEDIAN_APART;
+        let noise = (1..=MOST_APART).flat_map(|n| [self.apart(n), self.of_timed(n as usize)]);
+        let noise = noise.flatten().fold(f64::INFINITY, f64::min);
+        let noise = noise / MEDIAN_APART;
         // The noise of the mean of the others is a part of that.
         let others = (self.lanes - 1) as f64;
         let wait = expected(self.lanes, self.lanes) * noise / (1.0 + 1.0 / others).sqrt();
         (wait - self.waited / self.less.len() as f64).max(0.0) * self.operations
+    }
+
+    /// The same of those timed that are so many apart, if not all were.
+    fn of_timed(&self, operations: usize) -> Option<f64> {
+        let pairs = self.less.windows(operations + 1);
+        let apart: Vec<f64> = pairs.map(|of| (of[operations].1 - of[0].1).abs()).collect();
+        (!apart.is_empty()).then(|| super::frame::median(apart))
+    }
+
+    /// By how much it differs between operations that are so many steps apart, by the median; `None` if few
+    /// are.
+    fn apart(&self, steps: u32) -> Option<f64> {
+        let mut later = self.less.iter().peekable();
+        let mut apart = Vec::new();
+        for (step, less) in &self.less {
+            while later.next_if(|(at, _)| *at < step + steps).is_some() {}
+            if let Some((_, then)) = later.peek().filter(|(at, _)| *at == step + steps) {
+                apart.push((then - less).abs());
+            }
+        }
+        (apart.len() >= LEAST).then(|| super::frame::median(apart))
     }
 }
 
@@ -72,7 +90,8 @@ pub fn missing(
             missing += std::mem::take(&mut at).missing();
             place = operation[0].place;
         }
-        if !steps[operation[0].step as usize] {
+        let step = operation[0].step;
+        if !steps[step as usize] {
             continue;
         }
         at.operations += f64::from(operation[0].times);
@@ -85,7 +104,7 @@ pub fn missing(
             (n + 1, sum + ns, ns.min(least))
         });
         if n > 1 {
-            at.less.push((sum - own) / (n - 1) as f64 - own);
+            at.less.push((step, (sum - own) / (n - 1) as f64 - own));
             at.waited += own - least;
             at.lanes = at.lanes.max(n);
         }
@@ -98,9 +117,9 @@ mod tests {
     use super::*;
 
     fn at(less: impl Fn(usize) -> f64) -> AtPlace {
-        let less: Vec<f64> = (0..400).map(less).collect();
+        let less: Vec<(u32, f64)> = (0..400).zip((0..400).map(less)).collect();
         // Of two lanes, the one that comes first waits.
-        let waited = less.iter().map(|of| (-of).max(0.0)).sum();
+        let waited = less.iter().map(|(_, of)| (-of).max(0.0)).sum();
         AtPlace {
             operations: 400.0,
             lanes: 2,
@@ -138,6 +157,10 @@ mod tests {
         for every in 2..=4 {
             let at_times = |n: usize| if n.is_multiple_of(every) { 20.0 } else { 0.0 };
             assert_eq!(at(at_times).missing(), 0.0, "{every}");
+            // Also if half of the operations were timed.
+            let mut sampled = at(at_times);
+            sampled.less.retain(|(step, _)| noise(*step as usize) > 0.0);
+            assert_eq!(sampled.missing(), 0.0, "{every}");
         }
     }
 
