@@ -207,9 +207,9 @@ impl Steps {
 ///
 /// If both have the same steps, it is those of the pattern with the times of the account. Ranks whose pattern
 /// is another one have none. If no rank has the same, it is the steps of the account: they are the same for
-/// all ranks, and rest on when calls ran. But hosts alone don't tell steps, equal parts of a pattern are
-/// none, and a call that follows itself within a millisecond is none. Steps that the program marked stay as
-/// they are.
+/// all ranks, and rest on when calls ran. But equal parts of a pattern are none, nor, by hosts alone, is a
+/// multiple of a pattern with equal parts, or what comes again within a millisecond, and a single call that
+/// does is none. Steps that the program marked stay as they are.
 pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Option<Steps> {
     let all = account.steps + account.skipped;
     let is_marked = |row: &StepsRow| row.source == StepSource::Program;
@@ -219,9 +219,11 @@ pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Opti
     };
     let had = steps.as_ref().map_or(&[][..], |steps| &steps.rows);
     let has_other = !had.iter().any(is_same);
-    // The same call again and again may be a step, or any part of one.
-    let one_call = account.launches.iter().all(|n| *n <= 1) && account.usual_us() < LEAST_US;
-    let tells_less = account.by_hosts || one_call || had.iter().any(has_part);
+    // The same call again and again may be a step, or any part of one, and so may any calls in a loop.
+    let one_call = account.launches.iter().all(|n| *n <= 1);
+    let is_loop = (one_call || account.by_hosts) && account.usual_us() < LEAST_US;
+    let parts_of_hosts = account.by_hosts && had.iter().any(|row| row.equal_parts > 1);
+    let tells_less = is_loop || parts_of_hosts || had.iter().any(has_part);
     if had.iter().any(is_marked) || has_other && tells_less {
         return steps;
     }
