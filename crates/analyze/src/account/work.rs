@@ -7,10 +7,11 @@
 //!
 //! If nobody is late, a step still takes as long as its hosts work. Hosts that wait for each other in each
 //! step take as long as the one that works longest in it. Hosts that run ahead take as long as the one that
-//! works longest on average. Most are between.
+//! works longest on average. Most are between: they run ahead as far as their launches waited on the GPU.
 
 use super::frame::Frame;
 use super::launches::Lane;
+use super::noise::MOST_APART;
 use super::MATTERS;
 use crate::streams::Share;
 
@@ -20,12 +21,16 @@ const MOST_STEPS: f64 = 0.9;
 /// Of each lane.
 pub struct Work(Vec<OfLane>);
 
+#[derive(Clone)]
 struct OfLane {
     /// By step, ns: at most, if it is not known.
     steps: Vec<f64>,
     is_known: bool,
     /// From launches of graphs alone.
     is_bound: bool,
+    /// How far it is ahead of its GPU, ns: how long launches wait in their stream for what lies before them,
+    /// by the median and at most; `None` if no launch was timed.
+    ahead: Option<[f64; 2]>,
 }
 
 impl Work {
@@ -58,27 +63,74 @@ impl Work {
         Some((longest, most - next))
     }
 
-    /// By which part of the wall steps could be shorter until they take as long as the hosts of all lanes but
-    /// these work. `None` if that is not known.
+    /// By which part of the wall steps could be shorter until they take as long as hosts work if these lanes
+    /// are not late: as long as another one, but in steps a few apart. `None` if that is not known.
     pub fn shorter_without(&self, late: &[usize], frame: &Frame) -> Option<Share> {
         let all = self.0.iter().enumerate();
         let others: Vec<&OfLane> = all
             .filter(|(lane, _)| !late.contains(lane))
             .map(|(_, of)| of)
             .collect();
-        if others.is_empty() || !others.iter().all(|of| of.is_known) {
+        if !others.iter().all(|of| of.is_known) {
             return None;
         }
-        let sum = |of: &&OfLane| of.steps.iter().sum::<f64>();
-        let longest = |step: usize| others.iter().map(|of| of.steps[step]).fold(0.0, f64::max);
-        let on_average = others.iter().map(sum).fold(0.0, f64::max);
-        let in_each = (0..frame.wall.len()).map(longest).sum::<f64>();
-        let [most, least] = [on_average, in_each].map(|needs| 1.0 - needs / frame.total());
+        let sum = |of: &OfLane| of.steps.iter().sum::<f64>();
+        let by_work = |a: &&&OfLane, b: &&&OfLane| sum(a).total_cmp(&sum(b));
+        let limit = *others.iter().max_by(by_work)?;
+        let steps = frame.wall.len();
+        let of_late = |apart: usize| OfLane {
+            steps: (0..steps)
+                .map(|step| limit.steps[(step + apart) % steps])
+                .collect(),
+            ..limit.clone()
+        };
+        let needs = |ahead: &dyn Fn(&OfLane) -> f64| {
+            let apart = |apart: usize| {
+                let of_late = of_late(apart);
+                let also = (!late.is_empty()).then_some(&of_late);
+                let all: Vec<&OfLane> = others.iter().copied().chain(also).collect();
+                take(&all, ahead)
+            };
+            (1..=MOST_APART as usize)
+                .map(apart)
+                .fold(f64::INFINITY, f64::min)
+        };
+        let part = |needs: f64| 1.0 - needs / frame.total();
+        let most = part(sum(limit));
+        let least = part(needs(&|of| of.ahead.map_or(0.0, |[mostly, _]| mostly)));
+        let is_known = others.iter().all(|of| of.ahead.is_some());
         Some(Share {
-            share: (most + least) / 2.0,
+            share: if is_known {
+                part(needs(&|of| of.ahead.map_or(0.0, |[_, most]| most)))
+            } else {
+                (least + most) / 2.0
+            },
             interval: Some((least, most)),
         })
     }
+}
+
+/// By the median and at most, without a twentieth that may be anything else; `None` of none.
+fn ahead(mut queued: Vec<f64>) -> Option<[f64; 2]> {
+    queued.sort_unstable_by(f64::total_cmp);
+    let at = |twentieths: usize| queued.get(queued.len() * twentieths / 20).copied();
+    Some([at(10)?, at(19)?])
+}
+
+/// How long all steps of these hosts take, ns, if nothing but their work takes time. A step has ended when
+/// all have done theirs, and each is so far ahead of that.
+fn take(lanes: &[&OfLane], ahead: impl Fn(&OfLane) -> f64) -> f64 {
+    let mut at = vec![0.0f64; lanes.len()];
+    let mut ended = 0.0;
+    for step in 0..lanes[0].steps.len() {
+        let mut ends = 0.0f64;
+        for (at, of) in at.iter_mut().zip(lanes) {
+            *at = at.max(ended - ahead(of)) + of.steps[step];
+            ends = ends.max(*at);
+        }
+        ended = ends;
+    }
+    ended
 }
 
 fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
@@ -86,10 +138,14 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
     let mut steps: Vec<f64> = pairs.map(|of| (of[1] - of[0]) as f64).collect();
     let (mut in_driver, mut in_graphs) = (vec![false; steps.len()], 0.0);
     let mut step_of = frame.steps_in_order(number);
+    let mut queued = Vec::new();
     for launch in &lane.launches {
         let Some(step) = step_of(launch.api) else {
             continue;
         };
+        if launch.start != 0 {
+            queued.push((launch.start - launch.launched).max(0) as f64);
+        }
         steps[step] -= f64::from(launch.driver_waited);
         in_driver[step] |= launch.driver_waited > 0.0;
         if launch.graph != 0 {
@@ -102,6 +158,7 @@ fn of_lane(lane: &Lane, number: usize, frame: &Frame) -> OfLane {
     OfLane {
         is_known: by_calls || in_graphs >= MATTERS * frame.total(),
         is_bound: !by_calls,
+        ahead: ahead(queued),
         steps,
     }
 }
@@ -149,6 +206,39 @@ mod tests {
         // In turns: those that run ahead work for 16 ms on average, and those that wait for 18 in each step.
         let turns = [[6.0, 2.0], [2.0, 6.0]];
         assert_eq!(shorter(&turns, &[]), Some([0.1, 0.15, 0.2]));
+    }
+
+    #[test]
+    fn a_host_that_is_ahead_waits_for_no_other_within_that() {
+        let at = |step: usize| 20 * MS as i64 * step as i64;
+        // Two hosts work for 18 and 14 ms by turns, and not in the same steps.
+        let lane = |odd: usize, ahead: i64| Lane {
+            launches: (0..STEPS)
+                .map(|step| Launch {
+                    api: at(step) + MS as i64,
+                    launched: at(step) + MS as i64,
+                    start: at(step) + MS as i64 + ahead * MS as i64,
+                    driver_waited: if step % 2 == odd { 6e6 } else { 2e6 },
+                    ..Launch::default()
+                })
+                .collect(),
+            ..Lane::default()
+        };
+        for (ahead, needs) in [(0, 18.0), (1, 17.0), (3, 16.0)] {
+            let lanes = [lane(0, ahead), lane(1, ahead)];
+            let frame = Frame {
+                begins: vec![(0..=STEPS).map(at).collect(); 2],
+                wall: vec![20.0 * MS; STEPS],
+                skipped: 0,
+                by_hosts: false,
+            };
+            let found = Work::of(&lanes, &frame).shorter_without(&[], &frame);
+            let share = found.expect("known").share;
+            assert!(
+                (share - (1.0 - needs / 20.0)).abs() < 0.01,
+                "{ahead}: {share}"
+            );
+        }
     }
 
     #[test]
