@@ -44,6 +44,7 @@ use crate::findings::{Cause, LEAST_SHARE};
 use crate::streams::Streams;
 use launches::{Lane, Launch};
 use serde::Serialize;
+use std::cell::LazyCell;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
 /// in 30 % of 30 slowed jobs. With this, it is 15 of 17 on GPUs, and 135 of 163 random ones.
@@ -276,9 +277,18 @@ impl Gatherer {
         let work = work::Work::of(&lanes, &frame);
         let most_waits = division::most_waits(&places, &frame);
         let is_timed = |lane: &Lane| lane.launches.iter().any(Launch::is_timed);
-        let habit = (lanes.len() > 1 && lanes.iter().any(is_timed))
-            .then(|| habit::find(&lanes, &places, &frame, &work, &regular, streams))
-            .flatten();
+        let is_known = lanes.len() > 1 && lanes.iter().any(is_timed);
+        let find = |steps: &[bool]| {
+            let habit = || habit::find(&lanes, &places, &frame, &work, steps, streams);
+            is_known.then(habit).flatten()
+        };
+        let of_all = stalls
+            .are_many(&frame)
+            .then(|| find(&vec![true; frame.wall.len()]))
+            .flatten()
+            .filter(|habit| habit.has_stalls() && habit.settles(&frame, &places));
+        let has_stalls = of_all.is_some();
+        let habit = of_all.or_else(|| find(&regular));
         let settles = habit
             .as_ref()
             .is_some_and(|habit| habit.settles(&frame, &places));
@@ -322,7 +332,7 @@ impl Gatherer {
             ranks: division,
             together_share: together,
             settles,
-            answers: answers(&lanes, &places, &frame, &stalls, &work, habit),
+            answers: answers(&lanes, &places, &frame, &stalls, &work, habit, has_stalls),
             late_host,
             exposed: exposed
                 .into_iter()
@@ -410,7 +420,8 @@ fn slow_link(slow: links::Slow, lanes: &[Lane], frame: &frame::Frame) -> SlowLin
     }
 }
 
-/// What ranks cost in all steps, and what others' stalls cost.
+/// What ranks cost in all steps, and what others' stalls cost. `has_stalls` if the habit is of all steps,
+/// stalls too.
 fn answers(
     lanes: &[Lane],
     places: &places::Places,
@@ -418,41 +429,49 @@ fn answers(
     stalls: &stalls::Stalls,
     work: &work::Work,
     habit: Option<habit::Habit>,
+    has_stalls: bool,
 ) -> Vec<Answer> {
     let source = habit.as_ref().map_or(Source::Walls, |habit| habit.source);
     let beyond = |lane: usize| stalls.beyond_others(lane);
     let stalled = (0..lanes.len()).max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)));
     let is_other = |lane: &usize| habit.as_ref().is_none_or(|habit| habit.lanes != [*lane]);
-    let others = stalled.filter(|lane| is_other(lane) && beyond(*lane) > 0.0);
+    let others = stalled.filter(|lane| is_other(lane) && beyond(*lane) > 0.0 && !has_stalls);
     let others = others.map(|lane| habit::Habit::none(lane, source));
+    let all = vec![true; frame.wall.len()];
+    let still = LazyCell::new(|| places.scaled(&all, places::Cell::still));
     let answer = |habit: habit::Habit| {
         let total = frame.total();
-        let first = habit.lanes.first().copied();
-        let one = first.filter(|_| habit.lanes.len() == 1);
+        let one = match habit.lanes[..] {
+            [one] => Some(one),
+            _ => None,
+        };
         let stalled = one.map_or(0.0, beyond);
         let one_stalled = one.filter(|_| stalled > 0.0);
+        let added = if has_stalls { 0.0 } else { stalled };
         // Host times of calls may overlap the steps before, and no rank costs more than there is.
-        let loss = (habit.loss.max(0.0) + stalled).min(total);
+        let loss = (habit.loss.max(0.0) + added).min(total);
+        let stalled = stalled.min(loss);
         let least = LEAST_HALF * loss;
         let (low, high) = habit.interval;
-        let late = first.map(|lane| cause::of(places, work, frame, lane));
+        // The others of a group wait for the one that stands still least.
+        let still = |lane: &usize| still[*lane].sum;
+        let last = { habit.lanes.iter().copied() }.min_by(|a, b| still(a).total_cmp(&still(b)));
+        let late = last.map(|lane| cause::of(places, work, frame, lane));
         let by_stalls = one.and_then(|lane| {
             let by_host = 2.0 * stalls.by_host[lane] >= stalls.ns[lane];
             // What the steps between stalls show says nothing of these.
-            (2.0 * stalled >= loss && by_host).then_some(Cause::Host)
+            (!has_stalls && 2.0 * stalled >= loss && by_host).then_some(Cause::Host)
         });
         Answer {
             loss_us: loss / 1e3,
             share: loss / total,
             interval_us: (
-                (low + stalled).min(loss - least) / 1e3,
-                (high + stalled).max(loss + least).min(total) / 1e3,
+                (low + added).min(loss - least) / 1e3,
+                (high + added).max(loss + least).min(total) / 1e3,
             ),
             slowing_us: habit.slowing / 1e3,
-            sure_us: (habit.sure + stalled).min(loss) / 1e3,
-            with_other: habit
-                .with
-                .map(|(lane, loss)| (lane, (loss + stalled) / 1e3)),
+            sure_us: (habit.sure + added).min(loss) / 1e3,
+            with_other: habit.with.map(|(lane, loss)| (lane, (loss + added) / 1e3)),
             stalls_us: stalled / 1e3,
             stalls: one_stalled.map_or(0, |lane| stalls.count[lane]),
             longest_us: one_stalled.and_then(|lane| {

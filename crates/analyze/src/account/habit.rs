@@ -99,6 +99,11 @@ impl Habit {
         }
     }
 
+    /// Whether it says what stalls cost if it is of all steps: few steps, or a typical one, don't have them.
+    pub fn has_stalls(&self) -> bool {
+        !matches!(self.source, Source::Windows | Source::Sample)
+    }
+
     /// Whether it says what late ranks cost, or that none does: exposed times of all ranks are known, or what
     /// is not known can't change that one matters.
     pub fn settles(&self, frame: &Frame, places: &Places) -> bool {

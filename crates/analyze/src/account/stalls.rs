@@ -7,6 +7,9 @@
 //! another. A long step that no lane stalled stays in the habit, so that its time is in one of both. If only
 //! hosts' times say how long steps are, a stall is one that all hosts see: one that is ahead of its GPU
 //! stands still and nobody waits.
+//!
+//! Rule: many stalls are a habit. One is seen if calls of its step were timed, so without those that were
+//! seen, the other timed steps have less waiting than all steps have.
 
 use super::frame::{median, Frame, LONG};
 use super::places::Places;
@@ -14,8 +17,11 @@ use super::places::Places;
 /// A lane is blamed for a stall if what is known of it explains this part.
 const EXPLAINS: f64 = 0.4;
 
-/// With fewer regular steps, stalls are a part of the habit.
+/// Fewer regular steps tell nothing of a habit.
 const LEAST_REGULAR: usize = 5;
+
+/// A mean over so many stalls is known to [`super::LEAST_HALF`] of it: that is one over its square root.
+const MANY: u64 = 13;
 
 /// See [`far_out`].
 const FENCE: f64 = 7.0;
@@ -52,6 +58,14 @@ impl Stalls {
             regular[step.saturating_sub(1)..to].fill(false);
         }
         regular
+    }
+
+    /// Whether what is known of all steps says better what they cost than their own walls: a lane has many,
+    /// or few steps are left without them.
+    pub fn are_many(&self, frame: &Frame) -> bool {
+        let regular = self.regular(frame).into_iter().filter(|is| *is).count();
+        self.count.iter().any(|count| *count >= MANY)
+            || !self.steps.is_empty() && regular < LEAST_REGULAR
     }
 }
 
@@ -175,10 +189,6 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
             }
             before = Some((lane, step, (ns, first)));
         }
-    }
-    let regular = stalls.regular(frame).iter().filter(|is| **is).count();
-    if regular < LEAST_REGULAR {
-        stalls.steps.clear();
     }
     stalls
 }

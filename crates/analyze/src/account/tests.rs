@@ -396,6 +396,25 @@ fn a_stall_costs_no_more_than_others_waited() {
 }
 
 #[test]
+fn many_stalls_of_which_a_sample_shows_some_have_the_price_of_all() {
+    // The GPU of rank 1 has 30 ms more to do in one of 12 steps. Hosts are 0.2 s ahead, so nothing shows
+    // these steps but the calls that were timed, one in four.
+    let late = |rank: usize, step: usize| i64::from(rank == 1 && step % 12 == 5) * 30 * MS;
+    let mixed = |ticket: usize| (ticket as u64 / 2 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let mut capture = stopped(1200, |ticket| mixed(ticket).is_multiple_of(4), late);
+    for call in capture.processes.iter_mut().flat_map(|of| &mut of.calls) {
+        let ahead = BEGIN + call.ticket as i64 * 45 * MS / 4 - 200 * MS;
+        (call.api_ns, call.return_ns) = (ahead - 10_000, ahead + 10_000);
+        (call.launch_start_ns, call.launch_end_ns) = (ahead - 5_000, ahead);
+        call.driver_waited_ns = 9 * MS as u64;
+    }
+    let answer = account(&capture).answers.remove(0);
+    assert_eq!((&answer.ranks[..], answer.cause), (&[1][..], Cause::Gpu));
+    let ratio = answer.loss_us / (1200.0 / 12.0 * 30e3);
+    assert!((0.85..1.15).contains(&ratio), "{ratio}: {answer:?}");
+}
+
+#[test]
 fn long_steps_that_are_no_stalls_stay_in_the_price() {
     // Rank 1 waits for data in each step: for 14 ms on average, and mostly for less.
     let late = |rank: usize, step: usize| {
