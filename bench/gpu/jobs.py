@@ -16,7 +16,8 @@ shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the sam
         captures (a graph is captured in every step)
         fsdp1 interleaved (1F1B, two stages a rank) ring (ring attention) routed (experts with a router)
         checkpoints (DDP, rank 0 writes one every 25 steps) loader (DDP that waits for data)
-        serve (graphs of several batch sizes, prompts in between)
+        serve (graphs of several batch sizes, prompts in between) micro (DDP with two micro-batches)
+        sequence (tensor × sequence parallel) keys (a ring of keys and values in grouped sends)
         recommender (embedding tables on all ranks) reinforcement (tokens, training, weights)
         local (local SGD) sharded (DTensor) uneven (late in turns) vision (SyncBatchNorm) zero1
         careful (reads the loss in each step) graphed (a whole step in a CUDA graph)
@@ -612,7 +613,18 @@ SHAPES = {
     "megatron_pipeline": of("frameworks", "megatron", pipeline=2, pieces=8),
     **{
         name: of("patterns", name)
-        for name in ("fsdp1", "ring", "interleaved", "checkpoints", "loader", "routed", "serve")
+        for name in (
+            "fsdp1",
+            "ring",
+            "interleaved",
+            "checkpoints",
+            "loader",
+            "routed",
+            "serve",
+            "micro",
+            "sequence",
+            "keys",
+        )
     },
     **{
         name: of("programs", name)

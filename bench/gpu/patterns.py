@@ -243,3 +243,82 @@ def serve(job):
             pass
 
     return step
+
+
+def micro(job):
+    """DDP with two micro-batches, of which the second reduces, a norm of the gradients, and a metric."""
+    import jobs
+    import torch
+    import torch.distributed as dist
+
+    model, data = jobs.replicated(job)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step(number):
+        with model.no_sync():
+            model(data).float().square().mean().backward()
+        job.slow(number)
+        loss = model(data).float().square().mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        dist.all_reduce(loss.detach())
+
+    return step
+
+
+def sequence(job):
+    """Layers that are split by tensors and by sequences: all communication is on the computing stream."""
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+
+    a, n = job.args, job.world
+    random = lambda *shape: torch.randn(*shape, device=job.device, dtype=torch.bfloat16)
+    ups = [random(a.width, 4 * a.width // n) / 64 for _ in range(a.layers)]
+    downs = [random(4 * a.width // n, a.width) / 128 for _ in range(a.layers)]
+    begin, whole = random(a.tokens * a.batch // n, a.width), random(a.tokens * a.batch, a.width)
+
+    def step(number):
+        x = begin
+        for layer, (up, down) in enumerate(zip(ups, downs)):
+            if layer == a.layers // 2:
+                job.slow(number)
+            dist.all_gather_into_tensor(whole, x)
+            part = torch.empty_like(x)
+            dist.reduce_scatter_tensor(part, torch.relu(whole @ up) @ down)
+            x = F.layer_norm(x + part, (a.width,))
+
+    return step
+
+
+def keys(job):
+    """Attention to the keys and values of all ranks, which go round in grouped sends, and one AllReduce."""
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+
+    a, n = job.args, job.world
+    shape = (3, a.batch, a.width // 64, a.tokens, 64)
+    query, *own = torch.randn(shape, device=job.device, dtype=torch.bfloat16)
+    gradients = torch.randn(40_000_000, device=job.device)
+    after, before = (job.rank + 1) % n, (job.rank - 1) % n
+
+    def step(number):
+        both = own
+        for layer in range(a.layers):
+            if layer == a.layers // 2:
+                job.slow(number)
+            for left in reversed(range(n)):
+                got = [torch.empty_like(x) for x in both]
+                sends = [dist.P2POp(dist.isend, x, after) for x in both]
+                receives = [dist.P2POp(dist.irecv, x, before) for x in got]
+                works = dist.batch_isend_irecv(sends + receives) if left else []
+                F.scaled_dot_product_attention(query, *both)
+                for work in works:
+                    work.wait()
+                both = got if left else own
+        dist.all_reduce(gradients)
+
+    return step
