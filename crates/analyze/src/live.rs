@@ -8,7 +8,7 @@
 //! Rule: such a part may name a rank or a link, and only for a cost that matters. It never acquits one that
 //! the whole span names.
 
-use crate::account::MATTERS;
+use crate::account::{Account, MATTERS};
 use crate::findings::{Finding, Kind};
 use crate::hang::{hang, Conditions, Hang};
 use crate::{report_with, Report};
@@ -49,6 +49,10 @@ impl Live {
 /// jobs it was.
 const LEAST_STEPS: u64 = 20;
 
+/// Steps of the newest part that are shorter than this part of the span's are pieces of these: of few steps,
+/// only what comes more often is seen to repeat. A rank that became late makes them longer.
+const LEAST_OF_STEP: f64 = 0.5;
+
 /// Whether a finding names somebody, for a cost that matters.
 fn names(finding: &Finding) -> bool {
     let share = finding.loss.as_ref().and_then(|loss| {
@@ -81,6 +85,8 @@ pub fn judge<T>(capture: &mut Capture, tell: impl Fn(&Capture, &Live) -> T) -> T
     let Some((first, last)) = made(capture) else {
         return told;
     };
+    let step_us = |report: &Report| report.account.as_ref().map(Account::usual_us);
+    let whole_us = step_us(&live.report);
     for parts in PARTS {
         let span = (last - first) / parts;
         leave_out_before(capture, last - span);
@@ -88,7 +94,9 @@ pub fn judge<T>(capture: &mut Capture, tell: impl Fn(&Capture, &Live) -> T) -> T
         live.recent_s = Some(span as f64 / 1e9);
         let account = live.report.account.as_ref();
         let is_long = account.is_none_or(|account| account.steps >= LEAST_STEPS);
-        if is_long && live.finding().is_some_and(names) {
+        let both = step_us(&live.report).zip(whole_us);
+        let is_step = both.is_none_or(|(part, whole)| part >= LEAST_OF_STEP * whole);
+        if is_long && is_step && live.finding().is_some_and(names) {
             return tell(capture, &live);
         }
     }
