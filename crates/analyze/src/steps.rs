@@ -207,9 +207,9 @@ impl Steps {
 ///
 /// If both have the same steps, it is those of the pattern with the times of the account. Ranks whose pattern
 /// is another one have none. If no rank has the same, it is the steps of the account: they are the same for
-/// all ranks, and rest on when calls ran. But equal parts of a pattern are none, nor, by hosts alone, is a
-/// multiple of a pattern with equal parts, or what comes again within a millisecond, and a single call that
-/// does is none. Steps that the program marked stay as they are.
+/// all ranks, and rest on when calls ran. But these are none: equal parts of a pattern; by hosts alone, a
+/// multiple of a pattern with equal parts; and, by hosts alone or of a single call, what comes again within a
+/// millisecond. Steps that the program marked stay as they are.
 pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Option<Steps> {
     let all = account.steps + account.skipped;
     let is_marked = |row: &StepsRow| row.source == StepSource::Program;

@@ -112,9 +112,12 @@ impl Work {
 
 /// By the median and at most, without a twentieth that may be anything else; `None` of none.
 fn ahead(mut queued: Vec<f64>) -> Option<[f64; 2]> {
-    queued.sort_unstable_by(f64::total_cmp);
-    let at = |twentieths: usize| queued.get(queued.len() * twentieths / 20).copied();
-    Some([at(10)?, at(19)?])
+    let at = |of: &mut [f64], n: usize| *of.select_nth_unstable_by(n, f64::total_cmp).1;
+    let n = queued.len();
+    (n > 0).then(|| {
+        let most = at(&mut queued, n * 19 / 20);
+        [at(&mut queued, n / 2), most]
+    })
 }
 
 /// How long all steps of these hosts take, ns, if nothing but their work takes time. A step has ended when
