@@ -44,7 +44,6 @@ use crate::findings::{Cause, LEAST_SHARE};
 use crate::streams::Streams;
 use launches::{Lane, Launch};
 use serde::Serialize;
-use std::cell::LazyCell;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
 /// in 30 % of 30 slowed jobs. With this, it is 15 of 17 on GPUs, and 135 of 163 random ones.
@@ -437,8 +436,6 @@ fn answers(
     let is_other = |lane: &usize| habit.as_ref().is_none_or(|habit| habit.lanes != [*lane]);
     let others = stalled.filter(|lane| is_other(lane) && beyond(*lane) > 0.0 && !has_stalls);
     let others = others.map(|lane| habit::Habit::none(lane, source));
-    let all = vec![true; frame.wall.len()];
-    let still = LazyCell::new(|| places.scaled(&all, places::Cell::still));
     let answer = |habit: habit::Habit| {
         let total = frame.total();
         let one = match habit.lanes[..] {
@@ -453,10 +450,7 @@ fn answers(
         let stalled = stalled.min(loss);
         let least = LEAST_HALF * loss;
         let (low, high) = habit.interval;
-        // The others of a group wait for the one that stands still least.
-        let still = |lane: &usize| still[*lane].sum;
-        let last = { habit.lanes.iter().copied() }.min_by(|a, b| still(a).total_cmp(&still(b)));
-        let late = last.map(|lane| cause::of(places, work, frame, lane));
+        let late = cause::of(places, work, frame, &habit.lanes);
         let by_stalls = one.and_then(|lane| {
             let by_host = 2.0 * stalls.by_host[lane] >= stalls.ns[lane];
             // What the steps between stalls show says nothing of these.

@@ -43,8 +43,11 @@ struct Wait {
     lane: usize,
 }
 
-/// Of a lane.
-pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
+/// Of a lane, or of the one of a group that the others of it wait for: it stands still least. `None` of none.
+pub fn of(places: &Places, work: &Work, frame: &Frame, lanes: &[usize]) -> Option<Late> {
+    let still = places.scaled(&vec![true; frame.wall.len()], Cell::still);
+    let by_still = |a: &usize, b: &usize| still[*a].sum.total_cmp(&still[*b].sum);
+    let lane = lanes.iter().copied().min_by(by_still)?;
     let mut waits: BTreeMap<u32, Wait> = BTreeMap::new();
     let mut late = Late {
         cause: Cause::Unknown,
@@ -90,7 +93,6 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
     let (waited, launched) = (sum(|wait| wait.ns), sum(|wait| wait.launched));
     let longer = |(step, wait): (&u32, &Wait)| work.longer(lane, wait.lane, *step as usize);
     // The longest wait of a step may be one of many, and steps of which nothing was timed have others.
-    let still = places.scaled(&vec![true; frame.wall.len()], Cell::still);
     let seen = waits.len() as f64 / frame.wall.len().max(1) as f64;
     let stood = |wait: &Wait| seen * (still[wait.lane].sum - still[lane].sum);
     let all = waits.values().map(stood).fold(waited, f64::max);
@@ -108,5 +110,5 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lane: usize) -> Late {
     } else {
         Cause::Gpu
     };
-    late
+    Some(late)
 }

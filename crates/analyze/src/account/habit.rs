@@ -63,8 +63,8 @@ pub struct Habit {
 pub const LEAST_TOGETHER: f64 = 0.9;
 
 /// A host that waits for its GPU works longer for the same: its caches are cold, and it has to be woken. And
-/// if nobody is late, hosts wait for each other now and then. In twelve slowed jobs on H200 whose hosts are
-/// the next limit, it took 0.85 to 1.13 times as long as a step of the job that was not slowed, 1.02 in the
+/// if nobody is late, hosts wait for each other now and then. Twelve slowed jobs on H200 have hosts that are
+/// the next limit. These took 0.85 to 1.13 times as long as a step of the healthy job, and 1.02 times in the
 /// mean (bench/README.md). The mean is likely, and the largest is the most.
 const WAITING_HOST: (f64, f64) = (1.02, 1.13);
 

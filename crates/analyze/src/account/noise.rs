@@ -55,13 +55,6 @@ impl AtPlace {
         (wait - self.waited / self.less.len() as f64).max(0.0) * self.operations
     }
 
-    /// The same of those timed that are so many apart, if not all were.
-    fn of_timed(&self, operations: usize) -> Option<f64> {
-        let pairs = self.less.windows(operations + 1);
-        let apart: Vec<f64> = pairs.map(|of| (of[operations].1 - of[0].1).abs()).collect();
-        (!apart.is_empty()).then(|| super::frame::median(apart))
-    }
-
     /// By how much it differs between operations that are so many steps apart, by the median; `None` if few
     /// are.
     fn apart(&self, steps: u32) -> Option<f64> {
@@ -74,6 +67,13 @@ impl AtPlace {
             }
         }
         (apart.len() >= LEAST).then(|| super::frame::median(apart))
+    }
+
+    /// The same of those timed that are so many apart, whatever lies between.
+    fn of_timed(&self, operations: usize) -> Option<f64> {
+        let pairs = self.less.windows(operations + 1);
+        let apart: Vec<f64> = pairs.map(|of| (of[operations].1 - of[0].1).abs()).collect();
+        (!apart.is_empty()).then(|| super::frame::median(apart))
     }
 }
 

@@ -84,12 +84,12 @@ impl Work {
                 .collect(),
             ..limit.clone()
         };
-        let needs = |ahead: &dyn Fn(&OfLane) -> f64| {
+        let needs = |which: usize| {
             let apart = |apart: usize| {
                 let of_late = of_late(apart);
                 let also = (!late.is_empty()).then_some(&of_late);
                 let all: Vec<&OfLane> = others.iter().copied().chain(also).collect();
-                take(&all, ahead)
+                take(&all, which)
             };
             (1..=MOST_APART as usize)
                 .map(apart)
@@ -97,11 +97,11 @@ impl Work {
         };
         let part = |needs: f64| 1.0 - needs / frame.total();
         let most = part(sum(limit));
-        let least = part(needs(&|of| of.ahead.map_or(0.0, |[mostly, _]| mostly)));
+        let least = part(needs(0));
         let is_known = others.iter().all(|of| of.ahead.is_some());
         Some(Share {
             share: if is_known {
-                part(needs(&|of| of.ahead.map_or(0.0, |[_, most]| most)))
+                part(needs(1))
             } else {
                 (least + most) / 2.0
             },
@@ -121,14 +121,15 @@ fn ahead(mut queued: Vec<f64>) -> Option<[f64; 2]> {
 }
 
 /// How long all steps of these hosts take, ns, if nothing but their work takes time. A step has ended when
-/// all have done theirs, and each is so far ahead of that.
-fn take(lanes: &[&OfLane], ahead: impl Fn(&OfLane) -> f64) -> f64 {
+/// all have done theirs, and each is ahead of that by what `which` of [`OfLane::ahead`] says.
+fn take(lanes: &[&OfLane], which: usize) -> f64 {
     let mut at = vec![0.0f64; lanes.len()];
     let mut ended = 0.0;
     for step in 0..lanes[0].steps.len() {
         let mut ends = 0.0f64;
         for (at, of) in at.iter_mut().zip(lanes) {
-            *at = at.max(ended - ahead(of)) + of.steps[step];
+            let ahead = of.ahead.map_or(0.0, |ahead| ahead[which]);
+            *at = at.max(ended - ahead) + of.steps[step];
             ends = ends.max(*at);
         }
         ended = ends;
