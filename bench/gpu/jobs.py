@@ -178,6 +178,16 @@ def trained(job, model, data, passes=1):
     return step
 
 
+def clipped(model, optimizer, loss):
+    """Ends a step of training whose gradients have a limit to their norm."""
+    import torch
+
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
 def data_of(job, dtype=None):
     import torch
 

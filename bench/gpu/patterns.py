@@ -259,10 +259,7 @@ def micro(job):
             model(data).float().square().mean().backward()
         job.slow(number)
         loss = model(data).float().square().mean()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        jobs.clipped(model, optimizer, loss)
         dist.all_reduce(loss.detach())
 
     return step

@@ -241,10 +241,7 @@ def careful(job):
     def step(number):
         job.slow(number)
         loss = model(data).float().square().mean()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        jobs.clipped(model, optimizer, loss)
         mean = loss.detach()
         dist.all_reduce(mean, op=dist.ReduceOp.AVG)
         mean.item()
