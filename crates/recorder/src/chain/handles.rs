@@ -28,9 +28,43 @@ struct Set {
 }
 
 struct Entry {
-    /// Our handle; 0 none, or being written.
+    /// Odd while a thread writes the entry. Only that thread may write it then.
+    version: AtomicU32,
+    /// Our handle; 0 none.
     ours: AtomicU64,
     theirs: AtomicU64,
+}
+
+impl Entry {
+    /// Writes both handles; `false` if another thread is writing here.
+    fn write(&self, ours: u64, theirs: u64) -> bool {
+        let version = self.version.load(Relaxed);
+        let written = version | 1;
+        let take = || {
+            self.version
+                .compare_exchange(version, written, Acquire, Relaxed)
+        };
+        if version == written || take().is_err() {
+            return false;
+        }
+        // A reader that sees a new value sees the odd version, too.
+        fence(Release);
+        self.ours.store(ours, Relaxed);
+        self.theirs.store(theirs, Relaxed);
+        self.version.store(version.wrapping_add(2), Release);
+        true
+    }
+
+    /// The other plugin's handle; `None` if ours is not here, or was written meanwhile.
+    fn read(&self, ours: u64) -> Option<u64> {
+        let version = self.version.load(Acquire);
+        if version & 1 == 1 || self.ours.load(Relaxed) != ours {
+            return None;
+        }
+        let theirs = self.theirs.load(Relaxed);
+        fence(Acquire);
+        (self.version.load(Relaxed) == version).then_some(theirs)
+    }
 }
 
 impl Handles {
@@ -47,27 +81,26 @@ impl Handles {
     }
 
     /// Notes an event. A handle that is there already, because our table gave it out again, gets a new value.
+    /// It is not noted if other threads write all places where it may stand.
     pub fn put(&self, ours: u64, theirs: u64) {
         let set = self.set(ours);
-        let known = set.entries.iter().find(|e| e.ours.load(Relaxed) == ours);
-        let entry = known.unwrap_or_else(|| {
-            let next = set.next.fetch_add(1, Relaxed);
-            &set.entries[next as usize % WAYS]
-        });
-        entry.ours.store(0, Relaxed);
-        // A reader that sees the new value sees that the entry was emptied before.
-        fence(Release);
-        entry.theirs.store(theirs, Relaxed);
-        entry.ours.store(ours, Release);
+        let known = set
+            .entries
+            .iter()
+            .find(|entry| entry.ours.load(Relaxed) == ours);
+        if known.is_some_and(|entry| entry.write(ours, theirs)) {
+            return;
+        }
+        let next = || set.next.fetch_add(1, Relaxed) as usize % WAYS;
+        (0..WAYS).any(|_| set.entries[next()].write(ours, theirs));
     }
 
     /// The other plugin's handle; `None` if it has none, or if that is too long ago.
     pub fn get(&self, ours: u64) -> Option<u64> {
-        let entries = &self.set(ours).entries;
-        let entry = entries.iter().find(|e| e.ours.load(Acquire) == ours)?;
-        let theirs = entry.theirs.load(Relaxed);
-        fence(Acquire);
-        (entry.ours.load(Relaxed) == ours).then_some(theirs)
+        self.set(ours)
+            .entries
+            .iter()
+            .find_map(|entry| entry.read(ours))
     }
 }
 
@@ -93,17 +126,25 @@ mod tests {
         assert_eq!(handles.get(ours(400_000)), Some(7));
     }
 
+    /// All threads write in one set, so a thread that stands still in the middle of an entry is overtaken by
+    /// eight others in no time.
     #[test]
     fn threads_never_find_the_handle_of_another_event() {
         let handles = Handles::new().expect("memory");
+        let first = handles.set(0xbeef);
+        let one_set: Vec<u64> = (0..)
+            .map(|n: u64| n << 16 | 0xbeef)
+            .filter(|ours| std::ptr::eq(handles.set(*ours), first))
+            .take(64)
+            .collect();
         std::thread::scope(|scope| {
-            for thread in 0..4u64 {
-                let handles = &handles;
+            for thread in 0..8usize {
+                let (handles, one_set) = (&handles, &one_set);
                 scope.spawn(move || {
-                    for n in 1..200_000u64 {
-                        let ours = (n % 50_000) << 18 | thread << 16 | 0xbeef;
-                        handles.put(ours, ours ^ 0xffff);
-                        for look in [ours, (n % 50_000) << 18 | (thread ^ 1) << 16 | 0xbeef] {
+                    for n in 0..200_000usize {
+                        let own = one_set[(n % 8) * 8 + thread];
+                        handles.put(own, own ^ 0xffff);
+                        for look in [own, one_set[n % 64]] {
                             let found = handles.get(look);
                             assert!(found.is_none_or(|theirs| theirs == look ^ 0xffff));
                         }
