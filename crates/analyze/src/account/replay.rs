@@ -379,3 +379,77 @@ fn groups(lanes: &[Lane]) -> BTreeSet<Vec<usize>> {
         .map(|lanes| lanes.into_iter().collect())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::launches::{Exchange, Group, Kind, Launch};
+    use super::*;
+    use tables::Name;
+
+    const STEPS: usize = 20;
+    const ORIGIN: i64 = 1 << 40;
+
+    /// A rank of a ring of four, which sends to the next one and receives from the one before in each step
+    /// of 60 ms. Its computing stream stands still from the launch's begin to its end.
+    fn lane(own: u32, [start, stop]: [i64; 2]) -> Lane {
+        let kind = Kind {
+            communicator: 0,
+            function: Name::NONE,
+            bytes: 8,
+            graph: 0,
+        };
+        let mut lane = Lane {
+            rank: Some(own),
+            kinds: vec![kind],
+            groups: HashMap::from([(0, Group::default())]),
+            ..Lane::default()
+        };
+        for step in 0..STEPS {
+            let at = |ms: i64| ORIGIN + (60 * step as i64 + ms) * 1_000_000;
+            for (from, to) in [(own, (own + 1) % 4), ((own + 3) % 4, own)] {
+                lane.exchanges.push(Exchange {
+                    launch: step as u32,
+                    communicator: 0,
+                    from,
+                    to,
+                    own: Some(own),
+                });
+            }
+            lane.launches.push(Launch {
+                api: at(start - 1),
+                start: at(start),
+                stop: at(stop),
+                still: (stop - start) as f64 * 1e6,
+                stands: at(start),
+                sends: true,
+                receives: true,
+                ..Launch::default()
+            });
+        }
+        lane
+    }
+
+    #[test]
+    fn two_that_exchange_something_may_both_wait_for_a_third() {
+        // Rank 2 works for 50 ms, the others for 20, and bytes move for 10. Ranks 0 and 1 both wait for 30 ms
+        // more than that, rank 1 for rank 2, and rank 0 for rank 1.
+        let times = [[-10, 30], [20, 60], [50, 60], [20, 60]];
+        let lanes: Vec<Lane> = (0..).zip(times).map(|(own, of)| lane(own, of)).collect();
+        let begins = |lane: &Lane| {
+            let all = lane.launches.iter().map(|launch| launch.api);
+            all.collect::<Vec<i64>>()
+        };
+        let frame = Frame {
+            begins: lanes.iter().map(begins).collect(),
+            wall: vec![60e6; STEPS - 1],
+            skipped: 0,
+            by_hosts: false,
+        };
+        let all = [true; STEPS - 1];
+        let paces = Paces::new(&lanes, None);
+        let run = Run::new(&lanes, &frame, &all, &all, &paces).expect("can be played again");
+        let equal = run.equal();
+        assert_eq!(equal.lanes, [2]);
+        assert!((equal.share - 0.5).abs() < 0.03, "{equal:?}");
+    }
+}

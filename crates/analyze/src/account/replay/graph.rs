@@ -157,6 +157,8 @@ struct Common {
     which: Numbers<(u32, End, Option<End>)>,
     alike: Numbers<(u32, u32)>,
     apart: Apart,
+    /// Clocks, by host.
+    clocks: Numbers<String>,
 }
 
 /// What is known of a lane before all lanes are known.
@@ -361,16 +363,20 @@ impl Graph {
 
     fn keys(&self, lane: &Lane, begun: &[u32], ended: &[u32], common: &mut Common) {
         let Common {
-            ties, before_first, ..
+            ties,
+            before_first,
+            clocks,
+            ..
         } = common;
+        let clock = clocks.of(lane.clock.clone());
         let mut tie = |key: Key, index: usize| {
             let launch = &lane.launches[index];
             if begun[index] == u32::MAX {
                 return;
             }
             let tie = ties.entry(key).or_default();
-            tie.begun.push(begun[index]);
-            tie.ended.push(ended[index]);
+            tie.begun.push((begun[index], clock));
+            tie.ended.push((ended[index], clock));
             let took = (launch.stop - launch.start).max(0) as f64;
             tie.shortest = tie
                 .shortest
@@ -381,22 +387,42 @@ impl Graph {
         }
     }
 
-    /// A launch ends after all that it is tied to have begun.
+    /// A launch ends after all that it is tied to have begun, and the bytes have moved. That takes no longer
+    /// than from the begin of the last of them until it ends, if all have one clock: two that exchange
+    /// something may both wait for a third.
     fn tie(&mut self, ties: HashMap<Key, Tie>) {
-        let mut moved: HashMap<u32, f64> = HashMap::new();
+        let mut moved: HashMap<u32, Moved> = HashMap::new();
         for tie in ties.into_values() {
             let shortest = tie.shortest.unwrap_or(0.0);
             let all = self.moment(Moment::After(0.0), 0);
+            let begun = tie.begun.iter();
             self.edges
-                .extend(tie.begun.iter().map(|begun| Edge::new(*begun, all)));
-            for ended in tie.ended {
-                self.edges.push(Edge::new(all, ended));
-                let moved = moved.entry(ended).or_default();
-                *moved = shortest.max(*moved);
+                .extend(begun.map(|(begun, _)| Edge::new(*begun, all)));
+            let last = |clock: u32| {
+                let same = tie.begun.iter().all(|(_, other)| *other == clock);
+                let begun = tie.begun.iter();
+                begun
+                    .map(|(begun, _)| self.measured_at[*begun as usize])
+                    .max()
+                    .filter(|_| same)
+            };
+            for (ended, clock) in &tie.ended {
+                self.edges.push(Edge::new(all, *ended));
+                let moved = moved.entry(*ended).or_insert(Moved {
+                    takes: 0.0,
+                    last: Some(i64::MIN),
+                    ties: 0,
+                });
+                moved.takes = shortest.max(moved.takes);
+                moved.last = moved.last.zip(last(*clock)).map(|(a, b)| a.max(b));
+                moved.ties += 1;
             }
         }
-        for (ended, takes) in moved {
-            self.moments[ended as usize] = Moment::After(takes);
+        for (ended, Moved { takes, last, ties }) in moved {
+            let at_most = last
+                .filter(|_| ties > 1)
+                .map(|last| (self.measured_at[ended as usize] - last).max(0) as f64);
+            self.moments[ended as usize] = Moment::After(at_most.map_or(takes, |of| of.min(takes)));
         }
     }
 
@@ -593,9 +619,19 @@ pub fn ties(lane: &Lane, before_first: &HashMap<Side, u32>) -> Vec<(Key, usize)>
 /// Launches that end together.
 #[derive(Default)]
 struct Tie {
-    begun: Vec<u32>,
-    ended: Vec<u32>,
+    /// Moments, and on which clock each was measured.
+    begun: Vec<(u32, u32)>,
+    ended: Vec<(u32, u32)>,
     shortest: Option<f64>,
+}
+
+/// For how long the bytes of a launch move.
+struct Moved {
+    /// The longest of its ties: the shortest GPU time of each.
+    takes: f64,
+    /// When the last of all that it is tied to began, if all have its clock.
+    last: Option<i64>,
+    ties: u32,
 }
 
 /// The class of each launch of a lane.
