@@ -10,7 +10,7 @@
 //! Rule: the walls are of the GPUs' clocks where the boundary was timed, because a host may run ahead.
 
 use super::launches::{Kind, Lane};
-use crate::steps::pattern::{clamped_logs, LEAST_TIMES, MOST_TIMES};
+use crate::steps::pattern::{clamped_logs, places_differ, LEAST_TIMES, MOST_TIMES};
 use std::collections::HashMap;
 
 /// A kind of launch that comes less often is no boundary.
@@ -483,7 +483,8 @@ fn repeat_after(times: &[f64]) -> usize {
     }
     let first = (2..most).find(|lag| by_lag[*lag] >= 0.85 * best);
     let first = first.unwrap_or(1);
-    if by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best {
+    let is_like = by_lag[first] > 1.15 * by_lag[1] || by_lag[1] < 0.5 * best;
+    if is_like && places_differ(&logs, first) {
         first
     } else {
         1
@@ -823,5 +824,19 @@ mod tests {
         let (all, alone): (Vec<usize>, Vec<usize>) =
             long.partition(|s| frame.is_long_on_all(*s, &usual));
         assert!(all.len() == 19 && !alone.is_empty(), "{all:?} {alone:?}");
+    }
+
+    #[test]
+    fn long_times_that_lie_apart_by_chance_do_not_repeat() {
+        // A host that stands still in some of its steps, twice of these seven and fourteen steps apart.
+        let long = [43, 50, 57, 90, 97, 104, 111, 150];
+        let noise = |i: usize| ((i * 7919 + i * i * 31) % 101) as f64 * 1e3;
+        let time = |i: usize| if long.contains(&i) { 4e6 } else { 2e6 } + noise(i);
+        let times: Vec<f64> = (0..200).map(time).collect();
+        assert_eq!(repeat_after(&times), 1);
+        // A pause after each seventh step does.
+        let time = |i: usize| if i.is_multiple_of(7) { 4e6 } else { 2e6 } + noise(i);
+        let times: Vec<f64> = (0..200).map(time).collect();
+        assert_eq!(repeat_after(&times), 7);
     }
 }

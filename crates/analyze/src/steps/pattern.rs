@@ -42,6 +42,10 @@ const PLACES_BEYOND_CHANCE: f64 = 4.5;
 /// nor those whose places differ by less than this, in logarithms: a GPU's clock moves the steps of some jobs
 /// by 2 to 3 % with a period of one second.
 const LEAST_UNLIKE: f64 = 0.03;
+/// The standard deviation of normal values, by their median distance from the median.
+const NORMAL_BY_MEDIAN: f64 = 1.4826;
+/// The standard error of the median of normal values, by that of the mean.
+const MEDIAN_BY_MEAN: f64 = 1.2533;
 /// A slow swing explains the distances beside its own by more than this part. What repeats after a number of
 /// steps does not.
 const BESIDE: f64 = 0.5;
@@ -433,14 +437,34 @@ fn variance(values: &[f64]) -> f64 {
 /// Whether logarithms of times come again after `k` of them, which explains at least so much variance.
 fn do_repeat(logs: &[f64], k: usize, least: f64) -> bool {
     let folded = fold(logs, k);
-    let places = || (0..k).map(|place| median_of_place(logs, k, place));
     let explained = |k: usize| if k > 1 { fold(logs, k).explained } else { 0.0 };
     let beside = || explained(k - 1).max(explained(k + 1));
     folded.explained >= LEAST_EXPLAINED
         && folded.variance >= least
         && folded.beyond_chance >= PLACES_BEYOND_CHANCE
         && beside() < BESIDE * folded.explained
-        && places().fold(f64::MIN, f64::max) - places().fold(f64::MAX, f64::min) >= LEAST_UNLIKE
+        && places_differ(logs, k)
+}
+
+/// Whether the medians at `k` places differ by enough, and by more than medians do by chance. A few long times
+/// that lie `k` apart by chance make none of them longer.
+pub(crate) fn places_differ(logs: &[f64], k: usize) -> bool {
+    let places: Vec<f64> = (0..k)
+        .map(|place| median_of_place(logs, k, place))
+        .collect();
+    let (low, high) = places.iter().fold((f64::MAX, f64::MIN), |(low, high), of| {
+        (of.min(low), of.max(high))
+    });
+    let mut far: Vec<f64> = logs
+        .iter()
+        .zip(places.iter().cycle())
+        .map(|(log, usual)| (log - usual).abs())
+        .collect();
+    far.sort_by(f64::total_cmp);
+    let of_one = NORMAL_BY_MEDIAN * median(&far).unwrap_or(0.0);
+    let of_median = MEDIAN_BY_MEAN * of_one / (logs.len() as f64 / k as f64).sqrt();
+    // Both ends of the range may be out by chance.
+    high - low >= LEAST_UNLIKE.max(2.0 * PLACES_BEYOND_CHANCE * of_median)
 }
 
 /// The median at one of `k` places.
