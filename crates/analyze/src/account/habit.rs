@@ -268,7 +268,6 @@ fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> 
     let together = places.together()? >= LEAST_TOGETHER && seen;
     let turns = turns::find(places, frame, regular).filter(|_| together)?;
     let of_one = match habit.lanes[..] {
-        [] => return None,
         // What may be nothing is no habit.
         _ if habit.interval.0 <= 0.0 => 0.0,
         _ => habit.loss,
