@@ -96,7 +96,7 @@ pub fn findings(
 ) -> Vec<Finding> {
     let slow = account.map_or(Vec::new(), |account| account::slow(account, wall_us));
     let unsettled = account.filter(|account| !account.settles);
-    let account = settling(account, arrivals, wall_us);
+    let account = settling(account, arrivals);
     let mut costly = arrivals.map_or(Vec::new(), |arrivals| {
         of_arrivals(arrivals, account.is_some(), wall_us, in_graphs)
     });
@@ -148,27 +148,20 @@ pub fn findings(
     found
 }
 
-/// The account, if it says what late ranks cost. Over hosts, clocks prove or refute who came last. Then
-/// arrivals say it, if they blame a rank or refute the account's.
+/// The account, if it says what late ranks cost, and no clocks over hosts refute that a rank which it blames
+/// came last. Then arrivals say it.
 pub fn settling<'a>(
     account: Option<&'a Account>,
     arrivals: Option<&Arrivals>,
-    wall_us: Option<f64>,
 ) -> Option<&'a Account> {
-    let account = account?;
+    let account = account.filter(|account| account.settles)?;
     let blamed = |row: &RankArrivals| {
         let is = |rank: &usize| account.ranks[*rank].id() == row.id();
         account.late().flat_map(|answer| &answer.ranks).any(is)
     };
     let refuted = |row: &RankArrivals| blamed(row) && 2 * row.last_refuted.unwrap_or(0) > row.last;
-    let by_clocks = |arrivals: &Arrivals| {
-        let late = late(arrivals, wall_us, LEVEL);
-        let other = !late.is_empty() && !late.iter().any(|row| blamed(row));
-        arrivals.ranks.iter().any(|row| row.last_over_hosts > 0)
-            && (arrivals.ranks.iter().any(refuted) || other)
-    };
-    let is_better = !arrivals.is_some_and(by_clocks);
-    (account.settles && is_better).then_some(account)
+    let is_refuted = arrivals.is_some_and(|arrivals| arrivals.ranks.iter().any(refuted));
+    (!is_refuted).then_some(account)
 }
 
 /// `proved` says that something better says what late ranks cost.

@@ -213,8 +213,7 @@ pub struct Report {
 impl Report {
     /// What late ranks cost has one price. If something else says it, the account has none.
     fn keep_one_price(&mut self) {
-        let wall_us = self.ranks.wall_us.map(|wall| wall.max);
-        if findings::settling(self.account.as_ref(), self.arrivals.as_ref(), wall_us).is_none() {
+        if findings::settling(self.account.as_ref(), self.arrivals.as_ref()).is_none() {
             if let Some(account) = &mut self.account {
                 account.answers.clear();
             }

@@ -262,10 +262,7 @@ pub fn blameless_now(report: &Report) -> Blameless {
 /// What a report says of complete calls without a finding.
 fn blameless(report: &Report) -> Blameless {
     let account = report.account.as_ref();
-    let wall_us = report.ranks.wall_us.map(|wall| wall.max);
-    if settling(account, report.arrivals.as_ref(), wall_us)
-        .is_some_and(|account| account.open.is_none())
-    {
+    if settling(account, report.arrivals.as_ref()).is_some_and(|account| account.open.is_none()) {
         return Blameless {
             lead: Lead::Account,
             is_even: true,
