@@ -4,7 +4,7 @@
 //! A copy runs at 8 GB/s, and one between GPUs at 4 GB/s. So a bandwidth that is measured can be told
 //! beforehand.
 
-use crate::driver::{driver, now, Kernel, CONTEXT};
+use crate::driver::{driver, wait_until, Kernel, CONTEXT};
 use crate::work::COPY;
 use crate::{exported, INVALID_CONTEXT, INVALID_VALUE, NOT_PERMITTED};
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
@@ -244,18 +244,12 @@ exported! {
     /// Waits until a stream has nothing to do.
     fn cuStreamSynchronize(stream: u64) -> c_int {
         let until = driver().busy.get(&stream).copied().unwrap_or(0);
-        while now() < until {
-            std::hint::spin_loop();
-        }
-        driver().healthy()
+        wait_until(until)
     }
 
     /// Waits until all streams have nothing to do. CUDA 13 gives the context (null is the current one).
     fn cuCtxSynchronize_v2(_context: u64) -> c_int {
         let until = driver().busy.values().copied().max().unwrap_or(0);
-        while now() < until {
-            std::hint::spin_loop();
-        }
-        driver().healthy()
+        wait_until(until)
     }
 }

@@ -114,6 +114,20 @@ pub fn stream_of(handle: u64, default: u64) -> u64 {
     }
 }
 
+/// Waits until this moment, as a host does for its GPU. It sleeps but for the last 200 µs: many processes may
+/// wait on a machine with few cores.
+pub fn wait_until(ns: u64) -> c_int {
+    const SPINS: u64 = 200_000;
+    let left = ns.saturating_sub(now());
+    if left > SPINS {
+        std::thread::sleep(std::time::Duration::from_nanos(left - SPINS / 2));
+    }
+    while now() < ns {
+        std::hint::spin_loop();
+    }
+    driver().healthy()
+}
+
 pub fn now() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

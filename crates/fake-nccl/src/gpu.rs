@@ -37,6 +37,7 @@ pub struct Gpu {
     wait: Wait,
     make: Make,
     set_context: Of,
+    synchronise: Of,
     memory: Memory,
     /// One moment of [`Instant`]'s clock and of the driver's.
     together: (Instant, u64),
@@ -80,6 +81,7 @@ pub fn load() -> anyhow::Result<()> {
         Gpu {
             busy: *driver.get(b"fake_cuda_busy")?,
             set_context: *driver.get(b"cuCtxSetCurrent")?,
+            synchronise: *driver.get(b"cuStreamSynchronize")?,
             record: *driver.get(b"cuEventRecord")?,
             wait: *driver.get(b"cuStreamWaitEvent")?,
             make: *driver.get(b"cuEventCreate")?,
@@ -112,6 +114,13 @@ impl Gpu {
         };
         // SAFETY: fake-cuda's function.
         unsafe { (self.busy)(stream, until) };
+    }
+
+    /// The calling thread waits in the driver until a stream that is busy until then has nothing to do.
+    pub fn synchronise(&self, stream: u64, until: Instant) {
+        self.busy(stream, Some(until));
+        // SAFETY: the driver's function.
+        unsafe { (self.synchronise)(stream) };
     }
 
     /// As NCCL does behind each launch, before the call returns.

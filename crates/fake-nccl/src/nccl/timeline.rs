@@ -63,6 +63,14 @@ impl VirtualClock {
         }
     }
 
+    /// When a host is at that time; `None` without waiting.
+    pub fn host_instant(&self, at: u64) -> Option<Instant> {
+        match self.origin().pace {
+            Pace::Kept(host) => Some(host + Duration::from_nanos(at)),
+            Pace::Fast | Pace::Virtual(_) => None,
+        }
+    }
+
     /// Waits until the GPU is due.
     pub fn wait_gpu(&self, at: u64) {
         self.wait_host(at + self.lead_ns);
@@ -70,10 +78,7 @@ impl VirtualClock {
 
     /// When the GPU is at that time; `None` without waiting.
     pub fn instant(&self, at: u64) -> Option<Instant> {
-        match self.origin().pace {
-            Pace::Kept(host) => Some(host + Duration::from_nanos(at + self.lead_ns)),
-            Pace::Fast | Pace::Virtual(_) => None,
-        }
+        self.host_instant(at + self.lead_ns)
     }
 
     /// A stamp of the GPU's clock, which goes in steps of 32 ns. The origin is cut to a step first, so that

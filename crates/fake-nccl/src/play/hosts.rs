@@ -2,6 +2,7 @@
 
 use super::driver::Driver;
 use super::job::{Flow, Stuck};
+use crate::gpu::{self, Gpu};
 
 impl Driver<'_> {
     /// My ranks of `who` wait until their GPUs are done. If one waits for ever, its thread makes no further
@@ -12,6 +13,10 @@ impl Driver<'_> {
         for rank in self.mine.clone() {
             if self.schedule.gone(rank) {
                 return Flow::Break(Stuck);
+            }
+            let due = self.timeline(rank).host_instant(self.schedule.host[rank]);
+            if let (Some(gpu), Some(due), true) = (gpu::get(), due, who[rank]) {
+                gpu.synchronise(Gpu::compute_stream(rank), due);
             }
             self.wait_host(rank);
         }
