@@ -16,7 +16,7 @@ announced 164, ABI v5
 --- ncclscope report capture --json | jq -c '.recommendations[] | select(.rule == "late_rank") | (.subject | .[:6]), (.action | .[:33]), .gain_source, (.gain_us | . > 450e3 and . < 650e3)'
 "Rank 1"
 "Compare its GPU with another's: e"
-"measured"
+"what_if"
 true
 --- rm -r capture; sed 's/rank 1 { compute 15ms }/compute 15ms/' job | NCCLSCOPE_WINDOWS=off fake-nccl play -
 announced 164, ABI v5
