@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """A capture that somebody else prepared names a live part of ours, or a file in another capture of ours.
 
-`collect` of the prepared capture must not take, copy or remove that file. collect... BIN WORK
+`collect` of the prepared capture must not take, copy or remove that file, and with --into neither. Nor may a
+copy of our capture take what belongs to the capture. collect... BIN WORK
 """
 
 import glob
+import itertools
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -21,6 +24,17 @@ def env(out):
 
 def ncclscope(*args):
     return subprocess.run([BIN + "/ncclscope", *args], capture_output=True, text=True)
+
+
+INTO = itertools.count()
+
+
+def collect(capture):
+    """Collects it in place, then into another folder; returns both runs, and the live parts in either."""
+    into = f"{WORK}/into-{next(INTO)}"
+    runs = ncclscope("collect", capture), ncclscope("collect", capture, "--into", into)
+    assert all(run.returncode in (0, 1) for run in runs), runs
+    return runs, glob.glob(capture + "/*/*.live") + glob.glob(into + "/*/*.live")
 
 
 def killed(out):
@@ -81,10 +95,12 @@ os.symlink(os.path.dirname(part), link)
 for number, (name, header) in enumerate(headers.items()):
     for place in (part, link + "/" + os.path.basename(part)):
         capture = prepare(f"evil-{number}-{place == part}", header, place, data)
-        done = ncclscope("collect", capture)
-        taken = glob.glob(capture + "/*/*.live")
-        assert os.path.exists(part) and not taken, f"{name}: {done.stdout}{done.stderr}"
-        assert done.returncode in (0, 1), done
+        runs, taken = collect(capture)
+        assert os.path.exists(part) and not taken, f"{name}: {runs}"
+
+shutil.copytree(WORK + "/mine", WORK + "/copy")
+runs, taken = collect(WORK + "/copy")
+assert os.path.exists(part) and not taken and recorded(WORK + "/mine") == before, runs
 
 done = ncclscope("collect", WORK + "/mine")
 assert done.returncode == 0, done
@@ -92,8 +108,7 @@ adopted = sorted(glob.glob(WORK + "/mine/*/*.live"))
 assert len(adopted) == 2 and recorded(WORK + "/mine") == before, (done, before)
 for number, (name, header) in enumerate(headers.items()):
     capture = prepare(f"thief-{number}", header, adopted[0], data)
-    done = ncclscope("collect", capture)
-    assert os.path.exists(adopted[0]), f"{name}: {done.stdout}{done.stderr}"
-    assert not glob.glob(capture + "/*/*.live"), done
+    runs, taken = collect(capture)
+    assert os.path.exists(adopted[0]) and not taken, f"{name}: {runs}"
 assert recorded(WORK + "/mine") == before
-print(f"15 prepared captures took nothing from another one, which still has all of its {before} calls")
+print(f"15 prepared captures and a copy took nothing from another one, which still has all of its {before} calls")

@@ -230,6 +230,19 @@ impl Packed {
 struct Refused {
     file: PathBuf,
     why: String,
+    /// The part itself names the capture, whose folder could not take it.
+    is_own: bool,
+}
+
+impl Refused {
+    /// A part that no other folder takes either.
+    fn for_good(file: PathBuf, why: String) -> Refused {
+        Refused {
+            file,
+            why,
+            is_own: false,
+        }
+    }
 }
 
 impl Collector {
@@ -323,7 +336,7 @@ impl Collector {
             };
             if let Some(why) = unreadable {
                 let why = format!("it is in the capture, and can't be read ({why})");
-                let refused = Refused { file: live, why };
+                let refused = Refused::for_good(live, why);
                 let known = self.refused.entry(same_for_all(&trace));
                 known.or_insert(refused);
                 continue;
@@ -364,7 +377,7 @@ impl Collector {
                     Named::Foreign(why) => {
                         let file = PathBuf::from(place);
                         let why = format!("`{}` names it, and {why}", shown(&trace));
-                        self.refused.insert(known, Refused { file, why });
+                        self.refused.insert(known, Refused::for_good(file, why));
                         continue;
                     }
                     Named::Absent => {}
@@ -409,8 +422,9 @@ impl Collector {
         }
         if let Err(error) = self.adopt_dead(&file, trace) {
             let why = printable(&format!("{error:#}")).into_owned();
-            self.refused
-                .insert(same_for_all(trace), Refused { file, why });
+            let is_own = true;
+            let refused = Refused { file, why, is_own };
+            self.refused.insert(same_for_all(trace), refused);
         }
     }
 
@@ -492,7 +506,7 @@ impl Collector {
         // What a full or read-only folder could not take.
         let from = folder.canonicalize()?;
         for (trace, mut refused) in std::mem::take(&mut self.refused) {
-            let below = trace.strip_prefix(&from).ok();
+            let below = trace.strip_prefix(&from).ok().filter(|_| refused.is_own);
             let place = below.map(|below| self.place(below, into));
             let adopted = place.map(|place| self.adopt_dead(&refused.file, &place));
             if let Some(Err(error)) = &adopted {
