@@ -48,6 +48,11 @@ impl Wish {
     pub(crate) fn allows(&self, name: &str) -> bool {
         self.names.contains(&plain(name)) != self.except
     }
+
+    /// Whether the value has the name, and allows it.
+    pub(crate) fn asks_for(&self, name: &str) -> bool {
+        !self.except && self.allows(name)
+    }
 }
 
 fn plain(name: &str) -> String {

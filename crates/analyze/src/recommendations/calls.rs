@@ -108,13 +108,20 @@ fn slow_protocol(report: &Report) -> Vec<Recommendation> {
 fn without_ll(report: &Report, function: &str, bytes: u64) -> String {
     let at = size(bytes);
     let value = |name: &str| report.job.environment.get(name)?.iter().flatten().next();
-    let has_ll = |value: &&String| wish(value, function).is_some_and(|wish| wish.allows("LL"));
+    let set = value("NCCL_PROTO").and_then(|value| Some((value, wish(value, function)?)));
     let tuner = ["NCCL_TUNER_CONFIG_FILE", "NCCL_TUNER_PLUGIN"];
     let tuner = tuner.iter().find_map(|name| Some((name, value(name)?)));
-    if let Some(set) = value("NCCL_PROTO").filter(has_ll) {
-        return format!(
-            "Take LL out of NCCL_PROTO={set}, so that NCCL chooses the protocol of {function} at {at}."
-        );
+    if let Some((set, wish)) = set.filter(|(_, wish)| wish.allows("LL")) {
+        return if wish.asks_for("LL") {
+            format!(
+                "Take LL out of NCCL_PROTO={set}, so that NCCL chooses the protocol of {function} at {at}."
+            )
+        } else {
+            format!(
+                "NCCL_PROTO={set} leaves LL to NCCL, which chose it for {function} at {at}. Leave LL out, \
+                 too, and compare."
+            )
+        };
     }
     if let Some((name, set)) = tuner {
         return format!(
