@@ -633,9 +633,9 @@ impl Experiment {
         if let Some(why) = &self.failed[arm] {
             return Some(why.clone());
         }
-        let default = self.sound(DEFAULT).filter_map(|run| run.seen.work);
+        let default = self.sound(DEFAULT).filter_map(|run| run.seen.work.clone());
         let default: Vec<analyze::tune::Work> = default.collect();
-        let differs = |run: &Run| match run.seen.work {
+        let differs = |run: &Run| match &run.seen.work {
             Some(work) => work.differs(&default),
             None if default.is_empty() => None,
             None => Some("Nothing was recorded, and there are captures of the default.".to_owned()),
@@ -705,8 +705,8 @@ impl Run {
             step_us: self.seen.step_us,
             wall_us: self.seen.wall_us,
             process_us: self.process_us,
-            calls: self.seen.work.map(|work| work.calls),
-            bytes: self.seen.work.and_then(|work| work.bytes),
+            calls: self.seen.work.as_ref().map(|work| work.calls),
+            bytes: self.seen.work.as_ref().and_then(|work| work.bytes),
         }
     }
 }

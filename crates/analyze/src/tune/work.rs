@@ -9,14 +9,18 @@
 use crate::spelling::sizes_apart;
 use crate::Report;
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a run did, on all ranks together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Work {
     /// Calls that NCCL announced, and those in launches of CUDA graphs.
     pub calls: u64,
     /// Their bytes; null if not all calls were recorded, or if the size of some is not known.
     pub bytes: Option<u64>,
+    /// Calls by function, of those that were recorded.
+    #[serde(skip)]
+    pub functions: BTreeMap<String, u64>,
 }
 
 impl Work {
@@ -27,9 +31,16 @@ impl Work {
         let rows = report.operations.iter();
         let bytes = rows.map(|row| Some(row.bytes?.saturating_mul(row.calls)));
         let sum: Option<u64> = bytes.sum();
+        let mut functions = BTreeMap::new();
+        for row in &report.operations {
+            if let Some(function) = row.function.as_ref().filter(|_| is_whole) {
+                *functions.entry(function.clone()).or_default() += row.calls;
+            }
+        }
         Work {
             calls: of.announced.saturating_add(of.in_graphs.unwrap_or(0)),
             bytes: sum.filter(|_| is_whole),
+            functions,
         }
     }
 
@@ -51,11 +62,33 @@ impl Work {
                 "It did other work: {own} NCCL calls, and the default {calls}."
             ));
         }
+        if let Some(said) = self.other_function(default) {
+            return Some(said);
+        }
         let ((least, _), own) = other_bytes?;
         let (own, least) = sizes_apart(own, *least);
         Some(format!(
             "It did other work: calls of {own} in all, and the default of {least}."
         ))
+    }
+
+    /// A function of which this made other calls than the default's runs, as a sentence.
+    fn other_function(&self, default: &[Work]) -> Option<String> {
+        if self.functions.is_empty() || default.iter().any(|work| work.functions.is_empty()) {
+            return None;
+        }
+        let all = default.iter().chain([self]);
+        let all: BTreeSet<&String> = all.flat_map(|work| work.functions.keys()).collect();
+        all.into_iter().find_map(|function| {
+            let of = |work: &Work| work.functions.get(function).copied().unwrap_or(0);
+            let (least, most) = (default.iter().map(of).min()?, default.iter().map(of).max()?);
+            (!alike(least, most, of(self))).then(|| {
+                format!(
+                    "It did other work: {} calls of {function}, and the default {most}.",
+                    of(self)
+                )
+            })
+        })
     }
 }
 
@@ -73,6 +106,7 @@ mod tests {
         Work {
             calls,
             bytes: Some(bytes),
+            functions: BTreeMap::new(),
         }
     }
 
@@ -96,11 +130,26 @@ mod tests {
         // Lost calls say nothing of bytes.
         let lost = Work {
             calls: 48,
-            bytes: None,
+            ..Work::default()
         };
         assert_eq!(lost.differs(&default), None);
-        assert_eq!(work(48, 1).differs(&[lost]), None);
+        assert_eq!(work(48, 1).differs(std::slice::from_ref(&lost)), None);
         assert_eq!(work(48, 1).differs(&[]), None);
+    }
+
+    #[test]
+    fn other_functions_of_as_many_bytes_are_other_work() {
+        let of = |function: &str| Work {
+            functions: BTreeMap::from([(function.to_owned(), 48)]),
+            ..work(48, 96 << 20)
+        };
+        let default = [of("AllReduce"), of("AllReduce")];
+        assert_eq!(of("AllReduce").differs(&default), None);
+        assert_eq!(
+            of("ReduceScatter").differs(&default).unwrap_or_default(),
+            "It did other work: 0 calls of AllReduce, and the default 48."
+        );
+        assert_eq!(work(48, 96 << 20).differs(&default), None);
     }
 
     #[test]
