@@ -37,9 +37,9 @@ pub struct MpiRow {
     pub time_us: f64,
     /// That time as a share of the time seen; more than 1 if several threads were inside.
     pub share: f64,
-    /// Collectives that were over.
+    /// Collectives that were over, and their time with that of those that were not, µs; by function.
     #[serde(skip)]
-    pub collectives: u64,
+    pub collectives: BTreeMap<String, (u64, f64)>,
     /// Of that time: sends, receives and probes.
     pub point_to_point_us: f64,
     /// Collectives, and what makes communicators.
@@ -81,11 +81,13 @@ pub struct MpiFunction {
 
 /// The rank for which the others waited in collectives of MPI: it came last, so it was inside for the
 /// shortest time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WaitedFor {
     /// The launcher's rank.
     pub rank: u32,
-    /// Its time in collectives, µs.
+    /// The function, if it was so in one only; null for all collectives together.
+    pub function: Option<String>,
+    /// Its time there, µs.
     pub time_us: f64,
     /// The others' times, µs: the shortest and the longest.
     pub others_us: (f64, f64),
@@ -94,28 +96,57 @@ pub struct WaitedFor {
 }
 
 impl Mpi {
-    /// Which rank the others waited for in collectives, if one rank alone was there for clearly less time
-    /// than all others: at most half of the shortest of theirs. `world` is how many ranks the job has.
+    /// Which rank the others waited for, if one rank alone was there for clearly less time than all others:
+    /// at most half of the shortest of theirs. In all collectives together, or else in the function in which
+    /// most was waited: a rank that works before one of them may be in time for the rest. `world` is how
+    /// many ranks the job has.
     ///
     /// `None` also if ranks differ in how many collectives they made, or if a rank is not here: it may be the
     /// one.
     pub fn waited_for(&self, world: Option<u32>) -> Option<WaitedFor> {
-        let mut rows: Vec<&MpiRow> = self.rows.iter().collect();
-        let ranks: Option<BTreeSet<u32>> = rows.iter().map(|row| row.rank).collect();
-        let is_whole = ranks?.len() == rows.len() && world == u32::try_from(rows.len()).ok();
-        let least = rows.iter().map(|row| row.collectives).min()?;
-        let most = rows.iter().map(|row| row.collectives).max()?;
-        // One more may be under way.
-        if !is_whole || least == 0 || most - least > 1 {
+        let ranks: Option<BTreeSet<u32>> = self.rows.iter().map(|row| row.rank).collect();
+        let is_whole =
+            ranks?.len() == self.rows.len() && world == u32::try_from(self.rows.len()).ok();
+        if !is_whole {
             return None;
         }
-        rows.sort_by(|a, b| a.collective_us.total_cmp(&b.collective_us));
+        let functions = self.rows.iter().flat_map(|row| row.collectives.keys());
+        let functions: BTreeSet<&String> = functions.collect();
+        let in_one = functions
+            .into_iter()
+            .filter_map(|function| self.waited_for_in(Some(function)));
+        self.waited_for_in(None)
+            .or_else(|| in_one.max_by(|a, b| a.others_us.0.total_cmp(&b.others_us.0)))
+    }
+
+    fn waited_for_in(&self, function: Option<&String>) -> Option<WaitedFor> {
+        let of = |row: &MpiRow| {
+            let all = row.collectives.iter();
+            let all = all.filter(|(name, _)| function.is_none_or(|function| function == *name));
+            all.fold((0, 0.0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1))
+        };
+        let mut rows: Vec<(u64, f64, &MpiRow)> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let (calls, us) = of(row);
+                (calls, us, row)
+            })
+            .collect();
+        let least = rows.iter().map(|row| row.0).min()?;
+        let most = rows.iter().map(|row| row.0).max()?;
+        // One more may be under way.
+        if least == 0 || most - least > 1 {
+            return None;
+        }
+        rows.sort_by(|a, b| a.1.total_cmp(&b.1));
         let (last, second, longest) = (rows[0], *rows.get(1)?, *rows.last()?);
-        (last.collective_us <= second.collective_us / 2.0).then_some(WaitedFor {
-            rank: last.rank?,
-            time_us: last.collective_us,
-            others_us: (second.collective_us, longest.collective_us),
-            share: longest.collective_us / 1e6 / longest.seen_s,
+        (last.1 <= second.1 / 2.0).then_some(WaitedFor {
+            rank: last.2.rank?,
+            function: function.cloned(),
+            time_us: last.1,
+            others_us: (second.1, longest.1),
+            share: longest.1 / 1e6 / longest.2.seen_s,
         })
     }
 }
@@ -217,6 +248,17 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
         Some((us, share)) => (Some(us), Some(share)),
         None => (None, None),
     };
+    let mut collectives: BTreeMap<String, (u64, f64)> = BTreeMap::new();
+    let over = mpi.functions.iter();
+    let over = over.map(|of| (of.name.as_str(), of.calls, of.ns as f64 / 1e3));
+    let open_now = mpi.spans.iter().filter(|span| span.open);
+    let open_now = open_now.map(|span| (mpi.name(span), 0, span.inside as f64 / 1e3));
+    for (name, calls, us) in over.chain(open_now) {
+        if kind(name) == Purpose::Collective {
+            let of = collectives.entry(name.to_owned()).or_default();
+            *of = (of.0 + calls, of.1 + us);
+        }
+    }
     let seen_us = (to - from).max(1) as f64 / 1e3;
     Some(MpiRow {
         rank: process.rank,
@@ -226,10 +268,7 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
         calls: mpi.functions.iter().map(|of| of.calls).sum(),
         time_us,
         share: time_us / seen_us,
-        collectives: (mpi.functions.iter())
-            .filter(|of| kind(&of.name) == Purpose::Collective)
-            .map(|of| of.calls)
-            .sum(),
+        collectives,
         point_to_point_us: of(Purpose::PointToPoint),
         collective_us: of(Purpose::Collective),
         waits_us: of(Purpose::Waits),
@@ -459,6 +498,39 @@ mod tests {
         ] {
             assert_eq!(mpi(&rows).waited_for(Some(world)), None, "{rows:?}");
         }
+    }
+
+    #[test]
+    fn a_rank_that_is_late_to_one_kind_of_collective_is_waited_for_there() {
+        let process = |(rank, barrier, allreduce): (u32, u64, u64)| {
+            let function = |(name, ms): (&str, u64)| MpiFunction {
+                name: name.to_owned(),
+                calls: 60,
+                ns: ms * MS as u64,
+            };
+            Process {
+                rank: Some(rank),
+                mpi: tables::mpi::Mpi {
+                    seen: Some((0, 2_000 * MS)),
+                    functions: [("MPI_Barrier", barrier), ("MPI_Allreduce", allreduce)]
+                        .map(function)
+                        .into(),
+                    ..tables::mpi::Mpi::default()
+                },
+                ..Process::default()
+            }
+        };
+        // Of all collectives together, rank 1 has more than half of the others' time.
+        let capture = Capture {
+            processes: [(0, 986, 480), (1, 296, 503), (2, 1221, 470)]
+                .map(process)
+                .into(),
+            ..Capture::default()
+        };
+        let found = mpi(&capture, None).and_then(|mpi| mpi.waited_for(Some(3)));
+        let found = found.expect("rank 1 is late");
+        assert_eq!((found.rank, found.time_us), (1, 296_000.0));
+        assert_eq!(found.function.as_deref(), Some("MPI_Barrier"));
     }
 
     #[test]

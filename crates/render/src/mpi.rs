@@ -26,8 +26,12 @@ fn waited_for(mpi: &Mpi, world: Option<u32>) -> Option<String> {
         2 => ("the other rank", time(most)),
         _ => ("the others", times(least, most)),
     };
+    let place = match &found.function {
+        Some(function) => function,
+        None => "MPI's collectives",
+    };
     Some(format!(
-        "In MPI's collectives, {other} waited for rank {}: it was inside for {}, {other} for {others} (up to \
+        "In {place}, {other} waited for rank {}: it was inside for {}, {other} for {others} (up to \
          {} of the time).",
         found.rank,
         time(found.time_us),
@@ -192,7 +196,7 @@ mod tests {
             calls: 5,
             time_us: share * 10e6,
             share,
-            collectives: 5,
+            collectives: [("MPI_Allreduce".to_owned(), (5, 0.8 * share * 1e7))].into(),
             point_to_point_us: 0.2 * share * 10e6,
             collective_us: 0.8 * share * 10e6,
             waits_us: 0.0,
