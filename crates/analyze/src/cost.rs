@@ -210,13 +210,23 @@ impl Cost {
             ));
         }
         parts.push(callbacks);
-        let above = match (self.gpu.and_then(|gpu| gpu.interval), self.budget) {
-            (Some((low, _)), Some(budget)) if low > budget => format!(
-                " That is above its budget of {} %. NCCLSCOPE_WINDOWS=off leaves out kernel windows.",
-                100.0 * budget
-            ),
-            _ => String::new(),
+        let measured = self.gpu.and_then(|gpu| gpu.interval);
+        let remark = |budget: f64| {
+            let said = |variable: &str, what: &str| {
+                let budget = 100.0 * budget;
+                format!(" That is above its budget of {budget} %. {variable} leaves out {what}.")
+            };
+            match measured {
+                Some((least, _)) if least > budget => {
+                    said("NCCLSCOPE_WINDOWS=off", "kernel windows")
+                }
+                None if self.events.is_none() && self.events_counted > budget => {
+                    said("NCCLSCOPE_TIMING=host", "GPU events")
+                }
+                _ => String::new(),
+            }
         };
+        let above = self.budget.map_or(String::new(), remark);
         format!("Recording cost this job: {}.{above}", parts.join(", "))
     }
 }
