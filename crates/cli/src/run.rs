@@ -207,17 +207,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         args.timing.and_then(|t| t.to_possible_value()),
     );
     if args.stacks {
-        let mut set = variables.iter().rev();
-        let mode = set.find(|(name, _)| name == "NCCLSCOPE_MODE");
-        let mode = mode.map_or_else(
-            || std::env::var_os("NCCLSCOPE_MODE"),
-            |(_, mode)| Some(mode.clone()),
-        );
-        if mode.is_some_and(|mode| mode == "profile") {
-            let note = "--stacks records no stacks in mode profile, which keeps no calls; use --mode trace";
-            notes.push(note.to_owned());
-        }
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
+    }
+    let is_set = |name: &str, wanted: &str| {
+        let mut set = variables.iter().rev();
+        let given = set
+            .find(|(set, _)| set == name)
+            .map(|(_, value)| value.clone());
+        given
+            .or_else(|| std::env::var_os(name))
+            .is_some_and(|value| value == wanted)
+    };
+    if is_set("NCCLSCOPE_STACKS", "on") && is_set("NCCLSCOPE_MODE", "profile") {
+        let note = "no stacks are recorded in mode profile, which keeps no calls; use --mode trace";
+        notes.push(note.to_owned());
     }
     let given = |name: &str| {
         let set = variables.iter().rev().find(|(set, _)| set == name);

@@ -350,6 +350,8 @@ fn stacks_that_mode_profile_does_not_keep_are_noted() {
         (["--stacks", "--mode=profile"], "trace", true),
         (["--stacks", "--stacks"], "profile", true),
         (["--stacks", "--mode=trace"], "profile", false),
+        (["--env=NCCLSCOPE_STACKS=on"; 2], "profile", true),
+        (["--env=NCCLSCOPE_STACKS=on"; 2], "trace", false),
     ] {
         let mut options = options.to_vec();
         options.dedup();
@@ -357,7 +359,7 @@ fn stacks_that_mode_profile_does_not_keep_are_noted() {
         let done = place.ncclscope(&run).env("NCCLSCOPE_MODE", mode).output();
         let said = stderr(&done.expect("started"));
         assert_eq!(
-            said.contains("--stacks records no stacks in mode profile"),
+            said.contains("no stacks are recorded in mode profile"),
             is_noted,
             "{said}"
         );
