@@ -87,6 +87,14 @@ impl Arrivals {
         self.wait_rank_us + self.transfer_wall_us * each
     }
 
+    /// A rank's own waiting in all operations, also in those that the sample left out, µs: all ranks' waits
+    /// are so many times those of the sample.
+    pub fn waited_us(&self, rank: &RankArrivals) -> f64 {
+        let all = self.sampled.as_ref().map(|of| of.wait_rank_us);
+        let times = all.filter(|_| self.wait_rank_us > 0.0);
+        rank.wait_rank_us * times.map_or(1.0, |all| all / self.wait_rank_us)
+    }
+
     /// The part of the GPU time of these operations that was waiting.
     pub fn wait_share(&self) -> Option<f64> {
         let time = self.time_rank_us();

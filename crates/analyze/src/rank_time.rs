@@ -208,7 +208,7 @@ fn by_calls(row: &RankRow, arrivals: Option<&Arrivals>) -> Option<RankTime> {
         Some((all, own))
     });
     let (waiting, transfer) = own.map_or((0.0, 0.0), |(all, own)| {
-        let waiting = own.wait_rank_us.min(nccl);
+        let waiting = all.waited_us(own).min(nccl);
         let part = own.operations as f64 / all.operations.max(1) as f64;
         (waiting, (all.transfer_wall_us * part).min(nccl - waiting))
     });

@@ -55,7 +55,8 @@ pub struct RankRow {
     pub operations: Option<u64>,
     /// Those of them in which it came last.
     pub last: Option<u64>,
-    /// How long it waited for later ranks in them.
+    /// How long it waited for later ranks in its operations: estimated of all, if these are a sample. No more
+    /// than `nccl_us`.
     pub waited_us: Option<f64>,
     /// The part of its time in which communication ran and nothing computed: of kernel windows, else of
     /// stream waits.

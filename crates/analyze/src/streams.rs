@@ -315,10 +315,16 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         let windows = lane.windows.iter().map(|w| &w.seen);
         share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64)))
     };
+    let exposed = part(&|seen| seen.exposed);
     // Without an operation that all its ranks show, nobody knows who was waited for.
     let exposed_waiting = (waits.operations > 0).then(|| {
         let waited = |at| waits.all.get(&(index, at)).copied().unwrap_or(0) as f64;
         share(waits.each(index, waited))
+    });
+    // It is a part of the exposed time, but known in other stretches.
+    let exposed_waiting = exposed_waiting.map(|of: Share| Share {
+        share: of.share.min(exposed.share),
+        ..of
     });
     let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
     let windows = lane.windows.iter().map(LaneWindow::kernels);
@@ -333,7 +339,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         seen_us: seen as f64 / 1e3,
         computing: part(&|seen| seen.computing),
         beside: beside_share,
-        exposed: part(&|seen| seen.exposed),
+        exposed,
         copies: part(&|seen| seen.copies),
         idle: part(&Seen::idle),
         idle_causes: lane.idle.causes(seen),

@@ -22,6 +22,7 @@ struct Beside {
 fn beside(report: &Report, row: &RankRow) -> Beside {
     let mut found = Beside {
         cost_us: row.loss_us,
+        waited_us: row.waited_us,
         ..Beside::default()
     };
     let here = |host: &str, pid: u32, device: Option<u32>| {
@@ -31,7 +32,6 @@ fn beside(report: &Report, row: &RankRow) -> Beside {
     if let Some(arrivals) = &report.arrivals {
         let of = arrivals.ranks.iter();
         if let Some(rank) = of.clone().find(|r| here(&r.host, r.pid, r.device)) {
-            found.waited_us = Some(rank.wait_rank_us);
             found.last = Some(rank.last);
         }
     }
@@ -93,7 +93,7 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
     }
     let (first, by) = match basis(&report.ranks) {
         "host" => ("in API calls, ", ""),
-        "sample" => ("", "; nccl: estimated from a sample"),
+        "sample" => ("", "; nccl, waited: estimated from a sample"),
         "-" => ("", ""),
         _ => ("", "; nccl: in its kernels"),
     };

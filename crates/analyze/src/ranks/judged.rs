@@ -22,7 +22,9 @@ pub(crate) fn judge(report: &mut Report, capture: &Capture) {
         let came = came.get(&lane);
         row.operations = came.map(|of| of.operations);
         row.last = came.map(|of| of.last);
-        row.waited_us = came.map(|of| of.wait_rank_us);
+        let waited = came.and_then(|of| Some(report.arrivals.as_ref()?.waited_us(of)));
+        // The first calls of communicators are in its time in NCCL, and not in this.
+        row.waited_us = waited.map(|us| us.min(row.nccl_us.unwrap_or(us)));
         row.exposed_share = exposed.get(&lane).copied();
     }
     costs(&mut ranks, &report.findings);

@@ -266,9 +266,7 @@ fn parts(report: &Report, row: &analyze::ranks::RankRow) -> (Vec<Share>, Option<
     let (Some(wall), Some(nccl), Some("gpu")) = (row.wall_us, row.nccl_us, row.basis) else {
         return (Vec::new(), None);
     };
-    let mut arrivals = report.arrivals.iter().flat_map(|arrivals| &arrivals.ranks);
-    let own = arrivals.find(|of| (of.host.as_str(), of.pid, of.device) == key);
-    let waited = own.map(|own| own.wait_rank_us.min(nccl));
+    let waited = row.waited_us.map(|us| us.min(nccl));
     let parts = [
         (Part::WorkOrHost, wall - nccl),
         (Part::Transfer, waited.map_or(0.0, |waited| nccl - waited)),
