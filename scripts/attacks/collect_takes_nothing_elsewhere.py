@@ -111,4 +111,4 @@ for number, (name, header) in enumerate(headers.items()):
     runs, taken = collect(capture)
     assert os.path.exists(adopted[0]) and not taken, f"{name}: {runs}"
 assert recorded(WORK + "/mine") == before
-print(f"15 prepared captures and a copy took nothing from another one, which still has all of its {before} calls")
+print(f"15 prepared captures and a copy took nothing from another, which still has all of its {before} calls")

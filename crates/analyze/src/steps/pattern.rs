@@ -446,8 +446,8 @@ fn do_repeat(logs: &[f64], k: usize, least: f64) -> bool {
         && places_differ(logs, k)
 }
 
-/// Whether the medians at `k` places differ by enough, and by more than medians do by chance. A few long times
-/// that lie `k` apart by chance make none of them longer.
+/// Whether the medians at `k` places differ by enough, and by more than medians do by chance. A few long
+/// times that lie `k` apart by chance make none of them longer.
 pub(crate) fn places_differ(logs: &[f64], k: usize) -> bool {
     let places: Vec<f64> = (0..k)
         .map(|place| median_of_place(logs, k, place))
