@@ -415,7 +415,8 @@ impl Gatherer {
                     interval: exposed
                         .interval_us
                         .map(|(low, high)| (share(low), share(high))),
-                },
+                }
+                .of_time(),
                 at_most: share(exposed.sum_us + exposed.unwaited_us),
                 by_windows: None,
                 difference: None,

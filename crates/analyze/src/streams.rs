@@ -313,19 +313,16 @@ fn host_waited(lane: &Lane) -> Option<Share> {
 fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alone) -> RankStreams {
     let part = |pick: &dyn Fn(&Seen) -> i64| {
         let windows = lane.windows.iter().map(|w| &w.seen);
-        share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64)))
+        share(windows.map(|seen| (pick(seen) as f64, seen.length() as f64))).of_time()
     };
     let exposed = part(&|seen| seen.exposed);
     // Without an operation that all its ranks show, nobody knows who was waited for.
     let exposed_waiting = (waits.operations > 0).then(|| {
         let waited = |at| waits.all.get(&(index, at)).copied().unwrap_or(0) as f64;
-        share(waits.each(index, waited))
+        share(waits.each(index, waited)).of_time()
     });
     // It is a part of the exposed time, but known in other stretches.
-    let exposed_waiting = exposed_waiting.map(|of: Share| Share {
-        share: of.share.min(exposed.share),
-        ..of
-    });
+    let exposed_waiting = exposed_waiting.map(|of: Share| of.at_most(exposed.share));
     let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
     let windows = lane.windows.iter().map(LaneWindow::kernels);
     let beside = slowed(windows, &[own, others]);

@@ -1,6 +1,6 @@
 //! Bubbles of ranks that pass data on, as text.
 
-use crate::layout::{plural, Page, Table};
+use crate::layout::{plural, share_with_interval, Page, Table};
 use crate::text::FEW_RANKS;
 use analyze::spelling::{three, time};
 use analyze::streams::bubbles::{Bubble, For};
@@ -125,9 +125,6 @@ pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
     ];
     for bubble in &streams.bubbles {
         let ms = |us: f64| three(us / 1e3);
-        let error = bubble.bubble.interval.map_or(String::new(), |(low, high)| {
-            format!("±{:.1}", 50.0 * (high - low))
-        });
         let number = |other: Option<&For>| match other {
             Some(other) => other
                 .rank
@@ -142,7 +139,7 @@ pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
                 .map_or(format!("pid {}", tables::pid::shown(bubble.pid)), |rank| {
                     rank.to_string()
                 }),
-            format!("{:.1}{error}", 100.0 * bubble.bubble.share),
+            share_with_interval(&bubble.bubble),
             ms(bubble.bubble_us),
             ms(bubble.late_sender_us),
             ms(bubble.late_receiver_us),

@@ -8,6 +8,7 @@
 
 pub use analyze::spelling::plural;
 use analyze::spelling::three;
+use analyze::streams::Share;
 use analyze::Report;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
@@ -457,5 +458,20 @@ impl Unit {
             v if v >= 0.000_1 => format!("{value:.4}"),
             _ => "<0.0001".to_owned(),
         }
+    }
+}
+/// A share in % with its 95 % interval: half of its width, or both ends where that would go beyond 0 or 100.
+pub(crate) fn share_with_interval(share: &Share) -> String {
+    const SHOWN: f64 = 0.0005;
+    let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let of = percent(share.share);
+    let Some((low, high)) = share.interval.filter(|(low, high)| high > low) else {
+        return of;
+    };
+    let half = (high - low) / 2.0;
+    if share.share - half < -SHOWN || share.share + half > 1.0 + SHOWN {
+        format!("{of} [{}, {}]", percent(low), percent(high))
+    } else {
+        format!("{of}±{}", percent(half))
     }
 }

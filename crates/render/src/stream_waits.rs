@@ -1,6 +1,6 @@
 //! Exposed communication from stream waits, as text.
 
-use crate::layout::{plural, short_ids, Page, Table, Unit};
+use crate::layout::{plural, share_with_interval, short_ids, Page, Table, Unit};
 use crate::text::ROWS;
 use analyze::spelling::{datatype, size, time};
 use analyze::stream_waits::{Exposed, StreamWaits};
@@ -20,16 +20,6 @@ fn with_error(exposed: &Exposed, unit: &Unit) -> String {
             format!("±{}", unit.show(Some((high - low) / 2.0)))
         });
     unit.show(Some(exposed.sum_us)) + &error
-}
-
-fn share_with_error(share: &analyze::streams::Share) -> String {
-    let error = share
-        .interval
-        .filter(|(low, high)| high > low)
-        .map_or(String::new(), |(low, high)| {
-            format!("±{:.1}", 50.0 * (high - low))
-        });
-    percent(share.share) + &error
 }
 
 /// Sentences about all ranks.
@@ -104,7 +94,7 @@ fn ranks(waits: &StreamWaits, page: &mut Page) {
                 .map_or(format!("pid:{}", tables::pid::shown(rank.pid)), |rank| {
                     rank.to_string()
                 }),
-            share_with_error(&rank.share),
+            share_with_interval(&rank.share),
             percent(rank.at_most),
             rank.exposed.calls.to_string(),
             rank.exposed.known.to_string(),

@@ -1,10 +1,10 @@
 //! What the GPUs did in kernel windows, as text.
 
-use crate::layout::{cut, plural, Page, Table, Unit};
+use crate::layout::{cut, plural, share_with_interval, Page, Table, Unit};
 use crate::text::FEW_RANKS;
 use analyze::spelling::{self, three, time};
 use analyze::streams::kernels::{NO_CUPTI, NO_MEMORY, SHARED_GPU, UNSAFE_CUPTI};
-use analyze::streams::{RankStreams, Share, Streams};
+use analyze::streams::{RankStreams, Streams};
 use analyze::summary::range_of_shares;
 use analyze::Report;
 
@@ -15,14 +15,6 @@ const NAME: usize = 60;
 
 fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
-}
-
-/// A share with half of its interval's width.
-fn with_error(share: &Share) -> String {
-    let error = share.interval.map_or(String::new(), |(low, high)| {
-        format!("±{:.1}", 50.0 * (high - low))
-    });
-    percent(share.share) + &error
 }
 
 /// Sentences about all ranks.
@@ -113,12 +105,12 @@ pub(crate) fn streams(report: &Report, page: &mut Page) {
             let waiting = rank.exposed_waiting.as_ref();
             table.row([
                 name(streams, rank),
-                with_error(&rank.computing),
-                with_error(&rank.beside),
-                with_error(&rank.exposed),
-                waiting.map_or("-".to_owned(), with_error),
+                share_with_interval(&rank.computing),
+                share_with_interval(&rank.beside),
+                share_with_interval(&rank.exposed),
+                waiting.map_or("-".to_owned(), share_with_interval),
                 percent(rank.copies.share),
-                with_error(&rank.idle),
+                share_with_interval(&rank.idle),
                 rank.windows.to_string(),
                 time(rank.seen_us),
             ]);

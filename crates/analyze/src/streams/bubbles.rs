@@ -107,7 +107,8 @@ fn bubble(index: usize, lanes: &[Lane], waits: &Waits) -> Bubble {
             .iter()
             .zip(&parts.bubble)
             .map(|(piece, ns)| (*ns as f64, (piece.1 - piece.0) as f64)),
-    );
+    )
+    .of_time();
     let of_step = |ns: i64| ns as f64 / 1e3 / waits.steps as f64;
     let others = others(index, lanes, waits).into_iter();
     let mut waits_for: Vec<For> = others

@@ -75,6 +75,22 @@ pub struct Share {
     pub interval: Option<(f64, f64)>,
 }
 
+impl Share {
+    /// As a part of something: neither it nor its interval is under 0 or over all of that.
+    pub(crate) fn at_most(self, all: f64) -> Share {
+        let within = |share: f64| share.clamp(0.0, all);
+        Share {
+            share: within(self.share),
+            interval: self.interval.map(|(low, high)| (within(low), within(high))),
+        }
+    }
+
+    /// As a part of the time.
+    pub(crate) fn of_time(self) -> Share {
+        self.at_most(1.0)
+    }
+}
+
 /// One GPU of a process.
 #[derive(Clone, Debug, Serialize)]
 pub struct RankStreams {
