@@ -61,7 +61,7 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lanes: &[usize]) -> Optio
         let others = operation
             .iter()
             .filter(|cell| cell.lane as usize != lane && cell.launch.start != 0);
-        let longest = others.max_by_key(|cell| cell.launch.ns);
+        let longest = others.max_by(|a, b| a.launch.ns.total_cmp(&b.launch.ns));
         let (Some(other), Some(own_ns)) = (longest, own.launch.length()) else {
             continue;
         };

@@ -25,8 +25,8 @@ pub struct Launch {
     pub start: i64,
     /// When it ended there.
     pub stop: i64,
-    /// Time on the GPU on whichever clock, ns; `u32::MAX` is not known.
-    pub ns: u32,
+    /// Time on the GPU on whichever clock, ns, to 24 bits; NaN is not known.
+    pub ns: f32,
     /// How long its kernel waited for other ranks by NCCL's own phases ([`crate::phases`]), ns + 1; 0 is not
     /// known.
     pub synced: u32,
@@ -398,9 +398,7 @@ impl ProcessLaunches {
             launched: last.launch_end_ns,
             start,
             stop,
-            ns: times
-                .length()
-                .map_or(u32::MAX, |ns| u32::try_from(ns).unwrap_or(u32::MAX)),
+            ns: times.length().map_or(f32::NAN, |ns| ns as f32),
             // Pieces of one operation have a kernel each, or share one.
             synced: match (way.exchange, execution.pieces) {
                 (None, 1) => process.phases_ns(call).map_or(0, |[waited, ..]| {
@@ -514,7 +512,7 @@ impl ProcessLaunches {
                 let launch = &mut launches[*index as usize];
                 if launch.stop == 0 {
                     (launch.start, launch.stop) = (kernel.start, kernel.stop);
-                    launch.ns = u32::try_from(kernel.stop - kernel.start).unwrap_or(u32::MAX);
+                    launch.ns = (kernel.stop - kernel.start) as f32;
                 }
                 // The computing stands still for what is received, and not for a send beside that.
                 let is_send = kinds[launch.kind as usize].is_exchange();
@@ -536,7 +534,7 @@ impl ProcessLaunches {
                 launched: kernel.launched,
                 start: kernel.start,
                 stop: kernel.stop,
-                ns: u32::try_from(kernel.stop - kernel.start).unwrap_or(u32::MAX),
+                ns: (kernel.stop - kernel.start) as f32,
                 on: u64::from(kernel.stream),
                 shown: kernel.from,
                 in_graph: true,
@@ -588,7 +586,7 @@ impl ProcessLaunches {
                 start,
                 stop,
                 graph: of.graph,
-                ns: u32::try_from(ns).unwrap_or(u32::MAX),
+                ns: ns as f32,
                 still: f64::NAN,
                 ..Launch::default()
             });
@@ -658,12 +656,10 @@ impl Launch {
         self.start = first(self.start, other.start);
         self.stop = self.stop.max(other.stop);
         self.driver_waited += other.driver_waited;
-        self.ns = match (self.ns, other.ns) {
-            (u32::MAX, ns) | (ns, u32::MAX) => ns,
-            (a, b) => a.max(b),
-        };
+        // Of a number and NaN, this is the number.
+        self.ns = self.ns.max(other.ns);
         if self.start != 0 && self.stop != 0 {
-            self.ns = u32::try_from(self.stop - self.start).unwrap_or(u32::MAX);
+            self.ns = (self.stop - self.start) as f32;
         }
         self.stream = self.stream.max(other.stream);
         self.from = self.from.max(other.from);
@@ -702,6 +698,6 @@ impl Launch {
 
     /// Time on the GPU, ns.
     pub fn length(&self) -> Option<f64> {
-        (self.ns != u32::MAX).then_some(f64::from(self.ns))
+        (!self.ns.is_nan()).then_some(f64::from(self.ns))
     }
 }

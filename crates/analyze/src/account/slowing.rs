@@ -70,7 +70,9 @@ pub fn of(
         let timed = operation
             .iter()
             .filter(|cell| cell.launch.length().is_some());
-        let last = timed.clone().min_by_key(|cell| cell.launch.ns);
+        let last = timed
+            .clone()
+            .min_by(|a, b| a.launch.ns.total_cmp(&b.launch.ns));
         if let Some(last) = last.filter(|last| late.contains(&(last.lane as usize))) {
             if timed.count() > 1 {
                 let at = (operation[0].place, operation[0].step);

@@ -434,7 +434,7 @@ impl OfLane<'_> {
             Launch {
                 start,
                 stop,
-                ns: u32::try_from(length).unwrap_or(u32::MAX),
+                ns: length as f32,
                 still: mean(of.still),
                 // Of none, the mean is no number.
                 stands: if mean(of.stands) > 0.0 {
