@@ -574,10 +574,9 @@ impl ProcessLaunches {
             let Some(of) = kinds.get(&launch.graph).filter(|of| of.graph > 0) else {
                 continue;
             };
-            let (start, ns) = launch.gpu.unwrap_or((0, u64::MAX));
-            let stop = match launch.gpu {
-                Some(_) => start.saturating_add_unsigned(ns),
-                None => 0,
+            let (start, stop, ns) = match launch.gpu {
+                Some((start, ns)) => (start, start.saturating_add_unsigned(ns), ns as f32),
+                None => (0, 0, f32::NAN),
             };
             lane.launches.push(Launch {
                 kind: kind(&mut lane.kinds, &mut self.known[0], *of),
@@ -586,7 +585,7 @@ impl ProcessLaunches {
                 start,
                 stop,
                 graph: of.graph,
-                ns: ns as f32,
+                ns,
                 still: f64::NAN,
                 ..Launch::default()
             });

@@ -8,11 +8,14 @@
 //! hosts' times say how long steps are, a stall is one that all hosts see: one that is ahead of its GPU
 //! stands still and nobody waits.
 //!
+//! Where of no call it is known for how long computing stood still, the time that calls took on the GPU says
+//! it. Other work may hide them, but what makes a step longer is not hidden.
+//!
 //! Rule: many stalls are a habit. One is seen if calls of its step were timed, so without those that were
 //! seen, the other timed steps have less waiting than all steps have.
 
 use super::frame::{median, Frame, LONG};
-use super::places::Places;
+use super::places::{Cell, Places};
 
 /// A lane is blamed for a stall if what is known of it explains this part.
 const EXPLAINS: f64 = 0.4;
@@ -115,6 +118,8 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
         }
         close(&mut of_place);
     }
+    let mut cells = places.operations().flatten();
+    let stands_still = cells.any(|cell| cell.still().is_some());
     let mut place = 0;
     for operation in places.operations() {
         if operation[0].place != place {
@@ -122,10 +127,16 @@ pub fn find(places: &Places, frame: &Frame, usual: &[f64]) -> Stalls {
             place = operation[0].place;
         }
         let step = operation[0].step as usize;
-        let timed = operation
-            .iter()
-            .filter_map(|cell| Some((cell.lane, cell.still()?)));
-        let timed: Vec<(u32, f64)> = timed.collect();
+        let of = |time: &dyn Fn(&Cell) -> Option<f64>| -> Vec<(u32, f64)> {
+            let all = operation.iter();
+            all.filter_map(|cell| Some((cell.lane, time(cell)?)))
+                .collect()
+        };
+        let timed = if stands_still {
+            of(&|cell| cell.still())
+        } else {
+            of(&|cell| cell.launch.length())
+        };
         let sum: f64 = timed.iter().map(|(_, ns)| ns).sum();
         seen[step].0 += 1;
         seen[step].1 += u32::from(timed.len() > 1);

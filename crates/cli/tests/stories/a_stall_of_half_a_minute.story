@@ -17,3 +17,7 @@ Evidence
     each operation, as if it ended on all ranks at once.
 
 What to do
+--- rm -r capture; sed 's/rank 1 late 30s/rank 1 { compute 30s }/; s/all_reduce 1MiB ; sleep 1ms/compute 5ms ; all_reduce 64KiB time=1ms ; join ; sync/' job | NCCLSCOPE_TIMING=stamps fake-nccl play -
+announced 80, ABI v5
+--- ncclscope report capture | sed -n '1s/ of .*//p'
+Rank 1 costs this job 30.0 s
