@@ -1,19 +1,34 @@
 //! Files that the recorder keeps open in a process that belongs to somebody else.
 //!
 //! A program may close descriptors that it does not know: daemons do, `os.closerange` does, and so does any
-//! double close. The next file that the program opens then gets the same number. A [`KeptFile`] therefore
-//! knows the device and the inode of its file, and looks at them before each read and write. If another file
-//! has the number, that file is the program's: it is neither written nor closed. Ours is opened again by its
-//! path.
+//! double close. The next file that the program opens then gets the same number. An [`OpenFile`] therefore
+//! knows the device and the inode of its file, and looks at them before each use. If another file has the
+//! number, that file is the program's: it is neither written nor closed. A [`KeptFile`] opens ours again by
+//! its path.
 //!
-//! Rule: nothing is ever written through a descriptor that was not compared just before.
+//! The program may even take a number while the file is being opened, because it is ours from `open` on and
+//! known to be only at the first look. So the file under the path is asked for its device and inode, too. If
+//! the new descriptor has others, either may be the case: the program has the number, or the path leads to
+//! another file since. Such a descriptor is left open ([`MOST_LEFT`]).
+//!
+//! Rule: nothing is ever written through, and no number is ever closed, that was not compared just before.
 
-use crate::place;
-use std::fs::{File, OpenOptions};
+use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, IntoRawFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Descriptors that a process has at most which may be ours, may be the program's, and are not closed
+/// therefore. Then the recorder opens no more files. Each is a moment of some microseconds in which the
+/// program, too, closed a number that was not its own and opened a file.
+const MOST_LEFT: u32 = 64;
+
+/// Those that there are.
+static LEFT: AtomicU32 = AtomicU32::new(0);
 
 /// Device and inode of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,18 +38,31 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// Of an open file. No file system is asked for news: over a network, that would write back what is
-    /// dirty, or wait for a server that does not answer.
+    /// Of an open file.
     ///
     /// # Errors
     /// When nothing is open under this number, or the kernel gives no answer.
     pub fn of(file: &impl AsRawFd) -> io::Result<FileId> {
-        let fd = file.as_raw_fd();
-        // SAFETY: both calls fill in the zeroed struct that they are given; the path is empty.
+        FileId::ask(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+    }
+
+    /// Of the file under a path.
+    fn at(path: &CStr, link: Link) -> io::Result<FileId> {
+        let flags = match link {
+            Link::Refused => libc::AT_SYMLINK_NOFOLLOW,
+            Link::Followed => 0,
+        };
+        FileId::ask(libc::AT_FDCWD, path, flags)
+    }
+
+    /// No file system is asked for news of a file: over a network, that would write back what is dirty, or
+    /// wait for a server that does not answer.
+    fn ask(at: i32, path: &CStr, flags: i32) -> io::Result<FileId> {
+        // SAFETY: both calls fill in the zeroed struct that they are given; the path is a C string.
         unsafe {
             let mut new: libc::statx = std::mem::zeroed();
-            let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-            if libc::statx(fd, c"".as_ptr(), flags, libc::STATX_INO, &mut new) == 0 {
+            let asked = flags | libc::AT_STATX_DONT_SYNC;
+            if libc::statx(at, path.as_ptr(), asked, libc::STATX_INO, &mut new) == 0 {
                 return Ok(FileId {
                     device: (new.stx_dev_major, new.stx_dev_minor),
                     inode: new.stx_ino,
@@ -42,7 +70,7 @@ impl FileId {
             }
             // Kernels before 4.11 and some sandboxes have no statx.
             let mut old: libc::stat = std::mem::zeroed();
-            if libc::fstat(fd, &mut old) != 0 {
+            if libc::fstatat(at, path.as_ptr(), &mut old, flags) != 0 {
                 return Err(io::Error::last_os_error());
             }
             Ok(FileId {
@@ -53,13 +81,141 @@ impl FileId {
     }
 }
 
-/// See the module.
-pub struct KeptFile {
+/// What becomes of a path that ends in a link.
+#[derive(Clone, Copy)]
+enum Link {
+    Refused,
+    Followed,
+}
+
+/// An open file, with its device and inode. When it is dropped, its number is closed if it is still the
+/// file's.
+pub struct OpenFile {
     /// Nothing once the number belongs to another file.
     file: Option<File>,
     id: FileId,
+}
+
+impl OpenFile {
+    /// Creates a file that was not there, readable and writable by this user only.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn create(path: &CStr) -> io::Result<OpenFile> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        let fd = open(path, flags)?;
+        OpenFile::compared(fd, FileId::at(path, Link::Refused)).inspect_err(|_| {
+            // SAFETY: a C string. The file was made here, and the next try must not find it.
+            unsafe { libc::unlink(path.as_ptr()) };
+        })
+    }
+
+    /// Opens a file once more.
+    ///
+    /// # Errors
+    /// When it can't be opened, or when another file is under its path.
+    pub fn again(path: &CStr, id: FileId) -> io::Result<OpenFile> {
+        if FileId::at(path, Link::Refused)? != id {
+            return Err(gone());
+        }
+        let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        OpenFile::compared(open(path, flags)?, Ok(id))
+    }
+
+    /// Opens the file under a path, or under the link there, for reading.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub fn read_only(path: &CStr) -> io::Result<OpenFile> {
+        let id = FileId::at(path, Link::Followed)?;
+        OpenFile::compared(open(path, libc::O_RDONLY)?, Ok(id))
+    }
+
+    /// A descriptor that was opened just now, if it is of this file. Otherwise nobody knows whose it is.
+    fn compared(fd: OwnedFd, id: io::Result<FileId>) -> io::Result<OpenFile> {
+        match id {
+            Ok(id) if FileId::of(&fd).is_ok_and(|found| found == id) => Ok(OpenFile {
+                file: Some(fd.into()),
+                id,
+            }),
+            _ => {
+                let _ = fd.into_raw_fd();
+                LEFT.fetch_add(1, Relaxed);
+                Err(gone())
+            }
+        }
+    }
+
+    /// Which file it is.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// The file, if its number was its own just now.
+    ///
+    /// # Errors
+    /// When it belongs to the program.
+    pub fn get(&self) -> io::Result<&File> {
+        let file = self.file.as_ref().ok_or_else(gone)?;
+        let ours = FileId::of(file).is_ok_and(|found| found == self.id);
+        ours.then_some(file).ok_or_else(gone)
+    }
+}
+
+impl OpenFile {
+    /// Forgets a number that is not the file's any more, without closing it.
+    fn leave(&mut self) {
+        if let Some(file) = self.file.take() {
+            let _ = file.into_raw_fd();
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if self.get().is_err() {
+            self.leave();
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::ErrorKind::NotFound.into()
+}
+
+/// Opens a file under a number that programs do not write to without having opened it. If standard output or
+/// error is closed, the next file that is opened gets its number, and receives what the program prints.
+fn open(path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    if LEFT.load(Relaxed) >= MOST_LEFT {
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
+    // SAFETY: a C string, and the mode of a file that is created; what is opened is owned from here on.
+    let fd = unsafe {
+        let fd = libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    if fd.as_raw_fd() > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    let (command, least) = (libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1);
+    // SAFETY: a descriptor of ours; the new one is owned from here on.
+    unsafe {
+        let moved = libc::fcntl(fd.as_raw_fd(), command, least);
+        if moved < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(moved))
+    }
+}
+
+/// See the module.
+pub struct KeptFile {
+    file: OpenFile,
     /// Where it is opened again; nothing for a file that has no name any more.
-    path: Option<PathBuf>,
+    path: Option<CString>,
 }
 
 impl KeptFile {
@@ -68,17 +224,19 @@ impl KeptFile {
     /// # Errors
     /// When it can't be made.
     pub fn create(path: &Path) -> io::Result<KeptFile> {
-        KeptFile::of(File::from(place::create(path)?), Some(path.to_owned()))
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let file = OpenFile::create(&path)?;
+        let path = Some(path);
+        Ok(KeptFile { file, path })
     }
 
-    /// A file that is open. Without a path, it is given up if its descriptor is taken away.
+    /// Opens a file for reading. It is given up if its descriptor is taken away.
     ///
     /// # Errors
-    /// When the kernel does not say which file it is.
-    pub fn of(file: File, path: Option<PathBuf>) -> io::Result<KeptFile> {
-        let id = FileId::of(&file)?;
-        let file = Some(file);
-        Ok(KeptFile { file, id, path })
+    /// When it can't be opened.
+    pub fn read_only(path: &Path) -> io::Result<KeptFile> {
+        let file = OpenFile::read_only(&CString::new(path.as_os_str().as_bytes())?)?;
+        Ok(KeptFile { file, path: None })
     }
 
     /// Writes all of `bytes` at an offset.
@@ -110,54 +268,24 @@ impl KeptFile {
 
     /// The file, which was compared just now; opened again if its descriptor is another's.
     fn ours(&mut self) -> io::Result<&File> {
-        if !self.holds() {
-            self.leave();
-            let gone = || io::Error::from(io::ErrorKind::NotFound);
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-                .open(self.path.as_ref().ok_or_else(gone)?)?;
-            let file = File::from(place::beyond_standard_streams(file.into())?);
-            if FileId::of(&file)? != self.id {
-                return Err(gone());
-            }
-            self.file = Some(file);
+        if self.file.get().is_err() {
+            // Before ours gets a number, which may be the same.
+            self.file.leave();
+            let path = self.path.as_ref().ok_or_else(gone)?;
+            self.file = OpenFile::again(path, self.file.id)?;
         }
-        self.file
-            .as_ref()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-
-    /// Whether the descriptor is this file's.
-    fn holds(&self) -> bool {
-        let id = self.file.as_ref().map(FileId::of);
-        id.and_then(Result::ok) == Some(self.id)
-    }
-
-    /// Forgets a descriptor that belongs to the program now, without closing it.
-    fn leave(&mut self) {
-        if let Some(file) = self.file.take() {
-            let _ = file.into_raw_fd();
-        }
-    }
-}
-
-impl Drop for KeptFile {
-    fn drop(&mut self) {
-        if !self.holds() {
-            self.leave();
-        }
+        self.file.get()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
 
     /// Closes the descriptor, and opens another file under its number, as a program may do.
     fn taken(kept: &KeptFile, other: &File) -> i32 {
-        let fd = kept.file.as_ref().expect("open").as_raw_fd();
+        let fd = kept.file.get().expect("open").as_raw_fd();
         // SAFETY: both are open; dup2 closes the first and makes it the second.
         assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), fd) }, fd);
         fd
@@ -189,6 +317,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_may_get_the_number_that_was_closed() {
+        let folder = tempfile::tempdir().expect("made");
+        let path = folder.path().join("ours");
+        let mut kept = KeptFile::create(&path).expect("created");
+        for (at, byte) in (0..).zip(b"abcd") {
+            // SAFETY: it is open. The next file that is opened gets the number.
+            unsafe { libc::close(kept.file.get().expect("open").as_raw_fd()) };
+            kept.write_all_at(&[*byte], at).expect("written");
+            assert!(kept.file.get().is_ok());
+        }
+        assert_eq!(std::fs::read(&path).expect("read"), b"abcd");
+    }
+
+    #[test]
     fn another_file_under_the_path_is_left_alone() {
         let folder = tempfile::tempdir().expect("made");
         let (path, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
@@ -201,5 +343,27 @@ mod tests {
         assert_eq!(std::fs::read(&path).expect("read"), b"PRECIOUS");
         // SAFETY: what the program opened here.
         unsafe { libc::close(fd) };
+    }
+
+    #[test]
+    fn a_descriptor_that_the_program_took_while_it_was_opened_is_not_closed() {
+        let folder = tempfile::tempdir().expect("made");
+        let path = |name: &str| folder.path().join(name);
+        let c_path = |name: &str| CString::new(path(name).as_os_str().as_bytes()).expect("a path");
+        std::fs::write(path("theirs"), b"PRECIOUS").expect("written");
+        OpenFile::create(&c_path("ours")).expect("created");
+        let id = FileId::at(&c_path("ours"), Link::Refused);
+        // What `open` has returned, and leads to a file of the program by now.
+        let fd = open(&c_path("theirs"), libc::O_RDWR).expect("opened");
+        let number = fd.as_raw_fd();
+        let left = LEFT.load(Relaxed);
+        let error = OpenFile::compared(fd, id).err().expect("not ours");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(LEFT.load(Relaxed) > left);
+        // SAFETY: asks, and closes what the program opened here.
+        unsafe {
+            assert!(libc::fcntl(number, libc::F_GETFD) >= 0, "it was closed");
+            libc::close(number);
+        }
     }
 }

@@ -6,12 +6,14 @@
 //! before anybody uses them, at creation or by [`Mapping::allocate`], so no store can fault for want of space
 //! (SIGBUS). What it may grow to is a hole in the file.
 
+use crate::kept_file::{FileId, OpenFile};
 use crate::pages;
 use crate::settings::{file_name, host, Settings};
 use capture::{launcher, left};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -28,10 +30,11 @@ pub struct Mapping {
     pub base: *mut u8,
     /// Its path.
     pub place: String,
+    /// The same, for the kernel.
+    path: CString,
     /// To be shown once: it ended up on a disk.
     pub warning: Option<String>,
-    /// Device and inode of the file.
-    id: (u64, u64),
+    id: FileId,
 }
 
 impl Mapping {
@@ -40,23 +43,14 @@ impl Mapping {
     /// # Errors
     /// When there is no space, or none beside what NCCL needs; or when the file was taken away.
     pub fn allocate(&self, at: usize, bytes: usize) -> io::Result<()> {
-        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-        let path = Path::new(&self.place);
         // Not a descriptor that was kept: the program may have closed all and opened files of its own.
-        let file = std::fs::OpenOptions::new()
-            .write(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)?;
-        let meta = file.metadata()?;
-        if (meta.dev(), meta.ino()) != self.id {
-            return Err(io::ErrorKind::NotFound.into());
-        }
+        let file = OpenFile::again(&self.path, self.id)?;
         let needed = bytes as u64 + NCCL_SHARED_MEMORY;
-        if path.starts_with("/dev/shm") && free_space(path).is_none_or(|free| free < needed) {
+        let in_memory = self.place.starts_with("/dev/shm/");
+        if in_memory && free_space(&self.path).is_none_or(|free| free < needed) {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
-        let fd = beyond_standard_streams(file.into())?;
-        reserve(&fd, at, bytes)?;
+        reserve(file.get()?, at, bytes)?;
         // SAFETY: this part of the mapping is there now, and nobody uses it.
         unsafe { touch(self.base, at, bytes) };
         Ok(())
@@ -120,7 +114,7 @@ pub fn live_part(
         names.stem.file_name().unwrap_or_default().to_string_lossy()
     );
     let shm = Path::new("/dev/shm");
-    let space = free_space(shm);
+    let space = free_space(c"/dev/shm");
     let why = if space.is_some_and(|free| free >= bytes as u64 + NCCL_SHARED_MEMORY) {
         match in_place(shm, uid, trace_id, &file, room, used) {
             Ok(mapping) => return Ok(mapping),
@@ -192,8 +186,7 @@ pub fn spare_memory(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn free_space(path: &Path) -> Option<u64> {
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+fn free_space(path: &CStr) -> Option<u64> {
     // SAFETY: statvfs fills in the zeroed struct; the path is NUL-terminated.
     unsafe {
         let mut stat: libc::statvfs = std::mem::zeroed();
@@ -206,16 +199,17 @@ fn free_space(path: &Path) -> Option<u64> {
 fn in_file(folder: &Path, file: &str, room: usize, used: &[(usize, usize)]) -> io::Result<Mapping> {
     private_folder(folder)?;
     let path = folder.join(file);
-    let fd = create(&path)?;
-    let mapping = map(&fd, room, used).inspect_err(|_| {
+    let c_path = CString::new(path.as_os_str().as_bytes())?;
+    let file = OpenFile::create(&c_path)?;
+    let base = map(&file, room, used).inspect_err(|_| {
         let _ = std::fs::remove_file(&path);
-    });
-    let (base, id) = mapping?;
+    })?;
     Ok(Mapping {
         base,
         place: path.to_string_lossy().into_owned(),
+        path: c_path,
         warning: None,
-        id,
+        id: file.id(),
     })
 }
 
@@ -233,65 +227,28 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a file that was not there, readable and writable by this user only.
-pub fn create(path: &Path) -> io::Result<OwnedFd> {
-    let c_path = CString::new(path.as_os_str().as_bytes())?;
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the path is NUL-terminated; the descriptor is owned from here on.
-    unsafe {
-        let fd = libc::open(c_path.as_ptr(), flags, 0o600);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        beyond_standard_streams(OwnedFd::from_raw_fd(fd))
-    }
-}
-
-/// `fd` under a number that programs do not write to without having opened it. If standard output or error is
-/// closed, the next file that is opened gets its number, and receives what the program prints.
-pub fn beyond_standard_streams(fd: OwnedFd) -> io::Result<OwnedFd> {
-    if fd.as_raw_fd() > libc::STDERR_FILENO {
-        return Ok(fd);
-    }
-    // SAFETY: a descriptor of ours; the new one is owned from here on.
-    unsafe {
-        let moved = libc::fcntl(
-            fd.as_raw_fd(),
-            libc::F_DUPFD_CLOEXEC,
-            libc::STDERR_FILENO + 1,
-        );
-        if moved < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(OwnedFd::from_raw_fd(moved))
-    }
-}
-
-/// Maps `room` bytes of a new file, shared, and allocates what is used of them: offsets and lengths. Also
-/// returns the file's device and inode.
-fn map(fd: &OwnedFd, room: usize, used: &[(usize, usize)]) -> io::Result<(*mut u8, (u64, u64))> {
-    // SAFETY: the descriptor is ours; the mapping is new memory and replaces nothing.
+/// Maps `room` bytes of a new file, shared, and allocates what is used of them: offsets and lengths.
+fn map(file: &OpenFile, room: usize, used: &[(usize, usize)]) -> io::Result<*mut u8> {
+    // SAFETY: the descriptor was compared just before each use; the mapping is new memory and replaces
+    // nothing.
     unsafe {
         // A file beyond the process's limit would be answered with SIGXFSZ, which ends it.
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) == 0 && limit.rlim_cur < room as u64 {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        let mut stat: libc::stat = std::mem::zeroed();
-        if libc::ftruncate(fd.as_raw_fd(), room as libc::off_t) != 0
-            || libc::fstat(fd.as_raw_fd(), &mut stat) != 0
-        {
+        if libc::ftruncate(file.get()?.as_raw_fd(), room as libc::off_t) != 0 {
             return Err(io::Error::last_os_error());
         }
         for (at, bytes) in used {
-            reserve(fd, *at, *bytes)?;
+            reserve(file.get()?, *at, *bytes)?;
         }
         let base = libc::mmap(
             std::ptr::null_mut(),
             room,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED,
-            fd.as_raw_fd(),
+            file.get()?.as_raw_fd(),
             0,
         );
         if base == libc::MAP_FAILED {
@@ -302,15 +259,15 @@ fn map(fd: &OwnedFd, room: usize, used: &[(usize, usize)]) -> io::Result<(*mut u
         for (at, bytes) in used {
             touch(base.cast(), *at, *bytes);
         }
-        Ok((base.cast(), (stat.st_dev, stat.st_ino)))
+        Ok(base.cast())
     }
 }
 
 /// Allocates a part of a file.
-fn reserve(fd: &OwnedFd, at: usize, bytes: usize) -> io::Result<()> {
+fn reserve(file: &File, at: usize, bytes: usize) -> io::Result<()> {
     let (at, bytes) = (at as libc::off_t, bytes as libc::off_t);
     // SAFETY: the descriptor is ours. posix_fallocate returns the error instead of setting errno.
-    match unsafe { libc::posix_fallocate(fd.as_raw_fd(), at, bytes) } {
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), at, bytes) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }

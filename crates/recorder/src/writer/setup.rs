@@ -11,7 +11,6 @@ use super::Writer;
 use crate::kept_file::KeptFile;
 use crate::settings::NcclLog;
 use capture::block::BlockKind;
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -121,16 +120,17 @@ fn find(log: &NcclLog, descriptors: &Path) -> Option<KeptFile> {
         if !fits(&target) {
             continue;
         }
-        let Ok(file) = File::open(entry.path()) else {
-            continue;
-        };
-        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+        // Not of a pipe, whose opening may wait.
+        if !std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
             continue;
         }
+        let Ok(file) = KeptFile::read_only(&entry.path()) else {
+            continue;
+        };
         if log.is_ours {
             let _ = std::fs::remove_file(&target);
         }
-        return KeptFile::of(file, None).ok();
+        return Some(file);
     }
     None
 }
@@ -138,6 +138,7 @@ fn find(log: &NcclLog, descriptors: &Path) -> Option<KeptFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::Write;
 
     fn folder(name: &str) -> std::path::PathBuf {
@@ -205,8 +206,7 @@ mod tests {
         let folder = folder("long");
         let path = folder.join("long");
         std::fs::write(&path, vec![b'x'; MOST + 7]).expect("written");
-        let file = File::open(&path).expect("opened");
-        let mut file = KeptFile::of(file, None).expect("kept");
+        let mut file = KeptFile::read_only(&path).expect("opened");
         assert_eq!(next_lines(&mut file, 0).map(|l| l.len()), Some(MOST));
         assert_eq!(next_lines(&mut file, MOST as u64), None);
         std::fs::remove_dir_all(folder).expect("removed");
