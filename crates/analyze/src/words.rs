@@ -202,9 +202,9 @@ pub const UNSEEN: &[Word] = &[
         made through a pointer on the program's heap, or from a library that it loaded later."),
     word("graphs_found_late", "processes in which the recorder found the function that launches graphs only \
         after there were graphs to launch: earlier launches are missing."),
-    word("graphs_unplaced", "graphs with captured calls that the program neither instantiated nor destroyed \
-        in the recorder's sight: it calls the driver through pointers that the recorder did not find. Please \
-        report which program that is."),
+    word("graphs_unplaced", "graphs with captured calls that were not instantiated in the recorder's sight: \
+        the program gave them up, or it calls the driver through pointers that the recorder did not find. \
+        If they should have run, please report which program that is."),
     word("graphs_full",
         "executable graphs that found no entry in the recorder's table: it holds 65 536 at a time, and fewer \
         if /dev/shm is full or the process may have no more memory."),

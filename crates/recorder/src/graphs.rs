@@ -17,8 +17,8 @@
 //!
 //! Rule: a graph without captured calls costs its launches one failed look-up, and nothing else. Nothing here
 //! fails a call of the driver. What could not be followed is never taken for zero launches. A captured call
-//! stays *unplaced* in [`Header::unplaced`] until its graph is instantiated or destroyed in our sight, and a
-//! reader says so.
+//! stays *unplaced* in [`Header::unplaced`] until its graph is instantiated in our sight, and a reader says
+//! so. To destroy a graph places nothing: programs destroy it as soon as they have instantiated it.
 
 mod contents;
 mod execs;
@@ -66,8 +66,10 @@ unsafe impl Send for Graphs {}
 #[derive(Default)]
 struct State {
     contents: Contents,
-    /// Graphs with captured calls of their own that were neither instantiated nor destroyed in our sight.
+    /// Graphs with captured calls of their own that were not instantiated in our sight.
     unplaced: HashSet<u64>,
+    /// Those of them that are gone. Another graph may have the handle by now.
+    gone: u32,
     shapes: HashMap<Shape, u32>,
     numbers: HashMap<Content, u32>,
     /// Executable graphs so far.
@@ -109,7 +111,7 @@ impl Graphs {
         let result = act(state);
         let lost = std::mem::take(&mut state.contents.lost);
         self.header.graphs_full.fetch_add(lost, Relaxed);
-        let unplaced = state.unplaced.len() as u32;
+        let unplaced = state.gone.saturating_add(state.unplaced.len() as u32);
         self.header.unplaced.store(unplaced, Relaxed);
         result
     }
@@ -149,7 +151,11 @@ impl Graphs {
         let fewer = |n: u32| n.checked_sub(1);
         let _ = self.capturing.fetch_update(Relaxed, Relaxed, fewer);
         if let Some(graph) = graph.filter(|_| failed) {
-            self.destroyed(graph);
+            self.with(|s| {
+                s.contents.destroyed(graph);
+                // It never was a whole graph, so nobody has instantiated it.
+                s.unplaced.remove(&graph);
+            });
         }
     }
 
@@ -165,7 +171,8 @@ impl Graphs {
     pub fn cloned(&self, clone: u64, original: u64) {
         self.with(|s| {
             s.contents.cloned(clone, original);
-            s.unplaced.remove(&clone);
+            // A graph with this handle was destroyed out of sight.
+            s.destroyed(clone);
             s.moved(clone, original);
         });
     }
@@ -191,11 +198,11 @@ impl Graphs {
         });
     }
 
-    /// A graph was destroyed. What was made of it stays.
+    /// A graph was destroyed. What was made of it stays, whether that was seen or not.
     pub fn destroyed(&self, graph: u64) {
         self.with(|s| {
             s.contents.destroyed(graph);
-            s.unplaced.remove(&graph);
+            s.destroyed(graph);
         });
     }
 
@@ -378,6 +385,11 @@ impl State {
         if self.unplaced.remove(&from) || !self.contents.of(from).is_empty() {
             self.unplaced(to);
         }
+    }
+
+    /// A graph is gone, and its handle may serve another.
+    fn destroyed(&mut self, graph: u64) {
+        self.gone += u32::from(self.unplaced.remove(&graph));
     }
 
     /// A graph has calls of its own that are in no executable graph yet.

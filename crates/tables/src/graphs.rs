@@ -105,7 +105,7 @@ pub struct Launch {
 pub enum Unseen {
     /// Nothing that the process uses to launch graphs could be watched, or watching was switched off.
     NotWatched,
-    /// This many graphs with captured calls were neither instantiated nor destroyed in the recorder's sight.
+    /// This many graphs with captured calls were not instantiated in the recorder's sight.
     Unplaced(u64),
     /// This many executable graphs, of which no launch was seen: the program may have launched them in a way
     /// that the recorder does not watch.

@@ -12,8 +12,9 @@ Completeness
     timed.
   2 graphs_not_watched: processes that captured calls and whose graph launches were not watched: NCCLSCOPE_GRAPHS=off
     was set, or the CUDA driver was not found.
-  2 graphs_unplaced: graphs with captured calls that the program neither instantiated nor destroyed in the recorder's
-    sight: it calls the driver through pointers that the recorder did not find. Please report which program that is.
+  2 graphs_unplaced: graphs with captured calls that were not instantiated in the recorder's sight: the program gave
+    them up, or it calls the driver through pointers that the recorder did not find. If they should have run, please
+    report which program that is.
 
 Notes
   There are no GPU times: the process has no CUDA driver.
