@@ -1,6 +1,6 @@
 //! Tables on the heap that are zero at first, so that their pages take memory only when they are used.
 
-use std::alloc::{alloc_zeroed, Layout};
+use std::alloc::{alloc, alloc_zeroed, Layout};
 
 /// A value of zeros that lives as long as the process. `None` if there is no memory.
 ///
@@ -22,6 +22,20 @@ pub unsafe fn zeros<T>(count: usize) -> Option<&'static [T]> {
     unsafe {
         let place = alloc_zeroed(layout).cast::<T>();
         (!place.is_null()).then(|| std::slice::from_raw_parts(place, count))
+    }
+}
+
+/// A value that lives as long as the process. `None` if there is no memory.
+pub fn leaked<T>(value: T) -> Option<&'static T> {
+    const { assert!(std::mem::size_of::<T>() != 0) };
+    // SAFETY: the layout has a size; the place is new, fits the value, and nobody frees it.
+    unsafe {
+        let place = alloc(Layout::new::<T>()).cast::<T>();
+        if place.is_null() {
+            return None;
+        }
+        place.write(value);
+        Some(&*place)
     }
 }
 

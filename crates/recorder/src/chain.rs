@@ -23,6 +23,7 @@ use capture::live::Header;
 use handles::Handles;
 use nccl_abi::{event, v1, v4, v5, Logger, SYMBOLS};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::fmt;
 use std::mem::{offset_of, transmute};
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64,
@@ -159,7 +160,7 @@ impl Chain {
             return asked();
         };
         if plugin.nccl != init.abi {
-            self.refuse(Refused::OtherVersion, "");
+            self.refuse(Refused::OtherVersion, format_args!(""));
             return asked();
         }
         let mut context = std::ptr::null_mut();
@@ -195,7 +196,7 @@ impl Chain {
             }
         });
         if result != nccl_abi::result::SUCCESS {
-            self.refuse(Refused::InitFailed, &format!(": it returned {result}"));
+            self.refuse(Refused::InitFailed, format_args!(": it returned {result}"));
             return asked();
         }
         comm.context.store(context as u64, Relaxed);
@@ -326,7 +327,7 @@ impl Chain {
     /// # Safety
     /// Runs the library's initialisers.
     unsafe fn load(&self, nccl: u8) -> Option<Plugin> {
-        let refuse = |why: Refused, more: &str| {
+        let refuse = |why: Refused, more: fmt::Arguments| {
             self.refuse(why, more);
             None
         };
@@ -348,7 +349,7 @@ impl Chain {
             (!library.is_null()).then_some(library)
         });
         let Some(library) = library else {
-            return refuse(Refused::NotLoaded, &format!(": {why}"));
+            return refuse(Refused::NotLoaded, format_args!(": {why}"));
         };
         let oldest = if nccl >= 5 { 5 } else { nccl };
         for version in (oldest..=nccl).rev() {
@@ -362,7 +363,7 @@ impl Chain {
             let table = unsafe { *found.cast::<v5::Profiler>() };
             // SAFETY: a plugin's name is null, or a static string.
             if unsafe { text(table.name) } == OUR_NAME.to_string_lossy() {
-                return refuse(Refused::IsOurs, "");
+                return refuse(Refused::IsOurs, format_args!(""));
             }
             let whole = table.init.is_some()
                 && table.start_event.is_some()
@@ -370,7 +371,7 @@ impl Chain {
                 && table.record_event_state.is_some()
                 && table.finalize.is_some();
             if !whole {
-                return refuse(Refused::HalfATable, "");
+                return refuse(Refused::HalfATable, format_args!(""));
             }
             return Some(Plugin {
                 nccl,
@@ -378,15 +379,18 @@ impl Chain {
                 table,
             });
         }
-        let range = if oldest == nccl {
-            format!(": NCCL speaks v{nccl}")
+        if oldest == nccl {
+            refuse(Refused::NoTable, format_args!(": NCCL speaks v{nccl}"))
         } else {
-            format!(": NCCL speaks v{nccl}, and tables from v{oldest} on would do")
-        };
-        refuse(Refused::NoTable, &range)
+            let would = format_args!("tables from v{oldest} on would do");
+            refuse(
+                Refused::NoTable,
+                format_args!(": NCCL speaks v{nccl}, and {would}"),
+            )
+        }
     }
 
-    fn refuse(&self, why: Refused, more: &str) {
+    fn refuse(&self, why: Refused, more: fmt::Arguments) {
         if self.refused.set(why).is_err() {
             return;
         }
@@ -401,7 +405,7 @@ impl Chain {
             }
             Refused::InitFailed => "could not begin with a communicator",
         };
-        say(&format!(
+        say(format_args!(
             "the profiler plugin `{path}` of NCCLSCOPE_CHAIN {what}{more}. The job and the recording go on \
             without it"
         ));

@@ -25,9 +25,7 @@ pub struct Control {
     pub done: Condvar,
     /// Communicators changed since their definitions were last staged.
     pub definitions: AtomicBool,
-    /// Slots of communicators that were finalized.
-    ended: Mutex<Vec<u16>>,
-    /// Those of them that may be used again, first ended first.
+    /// Slots of finalized communicators that may be used again, first ended first.
     idle: Mutex<VecDeque<u16>>,
     /// The thread was started.
     pub running: AtomicBool,
@@ -58,16 +56,6 @@ pub struct Requests {
 }
 
 impl Control {
-    /// Says that a communicator was finalized. Its definition is marked as changed.
-    pub fn slot_ended(&self, slot: u16) {
-        lock(&self.ended).push(slot);
-    }
-
-    /// The slots that ended since the last time.
-    pub fn take_ended(&self) -> Vec<u16> {
-        std::mem::take(&mut *lock(&self.ended))
-    }
-
     /// Says that a slot may be used again.
     pub fn slot_is_idle(&self, slot: u16) {
         lock(&self.idle).push_back(slot);

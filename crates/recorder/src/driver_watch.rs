@@ -17,7 +17,7 @@
 use crate::counts;
 use crate::cuda::{driver_and_nccl, StreamQuery};
 use crate::guard::guard;
-use crate::interpose::{interposed, Interposed};
+use crate::interpose::{interposed, Interposed, Replacement};
 use crate::one_sided;
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
@@ -38,22 +38,15 @@ use std::sync::OnceLock;
 ///
 /// `again` looks once more even if no library was loaded since the last time.
 pub fn install(watch: Watch, again: bool) {
-    let mut tables = Vec::new();
-    if watch.graphs {
-        tables.push(&FUNCTIONS[..]);
-    }
-    if watch.windows || watch.counts {
-        tables.push(&NOTED[..]);
-    }
-    if watch.counts {
-        tables.push(&COUNTED[..]);
-    }
-    if watch.windows || watch.waits {
-        tables.push(&ORDER[..]);
-    }
-    if watch.counts {
-        tables.push(&one_sided::FUNCTIONS[..]);
-    }
+    let wanted =
+        |is_wanted: bool, table: &'static [Replacement]| if is_wanted { table } else { &[] };
+    let tables = [
+        wanted(watch.graphs, &FUNCTIONS),
+        wanted(watch.windows || watch.counts, &NOTED),
+        wanted(watch.counts, &COUNTED),
+        wanted(watch.windows || watch.waits, &ORDER),
+        wanted(watch.counts, &one_sided::FUNCTIONS),
+    ];
     let installed = INTERPOSED.install(&tables, again, driver_and_nccl());
     if installed.of_nccl != 0 {
         counts::nccl_is_seen();

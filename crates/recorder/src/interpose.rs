@@ -25,6 +25,7 @@ pub mod objects;
 mod relocations;
 mod words;
 
+use crate::pages;
 use std::ffi::{c_void, CStr};
 use std::sync::atomic::{
     AtomicPtr, AtomicU64,
@@ -171,6 +172,11 @@ impl Interposed {
             return Installed::default();
         };
         if self.loads.swap(loads, Relaxed) == loads && !again {
+            return Installed::default();
+        }
+        if !pages::are_spare() {
+            // The next call looks again.
+            self.loads.store(0, Relaxed);
             return Installed::default();
         }
         let mut wanted = Vec::new();

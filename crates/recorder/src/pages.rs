@@ -21,6 +21,21 @@ pub fn map(bytes: usize) -> io::Result<*mut c_void> {
     Ok(base)
 }
 
+/// What the rare work of an init or of a first captured call allocates at most, with much room: lists of all
+/// loaded libraries and of what they import.
+const SPARE: usize = 4 << 20;
+
+/// Whether the process may have some more memory.
+///
+/// Asked before rare work on a thread of the program that allocates, because an allocation that fails ends
+/// the process. Without memory, that work waits for another time.
+pub fn are_spare() -> bool {
+    let Ok(base) = map(SPARE) else { return false };
+    // SAFETY: mapped just now, and used by nobody.
+    unsafe { libc::munmap(base, SPARE) };
+    true
+}
+
 /// Gives `place` so many bytes for the life of the process, unless it has them; false if there is no memory.
 /// Of several threads, the first one's stay.
 pub fn map_once<T>(place: &AtomicPtr<T>, bytes: usize) -> bool {

@@ -38,6 +38,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// Removes the file's name. The mapping stays.
+    pub fn remove(&self) {
+        // SAFETY: a C string.
+        unsafe { libc::unlink(self.path.as_ptr()) };
+    }
+
     /// Makes some more of the file usable: nobody used it before, and it is zeroed then.
     ///
     /// # Errors

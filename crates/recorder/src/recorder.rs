@@ -21,6 +21,7 @@
 //! network proxy's thread. The recorder's own thread ([`crate::writer`]) seals rows and writes the totals. If
 //! NCCL breaks the rule, a count may be off by what two plain stores lose, and nothing worse happens.
 
+use crate::array;
 use crate::callbacks::Callbacks;
 use crate::chain::Chain;
 use crate::clock::Clock;
@@ -45,7 +46,7 @@ use crate::templates::Templates;
 use crate::threads::Threads;
 use crate::watch::Watch;
 use capture::live::{Group, Header, Odd, Row, Section, View, GROUPS};
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
@@ -118,7 +119,7 @@ pub struct Recorder {
     /// Slots of communicators that were given out.
     comms_used: AtomicU32,
     /// How many communicators with a hash, size and rank there were.
-    generations: Mutex<BTreeMap<(u64, i32, i32), u32>>,
+    generations: Mutex<HashMap<(u64, i32, i32), u32>>,
     /// Rows that there were at first.
     first_rows: usize,
     comms_alive: AtomicU32,
@@ -136,6 +137,11 @@ impl Recorder {
     /// Where the live part is.
     pub fn live_place(&self) -> &str {
         &self.mapping.place
+    }
+
+    /// Removes the live part's name. What is mapped stays.
+    pub fn remove_live_part(&self) {
+        self.mapping.remove();
     }
 
     /// The events asked of NCCL.
@@ -180,7 +186,7 @@ impl Recorder {
         if !self.settings.times_by_events() {
             return None;
         }
-        let find = || Driver::find().map(|driver| &*Box::leak(Box::new(driver)));
+        let find = || array::leaked(Driver::find()?);
         *self.driver.get_or_init(find)
     }
 

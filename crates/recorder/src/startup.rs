@@ -10,7 +10,7 @@ use crate::lock::INIT;
 use crate::recorder::fork_page::{get, publish};
 use crate::recorder::messages::say;
 use crate::recorder::Recorder;
-use crate::{clock, driver_watch, facts, writer};
+use crate::{clock, driver_watch, facts, place, writer};
 use capture::live::{Header, HEADER_BYTES, MAGIC};
 use std::sync::atomic::{
     AtomicBool,
@@ -31,8 +31,12 @@ pub fn get_or_make() -> Option<&'static Recorder> {
         Ok(recorder) => Some(recorder),
         Err(error) => {
             // Each init tries again, because what was missing may be there by then.
-            if !SAID.swap(true, Relaxed) {
-                say(&format!("recording is off: {error}"));
+            if SAID.swap(true, Relaxed) {
+            } else if error.kind() == std::io::ErrorKind::OutOfMemory {
+                // The error's own text would need some.
+                say(format_args!("recording is off: there is no memory for it"));
+            } else {
+                say(format_args!("recording is off: {error}"));
             }
             None
         }
@@ -43,6 +47,8 @@ pub fn get_or_make() -> Option<&'static Recorder> {
 static SAID: AtomicBool = AtomicBool::new(false);
 
 fn start() -> std::io::Result<&'static Recorder> {
+    // Before anything is allocated.
+    place::spare_memory(0)?;
     look_up_a_library();
     let random = random();
     let is_first_try = !SAID.load(Relaxed);

@@ -146,7 +146,7 @@ pub fn start(recorder: &'static Recorder) {
             }
         }
         Err(error) => {
-            say(&format!(
+            say(format_args!(
                 "no thread for writing ({error}): calls stay in the live part only, {}",
                 recorder.live_place()
             ));
@@ -167,10 +167,9 @@ extern "C" fn at_exit() {
             // with those of ended jobs. NCCL's threads may still call; they find the mapping as before. If
             // one called since, or the flush failed or is still under way, the live part has the only copy of
             // the newest calls, and stays.
-            let place = recorder.live_place();
             let whole = recorder.writer.complete.load(Acquire) == changes(recorder.header());
             if flushed && whole {
-                let _ = std::fs::remove_file(place);
+                recorder.remove_live_part();
             }
         }
     });

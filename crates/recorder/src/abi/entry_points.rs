@@ -43,15 +43,18 @@ pub(super) fn init(
             // SAFETY: what NCCL passed.
             unsafe { chain.init(recorder.chained(given), &init, logger) }
         });
-        if let Some(stacks) = &recorder.stacks {
-            stacks.look();
-        }
-        hello(recorder);
-        recorder.look_for_callers(false);
-        crate::mpi::look(recorder);
-        // Only if memory was asked for: no GPU job has called NCCL's own count yet.
-        if recorder.settings.graphs && recorder.settings.nccl_log.is_ours {
-            crate::comm_memory::install();
+        // What follows allocates. Without memory, another init does it.
+        if crate::pages::are_spare() {
+            if let Some(stacks) = &recorder.stacks {
+                stacks.look();
+            }
+            hello(recorder);
+            recorder.look_for_callers(false);
+            crate::mpi::look(recorder);
+            // Only if memory was asked for: no GPU job has called NCCL's own count yet.
+            if recorder.settings.graphs && recorder.settings.nccl_log.is_ours {
+                crate::comm_memory::install();
+            }
         }
         if let Some(callbacks) = &recorder.callbacks {
             let mut payload = [0u8; 24 + 96];

@@ -23,6 +23,7 @@ use crate::array;
 use crate::clock::Clock;
 use crate::cuda::{Context, Driver};
 use crate::driver_time;
+use crate::pages;
 use crate::stream_waits::{Stream, TimedCall};
 use capture::graphs::LaunchTime;
 use capture::live::on_gpu;
@@ -714,7 +715,7 @@ impl Rings {
             return Some(spare);
         }
         let index = self.all().count();
-        let free = self.list.get(index)?;
+        let free = self.list.get(index).filter(|_| pages::are_spare())?;
         let ring = Box::leak(Box::new(Ring::make(driver, self.clock, index as u8)?));
         free.store(ring, Release);
         Some(ring)

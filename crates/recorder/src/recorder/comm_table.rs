@@ -25,8 +25,10 @@ type Chunk = [CommState; CHUNK];
 pub struct CommTable {
     chunks: [AtomicPtr<Chunk>; CHUNKS],
     slots: &'static [AtomicU16; 1 << 16],
-    /// A bit for each slot: its definition is not staged as it is now.
-    changed: &'static [AtomicU64; (1 << 16) / 64],
+    /// Slots of which the definition is not staged as it is now.
+    pub changed: SlotSet,
+    /// Slots of communicators that were finalized, until the recorder's thread takes note of it.
+    pub ended: SlotSet,
 }
 
 impl CommTable {
@@ -37,8 +39,8 @@ impl CommTable {
             chunks: std::array::from_fn(|_| AtomicPtr::new(first)),
             // SAFETY: zeros are values of atomic integers.
             slots: unsafe { array::zeroed()? },
-            // SAFETY: as above.
-            changed: unsafe { array::zeroed()? },
+            changed: SlotSet::new()?,
+            ended: SlotSet::new()?,
         })
     }
 
@@ -71,23 +73,34 @@ impl CommTable {
     pub fn place(&self, uid: u32, slot: u16) {
         self.slots[uid as usize & 0xffff].store(slot, Relaxed);
     }
+}
 
-    /// Says that a slot's definition is to be staged.
-    pub fn changed(&self, slot: u16) {
-        let slot = usize::from(slot);
-        self.changed[slot / 64].fetch_or(1 << (slot % 64), Release);
+/// A set of slots, of a fixed size: a bit for each.
+pub struct SlotSet(&'static [AtomicU64; (1 << 16) / 64]);
+
+impl SlotSet {
+    /// An empty one. `None` if there is no memory.
+    fn new() -> Option<SlotSet> {
+        // SAFETY: zeros are values of atomic integers.
+        Some(SlotSet(unsafe { array::zeroed()? }))
     }
 
-    /// Whether a slot's definition is to be staged.
-    pub fn has_changed(&self, slot: u16) -> bool {
+    /// Puts a slot in.
+    pub fn put(&self, slot: u16) {
         let slot = usize::from(slot);
-        self.changed[slot / 64].load(Acquire) & 1 << (slot % 64) != 0
+        self.0[slot / 64].fetch_or(1 << (slot % 64), Release);
     }
 
-    /// Takes up to `most` slots with definitions to be staged. They count as staged from here on.
-    pub fn take_changed(&self, most: usize) -> Vec<u16> {
+    /// Whether a slot is in it.
+    pub fn has(&self, slot: u16) -> bool {
+        let slot = usize::from(slot);
+        self.0[slot / 64].load(Acquire) & 1 << (slot % 64) != 0
+    }
+
+    /// Takes up to `most` slots out.
+    pub fn take(&self, most: usize) -> Vec<u16> {
         let mut found = Vec::new();
-        for (number, word) in self.changed.iter().enumerate() {
+        for (number, word) in self.0.iter().enumerate() {
             if found.len() >= most {
                 break;
             }
@@ -126,15 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_taken_once() {
-        let table = CommTable::new().expect("memory");
-        assert!(table.take_changed(9).is_empty());
+    fn each_slot_is_taken_once() {
+        let slots = SlotSet::new().expect("memory");
+        assert!(slots.take(9).is_empty());
         for slot in [65_534, 0, 64, 63, 64] {
-            table.changed(slot);
+            slots.put(slot);
         }
-        assert!(table.has_changed(64) && !table.has_changed(65));
-        assert_eq!(table.take_changed(3), [0, 63, 64]);
-        assert_eq!(table.take_changed(3), [65_534]);
-        assert!(table.take_changed(3).is_empty() && !table.has_changed(64));
+        assert!(slots.has(64) && !slots.has(65));
+        assert_eq!(slots.take(3), [0, 63, 64]);
+        assert_eq!(slots.take(3), [65_534]);
+        assert!(slots.take(3).is_empty() && !slots.has(64));
     }
 }

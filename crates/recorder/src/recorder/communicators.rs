@@ -99,7 +99,8 @@ impl Recorder {
     pub(super) fn init_communicator(&self, init: &Init) -> (u64, u32) {
         let gpu = cuda::current_gpu();
         let _guard = INIT.lock();
-        let Some(slot) = self.take_slot() else {
+        let generation = self.generation(init);
+        let Some((generation, slot)) = generation.zip(self.take_slot()) else {
             self.odd(Odd::CommsFull);
             return (self.encode(HandleKind::Context, 0, NO_SLOT, 0), self.mask);
         };
@@ -107,7 +108,6 @@ impl Recorder {
         let (comm, state) = (&self.live.comms()[usize::from(slot)], self.comms.at(slot));
         // Readers may look at any time. All that is known of the communicator before is in the trace file.
         comm.uid.store(0, Release);
-        let generation = self.generation(init);
         fill_in_comm(comm, init, gpu.as_ref(), generation, self.clock.ticks());
         state.abi.store(init.abi, Relaxed);
         state.pushed.store(0, Relaxed);
@@ -157,18 +157,20 @@ impl Recorder {
         Some(slot)
     }
 
-    /// How many communicators with the hash, size and rank of a new one the process had before. The rank
-    /// counts too, because a process may drive several ranks of a communicator.
-    fn generation(&self, init: &Init) -> u32 {
+    /// How many communicators with the hash, size and rank of a new one the process had before; `None` if
+    /// there is no memory to keep that in. The rank counts too, because a process may drive several ranks of
+    /// a communicator.
+    fn generation(&self, init: &Init) -> Option<u32> {
         if init.hash == 0 {
-            return 0;
+            return Some(0);
         }
         let mut known = self.generations.lock().unwrap_or_else(|p| p.into_inner());
+        known.try_reserve(1).ok()?;
         let next = known
             .entry((init.hash, init.nranks, init.rank))
             .or_default();
         *next += 1;
-        *next - 1
+        Some(*next - 1)
     }
 
     /// Asks for rows by the number of ranks that the process drives of one communicator, because a process
@@ -190,7 +192,7 @@ impl Recorder {
 
     /// Says that a communicator's definition is to be written again.
     pub(super) fn definition_changed(&self, slot: u16) {
-        self.comms.changed(slot);
+        self.comms.changed.put(slot);
         self.writer.definitions.store(true, Release);
     }
 
@@ -211,7 +213,8 @@ impl Recorder {
             ring.close();
         }
         self.definition_changed(slot);
-        self.writer.slot_ended(slot);
+        // Behind its definition.
+        self.comms.ended.put(slot);
         if self.comms_alive.fetch_sub(1, Relaxed) == 1 {
             // The last communicator. NCCL now calls dlclose, which does not unload us; NCCL itself may be
             // unloaded.

@@ -47,7 +47,10 @@ impl Recorder {
         let mask = settings.mask_for(nccl);
         let crashes = settings::crashing(nccl);
         if is_first_try {
-            settings.complaints.iter().for_each(|line| say(line));
+            settings
+                .complaints
+                .iter()
+                .for_each(|line| say(format_args!("{line}")));
         }
         let clock = Clock::choose(settings.system_clock);
         let names = place::names(&settings, random);
@@ -67,7 +70,7 @@ impl Recorder {
             }
         };
         if let Some(warning) = &mapping.warning {
-            say(warning);
+            say(format_args!("{warning}"));
         }
         // SAFETY: the mapping is new, page aligned, as long as said, zeroed where it is used, and never
         // unmapped.
@@ -94,7 +97,9 @@ impl Recorder {
         let chain = chain.and_then(|path| Chain::new(path, live.header(), threads, crashes));
         let (ranges, no_ranges) = Ranges::find(settings.nvtx, settings.scorep, nccl);
         if is_first_try {
-            no_ranges.iter().for_each(|none| say(&none.line()));
+            no_ranges
+                .iter()
+                .for_each(|none| say(format_args!("{}", none.line())));
         }
         let (source, no_steps) = if settings.torch_steps {
             ("torch", torch_steps::missing())

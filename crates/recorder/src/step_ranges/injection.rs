@@ -20,6 +20,7 @@
 use super::names::{asked, Found, Names, Unit, Wide};
 use super::{mark, pop, push, start, stop, DOMAINS, PROCESS};
 use crate::guard::guard;
+use crate::pages;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -94,6 +95,10 @@ const REGISTERED: i32 = 3;
 #[no_mangle]
 pub unsafe extern "C" fn InitializeInjectionNvtx2(export_table: Option<ExportTable>) -> c_int {
     guard(0, || {
+        // The names to look for are kept on the heap.
+        if !pages::are_spare() {
+            return 0;
+        }
         let value = std::env::var("NCCLSCOPE_STEPS").unwrap_or_default();
         let Some(names) = asked(&value).ok().flatten() else {
             return 0;

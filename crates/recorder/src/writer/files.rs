@@ -87,7 +87,7 @@ impl Writer {
         self.stacks.restart();
         let comms = recorder.live.comms().iter().enumerate();
         for (slot, _) in comms.filter(|(_, comm)| comm.uid.load(Acquire) != 0) {
-            recorder.comms.changed(slot as u16);
+            recorder.comms.changed.put(slot as u16);
         }
         recorder.writer.definitions.store(true, Relaxed);
         self.definitions();
@@ -197,7 +197,7 @@ impl Writer {
             .write_errno
             .store(errno as u32, Relaxed);
         if !std::mem::replace(&mut self.failed, true) {
-            say(&format!(
+            say(format_args!(
                 "cannot write {}: {error}; calls are counted in totals until it works again",
                 self.recorder.names.stem.display()
             ));
@@ -303,7 +303,7 @@ impl Writer {
             .count();
         let mut comms_changed = recorder.writer.definitions.swap(false, Acquire);
         while comms_changed || known != self.strings_written {
-            let slots = recorder.comms.take_changed(DEFINED);
+            let slots = recorder.comms.changed.take(DEFINED);
             let from = self.strings_written;
             let written = self.block(BlockKind::Definitions, |out| {
                 for (i, text) in strings[..known].iter().enumerate().skip(from) {
@@ -316,7 +316,9 @@ impl Writer {
                 }
             });
             if !written {
-                slots.iter().for_each(|slot| recorder.comms.changed(*slot));
+                slots
+                    .iter()
+                    .for_each(|slot| recorder.comms.changed.put(*slot));
                 recorder.writer.definitions.store(true, Relaxed);
                 return;
             }

@@ -189,7 +189,7 @@ fn start(recorder: &'static Recorder) -> Option<Lines> {
     match started {
         Ok(_) => Some(Lines { to, from }),
         Err(error) => {
-            say(&format!(
+            say(format_args!(
                 "no thread for asking CUDA ({error}): calls have host times only"
             ));
             None

@@ -46,7 +46,7 @@ impl Writer {
             return;
         }
         if self.announced.lines == 0 {
-            say(&format!(
+            say(format_args!(
                 "NCCL no longer announces all events that were asked for: somebody changed the mask of its \
                 profiler, which was {asked:#x} (for example with `ncclras CONTROL PROFILER_MASK none`). What \
                 is not announced can't be recorded; the report says since when"

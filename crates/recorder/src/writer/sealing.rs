@@ -234,7 +234,7 @@ impl Writer {
 
     /// Takes note of communicators that were finalized. All of their calls are among those that are born.
     pub(super) fn take_ended(&mut self) {
-        let ended = self.recorder.writer.take_ended();
+        let ended = self.recorder.comms.ended.take(usize::MAX);
         let born = self.recorder.header().born.load(Acquire);
         self.ending
             .extend(ended.into_iter().map(|slot| (slot, born)));
@@ -247,7 +247,7 @@ impl Writer {
             let queue = queues.get(usize::from(*slot));
             let is_needed = drained < *born
                 || queue.is_some_and(|queue| queue.rows != 0)
-                || recorder.comms.has_changed(*slot);
+                || recorder.comms.changed.has(*slot);
             if !is_needed {
                 recorder.writer.slot_is_idle(*slot);
             }

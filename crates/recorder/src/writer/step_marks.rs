@@ -47,7 +47,9 @@ impl Marks {
     /// The next flush tries again.
     fn complain(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.said, true) {
-            say(&format!("steps of the program can't be written: {error}"));
+            say(format_args!(
+                "steps of the program can't be written: {error}"
+            ));
         }
     }
 
