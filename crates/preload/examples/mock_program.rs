@@ -3,11 +3,15 @@
 //! `mock_program NCCL USER`: opens both libraries, NCCL for itself alone (`RTLD_LOCAL`) as Python does with
 //! extensions. Prints `ok` when every call returned what it should and other look-ups went as ever.
 //!
+//! `mock_program NCCL --own-error-file PATH`: closes its standard error, opens a file of its own, which gets
+//! the number, and calls.
+//!
 //! `mock_program NCCL --fork-in-first-count`: forks while another thread counts its first call, which takes
 //! long because the counter has something to say and nobody reads it. Prints `ok` when the child's call
 //! returned.
 
 use std::ffi::{c_char, c_int, c_void, CString};
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 extern "C" {
@@ -43,7 +47,10 @@ fn main() -> ExitCode {
         .get(2)
         .is_some_and(|a| a == "--fork-in-first-count")
     {
-        return fork_in_first_count(nccl, comm);
+        return fork_in_first_count(nccl, comm, &arguments);
+    }
+    if arguments.get(2).is_some_and(|a| a == "--own-error-file") {
+        return own_error_file(nccl, comm, &arguments[3]);
     }
     if let Some(user) = arguments.get(2) {
         let user = open(user, libc::RTLD_LAZY | libc::RTLD_LOCAL);
@@ -95,10 +102,26 @@ fn main() -> ExitCode {
 }
 
 /// See the module.
-fn fork_in_first_count(nccl: *mut c_void, comm: usize) -> ExitCode {
-    // SAFETY: NCCL's signature, pointers as numbers.
-    let all_reduce =
-        unsafe { std::mem::transmute::<*mut c_void, AllReduce>(look(nccl, "ncclAllReduce")) };
+fn own_error_file(nccl: *mut c_void, comm: usize, path: &str) -> ExitCode {
+    let path = CString::new(path).expect("a path");
+    // SAFETY: NCCL's signature, pointers as numbers; the lowest number that is free is that of the standard
+    // error.
+    let all_reduce = unsafe {
+        libc::close(2);
+        let flags = libc::O_WRONLY | libc::O_CREAT;
+        assert_eq!(libc::open(path.as_ptr(), flags, 0o600), 2);
+        std::mem::transmute::<*mut c_void, AllReduce>(look(nccl, "ncclAllReduce"))
+    };
+    assert_eq!(all_reduce(0, 0, 512, 7, 0, comm, 0), 0);
+    println!("ok");
+    ExitCode::SUCCESS
+}
+
+/// A pipe that is full as the standard error, from the start of a program on; its reading end.
+fn full_pipe(arguments: &[String]) -> c_int {
+    if let Some(reader) = arguments.get(3) {
+        return reader.parse().expect("a number");
+    }
     // SAFETY: system calls on descriptors of ours.
     let reader = unsafe {
         let mut pipe = [0; 2];
@@ -108,6 +131,18 @@ fn fork_in_first_count(nccl: *mut c_void, comm: usize) -> ExitCode {
         assert_eq!(libc::dup2(pipe[1], 2), 2);
         pipe[0]
     };
+    let again = std::process::Command::new("/proc/self/exe")
+        .args(&arguments[1..])
+        .arg(reader.to_string())
+        .exec();
+    panic!("{again}");
+}
+
+fn fork_in_first_count(nccl: *mut c_void, comm: usize, arguments: &[String]) -> ExitCode {
+    let reader = full_pipe(arguments);
+    // SAFETY: NCCL's signature, pointers as numbers.
+    let all_reduce =
+        unsafe { std::mem::transmute::<*mut c_void, AllReduce>(look(nccl, "ncclAllReduce")) };
     let (tell, told) = std::sync::mpsc::channel();
     let counting = std::thread::spawn(move || {
         // SAFETY: a plain call.

@@ -11,6 +11,7 @@
 //! Rule: a call that NCCL makes on behalf of another (for example the sends of an AlltoAll) is not counted,
 //! and neither is one that failed. A program that can't be counted runs as it would have.
 
+use capture::stderr;
 use counter::{CallShape, Counter};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -73,7 +74,19 @@ fn counter() -> Option<&'static Counter> {
     counter
 }
 
+/// Before the program runs, so that descriptor 2 is its standard error.
+#[used]
+#[link_section = ".init_array"]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        stderr::note();
+    }
+    at_load
+};
+
 fn make() -> Option<&'static Counter> {
+    // An allocation that fails ends the process, and this makes some.
+    Vec::<u8>::new().try_reserve_exact(1 << 16).ok()?;
     let folder = std::env::var_os(counter::FOLDER).filter(|f| !f.is_empty())?;
     let rank = [
         "RANK",
@@ -100,8 +113,10 @@ fn make() -> Option<&'static Counter> {
             let folder = Path::new(&folder).display();
             let line = format!("ncclscope counter: can't count in `{folder}`: {error}\n");
             // Not `eprintln`, which takes a lock that a forked child would find taken.
-            // SAFETY: the buffer is valid for its length.
-            unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+            if stderr::is_the_one() {
+                // SAFETY: the buffer is valid for its length.
+                unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
+            }
             None
         }
     }

@@ -110,6 +110,29 @@ fn a_fork_during_the_first_count_leaves_the_child_free_to_call() {
 }
 
 #[test]
+fn a_file_that_the_program_opened_in_place_of_its_standard_error_gets_no_message() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let examples = built().join("examples");
+    let nccl = folder.path().join("libnccl.so.2");
+    std::fs::copy(examples.join("libmock_nccl.so"), &nccl).expect("copied");
+    let own = folder.path().join("own");
+    let run = |arguments: &[&Path]| {
+        let output = Command::new(examples.join("mock_program"))
+            .arg(&nccl)
+            .args(arguments)
+            .env(counter::FOLDER, folder.path().join("none"))
+            .env("LD_PRELOAD", library())
+            .output()
+            .expect("started");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(run(&[]).starts_with("ncclscope counter: can't count in"));
+    assert_eq!(run(&[Path::new("--own-error-file"), &own]), "");
+    assert_eq!(std::fs::read_to_string(own).expect("read"), "");
+}
+
+#[test]
 fn without_the_library_nothing_is_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(run(false, false, folder.path()).is_empty());

@@ -13,6 +13,7 @@
 //!
 //! Rule: nothing is ever written through, and no number is ever closed, that was not compared just before.
 
+use capture::file_id::{FileId, Link};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -29,64 +30,6 @@ const MOST_LEFT: u32 = 64;
 
 /// Those that there are.
 static LEFT: AtomicU32 = AtomicU32::new(0);
-
-/// Device and inode of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FileId {
-    device: (u32, u32),
-    inode: u64,
-}
-
-impl FileId {
-    /// Of an open file.
-    ///
-    /// # Errors
-    /// When nothing is open under this number, or the kernel gives no answer.
-    pub fn of(file: &impl AsRawFd) -> io::Result<FileId> {
-        FileId::ask(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH)
-    }
-
-    /// Of the file under a path.
-    fn at(path: &CStr, link: Link) -> io::Result<FileId> {
-        let flags = match link {
-            Link::Refused => libc::AT_SYMLINK_NOFOLLOW,
-            Link::Followed => 0,
-        };
-        FileId::ask(libc::AT_FDCWD, path, flags)
-    }
-
-    /// No file system is asked for news of a file: over a network, that would write back what is dirty, or
-    /// wait for a server that does not answer.
-    fn ask(at: i32, path: &CStr, flags: i32) -> io::Result<FileId> {
-        // SAFETY: both calls fill in the zeroed struct that they are given; the path is a C string.
-        unsafe {
-            let mut new: libc::statx = std::mem::zeroed();
-            let asked = flags | libc::AT_STATX_DONT_SYNC;
-            if libc::statx(at, path.as_ptr(), asked, libc::STATX_INO, &mut new) == 0 {
-                return Ok(FileId {
-                    device: (new.stx_dev_major, new.stx_dev_minor),
-                    inode: new.stx_ino,
-                });
-            }
-            // Kernels before 4.11 and some sandboxes have no statx.
-            let mut old: libc::stat = std::mem::zeroed();
-            if libc::fstatat(at, path.as_ptr(), &mut old, flags) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(FileId {
-                device: (libc::major(old.st_dev), libc::minor(old.st_dev)),
-                inode: old.st_ino,
-            })
-        }
-    }
-}
-
-/// What becomes of a path that ends in a link.
-#[derive(Clone, Copy)]
-enum Link {
-    Refused,
-    Followed,
-}
 
 /// An open file, with its device and inode. When it is dropped, its number is closed if it is still the
 /// file's.

@@ -6,9 +6,10 @@
 //! before anybody uses them, at creation or by [`Mapping::allocate`], so no store can fault for want of space
 //! (SIGBUS). What it may grow to is a hole in the file.
 
-use crate::kept_file::{FileId, OpenFile};
+use crate::kept_file::OpenFile;
 use crate::pages;
 use crate::settings::{file_name, host, Settings};
+use capture::file_id::FileId;
 use capture::{launcher, left};
 use std::ffi::{CStr, CString};
 use std::fs::File;

@@ -1,10 +1,12 @@
 //! What the user is told: lines on stderr, and one line in NCCL's own log.
 //!
-//! Rule: none of these is called from an event callback, and a line needs no memory of the heap.
+//! Rule: none of these is called from an event callback, and a line needs no memory of the heap. Nothing is
+//! written to a descriptor 2 that is not the one that the plugin was loaded with.
 
 use super::Recorder;
 use crate::chain::Chain;
 use crate::settings::Timing;
+use capture::stderr;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -88,6 +90,16 @@ fn each_shown(text: &str, show: impl FnMut(char)) {
     text.chars().map(shown).for_each(show);
 }
 
+/// NCCL may load the plugin long before anything is to be said.
+#[used]
+#[cfg_attr(not(miri), link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        stderr::note();
+    }
+    at_load
+};
+
 /// One line on stderr.
 pub fn say(line: fmt::Arguments) {
     let mut line = Line::of(format_args!("ncclscope: {line}"));
@@ -103,7 +115,9 @@ pub fn say(line: fmt::Arguments) {
     };
     // SAFETY: one pollfd; the buffer is valid for its length.
     unsafe {
-        if libc::poll(&mut poll, 1, 100) == 1 && poll.revents == libc::POLLOUT {
+        let has_room = libc::poll(&mut poll, 1, 100) == 1 && poll.revents == libc::POLLOUT;
+        // Just before: the program may have closed it, and opened a file that got its number.
+        if has_room && stderr::is_the_one() {
             libc::write(2, whole.as_ptr().cast(), whole.len());
         }
     }

@@ -2,9 +2,11 @@
 //! working folder. The job goes on, and what is left says what it has.
 
 use crate::job::{flushed, out, snapshot_file, Driver, Job};
+use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tables::LiveSource;
 
@@ -247,4 +249,49 @@ fn the_next_recorder_removes_what_no_capture_needs() {
     });
     assert!(!unneeded.exists(), "{}", unneeded.display());
     assert!(needed.exists(), "{}", needed.display());
+}
+
+/// A file of the program's.
+fn own_file(folder: &Path) -> PathBuf {
+    folder.with_extension("own")
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_with_a_file_in_place_of_its_standard_error() {
+    if std::env::var_os("TAKES_2").is_some() {
+        let path = own_file(&out());
+        let path = CString::new(path.as_os_str().as_bytes()).expect("a path");
+        // SAFETY: the lowest number that is free is that of the standard error.
+        unsafe {
+            libc::close(2);
+            let flags = libc::O_WRONLY | libc::O_CREAT;
+            assert_eq!(libc::open(path.as_ptr(), flags, 0o600), 2);
+        }
+    }
+    let mut comm = Driver::new(0x2f);
+    comm.all_reduce(1);
+    comm.finalize();
+}
+
+#[test]
+fn a_file_that_the_program_opened_in_place_of_its_standard_error_gets_no_message() {
+    // A setting that can't be used is said.
+    let job = || {
+        let name = "job_with_a_file_in_place_of_its_standard_error";
+        Job::new(module_path!(), name).env("NCCLSCOPE_FLUSH", "nonsense")
+    };
+    let (status, said) = job().run_saying();
+    assert!(
+        status.success() && said.contains("NCCLSCOPE_FLUSH"),
+        "{said}"
+    );
+    let mut job = job().env("TAKES_2", "1");
+    let (status, said) = job.run_saying();
+    assert!(status.success(), "{status}: {said}");
+    let own = own_file(&job.folder);
+    let got = std::fs::read_to_string(&own).expect("the job made it");
+    let _ = std::fs::remove_file(own);
+    assert_eq!((got.as_str(), said.as_str()), ("", ""));
+    assert_eq!(job.capture().problems, []);
 }
