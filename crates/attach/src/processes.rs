@@ -3,6 +3,7 @@
 //! Rule: a pid alone names nobody. Who is watched is known by pid and start.
 
 use capture::launcher;
+use capture::printable::obeyed;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
@@ -136,9 +137,10 @@ pub fn facts(process: u32, start: u64) -> (String, u32) {
     (lines, pid)
 }
 
-/// Text of another user, as a part of one line: a variable's name may have line ends, as its value may.
+/// Text of another user, as a part of one line: a variable's name may have line ends, as its value may, and
+/// what a terminal obeys.
 fn in_a_line(text: &str) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let clean = |c: char| if obeyed(c) { ' ' } else { c };
     text.chars().map(clean).take(400).collect()
 }
 
@@ -154,6 +156,11 @@ fn own_number(process: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_of_another_user_commands_no_terminal() {
+        assert_eq!(in_a_line("a\n\u{1b}[2Jb\u{202e}c\u{61c}d"), "a  [2Jb c d");
+    }
 
     #[test]
     fn descendants_are_found_and_a_circle_ends() {

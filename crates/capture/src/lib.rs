@@ -34,6 +34,7 @@ pub mod mark;
 pub mod mpi;
 pub mod net_op;
 pub mod net_totals;
+pub mod printable;
 pub mod rotated;
 pub mod rows;
 pub mod samples;

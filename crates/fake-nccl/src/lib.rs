@@ -9,6 +9,12 @@
 //! Rule: fake-nccl counts by itself what it announces ([`announced::Announced`]), independently of the
 //! plugin. So a test can compare the plugin's report with it.
 
+/// A line on standard error. Names in it, of a file or of what is in a script, must not command the terminal.
+#[macro_export]
+macro_rules! tell {
+    ($($text:tt)*) => { $crate::output::tell(format_args!($($text)*)) };
+}
+
 pub mod announced;
 pub mod bench;
 pub mod check;

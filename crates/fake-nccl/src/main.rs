@@ -6,7 +6,9 @@
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fake_nccl::plugin::Version;
-use fake_nccl::{bench, check, machine, output, play, processes, rank_process, replay, Options};
+use fake_nccl::{
+    bench, check, machine, output, play, processes, rank_process, replay, tell, Options,
+};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -202,12 +204,22 @@ pub unsafe extern "C" fn gethostname(name: *mut c_char, len: usize) -> c_int {
     0
 }
 
+/// Says what is wrong with the arguments, which clap repeats as they are.
+fn refuse(error: clap::Error) -> ! {
+    let plain = error.render().to_string();
+    if tables::printable_lines(&plain) == plain {
+        error.exit();
+    }
+    tell!("{}", plain.trim_end());
+    std::process::exit(error.exit_code())
+}
+
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match run(Cli::try_parse().unwrap_or_else(|error| refuse(error))) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("error: {error:#}");
+            tell!("error: {error:#}");
             ExitCode::from(2)
         }
     }
@@ -271,7 +283,7 @@ fn run(cli: Cli) -> anyhow::Result<bool> {
             })?;
             printed?;
             let failed = results.iter().filter(|r| r.failed()).count();
-            eprintln!("{} of {} passed", results.len() - failed, results.len());
+            tell!("{} of {} passed", results.len() - failed, results.len());
             Ok(failed == 0)
         }
         Command::RankProcess => {
@@ -295,12 +307,14 @@ impl From<PlayArgs> for Options {
 
 fn announce(outcome: play::Outcome) -> anyhow::Result<bool> {
     if let Err(why) = &outcome.abi {
-        eprintln!("fake-nccl: no plugin: {why}");
+        tell!("fake-nccl: no plugin: {why}");
     }
     for process in outcome.processes.iter().filter(|p| !p.expected) {
-        eprintln!(
+        tell!(
             "fake-nccl: rank {} (pid {}) ended with {}, which the script didn't ask for",
-            process.rank, process.pid, process.ended
+            process.rank,
+            process.pid,
+            process.ended
         );
     }
     output::line(outcome.to_json())?;

@@ -1,7 +1,13 @@
 //! Standard output, and a reader that may leave before everything is printed.
 
-use std::fmt::Display;
+use std::fmt::{Arguments, Display};
 use std::io::{self, Write};
+
+/// Says a line on standard error, without what a terminal obeys. If that is full or closed, the line is lost.
+pub fn tell(text: Arguments) {
+    let whole = format!("{text}\n");
+    let _ = io::stderr().write_all(tables::printable_lines(&whole).as_bytes());
+}
 
 /// Prints a line. A reader that has seen enough (`| head`) is no failure.
 ///

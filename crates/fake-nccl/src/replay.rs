@@ -48,7 +48,7 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
     for (index, path) in trace_files(capture)?.into_iter().enumerate() {
         let trace = read_file(&path)?;
         for damage in &trace.damage {
-            eprintln!("fake-nccl: `{}` is damaged: {damage}", path.display());
+            tell!("fake-nccl: `{}` is damaged: {damage}", path.display());
         }
         if trace.records.is_empty() {
             without.push(path);
@@ -93,7 +93,7 @@ pub fn replay(capture: &Path, options: &Options, real_pace: bool) -> anyhow::Res
         start.order["replay"]["after_ns"] = json!(pace.map(|of| of.after_ns));
     }
     for path in without {
-        eprintln!("fake-nccl: no callback records in `{}`", path.display());
+        tell!("fake-nccl: no callback records in `{}`", path.display());
     }
     let (abi, processes): (_, Vec<Process>) =
         run_processes(starts, options.timeout, Duration::ZERO)?;
@@ -116,7 +116,7 @@ fn replay_calls(capture: &Path, options: &Options, real_pace: bool) -> anyhow::R
         );
     };
     for what in &recorded.left_out {
-        eprintln!("fake-nccl: {what} are not played");
+        tell!("fake-nccl: {what} are not played");
     }
     play(&recorded.script, options)
 }

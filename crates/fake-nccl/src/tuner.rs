@@ -61,7 +61,7 @@ impl Tuner {
         let library = match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) } {
             Ok(library) => library,
             Err(error) => {
-                eprintln!("fake-nccl: no tuner: {error}");
+                tell!("fake-nccl: no tuner: {error}");
                 return None;
             }
         };
@@ -115,7 +115,7 @@ impl Tuner {
                 });
             }
         }
-        eprintln!(
+        tell!(
             "fake-nccl: no tuner: `{}` has no version that is known",
             path.to_string_lossy()
         );
@@ -197,7 +197,7 @@ impl Tuner {
         let places = (0..costs.len()).filter(|place| costs[*place] != IGNORE);
         let taken = places.min_by(|a, b| costs[*a].total_cmp(&costs[*b]))?;
         if before[taken] == IGNORE {
-            eprintln!("fake-nccl: the tuner chose what can't run here");
+            tell!("fake-nccl: the tuner chose what can't run here");
             std::process::abort();
         }
         choices

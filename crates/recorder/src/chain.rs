@@ -20,6 +20,7 @@ use crate::events::Init;
 use crate::recorder::messages::say;
 use crate::threads::Threads;
 use capture::live::Header;
+use capture::printable::obeyed;
 use handles::Handles;
 use nccl_abi::{event, v1, v4, v5, Logger, SYMBOLS};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
@@ -453,7 +454,7 @@ impl Plugin {
     fn name(&self) -> String {
         // SAFETY: a plugin's name is null, or a static string.
         let name = unsafe { text(self.table.name) };
-        let shown = name.chars().filter(|c| !c.is_control()).take(60).collect();
+        let shown = name.chars().filter(|c| !obeyed(*c)).take(60).collect();
         Some(shown)
             .filter(|name: &String| !name.trim().is_empty())
             .unwrap_or_else(|| "no name".to_owned())

@@ -11,7 +11,7 @@
 
 use crate::clock::Clock;
 use crate::files::{self, Limit};
-use crate::printable::printable;
+use crate::printable;
 use crate::problem::Problem;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};

@@ -170,7 +170,7 @@ impl Loader {
         };
         let (result, context) = table.init(self.mask, of);
         if result != nccl_abi::result::SUCCESS {
-            eprintln!("fake-nccl: plugin's init returned {result}");
+            tell!("fake-nccl: plugin's init returned {result}");
             match self.choice.version.0 {
                 // One pointer for the whole process: profiling ends for every communicator.
                 ..22800 => {
@@ -181,10 +181,11 @@ impl Loader {
                 // crash instead.
                 22800..23000 if !table.seat.shimmed() => {}
                 22800..23000 => {
-                    eprintln!(
+                    tell!(
                         "fake-nccl: NCCL {} would now call through null in its v{} shim; \
                          profiling off",
-                        self.choice.version, table.seat.abi
+                        self.choice.version,
+                        table.seat.abi
                     );
                     return None;
                 }

@@ -263,7 +263,7 @@ impl<'c> Job<'c> {
             let ranks: Vec<String> = self.members[index].iter().map(usize::to_string).collect();
             let _ = write!(out, "comm c{index} ranks {}", ranks.join(","));
             if let Some(name) = &of.name {
-                let plain = |c: char| c == '"' || c == '#' || c.is_control();
+                let plain = |c: char| c == '"' || c == '#' || tables::obeyed(c);
                 let name: String = name.chars().filter(|c| !plain(*c)).collect();
                 let _ = write!(out, " name \"{name}\"");
             }

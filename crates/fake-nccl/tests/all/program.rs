@@ -44,6 +44,22 @@ fn play_prints_one_line_of_json_and_a_bad_script_says_where() {
 }
 
 #[test]
+fn a_name_commands_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let evil = "x\u{1b}]0;pwn\u{7}\u{61c}y\u{202e}z";
+    std::fs::write(folder.path().join(evil), format!("garbage {evil}\n")).unwrap();
+    let no_file = format!("no{evil}");
+    let no_option = format!("--{evil}");
+    for args in [&["play", evil][..], &["play", &no_file], &[&no_option]] {
+        let output = fake_nccl(args, folder.path());
+        let error = String::from_utf8(output.stderr).unwrap();
+        // clap leaves escape sequences out by itself.
+        assert!(error.contains("\\u{202e}"), "{error}");
+        assert_eq!(tables::printable_lines(&error), error);
+    }
+}
+
+#[test]
 fn check_reports_each_item_and_fails_a_plugin_that_lacks() {
     let nowhere = fake_nccl::check::Selection {
         plugin: Some("/nowhere.so".into()),

@@ -6,6 +6,7 @@
 use super::Recorder;
 use crate::chain::Chain;
 use crate::settings::Timing;
+use capture::printable::obeyed;
 use capture::stderr;
 use std::fmt;
 use std::ops::Range;
@@ -84,10 +85,15 @@ impl fmt::Write for Length {
     }
 }
 
-/// Paths and settings may hold control characters, which a terminal obeys.
-fn each_shown(text: &str, show: impl FnMut(char)) {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(shown).for_each(show);
+/// Paths and settings may hold characters that a terminal obeys. They are shown as readers show them.
+fn each_shown(text: &str, mut show: impl FnMut(char)) {
+    for c in text.chars() {
+        if obeyed(c) {
+            c.escape_default().for_each(&mut show);
+        } else {
+            show(c);
+        }
+    }
 }
 
 /// NCCL may load the plugin long before anything is to be said.
@@ -197,16 +203,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_terminal_obeys_is_shown_as_readers_show_it() {
+        let name = "a\u{1b}[31m\u{202e}b\u{61c}\n";
+        let line = Line::of(format_args!("{name}"));
+        assert_eq!(shown(&line), capture::printable::printable(name));
+        assert!(!shown(&line).contains(obeyed));
+    }
+
+    #[test]
     fn of_a_line_that_is_too_long_the_ends_are_shown_and_a_zero_follows() {
         let short = Line::of(format_args!("to {} of {}", "a", 3));
         assert_eq!(shown(&short), "to a of 3");
-        for c in ["a", "\u{e9}", "\u{1f600}"] {
+        for c in ["a", "\u{e9}", "\u{1f600}", "\u{202e}"] {
             for n in [400, 4080, 4090, 5000] {
                 let path = c.repeat(n);
                 let mut line = Line::of(format_args!("cannot write {path}: too long"));
                 let text = shown(&line);
                 assert!(text.starts_with("cannot write ") && text.ends_with(": too long"));
-                let whole = path.len() + 30 < Line::MOST;
+                let whole = capture::printable::printable(&path).len() + 30 < Line::MOST;
                 assert_eq!(text.contains("..."), !whole, "{n} {c}");
                 line.put("\n");
                 assert_eq!(line.bytes[line.used - 1], b'\n');
