@@ -35,6 +35,9 @@ const SAME: i128 = 10_000;
 pub struct Clock {
     anchors: Vec<Anchor>,
     nanoseconds: bool,
+    /// The newest wall time of an anchor; 0 without one. Asked for each communicator, and a process that
+    /// makes many has as many anchors.
+    newest: u64,
 }
 
 impl Clock {
@@ -48,9 +51,11 @@ impl Clock {
         anchors.sort_unstable();
         anchors.dedup_by_key(|a| a.ticks);
         ignore_steps(&mut anchors);
+        let newest = anchors.iter().map(|a| a.realtime).max();
         Clock {
             anchors,
             nanoseconds,
+            newest: newest.unwrap_or(0),
         }
     }
 
@@ -106,8 +111,9 @@ impl Clock {
     /// The newest anchor's wall time, ns since 1970: until then the recorder's thread is known to have lived.
     /// Known also where one anchor alone tells no other time.
     pub fn newest(&self) -> Option<i64> {
-        let newest = self.anchors.iter().map(|a| a.realtime).max()?;
-        i64::try_from(newest).ok()
+        i64::try_from(self.newest)
+            .ok()
+            .filter(|newest| *newest != 0)
     }
 
     /// Whether both are the wall clock of one machine: CLOCK_REALTIME was ahead of CLOCK_MONOTONIC by the

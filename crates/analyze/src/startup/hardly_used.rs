@@ -6,7 +6,7 @@
 use crate::first_uses;
 use crate::memory::locals;
 use serde::Serialize;
-use tables::process::Total;
+use std::collections::HashMap;
 use tables::{Capture, Process};
 
 /// More calls than these on some rank are a use.
@@ -31,19 +31,19 @@ pub struct HardlyUsed {
 
 /// The communicators of a capture with few calls, the one that took longest to make first.
 pub(super) fn hardly_used(capture: &Capture, uses: &first_uses::Gatherer) -> Vec<HardlyUsed> {
+    let processes: Vec<Known> = capture.processes.iter().map(Known::of).collect();
     let mut rows: Vec<HardlyUsed> = (capture.communicators.iter().enumerate())
         .filter_map(|(number, of)| {
             let members = of.members.iter();
             let calls = members.clone().map(|of| {
-                let process = capture.processes.get(of.process)?;
-                let without_row = without_row(process, of.uid)?;
+                let without_row = processes.get(of.process)?.without_row(of.uid)?;
                 Some(uses.calls(of.process, number as u32) + without_row)
             });
             let calls = calls.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
             if calls > FEW {
                 return None;
             }
-            let times = members.filter_map(|m| init_s(capture, m.process, m.uid));
+            let times = members.filter_map(|m| processes.get(m.process)?.init_s(m.uid));
             let longest = times.reduce(|a, b| if b.0 > a.0 { b } else { a });
             Some(HardlyUsed {
                 communicator: of.id.clone(),
@@ -60,33 +60,58 @@ pub(super) fn hardly_used(capture: &Capture, uses: &first_uses::Gatherer) -> Vec
     rows
 }
 
-/// Calls on a communicator that have no row; `None` if some calls of the process are not known.
-fn without_row(process: &Process, uid: u32) -> Option<u64> {
-    let unknown = [
-        process.rotated_unlisted,
-        process.forgotten,
-        process.shapeless,
-        process.bad_blocks,
-    ];
-    let of = |total: &&Total| {
-        let shape = process.shapes.get(total.shape as usize);
-        shape.is_some_and(|shape| shape.uid == uid)
-    };
-    let totals = process.totals.iter().filter(of);
-    let calls = totals.map(|total| total.folded + total.rowless).sum();
-    let is_known = unknown.iter().all(|n| *n == 0) && process.graphs.unseen.is_empty();
-    is_known.then_some(calls)
+/// What is known of a process, by its number of the communicator: a process may have made very many.
+struct Known {
+    /// Some calls of the process are not known.
+    lacks_calls: bool,
+    /// Calls that have no row.
+    without_row: HashMap<u32, u64>,
+    /// How long it took to make each, s.
+    inits_s: HashMap<u32, f64>,
+    /// And all of them.
+    all_inits_s: f64,
 }
 
-/// How long a process took to make a communicator, and to make all.
-fn init_s(capture: &Capture, process: usize, uid: u32) -> Option<(f64, f64)> {
-    let process = capture.processes.get(process)?;
-    let inits = process.setup.inits.iter();
-    let totals = inits.map(|init| init.timings.map(|timings| timings.total_s));
-    let mut times = totals.clone().zip(locals(process));
-    let (time_s, _) = times.find(|(_, local)| local.is_some_and(|local| local.uid == uid))?;
-    let time_s = time_s.filter(|time_s| *time_s > 0.0)?;
-    Some((time_s, totals.flatten().sum()))
+impl Known {
+    fn of(process: &Process) -> Known {
+        let unknown = [
+            process.rotated_unlisted,
+            process.forgotten,
+            process.shapeless,
+            process.bad_blocks,
+        ];
+        let mut without_row: HashMap<u32, u64> = HashMap::new();
+        for total in &process.totals {
+            if let Some(shape) = process.shapes.get(total.shape as usize) {
+                *without_row.entry(shape.uid).or_default() += total.folded + total.rowless;
+            }
+        }
+        let inits = process.setup.inits.iter();
+        let totals = inits.map(|init| init.timings.map(|timings| timings.total_s));
+        let mut inits_s = HashMap::new();
+        for (local, time_s) in locals(process).into_iter().zip(totals.clone()) {
+            if let Some((local, time_s)) = local.zip(time_s.filter(|time_s| *time_s > 0.0)) {
+                inits_s.entry(local.uid).or_insert(time_s);
+            }
+        }
+        Known {
+            lacks_calls: unknown.iter().any(|n| *n != 0) || !process.graphs.unseen.is_empty(),
+            without_row,
+            inits_s,
+            all_inits_s: totals.flatten().sum(),
+        }
+    }
+
+    /// Calls on a communicator that have no row; `None` if some calls of the process are not known.
+    fn without_row(&self, uid: u32) -> Option<u64> {
+        let calls = self.without_row.get(&uid).copied().unwrap_or(0);
+        (!self.lacks_calls).then_some(calls)
+    }
+
+    /// How long the process took to make a communicator, and to make all.
+    fn init_s(&self, uid: u32) -> Option<(f64, f64)> {
+        Some((*self.inits_s.get(&uid)?, self.all_inits_s))
+    }
 }
 
 #[cfg(test)]

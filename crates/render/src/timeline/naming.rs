@@ -1,5 +1,6 @@
 //! What communicators, lanes and sizes are called on a time line.
 
+use std::collections::HashMap;
 use tables::{Capture, Shape};
 
 /// The program's name of a communicator, else its id; nothing if its definition is lost.
@@ -57,8 +58,11 @@ pub(crate) fn purpose(capture: &Capture, communicator: Option<usize>, uid: u32) 
 pub(super) fn titles(capture: &Capture, shapes: &[&Shape]) -> Vec<String> {
     let mut titles: Vec<String> = shapes.iter().map(|shape| role(capture, shape)).collect();
     let repeated = |titles: &[String]| -> Vec<bool> {
-        let count = |title: &String| titles.iter().filter(|t| *t == title).count();
-        titles.iter().map(|title| count(title) > 1).collect()
+        let mut times: HashMap<&String, u32> = HashMap::new();
+        for title in titles {
+            *times.entry(title).or_default() += 1;
+        }
+        titles.iter().map(|title| times[title] > 1).collect()
     };
     let mut tell_apart = |more: &dyn Fn(&Shape) -> String| {
         let is = repeated(&titles);
