@@ -39,8 +39,8 @@ fn intervals(at: &str, value: &Value, found: &mut Vec<(String, [f64; 3])>) {
                     found.push((at.to_owned(), [low, share, high]));
                 }
             }
-            // Costs are differences of measurements, paces are ratios of two GPUs' times, and by how much a host
-            // could be faster is an estimate.
+            // Costs are differences of measurements, paces are ratios of two GPUs' times, and by how much a
+            // host could be faster is an estimate.
             let other = ["cost", "pace", "host_waited"];
             let shares = fields.iter();
             let shares = shares.filter(|(name, _)| !other.contains(&name.as_str()));
