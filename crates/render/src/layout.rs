@@ -470,7 +470,7 @@ pub(crate) fn share_with_interval(share: &Share) -> String {
     };
     let half = (high - low) / 2.0;
     if share.share - half < -SHOWN || share.share + half > 1.0 + SHOWN {
-        format!("{of} [{}, {}]", percent(low), percent(high))
+        format!("{of} [{:.0}, {:.0}]", 100.0 * low, 100.0 * high)
     } else {
         format!("{of}±{}", percent(half))
     }
