@@ -422,8 +422,11 @@ impl Collector {
         }
         if let Err(error) = self.adopt_dead(&file, trace) {
             let why = printable(&format!("{error:#}")).into_owned();
-            let is_own = true;
-            let refused = Refused { file, why, is_own };
+            let refused = Refused {
+                file,
+                why,
+                is_own: true,
+            };
             self.refused.insert(same_for_all(trace), refused);
         }
     }

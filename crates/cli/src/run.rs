@@ -209,24 +209,16 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if args.stacks {
         variables.push(("NCCLSCOPE_STACKS".to_owned(), "on".into()));
     }
-    let is_set = |name: &str, wanted: &str| {
-        let mut set = variables.iter().rev();
-        let given = set
-            .find(|(set, _)| set == name)
-            .map(|(_, value)| value.clone());
-        given
-            .or_else(|| std::env::var_os(name))
-            .is_some_and(|value| value == wanted)
-    };
-    if is_set("NCCLSCOPE_STACKS", "on") && is_set("NCCLSCOPE_MODE", "profile") {
-        let note = "no stacks are recorded in mode profile, which keeps no calls; use --mode trace";
-        notes.push(note.to_owned());
-    }
     let given = |name: &str| {
         let set = variables.iter().rev().find(|(set, _)| set == name);
         set.and_then(|(_, value)| value.to_str().map(str::to_owned))
             .or_else(|| env(name))
     };
+    let is_given = |name: &str, value: &str| given(name).is_some_and(|given| given == value);
+    if is_given("NCCLSCOPE_STACKS", "on") && is_given("NCCLSCOPE_MODE", "profile") {
+        let note = "no stacks are recorded in mode profile, which keeps no calls; use --mode trace";
+        notes.push(note.to_owned());
+    }
     let plugin = &variables[0].1;
     let steps = steps::variables(args.steps, plugin, &folder.path, given, &mut notes);
     // What `--env` says of PYTHONPATH is in it.

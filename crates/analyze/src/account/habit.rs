@@ -267,10 +267,11 @@ fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> 
     let seen = !places.unseen || places.bounded;
     let together = places.together()? >= LEAST_TOGETHER && seen;
     let turns = turns::find(places, frame, regular).filter(|_| together)?;
-    let of_one = match habit.lanes[..] {
-        // What may be nothing is no habit.
-        _ if habit.interval.0 <= 0.0 => 0.0,
-        _ => habit.loss,
+    // What may be nothing is no habit.
+    let of_one = if habit.interval.0 <= 0.0 {
+        0.0
+    } else {
+        habit.loss
     };
     let is_more = of_one < replay::IN_TURNS * turns.loss && turns.half < turns.loss;
     (is_more && turns.loss >= MATTERS * frame.total()).then_some(Habit {
