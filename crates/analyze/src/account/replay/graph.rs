@@ -376,7 +376,7 @@ impl Graph {
             }
             let tie = ties.entry(key).or_default();
             tie.begun.push((begun[index], clock));
-            tie.ended.push((ended[index], clock));
+            tie.ended.push(ended[index]);
             let took = (launch.stop - launch.start).max(0) as f64;
             tie.shortest = tie
                 .shortest
@@ -398,23 +398,20 @@ impl Graph {
             let begun = tie.begun.iter();
             self.edges
                 .extend(begun.map(|(begun, _)| Edge::new(*begun, all)));
-            let last = |clock: u32| {
-                let same = tie.begun.iter().all(|(_, other)| *other == clock);
-                let begun = tie.begun.iter();
-                begun
-                    .map(|(begun, _)| self.measured_at[*begun as usize])
-                    .max()
-                    .filter(|_| same)
-            };
-            for (ended, clock) in &tie.ended {
-                self.edges.push(Edge::new(all, *ended));
-                let moved = moved.entry(*ended).or_insert(Moved {
+            let begun = tie.begun.iter();
+            let last = begun.map(|(begun, _)| self.measured_at[*begun as usize]);
+            // Each launch that ends has begun, so all are on this clock, or it is not known.
+            let one_clock = tie.begun.windows(2).all(|of| of[0].1 == of[1].1);
+            let last = last.max().filter(|_| one_clock);
+            for ended in tie.ended {
+                self.edges.push(Edge::new(all, ended));
+                let moved = moved.entry(ended).or_insert(Moved {
                     takes: 0.0,
                     last: Some(i64::MIN),
                     ties: 0,
                 });
                 moved.takes = shortest.max(moved.takes);
-                moved.last = moved.last.zip(last(*clock)).map(|(a, b)| a.max(b));
+                moved.last = moved.last.zip(last).map(|(a, b)| a.max(b));
                 moved.ties += 1;
             }
         }
@@ -621,7 +618,7 @@ pub fn ties(lane: &Lane, before_first: &HashMap<Side, u32>) -> Vec<(Key, usize)>
 struct Tie {
     /// Moments, and on which clock each was measured.
     begun: Vec<(u32, u32)>,
-    ended: Vec<(u32, u32)>,
+    ended: Vec<u32>,
     shortest: Option<f64>,
 }
 
