@@ -2,14 +2,11 @@
 //!
 //! A file that a watched process has mapped belongs to whoever owns the process, who may change or cut it at
 //! any moment, or make it look like terabytes. So it is read and never mapped: a page of a mapping that was
-//! cut
-//! ends the reader by SIGBUS. Nor are another tool's probes in what is read: the kernel puts probes into
-//! private
-//! mappings only.
+//! cut ends the reader by SIGBUS. Nor are another tool's probes in what is read: the kernel puts probes into
+//! private mappings only.
 //!
 //! Rule: [`MOST_AT_ONCE`] and [`MOST_OF_A_FILE`] bound what is read and kept of a file, whatever it says
-//! about
-//! itself.
+//! about itself.
 
 use object::ReadRef;
 use std::cell::{Cell, RefCell};
@@ -19,8 +16,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Bound on the bytes of one table. The largest table of symbols that we know of, libtorch_cuda's, is a
-/// fifth of
-/// this.
+/// fifth of this.
 const MOST_AT_ONCE: u64 = 128 << 20;
 /// Bound on all bytes that are kept of a file.
 const MOST_OF_A_FILE: u64 = 512 << 20;
@@ -82,8 +78,7 @@ impl<'f> Bytes<'f> {
     }
 
     /// Hands parts of a range of the file to `each`, in order, until it returns something. Each begins with
-    /// the
-    /// last `overlap` bytes of the one before. Nothing of it is kept.
+    /// the last `overlap` bytes of the one before. Nothing of it is kept.
     pub fn search<T>(
         &self,
         range: Range<u64>,

@@ -34,6 +34,7 @@ pub mod probes;
 pub mod processes;
 mod programs;
 pub mod rdma;
+mod readers;
 mod ring;
 mod samples;
 pub mod sched;

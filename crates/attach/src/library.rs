@@ -23,12 +23,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A file with functions of NCCL.
 pub struct Library {
     /// Open, so that the place of a probe is this file whatever its name becomes.
     file: File,
+    /// Device and inode.
+    pub id: (u64, u64),
     /// As the process that was found first names it.
     pub path: String,
     /// Hexadecimal; empty without one.
@@ -196,7 +198,7 @@ fn entry_of_x86(code: &[u8]) -> (u64, Pace) {
 /// Files that were looked at, by device and inode: `None` has no NCCL.
 #[derive(Default)]
 pub struct Catalog {
-    files: HashMap<(u64, u64), Option<Rc<Library>>>,
+    files: HashMap<(u64, u64), Option<Arc<Library>>>,
     symbols: Vec<PathBuf>,
     /// Why a file that has NCCL can't be used, as far as that was not handed out yet.
     pub troubles: Vec<String>,
@@ -323,9 +325,9 @@ fn open(process: u32, mapped: &Mapped) -> io::Result<File> {
 ///
 /// # Errors
 /// If the process is gone, or if its mappings, or the files, may not be read and nothing was found.
-pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>> {
+pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Arc<Library>>> {
     let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-    let mut libraries: Vec<Rc<Library>> = Vec::new();
+    let mut libraries: Vec<Arc<Library>> = Vec::new();
     let mut denied = None;
     let told = catalog.troubles.len();
     for mapped in mapped(process)? {
@@ -350,8 +352,14 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>>
             if !is_likely && !exports() {
                 return None;
             }
-            match read(file, &mapped.path, process, symbols) {
-                Ok(library) => library.map(Rc::new),
+            match read(
+                file,
+                (meta.dev(), meta.ino()),
+                &mapped.path,
+                process,
+                symbols,
+            ) {
+                Ok(library) => library.map(Arc::new),
                 Err(trouble) => {
                     troubles.push(trouble);
                     None
@@ -359,7 +367,7 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Rc<Library>>>
             }
         });
         if let Some(library) = library {
-            if !libraries.iter().any(|other| Rc::ptr_eq(other, library)) {
+            if !libraries.iter().any(|other| other.id == library.id) {
                 libraries.push(library.clone());
             }
         }
@@ -488,6 +496,7 @@ fn symbol_files(elf: &Elf, process: u32, named: &[PathBuf]) -> Vec<PathBuf> {
 /// Reads a file that may have NCCL: `None` if it has not.
 fn read(
     file: File,
+    id: (u64, u64),
     path: &str,
     process: u32,
     symbols: &[PathBuf],
@@ -538,6 +547,7 @@ fn read(
     drop(elf);
     drop(bytes);
     Ok(places.has_nccl().then(|| Library {
+        id,
         file,
         path: path.to_owned(),
         build_id,

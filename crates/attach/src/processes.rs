@@ -94,18 +94,46 @@ pub fn environment(process: u32) -> HashMap<String, String> {
     pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
+/// The user that a process belongs to, also if the kernel keeps what is in `/proc` of it for root.
+pub fn user(process: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// The rank that a launcher gave a process.
 pub fn rank(environment: &HashMap<String, String>) -> Option<String> {
     launcher::rank(&|name| environment.get(name).cloned())
 }
 
+/// What lies in a process's own memory. To read it may take as long as its file system takes to answer.
+#[derive(Default)]
+pub struct Memory {
+    /// As [`environment`] has it.
+    pub environment: HashMap<String, String>,
+    /// With blanks between the words.
+    pub command: String,
+}
+
+impl Memory {
+    /// Reads it; empty if it may not be read.
+    pub fn of(process: u32) -> Memory {
+        let command = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        Memory {
+            environment: environment(process),
+            command: command.trim().to_owned(),
+        }
+    }
+}
+
 /// The lines of the Process block that come from `/proc`, and the process's own number of itself.
-pub fn facts(process: u32, start: u64) -> (String, u32) {
+pub fn facts(process: u32, start: u64, memory: &Memory) -> (String, u32) {
     let mut lines = String::new();
     let mut line = |key: &str, value: &str| {
         let _ = writeln!(lines, "{}={}", in_a_line(key), in_a_line(value));
     };
-    let environment = environment(process);
+    let environment = &memory.environment;
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = std::fs::metadata(format!("/proc/{process}/ns/pid")).map_or(0, |m| m.ino());
     let pid = own_number(process);
@@ -120,12 +148,10 @@ pub fn facts(process: u32, start: u64) -> (String, u32) {
             line(key, value);
         }
     }
-    if let Some(rank) = rank(&environment) {
+    if let Some(rank) = rank(environment) {
         line("rank", &rank);
     }
-    let command = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    let command = String::from_utf8_lossy(&command).replace('\0', " ");
-    line("command", command.trim());
+    line("command", &memory.command);
     let mut variables: Vec<_> = environment
         .iter()
         .filter(|(k, _)| k.starts_with("NCCL"))
@@ -176,7 +202,7 @@ mod tests {
         let stat = stat(me).expect("this process");
         assert!(!stat.ended && stat.start > 0 && stat.parent > 0);
         assert!(stat.bytes > 1 << 20 && !stat.name.is_empty(), "{stat:?}");
-        let (lines, pid) = facts(me, stat.start);
+        let (lines, pid) = facts(me, stat.start, &Memory::of(me));
         assert_eq!(pid, me);
         assert!(lines.contains(&format!("pid={me}\n")) && lines.contains("command="));
         assert!(all().contains_key(&me));
@@ -205,7 +231,7 @@ mod tests {
             assert!(began.elapsed().as_secs() < 60);
             std::thread::yield_now();
         }
-        let (lines, _) = facts(child.id(), 1);
+        let (lines, _) = facts(child.id(), 1, &Memory::of(child.id()));
         child.kill().expect("killed");
         child.wait().expect("ended");
         assert!(lines.contains("\nenv.NCCL_A host=trusted\n"), "{lines}");

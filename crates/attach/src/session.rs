@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! each 5 ms      take events out of the ring
-//! each 200 ms    look for processes that came or ended, and for libraries that were loaded
+//! each 200 ms    look for processes that came or ended, and ask for libraries that were loaded
 //! each 500 ms    ask for connections (`--net`)
 //! each second    write blocks, and count losses
 //! ```
@@ -20,18 +20,19 @@ mod taking;
 mod watched;
 
 use crate::cost;
-use crate::library::{Catalog, Library};
+use crate::library::Library;
 use crate::net::Net;
 use crate::probes::{Links, Losses, Probes, Refusal};
 use crate::processes;
 use crate::rdma::Adapters;
+use crate::readers::Readers;
 use crate::samples::Samples;
 use crate::writer::now;
 use crate::Way;
 use finding::Asked;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use watched::Watched;
 
@@ -41,6 +42,9 @@ const TURN: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(200);
 const FLUSH: Duration = Duration::from_secs(1);
 const NET: Duration = Duration::from_millis(500);
+/// For how long the session waits at its start for what the processes have loaded. It takes a tenth of a
+/// second to read the symbols of PyTorch and NCCL.
+const FIRST_ANSWERS: Duration = Duration::from_secs(2);
 /// For how long calls may still return when the session ends.
 const LAST_RETURNS: Duration = Duration::from_millis(200);
 /// What an event has in place of the process's index if its probe is for all processes.
@@ -102,13 +106,13 @@ impl Options {
 pub struct Session {
     options: Options,
     probes: Probes,
-    catalog: Catalog,
+    readers: Readers,
     /// Ended ones stay, as `None` with what was seen in `done`.
     watched: Vec<Option<Watched>>,
     by_pid: HashMap<u32, usize>,
     asked: HashMap<u32, Asked>,
     /// Libraries with probes for all processes.
-    shared: Vec<(Rc<Library>, Links)>,
+    shared: Vec<(Arc<Library>, Links)>,
     libraries: Vec<Probed>,
     done: Vec<Seen>,
     /// Why a process could not be watched, once for each.
@@ -154,14 +158,14 @@ impl Session {
         let samples = samples
             .transpose()
             .map_err(|error| Refusal::Other(error.to_string()))?;
-        let catalog = Catalog::with_symbols(options.symbols.clone());
+        let readers = Readers::new(options.symbols.clone());
         let mut session = Session {
             net: options.net.then(Net::default),
             adapters: options.net.then(Adapters::new),
             samples,
             options,
             probes,
-            catalog,
+            readers,
             watched: Vec::new(),
             by_pid: HashMap::new(),
             asked: HashMap::new(),
@@ -177,6 +181,7 @@ impl Session {
             write_error: None,
         };
         session.look();
+        session.take_answers(None, FIRST_ANSWERS);
         session.ask_net();
         Ok(session)
     }
@@ -229,6 +234,7 @@ impl Session {
                 self.look();
                 looked = Instant::now();
             }
+            self.take_answers(None, Duration::ZERO);
             if self.net.is_some() && asked.elapsed() >= NET {
                 self.ask_net();
                 asked = Instant::now();
@@ -238,6 +244,7 @@ impl Session {
                 flushed = Instant::now();
             }
             if stop(self) || self.is_over() {
+                self.tell_unanswered();
                 return;
             }
             if taken == 0 {

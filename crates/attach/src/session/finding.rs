@@ -2,15 +2,19 @@
 
 use super::watched::{Plan, Watched};
 use super::{Probed, Seen, Session, Targets, ANY};
-use crate::library::{self, Library};
+use crate::library::Library;
 use crate::probes::{has_capability, kernel, Refusal, Which, SYS_PTRACE};
 use crate::processes;
+use crate::readers::{Answer, Facts, Process};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io::{self, Read};
 use std::path::Path;
-use std::rc::Rc;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// After so long, an answer of a reader is late.
+const LATE: Duration = Duration::from_secs(1);
 
 /// A process that was asked for its libraries.
 pub(super) struct Asked {
@@ -74,6 +78,9 @@ impl Session {
             if before.is_some_and(|b| !has_grown && !b.had_grown && now < b.at + ask_again) {
                 continue;
             }
+            if !self.readers.ask((pid, stat.start)) {
+                continue;
+            }
             let asked = Asked {
                 start: stat.start,
                 name: stat.name,
@@ -82,15 +89,38 @@ impl Session {
                 at: now,
             };
             self.asked.insert(pid, asked);
-            self.ask(pid, stat.start);
         }
     }
 
-    /// Looks at a process's libraries, and sets probes.
-    pub(super) fn ask(&mut self, pid: u32, start: u64) {
-        let found = library::find(pid, &mut self.catalog);
-        self.troubles.append(&mut self.catalog.troubles);
-        let libraries = match found {
+    /// Takes answers of readers until all are there, or that about `last`, or this time is over, and sets
+    /// probes.
+    pub(super) fn take_answers(&mut self, last: Option<Process>, within: Duration) {
+        for answer in self.readers.until(last, within) {
+            let (pid, start) = answer.process;
+            // Another process may have its number by now.
+            if processes::stat(pid).is_some_and(|stat| !stat.ended && stat.start == start) {
+                self.take_answer(answer);
+            }
+        }
+    }
+
+    /// Says of which processes nothing is known because their files are not read yet.
+    pub(super) fn tell_unanswered(&mut self) {
+        let mut pids: Vec<u32> = self.readers.unanswered(LATE).collect();
+        pids.sort_unstable();
+        for pid in pids {
+            self.troubles.push(format!(
+                "process {pid}: the files that it has loaded were not read until now, so it was not recorded. \
+                 They are very large, or their file system does not answer"
+            ));
+        }
+    }
+
+    /// Watches a process that has NCCL, and sets probes.
+    fn take_answer(&mut self, answer: Answer) {
+        let (pid, start) = answer.process;
+        self.troubles.extend(answer.troubles);
+        let libraries = match answer.found {
             Ok(libraries) => libraries,
             Err(error) => {
                 let named =
@@ -111,15 +141,14 @@ impl Session {
                 return;
             }
         };
-        if libraries.is_empty() {
+        let Some(facts) = answer.facts else {
             return;
-        }
-        let Some(index) = self.add(pid, start, &libraries) else {
+        };
+        let Some(index) = self.add(pid, start, &libraries, facts) else {
             return;
         };
         for library in libraries {
-            let is_new =
-                |watched: &Watched| !watched.libraries.iter().any(|l| Rc::ptr_eq(l, &library));
+            let is_new = |watched: &Watched| watched.libraries.iter().all(|l| l.id != library.id);
             if !self.watched[index].as_ref().is_some_and(is_new) {
                 continue;
             }
@@ -133,7 +162,7 @@ impl Session {
         }
     }
 
-    pub(super) fn attach(&mut self, index: usize, library: &Rc<Library>) -> Result<(), Refusal> {
+    fn attach(&mut self, index: usize, library: &Arc<Library>) -> Result<(), Refusal> {
         let is_shared = self.is_shared();
         let Some(watched) = &mut self.watched[index] else {
             return Ok(());
@@ -144,11 +173,7 @@ impl Session {
             init: self.options.init,
         };
         let links = if self.options.targets == Targets::All && processes::sees_all() {
-            if self
-                .shared
-                .iter()
-                .any(|(known, _)| Rc::ptr_eq(known, library))
-            {
+            if self.shared.iter().any(|(known, _)| known.id == library.id) {
                 return Ok(());
             }
             self.probes.attach(library, None, ANY, slow)?
@@ -157,11 +182,7 @@ impl Session {
         } else {
             let watch = self.probes.watch(pid);
             watch.map_err(|error| Refusal::Other(error.to_string()))?;
-            if self
-                .shared
-                .iter()
-                .any(|(known, _)| Rc::ptr_eq(known, library))
-            {
+            if self.shared.iter().any(|(known, _)| known.id == library.id) {
                 return Ok(());
             }
             self.probes.attach(library, Some(pid), ANY, slow)?
@@ -189,11 +210,17 @@ impl Session {
     }
 
     /// Begins to watch a process; its index.
-    pub(super) fn add(&mut self, pid: u32, start: u64, libraries: &[Rc<Library>]) -> Option<usize> {
+    pub(super) fn add(
+        &mut self,
+        pid: u32,
+        start: u64,
+        libraries: &[Arc<Library>],
+        facts: Facts,
+    ) -> Option<usize> {
         if let Some(index) = self.by_pid.get(&pid) {
             return Some(*index);
         }
-        match self.make(pid, start, libraries) {
+        match self.make(pid, start, libraries, facts) {
             Ok(mut watched) => {
                 let index = self.watched.len();
                 watched.seen.index = index;
@@ -208,15 +235,19 @@ impl Session {
         }
     }
 
-    pub(super) fn make(
+    fn make(
         &self,
         pid: u32,
         start: u64,
-        libraries: &[Rc<Library>],
+        libraries: &[Arc<Library>],
+        facts: Facts,
     ) -> io::Result<Watched> {
         let id = random()?;
-        let (mut facts, own) = processes::facts(pid, start);
-        let rank = processes::rank(&processes::environment(pid));
+        let Facts {
+            lines: mut facts,
+            own,
+            rank,
+        } = facts;
         let host = capture::left::host().unwrap_or_default();
         let folder = self.options.folder.join(capture::left::file_name(&host));
         let shown = rank.as_deref().unwrap_or("x");

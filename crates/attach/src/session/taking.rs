@@ -6,10 +6,14 @@ use crate::calls::CallTracker;
 use crate::event::{BpfEvent, Stretch};
 use crate::net::Who;
 use crate::probes::Losses;
-use crate::processes;
+use crate::processes::{self, Memory};
+use crate::readers::Facts;
 use crate::writer::{clock, now};
 use std::collections::HashMap;
+use std::time::Duration;
 
+/// For how long the first call of a process waits for what is known of the process.
+const STRANGER: Duration = Duration::from_millis(100);
 /// In place of a process if it is not known which one lost something.
 const NOBODY: u32 = 0;
 
@@ -62,10 +66,15 @@ impl Session {
         }
         let known = self.by_pid.contains_key(&pid);
         if let Some(stat) = processes::stat(pid).filter(|_| !known) {
-            self.ask(pid, stat.start);
+            let process = (pid, stat.start);
+            // Its file was read, or there were no probe in it. Only its user's other files may take long.
+            let is_quick = !self.readers.is_busy_for(pid);
+            if self.readers.ask(process) && is_quick {
+                self.take_answers(Some(process), STRANGER);
+            }
             if !self.by_pid.contains_key(&pid) {
                 // It called NCCL, so it has it, whether its mappings can be read or not.
-                self.add(pid, stat.start, &[]);
+                self.add(pid, stat.start, &[], Facts::of(process, &Memory::default()));
             }
         }
         let index = self.by_pid.get(&pid).copied();

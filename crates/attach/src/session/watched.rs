@@ -7,7 +7,7 @@ use crate::library::Library;
 use crate::probes::{Links, Losses};
 use crate::writer::Writer;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What is needed to write a process's calls once it makes one.
 pub(super) struct Plan {
@@ -28,7 +28,7 @@ pub(super) struct Watched {
     /// of torchrun is none of the job's ranks.
     pub(super) plan: Option<Plan>,
     pub(super) calls: Option<CallTracker>,
-    pub(super) libraries: Vec<Rc<Library>>,
+    pub(super) libraries: Vec<Arc<Library>>,
     /// Probes for this process alone.
     pub(super) links: Vec<Links>,
     pub(super) seen: Seen,
@@ -90,7 +90,7 @@ impl Watched {
 }
 
 /// How to read a process's communicators, if its memory may be read and its NCCL says where.
-fn ask(pid: u32, library: Option<&Rc<Library>>) -> Option<Ask> {
+fn ask(pid: u32, library: Option<&Arc<Library>>) -> Option<Ask> {
     let fields = library?.fields?;
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
     Some(Box::new(move |address| fields.read(&memory, address)))
