@@ -299,7 +299,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(status));
     }
     if let Some((file, blocks)) = sampled.written {
-        folder.sampled(&file, blocks);
+        if let Err(error) = folder.sampled(&file, blocks) {
+            tally.failed.push(format!("`{}`: {error}", file.display()));
+        }
     }
     if let Some(why) = sampled.missing {
         tell!(

@@ -417,14 +417,19 @@ const MARK: &str = "capture.json";
 /// What is unsound about it: it can't be read, is no regular file, is no JSON, or has not the checksum that
 /// it was written with.
 pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
-    let file = folder.join(MARK);
+    job_of(&folder.join(MARK))
+}
+
+/// The same of a file of that kind; also `None` if it is empty.
+fn job_of(file: &Path) -> Result<Option<serde_json::Value>, Problem> {
     let unsound = |place: String, found: String| Problem {
-        file: file.clone(),
+        file: file.to_owned(),
         place,
         expected: "JSON as `ncclscope run` writes it".into(),
         found,
     };
-    let text = match files::text(&file) {
+    let text = match files::text(file) {
+        Ok(text) if text.is_empty() => return Ok(None),
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unsound("its content".into(), error.to_string())),

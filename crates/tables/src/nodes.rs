@@ -167,15 +167,33 @@ impl Node {
 }
 
 /// How many blocks the files of samples had when they were whole, by their names relative to the capture, as
-/// `ncclscope run` wrote at its end: `samples` of `capture.json`.
+/// each `ncclscope run` wrote at its end: `samples` of `capture.json`, and of [`MEMBERS`].
 pub(crate) type Written = BTreeMap<String, u64>;
 
-/// What `capture.json` says was written.
-pub(crate) fn written(job: &serde_json::Value) -> Written {
-    let files = job["samples"].as_object().into_iter().flatten();
+/// The folder in which each run that joined a capture has a file, empty before its end.
+const MEMBERS: &str = ".members";
+
+/// What `capture.json` of the capture at `root`, and the runs that joined it, say was written.
+pub(crate) fn written(
+    job: &serde_json::Value,
+    root: &Path,
+    problems: &mut Vec<Problem>,
+) -> Written {
     let number =
         |(name, blocks): (&String, &serde_json::Value)| Some((name.clone(), blocks.as_u64()?));
-    files.filter_map(number).collect()
+    let of = |record: &serde_json::Value| {
+        let files = record["samples"].as_object().into_iter().flatten();
+        files.filter_map(number).collect::<Written>()
+    };
+    let mut written = of(job);
+    let members = std::fs::read_dir(root.join(MEMBERS));
+    for entry in members.into_iter().flatten().flatten() {
+        match crate::job_of(&entry.path()) {
+            Ok(record) => written.extend(record.as_ref().map(of).unwrap_or_default()),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    written
 }
 
 /// Reads all files of samples below `root`. Hosts are named as in `processes`.
@@ -531,7 +549,8 @@ mod tests {
         let job = serde_json::json!({ "samples": { name: 4, "node/other.samples": "x" } });
         let found = || {
             let mut problems = Vec::new();
-            read(root.path(), &[], written(&job), &mut problems);
+            let written = written(&job, root.path(), &mut problems);
+            read(root.path(), &[], written, &mut problems);
             let text = |p: Problem| format!("{}: {}", p.place, p.found);
             problems.into_iter().map(text).collect::<Vec<_>>()
         };
@@ -539,11 +558,18 @@ mod tests {
         std::fs::create_dir(root.path().join("node")).expect("made");
         let bytes = file();
         let all = blocks_of(&bytes);
-        let job = serde_json::json!({ "samples": { name: all } });
+        // What a run that joined wrote counts as much, and one that has not ended wrote nothing.
+        let members = root.path().join(MEMBERS);
+        std::fs::create_dir(&members).expect("made");
+        std::fs::write(members.join("2"), "").expect("written");
+        let text = format!("{:#}", serde_json::json!({ "samples": { name: all } }));
+        let member = capture::mark::sealed(&text);
+        std::fs::write(members.join("1"), &member).expect("written");
         let found = |cut: usize| {
             std::fs::write(root.path().join(name), &bytes[..cut]).expect("written");
             let mut problems = Vec::new();
-            read(root.path(), &[], written(&job), &mut problems);
+            let written = written(&serde_json::Value::Null, root.path(), &mut problems);
+            read(root.path(), &[], written, &mut problems);
             problems.len()
         };
         assert_eq!(found(bytes.len()), 0);
@@ -551,6 +577,8 @@ mod tests {
         for cut in (0..bytes.len() - 8).step_by(7) {
             assert!(found(cut) > 0, "{cut}");
         }
+        std::fs::write(members.join("1"), member.replace("samples", "sample!")).expect("written");
+        assert_eq!(found(bytes.len()), 1);
     }
 
     fn blocks_of(bytes: &[u8]) -> u64 {

@@ -194,7 +194,7 @@ impl Source {
             let mut unsound = Vec::new();
             // The folder of one host has the job of the folder around it.
             let written = if root.join("capture.json").is_file() {
-                crate::nodes::written(&source.capture.job)
+                crate::nodes::written(&source.capture.job, &root, &mut unsound)
             } else {
                 Default::default()
             };

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tables::printable;
 
 const MARK: &str = "capture.json";
-/// One empty file per instance that joined; see [`Job::member`].
+/// One file per instance that joined, empty before its end; see [`Job::member`].
 const MEMBERS: &str = ".members";
 /// Bound on the folders of one name that are tried, from the second on with a number.
 const MOST_TURNS: u32 = 1000;
@@ -38,6 +38,8 @@ pub struct Folder {
     pub shared: bool,
     /// What `capture.json` says, for the one that made it.
     record: Option<Value>,
+    /// The file of this instance, if it joined.
+    member: Option<PathBuf>,
     /// Whether the folder was not there before.
     made: bool,
     /// Why this is not the folder that the user named.
@@ -125,7 +127,7 @@ impl Folder {
                 Ok((Claim::Taken, _)) => "holds an earlier capture of this job and rank".to_owned(),
                 Ok((Claim::Unusable(why), _)) => why,
                 Ok((claim, made)) => {
-                    let mut folder = Folder::of(own, &rest, claim, made, job.is_some())?;
+                    let mut folder = Folder::of(own, &rest, claim, made, job)?;
                     folder.note(&root, why);
                     return Ok(folder);
                 }
@@ -168,7 +170,7 @@ impl Folder {
             loop {
                 let root = place.join(format!("ncclscope-{when}-{:04x}", random()? as u16));
                 if let (claim @ Claim::Created(_), true) = claim(&root, None, command)? {
-                    return Folder::of(root, "", claim, true, false);
+                    return Folder::of(root, "", claim, true, None);
                 }
             }
         };
@@ -181,7 +183,7 @@ impl Folder {
             if let (claim @ (Claim::Created(_) | Claim::Joined), made) =
                 claim(&root, Some(job), command)?
             {
-                return Folder::of(root, "", claim, made, true);
+                return Folder::of(root, "", claim, made, Some(job));
             }
         }
         bail!("a thousand captures of job {key} are in this folder\n  hint: name a new folder with -o");
@@ -192,7 +194,7 @@ impl Folder {
         rest: &str,
         claim: Claim,
         made: bool,
-        shared: bool,
+        job: Option<&Job>,
     ) -> anyhow::Result<Folder> {
         let has_parents = root
             .components()
@@ -218,10 +220,11 @@ impl Folder {
             None
         };
         Ok(Folder {
+            member: job.map(|job| path.join(MEMBERS).join(&job.member)),
             path,
             shown: root,
             out,
-            shared,
+            shared: job.is_some(),
             record,
             made,
             note: None,
@@ -234,10 +237,17 @@ impl Folder {
     }
 
     /// Notes the file of samples of this node, and how many blocks it has.
-    pub fn sampled(&mut self, file: &Path, blocks: u32) {
-        if let (Some(record), Some(file)) = (&mut self.record, file.to_str()) {
-            record["samples"] = json!({ file: blocks });
+    ///
+    /// # Errors
+    /// When that can't be written.
+    pub fn sampled(&mut self, file: &Path, blocks: u32) -> io::Result<()> {
+        let samples = json!({ file.to_string_lossy(): blocks });
+        match (&mut self.record, &self.member) {
+            (Some(record), _) => record["samples"] = samples,
+            (None, Some(member)) => write_whole(member, &json!({ "samples": samples }))?,
+            (None, None) => {}
         }
+        Ok(())
     }
 
     /// Writes the end into `capture.json`, where that is ours to do. No status if the job goes on without us.
@@ -252,10 +262,7 @@ impl Folder {
         if let Some(status) = status {
             record["exit_status"] = json!(status);
         }
-        let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
-        file.write_all(&text(record))?;
-        file.persist(self.path.join(MARK))?;
-        Ok(())
+        write_whole(&self.path.join(MARK), record)
     }
 
     /// Whether nothing was recorded into a folder that is this run's alone. Ranks that share one may still
@@ -438,6 +445,15 @@ fn job_of(mark: &Path) -> Option<String> {
             _ => return None,
         }
     }
+}
+
+/// Puts a record in the place of a file, which has the old text or the new one at any moment.
+fn write_whole(path: &Path, record: &Value) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(&text(record))?;
+    file.persist(path)?;
+    Ok(())
 }
 
 fn text(record: &Value) -> Vec<u8> {
