@@ -135,7 +135,7 @@ pub fn find(
     let (known, whole) = replay::known_steps(lanes, frame);
     let gpu = |lane: usize| (&lanes[lane].host, lanes[lane].device);
     let share_gpu = |a: usize, b: usize| gpu(a) == gpu(b);
-    let paces = Paces::new(lanes, streams);
+    let paces = Paces::new(lanes, frame, streams);
     let of_all_steps = of_all(regular.iter().copied());
     let compared = || {
         let found = difference::find(places, frame, regular, share_gpu, &paces)?;

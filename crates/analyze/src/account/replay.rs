@@ -446,7 +446,7 @@ mod tests {
             by_hosts: false,
         };
         let all = [true; STEPS - 1];
-        let paces = Paces::new(&lanes, None);
+        let paces = Paces::new(&lanes, &frame, None);
         let run = Run::new(&lanes, &frame, &all, &all, &paces).expect("can be played again");
         let equal = run.equal();
         assert_eq!(equal.lanes, [2]);

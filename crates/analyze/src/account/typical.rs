@@ -543,7 +543,7 @@ mod tests {
             by_hosts: false,
         };
         let regular = [true; STEPS as usize];
-        let found = find(lanes, &frame, &regular, &Paces::new(lanes, None))?;
+        let found = find(lanes, &frame, &regular, &Paces::new(lanes, &frame, None))?;
         assert_eq!(found.wall, (STEPS * PERIOD) as f64);
         Some(found.equal)
     }
