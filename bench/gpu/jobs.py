@@ -21,6 +21,8 @@ shapes: ddp fsdp2 tensor (tensor-parallel decode in a CUDA graph) eager (the sam
         recommender (embedding tables on all ranks) reinforcement (tokens, training, weights)
         local (local SGD) sharded (DTensor) uneven (late in turns) vision (SyncBatchNorm) zero1
         careful (reads the loss in each step) graphed (a whole step in a CUDA graph)
+        hybrid (FSDP in halves) disaggregated (prompts and tokens on different ranks) adversarial
+        delayed (gradients of the step before) halo (a solver that exchanges edges)
         launches (what calls of CUDA and NCCL take of the host's time)
 
 `gpu_ms` are the 10th percentile and the median of the steps, by CUDA events.
@@ -648,6 +650,11 @@ SHAPES = {
             "zero1",
             "careful",
             "graphed",
+            "hybrid",
+            "disaggregated",
+            "adversarial",
+            "delayed",
+            "halo",
         )
     },
     "idle": lambda job: lambda number: time.sleep(0.001),

@@ -288,3 +288,126 @@ def graphed(job):
         graph.replay()
 
     return step
+
+
+def hybrid(job):
+    """FSDP within halves of the ranks, and copies of the model between the halves."""
+    import jobs
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    mesh = init_device_mesh("cuda", (2, job.world // 2), mesh_dim_names=("copies", "parts"))
+    model = jobs.language_model(job.args).to(job.device)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    for block in [*model, model]:
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    return jobs.trained(job, model, jobs.data_of(job))
+
+
+def disaggregated(job):
+    """Serving in halves: one reads prompts and sends their keys and values, the other writes tokens."""
+    import jobs
+    import torch
+    import torch.distributed as dist
+
+    a, half = job.args, job.world // 2
+    model = jobs.language_model(a).to(job.device, torch.bfloat16)
+    data = jobs.data_of(job, torch.bfloat16)
+    keys = torch.zeros(a.layers, 2, *data.shape, device=job.device, dtype=torch.bfloat16)
+
+    def step(number):
+        job.slow(number)
+        with torch.no_grad():
+            if job.rank < half:
+                model(data)
+                dist.send(keys, job.rank + half)
+                return
+            dist.recv(keys, job.rank - half)
+            for _ in range(16):
+                model(data[:, :64])
+
+    return step
+
+
+def adversarial(job):
+    """Two models under DDP that train in turns on each other's output."""
+    import jobs
+    import torch
+
+    (maker, noise), (critic, truth) = jobs.replicated(job), jobs.replicated(job)
+    makes, judges = (torch.optim.AdamW(m.parameters(), lr=1e-4, fused=True) for m in (maker, critic))
+
+    def step(number):
+        job.slow(number)
+        made = maker(noise)
+        (critic(made.detach()).float().mean() - critic(truth).float().mean()).backward()
+        judges.step()
+        judges.zero_grad(set_to_none=True)
+        for parameter in critic.parameters():
+            parameter.requires_grad_(False)
+        (-critic.module(made).float().mean()).backward()
+        for parameter in critic.parameters():
+            parameter.requires_grad_(True)
+        makes.step()
+        makes.zero_grad(set_to_none=True)
+
+    return step
+
+
+def delayed(job):
+    """Gradients are reduced beside the whole next step, which ends by taking those of the step before."""
+    import jobs
+    import torch
+    import torch.distributed as dist
+
+    model = jobs.language_model(job.args).to(job.device, torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    data = jobs.data_of(job, torch.bfloat16)
+    under_way = []
+
+    def step(number):
+        job.slow(number)
+        model(data).float().square().mean().backward()
+        flat = torch.cat([p.grad.reshape(-1) for p in model.parameters()])
+        if under_way:
+            work, before = under_way.pop()
+            work.wait()
+            begin = 0
+            for parameter in model.parameters():
+                parameter.grad.copy_(before[begin : begin + parameter.numel()].view_as(parameter))
+                begin += parameter.numel()
+            optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        under_way.append((dist.all_reduce(flat, async_op=True), flat))
+
+    return step
+
+
+def halo(job):
+    """A solver on a grid in slabs: edges go to the neighbours, and the residual of each step is read."""
+    import torch
+    import torch.distributed as dist
+
+    a, n = job.args, job.world
+    field = torch.rand(8 * a.width, 8 * a.width, device=job.device)
+    sides = ((job.rank - 1, 1, 0), (job.rank + 1, -2, -1))
+    neighbours = [(r, here, edge) for r, here, edge in sides if 0 <= r < n]
+
+    def step(number):
+        nonlocal field
+        job.slow(number)
+        for _ in range(a.layers):
+            calls = [dist.P2POp(dist.isend, field[here], r) for r, here, _ in neighbours]
+            calls += [dist.P2POp(dist.irecv, field[edge], r) for r, _, edge in neighbours]
+            for work in dist.batch_isend_irecv(calls):
+                work.wait()
+            new = field.clone()
+            inner = field[:-2, 1:-1] + field[2:, 1:-1] + field[1:-1, :-2] + field[1:-1, 2:]
+            new[1:-1, 1:-1] = inner / 4
+            field, before = new, field
+        residual = (field - before).square().sum()
+        dist.all_reduce(residual)
+        residual.item()
+
+    return step

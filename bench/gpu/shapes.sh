@@ -6,7 +6,7 @@
 #
 # The truth is on the line of each run: `slow_rank`, `slow_on`, and its `wall_s` less that of the healthy run.
 # SHAPES is a file instead of the list below: in each line a shape, the milliseconds of a late host and of a
-# busier GPU, and options. Captures stay in OUT.
+# busier GPU, and options. HOST_RANK and GPU_RANK are who has them. Captures stay in OUT.
 set -u
 cd "$(dirname "$0")/../.."
 out=${1:?folder for captures}
@@ -32,8 +32,8 @@ while read -r shape late busier options; do
     for kind in healthy host gpu; do
         ((SECONDS + 25 > end)) && break 2
         slow=()
-        [ $kind = host ] && slow=(--slow-rank 0 --slow-ms "$late")
-        [ $kind = gpu ] && slow=(--slow-rank 1 --slow-on gpu --slow-ms "$busier")
+        [ $kind = host ] && slow=(--slow-rank "${HOST_RANK:-0}" --slow-ms "$late")
+        [ $kind = gpu ] && slow=(--slow-rank "${GPU_RANK:-1}" --slow-on gpu --slow-ms "$busier")
         # shellcheck disable=SC2086 # The options are words.
         job "$number.$shape.$kind" "$shape" $options "${slow[@]}" </dev/null
     done
