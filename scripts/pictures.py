@@ -5,15 +5,20 @@
 
 `make screenshot` calls it with the Python of the tests, which has Playwright. First pictures (SVG) are
 written by `make golden`, which needs no browser.
+
+A picture has in its file what the same command says in text first, so that a test
+(`docs::pictures_show_what_the_tool_says`) sees when it shows other figures than the tool.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,18 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 WIDTH = 1100
+
+
+def describe(picture: Path, command: list[str]) -> None:
+    """Puts the first paragraph that a command prints, and its arguments, into a picture."""
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    said = " ".join(command[1:]) + "\n" + done.stdout.split("\n\n")[0]
+    chunk = b"iTXtncclscope" + bytes(5) + said.encode()
+    data = picture.read_bytes()
+    # Behind the signature and the header, which has 13 bytes.
+    at = 8 + 12 + 13
+    text = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    picture.write_bytes(data[:at] + text + data[at:])
 
 
 def settled(page: Any) -> None:
@@ -45,6 +62,7 @@ def viewer(browser: Any, ncclscope: Path, job: str, name: str, keys: list[str]) 
             page.keyboard.press(key)
             settled(page)
         page.screenshot(path=DOCS / name, full_page=True)
+        describe(DOCS / name, [str(ncclscope), "report", f"data/{job}"])
     finally:
         server.kill()
         server.wait()
@@ -67,6 +85,7 @@ def page(
             section.evaluate("summary => summary.scrollIntoView()")
         page.wait_for_timeout(1000)
         page.screenshot(path=DOCS / name)
+        describe(DOCS / name, command)
 
 
 def experiments(browser: Any, programs: Path, name: str) -> None:

@@ -713,6 +713,39 @@ fn the_readme_s_picture_names_every_verb() {
     assert!(absent.is_empty(), "{absent:?}");
 }
 
+/// What scripts/pictures.py wrote into a PNG: a command's arguments, and what it printed first.
+fn description(picture: &Path) -> Option<(String, String)> {
+    const CHUNK: &[u8] = b"iTXtncclscope\0\0\0\0\0";
+    let bytes = fs::read(picture).expect("read");
+    let at = bytes.windows(CHUNK.len()).position(|part| part == CHUNK)?;
+    let len = u32::from_be_bytes(bytes[at - 4..at].try_into().expect("four")) as usize;
+    let text = String::from_utf8(bytes[at + CHUNK.len()..at + 4 + len].to_vec()).expect("UTF-8");
+    let (arguments, said) = text.split_once('\n')?;
+    Some((arguments.to_owned(), said.to_owned()))
+}
+
+#[test]
+fn pictures_show_what_the_tool_says() {
+    let mut shown = 0;
+    for folder in ["docs", "docs/gallery"] {
+        for entry in fs::read_dir(root().join(folder)).expect("listed") {
+            let path = entry.expect("an entry").path();
+            // Experiments are measured anew by whoever makes their pictures, so each has other times.
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.extension().is_none_or(|e| e != "png") || name.starts_with("tune") {
+                continue;
+            }
+            let (arguments, said) = description(&path)
+                .unwrap_or_else(|| panic!("`make screenshot` writes {}", path.display()));
+            let told = run(&format!("ncclscope {arguments}"), root());
+            let told = told.split("\n\n").next().unwrap_or_default();
+            assert_eq!(said, told, "`make screenshot` renews {}", path.display());
+            shown += 1;
+        }
+    }
+    assert!(shown >= 6, "{shown} pictures");
+}
+
 #[test]
 fn first_pictures_of_pages_are_what_the_command_writes() {
     let text = |page: &str| fs::read_to_string(root().join(page)).expect("read");
