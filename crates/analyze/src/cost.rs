@@ -223,6 +223,11 @@ impl Cost {
                 None if self.events.is_none() && self.events_counted > budget => {
                     said("NCCLSCOPE_TIMING=host", "GPU events")
                 }
+                _ if self.cupti_at_most.is_some_and(|share| share > budget) => format!(
+                    " Where the GPU waits for its host, CUPTI may take more than its budget of {} %. \
+                     NCCLSCOPE_WINDOWS=off leaves it out.",
+                    100.0 * budget
+                ),
                 _ => String::new(),
             }
         };

@@ -49,6 +49,8 @@ pub struct FunctionRow {
     pub sum_over_ranks_us: Option<f64>,
     /// Whether that is estimated from a sample.
     pub sampled: bool,
+    /// If so: its interval of 95 %, µs. Operations are slow at the same moments, so their intervals add up.
+    pub sum_interval_us: Option<(f64, f64)>,
     /// Part of the sum of all functions, 0 to 1.
     pub share_of_time: Option<f64>,
     /// Host time of all executions on all ranks.
@@ -268,6 +270,13 @@ impl Gatherer {
                 }
             }
             row.sampled |= operation.sampled.is_some();
+            if let Some(of) = operation.gpu_sum_interval_us() {
+                let before = row.sum_interval_us.unwrap_or_default();
+                row.sum_interval_us = Some((before.0 + of.0, before.1 + of.1));
+            }
+        }
+        for row in rows.iter_mut().filter(|row| !row.sampled) {
+            row.sum_interval_us = None;
         }
         let calls = rows.iter().map(|r| r.calls).fold(0, u64::saturating_add);
         let time: f64 = rows.iter().filter_map(|r| r.sum_over_ranks_us).sum();
@@ -310,6 +319,7 @@ impl Gatherer {
             bytes: Some(0),
             sum_over_ranks_us: None,
             sampled: false,
+            sum_interval_us: None,
             share_of_time: None,
             host_sum_over_ranks_us: None,
             parts_us: parts(&sums),
@@ -328,8 +338,22 @@ pub struct KindRow {
     pub bytes: Option<u64>,
     /// GPU time of all executions on all ranks.
     pub sum_over_ranks_us: Option<f64>,
+    /// As in [`FunctionRow`].
+    pub sum_interval_us: Option<(f64, f64)>,
     /// Host time of all executions on all ranks.
     pub host_sum_over_ranks_us: Option<f64>,
+}
+
+/// The interval of the sum of these rows; `None` if nothing of them is estimated.
+pub fn interval_of<'r>(rows: impl Iterator<Item = &'r FunctionRow>) -> Option<(f64, f64)> {
+    let (mut interval, mut sampled) = ((0.0, 0.0), false);
+    for row in rows {
+        sampled |= row.sampled;
+        let exact = || row.sum_over_ranks_us.map(|sum| (sum, sum));
+        let (low, high) = row.sum_interval_us.or_else(exact).unwrap_or_default();
+        interval = (interval.0 + low, interval.1 + high);
+    }
+    sampled.then_some(interval)
 }
 
 /// Collectives against point-to-point; one row for each kind that occurs.
@@ -346,6 +370,7 @@ pub fn kinds(functions: &[FunctionRow]) -> Vec<KindRow> {
                 .iter()
                 .try_fold(0, |sum: u64, f| Some(sum.saturating_add(f.bytes?))),
             sum_over_ranks_us: sum(|f| f.sum_over_ranks_us),
+            sum_interval_us: interval_of(of.iter().copied()),
             host_sum_over_ranks_us: sum(|f| f.host_sum_over_ranks_us),
         })
     };

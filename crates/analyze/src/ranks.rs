@@ -12,6 +12,7 @@
 use crate::coverage::Coverage;
 use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
+use crate::sampled::Stretches;
 use crate::statistics::median;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -45,6 +46,8 @@ pub struct RankRow {
     pub basis: Option<&'static str>,
     /// Union of the intervals, without those of warm-up.
     pub nccl_us: Option<f64>,
+    /// If that is estimated from a sample of the calls: its interval of 95 %.
+    pub nccl_interval_us: Option<(f64, f64)>,
     /// `nccl_us` by `wall_us`, 0 to 1: the share of the run.
     pub share: Option<f64>,
     /// Sum of the intervals.
@@ -122,8 +125,8 @@ struct Gpu {
     p2p: u64,
     kernels: Coverage,
     api: Coverage,
-    /// By kind: calls, those with a GPU interval, and its length, ns.
-    kinds: Vec<(u64, u64, u64)>,
+    /// By kind: calls, and the lengths of those with a GPU interval.
+    kinds: Vec<(u64, Stretches)>,
     /// Some calls were left out of the sample that is timed.
     sampled: bool,
     begin: Option<i64>,
@@ -172,7 +175,7 @@ impl Gatherer {
             })
             .collect();
         for (_, gpu) in &mut gpus {
-            gpu.kinds.resize(known.len(), (0, 0, 0));
+            gpu.kinds.resize(known.len(), Default::default());
         }
         let index = |device: Option<u32>| gpus.iter().position(|(d, _)| *d == device);
         let function = |place: &Place| capture.names.get(place.function);
@@ -212,8 +215,7 @@ impl Gatherer {
         let kind = &mut gpu.kinds[self.kinds[execution.place]];
         kind.0 += 1;
         if let Some(length) = execution.kernel.length() {
-            kind.1 += 1;
-            kind.2 = kind.2.saturating_add(length);
+            kind.1.push(length);
         }
         gpu.sampled |= execution.gpu == Err(Untimed::Unsampled);
         match (execution.kernel.on_either_clock(), execution.api) {
@@ -272,18 +274,17 @@ impl Gatherer {
                 let span = span.map_or(0, |(a, b)| b.saturating_sub(a));
                 let wall = wall.map(|wall| wall.max(span)).filter(|wall| *wall > 0);
                 let (mut sum, mut union) = (intervals.sum(), intervals.union());
-                let mut basis = basis;
+                let (mut basis, mut interval) = (basis, None);
                 if gpu.sampled && basis == Some("gpu") {
                     basis = Some("sample");
-                    let all: f64 = gpu
-                        .kinds
-                        .iter()
-                        .filter(|(_, timed, _)| *timed > 0)
-                        .map(|(calls, timed, ns)| *ns as f64 * (*calls as f64 / *timed as f64))
-                        .sum();
-                    let more = all / sum.max(1) as f64;
-                    union = ((union as f64 * more) as u64).min(wall.unwrap_or(u64::MAX));
-                    sum = all as u64;
+                    let of = estimated(&gpu.kinds);
+                    // In the wall, calls lie over each other as much as those that were timed.
+                    let within = |ns: f64| {
+                        let scaled = union as f64 * (ns / sum.max(1) as f64);
+                        (scaled as u64).min(wall.unwrap_or(u64::MAX))
+                    };
+                    interval = Some((us(within(of.low)), us(within(of.high))));
+                    (union, sum) = (within(of.sum), of.sum as u64);
                 }
                 look(device, basis.map(|_| union), &mut intervals);
                 RankRow {
@@ -297,6 +298,7 @@ impl Gatherer {
                     wall_us: wall.map(us),
                     basis,
                     nccl_us: basis.map(|_| us(union)),
+                    nccl_interval_us: interval,
                     share: basis.and(wall).map(|wall| union as f64 / wall as f64),
                     sum_us: basis.map(|_| us(sum)),
                     ..RankRow::default()
@@ -304,6 +306,39 @@ impl Gatherer {
             })
             .collect()
     }
+}
+
+/// What calls took in all, ns.
+struct Estimated {
+    sum: f64,
+    low: f64,
+    high: f64,
+}
+
+/// What calls of all kinds took, by those of each that were timed. Calls of several kinds are slow at the
+/// same moments, so their intervals add up. Of a kind with too few timed ones, those are the least.
+fn estimated(kinds: &[(u64, Stretches)]) -> Estimated {
+    let mut all = Estimated {
+        sum: 0.0,
+        low: 0.0,
+        high: 0.0,
+    };
+    for (calls, timed) in kinds {
+        let (ns, n) = timed.total();
+        if n == 0.0 {
+            continue;
+        }
+        let sum = ns * (*calls as f64 / n);
+        let (low, high) = match timed.estimate(*calls) {
+            _ if n >= *calls as f64 => (ns, ns),
+            Some(of) => (of.sum_low_us * 1e3, of.sum_high_us * 1e3),
+            None => (ns, 2.0 * sum - ns),
+        };
+        all.sum += sum;
+        all.low += low;
+        all.high += high;
+    }
+    all
 }
 
 impl Gpu {

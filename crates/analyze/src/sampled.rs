@@ -77,11 +77,17 @@ impl Stretches {
         self.filled = self.width;
     }
 
+    /// Sum, ns, and number of the durations.
+    pub fn total(&self) -> (f64, f64) {
+        let add = |a: (f64, f64), b: &(f64, f64)| (a.0 + b.0, a.1 + b.1);
+        self.list.iter().fold((0.0, 0.0), add)
+    }
+
     /// The estimate for `calls` calls of which these are a sample.
     pub fn estimate(&self, calls: u64) -> Option<Sampled> {
         let mean = Batches::of_stretches(&self.list)?.mean(0.0)?;
         let (low, high) = mean.interval()?;
-        let number: f64 = self.list.iter().map(|s| s.1).sum();
+        let number = self.total().1;
         let us = |ns: f64| ns / 1e3;
         Some(Sampled {
             share: number / calls as f64,

@@ -459,7 +459,18 @@ impl Unit {
             _ => "<0.0001".to_owned(),
         }
     }
+
+    /// The same of an estimate: with half of its interval, if it has one, in % of it.
+    pub(crate) fn estimated(&self, us: Option<f64>, interval: Option<(f64, f64)>) -> String {
+        let shown = self.show(us);
+        let Some((us, (low, high))) = us.zip(interval) else {
+            return shown;
+        };
+        let percent = 50.0 * (high - low) / us.max(f64::MIN_POSITIVE);
+        format!("~{shown}±{percent:.0}%")
+    }
 }
+
 /// A share in % with its 95 % interval: half of its width, or both ends where that would go beyond 0 or 100.
 pub(crate) fn share_with_interval(share: &Share) -> String {
     const SHOWN: f64 = 0.0005;

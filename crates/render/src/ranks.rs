@@ -83,7 +83,7 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
             row.device
                 .map_or("-".to_owned(), |device| device.to_string()),
             row.calls.to_string(),
-            unit.show(row.nccl_us),
+            unit.estimated(row.nccl_us, row.nccl_interval_us),
             share(row.share),
             share(beside.exposed),
             unit.show(beside.waited_us),
@@ -93,7 +93,10 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
     }
     let (first, by) = match basis(&report.ranks) {
         "host" => ("in API calls, ", ""),
-        "sample" => ("", "; nccl, waited: estimated from a sample"),
+        "sample" => (
+            "",
+            "; ~ estimated from a sample ± its 95 % interval; waited: so estimated",
+        ),
         "-" => ("", ""),
         _ => ("", "; nccl: in its kernels"),
     };

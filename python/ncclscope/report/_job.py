@@ -182,6 +182,7 @@ class RankRow(Record):
     wall_us: float | None
     basis: Literal["gpu", "sample", "host"] | None
     nccl_us: float | None
+    nccl_interval_us: list[float] | None
     share: float | None
     sum_us: float | None
     gpu: str | None
@@ -247,6 +248,7 @@ class Kind(Record):
     calls: int
     bytes: int | None
     sum_over_ranks_us: float | None
+    sum_interval_us: list[float] | None
     host_sum_over_ranks_us: float | None
 
 
@@ -284,6 +286,7 @@ class Function(Record):
     bytes: int | None
     sum_over_ranks_us: float | None
     sampled: bool
+    sum_interval_us: list[float] | None
     share_of_time: float | None
     host_sum_over_ranks_us: float | None
     parts_us: Parts

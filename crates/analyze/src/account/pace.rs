@@ -10,9 +10,9 @@
 //! Which part of the difference is because of what is probable is as large as that rest.
 //!
 //! Without windows, the work between two calls that a stream waits for shows it: what both lanes do there is
-//! the same at most places of the step, and takes longer on the slower GPU. More to do is at some places only,
-//! so the median over places leaves it out. What is at all places is taken for slowness. Only work that was
-//! launched before the GPU came to it counts, because its host has no part in how long it takes.
+//! the same at most places of the step, and takes longer on the slower GPU. More to do is at some places
+//! only, so the median over places leaves it out. What is at all places is taken for slowness. Only work that
+//! was launched before the GPU came to it counts, because its host has no part in how long it takes.
 //!
 //! But no more than power allows. Power rises with the cube of the clock. A GPU that computes for a part of
 //! the time may draw so much more meanwhile, so its clock is faster by the cube root of that at most. (For

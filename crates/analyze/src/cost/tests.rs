@@ -401,3 +401,15 @@ fn a_cost_that_may_be_none_has_its_upper_limit_only() {
     let text = told(0.03, 0.02, 0.04);
     assert!(text.contains("above its budget of 1 %"), "{text}");
 }
+
+#[test]
+fn an_upper_limit_above_the_budget_is_remarked() {
+    let (process, _) = play(&TRAINING, 5);
+    let mut found = cost(&[&process]);
+    (found.gpu, found.events, found.events_counted) = (None, None, 0.0);
+    (found.cupti_at_most, found.budget) = (Some(0.2026), Some(0.01));
+    let remark = "CUPTI may take more than its budget of 1 %";
+    assert!(found.sentence().contains(remark), "{}", found.sentence());
+    found.cupti_at_most = Some(0.0099);
+    assert!(!found.sentence().contains(remark), "{}", found.sentence());
+}

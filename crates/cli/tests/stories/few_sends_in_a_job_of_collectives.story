@@ -22,8 +22,8 @@ Functions (largest GPU time first; sums over ranks, calls_per_s of one; gpu in m
   p2p            2     0.5           ·    -     - ·
   all          402   100.0           · 5.37 100.0 ·
 --- ncclscope report capture --json | jq -c '.kinds[] | del(.host_sum_over_ranks_us)'
-{"kind":"collective","calls":400,"bytes":419430400,"sum_over_ranks_us":5371.008}
-{"kind":"p2p","calls":2,"bytes":8192,"sum_over_ranks_us":null}
+{"kind":"collective","calls":400,"bytes":419430400,"sum_over_ranks_us":5371.008,"sum_interval_us":null}
+{"kind":"p2p","calls":2,"bytes":8192,"sum_over_ranks_us":null,"sum_interval_us":null}
 --- rm -r capture; sed 's/repeat 200/repeat 20/' job | NCCLSCOPE_TIMING=stamps fake-nccl play -
 announced 42, ABI v5
 --- ncclscope report capture --json | jq -c .recommendations

@@ -129,7 +129,8 @@ const NOT_COUNTED: &str = "NCCL's RAS does not count them";
 const NO_NAME: &str = "its name is lost";
 const NO_COMMUNICATOR: &str = "its communicator's definition is lost";
 const NO_SIZE: &str = "some size is not known: it needs the number of ranks";
-const NOT_SAMPLED: &str = "every launch was to be timed, or too few were for an estimate";
+pub(super) const NOT_SAMPLED: &str =
+    "every launch was to be timed, or too few were for an estimate";
 const NO_GPU_TIME: &str = "no call but warm-ups has a GPU time that can be believed";
 const NO_HOST_TIME: &str =
     "no call but warm-ups has a host time; replays and ABI v1 to v4 have none";
@@ -524,6 +525,8 @@ columns! {
         "p2p" "p2p" "" Count "calls that are sends and receives" NOT_COUNTED;
         "wall_us" "wall" "ms" Ms "from its first communicator or call to the last thing seen" NOT_KNOWN;
         "nccl_us" "in NCCL" "ms" Ms "union of its NCCL intervals" NO_INTERVAL;
+        "nccl_interval_us.0" "from" "ms" Ms "lower end of the estimate's 95 % interval" NOT_SAMPLED;
+        "nccl_interval_us.1" "to" "ms" Ms "upper end of the estimate's 95 % interval" NOT_SAMPLED;
         "share" "share" "% of wall" Percent "the share of the run: never above 100 %" NO_INTERVAL;
         "basis" "clock" "" Text
             "gpu: kernels; sample: estimated from the kernels that were timed; host: API calls, \
@@ -564,6 +567,8 @@ columns! {
         "calls" "calls" "" Count "executions, one rank's part each" NEVER;
         "bytes" "bytes" "MiB" Mib "of all calls" NO_SIZE;
         "sum_over_ranks_us" "GPU time" "ms" Ms "of all calls on all ranks" NO_GPU_TIME;
+        "sum_interval_us.0" "from" "ms" Ms "lower end of the estimate's 95 % interval" NOT_SAMPLED;
+        "sum_interval_us.1" "to" "ms" Ms "upper end of the estimate's 95 % interval" NOT_SAMPLED;
         "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
     }
     FUNCTION {
@@ -574,6 +579,8 @@ columns! {
         "share_of_calls" "calls" "%" Percent "part of all calls" NEVER;
         "bytes" "bytes" "MiB" Mib "of all calls" NO_SIZE;
         "sum_over_ranks_us" "GPU time" "ms" Ms "of all calls on all ranks" NO_GPU_TIME;
+        "sum_interval_us.0" "from" "ms" Ms "lower end of the estimate's 95 % interval" NOT_SAMPLED;
+        "sum_interval_us.1" "to" "ms" Ms "upper end of the estimate's 95 % interval" NOT_SAMPLED;
         "share_of_time" "GPU time" "%" Percent "part of the GPU time of all functions" NO_GPU_TIME;
         "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
     }
@@ -648,9 +655,14 @@ columns! {
     }
 }
 
-/// The field `path` of `row`; `None` where it is null or not there.
+/// The field `path` of `row`; `None` where it is null or not there. A number is a place in a list.
 pub fn field<'a>(row: &'a Value, path: &str) -> Option<&'a Value> {
-    let found = path.split('.').try_fold(row, |at, name| at.get(name))?;
+    let found = path
+        .split('.')
+        .try_fold(row, |at, name| match name.parse() {
+            Ok(place) if at.is_array() => at.get::<usize>(place),
+            _ => at.get(name),
+        })?;
     (!found.is_null()).then_some(found)
 }
 

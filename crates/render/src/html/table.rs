@@ -1,6 +1,6 @@
 //! Sections and tables of the page: every cell comes from a field of the JSON report.
 
-use super::columns::{field, Column, Show};
+use super::columns::{field, Column, Show, NOT_SAMPLED};
 use super::escape::{escaped, marked};
 use super::Page;
 use serde_json::Value;
@@ -58,7 +58,19 @@ impl<'a> Page<'a> {
         if table.rows.is_empty() {
             return;
         }
-        let columns = || table.columns.iter().copied().flatten();
+        // Nobody looks for the interval of what is no estimate.
+        let is_there = |column: &&Column| {
+            let mut rows = table.rows.iter();
+            column.missing != NOT_SAMPLED || rows.any(|(_, row)| field(row, column.path).is_some())
+        };
+        let shown: Vec<&Column> = table
+            .columns
+            .iter()
+            .copied()
+            .flatten()
+            .filter(is_there)
+            .collect();
+        let columns = || shown.iter().copied();
         let from = table
             .from
             .map_or(String::new(), |from| format!(" data-rows=\"{from}\""));

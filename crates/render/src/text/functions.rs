@@ -3,7 +3,7 @@
 
 use super::{text, ROWS};
 use crate::layout::{short_ids, Page, Table, Unit};
-use analyze::functions::FunctionRow;
+use analyze::functions::{interval_of, FunctionRow};
 use analyze::job::listed;
 use analyze::matching::is_p2p;
 use analyze::spelling::{self, three};
@@ -56,6 +56,9 @@ pub(super) fn rates(report: &Report, page: &mut Page) {
     ));
 }
 
+/// A sum in µs, with its interval if it is an estimate.
+type Sum = (Option<f64>, Option<(f64, f64)>);
+
 pub(super) fn functions(report: &Report, page: &mut Page) {
     if report.functions.is_empty() {
         return;
@@ -85,7 +88,7 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
             f.calls.to_string(),
             share(Some(f.share_of_calls)),
             rate(f.calls),
-            sums.show(f.sum_over_ranks_us),
+            sums.estimated(f.sum_over_ranks_us, f.sum_interval_us),
             share(f.share_of_time),
             hosts.show(f.host_sum_over_ranks_us),
         ]);
@@ -100,31 +103,38 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
         .functions
         .iter()
         .fold(0, |sum: u64, f| sum.saturating_add(f.calls));
-    let mut foot: Vec<(&str, u64, Option<f64>, Option<f64>)> = report
+    let mut foot: Vec<(&str, u64, Sum, Option<f64>)> = report
         .kinds
         .iter()
         .map(|k| {
-            let (gpu, host) = (k.sum_over_ranks_us, k.host_sum_over_ranks_us);
-            (k.kind, k.calls, gpu, host)
+            let gpu = (k.sum_over_ranks_us, k.sum_interval_us);
+            (k.kind, k.calls, gpu, k.host_sum_over_ranks_us)
         })
         .filter(|_| report.kinds.len() > 1)
         .collect();
-    foot.push(("all", calls, gpu, host));
-    for (name, n, of_gpu, of_host) in foot.into_iter().filter(|_| report.functions.len() > 1) {
+    let interval = interval_of(report.functions.iter());
+    foot.push(("all", calls, (gpu, interval), host));
+    let foot = foot.into_iter().filter(|_| report.functions.len() > 1);
+    for (name, n, (of_gpu, interval), of_host) in foot {
         let part = of_gpu.zip(gpu).filter(|(_, all)| *all > 0.0);
         table.foot.push(vec![
             name.to_owned(),
             n.to_string(),
             share(Some(n as f64 / calls.max(1) as f64)),
             rate(n),
-            sums.show(of_gpu),
+            sums.estimated(of_gpu, interval),
             share(part.map(|(part, all)| part / all)),
             hosts.show(of_host),
         ]);
     }
+    let sample = if interval.is_some() {
+        "; ~ estimated from a sample ± its 95 % interval"
+    } else {
+        ""
+    };
     page.title(&format!(
         "Functions (largest GPU time first; sums over ranks, calls_per_s of one; gpu in {}, host in {}; \
-         % of all)",
+         % of all{sample})",
         sums.name, hosts.name
     ));
     page.table(&table, ROWS, "functions");

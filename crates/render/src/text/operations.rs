@@ -72,14 +72,8 @@ fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
         let Some(time) = &o.time_us else {
             continue;
         };
-        let sum = match o.sampled {
-            None => sums.show(o.gpu_sum_us()),
-            Some(s) => {
-                let half = (s.sum_high_us - s.sum_low_us) / 2.0;
-                let percent = 100.0 * half / s.sum_us.max(f64::MIN_POSITIVE);
-                format!("~{}±{percent:.0}%", sums.show(Some(s.sum_us)))
-            }
-        };
+        let interval = o.sampled.map(|s| (s.sum_low_us, s.sum_high_us));
+        let sum = sums.estimated(o.gpu_sum_us(), interval);
         let bandwidths = [o.algbw_gb_per_s, o.busbw_gb_per_s, o.call_busbw_gb_per_s];
         table.row(
             first_cells(report, o, &short, &sizes)

@@ -13,6 +13,7 @@ fn has(root: &Value, schema: &Value, path: &str) -> bool {
     match (name, &schema["properties"][name]) {
         ("", _) => true,
         ("length", _) => schema["type"] == "array",
+        (place, _) if place.parse::<usize>().is_ok() => !schema["items"].is_null(),
         (_, Value::Null) => false,
         (_, found) => has(root, found, rest),
     }
