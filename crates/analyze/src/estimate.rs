@@ -166,7 +166,7 @@ pub struct Estimate {
     pub communication_interval_us: Option<(f64, f64)>,
     /// Time to first token, as it was given.
     pub ttft_us: Option<f64>,
-    /// `communication_us` as a part of it.
+    /// `communication_us` as a part of it; null if it is longer, so that other work must hide some of it.
     pub ttft_share: Option<f64>,
     /// Time of the same call in the baseline.
     pub baseline_call_us: Option<f64>,
@@ -268,7 +268,10 @@ impl Asked {
             // The same line predicts every call, so their errors add up.
             communication_interval_us: of.interval.map(|(low, high)| (all * low, all * high)),
             ttft_us: self.ttft_us,
-            ttft_share: self.ttft_us.map(|ttft| communication_us / ttft),
+            ttft_share: self
+                .ttft_us
+                .map(|ttft| communication_us / ttft)
+                .filter(|share| *share <= 1.0),
             baseline_call_us: before.as_ref().map(|b| b.us),
             baseline_nranks: before.as_ref().map(|b| b.nranks),
             baseline_ratio: before.map(|b| of.us / b.us),

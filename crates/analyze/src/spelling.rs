@@ -122,6 +122,15 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// By how much something is off what was expected: in %, and as a factor where it is twice as much or more.
+pub fn off(share: f64) -> String {
+    if share >= 1.0 {
+        format!("a factor of {}", three(1.0 + share))
+    } else {
+        percent(share)
+    }
+}
+
 /// A datatype as frameworks spell it: `float32`, `bfloat16`, `float8e4m3`.
 pub fn datatype(nccl: &str) -> String {
     nccl.trim_start_matches("nccl").to_ascii_lowercase()

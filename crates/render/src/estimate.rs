@@ -146,18 +146,18 @@ fn estimated(of: &Estimate, page: &mut Page) {
         },
         of.basis
     ));
-    match of.ttft_share.zip(of.ttft_us) {
-        Some((share, ttft)) if share > 1.0 => page.wrap("", "", &format!(
+    match (of.ttft_share, of.ttft_us) {
+        (None, Some(ttft)) => page.wrap("", "", &format!(
             "That is longer than the time to first token of {}: such a pass would hide communication behind \
              computing, or have faster calls than these.",
             time(ttft)
         )),
-        Some((share, ttft)) => page.line(&format!(
+        (Some(share), Some(ttft)) => page.line(&format!(
             "That is {} of the time to first token of {}.",
             percent(share),
             time(ttft)
         )),
-        None => page.line("Its share of the time to first token needs that time: --ttft 120ms."),
+        (_, None) => page.line("Its share of the time to first token needs that time: --ttft 120ms."),
     }
     if let Some(((ratio, us), nranks)) = of
         .baseline_ratio

@@ -6,7 +6,7 @@
 use crate::layout::{Look, Page, Style, Table, Unit};
 use crate::text::figure;
 use analyze::models::{CostModel, Prediction, Sampled, Subject};
-use analyze::spelling::{percent, size, three, time, times};
+use analyze::spelling::{off, size, three, time, times};
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -72,10 +72,10 @@ fn summary(answer: &Answer) -> String {
             "No model: each needs three sizes of one function on one group of ranks.".to_owned()
         }
         Some(worst) => format!(
-            "{} of {}. The largest distance from a measurement is {} of the model.",
+            "{} of {}. The farthest measurement is {} off its model.",
             crate::layout::plural(answer.models.len() as u64, "cost model", "cost models"),
             answer.sources.join(", "),
-            percent(worst)
+            off(worst)
         ),
     }
 }
@@ -236,7 +236,7 @@ pub fn no_line(model: &CostModel) -> String {
         format!(
             "Its times jump from size to size, too: a size that is left out is missed by {} (median). So \
              nothing is predicted.",
-            percent(model.left_out_p50_share)
+            off(model.left_out_p50_share)
         )
     };
     format!(
@@ -244,7 +244,7 @@ pub fn no_line(model: &CostModel) -> String {
         model.of.function,
         algorithm(&model.of),
         model.of.nranks,
-        percent(model.residual_max_share)
+        off(model.residual_max_share)
     )
 }
 

@@ -6,48 +6,9 @@
 //! Rule: a figure that a part of the report has not is `-`, and never 0.
 
 use crate::layout::{plural, Page, Table, Unit};
-use analyze::ranks::{RankRow, Ranks, Spread};
+use analyze::ranks::{Ranks, Spread};
 use analyze::spelling::three;
 use analyze::Report;
-
-/// What other parts of the report say of a rank.
-#[derive(Default)]
-struct Beside {
-    exposed: Option<f64>,
-    waited_us: Option<f64>,
-    last: Option<u64>,
-    cost_us: Option<f64>,
-}
-
-fn beside(report: &Report, row: &RankRow) -> Beside {
-    let mut found = Beside {
-        cost_us: row.loss_us,
-        waited_us: row.waited_us,
-        ..Beside::default()
-    };
-    let here = |host: &str, pid: u32, device: Option<u32>| {
-        let same = device.is_none() || row.device.is_none() || device == row.device;
-        same && (host, pid) == (row.host.as_str(), row.pid)
-    };
-    if let Some(arrivals) = &report.arrivals {
-        let of = arrivals.ranks.iter();
-        if let Some(rank) = of.clone().find(|r| here(&r.host, r.pid, r.device)) {
-            found.last = Some(rank.last);
-        }
-    }
-    if let Some(waits) = report.stream_waits.as_ref().filter(|waits| waits.tells()) {
-        let rank = waits.ranks.iter().find(|r| here(&r.host, r.pid, r.device));
-        found.exposed = rank.map(|rank| rank.share.share);
-    }
-    if let Some(streams) = &report.streams {
-        let of_windows = streams.ranks.iter();
-        let rank = of_windows
-            .clone()
-            .find(|r| here(&r.host, r.pid, Some(r.device)));
-        found.exposed = rank.map(|rank| rank.exposed.share).or(found.exposed);
-    }
-    found
-}
 
 /// Writes a row for each rank.
 pub(crate) fn by_rank(report: &Report, page: &mut Page) {
@@ -66,14 +27,14 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
     ];
     let mut table = Table::new(names, "><>>>>>>>>");
     table.squeeze = &["host", "gpu", "calls", "nccl"];
-    let found: Vec<Beside> = rows.iter().map(|row| beside(report, row)).collect();
-    let times = rows.iter().filter_map(|row| row.nccl_us);
-    let others = found
-        .iter()
-        .flat_map(|b| b.waited_us.into_iter().chain(b.cost_us));
-    let unit = Unit::of(times.chain(others));
+    let times = rows.iter().flat_map(|row| {
+        [row.nccl_us, row.waited_us, row.loss_us]
+            .into_iter()
+            .flatten()
+    });
+    let unit = Unit::of(times);
     let share = |share: Option<f64>| share.map_or("-".to_owned(), |s| three(100.0 * s));
-    for (row, beside) in rows.iter().zip(&found) {
+    for row in rows {
         table.row([
             row.rank
                 .map_or(format!("pid:{}", tables::pid::shown(row.pid)), |rank| {
@@ -85,10 +46,10 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
             row.calls.to_string(),
             unit.estimated(row.nccl_us, row.nccl_interval_us),
             share(row.share),
-            share(beside.exposed),
-            unit.show(beside.waited_us),
-            beside.last.map_or("-".to_owned(), |n| n.to_string()),
-            unit.show(beside.cost_us),
+            share(row.exposed_share),
+            unit.show(row.waited_us),
+            row.last.map_or("-".to_owned(), |n| n.to_string()),
+            unit.show(row.loss_us),
         ]);
     }
     let (first, by) = match basis(&report.ranks) {
@@ -104,7 +65,18 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
         let operations = plural(arrivals.operations, "operation", "operations");
         format!("; last: to arrive in {operations}")
     });
-    page.title(&format!("Ranks ({first}times in {}{by}{last})", unit.name));
+    let exposed = match (
+        &report.streams,
+        rows.iter().any(|r| r.exposed_share.is_some()),
+    ) {
+        (_, false) => "",
+        (Some(streams), _) if !streams.ranks.is_empty() => ", exposed_% of kernel windows",
+        _ => ", exposed_% of the time behind the warm-up",
+    };
+    page.title(&format!(
+        "Ranks ({first}times in {}, nccl_% of the run{exposed}{by}{last})",
+        unit.name
+    ));
     page.table(&table, usize::MAX, "ranks");
 }
 

@@ -110,8 +110,8 @@ impl Session {
         pids.sort_unstable();
         for pid in pids {
             self.troubles.push(format!(
-                "process {pid}: the files that it has loaded were not read until now, so it was not recorded. \
-                 They are very large, or their file system does not answer"
+                "process {pid}: the files that it has loaded were not read until now, so it was not \
+                 recorded. They are very large, or their file system does not answer"
             ));
         }
     }

@@ -9,7 +9,7 @@ repeat 120 { all_reduce 64MiB time=200us }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 484, ABI v5
 --- ncclscope report capture | sed -n '/^Ranks/,/^$/p; /^Operations/,/^$/p'
-Ranks (times in ms; nccl: in its kernels; last: to arrive in 120 operations)
+Ranks (times in ms, nccl_% of the run; nccl: in its kernels; last: to arrive in 120 operations)
   rank host   calls nccl nccl_% waited last costs
      0 <host>   121 61.4      ·   37.4    0     -
      1 <host>   121 61.4      ·   37.4    0     -

@@ -22,7 +22,7 @@ Completeness
   20 of 20 announced calls recorded, 10 timed.
   10 calls have no GPU time: 10 no_stamp (ncclscope explain no_stamp).
 
-Ranks (times in µs; nccl: in its kernels; last: to arrive in 4 operations)
+Ranks (times in µs, nccl_% of the run; nccl: in its kernels; last: to arrive in 4 operations)
   rank host   calls nccl nccl_% waited last
      0 <host>    10 54.0      ·      0    0
      1 <host>    10 54.0      ·      0    0

@@ -11,7 +11,7 @@ announced 10, ABI v5
 Completeness
   10 of 10 announced calls recorded, 0 timed.
 
-Ranks (in API calls, times in <unit>)
+Ranks (in API calls, times in <unit>, nccl_% of the run)
   rank host   calls nccl nccl_%
      0 <host>     5    ·      ·
      1 <host>     5    ·      ·

@@ -22,7 +22,7 @@ Job capture
 Completeness
   72 of 72 announced calls recorded, 72 timed.
 
-Ranks (times in µs; nccl: in its kernels; last: to arrive in 11 operations)
+Ranks (times in µs, nccl_% of the run; nccl: in its kernels; last: to arrive in 11 operations)
   rank host   calls nccl nccl_% waited last
      0 <host>    18  495      ·      0    0
      1 <host>    18  495      ·      0    0

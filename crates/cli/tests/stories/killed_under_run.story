@@ -22,7 +22,7 @@ Completeness
   201 of 201 announced calls recorded, 200 timed.
   1 call has no GPU time: 1 unfinished (ncclscope explain unfinished).
 
-Ranks (times in µs; nccl: in its kernels; last: to arrive in 99 operations)
+Ranks (times in µs, nccl_% of the run; nccl: in its kernels; last: to arrive in 99 operations)
   rank host   calls nccl nccl_% waited last
      0 <host>   101  990      ·      0    0
      1 <host>   100  990      ·      0    0

@@ -21,7 +21,7 @@ Job capture
 Completeness
   16 of 16 announced calls recorded, 0 timed.
 
-Ranks (times in µs)
+Ranks (times in µs, nccl_% of the run)
   rank host   calls
      0 <host>     8
      1 <host>     8

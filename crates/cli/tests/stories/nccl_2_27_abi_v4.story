@@ -23,7 +23,7 @@ Completeness
   16 of 16 announced calls recorded, 12 timed.
   4 calls have no GPU time: 4 early_stop (ncclscope explain early_stop).
 
-Ranks (times in µs; nccl: in its kernels; last: to arrive in 4 operations)
+Ranks (times in µs, nccl_% of the run; nccl: in its kernels; last: to arrive in 4 operations)
   rank host   calls nccl nccl_% waited last
      0 <host>     8 64.0      ·      0    0
      1 <host>     8 64.0      ·      0    0

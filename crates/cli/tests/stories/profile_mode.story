@@ -18,7 +18,7 @@ Job capture
 Completeness
   440 of 440 announced calls recorded, 440 timed.
 
-Ranks (times in µs)
+Ranks (times in µs, nccl_% of the run)
   rank host   calls
      0 <host>   220
      1 <host>   220

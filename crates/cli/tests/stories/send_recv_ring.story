@@ -21,7 +21,7 @@ Completeness
   82 of 82 announced calls recorded, 0 timed.
   82 calls have no GPU time: 82 early_stop (ncclscope explain early_stop).
 
-Ranks (in API calls, times in <unit>)
+Ranks (in API calls, times in <unit>, nccl_% of the run)
   rank host   calls nccl nccl_%
      0 <host>    11    ·      ·
      1 <host>    11    ·      ·

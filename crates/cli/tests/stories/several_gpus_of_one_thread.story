@@ -11,7 +11,7 @@ announced 40, ABI v5
 Completeness
   40 of 40 announced calls recorded, 40 timed.
 
-Ranks (times in µs; nccl: in its kernels)
+Ranks (times in µs, nccl_% of the run; nccl: in its kernels)
   rank host   calls nccl nccl_%
      0 <host>    40  121      ·
 

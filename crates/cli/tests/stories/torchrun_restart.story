@@ -29,7 +29,7 @@ Job capture
 Completeness
   20 of 20 announced calls recorded, 0 timed.
 
-Ranks (in API calls, times in <unit>)
+Ranks (in API calls, times in <unit>, nccl_% of the run)
   rank host   calls nccl nccl_%
      0 <host>    10    ·      ·
      1 <host>    10    ·      ·

@@ -6,7 +6,7 @@ use super::{escaped, Page};
 use crate::layout::plural;
 use crate::model::{algorithm, slope};
 use analyze::models::{fit, of_operations, CostModel};
-use analyze::spelling::{percent, size, three, time};
+use analyze::spelling::{off, size, three, time};
 use std::fmt::Write as _;
 
 /// Models that are drawn, those of most time first.
@@ -88,8 +88,8 @@ fn caption(model: &CostModel) -> String {
         model.of.function,
         model.of.nranks,
         parts.join(", "),
-        percent(model.residual_p50_share),
-        percent(model.residual_max_share)
+        off(model.residual_p50_share),
+        off(model.residual_max_share)
     )
 }
 
