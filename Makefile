@@ -196,15 +196,16 @@ fuzz: $(FUZZ) ## With the address sanitizer: callbacks, captures and other tools
 	for target in callbacks damaged flight inspector kineto nccl_tests nsys ras; do \
 		mkdir -p fuzz/target/corpus/$$target && \
 		(cd fuzz && RUSTUP_TOOLCHAIN=nightly $(FUZZ) fuzz run $$target target/corpus/$$target corpus/$$target -- \
-		-max_total_time=$(SECONDS) -max_len=16384 -timeout=30 -detect_leaks=0) || exit 1; done
+		-max_total_time=$(SECONDS) -max_len=81920 -timeout=30 -detect_leaks=0) || exit 1; done
 
 damage: ## CASES damaged captures and files of each other tool through every reader, from SEED on
 	$(FAST) NCCLSCOPE_DAMAGE_CASES=$(or $(CASES),10000) NCCLSCOPE_DAMAGE_SEED=$(or $(SEED),1) \
 	cargo test --target-dir $(TARGET)/fast -p ncclscope-render -p ncclscope-convert \
 	--test all damage_of_any_kind -- --nocapture
 
-attacks: debug ## Plays all scripts in scripts/attacks, ROUNDS times each, one after the other
+attacks: debug ## Plays all scripts in scripts/attacks, ROUNDS times each, and launches of graphs out of sight
 	NCCLSCOPE_ATTACKS=$(or $(ROUNDS),1) cargo test -p ncclscope --test attacks -- --nocapture --test-threads=1
+	cargo test -p ncclscope-recorder --test all graphs::
 
 soak: ## 100 million calls in one process
 	$(FAST) NCCLSCOPE_SOAK=$(or $(CALLS),100000000) \
