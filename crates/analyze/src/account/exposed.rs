@@ -7,10 +7,20 @@
 //! exposed, and that part holds for the others of their kind. Who waits for the last of several launches
 //! waits for all of them: that time is the last one's.
 //!
+//! A host that waits in the driver until a launch ends gives its GPU nothing to do meanwhile. No stream waits
+//! for the launch then, or only after its end. So the computing stream stood still from the time at which the
+//! host had launched it.
+//!
 //! Rule: a stream can't stand still twice at a time, so intervals that overlap count once.
 
 use super::launches::{Lane, Launch};
 use std::collections::HashMap;
+
+/// Within this time after a launch has ended, a host that waited for it goes on: the system wakes it up. On a
+/// busy machine that may take longer, up to [`LATE_WAKING`] of its wait. Then it is not known for what else it
+/// waited.
+const WAKING_NS: i64 = 50_000;
+const LATE_WAKING: f32 = 0.1;
 
 /// What windows show of a launch of which no wait was seen holds for the others of its kind: which part of
 /// their time is exposed.
@@ -109,6 +119,32 @@ pub fn of_lane(lane: &mut Lane) {
     by_windows(lane, &order, &waited);
     extend(lane);
     by_windows(lane, &order, &waited);
+    by_hosts(lane);
+}
+
+/// Sets it of launches for which the host waited, and no stream did. The host's wait ends when the launch
+/// does. If it ends later, the host waited for other work, which the launch may have been beside.
+fn by_hosts(lane: &mut Lane) {
+    for index in 1..lane.launches.len() {
+        let next = lane.launches[index];
+        let launch = &mut lane.launches[index - 1];
+        let is_hidden = launch.still == 0.0 || launch.is_alone;
+        if next.driver_waited <= 0.0 || !is_hidden || launch.stop == 0 || is_shown(launch) {
+            continue;
+        }
+        let (since, until) = (launch.launched, launch.stop);
+        let waited_until = since + next.driver_waited as i64;
+        let late = waited_until - until;
+        let most = WAKING_NS.max((LATE_WAKING * next.driver_waited) as i64);
+        if since < until && next.api >= until - WAKING_NS && late <= most {
+            launch.is_alone = false;
+            launch.still = f64::NAN;
+            if late <= WAKING_NS {
+                launch.stands = since.max(launch.start);
+                launch.still = (until - launch.stands) as f64;
+            }
+        }
+    }
 }
 
 /// From when the computing stream had nothing to do but to wait for a launch; `None` if that is not known.
@@ -126,4 +162,48 @@ fn stands_from(launch: &Launch, computing: u32) -> Option<i64> {
     } else {
         from.max(launch.start)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: i64 = 1_000;
+
+    /// Of a launch of 300 µs that began 100 µs after the host had made it: for how long the stream stood still
+    /// if the host then waits in the driver for so long, and `came` to the stream's wait after its end.
+    fn still(driver_waited: i64, came: i64) -> f64 {
+        let launch = |at: i64| Launch {
+            api: at,
+            launched: at + 10 * US,
+            start: at + 110 * US,
+            stop: at + 410 * US,
+            stream: 7,
+            from: at + 410 * US + came,
+            ..Launch::default()
+        };
+        let mut next = launch(900 * US);
+        next.driver_waited = driver_waited as f32;
+        let mut lane = Lane {
+            launches: vec![launch(0), next],
+            ..Lane::default()
+        };
+        of_lane(&mut lane);
+        lane.launches[0].still
+    }
+
+    #[test]
+    fn a_gpu_stands_still_for_a_launch_for_which_its_host_waits() {
+        // The stream comes to wait when the launch has ended, because only then the host goes on.
+        assert_eq!(still(400 * US, 20 * US), 300_000.0);
+        // It was launched on: nobody waited for it.
+        assert_eq!(still(0, 20 * US), 0.0);
+        // The host waits for work that ends much later.
+        assert_eq!(still(480 * US, 20 * US), 0.0);
+        // A little later: it may have been woken up late.
+        assert!(still(451 * US, 20 * US).is_finite());
+        assert_eq!(still(380 * US, 20 * US), 300_000.0);
+        // A stream was seen to wait for it, for as long as that.
+        assert_eq!(still(400 * US, -50 * US), 50_000.0);
+    }
 }
