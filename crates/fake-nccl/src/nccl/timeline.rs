@@ -36,6 +36,8 @@ pub struct VirtualClock {
     pub lead_ns: u64,
     /// How far its clock is off.
     pub offset_ns: i64,
+    /// How far the host runs behind: as far as its GPU, once it has waited for it.
+    pub host_lag_ns: u64,
 }
 
 impl VirtualClock {
@@ -45,6 +47,10 @@ impl VirtualClock {
 
     /// Waits until the host is due.
     pub fn wait_host(&self, at: u64) {
+        self.wait(at + self.host_lag_ns);
+    }
+
+    fn wait(&self, at: u64) {
         let host = match self.origin().pace {
             Pace::Kept(host) => host,
             Pace::Fast => return,
@@ -63,22 +69,17 @@ impl VirtualClock {
         }
     }
 
-    /// When a host is at that time; `None` without waiting.
-    pub fn host_instant(&self, at: u64) -> Option<Instant> {
-        match self.origin().pace {
-            Pace::Kept(host) => Some(host + Duration::from_nanos(at)),
-            Pace::Fast | Pace::Virtual(_) => None,
-        }
-    }
-
     /// Waits until the GPU is due.
     pub fn wait_gpu(&self, at: u64) {
-        self.wait_host(at + self.lead_ns);
+        self.wait(at + self.lead_ns);
     }
 
     /// When the GPU is at that time; `None` without waiting.
     pub fn instant(&self, at: u64) -> Option<Instant> {
-        self.host_instant(at + self.lead_ns)
+        match self.origin().pace {
+            Pace::Kept(host) => Some(host + Duration::from_nanos(at + self.lead_ns)),
+            Pace::Fast | Pace::Virtual(_) => None,
+        }
     }
 
     /// A stamp of the GPU's clock, which goes in steps of 32 ns. The origin is cut to a step first, so that

@@ -23,6 +23,8 @@ pub(super) struct Driver<'j> {
     /// By script communicator and rank: what the tuner gave.
     pub(super) tuned: HashMap<(usize, usize), Context>,
     pub(super) fault_seed: u64,
+    /// By rank: whether its host has waited for its GPU.
+    pub(super) has_synced: Vec<bool>,
 }
 
 impl<'j> Driver<'j> {
@@ -45,6 +47,7 @@ impl<'j> Driver<'j> {
             chooser: Chooser::new(&job.script, |name| std::env::var(name).ok()),
             tuned: HashMap::new(),
             fault_seed: 0,
+            has_synced: vec![false; job.script.gpu_offset_ns.len()],
         }
     }
 
@@ -53,15 +56,17 @@ impl<'j> Driver<'j> {
     }
 
     pub(super) fn timeline(&self, rank: usize) -> VirtualClock {
+        // Nobody is late in virtual time.
+        let lead_ns = if self.job.script.virtual_time {
+            0
+        } else {
+            self.job.script.lead_ns
+        };
         VirtualClock {
             origin: self.job.origin.clone(),
-            // Nobody is late in virtual time.
-            lead_ns: if self.job.script.virtual_time {
-                0
-            } else {
-                self.job.script.lead_ns
-            },
+            lead_ns,
             offset_ns: self.job.script.gpu_offset_ns[rank],
+            host_lag_ns: if self.has_synced[rank] { lead_ns } else { 0 },
         }
     }
 }
