@@ -16,9 +16,9 @@
 use super::launches::{Lane, Launch};
 use std::collections::HashMap;
 
-/// Within this time after a launch has ended, a host that waited for it goes on: the system wakes it up. On a
-/// busy machine that may take longer, up to [`LATE_WAKING`] of its wait. Then it is not known for what else it
-/// waited.
+/// Within this time after a launch has ended, a host that waited for it goes on: the system wakes it up. On
+/// a busy machine that may take longer, up to [`LATE_WAKING`] of its wait. Then it is not known for what else
+/// it waited.
 const WAKING_NS: i64 = 50_000;
 const LATE_WAKING: f32 = 0.1;
 
@@ -170,8 +170,9 @@ mod tests {
 
     const US: i64 = 1_000;
 
-    /// Of a launch of 300 µs that began 100 µs after the host had made it: for how long the stream stood still
-    /// if the host then waits in the driver for so long, and `came` to the stream's wait after its end.
+    /// Of a launch of 300 µs that began 100 µs after the host had made it: for how long the stream stood
+    /// still if the host then waits in the driver for so long, and the stream's wait begins so long after its
+    /// end.
     fn still(driver_waited: i64, came: i64) -> f64 {
         let launch = |at: i64| Launch {
             api: at,

@@ -242,7 +242,7 @@ Completeness
   256 of 256 announced calls recorded, 240 timed.
   16 calls have no GPU time: 8 early_stop, 4 fused, 2 captured, 2 no_stamp (ncclscope explain early_stop).
 
-Ranks (times in ms; nccl: in its kernels; last: to arrive in 119 operations)
+Ranks (times in ms, nccl_% of the run; nccl: in its kernels; last: to arrive in 119 operations)
   rank host   gpu calls nccl nccl_% waited last
      0 node-1   0   124 1.26   13.8      0    0
      1 node-1   0   124 1.26   13.8      0    0
