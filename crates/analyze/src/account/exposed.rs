@@ -170,20 +170,19 @@ mod tests {
 
     const US: i64 = 1_000;
 
-    /// Of a launch of 300 µs that began 100 µs after the host had made it: for how long the stream stood
-    /// still if the host then waits in the driver for so long, and the stream's wait begins so long after its
-    /// end.
+    /// Of a launch of 3 ms that began 100 µs after the host had made it: for how long the stream stood still
+    /// if the host then waits in the driver for so long, and the stream's wait begins so long after its end.
     fn still(driver_waited: i64, came: i64) -> f64 {
         let launch = |at: i64| Launch {
             api: at,
             launched: at + 10 * US,
             start: at + 110 * US,
-            stop: at + 410 * US,
+            stop: at + 3110 * US,
             stream: 7,
-            from: at + 410 * US + came,
+            from: at + 3110 * US + came,
             ..Launch::default()
         };
-        let mut next = launch(900 * US);
+        let mut next = launch(9000 * US);
         next.driver_waited = driver_waited as f32;
         let mut lane = Lane {
             launches: vec![launch(0), next],
@@ -196,15 +195,17 @@ mod tests {
     #[test]
     fn a_gpu_stands_still_for_a_launch_for_which_its_host_waits() {
         // The stream comes to wait when the launch has ended, because only then the host goes on.
-        assert_eq!(still(400 * US, 20 * US), 300_000.0);
-        // It was launched on: nobody waited for it.
+        assert_eq!(still(3100 * US, 20 * US), 3e6);
+        assert_eq!(still(3140 * US, 20 * US), 3e6);
+        // The host was launching for a while before it waited.
+        assert_eq!(still(2500 * US, 20 * US), 3e6);
+        // The host did not wait.
         assert_eq!(still(0, 20 * US), 0.0);
-        // The host waits for work that ends much later.
-        assert_eq!(still(480 * US, 20 * US), 0.0);
-        // A little later: it may have been woken up late.
-        assert!(still(451 * US, 20 * US).is_finite());
-        assert_eq!(still(380 * US, 20 * US), 300_000.0);
+        // It waits for work that ends much later.
+        assert_eq!(still(3600 * US, 20 * US), 0.0);
+        // A little later: it may have been woken up late, or not.
+        assert!(still(3300 * US, 20 * US).is_nan());
         // A stream was seen to wait for it, for as long as that.
-        assert_eq!(still(400 * US, -50 * US), 50_000.0);
+        assert_eq!(still(3100 * US, -50 * US), 50_000.0);
     }
 }

@@ -152,7 +152,8 @@ fn faster_at_places(own: &Gaps, late: &Gaps) -> Option<f64> {
         (late > 0.0).then_some((own, own / late))
     });
     let mut both: Vec<(f64, f64)> = both.collect();
-    both.sort_by(|a, b| b.0.total_cmp(&a.0));
+    // In an order that does not depend on the map's.
+    both.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.total_cmp(&b.1)));
     let all: f64 = both.iter().map(|of| of.0).sum();
     let mut sum = 0.0;
     let large = both.iter().take_while(|of| {

@@ -106,7 +106,9 @@ impl Session {
 
     /// Says of which processes nothing is known because their files are not read yet.
     pub(super) fn tell_unanswered(&mut self) {
-        let mut pids: Vec<u32> = self.readers.unanswered(LATE).collect();
+        // Of one that is recorded, nothing but a library that it loaded later is missed.
+        let late = self.readers.unanswered(LATE);
+        let mut pids: Vec<u32> = late.filter(|pid| !self.by_pid.contains_key(pid)).collect();
         pids.sort_unstable();
         for pid in pids {
             self.troubles.push(format!(
