@@ -270,13 +270,11 @@ impl Gatherer {
                 }
             }
             row.sampled |= operation.sampled.is_some();
-            if let Some(of) = operation.gpu_sum_interval_us() {
-                let before = row.sum_interval_us.unwrap_or_default();
-                row.sum_interval_us = Some((before.0 + of.0, before.1 + of.1));
-            }
         }
-        for row in rows.iter_mut().filter(|row| !row.sampled) {
-            row.sum_interval_us = None;
+        for row in &mut rows {
+            let own = operations.iter().filter(|o| o.function == row.function);
+            row.sum_interval_us =
+                interval_of(own.map(|o| (o.gpu_sum_us(), o.gpu_sum_interval_us())));
         }
         let calls = rows.iter().map(|r| r.calls).fold(0, u64::saturating_add);
         let time: f64 = rows.iter().filter_map(|r| r.sum_over_ranks_us).sum();
@@ -327,6 +325,13 @@ impl Gatherer {
     }
 }
 
+impl FunctionRow {
+    /// GPU time of all executions.
+    pub fn gpu_sum(&self) -> GpuSum {
+        (self.sum_over_ranks_us, self.sum_interval_us)
+    }
+}
+
 /// What all functions of a kind did.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindRow {
@@ -344,16 +349,18 @@ pub struct KindRow {
     pub host_sum_over_ranks_us: Option<f64>,
 }
 
-/// The interval of the sum of these rows; `None` if nothing of them is estimated.
-pub fn interval_of<'r>(rows: impl Iterator<Item = &'r FunctionRow>) -> Option<(f64, f64)> {
-    let (mut interval, mut sampled) = ((0.0, 0.0), false);
-    for row in rows {
-        sampled |= row.sampled;
-        let exact = || row.sum_over_ranks_us.map(|sum| (sum, sum));
-        let (low, high) = row.sum_interval_us.or_else(exact).unwrap_or_default();
-        interval = (interval.0 + low, interval.1 + high);
+/// A sum in µs, with its interval if it is an estimate.
+pub type GpuSum = (Option<f64>, Option<(f64, f64)>);
+
+/// The interval of what these sums are together; `None` if none of them is an estimate.
+pub fn interval_of(sums: impl Iterator<Item = GpuSum>) -> Option<(f64, f64)> {
+    let (mut all, mut is_estimate) = ((0.0, 0.0), false);
+    for (sum, interval) in sums {
+        is_estimate |= interval.is_some();
+        let (low, high) = interval.or(sum.map(|sum| (sum, sum))).unwrap_or_default();
+        all = (all.0 + low, all.1 + high);
     }
-    sampled.then_some(interval)
+    is_estimate.then_some(all)
 }
 
 /// Collectives against point-to-point; one row for each kind that occurs.
@@ -370,7 +377,7 @@ pub fn kinds(functions: &[FunctionRow]) -> Vec<KindRow> {
                 .iter()
                 .try_fold(0, |sum: u64, f| Some(sum.saturating_add(f.bytes?))),
             sum_over_ranks_us: sum(|f| f.sum_over_ranks_us),
-            sum_interval_us: interval_of(of.iter().copied()),
+            sum_interval_us: interval_of(of.iter().map(|f| f.gpu_sum())),
             host_sum_over_ranks_us: sum(|f| f.host_sum_over_ranks_us),
         })
     };

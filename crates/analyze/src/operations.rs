@@ -121,11 +121,9 @@ impl Operation {
         self.sampled.map(|s| s.sum_us).or(sum)
     }
 
-    /// The 95 % interval of that, µs; of what all calls took, nothing is left open.
+    /// The 95 % interval of that, if it is estimated from a sample.
     pub fn gpu_sum_interval_us(&self) -> Option<(f64, f64)> {
-        let exact = || self.gpu_sum_us().map(|sum| (sum, sum));
-        let of_sample = self.sampled.map(|s| (s.sum_low_us, s.sum_high_us));
-        of_sample.or_else(exact)
+        self.sampled.map(|s| (s.sum_low_us, s.sum_high_us))
     }
 
     /// Calls that are in the statistics: all but those that are known to be warm-ups.

@@ -347,18 +347,13 @@ pub fn find(process: u32, catalog: &mut Catalog) -> io::Result<Vec<Arc<Library>>
             symbols,
             troubles,
         } = &mut *catalog;
-        let library = files.entry((meta.dev(), meta.ino())).or_insert_with(|| {
+        let id = (meta.dev(), meta.ino());
+        let library = files.entry(id).or_insert_with(|| {
             let exports = || Bytes::of(&file).is_some_and(|bytes| exports_nccl(&bytes));
             if !is_likely && !exports() {
                 return None;
             }
-            match read(
-                file,
-                (meta.dev(), meta.ino()),
-                &mapped.path,
-                process,
-                symbols,
-            ) {
+            match read(file, id, &mapped.path, process, symbols) {
                 Ok(library) => library.map(Arc::new),
                 Err(trouble) => {
                     troubles.push(trouble);

@@ -10,7 +10,7 @@ use crate::processes::{self, Memory};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -123,10 +123,7 @@ impl Readers {
 
     /// The next answer, if one is there within this time.
     fn next(&mut self, within: Duration) -> Option<Answer> {
-        let answer = match self.answers.recv_timeout(within) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
-        };
+        let answer = self.answers.recv_timeout(within).ok()?;
         self.asked.remove(&answer.process);
         Some(answer)
     }

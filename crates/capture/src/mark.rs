@@ -5,6 +5,9 @@
 //!
 //! Rule: a file without a checksum is one of an older version, and nothing is said against it.
 
+/// The folder of a capture in which each run that joined it has a file, empty before its end and sealed then.
+pub const MEMBERS: &str = ".members";
+
 /// How the last line but one begins.
 const MEMBER: &str = ",\n  \"crc32\": \"";
 /// How the line of the member begins, whatever else is damaged.

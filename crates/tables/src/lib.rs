@@ -420,7 +420,7 @@ pub fn job(folder: &Path) -> Result<Option<serde_json::Value>, Problem> {
     job_of(&folder.join(MARK))
 }
 
-/// The same of a file of that kind; also `None` if it is empty.
+/// The same of a file of that kind.
 fn job_of(file: &Path) -> Result<Option<serde_json::Value>, Problem> {
     let unsound = |place: String, found: String| Problem {
         file: file.to_owned(),
@@ -429,7 +429,6 @@ fn job_of(file: &Path) -> Result<Option<serde_json::Value>, Problem> {
         found,
     };
     let text = match files::text(file) {
-        Ok(text) if text.is_empty() => return Ok(None),
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unsound("its content".into(), error.to_string())),
@@ -447,6 +446,14 @@ fn job_of(file: &Path) -> Result<Option<serde_json::Value>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_file_of_a_job_is_damage_and_no_file_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(job(folder.path()), Ok(None));
+        std::fs::write(folder.path().join(MARK), "").expect("written");
+        assert!(job(folder.path()).is_err());
+    }
 
     #[test]
     fn what_run_wrote_is_missed_where_it_wrote_it() {

@@ -10,6 +10,7 @@ use crate::files::{self, TRACE};
 use crate::problem::Problem;
 use crate::process::Process;
 use capture::block::{self, BlockKind, Damage};
+use capture::mark::MEMBERS;
 use capture::samples::{kind, read_samples, read_series, SeriesKind};
 use capture::switches::read_spans;
 pub use capture::switches::{Off, LEAST_NS};
@@ -167,11 +168,9 @@ impl Node {
 }
 
 /// How many blocks the files of samples had when they were whole, by their names relative to the capture, as
-/// each `ncclscope run` wrote at its end: `samples` of `capture.json`, and of [`MEMBERS`].
+/// each `ncclscope run` wrote at its end: `samples` of `capture.json`, and of the files in
+/// [`MEMBERS`].
 pub(crate) type Written = BTreeMap<String, u64>;
-
-/// The folder in which each run that joined a capture has a file, empty before its end.
-const MEMBERS: &str = ".members";
 
 /// What `capture.json` of the capture at `root`, and the runs that joined it, say was written.
 pub(crate) fn written(
@@ -188,6 +187,10 @@ pub(crate) fn written(
     let mut written = of(job);
     let members = std::fs::read_dir(root.join(MEMBERS));
     for entry in members.into_iter().flatten().flatten() {
+        if entry.metadata().is_ok_and(|meta| meta.len() == 0) {
+            // A run that has not ended.
+            continue;
+        }
         match crate::job_of(&entry.path()) {
             Ok(record) => written.extend(record.as_ref().map(of).unwrap_or_default()),
             Err(problem) => problems.push(problem),

@@ -170,8 +170,9 @@ mod tests {
 
     const US: i64 = 1_000;
 
-    /// Of a launch of 3 ms that began 100 µs after the host had made it: for how long the stream stood still
-    /// if the host then waits in the driver for so long, and the stream's wait begins so long after its end.
+    /// For how long the stream stood still for a launch of 3 ms. It began 100 µs after the host had made it.
+    /// Then the host waits in the driver for `driver_waited`, and the stream's wait begins `came` after the
+    /// launch has ended.
     fn still(driver_waited: i64, came: i64) -> f64 {
         let launch = |at: i64| Launch {
             api: at,

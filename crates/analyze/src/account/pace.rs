@@ -114,7 +114,8 @@ fn faster(one: Share, other: Share) -> Option<f64> {
 type Gaps = HashMap<(Kind, u32), (f64, u32)>;
 
 fn gaps(lane: &Lane, number: usize, frame: &Frame) -> Gaps {
-    let mut gaps = Gaps::new();
+    // By kind and ordinal: a place is looked up once, and not for each launch.
+    let mut by_kind: Vec<Vec<(f64, u32)>> = vec![Vec::new(); lane.kinds.len()];
     let mut step_of = frame.steps_in_order(number);
     let mut ordinals = Ordinals::new(&lane.kinds);
     // When the stream went on behind the last launch that it waited for.
@@ -124,20 +125,28 @@ fn gaps(lane: &Lane, number: usize, frame: &Frame) -> Gaps {
             since = None;
             continue;
         };
-        let place = (
-            lane.kinds[launch.kind as usize].of_place(),
-            ordinals.next(step, launch.kind),
-        );
+        let ordinal = ordinals.next(step, launch.kind) as usize;
         if launch.stop == 0 || launch.stands == 0 {
             // What it waited for here is not known.
             since = None;
             continue;
         }
         if let Some(since) = since.filter(|since| launch.launched <= *since) {
-            let gap = gaps.entry(place).or_default();
+            let of_kind = &mut by_kind[launch.kind as usize];
+            if of_kind.len() <= ordinal {
+                of_kind.resize(ordinal + 1, (0.0, 0));
+            }
+            let gap = &mut of_kind[ordinal];
             *gap = (gap.0 + (launch.stands - since).max(0) as f64, gap.1 + 1);
         }
         since = Some(launch.stop);
+    }
+    let mut gaps = Gaps::new();
+    for (kind, of_kind) in lane.kinds.iter().zip(by_kind) {
+        for (ordinal, (sum, steps)) in (0..).zip(of_kind) {
+            let gap = gaps.entry((kind.of_place(), ordinal)).or_default();
+            *gap = (gap.0 + sum, gap.1 + steps);
+        }
     }
     gaps.retain(|_, (_, steps)| *steps >= LEAST_STEPS);
     gaps

@@ -9,6 +9,7 @@ use super::job::{batch_id, Job};
 use super::launcher::Launcher;
 use anyhow::{anyhow, bail};
 use capture::left::path_part;
+use capture::mark::MEMBERS;
 use serde_json::{json, Value};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -19,8 +20,6 @@ use std::time::{Duration, Instant};
 use tables::printable;
 
 const MARK: &str = "capture.json";
-/// One file per instance that joined, empty before its end; see [`Job::member`].
-const MEMBERS: &str = ".members";
 /// Bound on the folders of one name that are tried, from the second on with a number.
 const MOST_TURNS: u32 = 1000;
 /// How long the creator may take to fill in `capture.json`.
@@ -38,7 +37,7 @@ pub struct Folder {
     pub shared: bool,
     /// What `capture.json` says, for the one that made it.
     record: Option<Value>,
-    /// The file of this instance, if it joined.
+    /// The file of this instance in [`MEMBERS`], if it joined; see [`Job::member`].
     member: Option<PathBuf>,
     /// Whether the folder was not there before.
     made: bool,

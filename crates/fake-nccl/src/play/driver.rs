@@ -47,7 +47,7 @@ impl<'j> Driver<'j> {
             chooser: Chooser::new(&job.script, |name| std::env::var(name).ok()),
             tuned: HashMap::new(),
             fault_seed: 0,
-            has_synced: vec![false; job.script.gpu_offset_ns.len()],
+            has_synced: vec![false; job.script.ranks],
         }
     }
 

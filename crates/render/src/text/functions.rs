@@ -3,7 +3,7 @@
 
 use super::{text, ROWS};
 use crate::layout::{short_ids, Page, Table, Unit};
-use analyze::functions::{interval_of, FunctionRow};
+use analyze::functions::{interval_of, FunctionRow, GpuSum};
 use analyze::job::listed;
 use analyze::matching::is_p2p;
 use analyze::spelling::{self, three};
@@ -56,9 +56,6 @@ pub(super) fn rates(report: &Report, page: &mut Page) {
     ));
 }
 
-/// A sum in µs, with its interval if it is an estimate.
-type Sum = (Option<f64>, Option<(f64, f64)>);
-
 pub(super) fn functions(report: &Report, page: &mut Page) {
     if report.functions.is_empty() {
         return;
@@ -103,7 +100,7 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
         .functions
         .iter()
         .fold(0, |sum: u64, f| sum.saturating_add(f.calls));
-    let mut foot: Vec<(&str, u64, Sum, Option<f64>)> = report
+    let mut foot: Vec<(&str, u64, GpuSum, Option<f64>)> = report
         .kinds
         .iter()
         .map(|k| {
@@ -112,7 +109,7 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
         })
         .filter(|_| report.kinds.len() > 1)
         .collect();
-    let interval = interval_of(report.functions.iter());
+    let interval = interval_of(report.functions.iter().map(FunctionRow::gpu_sum));
     foot.push(("all", calls, (gpu, interval), host));
     let foot = foot.into_iter().filter(|_| report.functions.len() > 1);
     for (name, n, (of_gpu, interval), of_host) in foot {

@@ -72,8 +72,7 @@ fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
         let Some(time) = &o.time_us else {
             continue;
         };
-        let interval = o.sampled.map(|s| (s.sum_low_us, s.sum_high_us));
-        let sum = sums.estimated(o.gpu_sum_us(), interval);
+        let sum = sums.estimated(o.gpu_sum_us(), o.gpu_sum_interval_us());
         let bandwidths = [o.algbw_gb_per_s, o.busbw_gb_per_s, o.call_busbw_gb_per_s];
         table.row(
             first_cells(report, o, &short, &sizes)
