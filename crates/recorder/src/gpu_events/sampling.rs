@@ -27,8 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The first calls of each kind are timed whatever the rate.
 const FIRST: u32 = 8;
 /// The highest level with a budget of 1 %, whatever the rate. A flood of launches on the fastest machine seen
-/// (one each 9 us) then costs 1.8 %. A smaller budget may go deeper.
-const DEEPEST: u32 = 5;
+/// (one each 9 us) then costs 0.9 %. A smaller budget may go deeper.
+const DEEPEST: u32 = 6;
 
 /// The sample of launches of graphs is no sparser than one in `1 << MOST_SPARSE`.
 const MOST_SPARSE: u32 = 10;
@@ -489,7 +489,7 @@ mod tests {
         let most = least * 5 / 4 + (BURST + (DEEPEST + 1) * FLOOD) as usize;
         assert!((least * 3 / 4..most).contains(&timed), "{timed}");
         let sparse = Switch::new(Some(0.001));
-        assert_eq!((sparse.deepest, Switch::new(Some(0.3)).deepest), (9, 1));
+        assert_eq!((sparse.deepest, Switch::new(Some(0.3)).deepest), (10, 2));
         assert!(Switch::new(None).wants(&new, 99_999, 0));
         let of_graphs = (0..100_000).filter(|i| Switch::new(Some(0.01)).wants(&new, *i, 7));
         assert!((500..1200).contains(&of_graphs.count()));
