@@ -206,8 +206,9 @@ pub const UNSEEN: &[Word] = &[
         the program gave them up, or it calls the driver through pointers that the recorder did not find. \
         If they should have run, please report which program that is."),
     word("graphs_full",
-        "executable graphs that found no entry in the recorder's table: it holds 65 536 at a time, and fewer \
-        if /dev/shm is full or the process may have no more memory."),
+        "executable graphs whose newest launches may be missing. Launches of 65 536 graphs at a time, and of \
+        fewer if /dev/shm is full, are counted where a killed process leaves them. Those of other graphs \
+        reach the capture once a second and when the process ends. Or there was no memory for a graph."),
     word("graphs_uncountable", "launches of graphs of which a part runs as often as the GPU decides \
         (conditional nodes, launches by the GPU), or was replaced after they were made: \
         how often those calls ran can't be known."),

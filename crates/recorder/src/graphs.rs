@@ -21,6 +21,7 @@
 //! so. To destroy a graph places nothing: programs destroy it as soon as they have instantiated it.
 
 mod contents;
+mod entries;
 mod execs;
 mod timing;
 
@@ -29,6 +30,7 @@ use capture::graphs::{sight, Exec, Launch, Shape};
 use capture::live::{Header, View};
 use capture::rows::Ticks;
 use contents::{Content, Contents};
+use entries::Entries;
 use execs::Execs;
 use std::cell::UnsafeCell;
 use std::collections::{HashMap, HashSet};
@@ -39,14 +41,12 @@ use std::sync::atomic::{
 pub use timing::Known;
 use timing::Timing;
 
-/// Different contents that are told apart. A serving engine has a few hundred.
-const MOST_CONTENTS: usize = 1 << 16;
-
 /// The graphs of a process.
 pub struct Graphs {
     header: &'static Header,
-    live: View<'static>,
     launches: &'static [Launch],
+    /// Where their launches are counted.
+    pub entries: Entries,
     /// Executable graphs by handle; read without a lock at each launch.
     execs: Execs,
     /// Streams that are captured now, as far as was seen.
@@ -74,8 +74,6 @@ struct State {
     numbers: HashMap<Content, u32>,
     /// Executable graphs so far.
     executables: u32,
-    /// Where the search for a free entry begins.
-    next: usize,
     new: New,
 }
 
@@ -94,8 +92,8 @@ impl Graphs {
     pub fn new(live: &View<'static>) -> Option<Graphs> {
         Some(Graphs {
             header: live.header(),
-            live: *live,
             launches: live.launches(),
+            entries: Entries::new(live),
             execs: Execs::new()?,
             capturing: AtomicU32::new(0),
             timing: Timing::new(live.launches().len())?,
@@ -191,7 +189,7 @@ impl Graphs {
             }
             // It was launched, if only into another.
             if let Some(index) = self.execs.find(exec) {
-                let entry = self.entry(index);
+                let entry = self.entries.at(index);
                 entry.entered.store(now, Relaxed);
                 entry.returned.store(now, Release);
             }
@@ -247,27 +245,29 @@ impl Graphs {
             return;
         }
         let before = self.execs.remove(exec).map_or(0, |index| {
-            let entry = self.entry(index);
+            let entry = self.entries.at(index);
             entry.destroyed.store(now, Release);
             entry.number.load(Relaxed)
         });
         if content.is_empty() {
             return;
         }
-        let free = self.free_entry(state, grow);
-        let (Some((index, entry)), Some(contents)) = (free, state.number(&content)) else {
-            self.header.graphs_full.fetch_add(1, Relaxed);
-            return;
-        };
         let calls: u64 = content
             .runs
             .iter()
             .map(|(_, calls)| u64::from(*calls))
             .sum();
-        if !self.execs.insert(exec, index as u32, content) {
+        let contents = state.number(&content);
+        let Some((contents, index)) = contents.zip(self.entries.take(grow)) else {
+            self.header.graphs_full.fetch_add(1, Relaxed);
+            return;
+        };
+        if !self.execs.insert(exec, index, content) {
+            self.entries.free(index);
             self.header.graphs_full.fetch_add(1, Relaxed);
             return;
         }
+        let entry = self.entries.at(index);
         state.executables += 1;
         entry.launches.store(0, Relaxed);
         entry.stream.store(0, Relaxed);
@@ -282,25 +282,6 @@ impl Graphs {
             .store(calls.min(u32::MAX.into()) as u32, Relaxed);
         // Meets the Acquire of the recorder's thread and of readers.
         entry.number.store(state.executables, Release);
-    }
-
-    /// An entry that is free, and its index. The table grows if there is none.
-    fn free_entry(&self, state: &mut State, grow: Grow) -> Option<(usize, &'static Exec)> {
-        let entries = self.live.graphs();
-        let free = |entry: &Exec| entry.number.load(Relaxed) == 0;
-        let (before, behind) = entries.split_at(state.next.min(entries.len()));
-        let found = behind.iter().position(free).map(|i| before.len() + i);
-        let index = match found.or_else(|| before.iter().position(free)) {
-            Some(index) => index,
-            None => grow(entries.len(), 2 * entries.len()).then_some(entries.len())?,
-        };
-        state.next = index + 1;
-        Some((index, self.live.graphs().get(index)?))
-    }
-
-    fn entry(&self, index: u32) -> &'static Exec {
-        // The table never becomes shorter.
-        &self.live.graphs()[index as usize]
     }
 
     /// Whether graphs with captured calls were instantiated, and no launch of any of them was seen.
@@ -325,7 +306,7 @@ impl Graphs {
     /// A graph is about to be launched; what [`Graphs::launched`] needs, if it has captured calls.
     #[inline]
     pub fn launching(&self, exec: u64, stream: u64, now: Ticks) -> Option<&'static Exec> {
-        let entry = self.entry(self.execs.find(exec)?);
+        let entry = self.entries.at(self.execs.find(exec)?);
         entry.stream.store(stream, Relaxed);
         entry.entered.store(now, Release);
         Some(entry)
@@ -373,9 +354,8 @@ impl Graphs {
     }
 
     /// Frees the entry of a graph that is gone and was written.
-    pub fn free(&self, entry: &Exec) {
-        // Under the lock, because free entries are looked for there.
-        self.with(|_| entry.number.store(0, Release));
+    pub fn free(&self, index: u32) {
+        self.with(|_| self.entries.free(index));
     }
 }
 
@@ -413,13 +393,10 @@ impl State {
         Some(number)
     }
 
-    /// The number of contents; `None` if there are too many, or there is no memory.
+    /// The number of contents; `None` if there is no memory.
     fn number(&mut self, content: &Content) -> Option<u32> {
         if let Some(number) = self.numbers.get(content) {
             return Some(*number);
-        }
-        if self.numbers.len() >= MOST_CONTENTS {
-            return None;
         }
         self.numbers.try_reserve(1).ok()?;
         self.new.contents.try_reserve(1).ok()?;

@@ -127,7 +127,8 @@ pub struct Header {
     pub graph_launches_untimed: AtomicU64,
     /// Captured calls that no graph is known of: what a graph executes they may be a part of.
     pub unplaced: AtomicU32,
-    /// Executable graphs with captured calls that found no entry: their launches are not counted.
+    /// Executable graphs with captured calls that have no entry here. They are counted elsewhere in the
+    /// process and with each flush in blocks, or not at all for want of memory. 0 of the former at the end.
     pub graphs_full: AtomicU32,
     /// 0 while there are kernel windows; else why there are none, or no more:
     ///
@@ -340,8 +341,8 @@ const NET_OPS: u32 = 4096;
 
 /// Executable graphs of a standard layout.
 const GRAPHS: u32 = 2048;
-/// Executable graphs that a growing layout has room for. A serving engine with piecewise graphs has a few
-/// thousand: 33 pieces for each of 67 sizes are 2211.
+/// Executable graphs that a growing layout has room for; the recorder counts further ones on its heap. A
+/// serving engine with piecewise graphs has a few thousand: 33 pieces for each of 67 sizes are 2211.
 pub const MOST_GRAPHS: u32 = 65_536;
 /// Graph launches of a standard layout: at 50 000 launches a second, 40 ms until the recorder's thread takes
 /// them.

@@ -9,7 +9,7 @@ use super::sealing::AGED;
 use super::Writer;
 use crate::graphs::{Known, New};
 use capture::block::BlockKind;
-use capture::graphs::{self, Exec, Executable, Folded, GraphRecord, Launched};
+use capture::graphs::{self, Executable, Folded, GraphRecord, Launched};
 use capture::rows::Ticks;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
@@ -33,8 +33,8 @@ pub(super) struct GraphState {
     pending: VecDeque<GraphRecord>,
     /// Launches taken out of the live part and not in a block yet.
     launches: Vec<Launched>,
-    /// As last staged, by entry of the live part.
-    staged: Vec<Executable>,
+    /// As last staged, by table of entries and place there.
+    staged: Vec<Vec<Executable>>,
     /// Executable graphs that are gone, oldest first.
     gone: VecDeque<Executable>,
     /// By contents: the older ones.
@@ -99,6 +99,9 @@ impl Writer {
         self.stage_graphs();
         if flush && self.graphs.pending.is_empty() {
             self.free_gone();
+            if end {
+                self.recorder.graphs.entries.all_written();
+            }
         }
         if self.graphs.launches.len() >= LAUNCHES || flush && !self.graphs.launches.is_empty() {
             self.stage_launches();
@@ -219,16 +222,22 @@ impl Writer {
 
     /// Executable graphs that changed since they were staged.
     fn changed_executables(&mut self) {
-        let entries: &'static [Exec] = self.recorder.live.graphs();
-        self.graphs
-            .staged
-            .resize(entries.len(), Executable::default());
-        for (entry, staged) in entries.iter().zip(&mut self.graphs.staged) {
-            if entry.number.load(Acquire) != 0 {
-                let now = Executable::load(entry);
-                if now != *staged {
-                    *staged = now;
-                    self.graphs.pending.push_back(GraphRecord::Executable(now));
+        let GraphState {
+            pending, staged, ..
+        } = &mut self.graphs;
+        for (number, entries) in self.recorder.graphs.entries.tables().enumerate() {
+            if number == staged.len() {
+                staged.push(Vec::new());
+            }
+            // The program adds entries at any time.
+            staged[number].resize(entries.len(), Executable::default());
+            for (entry, staged) in entries.iter().zip(&mut staged[number]) {
+                if entry.number.load(Acquire) != 0 {
+                    let now = Executable::load(entry);
+                    if now != *staged {
+                        *staged = now;
+                        pending.push_back(GraphRecord::Executable(now));
+                    }
                 }
             }
         }
@@ -236,16 +245,24 @@ impl Writer {
 
     /// Frees the entries of executable graphs that are gone and staged as they are.
     fn free_gone(&mut self) {
-        let entries: &'static [Exec] = self.recorder.live.graphs();
-        // There may be more entries than when they were staged: the program adds some at any time.
-        for (at, entry) in entries.iter().enumerate().take(self.graphs.staged.len()) {
-            let staged = self.graphs.staged[at];
-            // Once it is gone, nobody launches it any more.
-            if staged.destroyed != Ticks(0) && staged == Executable::load(entry) {
-                self.graphs.keep(staged);
-                self.graphs.staged[at] = Executable::default();
-                self.recorder.graphs.free(entry);
+        let graphs = &self.recorder.graphs;
+        let mut first = 0;
+        for number in 0..self.graphs.staged.len() {
+            // There may be more entries than when they were staged.
+            for place in 0..self.graphs.staged[number].len() {
+                let staged = self.graphs.staged[number][place];
+                if staged.destroyed == Ticks(0) {
+                    continue;
+                }
+                let index = first + place as u32;
+                // Once it is gone, nobody launches it any more.
+                if staged == Executable::load(graphs.entries.at(index)) {
+                    self.graphs.keep(staged);
+                    self.graphs.staged[number][place] = Executable::default();
+                    graphs.free(index);
+                }
             }
+            first = capture::live::MOST_GRAPHS << number;
         }
     }
 }

@@ -390,6 +390,78 @@ fn each_of_five_thousand_graphs_that_are_there_together_is_counted() {
     assert_eq!(process.graphs.unseen, []);
 }
 
+/// More graphs than have a place in the live part, all with different contents.
+const VERY_MANY: u64 = 66_000;
+
+/// Makes these graphs and launches each once; some are destroyed, and others made in their place.
+fn very_many_graphs(cuda: &Cuda) -> Vec<u64> {
+    let mut comm = Driver::new(1);
+    let mut made = |i: u64| {
+        let graph = cuda.graph(|| capture(cuda, &mut comm, 1 + i as usize, 1));
+        let exec = cuda.instantiated(graph);
+        cuda.destroy(graph);
+        cuda.launch(exec, 1);
+        exec
+    };
+    let mut execs: Vec<u64> = (0..VERY_MANY).map(&mut made).collect();
+    // The recorder's thread frees entries of graphs that are gone when it has written them.
+    for exec in execs.drain(VERY_MANY as usize - 100..) {
+        cuda.destroy_exec(exec);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    execs.extend((VERY_MANY..VERY_MANY + 100).map(&mut made));
+    execs
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_very_many_graphs_at_once() {
+    let cuda = Cuda::runtime();
+    for exec in very_many_graphs(&cuda) {
+        cuda.launch(exec, 1);
+    }
+    tell(&cuda);
+}
+
+#[test]
+fn each_graph_is_counted_however_many_are_there_together() {
+    let (process, executed) = played("job_of_very_many_graphs_at_once");
+    let expected = 2 * VERY_MANY + 100;
+    assert_eq!((executed, all(&process.graphs)), (expected, expected));
+    assert_eq!(process.graphs.unseen, []);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_of_very_many_graphs_that_is_killed() {
+    let cuda = Cuda::runtime();
+    let execs = very_many_graphs(&cuda);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    for exec in &execs {
+        cuda.launch(*exec, 1);
+    }
+    tell(&cuda);
+    // SAFETY: ends this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+}
+
+#[test]
+fn a_killed_process_with_very_many_graphs_says_of_how_many_the_newest_launches_are_not_known() {
+    let name = "job_of_very_many_graphs_that_is_killed";
+    let mut job = Job::new(module_path!(), name)
+        .env("NCCLSCOPE_TIMING", "host")
+        .env("NCCLSCOPE_FLUSH", "0.2");
+    assert!(!job.run().success());
+    let _ = std::fs::remove_file(truth_file(&job.folder));
+    let capture = job.capture();
+    let process = &capture.processes[0];
+    let beyond = VERY_MANY - u64::from(capture::live::MOST_GRAPHS);
+    assert_eq!(process.graphs.unseen, [Unseen::Full(beyond)]);
+    // Those in the live part have each launch, the others those before the last flush.
+    let (seen, executed) = (all(&process.graphs), 2 * VERY_MANY + 100);
+    assert!((executed - beyond..=executed).contains(&seen), "{seen}");
+}
+
 #[test]
 fn graphs_that_are_not_to_be_counted_are_said_to_be_unseen() {
     let mut job = Job::new(module_path!(), "job_decode")
