@@ -8,7 +8,9 @@
 //! that were only counted, and calls of processes without stacks. Without a single caller there is no table.
 
 use crate::executions::{Execution, Walk};
+use crate::functions::{interval_of, GpuSum as Sum};
 use crate::operations::Operation;
+use crate::sampled::Stretches;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name};
@@ -28,15 +30,21 @@ pub struct CallerRow {
     pub sum_over_ranks_us: Option<f64>,
     /// Whether that is estimated from a sample.
     pub sampled: bool,
+    /// Its 95 % interval then.
+    pub sum_interval_us: Option<(f64, f64)>,
     /// Part of the GPU time of all calls, 0 to 1.
     pub share_of_time: Option<f64>,
     /// Host time of all executions on all ranks.
     pub host_sum_over_ranks_us: Option<f64>,
     /// How long streams stood still for these calls, summed over ranks; null where no wait is known.
     pub exposed_us: Option<f64>,
+    /// The 95 % interval of that, if it is known of some of the calls.
+    pub exposed_interval_us: Option<(f64, f64)>,
     /// How long ranks waited in these calls for the last rank, summed over ranks; null where no operation has
     /// a time on every rank.
     pub wait_rank_us: Option<f64>,
+    /// The 95 % interval of that, if it is known of some of the calls.
+    pub wait_interval_us: Option<(f64, f64)>,
     /// Different stacks that lead to the line.
     pub stacks: u64,
 }
@@ -51,15 +59,14 @@ struct Site {
     calls: u64,
     /// Behind warm-up.
     counted: u64,
-    timed: u64,
-    ns: u64,
+    timed: Stretches,
     host_ns: u64,
-    /// Calls of which it is known whether a stream waited, and for how long one did.
-    exposed: (u64, u64),
+    /// How long a stream waited, of the calls of which it is known whether one did.
+    exposed: Stretches,
 }
 
-/// How long ranks waited in calls of an operation from a line: calls, and ns.
-pub(crate) type Waits = HashMap<(u32, Name), (u64, u64)>;
+/// How long ranks waited in calls of an operation from a line.
+pub(crate) type Waits = HashMap<(u32, Name), Stretches>;
 
 /// The table under construction.
 #[derive(Default)]
@@ -118,13 +125,11 @@ impl Gatherer {
         }
         site.counted += 1;
         if let Ok(ns) = execution.gpu {
-            site.timed += 1;
-            site.ns = site.ns.saturating_add(ns);
+            site.timed.push(ns);
         }
         site.host_ns = site.host_ns.saturating_add(execution.host().unwrap_or(0));
         if let Some(ns) = exposed {
-            site.exposed.0 += 1;
-            site.exposed.1 = site.exposed.1.saturating_add(ns);
+            site.exposed.push(ns);
         }
     }
 
@@ -138,11 +143,9 @@ impl Gatherer {
             into.stacks.extend(new);
             into.calls += from.calls;
             into.counted += from.counted;
-            into.timed += from.timed;
-            into.ns = into.ns.saturating_add(from.ns);
+            into.timed.merge(from.timed);
             into.host_ns = into.host_ns.saturating_add(from.host_ns);
-            into.exposed.0 += from.exposed.0;
-            into.exposed.1 = into.exposed.1.saturating_add(from.exposed.1);
+            into.exposed.merge(from.exposed);
         }
     }
 
@@ -160,24 +163,37 @@ impl Gatherer {
         if self.sites.iter().all(|site| site.calls == 0) {
             return Vec::new();
         }
-        let mut table: BTreeMap<Key, (CallerRow, Vec<Name>)> = BTreeMap::new();
+        let mut table: BTreeMap<Key, Gathered> = BTreeMap::new();
         for operation in operations.iter().filter(|o| o.calls > 0) {
             let sites = by_row.get(&operation.gathered_as);
             for part in parts(operation, sites.map_or(&[], Vec::as_slice), waits) {
                 let caller = capture.names.get(part.caller);
                 let function = operation.function.as_deref();
-                let (row, stacks) = table
-                    .entry((caller, function))
-                    .or_insert_with(|| (empty(caller, function), Vec::new()));
-                add(row, operation, &part);
-                stacks.extend(part.stacks);
+                let of = table.entry((caller, function)).or_insert_with(|| Gathered {
+                    row: empty(caller, function),
+                    sums: Default::default(),
+                    stacks: Vec::new(),
+                });
+                add(&mut of.row, operation, &part);
+                for (sums, sum) in of.sums.iter_mut().zip([part.gpu, part.exposed, part.wait]) {
+                    sums.push(sum);
+                }
+                of.stacks.extend(part.stacks);
             }
         }
         let time: f64 = operations.iter().filter_map(Operation::gpu_sum_us).sum();
-        let finish = |(mut row, mut stacks): (CallerRow, Vec<Name>)| {
+        let finish = |of: Gathered| {
+            let Gathered {
+                mut row,
+                sums: [gpu, exposed, wait],
+                mut stacks,
+            } = of;
             stacks.sort_unstable();
             stacks.dedup();
             row.stacks = stacks.len() as u64;
+            (row.sum_over_ranks_us, row.sum_interval_us) = together(&gpu);
+            (row.exposed_us, row.exposed_interval_us) = together(&exposed);
+            (row.wait_rank_us, row.wait_interval_us) = together(&wait);
             let sum = row.sum_over_ranks_us.filter(|_| time > 0.0);
             row.share_of_time = sum.map(|sum| sum / time);
             row
@@ -193,6 +209,37 @@ impl Gatherer {
         });
         rows
     }
+}
+
+/// A row of the table under construction.
+struct Gathered<'a> {
+    row: CallerRow,
+    /// GPU times, exposed times and waits of its parts.
+    sums: [Vec<Sum>; 3],
+    stacks: Vec<&'a Name>,
+}
+
+/// What sums are together.
+fn together(sums: &[Sum]) -> Sum {
+    let known = || sums.iter().filter(|sum| sum.0.is_some()).copied();
+    let sum = known().filter_map(|sum| sum.0).reduce(|a, b| a + b);
+    (sum, interval_of(known()))
+}
+
+/// What all `calls` calls have by a sample of them, in µs, with its interval if not all are known. Few of
+/// them may be next to nothing, or all of `most_us`.
+fn estimate(sample: &Stretches, calls: u64, most_us: f64) -> Sum {
+    let (ns, n) = sample.total();
+    if n == 0.0 {
+        return (None, None);
+    }
+    let us = ns / 1e3 * (calls as f64 / n).max(1.0);
+    let few = (0.0, most_us.max(us));
+    let interval = || match sample.estimate(calls) {
+        Some(of) => (of.sum_low_us, of.sum_high_us),
+        None => few,
+    };
+    (Some(us), (n < calls as f64).then(interval))
 }
 
 /// What is not known of callers, a sentence for each cause.
@@ -217,10 +264,10 @@ pub(crate) fn notes(callers: &[CallerRow]) -> Vec<String> {
 struct SitePart<'a> {
     caller: Name,
     calls: u64,
-    gpu_us: Option<f64>,
+    gpu: Sum,
     host_us: Option<f64>,
-    exposed_us: Option<f64>,
-    wait_us: Option<f64>,
+    exposed: Sum,
+    wait: Sum,
     stacks: &'a [Name],
 }
 
@@ -228,49 +275,55 @@ struct SitePart<'a> {
 fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<SitePart<'a>> {
     let sum = operation.gpu_sum_us();
     let host = operation.host_us.map(|host| host.sum);
-    let mean_ns = {
-        let timed: u64 = sites.iter().map(|site| site.timed).sum();
-        let ns: u64 = sites.iter().map(|site| site.ns).sum();
-        ns as f64 / timed.max(1) as f64
+    let is_sampled = operation.sampled.is_some();
+    let totals = |pick: fn(&(f64, f64)) -> f64| -> f64 {
+        sites.iter().map(|site| pick(&site.timed.total())).sum()
     };
+    let mean_ns = totals(|t| t.0) / totals(|t| t.1).max(1.0);
     let of_sites = sites.iter().map(|site| site.calls).sum::<u64>();
     let left = operation.calls.saturating_sub(of_sites);
     // Of a sample, each caller has what its calls would take at its own mean.
-    let weight = |site: &Site| match (operation.sampled.is_some(), site.timed) {
-        (false, _) => site.ns as f64,
-        (true, 0) => site.counted as f64 * mean_ns,
-        (true, timed) => site.ns as f64 * site.counted as f64 / timed as f64,
+    let weight = |site: &Site| match (is_sampled, site.timed.total()) {
+        (false, (ns, _)) => ns,
+        (true, (_, 0.0)) => site.counted as f64 * mean_ns,
+        (true, (ns, timed)) => ns * site.counted as f64 / timed,
     };
     let weights: f64 = sites.iter().map(|site| weight(site)).sum();
-    let of_left = if operation.sampled.is_some() {
+    let of_left = if is_sampled {
         left as f64 * mean_ns
     } else {
         (sum.unwrap_or(0.0) * 1e3 - weights).max(0.0)
     };
     let all = weights + of_left;
     let share = |weight: f64| sum.map(|sum| if all > 0.0 { sum * weight / all } else { 0.0 });
+    // Calls of which few or none were timed may be all that the operation took.
+    let most_us = operation.sampled.map_or(0.0, |s| s.sum_high_us);
+    let gpu = |site: &Site| {
+        let us = share(weight(site));
+        let interval = || match (site.timed.estimate(site.counted), us) {
+            (Some(of), Some(us)) if of.sum_us > 0.0 => {
+                let scale = us / of.sum_us;
+                (of.sum_low_us * scale, of.sum_high_us * scale)
+            }
+            _ => (0.0, most_us),
+        };
+        (us, is_sampled.then(interval))
+    };
     let mut parts: Vec<SitePart> = sites
         .iter()
         .filter(|site| site.calls > 0)
-        .map(|site| {
-            let (known, exposed) = site.exposed;
-            let more = |n: u64| site.counted as f64 / n as f64;
-            let wait = waits.get(&(site.row, site.caller));
-            SitePart {
-                caller: site.caller,
-                calls: site.calls,
-                gpu_us: share(weight(site)),
-                host_us: host.map(|_| site.host_ns as f64 / 1e3),
-                exposed_us: (known > 0).then(|| exposed as f64 / 1e3 * more(known)),
-                wait_us: wait.map(|(n, ns)| {
-                    let more = match operation.sampled {
-                        Some(_) => more(*n).max(1.0),
-                        None => 1.0,
-                    };
-                    *ns as f64 / 1e3 * more
-                }),
-                stacks: &site.stacks,
-            }
+        .map(|site| SitePart {
+            caller: site.caller,
+            calls: site.calls,
+            gpu: gpu(site),
+            host_us: host.map(|_| site.host_ns as f64 / 1e3),
+            exposed: estimate(&site.exposed, site.counted, most_us),
+            wait: match waits.get(&(site.row, site.caller)) {
+                Some(of) if is_sampled => estimate(of, site.counted, most_us),
+                Some(of) => (Some(of.total().0 / 1e3), None),
+                None => (None, None),
+            },
+            stacks: &site.stacks,
         })
         .collect();
     let host_left = host.map(|host| {
@@ -281,10 +334,10 @@ fn parts<'a>(operation: &Operation, sites: &[&'a Site], waits: &Waits) -> Vec<Si
         parts.push(SitePart {
             caller: Name::NONE,
             calls: left,
-            gpu_us: share(of_left),
+            gpu: (share(of_left), is_sampled.then_some((0.0, most_us))),
             host_us: host_left,
-            exposed_us: None,
-            wait_us: None,
+            exposed: (None, None),
+            wait: (None, None),
             stacks: &[],
         });
     }
@@ -299,10 +352,13 @@ fn empty(caller: Option<&str>, function: Option<&str>) -> CallerRow {
         bytes: Some(0),
         sum_over_ranks_us: None,
         sampled: false,
+        sum_interval_us: None,
         share_of_time: None,
         host_sum_over_ranks_us: None,
         exposed_us: None,
+        exposed_interval_us: None,
         wait_rank_us: None,
+        wait_interval_us: None,
         stacks: 0,
     }
 }
@@ -314,25 +370,23 @@ fn add(row: &mut CallerRow, operation: &Operation, part: &SitePart) {
         .zip(operation.bytes)
         .map(|(sum, bytes)| sum.saturating_add(bytes.saturating_mul(part.calls)));
     row.sampled |= operation.sampled.is_some();
-    for (into, from) in [
-        (&mut row.sum_over_ranks_us, part.gpu_us),
-        (&mut row.host_sum_over_ranks_us, part.host_us),
-        (&mut row.exposed_us, part.exposed_us),
-        (&mut row.wait_rank_us, part.wait_us),
-    ] {
-        if let Some(from) = from {
-            *into = Some(into.unwrap_or(0.0) + from);
-        }
+    if let Some(host) = part.host_us {
+        *row.host_sum_over_ranks_us.get_or_insert(0.0) += host;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::report;
+    use capture::live::part;
     use tables::{Call, Capture, GpuTimes, Name, Process, Shape};
 
-    /// Two ranks that call from two lines, and once from a place that nobody recorded.
     fn capture() -> Capture {
+        capture_of(60)
+    }
+
+    /// Two ranks that call so often, from two lines and from a place that nobody recorded.
+    fn capture_of(calls: u64) -> Capture {
         let mut capture = Capture::default();
         let function = capture.names.intern("AllReduce");
         let datatype = capture.names.intern("ncclFloat32");
@@ -366,7 +420,7 @@ mod tests {
             capture.processes.push(Process {
                 rank: Some(rank as u32),
                 shapes: (0..6).map(shape).collect(),
-                calls: (0..60).map(call).collect(),
+                calls: (0..calls).map(call).collect(),
                 ..Process::default()
             });
         }
@@ -396,6 +450,58 @@ mod tests {
             function.host_sum_over_ranks_us,
         );
         close(sum(|c| c.share_of_time), Some(1.0));
+    }
+
+    #[test]
+    fn a_sample_says_between_what_the_sum_of_a_line_is() {
+        let mut capture = capture_of(6000);
+        let mut truth = [0.0; 2];
+        for process in &mut capture.processes {
+            process.facts.insert("timing".into(), "auto".into());
+            let shapes = process.shapes.len() as u32;
+            let not_timed: Vec<Shape> = process
+                .shapes
+                .iter()
+                .map(|shape| Shape {
+                    parts: part::UNSAMPLED,
+                    ..shape.clone()
+                })
+                .collect();
+            process
+                .shapes
+                .iter_mut()
+                .for_each(|shape| shape.parts = part::EVENTS);
+            process.shapes.extend(not_timed);
+            for call in &mut process.calls {
+                let ns = 1000 * (call.ticket as i64 % 7 + 1);
+                call.gpu = GpuTimes::OnHost {
+                    start: call.return_ns + 1000,
+                    stop: call.return_ns + 1000 + ns,
+                    error: 0,
+                };
+                if let Some(sum) = truth.get_mut(call.shape as usize % 3) {
+                    // Its first call on the communicator is a warm-up.
+                    *sum += if call.ticket == 0 {
+                        0.0
+                    } else {
+                        ns as f64 / 1e3
+                    };
+                }
+                if call.ticket / 6 % 2 != 0 {
+                    call.gpu = GpuTimes::None;
+                    call.shape += shapes;
+                }
+            }
+        }
+        let report = report(&capture);
+        for (line, truth) in ["a.py:1 f", "b.py:2 g"].into_iter().zip(truth) {
+            let mut rows = report.callers.iter();
+            let row = rows.find(|c| c.caller.as_deref() == Some(line));
+            let row = row.expect("a row");
+            let (low, high) = row.sum_interval_us.expect("a sample");
+            assert!(low < truth && truth < high, "{line}: {truth} {row:?}");
+            assert!(row.sampled && low > 0.0 && high < 2.0 * truth, "{row:?}");
+        }
     }
 
     #[test]

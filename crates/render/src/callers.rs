@@ -1,6 +1,6 @@
 //! The table by line of the program.
 
-use crate::layout::{Page, Table, Unit};
+use crate::layout::{Page, Table, Unit, ESTIMATED};
 use crate::text::figure;
 use analyze::callers::CallerRow;
 use analyze::spelling::size;
@@ -49,18 +49,28 @@ pub(crate) fn callers(report: &Report, page: &mut Page) {
             row.function.clone().unwrap_or_else(|| "-".to_owned()),
             row.calls.to_string(),
             row.bytes.map_or("-".to_owned(), size),
-            gpu.show(row.sum_over_ranks_us),
+            gpu.estimated(row.sum_over_ranks_us, row.sum_interval_us),
             figure(row.share_of_time.map(|share| 100.0 * share)),
-            parts.show(row.exposed_us),
-            parts.show(row.wait_rank_us),
+            parts.estimated(row.exposed_us, row.exposed_interval_us),
+            parts.estimated(row.wait_rank_us, row.wait_interval_us),
             host.show(row.host_sum_over_ranks_us),
         ]);
     }
+    let is_estimate = |c: &CallerRow| {
+        c.sum_interval_us.is_some()
+            || c.exposed_interval_us.is_some()
+            || c.wait_interval_us.is_some()
+    };
+    let sample = if report.callers.iter().any(is_estimate) {
+        ESTIMATED
+    } else {
+        ""
+    };
     let has_gpu = report.callers.iter().any(|c| c.sum_over_ranks_us.is_some());
     let title = if has_gpu {
         format!(
         "Calls by line of the program (largest GPU time first; sums over ranks: gpu in {}, exposed and \
-         waiting in {}, host in {})",
+         waiting in {}, host in {}{sample})",
         gpu.name, parts.name, host.name
     )
     } else {

@@ -471,6 +471,9 @@ impl Unit {
     }
 }
 
+/// What a table's title says of [`Unit::estimated`].
+pub(crate) const ESTIMATED: &str = "; ~ estimated from a sample ± its 95 % interval";
+
 /// A share in % with its 95 % interval: half of its width, or both ends where that would go beyond 0 or 100.
 pub(crate) fn share_with_interval(share: &Share) -> String {
     const SHOWN: f64 = 0.0005;

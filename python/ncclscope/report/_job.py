@@ -314,8 +314,11 @@ class Caller(Record):
     bytes: int | None
     sum_over_ranks_us: float | None
     sampled: bool
+    sum_interval_us: list[float] | None
     share_of_time: float | None
     host_sum_over_ranks_us: float | None
     exposed_us: float | None
+    exposed_interval_us: list[float] | None
     wait_rank_us: float | None
+    wait_interval_us: list[float] | None
     stacks: int

@@ -83,9 +83,8 @@ impl OverTime<'_> {
                 let Some(caller) = callers.get(place.1 as usize) else {
                     continue;
                 };
-                let (n, ns) = waits.entry((part.row, *caller)).or_default();
-                *n += 1;
-                *ns += part.ns - shortest;
+                let of = waits.entry((part.row, *caller)).or_default();
+                of.push(part.ns - shortest);
             }
         }
     }

@@ -592,11 +592,17 @@ columns! {
         "calls" "calls" "" Count "executions, one rank's part each" NEVER;
         "bytes" "bytes" "MiB" Mib "of all calls" NO_SIZE;
         "sum_over_ranks_us" "GPU time" "ms" Ms "of all calls on all ranks" NO_GPU_TIME;
+        "sum_interval_us.0" "from" "ms" Ms "lower end of the estimate's 95 % interval" NOT_SAMPLED;
+        "sum_interval_us.1" "to" "ms" Ms "upper end of the estimate's 95 % interval" NOT_SAMPLED;
         "share_of_time" "GPU time" "%" Percent "part of the GPU time of all calls" NO_GPU_TIME;
         "exposed_us" "exposed" "ms" Ms "how long streams stood still for these calls, on all ranks"
             "no wait of a stream is known";
+        "exposed_interval_us.0" "from" "ms" Ms "lower end of the estimate's 95 % interval" NOT_SAMPLED;
+        "exposed_interval_us.1" "to" "ms" Ms "upper end of the estimate's 95 % interval" NOT_SAMPLED;
         "wait_rank_us" "waiting" "ms" Ms "how long ranks waited for the last one in these calls, on all ranks"
             "no such operation has a time on every rank";
+        "wait_interval_us.0" "from" "ms" Ms "lower end of the estimate's 95 % interval" NOT_SAMPLED;
+        "wait_interval_us.1" "to" "ms" Ms "upper end of the estimate's 95 % interval" NOT_SAMPLED;
         "host_sum_over_ranks_us" "host time" "ms" Ms "of all calls on all ranks" NO_HOST_TIME;
         "stacks" "stacks" "" Count "different stacks that lead to the line" NEVER;
     }

@@ -2,7 +2,7 @@
 //! and the network's counters.
 
 use super::{text, ROWS};
-use crate::layout::{short_ids, Page, Table, Unit};
+use crate::layout::{short_ids, Page, Table, Unit, ESTIMATED};
 use analyze::functions::{interval_of, FunctionRow, GpuSum};
 use analyze::job::listed;
 use analyze::matching::is_p2p;
@@ -124,11 +124,7 @@ pub(super) fn functions(report: &Report, page: &mut Page) {
             hosts.show(of_host),
         ]);
     }
-    let sample = if interval.is_some() {
-        "; ~ estimated from a sample ± its 95 % interval"
-    } else {
-        ""
-    };
+    let sample = if interval.is_some() { ESTIMATED } else { "" };
     page.title(&format!(
         "Functions (largest GPU time first; sums over ranks, calls_per_s of one; gpu in {}, host in {}; \
          % of all{sample})",

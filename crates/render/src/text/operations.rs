@@ -1,7 +1,7 @@
 //! Operations by GPU time and by host time.
 
 use super::{figure, text, OPERATIONS};
-use crate::layout::{plural, short_ids, Page, Table, Unit};
+use crate::layout::{plural, short_ids, Page, Table, Unit, ESTIMATED};
 use analyze::operations::Operation;
 use analyze::spelling::{self, Sizes};
 use analyze::statistics::Statistics;
@@ -83,7 +83,7 @@ fn by_gpu_time(report: &Report, timed: &[&Operation], page: &mut Page) {
         );
     }
     let sample = if shown.iter().any(|o| o.sampled.is_some()) {
-        "; ~ estimated from a sample ± its 95 % interval"
+        ESTIMATED
     } else {
         ""
     };
