@@ -2,16 +2,17 @@
 //!
 //! A file belongs to the user who runs the process. It may be huge, or lie on a file system that stops
 //! answering. So the session never reads one: it asks, and takes answers when they are there. Each user has
-//! a thread, so that nobody's files keep those of others waiting. Whatever lies in a process's memory, as its
+//! a thread, so that nobody's files keep those of others waiting. If that thread is inside a read that does
+//! not return, the user gets another one for the other processes. Whatever lies in a process's memory, as its
 //! environment does, is read there too: a page of it may be one of such a file.
 
 use crate::library::{self, Catalog, Library};
 use crate::processes::{self, Memory};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A process, by number and start.
@@ -46,14 +47,54 @@ impl Facts {
     }
 }
 
+/// Threads for a user at most: so many reads that do not return keep the user's other processes waiting.
+const MOST_THREADS: usize = 8;
+/// A read that takes so long and uses no processor may never return: a local disk answers within a second.
+const STUCK: Duration = Duration::from_secs(2);
+
+/// What a thread reads: since when, and the number of the thread.
+type Reading = HashMap<Process, (Instant, i32)>;
+
+/// The threads of a user.
+#[derive(Clone)]
+struct User {
+    requests: Sender<Process>,
+    queue: Arc<Mutex<Receiver<Process>>>,
+    reading: Arc<Mutex<Reading>>,
+    threads: usize,
+}
+
+/// Processes of a user that were asked for long ago and are not answered yet.
+#[derive(Default)]
+pub struct Late {
+    /// They are being read.
+    pub reading: Vec<u32>,
+    /// They wait for those.
+    pub waiting: Vec<u32>,
+}
+
 /// The threads, by their users.
 pub struct Readers {
     symbols: Vec<PathBuf>,
-    by_user: HashMap<u32, Sender<Process>>,
+    by_user: HashMap<u32, User>,
     /// What is not answered yet: of which user, and since when.
     asked: HashMap<Process, (u32, Instant)>,
     sender: Sender<Answer>,
     answers: Receiver<Answer>,
+}
+
+fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a thread of ours waits for something else than a processor.
+fn waits(thread: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // Its name, in brackets, may have any character.
+    let state = stat
+        .ok()
+        .and_then(|text| text.rsplit(") ").next()?.chars().next());
+    matches!(state, Some('D' | 'S'))
 }
 
 impl Readers {
@@ -75,26 +116,43 @@ impl Readers {
             return false;
         }
         let user = processes::user(process.0).unwrap_or_default();
-        let thread = self.by_user.get(&user);
-        let Some(thread) = thread.cloned().or_else(|| self.begin(user)) else {
-            return false;
-        };
-        let is_sent = thread.send(process).is_ok();
+        if !self.by_user.contains_key(&user) {
+            let (requests, queue) = channel();
+            let of = User {
+                requests,
+                queue: Arc::new(Mutex::new(queue)),
+                reading: Arc::default(),
+                threads: 0,
+            };
+            if !self.begin(user, &of) {
+                return false;
+            }
+            self.by_user.insert(user, User { threads: 1, ..of });
+        }
+        let is_sent = self.by_user[&user].requests.send(process).is_ok();
         if is_sent {
             self.asked.insert(process, (user, Instant::now()));
         }
         is_sent
     }
 
-    fn begin(&mut self, user: u32) -> Option<Sender<Process>> {
-        let (requests, of_user) = channel::<Process>();
+    /// Begins a thread for a user.
+    fn begin(&self, user: u32, of: &User) -> bool {
         let (symbols, answers) = (self.symbols.clone(), self.sender.clone());
+        let (queue, reading) = (of.queue.clone(), of.reading.clone());
         let read = move || {
             let mut catalog = Catalog::with_symbols(symbols);
-            for process in of_user {
+            // SAFETY: asks for a number.
+            let thread = unsafe { libc::gettid() };
+            loop {
+                let Ok(process) = locked(&queue).recv() else {
+                    return;
+                };
+                locked(&reading).insert(process, (Instant::now(), thread));
                 let found = library::find(process.0, &mut catalog);
                 let has_nccl = found.as_ref().is_ok_and(|libraries| !libraries.is_empty());
                 let facts = has_nccl.then(|| Facts::of(process, &Memory::of(process.0)));
+                locked(&reading).remove(&process);
                 let answer = Answer {
                     process,
                     found,
@@ -107,12 +165,27 @@ impl Readers {
             }
         };
         // Nobody waits for the thread: at the end it may be inside a read that does not return.
-        std::thread::Builder::new()
-            .name(format!("reader-{user}"))
-            .spawn(read)
-            .ok()?;
-        self.by_user.insert(user, requests.clone());
-        Some(requests)
+        let thread = std::thread::Builder::new().name(format!("reader-{user}"));
+        thread.spawn(read).is_ok()
+    }
+
+    /// Gives users whose threads are all inside reads that do not return another one.
+    fn relieve(&mut self) {
+        let stuck = |of: &User| {
+            let reading = locked(&of.reading);
+            let stuck =
+                |(since, thread): &(Instant, i32)| since.elapsed() >= STUCK && waits(*thread);
+            reading.len() == of.threads && reading.values().all(stuck)
+        };
+        let users = self.by_user.iter();
+        let in_need = users.filter(|(_, of)| of.threads < MOST_THREADS && stuck(of));
+        let in_need: Vec<(u32, User)> = in_need.map(|(user, of)| (*user, of.clone())).collect();
+        for (user, of) in in_need {
+            if self.begin(user, &of) {
+                let threads = of.threads + 1;
+                self.by_user.insert(user, User { threads, ..of });
+            }
+        }
     }
 
     /// Whether the user of a process has a thread that is at something.
@@ -130,6 +203,7 @@ impl Readers {
 
     /// Answers until all are there, or that about `last`, or this time is over.
     pub fn until(&mut self, last: Option<Process>, within: Duration) -> Vec<Answer> {
+        self.relieve();
         let until = Instant::now() + within;
         let mut answers = Vec::new();
         let is_over = |asked: &HashMap<Process, _>| match &last {
@@ -146,12 +220,25 @@ impl Readers {
         answers
     }
 
-    /// Processes that were asked for so long ago and are not answered yet.
-    pub fn unanswered(&self, ago: Duration) -> impl Iterator<Item = u32> + '_ {
-        let late = self
-            .asked
-            .iter()
-            .filter(move |(_, (_, at))| at.elapsed() >= ago);
-        late.map(|((pid, _), _)| *pid)
+    /// Processes that were asked for so long ago and are not answered yet, by user.
+    pub fn unanswered(&self, ago: Duration) -> BTreeMap<u32, Late> {
+        let mut late: BTreeMap<u32, Late> = BTreeMap::new();
+        for (process, (user, at)) in &self.asked {
+            if at.elapsed() < ago {
+                continue;
+            }
+            let of = late.entry(*user).or_default();
+            let is_read = self
+                .by_user
+                .get(user)
+                .is_some_and(|u| locked(&u.reading).contains_key(process));
+            if is_read {
+                &mut of.reading
+            } else {
+                &mut of.waiting
+            }
+            .push(process.0);
+        }
+        late
     }
 }

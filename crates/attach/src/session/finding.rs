@@ -107,14 +107,28 @@ impl Session {
     /// Says of which processes nothing is known because their files are not read yet.
     pub(super) fn tell_unanswered(&mut self) {
         // Of one that is recorded, nothing but a library that it loaded later is missed.
-        let late = self.readers.unanswered(LATE);
-        let mut pids: Vec<u32> = late.filter(|pid| !self.by_pid.contains_key(pid)).collect();
-        pids.sort_unstable();
-        for pid in pids {
-            self.troubles.push(format!(
-                "process {pid}: the files that it has loaded were not read until now, so it was not \
-                 recorded. They are very large, or their file system does not answer"
-            ));
+        for (user, mut late) in self.readers.unanswered(LATE) {
+            for pids in [&mut late.reading, &mut late.waiting] {
+                pids.retain(|pid| !self.by_pid.contains_key(pid));
+                pids.sort_unstable();
+            }
+            for pid in late.reading {
+                self.troubles.push(format!(
+                    "process {pid}: the files that it has loaded were not read until now, so it was not \
+                     recorded. They are very large, or their file system does not answer"
+                ));
+            }
+            match late.waiting.as_slice() {
+                [] => {}
+                [pid] => self.troubles.push(format!(
+                    "process {pid} of user {user} waits for these, and was not recorded either"
+                )),
+                [first, .., last] => self.troubles.push(format!(
+                    "{} processes of user {user} from {first} to {last} wait for these, and were not \
+                     recorded either",
+                    late.waiting.len()
+                )),
+            }
         }
     }
 
