@@ -28,8 +28,8 @@ portable_plugin = $(abspath $(TARGET)/portable/$(1)/release/$(BUILT))
 UNOPTIMISED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 	CARGO_TARGET_DIR=$(TARGET)/portable
 
-.PHONY: all build debug tests-built busy test-tools portable cross portable-plugins wheel release-check \
-	demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
+.PHONY: all build debug tests-built busy test-tools portable cross portable-plugins portable-programs wheel \
+	release-check demo test lint test-rust-built test-aarch64 test-install test-python test-python-built golden \
 	screenshot notebooks bench-report test-frameworks test-spark site bench-viewer locked fuzz damage \
 	random-jobs random-hangs attacks sanitize soak releases msrv miri deny clean
 
@@ -69,6 +69,11 @@ portable-plugins: $(TOOLS)/.installed ## Both portable plugins, built quickly fo
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(X86).$(GLIBC)
 	$(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope-recorder --target $(ARM).$(GLIBC)
 
+portable-programs: $(TOOLS)/.installed ## The programs for glibc 2.17, to see that they can be linked
+	rustup target add $(X86)
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 $(UNOPTIMISED) $(ZIGBUILD) --release -p ncclscope -p ncclscope-fake-nccl \
+		--target $(X86).$(GLIBC)
+
 wheel: portable cross debug $(TOOLS)/.wheel $(PYTESTS)/.installed ## Wheels, tried with pip, uvx, pipx
 	rm -rf dist
 	scripts/wheel.sh $(X86) $(TARGET)/$(X86)/release
@@ -101,7 +106,7 @@ tests-built:
 # themselves: some play jobs at their real pace, and their hosts must keep up.
 test: locked ## Everything that is tested without a GPU
 	cargo fmt --all --check
-	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins test-tools
+	$(MAKE) --jobs=4 --output-sync=line tests-built portable-plugins portable-programs test-tools
 	$(MAKE) lint test-rust-built
 	$(MAKE) --jobs=2 --output-sync=target test-aarch64 test-install test-python-built
 

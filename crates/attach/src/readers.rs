@@ -142,8 +142,8 @@ impl Readers {
         let (queue, reading) = (of.queue.clone(), of.reading.clone());
         let read = move || {
             let mut catalog = Catalog::with_symbols(symbols);
-            // SAFETY: asks for a number.
-            let thread = unsafe { libc::gettid() };
+            // SAFETY: a plain system call, for which glibc has had a function since 2.30 only.
+            let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
             loop {
                 let Ok(process) = locked(&queue).recv() else {
                     return;

@@ -45,7 +45,16 @@ impl FileId {
         unsafe {
             let mut new: libc::statx = std::mem::zeroed();
             let asked = flags | libc::AT_STATX_DONT_SYNC;
-            if libc::statx(at, path.as_ptr(), asked, libc::STATX_INO, &mut new) == 0 {
+            // The kernel is asked directly: glibc has had a function for it since 2.28 only.
+            let known = libc::syscall(
+                libc::SYS_statx,
+                at,
+                path.as_ptr(),
+                asked,
+                libc::STATX_INO,
+                &raw mut new,
+            );
+            if known == 0 {
                 return Ok(FileId {
                     device: (new.stx_dev_major, new.stx_dev_minor),
                     inode: new.stx_ino,

@@ -32,8 +32,8 @@ fn host() -> String {
 
 fn write(device: usize, text: &str) {
     let Some(mut file) = file() else { return };
-    // SAFETY: a plain system call.
-    let tid = unsafe { libc::gettid() };
+    // SAFETY: a plain system call, for which glibc has had a function since 2.30 only.
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
     let stamp = std::env::var("NCCL_DEBUG_TIMESTAMP_LEVELS").is_ok_and(|levels| levels == "INFO");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let stamp = match (stamp, now) {

@@ -1,5 +1,7 @@
 //! What may be loaded into a trainer is pinned: dependencies, exported symbols, the newest glibc symbol.
 
+use object::elf;
+use object::read::elf::ElfFile64;
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -98,7 +100,27 @@ fn portable_plugins_export_the_seven_symbols_and_need_glibc_2_17_at_most() {
             newest.0,
             newest.1
         );
+        let missing = unknown_to_glibc(&bytes);
+        assert!(missing.is_empty(), "{path} needs {missing:?}");
     }
+}
+
+/// What the file needs and no version of a library is named for: functions that the glibc it was linked for
+/// does not have. Where they are not, the file can't be loaded.
+fn unknown_to_glibc(bytes: &[u8]) -> Vec<String> {
+    let file: ElfFile64 = ElfFile64::parse(bytes).expect("an ELF file");
+    let endian = file.endian();
+    let table = file.elf_section_table();
+    let versions = table.versions(endian, bytes).expect("versions");
+    let versions = versions.expect("it links to glibc");
+    let needed = file.dynamic_symbols().filter(|symbol| {
+        let index = versions.version_index(endian, symbol.index());
+        let is_known = index.index() > elf::VER_NDX_GLOBAL;
+        symbol.is_undefined() && !symbol.is_weak() && !is_known
+    });
+    let names = needed.filter_map(|symbol| symbol.name().ok());
+    let names = names.filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 /// The plugin talks to nobody, and starts no program.
