@@ -47,6 +47,8 @@ pub fn install(watch: Watch, again: bool) {
         wanted(watch.windows || watch.waits, &ORDER),
         wanted(watch.counts, &one_sided::FUNCTIONS),
     ];
+    // A launch that is seen because of what comes now says nothing of those before.
+    let missed = get().is_some_and(|recorder| recorder.graphs.launches_are_missing());
     let installed = INTERPOSED.install(&tables, again, driver_and_nccl());
     if installed.of_nccl != 0 {
         counts::nccl_is_seen();
@@ -54,8 +56,9 @@ pub fn install(watch: Watch, again: bool) {
     if let Some(recorder) = get().filter(|_| watch.graphs && installed.pointers != 0) {
         let sight = &recorder.header().graph_sight;
         sight.fetch_or(sight::INTERPOSED, Relaxed);
-        if installed.launchers != 0 {
-            recorder.graphs.launcher_found();
+        // It was found at a place that had not led to us, and there were graphs to be launched from there.
+        if installed.launchers != 0 && missed {
+            sight.fetch_or(sight::FOUND_LATE, Relaxed);
         }
     }
 }

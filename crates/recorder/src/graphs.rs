@@ -289,14 +289,6 @@ impl Graphs {
         self.header.graph_launches.load(Relaxed) == 0 && self.with(|s| s.executables != 0)
     }
 
-    /// A function that launches graphs was found at a place that had not led to us. If graphs were there to
-    /// be launched, and no launch was seen, some may have been missed.
-    pub fn launcher_found(&self) {
-        if self.launches_are_missing() {
-            self.header.graph_sight.fetch_or(sight::FOUND_LATE, Relaxed);
-        }
-    }
-
     /// Whether an executable graph has captured calls.
     #[inline]
     pub fn has(&self, exec: u64) -> bool {

@@ -363,6 +363,33 @@ fn launches_by_a_library_that_was_loaded_later_are_found_and_the_earlier_ones_ar
 
 #[test]
 #[ignore = "played by the test below"]
+fn job_launched_without_a_pause_by_a_later_library() {
+    let cuda = Cuda::runtime();
+    let mut comm = Driver::new(1);
+    let graph = cuda.graph(|| capture(&cuda, &mut comm, 8, 10));
+    let exec = cuda.instantiated(graph);
+    let copy = crate::job::out().with_extension("so");
+    std::fs::copy(built(&["examples/libfake_cudart.so"]), &copy).expect("copied");
+    let later = Cuda::with_runtime(&copy);
+    std::fs::remove_file(copy).expect("removed");
+    // Also in the moment in which the recorder's thread finds the library: after some 0.3 s.
+    let began = std::time::Instant::now();
+    while began.elapsed() < std::time::Duration::from_secs(2) {
+        later.launch(exec, 1);
+    }
+    tell(&cuda);
+}
+
+#[test]
+fn a_launch_that_is_seen_at_once_does_not_hide_that_earlier_ones_were_not() {
+    let (process, executed) = played("job_launched_without_a_pause_by_a_later_library");
+    let seen = all(&process.graphs);
+    assert!(seen > 0 && seen < executed, "{seen} of {executed}");
+    assert_eq!(process.graphs.unseen, [Unseen::FoundLate]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
 fn job_of_many_graphs_at_once() {
     let cuda = Cuda::runtime();
     let mut comm = Driver::new(1);
