@@ -3,8 +3,9 @@
 that root attaches to.
 
 The job's own thread must come to its end in either case, with every call in the capture once the file system
-answers. `attach` must record a job that begins later, and end when it is told to. The file system is bindfs,
-which is stopped and goes on. a_file_system... BIN WORK
+answers. Jobs into other folders must not notice, also if a killed job has left something there. `attach`
+must record a job that begins later, and end when it is told to. The file system is bindfs, which is stopped
+and goes on. a_file_system... BIN WORK
 """
 
 import glob
@@ -103,6 +104,31 @@ def jobs_end(server):
     return kept
 
 
+def others_go_on(server):
+    """A job is killed, and its file system stops: jobs into other folders must not wait for it."""
+    environment = {
+        **os.environ,
+        "NCCLSCOPE_OUT": f"{WORK}/mounted/killed",
+        "NCCL_PROFILER_PLUGIN": BIN + "/libnccl-profiler-ncclscope.so",
+    }
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    job = start([BIN + "/fake-nccl", "play", "-"], env=environment, **pipes)
+    job.stdin.write(SCRIPT)
+    job.stdin.close()
+    assert until(lambda: len(glob.glob("mounted/killed/*/*.trace")) == RANKS), "the job made no trace"
+    for pid in [job.pid, *below(job.pid)]:
+        os.kill(pid, signal.SIGKILL)
+    job.wait()
+    stop(server)
+    os.mkdir("local")
+    for command in (["run", "-o", "local", "--", "true"], ["collect", "local"]):
+        other = start([BIN + "/ncclscope", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if not until(lambda: other.poll() is not None):
+            other.kill()
+            raise AssertionError(f"`ncclscope {command[0]}` waits for the file system of another job")
+    server.send_signal(signal.SIGCONT)
+
+
 def attach_ends(server):
     """Attaches beside a process whose library can't be read."""
     os.mkdir("behind/library")
@@ -149,10 +175,11 @@ server = None
 try:
     server = mount()
     kept = jobs_end(server)
+    others_go_on(server)
     attached = attach_ends(server)
     print(
         f"{ROUNDS * RANKS} ranks came to their ends, {kept} stayed as zombies until the file system "
-        f"answered, no call is missing; {attached}"
+        f"answered, no call is missing; another job did not wait for it; {attached}"
     )
 finally:
     for process in started:

@@ -11,6 +11,7 @@ mod pack;
 pub use pack::is_compressible;
 
 use crate::run::adopt::{self, same_for_all, Here, Left, LivePart, Liveness, Named, Outcome};
+use crate::run::apart;
 use crate::run::owner::as_owner;
 use anyhow::{bail, Context};
 use std::cell::RefCell;
@@ -63,10 +64,26 @@ pub struct Args {
     /// whole pack was written and read back.
     #[arg(long, requires = "folders")]
     pack: bool,
+
+    /// Only remove what no capture needs: what `run` and `collect` do in a process of its own
+    #[arg(long, hide = true, exclusive = true)]
+    sweep: bool,
+
+    /// Only print the nearest folder of this trace file that is there: `run` and `collect` ask this
+    #[arg(long, hide = true, exclusive = true, value_name = "FILE")]
+    nearest: Option<PathBuf>,
 }
 
 /// Collects.
 pub fn main(args: Args) -> anyhow::Result<ExitCode> {
+    if args.sweep {
+        adopt::sweep();
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(trace) = &args.nearest {
+        apart::say_nearest(trace)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     for folder in &args.folders {
         if !folder.is_dir() {
             bail!(
@@ -92,7 +109,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     match (&args.folders[..], args.all) {
         ([], true) => {
             collector.adopt_leftovers(None);
-            adopt::sweep(&collector.here);
+            apart::sweep();
         }
         ([], false) => collector.list_leftovers(),
         _ => {}
@@ -259,7 +276,7 @@ impl Collector {
             }
             None => 0,
         };
-        adopt::sweep(&self.here);
+        apart::sweep();
         Ok(copied)
     }
 

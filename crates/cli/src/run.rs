@@ -20,6 +20,7 @@ use std::process::{Command, ExitCode};
 use tables::printable;
 
 pub mod adopt;
+pub mod apart;
 mod child;
 mod costs;
 pub mod folder;

@@ -7,6 +7,7 @@
 //! Rule: only a dead writer's part is adopted. A copy of a living one would be taken for its last word by
 //! readers, which prefer `NAME.live`.
 
+use super::apart;
 use anyhow::{bail, Context};
 use capture::left::facts_of;
 pub use capture::left::{open, Facts, Here, Left, Liveness};
@@ -162,19 +163,21 @@ pub fn process_of(trace: &Path) -> Facts {
 ///
 /// # Errors
 /// When it leads elsewhere, or has no trace file's name.
-pub fn inside(capture: &Path, trace: &Path) -> anyhow::Result<()> {
+pub fn inside(given: &Path, trace: &Path) -> anyhow::Result<()> {
     let plain = trace.is_absolute() && !trace.components().any(|c| c == Component::ParentDir);
     if !plain || trace.extension().is_none_or(|e| e != "trace") || trace.file_stem().is_none() {
         bail!("`{}` is no absolute path of a trace file", trace.display());
     }
-    let capture = capture
+    let capture = given
         .canonicalize()
-        .with_context(|| format!("`{}`", capture.display()))?;
-    // The host's folder may not be there yet; what is there must be in the capture.
-    let there = trace
-        .ancestors()
-        .skip(1)
-        .find_map(|folder| folder.canonicalize().ok());
+        .with_context(|| format!("`{}`", given.display()))?;
+    let named_in = |folder: &Path| trace.starts_with(folder);
+    let is_named = named_in(&capture) || std::path::absolute(given).is_ok_and(|of| named_in(&of));
+    let there = if is_named {
+        nearest(trace)
+    } else {
+        apart::nearest(trace)
+    };
     if there.is_some_and(|folder| folder.starts_with(&capture)) {
         Ok(())
     } else {
@@ -184,6 +187,12 @@ pub fn inside(capture: &Path, trace: &Path) -> anyhow::Result<()> {
             capture.display()
         )
     }
+}
+
+/// The nearest folder of a trace file that is there, without links. The host's folder may not be there yet.
+pub fn nearest(trace: &Path) -> Option<PathBuf> {
+    let mut folders = trace.ancestors().skip(1);
+    folders.find_map(|folder| folder.canonicalize().ok())
 }
 
 /// What is in the place in which a trace file says that its live part is.
@@ -342,9 +351,10 @@ pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
 }
 
 /// Removes the live parts that processes of this user left on this node and that no capture needs any more.
-pub fn sweep(here: &Here) {
+pub fn sweep() {
+    let here = Here::ask();
     for folder in capture::left::folders(uid()) {
-        capture::left::sweep(&folder, here, (usize::MAX, 0), |_| true);
+        capture::left::sweep(&folder, &here, (usize::MAX, 0), |_| true);
     }
 }
 

@@ -8,6 +8,7 @@
 //! nobody, and `ncclscope collect` finds them.
 
 use super::adopt::{self, Here, Leftover, LivePart, Liveness, Outcome};
+use super::apart;
 use super::states::States;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -91,8 +92,8 @@ impl Keeper {
 /// Looks now and then, until the program has ended. What can't be adopted is tried again, and said at the
 /// end.
 fn keep(capture: &Path, program: &Receiver<()>) {
+    apart::sweep();
     let here = Here::ask();
-    adopt::sweep(&here);
     let mut states = States::new(here.clone());
     let mut looked = Instant::now();
     while program.recv_timeout(STATES_EVERY) == Err(RecvTimeoutError::Timeout) {
