@@ -209,7 +209,9 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     }
     let next = format!("ncclscope report {}", shown.display());
     let text = if args.json {
-        serde_json::to_string_pretty(&to_json(&summary, &shown.display().to_string()))? + "\n"
+        let json = to_json(&summary, &shown.display().to_string());
+        let json = serde_json::to_string_pretty(&json)?;
+        format!("{}\n", render::json::printable(&json))
     } else {
         page(&summary, &next)
     };

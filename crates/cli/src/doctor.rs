@@ -294,7 +294,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     print(|out| {
         if args.json {
-            writeln!(out, "{:#}", to_json(&checks, &libraries))
+            let json = format!("{:#}", to_json(&checks, &libraries));
+            writeln!(out, "{}", render::json::printable(&json))
         } else {
             page(&checks, &libraries, &next, args.look.of_stdout()).finish(out)
         }

@@ -123,7 +123,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.json {
         let json = serde_json::to_string_pretty(&found)? + "\n";
         if on_stdout {
-            return print(|out| out.write_all(json.as_bytes()));
+            return print(|out| write!(out, "{}", render::json::printable(&json)));
         }
         std::fs::write(file, json)
             .with_context(|| format!("`{}` can't be written", file.display()))?;
@@ -151,7 +151,8 @@ fn main_of_diff(args: &Diff) -> anyhow::Result<ExitCode> {
     }
     print(|out| {
         if args.json {
-            writeln!(out, "{}", serde_json::to_string_pretty(&found)?)
+            let json = serde_json::to_string_pretty(&found)?;
+            writeln!(out, "{}", render::json::printable(&json))
         } else {
             text::comparison(&found, [&names[0], &names[1]], look, out)
         }

@@ -186,7 +186,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     match &json {
         Some(file) if file.as_os_str() == "-" => {
             let text = text()?;
-            print(|out| writeln!(out, "{text}"))?;
+            print(|out| writeln!(out, "{}", render::json::printable(&text)))?;
         }
         Some(file) => std::fs::write(file, text()? + "\n")
             .with_context(|| format!("could not write `{}`", file.display()))?,

@@ -3,6 +3,8 @@
 use crate::findings;
 use analyze::Report;
 use serde::Serialize;
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::Write;
 
 /// The JSON Schema of a report.
@@ -53,15 +55,25 @@ pub fn value(report: &Report) -> serde_json::Result<serde_json::Value> {
 /// obeys is written by its number; it stands in strings only.
 pub(crate) fn pretty(value: &impl Serialize, out: &mut impl Write) -> std::io::Result<()> {
     let json = in_lines(&serde_json::to_string_pretty(value)?);
-    let mut rest = json.as_str();
-    while let Some(at) = rest.find(|c| c != '\n' && tables::obeyed(c)) {
+    writeln!(out, "{}", printable(&json))
+}
+
+/// JSON without what a terminal obeys, which stands in strings only: it is written by its number.
+pub fn printable(json: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| c != '\n' && tables::obeyed(c);
+    let mut rest = json;
+    let mut out = String::new();
+    while let Some(at) = rest.find(is_obeyed) {
         let (before, from) = rest.split_at(at);
         let mut after = from.chars();
         let number = after.next().map_or(0, u32::from);
-        write!(out, "{before}\\u{number:04x}")?;
+        let _ = write!(out, "{before}\\u{number:04x}");
         rest = after.as_str();
     }
-    writeln!(out, "{rest}")
+    if out.is_empty() {
+        return json.into();
+    }
+    (out + rest).into()
 }
 
 /// `json`, which is indented, with numbers of an array on one line: curves would be thousands of lines.

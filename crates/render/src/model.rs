@@ -33,8 +33,8 @@ pub struct Answer {
 /// # Errors
 /// Those of `out`.
 pub fn json(answer: &Answer, out: &mut impl Write) -> Result<()> {
-    serde_json::to_writer_pretty(&mut *out, answer)?;
-    writeln!(out)
+    let json = serde_json::to_string_pretty(answer)?;
+    writeln!(out, "{}", crate::json::printable(&json))
 }
 
 /// Writes it as text.

@@ -293,8 +293,8 @@ fn state(capture: &Capture, age_s: Option<f64>) -> &'static str {
 /// # Errors
 /// Those of `out`.
 pub fn json(now: &Now, out: &mut impl Write) -> Result<()> {
-    serde_json::to_writer(&mut *out, now)?;
-    writeln!(out)
+    let json = serde_json::to_string(now)?;
+    writeln!(out, "{}", crate::json::printable(&json))
 }
 
 /// A rate: `46.1 GB/s`.
