@@ -434,8 +434,16 @@ pub fn explain(word: &str) -> Option<Explanation> {
             paragraphs: both.map(plainly).collect(),
         });
     }
+    // A word with several meanings has several rows.
+    let rows: Vec<String> = of_the_page()
+        .filter(|(name, _)| plain(name) == wanted)
+        .map(|(name, meaning)| format!("{name}: {}.", meaning.replace('`', "")))
+        .collect();
     if let Some(w) = other {
-        return one(w, plainly(w));
+        return Some(Explanation {
+            title: w.name.to_owned(),
+            paragraphs: [plainly(w)].into_iter().chain(rows).collect(),
+        });
     }
     if let Some([name, because, change]) = setup::paths::kinds().find(|of| plain(of[0]) == wanted) {
         return Some(Explanation {
@@ -443,16 +451,11 @@ pub fn explain(word: &str) -> Option<Explanation> {
             paragraphs: vec![format!("{name}: {because}. {change}")],
         });
     }
-    // A word with two meanings has two rows.
-    let rows: Vec<_> = of_the_page()
-        .filter(|(name, _)| plain(name) == wanted)
-        .collect();
-    if let Some((name, _)) = rows.first() {
-        let paragraph =
-            |(name, meaning): &(&str, &str)| format!("{name}: {}.", meaning.replace('`', ""));
+    let mut names = of_the_page().map(|(name, _)| name);
+    if let Some(name) = names.find(|name| plain(name) == wanted) {
         return Some(Explanation {
-            title: (*name).to_owned(),
-            paragraphs: rows.iter().map(paragraph).collect(),
+            title: name.to_owned(),
+            paragraphs: rows,
         });
     }
     ALGORITHMS.iter().find_map(|a| {

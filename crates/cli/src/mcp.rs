@@ -40,11 +40,13 @@ const INSTRUCTIONS: &str = "ncclscope records the NCCL calls of distributed GPU 
     figures of one section. If a report says that something is not known, say so too, and do not guess. \
     `explain` defines words of a report.";
 
-/// A tool: its name, what it is for, and its arguments, each with its meaning. All are strings, and needed.
+/// A tool: its name, what it is for, and its arguments, each with its meaning. All are strings; those of
+/// `arguments` are needed.
 struct Tool {
     name: &'static str,
     about: &'static str,
     arguments: &'static [(&'static str, &'static str)],
+    optional: &'static [(&'static str, &'static str)],
 }
 
 const CAPTURE: (&str, &str) = ("capture", "a capture's folder, as `list` gives it");
@@ -52,14 +54,20 @@ const CAPTURE: (&str, &str) = ("capture", "a capture's folder, as `list` gives i
 const TOOLS: [Tool; 8] = [
     Tool {
         name: "list",
-        about: "The captures, the newest first: when, command, ranks, state, verdict.",
+        about: "The captures, the newest first: when, command, ranks, state, verdict. `more` says how many \
+            are left out.",
         arguments: &[],
+        optional: &[("most", "how many at most; 20 without it")],
     },
     Tool {
         name: "report",
         about: "What a capture says: is every call recorded, what does communication cost, which rank, GPU \
             or link does the job wait for, and what to do.",
         arguments: &[CAPTURE],
+        optional: &[(
+            "detail",
+            "`all` for every section and row, `kernels` to compare the kernels of the ranks",
+        )],
     },
     Tool {
         name: "report_json",
@@ -67,31 +75,37 @@ const TOOLS: [Tool; 8] = [
             steps, phases, account, ranks, operations, completeness, job, notes and others. Units are in \
             the names.",
         arguments: &[CAPTURE, ("section", "the section's name")],
+        optional: &[],
     },
     Tool {
         name: "hang",
         about: "Does the job hang, and which rank do the others wait for?",
         arguments: &[CAPTURE],
+        optional: &[],
     },
     Tool {
         name: "diff",
         about: "What became slower or faster from one run to another, and what changed around it.",
         arguments: &[("before", "the first capture's folder"), ("after", "the second capture's folder")],
+        optional: &[],
     },
     Tool {
         name: "history",
         about: "Over many runs: which rank, host, GPU or link was to blame again and again.",
         arguments: &[("captures", "captures' folders, separated by line ends")],
+        optional: &[],
     },
     Tool {
         name: "doctor",
         about: "Why is a capture empty or partial?",
         arguments: &[CAPTURE],
+        optional: &[],
     },
     Tool {
         name: "explain",
         about: "What a word of a report means, such as `early_stop`, `busbw` or RING_LL.",
         arguments: &[("word", "the word")],
+        optional: &[],
     },
 ];
 
@@ -176,7 +190,8 @@ fn described(tool: &Tool) -> Value {
             json!({"type": "string", "description": about}),
         )
     };
-    let properties: serde_json::Map<String, Value> = tool.arguments.iter().map(of).collect();
+    let all = tool.arguments.iter().chain(tool.optional);
+    let properties: serde_json::Map<String, Value> = all.map(of).collect();
     let names: Vec<&str> = tool.arguments.iter().map(|(name, _)| *name).collect();
     json!({
         "name": tool.name,
@@ -188,18 +203,30 @@ fn described(tool: &Tool) -> Value {
 
 /// What the tool says, or why it can't.
 fn call(tool: &Tool, arguments: &Value, root: &Path) -> Result<String, String> {
+    let optional = |name: &str| {
+        let value = arguments[name].as_str().map(str::trim);
+        value.filter(|text| !text.is_empty())
+    };
     let argument = |name: &str| {
-        let value = arguments[name]
-            .as_str()
-            .map(str::trim)
-            .filter(|text| !text.is_empty());
-        value.ok_or_else(|| format!("the argument `{name}` is missing: {}", tool.about))
+        optional(name).ok_or_else(|| format!("the argument `{name}` is missing: {}", tool.about))
     };
     let capture = |name: &str| inside(root, argument(name)?);
     let text = |words: &[&str]| verb(root, words);
     match tool.name {
-        "list" => text(&["list", "--json", "."]),
-        "report" => text(&["report", &capture("capture")?]),
+        "list" => {
+            let most = optional("most").unwrap_or("20");
+            text(&["list", "--json", &format!("--most={most}"), "."])
+        }
+        "report" => {
+            let capture = capture("capture")?;
+            match optional("detail") {
+                None => text(&["report", &capture]),
+                Some(detail @ ("all" | "kernels")) => {
+                    text(&["report", &format!("--{detail}"), &capture])
+                }
+                Some(other) => Err(format!("`detail` is `all` or `kernels`, and not `{other}`")),
+            }
+        }
         "hang" => text(&["hang", &capture("capture")?]),
         "doctor" => text(&["doctor", &capture("capture")?]),
         "diff" => text(&["diff", &capture("before")?, &capture("after")?]),

@@ -380,8 +380,8 @@ impl Capture {
             file: MARK.into(),
             place: "the file".into(),
             expected: "what `ncclscope run` wrote".into(),
-            found: "no such file: the job's command, start, end and exit status are not known, and whether \
-                    samples of its nodes are missing"
+            found: "no such file: the job's start, end and exit status are not known, and whether samples of \
+                    its nodes are missing"
                 .into(),
         })
     }
