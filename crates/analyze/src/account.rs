@@ -51,6 +51,8 @@ pub const LEAST_HALF: f64 = 0.28;
 
 /// Below this share of the steps, a late rank is no problem.
 pub const MATTERS: f64 = 0.05;
+/// Of the steps, this part is left at least without late ranks: no slowdown is more than a hundredfold.
+const LEAST_LEFT: f64 = 0.01;
 
 /// The account of a job's steps.
 #[derive(Clone, Debug, Serialize)]
@@ -129,6 +131,17 @@ impl Account {
     pub fn slow(&self) -> impl Iterator<Item = &SlowLink> {
         let matters = |slow: &&SlowLink| slow.loss_us >= MATTERS * self.wall_us;
         self.slow_links.iter().filter(matters)
+    }
+
+    /// If late ranks are named, steps are slower by what these cost, and by nothing else.
+    fn slowdown_by_prices(&mut self) {
+        let sum = |us: fn(&Answer) -> f64| self.late().map(us).sum::<f64>();
+        let (low, high) = (sum(|of| of.interval_us.0), sum(|of| of.interval_us.1));
+        let wall = self.wall_us;
+        let times = |us: f64| wall / (wall - us.max(0.0)).max(LEAST_LEFT * wall);
+        if let Some(of) = self.efficiencies.as_mut().filter(|_| high > 0.0) {
+            of.slowdown = Some((times(low), times(high)));
+        }
     }
 
     /// The least and the most of the shares of the wall that ranks stood still in operations.
@@ -243,6 +256,15 @@ pub struct Answer {
     /// How many of these are sends and receives.
     #[serde(skip)]
     pub sends: u64,
+    /// Which part of what others waited had passed when its host launched, 0 to 1.
+    #[serde(skip)]
+    pub launched_share: Option<f64>,
+    /// How much longer its host works in a step than that of who waits, µs.
+    #[serde(skip)]
+    pub host_longer_us: Option<f64>,
+    /// How long hosts need for a step also if nobody is late, µs; `None` if that does not limit the loss.
+    #[serde(skip)]
+    pub hosts_need_us: Option<f64>,
 }
 
 impl Account {
@@ -305,7 +327,8 @@ impl Gatherer {
             (within.count() as f64 / frame.wall.len() as f64).round() as u64
         };
         let launches = lanes.iter().zip(&frame.begins).map(launches).collect();
-        Some(Account {
+        let answers = answers(&lanes, &places, &frame, &stalls, &work, habit, has_stalls);
+        let mut account = Account {
             launches,
             still_between: still_between(&division, &places, &frame),
             timed: timed(&places, &frame),
@@ -331,7 +354,7 @@ impl Gatherer {
             ranks: division,
             together_share: together,
             settles,
-            answers: answers(&lanes, &places, &frame, &stalls, &work, habit, has_stalls),
+            answers,
             late_host,
             exposed: exposed
                 .into_iter()
@@ -342,7 +365,9 @@ impl Gatherer {
                 .map(|slow| slow_link(slow, &lanes, &frame))
                 .collect(),
             begins_ns: frame.begins,
-        })
+        };
+        account.slowdown_by_prices();
+        Some(account)
     }
 }
 
@@ -479,6 +504,11 @@ fn answers(
             source: habit.source,
             last: late.map_or((0, 0), |late| late.last),
             sends: late.map_or(0, |late| late.sends),
+            launched_share: late.and_then(|late| late.launched),
+            host_longer_us: late.and_then(|late| late.host_longer).map(|ns| ns / 1e3),
+            hosts_need_us: habit
+                .hosts_need
+                .map(|share| share * total / frame.wall.len().max(1) as f64 / 1e3),
             ranks: habit.lanes,
         }
     };

@@ -464,7 +464,7 @@ mod tests {
                 .iter()
                 .map(|shape| Shape {
                     parts: part::UNSAMPLED,
-                    ..shape.clone()
+                    ..*shape
                 })
                 .collect();
             process

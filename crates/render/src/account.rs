@@ -2,7 +2,7 @@
 
 use crate::layout::{Page, Table};
 use crate::text::FEW_RANKS;
-use analyze::account::{Efficiencies, RankAccount};
+use analyze::account::{Account, RankAccount};
 use analyze::spelling::{plural, time};
 use analyze::Report;
 
@@ -37,30 +37,38 @@ pub(crate) fn account(report: &Report, page: &mut Page) {
     };
     account.ranks.iter().for_each(|rank| table.row(row(rank)));
     page.table(&table, FEW_RANKS, "ranks");
-    if let Some(of) = &account.efficiencies {
-        page.line(&efficiencies(of));
+    if let Some(said) = efficiencies(account) {
+        page.line(&said);
     }
 }
 
-/// The efficiencies in a sentence.
-pub(crate) fn efficiencies(of: &Efficiencies) -> String {
+/// The efficiencies in a sentence, if they are known.
+pub(crate) fn efficiencies(account: &Account) -> Option<String> {
+    let of = account.efficiencies?;
     let percent = |(low, high): (f64, f64)| match (100.0 * low, 100.0 * high) {
         (low, high) if high - low < 0.05 => format!("{high:.1} %"),
         (low, high) => format!("{low:.1} to {high:.1} %"),
     };
     let slowdown = of.slowdown.map_or(String::new(), |(low, high)| {
-        let times = if high - low < 0.005 {
+        let range = if high - low < 0.005 {
             format!("{high:.2}")
         } else {
             format!("{low:.2} to {high:.2}")
         };
-        format!(" Steps take {times} times as long as with equal ranks.")
+        let lost: f64 = account.late().map(|answer| answer.loss_us).sum();
+        if lost > 0.0 {
+            let times = account.wall_us / (account.wall_us - lost).max(f64::MIN_POSITIVE);
+            let times = times.clamp(low, high);
+            format!(" Steps take {times:.2} ({range}) times as long as if nobody was late.")
+        } else {
+            format!(" Steps take {range} times as long as with equal ranks.")
+        }
     });
-    format!(
+    Some(format!(
         "Parallel efficiency {} = load balance {} x serialisation {} x transfer {}.{slowdown}",
         percent(of.parallel),
         percent(of.load_balance),
         percent(of.serialisation),
         percent(of.transfer),
-    )
+    ))
 }

@@ -63,6 +63,7 @@ class Finding(Record):
         "profile_host",
         "profile_rank",
         "compare_gpu",
+        "compare_kernels",
         "equal_work",
         "see_stall_on_host",
         "see_stall_on_gpu",

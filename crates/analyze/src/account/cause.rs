@@ -30,6 +30,10 @@ pub struct Late {
     pub last: (u64, u64),
     /// How many of these are sends and receives.
     pub sends: u64,
+    /// Which part of what others waited had passed when its host launched; `None` if nobody waited.
+    pub launched: Option<f64>,
+    /// How much longer its host works in a step than that of who waits, ns on average, if that is known.
+    pub host_longer: Option<f64>,
 }
 
 /// The longest wait of a step; 0 if nobody waited.
@@ -53,6 +57,8 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lanes: &[usize]) -> Optio
         cause: Cause::Unknown,
         last: (0, 0),
         sends: 0,
+        launched: None,
+        host_longer: None,
     };
     for operation in places.operations() {
         let Some(own) = operation.iter().find(|cell| cell.lane as usize == lane) else {
@@ -96,7 +102,10 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lanes: &[usize]) -> Optio
     let seen = waits.len() as f64 / frame.wall.len().max(1) as f64;
     let stood = |wait: &Wait| seen * (still[wait.lane].sum - still[lane].sum);
     let all = waits.values().map(stood).fold(waited, f64::max);
-    let by_host = match waits.iter().map(longer).sum::<Option<f64>>() {
+    let all_longer = waits.iter().map(longer).sum::<Option<f64>>();
+    late.launched = (waited > 0.0).then(|| launched / waited);
+    late.host_longer = all_longer.map(|ns| ns / waits.len().max(1) as f64);
+    let by_host = match all_longer {
         Some(longer) if !work.is_bound(lane) && longer >= waited && 2.0 * longer >= all => waited,
         Some(longer) => longer.min(launched),
         None => launched,

@@ -22,8 +22,9 @@ pub struct Efficiencies {
     pub serialisation: Ends,
     /// The wall time without the transfers of the rank with the most work, of the wall time.
     pub transfer: Ends,
-    /// How many times as long a step takes as if all ranks were equal, because ranks wait for each other;
-    /// null if they do not all need each other in what they wait for.
+    /// How many times as long a step takes as if nobody was late: by what the ranks that are named cost. If
+    /// none is, as if all ranks were equal; null then if they do not all need each other in what they wait
+    /// for.
     pub slowdown: Option<Ends>,
 }
 

@@ -57,6 +57,8 @@ pub struct Habit {
     pub with: Option<(usize, f64)>,
     /// What that rests on.
     pub source: Source,
+    /// The part of the time that hosts need also if nobody is late, if the loss would be larger otherwise.
+    pub hosts_need: Option<f64>,
 }
 
 /// Operations in which all ranks need each other are at least this part, if exposed times are compared.
@@ -82,6 +84,7 @@ impl Habit {
             slowing: 0.0,
             with: None,
             source,
+            hosts_need: None,
         }
     }
 
@@ -166,6 +169,7 @@ pub fn find(
             } else {
                 Source::Windows
             },
+            hosts_need: None,
         };
         Some(shares.of_time(of, total))
     };
@@ -180,6 +184,7 @@ pub fn find(
             slowing: 0.0,
             with: found.equal.with,
             source: Source::Sample,
+            hosts_need: None,
         };
         Some(shares.of_time(of, total))
     };
@@ -233,7 +238,10 @@ pub fn find(
         .or_else(by_calls)
         .or(by_windows);
     if let Some((share, (low, high))) = floor {
-        habit.loss = habit.loss.min(share.max(0.0) * total);
+        let most = share.max(0.0) * total;
+        // Less is within the error of any price.
+        habit.hosts_need = (habit.loss > (1.0 + LEAST_HALF) * most).then_some(1.0 - share.max(0.0));
+        habit.loss = habit.loss.min(most);
         habit.interval.0 = habit.interval.0.min(low * total);
         habit.sure = habit.sure.min(low * total);
         habit.slowing = habit.slowing.min(habit.loss);
@@ -282,6 +290,7 @@ fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> 
         slowing: 0.0,
         with: None,
         source: Source::Waits,
+        hosts_need: None,
     })
 }
 

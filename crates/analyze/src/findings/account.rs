@@ -69,6 +69,9 @@ fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) ->
         slowing_us: answer.slowing_us,
         still: still(account, rank),
         timed: account.timed,
+        launched_share: answer.launched_share,
+        host_longer_us: answer.host_longer_us,
+        hosts_need_us: answer.hosts_need_us,
     };
     let seldom = (answer.stalls as f64) < SELDOM * account.steps as f64;
     let stalls = answer
@@ -111,7 +114,7 @@ fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) ->
         cause: Some(answer.cause),
         evidence,
         advice: match (answer.cause, stalls) {
-            (cause, None) => against(cause),
+            (cause, None) => against(cause, shares_gpu(account)),
             (Cause::Gpu, Some(_)) => Advice::SeeStallOnGpu,
             (_, Some(_)) => Advice::SeeStallOnHost,
         },
@@ -142,7 +145,7 @@ fn several(account: &Account, answer: &Answer, wall_us: Option<f64>) -> Finding 
         advice: if answer.ranks.is_empty() {
             Advice::EqualWork
         } else {
-            against(answer.cause)
+            against(answer.cause, shares_gpu(account))
         },
     }
 }
@@ -163,13 +166,21 @@ fn loss(account: &Account, answer: &Answer, run_us: Option<f64>) -> Loss {
     }
 }
 
-/// What to do about a rank that is late for this reason.
-fn against(cause: Cause) -> Advice {
+/// What to do about a rank that is late for this reason. `shares_gpu`: all ranks are on one GPU.
+fn against(cause: Cause, shares_gpu: bool) -> Advice {
     match cause {
         Cause::Host => Advice::ProfileHost,
+        Cause::Gpu if shares_gpu => Advice::CompareKernels,
         Cause::Gpu => Advice::CompareGpu,
         Cause::Unknown => Advice::ProfileRank,
     }
+}
+
+/// Whether all ranks are on one GPU: its clocks are the same for all.
+fn shares_gpu(account: &Account) -> bool {
+    let mut gpus = account.ranks.iter().map(|rank| (&rank.host, rank.device));
+    let first = gpus.next();
+    first.is_some_and(|(_, device)| device.is_some()) && gpus.all(|gpu| Some(gpu) == first)
 }
 
 /// The shares of the wall that the rank stood still, and the others on average.

@@ -293,6 +293,12 @@ pub struct InSteps {
     pub still: (f64, f64),
     /// The part of the launches of which that is known, on the rank with the smallest one.
     pub timed: f64,
+    /// Which part of what others waited had passed when its host launched, 0 to 1.
+    pub launched_share: Option<f64>,
+    /// How much longer its host works in a step than that of who waits, µs.
+    pub host_longer_us: Option<f64>,
+    /// How long hosts need for a step also if nobody is late, µs; `None` if that does not limit the loss.
+    pub hosts_need_us: Option<f64>,
 }
 
 /// Figures about a rank that is late as a habit.
@@ -548,6 +554,8 @@ pub enum Advice {
     ProfileRank,
     /// Compare its GPU with another's.
     CompareGpu,
+    /// Compare its kernels with those of others on the same GPU.
+    CompareKernels,
     /// Give all ranks as much work in each step.
     EqualWork,
     /// Look at what its process did at that time.
@@ -585,6 +593,7 @@ impl Advice {
             Advice::ProfileHost => "profile_host",
             Advice::ProfileRank => "profile_rank",
             Advice::CompareGpu => "compare_gpu",
+            Advice::CompareKernels => "compare_kernels",
             Advice::EqualWork => "equal_work",
             Advice::SeeStallOnHost => "see_stall_on_host",
             Advice::SeeStallOnGpu => "see_stall_on_gpu",

@@ -106,8 +106,40 @@ pub(super) fn replayed(of: &Finding, by: &Unequal) -> String {
     )
 }
 
-/// What a price rests on.
-pub(super) fn basis(of: &InSteps, loss: &Loss) -> String {
+/// How much longer a host may work than another and be called as quick, as a part of a step: hosts of healthy
+/// jobs differ by so much from run to run (bench/README.md).
+const AS_QUICK: f64 = 0.1;
+
+/// What says that the host or the GPU is why it is late; with a space before it.
+fn why(of: &InSteps, cause: Option<Cause>) -> String {
+    let step = of.wall_us / of.steps.max(1) as f64;
+    let passed = of.launched_share.map(percent);
+    let works = |longer: f64| match longer {
+        longer if longer >= AS_QUICK * step => {
+            format!("works {} longer in each step", time(longer))
+        }
+        _ => "works no longer in a step".to_owned(),
+    };
+    match (cause, passed, of.host_longer_us) {
+        (Some(Cause::Host), Some(passed), Some(longer)) if longer > 0.0 => format!(
+            " When its host launched, {passed} of what the others waited had passed, and it works {} longer \
+             in each step than the host of who waits.",
+            time(longer)
+        ),
+        (Some(Cause::Gpu), Some(passed), Some(longer)) if of.launched_share >= Some(0.5) => format!(
+            " Its host launched when {passed} of what the others waited had passed, but it {} than the host \
+             of who waits: it waits for its own GPU.",
+            works(longer)
+        ),
+        (Some(Cause::Host | Cause::Gpu), Some(passed), _) => {
+            format!(" When its host launched, {passed} of what the others waited had passed.")
+        }
+        _ => String::new(),
+    }
+}
+
+/// What a price rests on, and the cause.
+pub(super) fn basis(of: &InSteps, loss: &Loss, cause: Option<Cause>) -> String {
     let (own, others) = of.still;
     let stalls = match of.stalls {
         0 => String::new(),
@@ -128,7 +160,16 @@ pub(super) fn basis(of: &InSteps, loss: &Loss) -> String {
     };
     let mean = time(of.wall_us / of.steps.max(1) as f64);
     let steps = plural(of.steps, "step", "steps");
-    let cost = format!("Interval of the cost: {}.{slowing}{stalls}", interval(loss));
+    let hosts = of.hosts_need_us.map_or(String::new(), |step| {
+        format!(
+            " Without it, a step would still take about {}: hosts need that long.",
+            time(step)
+        )
+    });
+    let cost = format!(
+        "Interval of the cost: {}.{hosts}{slowing}{stalls}",
+        interval(loss)
+    );
     if percent(of.timed) == percent(0.0) {
         return format!(
             "By the hosts' times of {steps} of {mean}. How long GPUs stood still in communication is not \
@@ -137,9 +178,10 @@ pub(super) fn basis(of: &InSteps, loss: &Loss) -> String {
     }
     format!(
         "In {steps} of {mean}, the others' GPUs stood still in communication for {} of the time, and this \
-         rank's for {}. That is known of {} of the calls or more. {cost}",
+         rank's for {}. That is known of {} of the calls or more.{} {cost}",
         percent(others),
         percent(own),
         percent(of.timed),
+        why(of, cause),
     )
 }

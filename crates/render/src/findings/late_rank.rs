@@ -62,7 +62,7 @@ pub(super) fn evidence(of: &Finding, late: &Late) -> String {
     match &late.steps {
         Some(steps) => format!(
             "It {arrived}. {}{}{both}",
-            account::basis(steps, loss),
+            account::basis(steps, loss, of.cause),
             proved(&late.clocks)
         ),
         None => format!("It {arrived}.{both}"),

@@ -238,8 +238,8 @@ fn figures(of: &Finding) -> Vec<(&'static str, f64)> {
     }
 }
 
-fn in_steps(of: &InSteps) -> [(&'static str, f64); 8] {
-    [
+fn in_steps(of: &InSteps) -> Vec<(&'static str, f64)> {
+    let mut all = vec![
         ("steps", of.steps as f64),
         ("steps_us", of.wall_us),
         ("stalls", of.stalls as f64),
@@ -248,7 +248,17 @@ fn in_steps(of: &InSteps) -> [(&'static str, f64); 8] {
         ("own_still_share", of.still.0),
         ("others_still_share", of.still.1),
         ("timed_share", of.timed),
-    ]
+    ];
+    let why = [
+        ("launched_share", of.launched_share),
+        ("host_longer_us", of.host_longer_us),
+        ("hosts_need_us", of.hosts_need_us),
+    ];
+    all.extend(
+        why.into_iter()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    all
 }
 
 fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {

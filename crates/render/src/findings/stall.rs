@@ -42,7 +42,7 @@ pub(super) fn cause(of: &Finding) -> String {
 /// What it rests on.
 pub(super) fn evidence(of: &Finding, stalls: &Stalls) -> String {
     if let (Some(steps), Some(loss)) = (&stalls.steps, &of.loss) {
-        return super::account::basis(steps, loss);
+        return super::account::basis(steps, loss, None);
     }
     let (from, until) = of.when_us.unwrap_or_default();
     format!(

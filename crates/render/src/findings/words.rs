@@ -122,6 +122,10 @@ pub(super) fn advice(of: &Finding) -> String {
         Advice::ProfileRank => {
             "Look at what this rank does before its calls: data loading, Python, other GPU work."
         }
+        Advice::CompareKernels => {
+            "Look for kernels that its process runs more often or for longer than the others (report \
+             --kernels). All ranks share this GPU, so its clocks are not the reason."
+        }
         Advice::CompareGpu if by_account => {
             "Compare its GPU with another's: extra kernels (report --kernels), clocks, temperature \
              (nvidia-smi -q -d PERFORMANCE)."

@@ -48,11 +48,8 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
     match id {
         "account" => {
             let account = report.account.as_ref()?;
-            let of = account.efficiencies.as_ref();
-            Some(of.map_or_else(
-                || plural(account.steps, "step", "steps"),
-                crate::account::efficiencies,
-            ))
+            let said = crate::account::efficiencies(account);
+            Some(said.unwrap_or_else(|| plural(account.steps, "step", "steps")))
         }
         "lanes" => Some("every call of every rank over time, to zoom in".to_owned()),
         "job" => {

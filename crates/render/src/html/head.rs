@@ -101,12 +101,8 @@ impl Page<'_> {
             let _ = writeln!(self.html, "<tr>{}</tr>", cells.concat());
         }
         self.html += "</tbody></table></div>\n";
-        if let Some(of) = &account.efficiencies {
-            let _ = writeln!(
-                self.html,
-                "<p>{}</p>",
-                escaped(&crate::account::efficiencies(of))
-            );
+        if let Some(said) = crate::account::efficiencies(account) {
+            let _ = writeln!(self.html, "<p>{}</p>", escaped(&said));
         }
         self.end();
     }
