@@ -2,13 +2,14 @@
 // the recorder's `open` and its first look at what it opened. ENDING says of which file (.trace, .snap,
 // .live); WHEN is `first`, as the file is made, or `again`, after the program has closed its number once.
 //
-// The moment is certain: the recorder looks by `statx`, and the program has a `statx` of its own. It puts a
-// file of its own under the number there. That file must stay as it is, and its number open.
+// The moment is certain: the recorder looks by the system call statx, and the program has a `syscall` of its
+// own. It puts a file of its own under the number there. That file must stay as it is, and its number open.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,14 +58,23 @@ static int is_it(int fd) {
     return 1;
 }
 
-int statx(int fd, const char *path, int flags, unsigned mask, struct statx *out) {
-    int yes = 1;
-    if (fd > 2 && path && !*path && __atomic_load_n(&armed, __ATOMIC_ACQUIRE) && is_it(fd)
+long syscall(long number, ...) {
+    static long (*real)(long, ...);
+    va_list list;
+    va_start(list, number);
+    long of[6];
+    for (int i = 0; i < 6; i++) of[i] = va_arg(list, long);
+    va_end(list);
+    int yes = 1, fd = of[0];
+    const char *path = (const char *)of[1];
+    if (number == SYS_statx && fd > 2 && path && !*path && __atomic_load_n(&armed, __ATOMIC_ACQUIRE)
+        && is_it(fd)
         && __atomic_compare_exchange_n(&armed, &yes, 0, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         dup2(mine, fd);
         __atomic_store_n(&taken, fd, __ATOMIC_RELEASE);
     }
-    return syscall(SYS_statx, fd, path, flags, mask, out);
+    if (!real) real = dlsym(RTLD_NEXT, "syscall");
+    return real(number, of[0], of[1], of[2], of[3], of[4], of[5]);
 }
 
 static Profiler *profiler;
