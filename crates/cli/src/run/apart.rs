@@ -17,12 +17,14 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a process is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// After so many that were not done by then, no other one is begun.
+/// How long an answer is waited for: a process takes milliseconds, and longer on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// After so many answers that did not come by then, nothing is asked any more.
 const MOST_LATE: u32 = 2;
+/// How long it is waited until everything is removed that no capture needs. It goes on after that.
+const SWEEP: Duration = Duration::from_secs(1);
 
-/// What is known of folders of other captures.
+/// What is known of folders of other captures, and how many answers did not come in time.
 struct Known {
     nearest: HashMap<PathBuf, Option<PathBuf>>,
     late: u32,
@@ -44,21 +46,22 @@ pub fn nearest(trace: &Path) -> Option<PathBuf> {
     if known.late >= MOST_LATE {
         return None;
     }
-    let said = said(&[OsStr::new("--nearest"), trace.as_os_str()]);
-    known.late += u32::from(said.is_none());
-    let nearest = said.filter(|path| !path.is_empty());
-    let nearest = nearest.map(|path| PathBuf::from(OsString::from_vec(path)));
+    let Some(path) = said(&[OsStr::new("--nearest"), trace.as_os_str()], PATIENCE) else {
+        known.late += 1;
+        return None;
+    };
+    let nearest = (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path)));
     known.nearest.insert(folder.to_owned(), nearest.clone());
     nearest
 }
 
 /// [`adopt::sweep`], which goes on if it takes long.
 pub fn sweep() {
-    said(&[OsStr::new("--sweep")]);
+    said(&[OsStr::new("--sweep")], SWEEP);
 }
 
 /// What `ncclscope collect` says with these arguments; `None` if it is not done in time.
-fn said(arguments: &[&OsStr]) -> Option<Vec<u8>> {
+fn said(arguments: &[&OsStr], within: Duration) -> Option<Vec<u8>> {
     let mut command = Command::new(std::env::current_exe().ok()?);
     command.arg("collect").args(arguments).process_group(0);
     command
@@ -66,7 +69,7 @@ fn said(arguments: &[&OsStr]) -> Option<Vec<u8>> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut process = command.spawn().ok()?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + within;
     while process.try_wait().ok()?.is_none() {
         if Instant::now() >= until {
             return None;
