@@ -345,6 +345,11 @@ impl Graphs {
         })
     }
 
+    /// Tells readers whether all that is known of graphs is in the trace.
+    pub fn tell(&self, written: bool) {
+        self.with(|_| self.entries.tell(written));
+    }
+
     /// Frees the entry of a graph that is gone and was written.
     pub fn free(&self, index: u32) {
         self.with(|_| self.entries.free(index));

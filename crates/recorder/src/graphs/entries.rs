@@ -35,6 +35,9 @@ struct Taken {
     /// Entries that were ever taken, in the live part and on the heap.
     live: usize,
     heap: usize,
+    /// Entries on the heap that are taken, and how many of them the header tells.
+    in_use: u32,
+    told: u32,
 }
 
 /// Entries of a table on the heap.
@@ -131,20 +134,26 @@ impl Entries {
         }
     }
 
-    /// All entries are in the trace as they are.
-    pub fn all_written(&self) {
-        for index in (MOST_GRAPHS..).zip(self.tables().skip(1).flatten()) {
-            if index.1.number.load(Relaxed) != 0 {
-                self.count(index.0, -1);
-            }
-        }
+    /// Says of how many graphs only this process knows the newest launches: all on the heap, or none if they
+    /// are `written`. Under the lock.
+    pub fn tell(&self, written: bool) {
+        // SAFETY: the caller holds the lock.
+        let state = unsafe { &mut *self.state.get() };
+        let now = if written { 0 } else { state.in_use };
+        let header: &Header = self.live.header();
+        // Others count there, too, so only the difference is added; it may be negative.
+        let more = now.wrapping_sub(state.told);
+        header.graphs_full.fetch_add(more, Relaxed);
+        state.told = now;
     }
 
-    /// Counts an entry that is not in the live part.
+    /// An entry was taken, or freed.
     fn count(&self, index: u32, change: i32) {
         if index >= MOST_GRAPHS {
-            let full: &Header = self.live.header();
-            full.graphs_full.fetch_add(change as u32, Relaxed);
+            // SAFETY: the caller holds the lock.
+            let state = unsafe { &mut *self.state.get() };
+            state.in_use = state.in_use.wrapping_add_signed(change);
+            self.tell(false);
         }
     }
 }

@@ -97,11 +97,13 @@ impl Writer {
             self.changed_executables();
         }
         self.stage_graphs();
-        if flush && self.graphs.pending.is_empty() {
+        let is_written = self.graphs.pending.is_empty();
+        if flush && is_written {
             self.free_gone();
-            if end {
-                self.recorder.graphs.entries.all_written();
-            }
+        }
+        if flush {
+            // A program may go on after its last finalize.
+            self.recorder.graphs.tell(end && is_written);
         }
         if self.graphs.launches.len() >= LAUNCHES || flush && !self.graphs.launches.is_empty() {
             self.stage_launches();
