@@ -70,21 +70,27 @@ def stop(server):
     assert until(lambda: state(server.pid) == "T"), "bindfs goes on"
 
 
+def play_into(out):
+    """A job that records into this folder, once each of its ranks has begun to."""
+    environment = {
+        **os.environ,
+        "NCCLSCOPE_OUT": f"{WORK}/{out}",
+        "NCCL_PROFILER_PLUGIN": BIN + "/libnccl-profiler-ncclscope.so",
+    }
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    job = start([BIN + "/fake-nccl", "play", "-"], env=environment, **pipes)
+    job.stdin.write(SCRIPT)
+    job.stdin.close()
+    assert until(lambda: len(glob.glob(out + "/*/*.trace")) == RANKS), "the job made no trace"
+    return job
+
+
 def jobs_end(server):
     """Plays jobs into the file system; how many ranks were kept as zombies until it answered."""
     kept = 0
     for number in range(ROUNDS):
         out = f"mounted/{number}"
-        environment = {
-            **os.environ,
-            "NCCLSCOPE_OUT": f"{WORK}/{out}",
-            "NCCL_PROFILER_PLUGIN": BIN + "/libnccl-profiler-ncclscope.so",
-        }
-        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        job = start([BIN + "/fake-nccl", "play", "-"], env=environment, **pipes)
-        job.stdin.write(SCRIPT)
-        job.stdin.close()
-        assert until(lambda: len(glob.glob(out + "/*/*.trace")) == RANKS), "the job made no trace"
+        job = play_into(out)
         ranks = below(job.pid)
         time.sleep(random.random())
         stop(server)
@@ -106,16 +112,7 @@ def jobs_end(server):
 
 def others_go_on(server):
     """A job is killed, and its file system stops: jobs into other folders must not wait for it."""
-    environment = {
-        **os.environ,
-        "NCCLSCOPE_OUT": f"{WORK}/mounted/killed",
-        "NCCL_PROFILER_PLUGIN": BIN + "/libnccl-profiler-ncclscope.so",
-    }
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    job = start([BIN + "/fake-nccl", "play", "-"], env=environment, **pipes)
-    job.stdin.write(SCRIPT)
-    job.stdin.close()
-    assert until(lambda: len(glob.glob("mounted/killed/*/*.trace")) == RANKS), "the job made no trace"
+    job = play_into("mounted/killed")
     for pid in [job.pid, *below(job.pid)]:
         os.kill(pid, signal.SIGKILL)
     job.wait()

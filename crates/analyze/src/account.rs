@@ -460,7 +460,7 @@ fn answers(
     let stalled = (0..lanes.len()).max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)));
     let is_other = |lane: &usize| habit.as_ref().is_none_or(|habit| habit.lanes != [*lane]);
     let others = stalled.filter(|lane| is_other(lane) && beyond(*lane) > 0.0 && !has_stalls);
-    let others = others.map(|lane| habit::Habit::none(lane, source));
+    let others = others.map(|lane| habit::Habit::none(vec![lane], source));
     let answer = |habit: habit::Habit| {
         let total = frame.total();
         let one = match habit.lanes[..] {

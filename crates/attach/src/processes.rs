@@ -31,9 +31,11 @@ pub struct Stat {
     pub ended: bool,
     /// A signal or a debugger has stopped it.
     pub stopped: bool,
+    /// It waits for something else than a processor.
+    pub waits: bool,
 }
 
-/// Reads it; `None` if there is no such process.
+/// Reads it, of a process or a thread; `None` if there is none.
 pub fn stat(process: u32) -> Option<Stat> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The command name may hold blanks; fields are counted from the parenthesis that closes it.
@@ -43,6 +45,7 @@ pub fn stat(process: u32) -> Option<Stat> {
         name: head.split_once('(')?.1.to_owned(),
         ended: matches!(*fields.first()?, "Z" | "X"),
         stopped: matches!(*fields.first()?, "T" | "t"),
+        waits: matches!(*fields.first()?, "D" | "S"),
         parent: fields.get(1)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
         bytes: fields.get(20)?.parse().ok()?,

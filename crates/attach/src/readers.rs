@@ -53,7 +53,7 @@ const MOST_THREADS: usize = 8;
 const STUCK: Duration = Duration::from_secs(2);
 
 /// What a thread reads: since when, and the number of the thread.
-type Reading = HashMap<Process, (Instant, i32)>;
+type Reading = HashMap<Process, (Instant, u32)>;
 
 /// The threads of a user.
 #[derive(Clone)]
@@ -85,16 +85,6 @@ pub struct Readers {
 
 fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a thread of ours waits for something else than a processor.
-fn waits(thread: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    // Its name, in brackets, may have any character.
-    let state = stat
-        .ok()
-        .and_then(|text| text.rsplit(") ").next()?.chars().next());
-    matches!(state, Some('D' | 'S'))
 }
 
 impl Readers {
@@ -143,7 +133,7 @@ impl Readers {
         let read = move || {
             let mut catalog = Catalog::with_symbols(symbols);
             // SAFETY: a plain system call, for which glibc has had a function since 2.30 only.
-            let thread = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
+            let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
             loop {
                 let Ok(process) = locked(&queue).recv() else {
                     return;
@@ -173,8 +163,9 @@ impl Readers {
     fn relieve(&mut self) {
         let stuck = |of: &User| {
             let reading = locked(&of.reading);
+            let waits = |thread| processes::stat(thread).is_some_and(|stat| stat.waits);
             let stuck =
-                |(since, thread): &(Instant, i32)| since.elapsed() >= STUCK && waits(*thread);
+                |(since, thread): &(Instant, u32)| since.elapsed() >= STUCK && waits(*thread);
             reading.len() == of.threads && reading.values().all(stuck)
         };
         let users = self.by_user.iter();

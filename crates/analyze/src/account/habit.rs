@@ -74,10 +74,10 @@ const WAITING_HOST: (f64, f64) = (1.02, 1.13);
 const LEAST_WAITED: f64 = 1e-6;
 
 impl Habit {
-    /// Of a lane that costs nothing.
-    pub fn none(lane: usize, source: Source) -> Habit {
+    /// Of lanes that cost nothing.
+    pub fn none(lanes: Vec<usize>, source: Source) -> Habit {
         Habit {
-            lanes: vec![lane],
+            lanes,
             loss: 0.0,
             interval: (0.0, 0.0),
             sure: 0.0,
@@ -148,7 +148,7 @@ pub fn find(
             interval: found.interval,
             sure: found.interval.0,
             with: found.with,
-            ..Habit::none(found.lane, found.source)
+            ..Habit::none(vec![found.lane], found.source)
         };
         Some(shares.of_time(of, total))
     };
@@ -157,19 +157,17 @@ pub fn find(
         let is_known = |of: &(&bool, &bool)| *of.1;
         let of_known = regular.iter().zip(&known).filter(is_known);
         let of = of_all(of_known.map(|of| *of.0)) * total;
+        let source = if whole {
+            Source::Replay
+        } else {
+            Source::Windows
+        };
         let shares = Habit {
-            lanes: found.lanes,
             loss: found.share,
             interval: found.interval,
             sure: found.interval.0,
-            slowing: 0.0,
             with: found.with,
-            source: if whole {
-                Source::Replay
-            } else {
-                Source::Windows
-            },
-            hosts_need: None,
+            ..Habit::none(found.lanes, source)
         };
         Some(shares.of_time(of, total))
     };
@@ -177,14 +175,11 @@ pub fn find(
         let found = typical::find(lanes, frame, regular, &paces)?;
         let of = found.wall * of_all_steps;
         let shares = Habit {
-            lanes: found.equal.lanes,
             loss: found.equal.share,
             interval: found.equal.interval,
             sure: found.equal.interval.0,
-            slowing: 0.0,
             with: found.equal.with,
-            source: Source::Sample,
-            hosts_need: None,
+            ..Habit::none(found.equal.lanes, Source::Sample)
         };
         Some(shares.of_time(of, total))
     };
@@ -283,14 +278,10 @@ fn in_turns(habit: &Habit, places: &Places, frame: &Frame, regular: &[bool]) -> 
     };
     let is_more = of_one < replay::IN_TURNS * turns.loss && turns.half < turns.loss;
     (is_more && turns.loss >= MATTERS * frame.total()).then_some(Habit {
-        lanes: Vec::new(),
         loss: turns.loss,
         interval: (turns.loss - turns.half, turns.loss + turns.half),
         sure: turns.loss - turns.half,
-        slowing: 0.0,
-        with: None,
-        source: Source::Waits,
-        hosts_need: None,
+        ..Habit::none(Vec::new(), Source::Waits)
     })
 }
 

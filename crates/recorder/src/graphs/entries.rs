@@ -88,10 +88,13 @@ impl Entries {
         unsafe { std::slice::from_raw_parts(first, length(table)) }
     }
 
-    /// All tables in order: that of the live part, and those on the heap. Entries without a number are free.
-    pub fn tables(&self) -> impl Iterator<Item = &'static [Exec]> + '_ {
-        let heap = (0..TABLES).map(|table| self.table(table));
-        std::iter::once(self.live.graphs()).chain(heap.take_while(|table| !table.is_empty()))
+    /// All tables in order, each with the index of its first entry: that of the live part, and those on the
+    /// heap. Entries without a number are free.
+    pub fn tables(&self) -> impl Iterator<Item = (u32, &'static [Exec])> + '_ {
+        // Before table n on the heap are as many entries as in it, those of the live part included.
+        let heap = (0..TABLES).map(|table| (length(table) as u32, self.table(table)));
+        let heap = heap.take_while(|(_, table)| !table.is_empty());
+        std::iter::once((0, self.live.graphs())).chain(heap)
     }
 
     /// A free entry; `None` if there is no memory. Under the lock.

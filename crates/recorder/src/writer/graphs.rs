@@ -227,7 +227,7 @@ impl Writer {
         let GraphState {
             pending, staged, ..
         } = &mut self.graphs;
-        for (number, entries) in self.recorder.graphs.entries.tables().enumerate() {
+        for (number, (_, entries)) in self.recorder.graphs.entries.tables().enumerate() {
             if number == staged.len() {
                 staged.push(Vec::new());
             }
@@ -248,23 +248,20 @@ impl Writer {
     /// Frees the entries of executable graphs that are gone and staged as they are.
     fn free_gone(&mut self) {
         let graphs = &self.recorder.graphs;
-        let mut first = 0;
-        for number in 0..self.graphs.staged.len() {
-            // There may be more entries than when they were staged.
-            for place in 0..self.graphs.staged[number].len() {
+        // There may be more tables and entries than when they were staged.
+        let number_of_staged = self.graphs.staged.len();
+        for (number, (first, entries)) in graphs.entries.tables().enumerate().take(number_of_staged)
+        {
+            let most = self.graphs.staged[number].len();
+            for (index, (place, entry)) in (first..).zip(entries.iter().enumerate().take(most)) {
                 let staged = self.graphs.staged[number][place];
-                if staged.destroyed == Ticks(0) {
-                    continue;
-                }
-                let index = first + place as u32;
                 // Once it is gone, nobody launches it any more.
-                if staged == Executable::load(graphs.entries.at(index)) {
+                if staged.destroyed != Ticks(0) && staged == Executable::load(entry) {
                     self.graphs.keep(staged);
                     self.graphs.staged[number][place] = Executable::default();
                     graphs.free(index);
                 }
             }
-            first = capture::live::MOST_GRAPHS << number;
         }
     }
 }

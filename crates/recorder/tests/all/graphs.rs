@@ -329,9 +329,8 @@ fn a_graph_that_was_never_seen_launched_is_not_told_as_zero() {
     assert_eq!(process.graphs.unseen, [Unseen::NeverLaunched(1)]);
 }
 
-#[test]
-#[ignore = "played by the test below"]
-fn job_launched_by_a_later_library() {
+/// An executable graph with ten calls, and a library that was loaded after that, to launch it.
+fn with_a_later_library() -> (Cuda, u64, Cuda) {
     let cuda = Cuda::runtime();
     let mut comm = Driver::new(1);
     let graph = cuda.graph(|| capture(&cuda, &mut comm, 8, 10));
@@ -340,12 +339,17 @@ fn job_launched_by_a_later_library() {
     std::fs::copy(built(&["examples/libfake_cudart.so"]), &copy).expect("copied");
     let later = Cuda::with_runtime(&copy);
     std::fs::remove_file(copy).expect("removed");
+    (cuda, exec, later)
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_launched_by_a_later_library() {
+    let (cuda, exec, later) = with_a_later_library();
     later.launch(exec, 20);
     // The recorder's thread looks for libraries that were loaded, and finds this one.
-    let mut launches = 20;
     crate::job::until(|| {
         later.launch(exec, 1);
-        launches += 1;
         let capture = tables::Capture::open(&crate::job::out());
         let seen = |capture: &tables::Capture| all(&capture.processes[0].graphs) != 0;
         capture.is_ok_and(|capture| !capture.processes.is_empty() && seen(&capture))
@@ -364,14 +368,7 @@ fn launches_by_a_library_that_was_loaded_later_are_found_and_the_earlier_ones_ar
 #[test]
 #[ignore = "played by the test below"]
 fn job_launched_without_a_pause_by_a_later_library() {
-    let cuda = Cuda::runtime();
-    let mut comm = Driver::new(1);
-    let graph = cuda.graph(|| capture(&cuda, &mut comm, 8, 10));
-    let exec = cuda.instantiated(graph);
-    let copy = crate::job::out().with_extension("so");
-    std::fs::copy(built(&["examples/libfake_cudart.so"]), &copy).expect("copied");
-    let later = Cuda::with_runtime(&copy);
-    std::fs::remove_file(copy).expect("removed");
+    let (cuda, exec, later) = with_a_later_library();
     // Also in the moment in which the recorder's thread finds the library: after some 0.3 s.
     let began = std::time::Instant::now();
     while began.elapsed() < std::time::Duration::from_secs(2) {
