@@ -12,12 +12,12 @@ driver = ["cc", "-DDRIVER", "-shared", "-fPIC", "-w", "-o", WORK + "/libcuda.so.
 subprocess.run(driver, check=True)
 
 failed = []
-kinds = ["init", "captured", "communicators", "end"]
+kinds = ["init", "captured", "communicators", "end", *(f"left {mib << 10}" for mib in (8, 16, 32, 64, 96))]
 for kind in kinds:
     capture = f"{WORK}/{kind}"
     env = dict(os.environ, NCCL_PROFILER_PLUGIN=BIN + "/libnccl-profiler-ncclscope.so",
                NCCLSCOPE_OUT=capture, NCCLSCOPE_TIMING="host", LD_LIBRARY_PATH=WORK)
-    done = subprocess.run([WORK + "/memory_used_up", kind], env=env, capture_output=True, text=True)
+    done = subprocess.run([WORK + "/memory_used_up", *kind.split()], env=env, capture_output=True, text=True)
     said = (done.stdout + done.stderr).strip().splitlines()
     if done.returncode or "survived" not in done.stdout:
         failed.append(f"{kind}: status {done.returncode}, {said[-1] if said else 'nothing said'}")

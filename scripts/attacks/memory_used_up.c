@@ -1,7 +1,9 @@
 // memory_used_up KIND: a program that may have no more memory, and has used up its heap to the last 16 bytes,
 // calls NCCL: KIND is `init` (the first communicator), `captured` (the first calls of CUDA graphs),
-// `communicators` (thousands of them) or `end` (the last finalize). With -DDRIVER it is the CUDA driver, as a
-// library: one that needs no memory.
+// `communicators` (thousands of them) or `end` (the last finalize). `left KIB` is a program that may have so many
+// KiB more from its start on, captures 20 000 calls that all differ, and uses up what is left before the
+// recorder's own thread has taken them over. With -DDRIVER it is the CUDA driver, as a library: one that needs
+// no memory.
 #define _GNU_SOURCE
 #include <stdint.h>
 #ifdef DRIVER
@@ -65,15 +67,20 @@ static void say(const char *what) {
     if (write(1, what, strlen(what)) < 0) _exit(4);
 }
 
-static void eat(void) {
+// The process may have no more than it has now, and so many bytes.
+static void limit_memory(long more) {
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file || fscanf(file, "%ld", &pages) != 1) _exit(3);
     fclose(file);
     struct rlimit limit;
     getrlimit(RLIMIT_AS, &limit);
-    limit.rlim_cur = pages * sysconf(_SC_PAGESIZE);
+    limit.rlim_cur = pages * sysconf(_SC_PAGESIZE) + more;
     setrlimit(RLIMIT_AS, &limit);
+}
+
+static void eat(void) {
+    limit_memory(0);
     for (size_t n = 1 << 20; n >= 16; n /= 2)
         for (void *p; (p = malloc(n)); eaten = p) *(void **)p = eaten;
 }
@@ -110,6 +117,18 @@ static void call(void *comm, size_t count, int captured) {
     profiler->stop(group);
 }
 
+static void capture_graphs(void *comm, int graphs) {
+    for (int number = 0; number < graphs; number++) {
+        uint64_t graph, exec;
+        begin(STREAM, 0);
+        for (int i = 0; i < 500; i++) call(comm, 1 + i + 500 * number, 1);
+        end(STREAM, &graph);
+        instantiate(&exec, graph, 0);
+        destroy(graph);
+        launch(exec, STREAM);
+    }
+}
+
 int main(int argc, char **argv) {
     const char *kind = argv[1];
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -120,22 +139,19 @@ int main(int argc, char **argv) {
     launch = dlsym(driver, "cuGraphLaunch");
     profiler = dlsym(plugin, "ncclProfiler_v5");
     if (!strcmp(kind, "init")) eat();
+    if (!strcmp(kind, "left")) limit_memory(atol(argv[2]) << 10);
     void *comm = communicator(0x9999);
     call(comm, 1024, 0);
-    if (strcmp(kind, "init")) {
-        usleep(300000);
+    if (strcmp(kind, "init")) usleep(300000);
+    if (!strcmp(kind, "left")) {
+        capture_graphs(comm, 40);
+        eat();
+        // The recorder's thread takes over what was captured.
+        usleep(1500000);
+    } else if (strcmp(kind, "init")) {
         eat();
     }
-    if (!strcmp(kind, "captured"))
-        for (int graphs = 0; graphs < 20; graphs++) {
-            uint64_t graph, exec;
-            begin(STREAM, 0);
-            for (int i = 0; i < 500; i++) call(comm, 1 + i + 500 * graphs, 1);
-            end(STREAM, &graph);
-            instantiate(&exec, graph, 0);
-            destroy(graph);
-            launch(exec, STREAM);
-        }
+    if (!strcmp(kind, "captured")) capture_graphs(comm, 20);
     if (!strcmp(kind, "communicators"))
         for (int i = 0; i < 2000; i++) {
             void *other = communicator(0x10000 + i);

@@ -7,6 +7,7 @@
 //! Rule: an event callback may set [`Control::definitions`] and nothing else here, because the rest takes
 //! locks.
 
+use crate::heap::MayFail;
 use std::collections::VecDeque;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -56,9 +57,15 @@ pub struct Requests {
 }
 
 impl Control {
-    /// Says that a slot may be used again.
-    pub fn slot_is_idle(&self, slot: u16) {
-        lock(&self.idle).push_back(slot);
+    /// Says that a slot may be used again; false if there is no memory to remember it.
+    pub fn slot_is_idle(&self, slot: u16) -> bool {
+        let _may_fail = MayFail::from_here();
+        let mut idle = lock(&self.idle);
+        let is_kept = idle.try_reserve(1).is_ok();
+        if is_kept {
+            idle.push_back(slot);
+        }
+        is_kept
     }
 
     /// A slot that may be used again.

@@ -332,16 +332,19 @@ impl Graphs {
         self.with(|s| std::mem::take(&mut s.new))
     }
 
-    /// All of them, for a trace file that begins anew.
-    pub fn all(&self) -> New {
+    /// All of them, for a trace file that begins anew; `None` if there is no memory.
+    pub fn all(&self) -> Option<New> {
         self.with(|s| {
-            s.new = New::default();
+            let mut all = New::default();
+            all.shapes.try_reserve_exact(s.shapes.len()).ok()?;
+            all.contents.try_reserve_exact(s.numbers.len()).ok()?;
             let shapes = s.shapes.iter().map(|(shape, number)| (*number, *shape));
-            let contents = s.numbers.iter();
-            New {
-                shapes: shapes.collect(),
-                contents: contents.map(|(c, number)| c.numbered(*number)).collect(),
+            all.shapes.extend(shapes);
+            for (content, number) in &s.numbers {
+                all.contents.push(content.numbered(*number)?);
             }
+            s.new = New::default();
+            Some(all)
         })
     }
 
@@ -398,8 +401,9 @@ impl State {
         self.numbers.try_reserve(1).ok()?;
         self.new.contents.try_reserve(1).ok()?;
         let number = self.numbers.len() as u32 + 1;
+        let numbered = content.numbered(number)?;
         self.numbers.insert(content.copied(), number);
-        self.new.contents.push(content.numbered(number));
+        self.new.contents.push(numbered);
         Some(number)
     }
 }

@@ -33,6 +33,7 @@ mod gpu_events;
 mod graphs;
 mod guard;
 mod handle;
+mod heap;
 mod intern;
 mod interpose;
 mod kept_file;
@@ -67,4 +68,6 @@ pub use epoch::{oldest, Epoch, Quarantine};
 pub use free_ring::{Cells, FreeRing};
 #[cfg(debug_assertions)]
 pub use guard::forced;
+#[cfg(debug_assertions)]
+pub use heap::counted;
 pub use word::AtomicWord;

@@ -4,8 +4,10 @@
 //! the lock holds its owner's process id: a child takes over what its parent left.
 //!
 //! Rule: only what sets things up takes it: init and finalize, and what is captured into CUDA graphs or makes
-//! them. No other event callback does.
+//! them. No other event callback does. While one of our threads holds it, none of that thread's allocations
+//! waits for memory ([`crate::heap`]).
 
+use crate::heap::MayFail;
 use std::sync::atomic::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -19,7 +21,10 @@ pub struct Lock(AtomicU32);
 pub static INIT: Lock = Lock::new();
 
 /// Held until dropped.
-pub struct LockGuard<'a>(&'a Lock);
+pub struct LockGuard<'a> {
+    lock: &'a Lock,
+    _may_fail: MayFail,
+}
 
 impl Lock {
     /// A lock that nobody holds.
@@ -33,7 +38,10 @@ impl Lock {
         loop {
             let owner = self.0.load(Relaxed);
             if owner != me && self.0.compare_exchange(owner, me, Acquire, Relaxed).is_ok() {
-                return LockGuard(self);
+                return LockGuard {
+                    lock: self,
+                    _may_fail: MayFail::from_here(),
+                };
             }
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -42,7 +50,7 @@ impl Lock {
 
 impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
-        self.0 .0.store(0, Release);
+        self.lock.0.store(0, Release);
     }
 }
 

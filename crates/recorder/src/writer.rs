@@ -22,7 +22,7 @@ use crate::settings::When;
 use crate::windows::price::InLaunches;
 use crate::windows::steps::StepWatch;
 use crate::windows::{off, Windows};
-use crate::{clock, cpus, driver_time};
+use crate::{clock, cpus, driver_time, heap};
 use capture::left::{self, Here, Mounts};
 use capture::live::Row;
 use capture::rows::{Encoder, Record};
@@ -236,7 +236,7 @@ impl Writer {
     }
 
     fn main(&mut self) {
-        own_scheduling();
+        own_thread(0);
         self.keeper.ask_kernel(&self.recorder.seats);
         if self.recorder.settings.windows == When::Off {
             let why = &self.recorder.header().windows_off;
@@ -362,9 +362,11 @@ fn sweep(random: u64) {
     }
 }
 
-/// Gives the calling thread the process's CPUs and a low priority. It must not be tied to the CPU of the
-/// thread that called NCCL, nor take that CPU away from the job.
-fn own_scheduling() {
+/// The calling thread is one of the recorder's own: this one (0), or the one that asks the driver (1). Gives it
+/// the process's CPUs and a low priority: it must not be tied to the CPU of the thread that called NCCL, nor
+/// take that CPU away from the job.
+fn own_thread(which: usize) {
+    heap::waits_on_this_thread(which);
     cpus::as_the_process();
     // SAFETY: plain system calls; if they fail, things stay as they are.
     unsafe {

@@ -8,6 +8,7 @@
 //! [`Content::uncountable`]. A captured call that was never seen in an executable graph stays unseen. This
 //! runs on the program's threads, so no allocation may end the process: what finds no memory is uncountable.
 
+use crate::heap::copied;
 use capture::graphs::UNCOUNTABLE;
 use std::collections::HashMap;
 
@@ -43,14 +44,13 @@ impl Content {
         }
     }
 
-    /// As in a block.
-    pub fn numbered(&self, number: u32) -> capture::graphs::Contents {
-        let Content { runs, uncountable } = self.copied();
-        capture::graphs::Contents {
+    /// As in a block; `None` if there is no memory.
+    pub fn numbered(&self, number: u32) -> Option<capture::graphs::Contents> {
+        Some(capture::graphs::Contents {
             number,
-            flags: if uncountable { UNCOUNTABLE } else { 0 },
-            runs,
-        }
+            flags: if self.uncountable { UNCOUNTABLE } else { 0 },
+            runs: copied(&self.runs)?,
+        })
     }
 
     /// Adds what another executes.

@@ -2,6 +2,7 @@
 
 use super::relocations::{self, Import, Initials};
 use super::Wanted;
+use crate::heap;
 use std::ffi::{c_int, c_void, CStr};
 
 /// A range of addresses.
@@ -70,6 +71,7 @@ pub(super) fn callers(wanted: &[Wanted]) -> Vec<Object> {
 
 /// The paths of all that is loaded.
 pub fn names() -> Vec<String> {
+    heap::wait_for_spare_memory();
     let mut names = Vec::new();
     each_module(|info, _| {
         if !info.dlpi_name.is_null() {

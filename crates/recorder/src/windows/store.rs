@@ -7,13 +7,14 @@
 //! window.
 
 use super::cupti::{Activity, CuptiTime, COPY, FILL};
+use crate::heap::{copied, when_there_is_memory};
 use crate::lock::Lock;
 use capture::windows::{ActivityKind, GpuActivity};
 use std::cell::UnsafeCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 
-/// Kernels, copies and fills of a window, at most: 3.5 MiB.
+/// Kernels, copies and fills of a window, at most: 4 MiB.
 pub const MOST: usize = 1 << 16;
 /// Different names of kernels, at most; those beyond share one.
 const MOST_NAMES: usize = 8192;
@@ -23,9 +24,8 @@ const NAME: usize = 1024;
 /// What is kept.
 #[derive(Default)]
 pub struct Store {
-    /// By device; times and durations are those of CUPTI's clock.
-    ran: BTreeMap<u32, Vec<GpuActivity<CuptiTime>>>,
-    total: usize,
+    /// With their devices; times and durations are those of CUPTI's clock.
+    ran: Vec<(u32, GpuActivity<CuptiTime>)>,
     lost: u64,
     names: HashMap<Vec<u8>, u32>,
     /// Names that no block has yet.
@@ -65,7 +65,7 @@ pub fn add(activity: &Activity) {
 
 /// How many are there, and how many found no room.
 pub fn count() -> (usize, u64) {
-    with(|store| (store.total, store.lost))
+    with(|store| (store.ran.len(), store.lost))
 }
 
 /// What ran since the last time, by device, by start; names that are new; how many found no room.
@@ -77,8 +77,7 @@ pub type Taken = (
 
 /// Takes out what is there.
 pub fn take() -> Taken {
-    let (mut ran, names, lost) = with(|store| {
-        store.total = 0;
+    let (ran, names, lost) = with(|store| {
         store.by_address.clear();
         (
             std::mem::take(&mut store.ran),
@@ -86,34 +85,34 @@ pub fn take() -> Taken {
             std::mem::take(&mut store.lost),
         )
     });
-    for of_device in ran.values_mut() {
+    let mut by_device = BTreeMap::<u32, Vec<_>>::new();
+    for (device, activity) in ran {
+        by_device.entry(device).or_default().push(activity);
+    }
+    for of_device in by_device.values_mut() {
         of_device.sort_unstable_by_key(|r| (r.start, r.correlation, r.node));
     }
-    (ran, names, lost)
+    (by_device, names, lost)
 }
 
 /// All names, for a trace file that begins anew.
 pub fn names() -> Vec<(u32, Vec<u8>)> {
-    with(|store| {
-        store.new_names.clear();
-        let all = store.names.iter();
-        let mut all: Vec<_> = all.map(|(name, id)| (*id, name.clone())).collect();
-        all.sort_unstable();
-        all
-    })
+    let mut all = when_there_is_memory(|| with(Store::all_names));
+    all.sort_unstable();
+    all
 }
 
 impl Store {
     fn add(&mut self, activity: &Activity) {
-        if self.total >= MOST {
+        let name = self.name(activity);
+        if self.ran.len() >= MOST || name.is_none() || self.ran.try_reserve(1).is_err() {
             self.lost += 1;
             return;
         }
-        self.total += 1;
         let ran = GpuActivity {
             start: activity.start,
             ns: activity.end.0 - activity.start.0,
-            name: self.name(activity),
+            name: name.unwrap_or(0),
             stream: activity.stream,
             correlation: activity.correlation,
             graph: activity.graph,
@@ -125,16 +124,28 @@ impl Store {
             },
             size: activity.size,
         };
-        self.ran.entry(activity.device).or_default().push(ran);
+        self.ran.push((activity.device, ran));
     }
 
-    fn name(&mut self, activity: &Activity) -> u32 {
+    /// `None` if there is no memory.
+    fn all_names(&mut self) -> Option<Vec<(u32, Vec<u8>)>> {
+        let mut all = Vec::new();
+        all.try_reserve_exact(self.names.len()).ok()?;
+        for (name, id) in &self.names {
+            all.push((*id, copied(name)?));
+        }
+        self.new_names.clear();
+        Some(all)
+    }
+
+    /// The number of its name, 0 for none; `None` if there is no memory.
+    fn name(&mut self, activity: &Activity) -> Option<u32> {
         if activity.name.is_null() {
-            return 0;
+            return Some(0);
         }
         let address = activity.name as usize;
         if let Some(id) = self.by_address.get(&address) {
-            return *id;
+            return Some(*id);
         }
         // SAFETY: CUPTI's records point to names that end with 0 and are there as long as the kernel's module
         // is.
@@ -145,12 +156,17 @@ impl Store {
             None if self.names.len() >= MOST_NAMES => MOST_NAMES as u32 + 1,
             None => {
                 let id = self.names.len() as u32 + 1;
-                self.names.insert(name.to_vec(), id);
-                self.new_names.push((id, name.to_vec()));
+                let (known, new) = (copied(name)?, copied(name)?);
+                self.names.try_reserve(1).ok()?;
+                self.new_names.try_reserve(1).ok()?;
+                self.names.insert(known, id);
+                self.new_names.push((id, new));
                 id
             }
         };
-        self.by_address.insert(address, id);
-        id
+        if self.by_address.try_reserve(1).is_ok() {
+            self.by_address.insert(address, id);
+        }
+        Some(id)
     }
 }

@@ -17,7 +17,7 @@
 //! Rule: the recorder's thread calls neither CUDA nor CUPTI, and waits for this one as long as [`PATIENCE`]
 //! or, at the job's end, [`AT_END`]. Nothing is asked after the exit handler.
 
-use super::own_scheduling;
+use super::own_thread;
 use crate::gpu_events::{HostClock, Poller};
 use crate::guard::OFF;
 use crate::recorder::messages::say;
@@ -168,7 +168,7 @@ fn start(recorder: &'static Recorder) -> Option<Lines> {
     let (to, turns) = channel::<(Asker, Turn)>();
     let (answers, from) = channel();
     let asks = move || {
-        own_scheduling();
+        own_thread(1);
         while let Ok((mut asker, turn)) = turns.recv() {
             let answer = asker.take_turn(recorder, turn);
             if answers.send((asker, answer)).is_err() {

@@ -8,6 +8,7 @@
 use super::sealing::AGED;
 use super::Writer;
 use crate::graphs::{Known, New};
+use crate::heap::when_there_is_memory;
 use capture::block::BlockKind;
 use capture::graphs::{self, Executable, Folded, GraphRecord, Launched};
 use capture::rows::Ticks;
@@ -125,7 +126,8 @@ impl Writer {
         if !self.recorder.graphs.any() {
             return;
         }
-        let all = self.recorder.graphs.all();
+        let graphs = &self.recorder.graphs;
+        let all = when_there_is_memory(|| graphs.all());
         let state = &mut self.graphs;
         state.pending.clear();
         state.add(all);

@@ -248,10 +248,7 @@ impl Writer {
             let is_needed = drained < *born
                 || queue.is_some_and(|queue| queue.rows != 0)
                 || recorder.comms.changed.has(*slot);
-            if !is_needed {
-                recorder.writer.slot_is_idle(*slot);
-            }
-            is_needed
+            is_needed || !recorder.writer.slot_is_idle(*slot)
         });
     }
 

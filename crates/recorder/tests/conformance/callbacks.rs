@@ -9,41 +9,11 @@ use capture::live::Odd;
 use fake_nccl::event::{Event, Handle};
 use fake_nccl::plugin::{Identity, MISDEEDS};
 use nccl_abi::{event, state};
+use nccl_profiler_ncclscope::counted;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
-
-/// Counts what the current thread allocates while it wants to know.
-struct Counting;
-
-static COUNTED: AtomicU64 = AtomicU64::new(0);
-static COUNTED_THREAD: AtomicU64 = AtomicU64::new(0);
-
-fn count_allocation() {
-    // SAFETY: a plain call; pthread_self allocates nothing.
-    let me = unsafe { libc::pthread_self() };
-    if COUNTED_THREAD.load(Relaxed) == me {
-        COUNTED.fetch_add(1, Relaxed);
-    }
-}
-
-// SAFETY: the system's allocator does the work.
-unsafe impl std::alloc::GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
-        count_allocation();
-        // SAFETY: as the caller's.
-        unsafe { std::alloc::System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: std::alloc::Layout) {
-        count_allocation();
-        // SAFETY: as the caller's.
-        unsafe { std::alloc::System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// All kinds of callbacks, none of which allocates on this side.
 fn all_callbacks(comm: &mut Driver, pid: i32) {
@@ -151,11 +121,11 @@ fn job_line_25() {
         let worker = scope.spawn(move || {
             // SAFETY: plain calls.
             unsafe {
-                COUNTED_THREAD.store(libc::pthread_self(), Relaxed);
+                counted::THREAD.store(libc::pthread_self(), Relaxed);
                 for _ in 0..20_000 {
                     all_callbacks(&mut comm, pid);
                 }
-                COUNTED_THREAD.store(0, Relaxed);
+                counted::THREAD.store(0, Relaxed);
                 done.store(1, Release);
                 if !forbid_system_calls() {
                     done.store(3, Release);
@@ -179,7 +149,7 @@ fn job_line_25() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let made = libc::c_long::from(FORBIDDEN.load(Relaxed) - 1);
-        let status = match (COUNTED.load(Relaxed), done.load(Acquire)) {
+        let status = match (counted::COUNT.load(Relaxed), done.load(Acquire)) {
             (0, 2) if made == libc::SYS_getppid => 0,
             (0, 3) => {
                 eprintln!("no seccomp here: system calls were not looked at");
