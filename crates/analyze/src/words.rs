@@ -200,8 +200,8 @@ pub const UNSEEN: &[Word] = &[
     word("graphs_more_on_others", "calls that other ranks executed on the same communicators, beyond those \
         of a rank that captured calls into graphs. Some of this rank's launches were not seen: they were \
         made through a pointer on the program's heap, or from a library that it loaded later."),
-    word("graphs_found_late", "processes in which the recorder found the function that launches graphs only \
-        after there were graphs to launch: earlier launches are missing."),
+    word("graphs_found_late", "processes in which a library launches graphs that the recorder found only \
+        after the graphs had been made: launches before that may be missing."),
     word("graphs_unplaced", "graphs with captured calls that were not instantiated in the recorder's sight: \
         the program gave them up, or it calls the driver through pointers that the recorder did not find. \
         If they should have run, please report which program that is."),

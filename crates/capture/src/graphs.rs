@@ -37,8 +37,8 @@ pub mod sight {
     pub const CAPTURED: u32 = 1;
     /// The driver's functions were found, and calls of them lead past the recorder.
     pub const INTERPOSED: u32 = 2;
-    /// When graphs were there to be launched and no launch had been seen, another place was found from which
-    /// they are launched.
+    /// A graph was launched from a place that was found only after the graph had been made, and from which it
+    /// may have been launched before.
     pub const FOUND_LATE: u32 = 4;
 }
 

@@ -31,7 +31,7 @@
 use crate::clock;
 use crate::cuda::nccl_function;
 use crate::guard::guard;
-use crate::interpose::{interposed, Interposed};
+use crate::interpose::{interposed, Interposed, Search};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
@@ -120,7 +120,7 @@ pub fn install() {
     }
     // Meets the Acquire in `ask`.
     STATS.store(stats, Release);
-    INTERPOSED.install(&[&FUNCTIONS[..]], false, nccl_function);
+    INTERPOSED.install(&[&FUNCTIONS[..]], Search::default(), nccl_function);
 }
 
 interposed! { FUNCTIONS reals call;

@@ -17,7 +17,7 @@
 use crate::counts;
 use crate::cuda::{driver_and_nccl, StreamQuery};
 use crate::guard::guard;
-use crate::interpose::{interposed, Interposed, Replacement};
+use crate::interpose::{interposed, Interposed, Replacement, Search};
 use crate::one_sided;
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
@@ -47,18 +47,17 @@ pub fn install(watch: Watch, again: bool) {
         wanted(watch.windows || watch.waits, &ORDER),
         wanted(watch.counts, &one_sided::FUNCTIONS),
     ];
-    // A launch that is seen because of what comes now says nothing of those before.
-    let missed = get().is_some_and(|recorder| recorder.graphs.launches_are_missing());
-    let installed = INTERPOSED.install(&tables, again, driver_and_nccl());
+    // What is found now may have launched them before.
+    let late = get().is_some_and(|recorder| recorder.graphs.are_there());
+    let installed = INTERPOSED.install(&tables, Search { again, late }, driver_and_nccl());
     if installed.of_nccl != 0 {
         counts::nccl_is_seen();
     }
     if let Some(recorder) = get().filter(|_| watch.graphs && installed.pointers != 0) {
         let sight = &recorder.header().graph_sight;
         sight.fetch_or(sight::INTERPOSED, Relaxed);
-        // It was found at a place that had not led to us, and there were graphs to be launched from there.
-        if installed.launchers != 0 && missed {
-            sight.fetch_or(sight::FOUND_LATE, Relaxed);
+        if late {
+            recorder.graphs.callers_found(recorder.clock.ticks());
         }
     }
 }
@@ -134,7 +133,14 @@ fn update(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, graph: u
     })
 }
 
-fn launch(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, stream: u64) -> c_int {
+/// A graph is launched; `late` if by a caller that was found when there were graphs already.
+fn launch(
+    recorder: &Recorder,
+    call: impl FnOnce() -> c_int,
+    late: bool,
+    exec: u64,
+    stream: u64,
+) -> c_int {
     counts::add(Count::GraphLaunch, false, 1);
     let call = || noted(DriverCallKind::LaunchGraph, stream, exec, call);
     let entered = recorder.clock.ticks();
@@ -146,7 +152,13 @@ fn launch(recorder: &Recorder, call: impl FnOnce() -> c_int, exec: u64, stream: 
         let capturing = recorder.graphs.capturing();
         match capturing.then(|| recorder.graph_of(stream)).flatten() {
             Some(graph) => (Some(graph), None),
-            None => (None, recorder.graphs.launching(exec, stream, entered)),
+            None => {
+                let entry = recorder.graphs.launching(exec, stream, entered);
+                if let Some(entry) = entry.filter(|_| late) {
+                    recorder.graphs.launched_late(entry);
+                }
+                (None, entry)
+            }
         }
     });
     let graphs = &recorder.graphs;
@@ -392,8 +404,8 @@ watched! {
         => instantiate(exec, graph, stored(parameters));
     update_v1 "cuGraphExecUpdate" (exec: u64, graph: u64, node: Out, result: Pointer) => update(exec, graph);
     update_v2 "cuGraphExecUpdate_v2" (exec: u64, graph: u64, result: Pointer) => update(exec, graph);
-    launch_legacy "cuGraphLaunch" (exec: u64, stream: u64) => launch(exec, stream);
-    launch_ptsz "cuGraphLaunch_ptsz" (exec: u64, stream: u64) => launch(exec, own(stream));
+    launch_legacy "cuGraphLaunch" (exec: u64, stream: u64) => launch(LATE, exec, stream);
+    launch_ptsz "cuGraphLaunch_ptsz" (exec: u64, stream: u64) => launch(LATE, exec, own(stream));
     child "cuGraphAddChildGraphNode" (node: Out, graph: u64, deps: Deps, n: usize, child: u64)
         => add_child(graph, child);
     node_v1 "cuGraphAddNode" (node: Out, graph: u64, deps: Deps, n: usize, parameters: Parameters)

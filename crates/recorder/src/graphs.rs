@@ -28,7 +28,7 @@ mod timing;
 use crate::lock::Lock;
 use capture::graphs::{sight, Exec, Launch, Shape};
 use capture::live::{Header, View};
-use capture::rows::Ticks;
+use capture::rows::{AtomicTicks, Ticks};
 use contents::{Content, Contents};
 use entries::Entries;
 use execs::Execs;
@@ -51,6 +51,8 @@ pub struct Graphs {
     execs: Execs,
     /// Streams that are captured now, as far as was seen.
     capturing: AtomicU32,
+    /// When callers were found that may have launched graphs before, ticks; 0 never.
+    callers_found: AtomicTicks,
     /// When launches ran.
     pub timing: Timing,
     lock: Lock,
@@ -96,6 +98,7 @@ impl Graphs {
             entries: Entries::new(live),
             execs: Execs::new()?,
             capturing: AtomicU32::new(0),
+            callers_found: AtomicTicks::default(),
             timing: Timing::new(live.launches().len())?,
             lock: Lock::new(),
             state: UnsafeCell::new(State::default()),
@@ -286,7 +289,26 @@ impl Graphs {
 
     /// Whether graphs with captured calls were instantiated, and no launch of any of them was seen.
     pub fn launches_are_missing(&self) -> bool {
-        self.header.graph_launches.load(Relaxed) == 0 && self.with(|s| s.executables != 0)
+        self.header.graph_launches.load(Relaxed) == 0 && self.are_there()
+    }
+
+    /// Whether executable graphs with captured calls were made so far.
+    pub fn are_there(&self) -> bool {
+        self.with(|s| s.executables != 0)
+    }
+
+    /// Callers were found that may have launched graphs before.
+    pub fn callers_found(&self, now: Ticks) {
+        self.callers_found.store(now, Relaxed);
+    }
+
+    /// Such a caller launches a graph. If the graph was there before the caller was found, this may not be its
+    /// first launch from there.
+    pub fn launched_late(&self, entry: &Exec) {
+        if entry.instantiated.load(Relaxed) < self.callers_found.load(Relaxed) {
+            let sight = &self.header.graph_sight;
+            sight.fetch_or(sight::FOUND_LATE, Relaxed);
+        }
     }
 
     /// Whether an executable graph has captured calls.

@@ -41,6 +41,8 @@ pub struct Replacement {
     pub ours: *const c_void,
     /// Ours for what NCCL calls.
     pub for_nccl: *const c_void,
+    /// Ours for callers that were found late (see [`Interposed::install`]).
+    pub late: *const c_void,
     /// Where ours finds the one to call on.
     pub real: &'static Real,
 }
@@ -70,13 +72,13 @@ impl Real {
 }
 
 /// A table of functions to be put before others: for each its name here, the symbol, the signature, and what
-/// ours does. In that, `$call` calls on, and `NCCL` says that it is libnccl that calls. `$reals` is a module
-/// for what ours call on.
+/// ours does. In that, `$call` calls on, `NCCL` says that it is libnccl that calls, and `LATE` that the caller was
+/// found late. `$reals` is a module for what ours call on.
 macro_rules! interposed {
     ($table:ident $reals:ident $call:ident;
      $($name:ident $symbol:literal ($($arg:ident: $type:ty),*) -> $result:ty $does:block)*) => {
         $(
-            extern "C" fn $name<const NCCL: bool>($($arg: $type),*) -> $result {
+            extern "C" fn $name<const NCCL: bool, const LATE: bool>($($arg: $type),*) -> $result {
                 // SAFETY: ours is only reached in the real function's place, so its address is known; it has
                 // this signature.
                 let $call = || unsafe {
@@ -102,8 +104,9 @@ macro_rules! interposed {
                     Ok(name) => name,
                     Err(_) => panic!("a name has no NUL"),
                 },
-                ours: $name::<false> as *const std::ffi::c_void,
-                for_nccl: $name::<true> as *const std::ffi::c_void,
+                ours: $name::<false, false> as *const std::ffi::c_void,
+                for_nccl: $name::<true, false> as *const std::ffi::c_void,
+                late: $name::<false, true> as *const std::ffi::c_void,
                 real: &$reals::$name,
             },
         )*];
@@ -122,6 +125,15 @@ pub struct Interposed {
     by_value: bool,
 }
 
+/// What [`Interposed::install`] searches, and for whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Search {
+    /// All libraries, not only those that were not searched before: one may have looked up an address since.
+    pub again: bool,
+    /// Callers that are found now may have made calls before that mattered.
+    pub late: bool,
+}
+
 /// What [`Interposed::install`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
@@ -133,8 +145,6 @@ pub struct Installed {
     pub bytes: usize,
     /// Of the pointers, those of NCCL.
     pub of_nccl: u32,
-    /// Of the pointers, those of functions that launch graphs.
-    pub launchers: u32,
 }
 
 impl Interposed {
@@ -158,13 +168,13 @@ impl Interposed {
     /// Puts ours before the functions of these tables that `find` knows the addresses of, wherever they are
     /// called from by now.
     ///
-    /// Each library is searched once; with `again`, all of them are: one may have looked up an address since.
+    /// Each library is searched once, unless all are to be searched again.
     /// A search of all takes 50 to 100 ms in a process with torch, and the job's launches may stall for half
     /// of that (measured on two H200). So it belongs at the start of a job.
     pub fn install(
         &self,
         tables: &[&[Replacement]],
-        again: bool,
+        Search { again, late }: Search,
         find: impl Fn(&CStr) -> Option<*mut c_void>,
     ) -> Installed {
         let loads = objects::loads();
@@ -193,7 +203,8 @@ impl Interposed {
                 wanted.push(Wanted {
                     name: function.name,
                     address: address as u64,
-                    ours: [function.ours as u64, function.for_nccl as u64],
+                    ours: if late { function.late } else { function.ours } as u64,
+                    for_nccl: function.for_nccl as u64,
                 });
             }
         }
@@ -218,10 +229,9 @@ impl Interposed {
                 // Until the first call, a slot may lead to the caller's own stub, which looks the symbol up.
                 let bound = |word: u64| word == function.address || object.whole.has(word);
                 let writable = !object.sealed.has(import.slot);
-                let ours = function.ours[usize::from(is_nccl)];
-                let replaced = u32::from(memory::replace(import.slot, bound, ours, writable));
-                installed.pointers += replaced;
-                installed.launchers += replaced * u32::from(function.launches_graphs());
+                let ours = function.ours_for(is_nccl);
+                let replaced = memory::replace(import.slot, bound, ours, writable);
+                installed.pointers += u32::from(replaced);
             }
             if !self.by_value {
                 continue;
@@ -229,10 +239,8 @@ impl Interposed {
             let bytes = words::search(&object, &wanted, |word, function| {
                 let function = &wanted[function];
                 let same = |word| word == function.address;
-                let ours = function.ours[usize::from(is_nccl)];
-                let replaced = u32::from(memory::replace(word, same, ours, true));
-                installed.words += replaced;
-                installed.launchers += replaced * u32::from(function.launches_graphs());
+                let replaced = memory::replace(word, same, function.ours_for(is_nccl), true);
+                installed.words += u32::from(replaced);
             });
             installed.bytes += bytes;
             if is_nccl {
@@ -245,16 +253,21 @@ impl Interposed {
     }
 }
 
-/// A function with its address, and ours: for others, and for NCCL.
+/// A function with its address, and ours.
 struct Wanted {
     name: &'static CStr,
     address: u64,
-    ours: [u64; 2],
+    ours: u64,
+    for_nccl: u64,
 }
 
 impl Wanted {
-    fn launches_graphs(&self) -> bool {
-        self.name.to_bytes().starts_with(b"cuGraphLaunch")
+    fn ours_for(&self, is_nccl: bool) -> u64 {
+        if is_nccl {
+            self.for_nccl
+        } else {
+            self.ours
+        }
     }
 }
 
@@ -330,12 +343,14 @@ mod tests {
             name: c"fake_answer",
             ours: ours as *const c_void,
             for_nccl: for_nccl as *const c_void,
+            late: for_late as *const c_void,
             real: &REAL,
         },
         Replacement {
             name: c"fake_that_is_not_there",
             ours: ours as *const c_void,
             for_nccl: ours as *const c_void,
+            late: ours as *const c_void,
             real: &MISSING,
         },
     ];
@@ -354,6 +369,21 @@ mod tests {
     extern "C" fn for_nccl(question: i32) -> i32 {
         CALLS_OF_NCCL.fetch_add(1, Relaxed);
         ours(question) + 1
+    }
+
+    const AGAIN: Search = Search {
+        again: true,
+        late: false,
+    };
+    const LATE: Search = Search {
+        again: false,
+        late: true,
+    };
+    static CALLS_OF_LATE: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn for_late(question: i32) -> i32 {
+        CALLS_OF_LATE.fetch_add(1, Relaxed);
+        ours(question) + 2
     }
 
     /// A library of this source, loaded.
@@ -414,7 +444,7 @@ mod tests {
         };
         let interposed = Interposed::new();
         for _ in 0..100 {
-            let installed = interposed.install(&[&FUNCTIONS[1..]], false, find);
+            let installed = interposed.install(&[&FUNCTIONS[1..]], Search::default(), find);
             assert_eq!(installed, Installed::default());
         }
         // Other tests of this process load a few libraries meanwhile.
@@ -427,7 +457,7 @@ mod tests {
             &[],
         );
         let before = asked.get();
-        interposed.install(&[&FUNCTIONS[1..]], false, find);
+        interposed.install(&[&FUNCTIONS[1..]], Search::default(), find);
         assert!(objects::loads() > loads);
         assert_eq!(asked.get(), before + 1);
     }
@@ -458,7 +488,7 @@ mod tests {
                     .try_as_raw_ptr()
             }
         };
-        let installed = interposed.install(&tables, false, find);
+        let installed = interposed.install(&tables, Search::default(), find);
         assert_eq!(installed.pointers, 5, "{installed:?}");
         assert!(MISSING.get().is_null());
         for (calls, caller) in callers.iter().enumerate() {
@@ -469,19 +499,25 @@ mod tests {
 
         // Nothing new is loaded: nothing is searched, unless asked for.
         assert_eq!(
-            interposed.install(&tables, false, find),
+            interposed.install(&tables, Search::default(), find),
             Installed::default()
         );
-        assert_eq!(interposed.install(&tables, true, find).pointers, 0);
+        assert_eq!(interposed.install(&tables, AGAIN, find).pointers, 0);
         // What is loaded later is found too.
         let late = library(folder, "late", IMPORTS, &["-Wl,-z,lazy", "-ltold"]);
-        assert_eq!(interposed.install(&tables, false, find).pointers, 1);
+        let installed = interposed.install(&tables, Search::default(), find);
+        assert_eq!(installed.pointers, 1);
         assert_eq!((call(&late), CALLS.load(Relaxed)), (42, 6));
         // A library that is NCCL by its name gets a function of its own.
         let nccl = library(folder, "nccl.so.2", LOOKS_UP, &[]);
         assert_eq!(call(&nccl), 42);
-        let installed = interposed.install(&tables, false, find);
+        let installed = interposed.install(&tables, Search::default(), find);
         assert_eq!((installed.pointers, installed.of_nccl), (1, 1));
         assert_eq!((call(&nccl), CALLS_OF_NCCL.load(Relaxed)), (43, 1));
+        // And so does one that is found late.
+        let last = library(folder, "last", IMPORTS, &["-Wl,-z,lazy", "-ltold"]);
+        let installed = interposed.install(&tables, LATE, find);
+        assert_eq!(installed.pointers, 1);
+        assert_eq!((call(&last), CALLS_OF_LATE.load(Relaxed)), (44, 1));
     }
 }

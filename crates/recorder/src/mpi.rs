@@ -22,7 +22,7 @@
 //! seat it is stores to a seat, other than what has been taken.
 
 use crate::guard::guard;
-use crate::interpose::{objects, Interposed};
+use crate::interpose::{objects, Interposed, Search};
 use crate::pages;
 use crate::recorder::fork_page::get;
 use crate::recorder::Recorder;
@@ -142,7 +142,7 @@ pub fn look(recorder: &Recorder) {
             let is_first = first.is_null() || first == found;
             (is_first && !found.is_null()).then_some(found)
         };
-        CALLERS.install(&[&FUNCTIONS, &PROFILED], false, find);
+        CALLERS.install(&[&FUNCTIONS, &PROFILED], Search::default(), find);
     }
     LOOKED[0].store(now[0], Relaxed);
     LOOKED[1].store(now[1], Relaxed);

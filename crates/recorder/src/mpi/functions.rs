@@ -79,6 +79,7 @@ macro_rules! functions {
                 name: c_string(concat!("MPI_", stringify!($name), "\0")),
                 ours: $takes::<{ Id::$name as usize }, false> as *const c_void,
                 for_nccl: $takes::<{ Id::$name as usize }, false> as *const c_void,
+                late: $takes::<{ Id::$name as usize }, false> as *const c_void,
                 real: &MPI[Id::$name as usize],
             },
         )*];
@@ -88,6 +89,7 @@ macro_rules! functions {
                 name: c_string(concat!("PMPI_", stringify!($name), "\0")),
                 ours: $takes::<{ Id::$name as usize }, true> as *const c_void,
                 for_nccl: $takes::<{ Id::$name as usize }, true> as *const c_void,
+                late: $takes::<{ Id::$name as usize }, true> as *const c_void,
                 real: &PMPI[Id::$name as usize],
             },
         )*];

@@ -22,7 +22,7 @@
 use super::cupti;
 use crate::clock::nanoseconds;
 use crate::guard::guard;
-use crate::interpose::{interposed, Interposed};
+use crate::interpose::{interposed, Interposed, Search};
 use std::ffi::c_void;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU64,
@@ -54,7 +54,7 @@ const UNHEARD: Duration = Duration::from_secs(600);
 /// Watches CUPTI; `give_up` closes our window, on the thread of the other profiler.
 pub fn watch(give_up: fn()) {
     GIVE_UP.store(give_up as *mut c_void, Release);
-    let found = INTERPOSED.install(&[&FUNCTIONS], false, cupti::function);
+    let found = INTERPOSED.install(&[&FUNCTIONS], Search::default(), cupti::function);
     let first = WATCHED.load(Acquire) == 0;
     if found.bytes > 0 && (first || found.pointers > 0) {
         // Without looked-up addresses, only those can use it whose operators would be announced.

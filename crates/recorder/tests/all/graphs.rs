@@ -367,6 +367,55 @@ fn launches_by_a_library_that_was_loaded_later_are_found_and_the_earlier_ones_ar
 
 #[test]
 #[ignore = "played by the test below"]
+fn job_launched_in_sight_and_by_a_later_library() {
+    let (cuda, exec, later) = with_a_later_library();
+    cuda.launch(exec, 1);
+    later.launch(exec, 20);
+    crate::job::until(|| {
+        later.launch(exec, 1);
+        let capture = tables::Capture::open(&crate::job::out());
+        let seen = |capture: &tables::Capture| all(&capture.processes[0].graphs) > 10;
+        capture.is_ok_and(|capture| !capture.processes.is_empty() && seen(&capture))
+    });
+    // A graph that is made now has been launched by nobody.
+    let mut comm = Driver::new(1);
+    let newer = cuda.graph(|| capture(&cuda, &mut comm, 9, 10));
+    later.launch(cuda.instantiated(newer), 1);
+    tell(&cuda);
+}
+
+#[test]
+fn a_launch_in_sight_does_not_hide_those_of_a_library_that_was_found_later() {
+    let (process, executed) = played("job_launched_in_sight_and_by_a_later_library");
+    let seen = all(&process.graphs);
+    assert!(seen > 10 && seen < executed, "{seen} of {executed}");
+    assert_eq!(process.graphs.unseen, [Unseen::FoundLate]);
+}
+
+#[test]
+#[ignore = "played by the test below"]
+fn job_launched_by_a_library_that_was_found_in_time() {
+    let (cuda, exec, later) = with_a_later_library();
+    cuda.launch(exec, 1);
+    // Another communicator: its init searches what was loaded.
+    let mut comm = Driver::new(2);
+    let newer = cuda.graph(|| capture(&cuda, &mut comm, 9, 10));
+    later.launch(cuda.instantiated(newer), 50);
+    tell(&cuda);
+}
+
+#[test]
+fn a_library_that_was_found_before_a_graph_was_made_makes_nothing_unknown() {
+    let (process, executed) = played("job_launched_by_a_library_that_was_found_in_time");
+    assert_eq!(
+        (executed, by_count(&process)),
+        (510, vec![(8, 10), (9, 500)])
+    );
+    assert_eq!(process.graphs.unseen, []);
+}
+
+#[test]
+#[ignore = "played by the test below"]
 fn job_launched_without_a_pause_by_a_later_library() {
     let (cuda, exec, later) = with_a_later_library();
     // Also in the moment in which the recorder's thread finds the library: after some 0.3 s.
