@@ -67,6 +67,13 @@ assert counts(user=True) == counts(user=False) == (60, 60), (counts(True), count
 again = as_user(BIN + "/ncclscope", "collect", home + "/c")
 assert (again.returncode, again.stdout) == (0, ""), again
 
+# Into a folder that only root may write to: nothing comes there with the user's rights, and a line says why.
+os.mkdir(WORK + "/only-root", 0o700)
+into = [BIN + "/ncclscope", "collect", home + "/c", "--into", WORK + "/only-root/c"]
+done = subprocess.run(into, capture_output=True, text=True)
+assert done.returncode == 1 and f"belongs to user {USER}" in done.stderr, done
+assert os.listdir(WORK + "/only-root") == [], done
+
 # A part that cannot be read is an error, and nothing says that there was no call.
 for file in adopted:
     os.chown(file, 0, 0)

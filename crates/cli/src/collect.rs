@@ -14,6 +14,8 @@ use crate::run::adopt::{self, same_for_all, Here, Left, LivePart, Liveness, Name
 use crate::run::apart;
 use crate::run::owner::as_owner;
 use anyhow::{bail, Context};
+use nix::fcntl::{AtFlags, AT_FDCWD};
+use nix::unistd::{faccessat, geteuid, getuid, AccessFlags};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
@@ -475,6 +477,21 @@ impl Collector {
     /// Copies the files of the capture `folder` to the same places below `into`; returns how many were new
     /// there.
     fn copy(&mut self, folder: &Path, into: &Path) -> anyhow::Result<usize> {
+        if let Err(error) = may_write_to(into) {
+            let into = shown(into);
+            tell!("error: nothing can be copied into `{into}`: {error}");
+            // Root copies with the rights of the capture's owner, so that no link leads it elsewhere.
+            if geteuid() != getuid() {
+                tell!(
+                    "  hint: `{}` belongs to user {}, with whose rights it is copied: choose a folder that this \
+                    user may write to",
+                    shown(folder),
+                    geteuid()
+                );
+            }
+            self.failed += 1;
+            return Ok(0);
+        }
         let mut files = Vec::new();
         adopt::walk(folder, &mut |path| {
             if is_account(path) || pack::is_packable(path) {
@@ -658,6 +675,13 @@ enum Copied {
 
 fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Makes the folder if it is not there, and asks whether files can be made in it.
+fn may_write_to(folder: &Path) -> io::Result<()> {
+    make_folder(folder)?;
+    let access = AccessFlags::W_OK | AccessFlags::X_OK;
+    Ok(faccessat(AT_FDCWD, folder, access, AtFlags::AT_EACCESS)?)
 }
 
 fn copy_file(from: &Path, to: &Path) -> io::Result<Copied> {
