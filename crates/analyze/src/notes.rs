@@ -3,11 +3,8 @@
 //! Rule: a note names what is not visible and why, with the version or setting that makes it so; it never
 //! guesses a figure.
 
-use crate::functions::KindRow;
 use crate::operations::Operation;
 use crate::phases::Phases;
-use crate::ranks::Ranks;
-use crate::spelling::ranges;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::marks::{Origin, Source};
@@ -362,28 +359,6 @@ fn version(process: &Process) -> String {
     process
         .fact("nccl")
         .map_or("This NCCL".to_owned(), |v| format!("NCCL {v}"))
-}
-
-/// A job with so many collectives to a send or receive is one that otherwise has none.
-const FEW_P2P: u64 = 100;
-
-/// Point-to-point calls in a job of collectives, if there are few of them: a pipeline's edge, a debugging
-/// aid, or a mistake.
-pub(crate) fn few_p2p(kinds: &[KindRow], ranks: &Ranks) -> Option<String> {
-    let calls = |kind| kinds.iter().find(|k| k.kind == kind).map_or(0, |k| k.calls);
-    let (collective, p2p) = (calls("collective"), calls("p2p"));
-    if p2p == 0 || collective / p2p < FEW_P2P {
-        return None;
-    }
-    let with = ranks.rows.iter().filter(|row| row.p2p.unwrap_or(0) > 0);
-    let by = match with.map(|row| row.rank).collect::<Option<Vec<u32>>>() {
-        Some(ranks) => format!(" by ranks {}", ranges(ranks)),
-        None => String::new(),
-    };
-    Some(format!(
-        "There are {p2p} sends and receives{by} in a job of {collective} collective calls. The first on a \
-         pair of ranks connects it, which takes long."
-    ))
 }
 
 /// Calls that NCCL announces at the API and never again, counted.

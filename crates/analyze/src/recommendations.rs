@@ -4,11 +4,14 @@
 //! how calls are made ([`calls`]), and of NCCL's init ([`start_up`]). [`compare`] says of each
 //! recommendation of a run what became of it in a later one.
 //!
+//! Here are facts; `render` has the words.
+//!
 //! Rule: a gain is seconds of the run, and says where it comes from: `measured`, a `what_if` replay, or a
 //! cost `model`. A rule without such a number has no gain, and stands behind those that have one. Every rule
 //! has its evidence in the capture, and a story in which it stays silent.
 
 use crate::findings::{Finding, Gain, Kind};
+use crate::settings::SettingRow;
 use crate::Report;
 pub(crate) use calls::warm_up_in_steps;
 use serde::Serialize;
@@ -49,15 +52,258 @@ pub enum Rule {
     Finding(Box<Finding>),
     /// A rule of its own.
     Own {
-        /// Its name.
-        name: &'static str,
         /// What it is about, the same in two runs: a variable, a function.
         subject: String,
-        /// What to change, in words.
-        action: String,
-        /// What it rests on, in words.
-        evidence: String,
+        /// What to change.
+        action: Action,
+        /// What it rests on.
+        evidence: Grounds,
     },
+}
+
+/// What to change, by a rule of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Do without LL.
+    AvoidLl {
+        /// The function that used it.
+        function: String,
+        /// Size of the calls.
+        bytes: u64,
+        /// Who chose it.
+        chosen: LlChosen,
+    },
+    /// Join small calls of a function into buckets.
+    JoinSmallCalls {
+        /// The function.
+        function: String,
+    },
+    /// Overlap communication with computing.
+    Overlap,
+    /// Register buffers with NCCL.
+    RegisterBuffers,
+    /// Leave sends and receives out.
+    LeaveOutP2p,
+    /// Make a phase of NCCL's init shorter.
+    ShortenPhase {
+        /// Its name.
+        phase: &'static str,
+    },
+    /// Unset a variable that turns a transport off.
+    AllowTransport {
+        /// The variable.
+        variable: &'static str,
+        /// What it turns off.
+        transport: Transport,
+    },
+    /// Unset NCCL_GRAPH_REGISTER.
+    AllowRegistration,
+    /// Set NCCL_DEBUG=WARN.
+    LessDebugOutput,
+    /// Don't rely on a setting that NCCL did not follow.
+    DropSetting {
+        /// NCCL_ALGO or NCCL_PROTO.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// The functions that used something else.
+        functions: Vec<String>,
+        /// What may have overridden it.
+        by: OverriddenBy,
+    },
+    /// Unset a variable that can do nothing here.
+    UnsetUseless(Useless),
+}
+
+/// Who chose LL.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LlChosen {
+    /// NCCL_PROTO asks for it.
+    BySetting {
+        /// The variable's value.
+        value: String,
+    },
+    /// NCCL; its NCCL_PROTO leaves LL to it.
+    AsAllowed {
+        /// The variable's value.
+        value: String,
+    },
+    /// A tuner, maybe.
+    ByTuner {
+        /// The variable that names the tuner or its file.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// NCCL by itself.
+    ByNccl {
+        /// The job's command, if it is short.
+        command: Option<String>,
+    },
+}
+
+/// What transports are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Between the GPUs of a node, directly.
+    PeerToPeer,
+    /// Shared memory, between ranks of a node that have no direct way.
+    SharedMemory,
+    /// InfiniBand or RoCE, between nodes.
+    Rdma,
+}
+
+/// What overrides a setting of algorithm or protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverriddenBy {
+    /// What is known of the functions and algorithms themselves.
+    Property,
+    /// A tuner, maybe.
+    Tuner,
+    /// It is not known what.
+    Unknown,
+}
+
+/// A variable that can do nothing in this job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Useless {
+    /// It asks for more channels than any call used.
+    MinChannels {
+        /// The variable.
+        variable: &'static str,
+        /// What it asks for.
+        asked: u64,
+        /// The most channels of a call.
+        most: u64,
+    },
+    /// NCCL_BUFFSIZE, and no call used the Simple protocol.
+    BufferSize {
+        /// The variable's value.
+        value: String,
+    },
+    /// NCCL_NET_GDR_LEVEL, and no call used the network.
+    GdrLevel {
+        /// The variable's value.
+        value: String,
+    },
+}
+
+impl Useless {
+    /// The variable.
+    pub fn variable(&self) -> &'static str {
+        match self {
+            Useless::MinChannels { variable, .. } => variable,
+            Useless::BufferSize { .. } => "NCCL_BUFFSIZE",
+            Useless::GdrLevel { .. } => "NCCL_NET_GDR_LEVEL",
+        }
+    }
+}
+
+impl Action {
+    /// The rule's name.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Action::AvoidLl { .. } => "slow_protocol",
+            Action::JoinSmallCalls { .. } => "many_small_calls",
+            Action::Overlap => "exposed_communication",
+            Action::RegisterBuffers => "unregistered_buffers",
+            Action::LeaveOutP2p => "few_p2p",
+            Action::ShortenPhase { .. } => "slow_start_up",
+            Action::AllowTransport { .. } => "transport_off",
+            Action::AllowRegistration => "registration_off",
+            Action::LessDebugOutput => "debug_output",
+            Action::DropSetting { .. } => "setting_overridden",
+            Action::UnsetUseless(_) => "setting_without_effect",
+        }
+    }
+}
+
+/// What a rule of its own rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Grounds {
+    /// So many calls used LL.
+    UsedLl {
+        /// How many.
+        calls: u64,
+        /// Of which size.
+        bytes: u64,
+        /// What they reached, and what another protocol did at such a size, GB/s.
+        busbw_gb_per_s: Option<(f64, f64)>,
+    },
+    /// Calls that are bound by latency.
+    SmallCalls {
+        /// Their function.
+        function: String,
+        /// Calls in a step, or in the run without steps.
+        calls: f64,
+        /// The run has steps.
+        in_steps: bool,
+        /// Their mean size.
+        bytes: u64,
+        /// Latency of a call, µs.
+        latency_us: f64,
+        /// The median residual of the model that says so, as a share.
+        residual_p50_share: f64,
+    },
+    /// For at least this share of the time, communication stops computing on each rank.
+    Exposed {
+        /// The share.
+        least_share: f64,
+        /// By kernel windows; else by stream waits.
+        by_windows: bool,
+        /// Waiting for late ranks is known, and left out.
+        knows_waiting: bool,
+    },
+    /// NVLS can run, and calls of 1 MiB and more had buffers that were not registered.
+    Unregistered {
+        /// How many.
+        calls: u64,
+        /// Most of them are of this function,
+        function: &'static str,
+        /// and of this size:
+        bytes: u64,
+        /// so many.
+        most: u64,
+    },
+    /// Few sends and receives, and many collectives.
+    FewP2p(FewP2p),
+    /// A phase on the critical path of an init.
+    Phase {
+        /// What it took, µs.
+        us: f64,
+        /// On which rank.
+        rank: u64,
+        /// Ranks of the communicator.
+        nranks: u64,
+        /// What the init took, µs.
+        init_us: f64,
+    },
+    /// The variable was set, and ranks would use what it turns off.
+    TurnedOff {
+        /// The variable's value.
+        value: String,
+        /// By ranks of one node; else by nodes.
+        in_a_node: bool,
+    },
+    /// NCCL_GRAPH_REGISTER=0, and calls in graphs.
+    UnregisteredGraphs,
+    /// NCCL_DEBUG was set to this.
+    DebugLevel(String),
+    /// What was asked for and done.
+    Overridden(Vec<SettingRow>),
+    /// What the action names.
+    AsNamed,
+}
+
+/// Point-to-point calls in a job of collectives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FewP2p {
+    /// Sends and receives.
+    pub p2p: u64,
+    /// Collective calls.
+    pub collective: u64,
+    /// Ranks that make them, if all are known.
+    pub ranks: Option<Vec<u32>>,
 }
 
 impl Rule {
@@ -65,7 +311,7 @@ impl Rule {
     pub fn name(&self) -> &'static str {
         match self {
             Rule::Finding(finding) => finding.kind().name(),
-            Rule::Own { name, .. } => name,
+            Rule::Own { action, .. } => action.rule(),
         }
     }
 
@@ -74,13 +320,15 @@ impl Rule {
         match (self, other) {
             (Rule::Finding(a), Rule::Finding(b)) => a.is_same(b),
             (
-                Rule::Own { name, subject, .. },
                 Rule::Own {
-                    name: n,
+                    action, subject, ..
+                },
+                Rule::Own {
+                    action: a,
                     subject: s,
                     ..
                 },
-            ) => (name, subject) == (n, s),
+            ) => (action.rule(), subject) == (a.rule(), s),
             _ => false,
         }
     }
@@ -92,12 +340,7 @@ impl Rule {
                 let same = (a.kind(), a.advice) == (b.kind(), b.advice);
                 same && (!a.advice.names_process() || a.subject.ranks == b.subject.ranks)
             }
-            (
-                Rule::Own { name, action, .. },
-                Rule::Own {
-                    name: n, action: a, ..
-                },
-            ) => (name, action) == (n, a),
+            (Rule::Own { action, .. }, Rule::Own { action: a, .. }) => action == a,
             _ => false,
         }
     }
@@ -178,10 +421,9 @@ pub fn recommendations(report: &Report, capture: &Capture, costs: &[Cost]) -> Ve
 }
 
 /// Something to change that costs and risks little, of which the gain is not known.
-fn advice(name: &'static str, subject: &str, action: String, evidence: String) -> Recommendation {
+fn advice(subject: &str, action: Action, evidence: Grounds) -> Recommendation {
     Recommendation {
         rule: Rule::Own {
-            name,
             subject: subject.to_owned(),
             action,
             evidence,
@@ -240,7 +482,7 @@ mod tests {
                 at_most_us: None,
                 source: gain.map(|_| GainSource::Measured),
             },
-            ..advice("transport_off", subject, String::new(), String::new())
+            ..advice(subject, Action::Overlap, Grounds::AsNamed)
         }
     }
 

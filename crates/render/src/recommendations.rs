@@ -2,9 +2,11 @@
 
 use crate::layout::Page;
 use analyze::findings::GainSource;
-use analyze::recommendations::{Recommendation, Rule};
+use analyze::recommendations::{Action, Recommendation, Rule};
 use analyze::spelling::{time, times};
 use analyze::Report;
+
+pub(crate) mod words;
 
 /// Recommendations without `--all`.
 const SHOWN: usize = 3;
@@ -41,12 +43,13 @@ pub(crate) fn sentence(of: &Recommendation) -> String {
     let gain = gain(of);
     match &of.rule {
         Rule::Finding(finding) => format!("{} {gain}", crate::findings::advice(finding)),
-        Rule::Own { name, action, .. } if *name == "setting_overridden" => {
-            format!("{action} {gain}")
-        }
         Rule::Own {
-            action, evidence, ..
-        } => format!("{action} {evidence} {gain}"),
+            action: action @ Action::DropSetting { .. },
+            ..
+        } => format!("{} {gain}", words::action(action)),
+        rule @ Rule::Own { action, .. } => {
+            format!("{} {} {gain}", words::action(action), words::grounds(rule))
+        }
     }
 }
 

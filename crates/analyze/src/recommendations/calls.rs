@@ -1,12 +1,12 @@
 //! Calls that could be made in a better way.
 
-use super::{advice, Level, Recommendation};
+use super::{advice, Action, FewP2p, Grounds, Level, LlChosen, Recommendation};
 use crate::arrivals::RankArrivals;
 use crate::findings::{Gain, GainSource};
 use crate::models::{fit, of_operations, CostModel};
 use crate::operations::Operation;
 use crate::settings::wish;
-use crate::spelling::{percent, size, three, time};
+use crate::spelling::{percent, size, time};
 use crate::stream_waits::RankWaits;
 use crate::streams::RankStreams;
 use crate::Report;
@@ -71,13 +71,6 @@ fn slow_protocol(report: &Report) -> Vec<Recommendation> {
         let gain_us = taken
             .zip(faster)
             .map(|(us, (here, best))| us * (1.0 - here / best));
-        let than = faster.map_or(String::new(), |(here, best)| {
-            format!(
-                " It reached {} GB/s, and another protocol {} GB/s.",
-                three(here),
-                three(best)
-            )
-        });
         Some(Recommendation {
             // What another protocol would take is not known, so neither is a limit.
             gain: Gain {
@@ -89,51 +82,41 @@ fn slow_protocol(report: &Report) -> Vec<Recommendation> {
             effort: Level::Low,
             risk: Level::Low,
             ..advice(
-                "slow_protocol",
                 &format!("{function} of {}", size(bytes)),
-                without_ll(report, &function, bytes),
-                format!(
-                    "{} calls of {} used LL, which sends a flag with every four bytes of data, so half of \
-                     what it moves is flags.{than}",
-                    of.calls,
-                    size(bytes)
-                ),
+                Action::AvoidLl {
+                    chosen: who_chose_ll(report, &function),
+                    function,
+                    bytes,
+                },
+                Grounds::UsedLl {
+                    calls: of.calls,
+                    bytes,
+                    busbw_gb_per_s: faster,
+                },
             )
         })
     };
     large.filter_map(one).collect()
 }
 
-/// How to do without LL: it depends on who chose it.
-fn without_ll(report: &Report, function: &str, bytes: u64) -> String {
-    let at = size(bytes);
+fn who_chose_ll(report: &Report, function: &str) -> LlChosen {
     let value = |name: &str| report.job.environment.get(name)?.iter().flatten().next();
-    let set = value("NCCL_PROTO").and_then(|value| Some((value, wish(value, function)?)));
+    let set = value("NCCL_PROTO").and_then(|value| Some((value.clone(), wish(value, function)?)));
     let tuner = ["NCCL_TUNER_CONFIG_FILE", "NCCL_TUNER_PLUGIN"];
-    let tuner = tuner.iter().find_map(|name| Some((name, value(name)?)));
-    if let Some((set, wish)) = set.filter(|(_, wish)| wish.allows("LL")) {
-        return if wish.asks_for("LL") {
-            format!(
-                "Take LL out of NCCL_PROTO={set}, so that NCCL chooses the protocol of {function} at {at}."
-            )
-        } else {
-            format!(
-                "NCCL_PROTO={set} leaves LL to NCCL, which chose it for {function} at {at}. Leave LL out, \
-                 too, and compare."
-            )
-        };
+    let tuner = tuner
+        .into_iter()
+        .find_map(|name| Some((name, value(name)?)));
+    match (set.filter(|(_, wish)| wish.allows("LL")), tuner) {
+        (Some((value, wish)), _) if wish.asks_for("LL") => LlChosen::BySetting { value },
+        (Some((value, _)), _) => LlChosen::AsAllowed { value },
+        (None, Some((variable, value))) => LlChosen::ByTuner {
+            variable,
+            value: value.clone(),
+        },
+        (None, None) => LlChosen::ByNccl {
+            command: report.job.command.clone().filter(|c| c.len() < 60),
+        },
     }
-    if let Some((name, set)) = tuner {
-        return format!(
-            "Look at the tuner ({name}={set}): it may have chosen LL for {function} at {at}. Run without it \
-             to compare."
-        );
-    }
-    let command = report.job.command.as_deref().filter(|c| c.len() < 60);
-    format!(
-        "NCCL chose LL for {function} at {at} by itself. Measure the others: `ncclscope tune -- {}`.",
-        command.unwrap_or("…")
-    )
 }
 
 /// Many small calls of one kind in a step, which a bucket could join.
@@ -193,21 +176,22 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
                 at_most_us: None,
                 source: Some(GainSource::Model),
             },
-        effort: Level::Medium,
-        risk: Level::Medium,
-        ..advice("many_small_calls", &format!("{function} over {} ranks", model.of.nranks), format!(
-                "Join small {function} calls into buckets of up to 25 MB: a larger DDP bucket, FSDP \
-                 units of more layers, or one flat buffer. Only calls that do not wait for each other \
-                 can be joined."
-            ), format!(
-                "{} {function} calls of {} on average in {}. By the model of these calls, {} of each is \
-                 latency (median residual {}).",
-                three(in_step),
-                size((bytes / calls) as u64),
-                if steps > 1.0 { "each step" } else { "the run" },
-                time(model.latency_us),
-                percent(model.residual_p50_share)
-            ))
+            effort: Level::Medium,
+            risk: Level::Medium,
+            ..advice(
+                &format!("{function} over {} ranks", model.of.nranks),
+                Action::JoinSmallCalls {
+                    function: function.to_owned(),
+                },
+                Grounds::SmallCalls {
+                    function: function.to_owned(),
+                    calls: in_step,
+                    in_steps: steps > 1.0,
+                    bytes: (bytes / calls) as u64,
+                    latency_us: model.latency_us,
+                    residual_p50_share: model.residual_p50_share,
+                },
+            )
         })
     };
     small.into_iter().filter_map(one).collect()
@@ -215,37 +199,21 @@ fn small_calls(report: &Report, wall_us: f64) -> Vec<Recommendation> {
 
 /// Exposed communication that is no waiting for late ranks.
 fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
-    let (shares, seen): (Vec<f64>, &str) = match &report.streams {
+    let shares: Vec<f64> = match &report.streams {
         Some(streams) => {
             let share = |rank: &RankStreams| {
                 rank.exposed.share - rank.exposed_waiting.map_or(0.0, |of| of.share)
             };
-            (
-                streams.ranks.iter().map(share).collect(),
-                "In kernel windows, GPUs communicate",
-            )
+            streams.ranks.iter().map(share).collect()
         }
-        None => (
-            exposed_by_waits(report)?,
-            "By stream waits, compute streams stand still for communication",
-        ),
+        None => exposed_by_waits(report)?,
     };
     // Where all ranks compute less than they could, the least exposed one bounds what overlap gives.
     let least = shares.into_iter().reduce(f64::min);
     let least = least.filter(|share| *share >= EXPOSED)?;
-    let beside = if report.streams.is_some() {
-        " while nothing computes"
-    } else {
-        ""
-    };
     // A rank that is not here may be the late one.
     let matched = report.arrivals.as_ref().is_some_and(|of| of.operations > 0);
     let knows_waiting = matched && report.completeness.absent.is_empty();
-    let waiting = if knows_waiting {
-        "waiting for late ranks left out"
-    } else {
-        "and how much of that is waiting for late ranks is not known"
-    };
     Some(Recommendation {
         gain: Gain {
             us: None,
@@ -255,14 +223,15 @@ fn exposed(report: &Report, wall_us: f64) -> Option<Recommendation> {
         },
         effort: Level::High,
         risk: Level::Medium,
-        ..advice("exposed_communication", "exposed communication", "Overlap communication with computing: \
-                 start it earlier (smaller DDP buckets, FSDP \
-                 prefetch), on a stream of its own, and wait for it later. Of a decode step, which has \
-                 nothing to overlap with, make it shorter instead."
-            .to_owned(), format!(
-            "{seen} for {} of the time or more{beside}, {waiting}.",
-            percent(least)
-        ))
+        ..advice(
+            "exposed communication",
+            Action::Overlap,
+            Grounds::Exposed {
+                least_share: least,
+                by_windows: report.streams.is_some(),
+                knows_waiting,
+            },
+        )
     })
 }
 
@@ -317,37 +286,36 @@ pub(super) fn unregistered(costs: &[Cost]) -> Option<Recommendation> {
     let ((function, bytes), most) = calls
         .into_iter()
         .max_by_key(|((_, bytes), calls)| bytes.saturating_mul(*calls))?;
-    let action =
-        "Register the buffers of large collectives: allocate them with ncclMemAlloc and call \
-                  ncclCommRegister (PyTorch: a MemPool with the backend's allocator, and \
-                  register_mem_pool), or put the calls into CUDA graphs. NVLS then reads and writes them \
-                  without a copy.";
-    let evidence = format!(
-        "NVLS can run here, and NCCL said of {all} calls of 1 MiB and more that their buffers were not \
-         registered: {most} of them were {function} of {}.",
-        size(bytes)
-    );
+    let evidence = Grounds::Unregistered {
+        calls: all,
+        function,
+        bytes,
+        most,
+    };
     Some(Recommendation {
         effort: Level::Medium,
-        ..advice(
-            "unregistered_buffers",
-            "buffers",
-            action.to_owned(),
-            evidence,
-        )
+        ..advice("buffers", Action::RegisterBuffers, evidence)
     })
 }
 
-/// A few sends and receives in a job of collectives.
+/// A job with so many collectives to a send or receive is one that otherwise has none.
+const FEW_P2P: u64 = 100;
+
+/// A few sends and receives in a job of collectives: a pipeline's edge, a debugging aid, or a mistake.
 fn few_p2p(report: &Report) -> Option<Recommendation> {
-    let evidence = crate::notes::few_p2p(&report.kinds, &report.ranks)?;
-    let action =
-        "If these sends and receives are not meant, leave them out, or use a collective that the \
-                  job makes anyway. `ncclscope run --stacks` records which line makes them.";
-    Some(advice(
-        "few_p2p",
-        "sends and receives",
-        action.to_owned(),
-        evidence,
-    ))
+    let of = |kind| report.kinds.iter().find(|k| k.kind == kind);
+    let calls = |kind| of(kind).map_or(0, |k| k.calls);
+    let (collective, p2p) = (calls("collective"), calls("p2p"));
+    if p2p == 0 || collective / p2p < FEW_P2P {
+        return None;
+    }
+    let rows = report.ranks.rows.iter();
+    let with = rows.filter(|row| row.p2p.unwrap_or(0) > 0);
+    let few = FewP2p {
+        p2p,
+        collective,
+        ranks: with.map(|row| row.rank).collect(),
+    };
+    let evidence = Grounds::FewP2p(few);
+    Some(advice("sends and receives", Action::LeaveOutP2p, evidence))
 }

@@ -3,39 +3,18 @@
 //! Rule: a variable is only named if the capture shows that it matters. A transport that is off must have
 //! ranks that would use it, and a setting without effect must have calls that show so.
 
-use super::{advice, Recommendation};
+use super::{advice, Action, Grounds, OverriddenBy, Recommendation, Transport, Useless};
 use crate::settings::SettingRow;
 use crate::Report;
 use std::collections::BTreeMap;
 use tables::Capture;
 
-/// Transports that a variable turns off: the variable, values that do so, and whether ranks of one node or of
-/// several would use it.
-const TURNED_OFF: [(&str, &[&str], bool, &str); 4] = [
-    (
-        "NCCL_P2P_DISABLE",
-        &["1"],
-        true,
-        "GPUs of a node reach each other directly, over NVLink or PCIe",
-    ),
-    (
-        "NCCL_P2P_LEVEL",
-        &["LOC", "0"],
-        true,
-        "GPUs of a node reach each other directly, over NVLink or PCIe",
-    ),
-    (
-        "NCCL_SHM_DISABLE",
-        &["1"],
-        true,
-        "ranks of a node that have no direct way use shared memory, not the network",
-    ),
-    (
-        "NCCL_IB_DISABLE",
-        &["1"],
-        false,
-        "nodes reach each other over InfiniBand or RoCE, not over TCP",
-    ),
+/// Variables that turn a transport off, with the values that do so.
+const TURNED_OFF: [(&str, &[&str], Transport); 4] = [
+    ("NCCL_P2P_DISABLE", &["1"], Transport::PeerToPeer),
+    ("NCCL_P2P_LEVEL", &["LOC", "0"], Transport::PeerToPeer),
+    ("NCCL_SHM_DISABLE", &["1"], Transport::SharedMemory),
+    ("NCCL_IB_DISABLE", &["1"], Transport::Rdma),
 ];
 
 /// What variables should be changed.
@@ -54,22 +33,21 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
     };
     let in_a_node = sizes().any(|(ranks, nodes)| ranks > nodes);
     let over_nodes = sizes().any(|(_, nodes)| nodes > 1);
-    for (name, off, of_a_node, why) in TURNED_OFF {
+    for (variable, off, transport) in TURNED_OFF {
+        let of_a_node = transport != Transport::Rdma;
         let would_use = if of_a_node { in_a_node } else { over_nodes };
-        let set = value(name).filter(|value| off.iter().any(|off| off.eq_ignore_ascii_case(value)));
-        if let Some(set) = set.filter(|_| would_use) {
+        let is_off = |value: &&str| off.iter().any(|off| off.eq_ignore_ascii_case(value));
+        if let Some(set) = value(variable).filter(is_off).filter(|_| would_use) {
             found.push(advice(
-                "transport_off",
-                name,
-                format!("Unset {name}: without it, {why}."),
-                format!(
-                    "{name}={set} was set, and this job has communicators {}.",
-                    if of_a_node {
-                        "with several ranks on a node"
-                    } else {
-                        "over several nodes"
-                    }
-                ),
+                variable,
+                Action::AllowTransport {
+                    variable,
+                    transport,
+                },
+                Grounds::TurnedOff {
+                    value: set.to_owned(),
+                    in_a_node: of_a_node,
+                },
             ));
         }
     }
@@ -79,12 +57,9 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
         .any(|o| o.captured.unwrap_or(0) > 0);
     if value("NCCL_GRAPH_REGISTER") == Some("0") && in_graphs {
         found.push(advice(
-            "registration_off",
             "NCCL_GRAPH_REGISTER",
-            "Unset NCCL_GRAPH_REGISTER: without it, NCCL registers the buffers of calls in CUDA graphs, and \
-             where the hardware can, data goes from buffer to buffer without a copy."
-                .to_owned(),
-            "NCCL_GRAPH_REGISTER=0 was set, and this job has CUDA graphs with NCCL calls.".to_owned(),
+            Action::AllowRegistration,
+            Grounds::UnregisteredGraphs,
         ));
     }
     found.extend(overridden(report));
@@ -93,12 +68,9 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
         value("NCCL_DEBUG").filter(|v| ["INFO", "TRACE"].iter().any(|l| l.eq_ignore_ascii_case(v)))
     {
         found.push(advice(
-            "debug_output",
             "NCCL_DEBUG",
-            "Set NCCL_DEBUG=WARN: more output is for the search of an error, and is written by the threads \
-             that make the calls."
-                .to_owned(),
-            format!("NCCL_DEBUG={level} was set."),
+            Action::LessDebugOutput,
+            Grounds::DebugLevel(level.to_owned()),
         ));
     }
     found
@@ -107,35 +79,31 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
 /// Settings of algorithm and protocol that calls did not use, by variable.
 fn overridden(report: &Report) -> Vec<Recommendation> {
     let ignored = |s: &&SettingRow| !s.others.is_empty() && s.value.is_some();
-    let mut by: BTreeMap<&str, Vec<&SettingRow>> = BTreeMap::new();
+    let mut by: BTreeMap<&'static str, Vec<&SettingRow>> = BTreeMap::new();
     for setting in report.settings.iter().filter(ignored) {
         by.entry(setting.variable).or_default().push(setting);
     }
-    let one = |(variable, rows): (&str, Vec<&SettingRow>)| {
+    let one = |(variable, rows): (&'static str, Vec<&SettingRow>)| {
         let value = rows[0].value.as_deref().unwrap_or_default();
-        let functions: Vec<&str> = rows.iter().filter_map(|s| s.function.as_deref()).collect();
-        let summaries: Vec<&str> = rows.iter().map(|s| s.summary.as_str()).collect();
-        let functions = functions.join(", ");
         let environment = &report.job.environment;
         let has_tuner = environment.contains_key("NCCL_TUNER_PLUGIN")
             || environment.contains_key("NCCL_TUNER_CONFIG_FILE");
+        let by = if rows.iter().all(|s| s.why.is_some()) {
+            OverriddenBy::Property
+        } else if has_tuner {
+            OverriddenBy::Tuner
+        } else {
+            OverriddenBy::Unknown
+        };
         advice(
-            "setting_overridden",
             variable,
-            match (rows.iter().all(|s| s.why.is_some()), has_tuner) {
-                (true, _) => format!(
-                    "Unset {variable}={value}, or set it for single functions: NCCL used something else for \
-                     {functions}."
-                ),
-                (false, true) => format!(
-                    "Run without the tuner plugin to see if it overrides {variable}={value}: NCCL used \
-                     something else for {functions}."
-                ),
-                (false, false) => format!(
-                    "Don't rely on {variable}={value}: NCCL used something else for {functions}."
-                ),
+            Action::DropSetting {
+                variable,
+                value: value.to_owned(),
+                functions: rows.iter().filter_map(|s| s.function.clone()).collect(),
+                by,
             },
-            summaries.join(" "),
+            Grounds::Overridden(rows.into_iter().cloned().collect()),
         )
     };
     by.into_iter().map(one).collect()
@@ -154,16 +122,15 @@ fn without_effect<'a>(
         .map(|shape| u64::from(shape.nchannels))
         .max()
         .unwrap_or(0);
-    for name in ["NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"] {
-        let asked = value(name).and_then(|value| value.trim().parse::<u64>().ok());
+    let useless = |of: Useless| advice(of.variable(), Action::UnsetUseless(of), Grounds::AsNamed);
+    for variable in ["NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"] {
+        let asked = value(variable).and_then(|value| value.trim().parse::<u64>().ok());
         if let Some(asked) = asked.filter(|asked| most > 0 && *asked > most) {
-            found.push(advice(
-                "setting_without_effect",
-                name,
-                format!("Unset {name}, or set it to {most} at most: NCCL used fewer channels than it asks \
-                         for."),
-                format!("{name}={asked} was set, and no call used more than {most} channels."),
-            ));
+            found.push(useless(Useless::MinChannels {
+                variable,
+                asked,
+                most,
+            }));
         }
     }
     let told = report
@@ -173,25 +140,16 @@ fn without_effect<'a>(
     let mut told = told.peekable();
     if let Some(size) = value("NCCL_BUFFSIZE").filter(|_| told.peek().is_some()) {
         if told.all(|protocol| protocol != "SIMPLE") {
-            found.push(advice(
-                "setting_without_effect",
-                "NCCL_BUFFSIZE",
-                "Unset NCCL_BUFFSIZE: it is the buffer of Simple, a protocol that no call used.".to_owned(),
-                format!("NCCL_BUFFSIZE={size} was set, and every call with a known protocol used another."),
-            ));
+            let value = size.to_owned();
+            found.push(useless(Useless::BufferSize { value }));
         }
     }
     let one_node = !over_nodes && report.communicators.iter().any(|c| c.nnodes == Some(1));
     if let Some(level) =
         value("NCCL_NET_GDR_LEVEL").filter(|_| one_node && report.network.is_empty())
     {
-        found.push(advice(
-            "setting_without_effect",
-            "NCCL_NET_GDR_LEVEL",
-            "Unset NCCL_NET_GDR_LEVEL here: it is of the way between a GPU and a NIC.".to_owned(),
-            format!("NCCL_NET_GDR_LEVEL={level} was set, all communicators are in one node, and no call \
-                     used the network."),
-        ));
+        let value = level.to_owned();
+        found.push(useless(Useless::GdrLevel { value }));
     }
     found
 }

@@ -1,8 +1,7 @@
 //! A phase of NCCL's init that takes long.
 
-use super::{advice, Level, Recommendation};
+use super::{advice, Action, Grounds, Level, Recommendation};
 use crate::findings::{Gain, GainSource};
-use crate::spelling::time;
 use crate::Report;
 
 /// A phase that takes less time is left alone, s;
@@ -32,19 +31,25 @@ pub(super) fn recommendation(report: &Report) -> Option<Recommendation> {
         .max(LEAST_SHARE * (run_s + all_s));
     let us = longest.time_s * 1e6;
     (longest.time_s >= least_s).then(|| Recommendation {
-        gain: Gain { us: None, interval_us: None, at_most_us: Some(us), source: Some(GainSource::Measured) },
+        gain: Gain {
+            us: None,
+            interval_us: None,
+            at_most_us: Some(us),
+            source: Some(GainSource::Measured),
+        },
         effort: Level::Medium,
         risk: Level::Low,
-        ..advice("slow_start_up", longest.phase, format!(
-            "Make the phase `{}` of NCCL's init shorter: `ncclscope startup` says what helps, and has each \
-             rank.",
-            longest.phase
-        ), format!(
-            "It took {} on rank {}, on the critical path of the init of {} ranks, which took {}.",
-            time(us),
-            longest.rank,
-            slowest.nranks,
-            time(all_s * 1e6),
-        ))
+        ..advice(
+            longest.phase,
+            Action::ShortenPhase {
+                phase: longest.phase,
+            },
+            Grounds::Phase {
+                us,
+                rank: longest.rank.into(),
+                nranks: slowest.nranks.into(),
+                init_us: all_s * 1e6,
+            },
+        )
     })
 }

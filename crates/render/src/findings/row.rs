@@ -1,6 +1,7 @@
 //! Findings and recommendations as JSON and tables have them: words for people, and facts for programs.
 
 use super::{advice, evidence, sentence, subject};
+use crate::recommendations::words;
 use analyze::findings::{Cause, Evidence, Finding, GainSource, InSteps, Kind, Late, Method, Way};
 use analyze::recommendations::{Level, Recommendation, Rule, Status};
 use analyze::Report;
@@ -319,12 +320,9 @@ impl RecommendationRow {
     pub fn of(of: &Recommendation) -> RecommendationRow {
         let (subject, action, evidence) = match &of.rule {
             Rule::Finding(finding) => (subject(finding), advice(finding), evidence(finding)),
-            Rule::Own {
-                subject,
-                action,
-                evidence,
-                ..
-            } => (subject.clone(), action.clone(), evidence.clone()),
+            rule @ Rule::Own {
+                subject, action, ..
+            } => (subject.clone(), words::action(action), words::grounds(rule)),
         };
         RecommendationRow {
             rule: of.rule.name(),
