@@ -23,6 +23,7 @@ mod case;
 mod decide;
 mod evidence;
 mod graphs;
+mod in_nccl;
 mod limits;
 mod liveness;
 mod mismatch;
@@ -64,8 +65,8 @@ pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress,
 pub use reached::Reached;
 pub use tables::Life;
 pub use verdict::{
-    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
-    Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, InNccl, Lacking, Mismatch, Outcome,
+    ProcessName, Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
 pub use watch::{News, Proof, Watch, PATIENCE_NS};

@@ -6,7 +6,8 @@
 //! copies, and that order or wait for them, note the call while a kernel window is open ([`asked`]). Those
 //! that record events, and that make streams wait for them, also tell
 //! [`StreamWaits`](crate::stream_waits::StreamWaits). Launches and synchronisations are counted
-//! ([`crate::counts`]), and so are NCCL's [one-sided calls](crate::one_sided). Allocations, IPC opens, loads
+//! ([`crate::counts`]), and so are NCCL's [one-sided calls](crate::one_sided). Those that make
+//! and end communicators are [noted](communicator_calls). Allocations, IPC opens, loads
 //! of code and mappings are counted with their time ([`timed_calls`]). Tables at the end have all names and
 //! signatures.
 //!
@@ -14,6 +15,7 @@
 //! before it is taken back if the driver refuses. A process without a recorder (a forked child, or one that
 //! is ending) calls straight on. A panic in here turns recording off and reaches nobody.
 
+use crate::communicator_calls;
 use crate::counts;
 use crate::cuda::{driver_and_nccl, StreamQuery};
 use crate::guard::guard;
@@ -46,6 +48,7 @@ pub fn install(watch: Watch, again: bool) {
         wanted(watch.counts, &COUNTED),
         wanted(watch.windows || watch.waits, &ORDER),
         wanted(watch.counts, &one_sided::FUNCTIONS),
+        wanted(watch.counts, &communicator_calls::FUNCTIONS),
     ];
     // What is found now may have launched them before.
     let late = get().is_some_and(|recorder| recorder.graphs.are_there());

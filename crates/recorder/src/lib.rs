@@ -19,6 +19,7 @@ mod callbacks;
 mod chain;
 mod clock;
 mod comm_memory;
+mod communicator_calls;
 mod control;
 mod counts;
 mod cpus;

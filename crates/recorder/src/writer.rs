@@ -12,6 +12,7 @@
 //! Rule: a row is retired only after its call is in a block or in the totals. So no call is ever nowhere. And
 //! it serves another call only after every callback that may have found it is over ([`crate::seats`]).
 
+use crate::communicator_calls::Call;
 use crate::gpu_events::PAIRS;
 use crate::kept_file::KeptFile;
 use crate::recorder::messages::say;
@@ -33,6 +34,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 
 mod chain;
+mod communicator_calls;
 mod counts;
 mod files;
 mod folding;
@@ -115,6 +117,8 @@ struct Writer {
     announced: mask::Announced,
     /// What the capture says of the plugin behind ours.
     chain: String,
+    /// What it says of threads inside of NCCL.
+    inside_nccl: Vec<Call>,
 }
 
 /// Starts the thread, and makes the process's exit ask for a last flush. Without a thread, the live part is
@@ -223,6 +227,7 @@ impl Writer {
             timed_calls: timed_calls::Written::new(),
             announced: mask::Announced::default(),
             chain: String::new(),
+            inside_nccl: Vec::new(),
         }
     }
 
@@ -295,6 +300,7 @@ impl Writer {
             if flush {
                 self.write_setup();
                 self.write_chain();
+                self.write_communicator_calls();
                 self.write_counts(end);
                 self.write_timed_calls();
                 self.write_net_totals(end);

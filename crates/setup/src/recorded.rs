@@ -67,6 +67,51 @@ impl Chain {
     }
 }
 
+/// The recorder's line about threads inside of NCCL's functions that make and end communicators: this, when
+/// it was seen, and `function=since_ns:thread` words.
+pub const IN_NCCL: &str = "in_nccl ";
+
+/// The threads that were inside of such functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InNccl {
+    /// When the recorder saw it, ns since 1970. Nothing changed until the recorder's newest flush.
+    pub at_ns: i64,
+    /// The calls, the first that began first.
+    pub calls: Vec<CommunicatorCall>,
+}
+
+/// A call that makes or ends a communicator, and has not returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommunicatorCall {
+    /// As in `nccl.h`.
+    pub function: String,
+    /// Since when, ns since 1970.
+    pub since_ns: i64,
+    /// Linux's number of the thread.
+    pub thread: Option<u32>,
+}
+
+impl InNccl {
+    /// From what stands behind [`IN_NCCL`]; `None` without a time. Words of another form are left out.
+    fn parse(text: &str) -> Option<InNccl> {
+        let words = text.split_ascii_whitespace();
+        let mut words = words.filter_map(|word| word.split_once('='));
+        let (_, at_ns) = words.next().filter(|(key, _)| *key == "at_ns")?;
+        let call = |(function, place): (&str, &str)| {
+            let (since_ns, thread) = place.split_once(':')?;
+            Some(CommunicatorCall {
+                function: function.to_owned(),
+                since_ns: since_ns.parse().ok()?,
+                thread: thread.parse().ok().filter(|thread| *thread != 0),
+            })
+        };
+        Some(InNccl {
+            at_ns: at_ns.parse().ok()?,
+            calls: words.filter_map(call).collect(),
+        })
+    }
+}
+
 /// What NCCL announced from a moment on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
@@ -119,6 +164,8 @@ pub struct Setup {
     pub masks: Vec<Mask>,
     /// Another profiler plugin behind the recorder, if there was to be one.
     pub chain: Option<Chain>,
+    /// The threads that were inside of NCCL's functions that make and end communicators; the newest.
+    pub in_nccl: InNccl,
 }
 
 /// Reads it from blocks, in their order.
@@ -132,6 +179,7 @@ pub struct Blocks {
     comm_memory: Vec<CommMemory>,
     masks: Vec<Mask>,
     chain: Option<Chain>,
+    in_nccl: InNccl,
 }
 
 impl Blocks {
@@ -159,6 +207,12 @@ impl Blocks {
                 Some(own) if own.starts_with(CHAIN) => {
                     self.chain = Chain::parse(&own[CHAIN.len()..]).or(self.chain.take());
                 }
+                Some(own) if own.starts_with(IN_NCCL) => {
+                    let line = InNccl::parse(&own[IN_NCCL.len()..]);
+                    if let Some(line) = line.filter(|line| line.at_ns >= self.in_nccl.at_ns) {
+                        self.in_nccl = line;
+                    }
+                }
                 Some(own) => {
                     let ns = own.strip_prefix(PLUGIN_INIT);
                     if let Some(ns) = ns.and_then(|ns| ns.parse::<u64>().ok()) {
@@ -185,6 +239,7 @@ impl Blocks {
             comm_memory: self.comm_memory,
             masks: self.masks,
             chain: self.chain,
+            in_nccl: self.in_nccl,
         }
     }
 }
@@ -204,6 +259,8 @@ mod tests {
         blocks
             .add("ncclscope chain refused=not_loaded path=/x.so\nncclscope chain name=A_B abi=5\n");
         blocks.add("ncclscope chain name=A_B abi=5 events=Coll,P2p new=1 path=/a b/x.so\n");
+        blocks.add("ncclscope in_nccl at_ns=9 ncclCommSplit=5:77 ncclCommAbort=x new=1\n");
+        blocks.add("ncclscope in_nccl at_ns=3\nncclscope in_nccl ncclCommSplit=5:77\n");
         blocks.add("ncclscope plugin_init_ns=50\nncclscope other=1\nncclscope cpus=0-3,8\n");
         blocks.add(
             "n1:1:2 [0] NCCL INFO Init timings - f: rank 0 nranks 1 total 1.00 (kernels 1.00)\n",
@@ -225,6 +282,18 @@ mod tests {
             refused: None,
         };
         assert_eq!(setup.chain, Some(chain));
+        let call = CommunicatorCall {
+            function: "ncclCommSplit".to_owned(),
+            since_ns: 5,
+            thread: Some(77),
+        };
+        assert_eq!(
+            setup.in_nccl,
+            InNccl {
+                at_ns: 9,
+                calls: vec![call]
+            }
+        );
         assert_eq!(Blocks::default().finish(), Setup::default());
     }
 }

@@ -10,6 +10,7 @@
 use super::calls::{CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
 use super::graphs::{self, Lacked};
+use super::in_nccl::in_nccl;
 use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
@@ -595,7 +596,7 @@ fn oldest_open(case: &Case) -> Option<(ProcessName, i64)> {
     Some((name_of(process), case.ago(Some(since))?))
 }
 
-fn name_of(process: &Process) -> ProcessName {
+pub(super) fn name_of(process: &Process) -> ProcessName {
     ProcessName {
         rank: process.rank,
         host: process.host.clone(),
@@ -649,9 +650,10 @@ fn quiet(case: &Case) -> Quiet {
         .iter()
         .find(|(_, communicator)| communicator.is_partial());
     let said = said(case.capture).into_iter().next();
+    let inside = in_nccl(case, newest_call_ns);
     let because = if open.is_empty() && case.capture.processes.iter().any(is_from_outside) {
         Because::FromOutside(oldest_open(case))
-    } else if over && said.is_none() {
+    } else if over && said.is_none() && inside.is_none() {
         Because::Over
     } else if let Some(stopped) = in_state(Liveness::Stopped) {
         Because::Stopped(names(stopped))
@@ -660,6 +662,19 @@ fn quiet(case: &Case) -> Quiet {
     } else if let Some(said) = said {
         named.extend(members_of(case, &said));
         Because::Said(said)
+    } else if let Some((found, outside)) = inside {
+        named.extend(outside.into_iter().filter_map(|process| {
+            let mut members = open.iter().filter_map(|(communicator, calls)| {
+                let mut ranks = calls.ranks.iter();
+                let member = ranks.position(|own| own.process == process)?;
+                Some(Member {
+                    communicator: *communicator,
+                    member,
+                })
+            });
+            members.next()
+        }));
+        Because::InNccl(found)
     } else if open.is_empty() {
         Because::Dead(killed)
     } else if active {

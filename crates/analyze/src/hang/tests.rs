@@ -4,6 +4,7 @@ use super::*;
 use crate::fixtures::communicator;
 use capture::live::{flag, part, WAITS};
 use capture::rows::Ticks;
+use setup::recorded::{CommunicatorCall, InNccl as InNcclLine};
 use tables::clock::{Anchor, Clock};
 use tables::communicators::Local;
 use tables::{Call, LiveSource, Process, Shape};
@@ -512,4 +513,75 @@ fn a_stopped_rank_that_dies_is_still_known_to_be_stopped() {
         "{:?}",
         found.verdict
     );
+}
+
+/// Three ranks of a communicator, of which the first two went into a split so long after the calls.
+fn in_a_split(after: [i64; 2]) -> Capture {
+    let all: &[Made] = &[(0, 8, true), (0, 16, true)];
+    let mut capture = job(&[&[0, 1, 2]], &[all; 3]);
+    for (process, after) in capture.processes.iter_mut().zip(after) {
+        process.setup.in_nccl = InNcclLine {
+            at_ns: START + after + SECOND,
+            calls: vec![CommunicatorCall {
+                function: "ncclCommSplit".to_owned(),
+                since_ns: START + after,
+                thread: Some(1),
+            }],
+        };
+    }
+    capture
+}
+
+#[test]
+fn ranks_in_a_split_wait_for_those_that_are_not() {
+    let hangs = of(&in_a_split([5 * SECOND, 9 * SECOND]));
+    let Verdict::Quiet(Quiet {
+        because: Because::InNccl(found),
+        ..
+    }) = &hangs.verdict
+    else {
+        panic!("{:?}", hangs.verdict);
+    };
+    let ranks = |of: &[ProcessName]| -> Vec<u32> { of.iter().filter_map(|of| of.rank).collect() };
+    assert_eq!(ranks(&found.inside), [0, 1]);
+    assert_eq!(ranks(&found.outside), [2]);
+    assert_eq!(found.functions, ["ncclCommSplit"]);
+    // Since the second one came.
+    assert_eq!(found.for_ns, 291 * SECOND);
+    let verdict = &hangs.verdict;
+    assert_eq!(verdict.kind(), VerdictKind::Missing);
+    assert_eq!((verdict.hang(), verdict.certain()), (Some(true), false));
+    let blamed: Vec<usize> = verdict.blamed().iter().map(|of| of.member).collect();
+    assert_eq!(blamed, [2]);
+    assert_eq!(hangs.stands_still_ns(), Some(291 * SECOND));
+    // One went in lately: that is no hang.
+    let goes_on = of(&in_a_split([5 * SECOND, 297 * SECOND]));
+    assert_eq!(goes_on.verdict.kind(), VerdictKind::Unknown);
+    // A while ago: that can't be told yet.
+    let early = of(&in_a_split([5 * SECOND, 260 * SECOND]));
+    assert_eq!(early.verdict.hang(), None);
+    assert_eq!(early.verdict.kind(), VerdictKind::Missing);
+    // All are there, and nothing happens.
+    let mut all = in_a_split([5 * SECOND; 2]);
+    all.processes[2].setup = all.processes[0].setup.clone();
+    let all = of(&all).verdict;
+    assert_eq!(
+        (all.kind(), all.hang()),
+        (VerdictKind::NoProgress, Some(true))
+    );
+    assert_eq!(all.blamed().len(), 0);
+}
+
+#[test]
+fn a_rank_that_others_wait_for_in_a_call_is_named_before_those_in_a_split() {
+    let mut capture = in_a_split([5 * SECOND; 2]);
+    let ended = (0, 8, true);
+    let waits = job(
+        &[&[0, 1, 2]],
+        &[&[ended], &[ended], &[ended, (0, 16, false)]],
+    );
+    for (process, other) in capture.processes.iter_mut().zip(waits.processes) {
+        (process.calls, process.shapes) = (other.calls, other.shapes);
+    }
+    assert!(matches!(of(&capture).verdict, Verdict::Sink(_)));
 }

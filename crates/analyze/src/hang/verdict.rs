@@ -275,6 +275,8 @@ pub enum Because {
     Said(Said),
     /// No process has made a communicator.
     BeforeFirst(BeforeFirst),
+    /// Ranks are making or ending a communicator.
+    InNccl(InNccl),
     /// Ranks made calls until lately, or until all processes were killed.
     Active {
         /// All of them were.
@@ -292,6 +294,21 @@ pub enum Because {
     /// All ranks have made the same calls, and nothing shows whether their GPUs have ended them: ranks of the
     /// largest communicator.
     NotRecorded(usize),
+}
+
+/// Ranks inside of NCCL's functions that make and end communicators, in a job that stands still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InNccl {
+    /// The functions, as in `nccl.h`.
+    pub functions: Vec<String>,
+    /// The ranks that are inside.
+    pub inside: Vec<ProcessName>,
+    /// The others, for which they may wait.
+    pub outside: Vec<ProcessName>,
+    /// Since the last of them went in, or a rank made a call, ns.
+    pub for_ns: i64,
+    /// What that length says.
+    pub by_time: ByTime,
 }
 
 /// What another tool says of processes that are not well.
@@ -351,6 +368,8 @@ impl Verdict {
                 }
                 Because::Stopped(_) => VerdictKind::Stopped,
                 Because::Silent(_) => VerdictKind::Silent,
+                Because::InNccl(ref found) if found.outside.is_empty() => VerdictKind::NoProgress,
+                Because::InNccl(_) => VerdictKind::Missing,
                 Because::FromOutside(_)
                 | Because::Dead(_)
                 | Because::Said(_)
@@ -383,7 +402,10 @@ impl Verdict {
                 | Outcome::Stuck => stall.by_time.hang(),
             },
             Verdict::Cycle(cycle) => cycle.by_time.hang(),
-            Verdict::Quiet(_) => (self.kind() == VerdictKind::NoHang).then_some(false),
+            Verdict::Quiet(quiet) => match &quiet.because {
+                Because::InNccl(found) => found.by_time.hang(),
+                _ => (self.kind() == VerdictKind::NoHang).then_some(false),
+            },
         }
     }
 
@@ -401,7 +423,10 @@ impl Verdict {
                 clear && stall.outcome != Outcome::Unknown
             }
             Verdict::Cycle(cycle) => !cycle.partial,
-            Verdict::Quiet(_) => self.hang().is_some(),
+            // Which ranks belong to a communicator that is not made yet is not known.
+            Verdict::Quiet(quiet) => {
+                self.hang().is_some() && !matches!(quiet.because, Because::InNccl(_))
+            }
         }
     }
 
@@ -457,7 +482,10 @@ impl Verdict {
             Verdict::Sink(sink) => sink.for_ns,
             Verdict::Stall(stall) => stall.for_ns,
             Verdict::Cycle(cycle) => cycle.for_ns,
-            Verdict::Quiet(_) => None,
+            Verdict::Quiet(quiet) => match &quiet.because {
+                Because::InNccl(found) => Some(found.for_ns),
+                _ => None,
+            },
         }
     }
 

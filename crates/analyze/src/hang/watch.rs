@@ -171,7 +171,7 @@ fn which(hang: &Hang) -> Which {
 fn stands_still(hang: &Hang) -> Option<i64> {
     let verdict = &hang.verdict;
     let lasted = match verdict {
-        Verdict::Quiet(quiet) => quiet.newest_call_ns,
+        Verdict::Quiet(quiet) => verdict.waited_ns().or(quiet.newest_call_ns),
         _ => verdict.waited_ns(),
     };
     let lasted = lasted.filter(|ns| *ns >= BRIEF_NS)?;
@@ -210,6 +210,7 @@ fn by_time(hang: &Hang, lasted_ns: i64) -> bool {
                     | Because::Stopped(_)
                     | Because::Dead(_)
                     | Because::Silent(_)
+                    | Because::InNccl(_)
             );
             may_wait && lasted_ns >= hang.after_ns
         }

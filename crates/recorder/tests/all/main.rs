@@ -1,6 +1,7 @@
 //! The plugin in a process, played through its own tables.
 
 mod comm_memory;
+mod communicator_calls;
 mod communicators;
 mod counts;
 mod crowds;

@@ -3,8 +3,8 @@
 use super::names::{are, capital, communicator, have, is_of_ras, of, rank, span, unknown};
 use super::phrases::{stopped, Words};
 use analyze::hang::{
-    Because, BeforeFirst, CommunicatorProgress, Hang, InMpi, ProcessName, Quiet, Said, SaidState,
-    Starting, Verdict,
+    Because, BeforeFirst, CommunicatorProgress, Hang, InMpi, InNccl, ProcessName, Quiet, Said,
+    SaidState, Starting, Verdict,
 };
 use analyze::spelling::ranges;
 
@@ -45,6 +45,7 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         ),
         Because::Said(said) => said_sentence(said),
         Because::BeforeFirst(found) => before_first(found),
+        Because::InNccl(found) => in_nccl(found),
         Because::Dead(these) => format!(
             "Can't tell: {} dead, and nobody is seen to wait for it; the newest call was {last}.",
             are(&names(these), these.len())
@@ -90,6 +91,7 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         ],
         Because::Said(said) => said_details(said),
         Because::BeforeFirst(found) => before_first_details(found),
+        Because::InNccl(found) => vec![in_nccl_details(found).to_owned()],
         Because::Partial(_) | Because::NotRecorded(_) if is_of_ras(hang) => vec![
             "RAS counts launches, and does not say whether GPUs have ended them. Ask it again some seconds \
              later, and give a folder with all answers: counts that stand still show a hang."
@@ -117,6 +119,44 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
     Words {
         sentence: capital(sentence),
         details,
+    }
+}
+
+/// Ranks that make or end a communicator.
+fn in_nccl(found: &InNccl) -> String {
+    let functions = found.functions.join(" or ");
+    let inside = are(&names(&found.inside), found.inside.len());
+    let span = span(found.for_ns);
+    // `Hang:` stands before other sentences in the same way.
+    let begins = match found.by_time.hang() {
+        Some(true) => "",
+        Some(false) => "No hang: ",
+        None => "Can't tell yet: ",
+    };
+    if found.outside.is_empty() {
+        let all = if found.inside.len() == 1 {
+            inside
+        } else {
+            format!("all {} ranks are", found.inside.len())
+        };
+        return format!(
+            "{begins}{all} inside of {functions}, and nothing has happened for {span}."
+        );
+    }
+    let outside = are(&names(&found.outside), found.outside.len());
+    format!(
+        "{begins}{inside} inside of {functions} for {span}, and {outside} not: the call ends when all ranks of \
+         its communicator have come."
+    )
+}
+
+fn in_nccl_details(found: &InNccl) -> &'static str {
+    if found.outside.is_empty() {
+        "What NCCL waits for there is not recorded: a host's address or port, a network card, or a rank that \
+         is not in this capture. NCCL_DEBUG=INFO tells how far each rank came."
+    } else {
+        "Which ranks belong to a communicator that is not made yet is not recorded, so not all of those may \
+         be awaited."
     }
 }
 
@@ -242,5 +282,42 @@ fn names(processes: &[ProcessName]) -> String {
             let names: Vec<String> = processes.iter().take(NAMED).map(name).collect();
             names.join(", ")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use analyze::hang::ByTime;
+
+    fn rank(rank: u32) -> ProcessName {
+        ProcessName {
+            rank: Some(rank),
+            host: "node-1".to_owned(),
+            pid: 100 + rank,
+        }
+    }
+
+    #[test]
+    fn ranks_in_a_split_are_told_with_those_that_are_not() {
+        let mut found = InNccl {
+            functions: vec!["ncclCommSplit".to_owned()],
+            inside: vec![rank(0), rank(1)],
+            outside: vec![rank(2)],
+            for_ns: 130_000_000_000,
+            by_time: ByTime::Hang,
+        };
+        let said = "ranks 0-1 are inside of ncclCommSplit for 2.17 min, and rank 2 is not: the call ends when \
+                    all ranks of its communicator have come.";
+        assert_eq!(in_nccl(&found), said);
+        found.by_time = ByTime::TooEarly;
+        assert_eq!(in_nccl(&found), format!("Can't tell yet: {said}"));
+        found.inside.append(&mut found.outside);
+        found.functions.push("ncclCommDestroy".to_owned());
+        assert_eq!(
+            in_nccl(&found),
+            "Can't tell yet: all 3 ranks are inside of ncclCommSplit or ncclCommDestroy, and nothing has \
+             happened for 2.17 min."
+        );
     }
 }
