@@ -14,7 +14,7 @@ shift
 scope=${NCCLSCOPE:-target/release/ncclscope}
 unset NCCLSCOPE
 export NCCL_NVLS_ENABLE=0 NCCLSCOPE_QUIET=1
-[ $# -gt 0 ] || set -- stopped killed left loop kernel full size order crossed sends skip graph
+[ $# -gt 0 ] || set -- stopped killed left loop kernel full size order crossed sends skip graph group
 ranks=${RANKS:-2}
 [ "$ranks" -gt 2 ] && hosts=$ranks || hosts=1
 mkdir -p "$out"

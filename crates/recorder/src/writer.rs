@@ -368,9 +368,9 @@ fn sweep(random: u64) {
     }
 }
 
-/// The calling thread is one of the recorder's own: this one (0), or the one that asks the driver (1). Gives it
-/// the process's CPUs and a low priority: it must not be tied to the CPU of the thread that called NCCL, nor
-/// take that CPU away from the job.
+/// The calling thread is one of the recorder's own: this one (0), or the one that asks the driver (1). Gives
+/// it the process's CPUs and a low priority: it must not be tied to the CPU of the thread that called NCCL,
+/// nor take that CPU away from the job.
 fn own_thread(which: usize) {
     heap::waits_on_this_thread(which);
     cpus::as_the_process();

@@ -14,11 +14,11 @@ pub(crate) fn action(of: &Action) -> String {
             chosen,
         } => without_ll(&format!("{function} at {}", size(*bytes)), chosen),
         Action::JoinSmallCalls { function } => format!(
-            "Join small {function} calls into buckets of up to 25 MB: a larger DDP bucket, FSDP units of more \
-             layers, or one flat buffer. Only calls that do not wait for each other can be joined."
+            "Join small {function} calls into buckets of up to 25 MB: a larger DDP bucket, FSDP units of \
+             more layers, or one flat buffer. Only calls that do not wait for each other can be joined."
         ),
-        Action::Overlap => "Overlap communication with computing: start it earlier (smaller DDP buckets, FSDP \
-            prefetch), on a stream of its own, and wait for it later. Of a decode step, which has nothing to \
+        Action::Overlap => "Overlap communication with computing: start it earlier (smaller DDP buckets, \
+            FSDP prefetch), on a stream of its own, and wait for it later. Of a decode step, which has nothing to \
             overlap with, make it shorter instead."
             .to_owned(),
         Action::RegisterBuffers => "Register the buffers of large collectives: allocate them with \
