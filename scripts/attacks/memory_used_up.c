@@ -1,9 +1,9 @@
-// memory_used_up KIND: a program that may have no more memory, and has used up its heap to the last 16 bytes,
-// calls NCCL: KIND is `init` (the first communicator), `captured` (the first calls of CUDA graphs),
-// `communicators` (thousands of them) or `end` (the last finalize). `left KIB` is a program that may have so many
-// KiB more from its start on, captures 20 000 calls that all differ, and uses up what is left before the
-// recorder's own thread has taken them over. With -DDRIVER it is the CUDA driver, as a library: one that needs
-// no memory.
+// memory_used_up KIND: a program that may have no more memory, and has used up its heap to the last 16
+// bytes, calls NCCL: KIND is `init` (the first communicator), `captured` (the first calls of CUDA graphs),
+// `communicators` (thousands of them) or `end` (the last finalize). `left KIB` is a program that may have so
+// many KiB more from its start on, captures 20 000 calls that all differ, and uses up what is left before
+// the recorder's own thread has taken them over. With -DDRIVER it is the CUDA driver, as a library: one that
+// needs no memory.
 #define _GNU_SOURCE
 #include <stdint.h>
 #ifdef DRIVER

@@ -483,8 +483,8 @@ impl Collector {
             // Root copies with the rights of the capture's owner, so that no link leads it elsewhere.
             if geteuid() != getuid() {
                 tell!(
-                    "  hint: `{}` belongs to user {}, with whose rights it is copied: choose a folder that this \
-                    user may write to",
+                    "  hint: `{}` belongs to user {}, with whose rights it is copied: choose a folder that \
+                    this user may write to",
                     shown(folder),
                     geteuid()
                 );

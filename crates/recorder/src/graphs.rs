@@ -302,8 +302,8 @@ impl Graphs {
         self.callers_found.store(now, Relaxed);
     }
 
-    /// Such a caller launches a graph. If the graph was there before the caller was found, this may not be its
-    /// first launch from there.
+    /// Such a caller launches a graph. If the graph was there before the caller was found, this may not be
+    /// its first launch from there.
     pub fn launched_late(&self, entry: &Exec) {
         if entry.instantiated.load(Relaxed) < self.callers_found.load(Relaxed) {
             let sight = &self.header.graph_sight;

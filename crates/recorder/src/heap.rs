@@ -29,8 +29,8 @@ static HEAP: Heap = Heap;
 
 /// A thread of the recorder's own.
 struct Own {
-    /// [`seats::thread`]; 0 before it began. A forked child has none of them, and a thread of its own in such a
-    /// place would wait, too.
+    /// [`seats::thread`]; 0 before it began. A forked child has none of them, and a thread of its own in
+    /// such a place would wait, too.
     thread: AtomicU64,
     /// How many things it does in which an allocation may fail.
     may_fail: AtomicU32,
@@ -85,8 +85,8 @@ pub fn when_there_is_memory<T>(mut act: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// On a thread of the recorder's own, waits until there is some memory to spare: for what is going to allocate
-/// under a lock that is not ours.
+/// On a thread of the recorder's own, waits until there is some memory to spare: for what is going to
+/// allocate under a lock that is not ours.
 pub fn wait_for_spare_memory() {
     if own().is_some() {
         when_there_is_memory(|| pages::are_spare().then_some(()));
@@ -119,8 +119,8 @@ fn wait_for(allocate: &dyn Fn() -> *mut u8) -> *mut u8 {
         static SAID: AtomicBool = AtomicBool::new(false);
         if !SAID.swap(true, Relaxed) {
             say(format_args!(
-                "the process may have no more memory: the recorder's thread waits for some. Until then, calls \
-                stay in the live part, and those for which it has no room are counted"
+                "the process may have no more memory: the recorder's thread waits for some. Until then, \
+                calls stay in the live part, and those for which it has no room are counted"
             ));
         }
         std::thread::sleep(PAUSE);

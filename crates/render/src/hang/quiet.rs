@@ -307,7 +307,8 @@ mod tests {
             for_ns: 130_000_000_000,
             by_time: ByTime::Hang,
         };
-        let said = "ranks 0-1 are inside of ncclCommSplit for 2.17 min, and rank 2 is not: the call ends \
+        let said =
+            "ranks 0-1 are inside of ncclCommSplit for 2.17 min, and rank 2 is not: the call ends \
                     when all ranks of its communicator have come.";
         assert_eq!(in_nccl(&found), said);
         found.by_time = ByTime::TooEarly;

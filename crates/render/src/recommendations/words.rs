@@ -18,8 +18,8 @@ pub(crate) fn action(of: &Action) -> String {
              more layers, or one flat buffer. Only calls that do not wait for each other can be joined."
         ),
         Action::Overlap => "Overlap communication with computing: start it earlier (smaller DDP buckets, \
-            FSDP prefetch), on a stream of its own, and wait for it later. Of a decode step, which has nothing to \
-            overlap with, make it shorter instead."
+            FSDP prefetch), on a stream of its own, and wait for it later. Of a decode step, which has \
+            nothing to overlap with, make it shorter instead."
             .to_owned(),
         Action::RegisterBuffers => "Register the buffers of large collectives: allocate them with \
             ncclMemAlloc and call ncclCommRegister (PyTorch: a MemPool with the backend's allocator, and \
