@@ -72,8 +72,8 @@ impl Real {
 }
 
 /// A table of functions to be put before others: for each its name here, the symbol, the signature, and what
-/// ours does. In that, `$call` calls on, `NCCL` says that it is libnccl that calls, and `LATE` that the caller
-/// was found late. `$reals` is a module for what ours call on.
+/// ours does. In that, `$call` calls on, `NCCL` says that it is libnccl that calls, and `LATE` that the
+/// caller was found late. `$reals` is a module for what ours call on.
 macro_rules! interposed {
     ($table:ident $reals:ident $call:ident;
      $($name:ident $symbol:literal ($($arg:ident: $type:ty),*) -> $result:ty $does:block)*) => {
