@@ -40,7 +40,7 @@ build: ## The command and the plugin, for this machine
 	cp -f $(TARGET)/release/$(BUILT) $(TARGET)/release/$(PLUGIN)
 
 debug:
-	cargo build --workspace
+	cargo build --workspace --lib --bins --examples
 	cp -f $(TARGET)/debug/$(BUILT) $(TARGET)/debug/$(PLUGIN)
 
 $(TOOLS)/.installed: Makefile

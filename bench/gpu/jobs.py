@@ -539,7 +539,7 @@ WRONGS = {
     "sends": lambda: None,
     "skip": lambda: None,
     "graph": lambda: None,
-    # The others make the communicator of another group, and this rank does not come.
+    # The others make a communicator for another group, and this rank does not come.
     "group": endless,
 }
 # These make the two calls in the other order, and these leave the first one out.
@@ -580,8 +580,6 @@ def ending(job, step):
     a = job.args
     data = torch.zeros(1 << 21, device=job.device)
     calls = last_calls(job, data)
-    # torch has NCCL make the communicator at the first call.
-    late = dist.new_group() if a.wrong == "group" else None
 
     def whole(number):
         step(number)
@@ -589,8 +587,8 @@ def ending(job, step):
         if is_wrong:
             print("goes wrong now", file=sys.stderr, flush=True)
             WRONGS[a.wrong]()
-        if late is not None and number == a.wrong_step:
-            dist.all_reduce(data, group=late)
+        if a.wrong == "group" and number == a.wrong_step:
+            dist.new_group()
         n = 1 << 21 if is_wrong and a.wrong == "size" else 1 << 20
         order = calls[::-1] if is_wrong and a.wrong in TURNED else calls
         for call in order[1 if is_wrong and a.wrong in LEFT_OUT else 0 :]:

@@ -9,8 +9,8 @@
 mod answer;
 mod cycle;
 mod graphs;
+mod inside;
 mod mismatch;
-mod mpi;
 mod names;
 mod network;
 mod phrases;

@@ -10,8 +10,8 @@
 
 use super::calls::{CommunicatorCalls, Lane, LANES};
 use super::case::Case;
+use super::inside::{in_mpi, in_nccl, Inside};
 use super::liveness::Liveness;
-use super::mpi::{in_mpi, InMpi};
 use super::reached::{known, Reached};
 use std::collections::BTreeSet;
 use tables::sightings::LastSeen;
@@ -71,7 +71,9 @@ pub struct RankProgress {
     /// How old the newest evidence of it is, by that of the capture, ns.
     pub evidence_age_ns: Option<i64>,
     /// The call of MPI that it is in.
-    pub in_mpi: Option<InMpi>,
+    pub in_mpi: Option<Inside>,
+    /// The call of NCCL's that it is in, and that makes or ends a communicator.
+    pub in_nccl: Option<Inside>,
     /// The last call that it entered.
     pub entered: Option<CallRow>,
     /// How far that call came.
@@ -84,6 +86,13 @@ pub struct RankProgress {
     pub started: Option<CallRow>,
     /// The last that the GPU ended.
     pub finished: Option<CallRow>,
+}
+
+impl RankProgress {
+    /// The call that it is in, and that is none of a communicator: the outer one of two.
+    pub fn inside(&self) -> Option<&Inside> {
+        self.in_mpi.as_ref().or(self.in_nccl.as_ref())
+    }
 }
 
 /// A member of a communicator.
@@ -250,6 +259,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         has_unseen_end: case.has_unseen_end(own.process),
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
         in_mpi: in_mpi(process),
+        in_nccl: in_nccl(process, case.evidence.newest[own.process]),
         entered: last(Reached::Entered),
         came: newest_call(Reached::Entered).map(came),
         enqueued: last(Reached::Enqueued),

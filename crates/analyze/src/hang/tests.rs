@@ -583,5 +583,16 @@ fn a_rank_that_others_wait_for_in_a_call_is_named_before_those_in_a_split() {
     for (process, other) in capture.processes.iter_mut().zip(waits.processes) {
         (process.calls, process.shapes) = (other.calls, other.shapes);
     }
-    assert!(matches!(of(&capture).verdict, Verdict::Sink(_)));
+    let found = of(&capture);
+    let Verdict::Sink(sink) = &found.verdict else {
+        panic!("{:?}", found.verdict);
+    };
+    assert_eq!(sink.ranks.members, [0, 1]);
+    let inside = found.communicators[0].ranks[0]
+        .inside()
+        .expect("in a split");
+    assert_eq!(
+        (inside.function.as_str(), inside.for_ns),
+        ("ncclCommSplit", 295 * SECOND)
+    );
 }

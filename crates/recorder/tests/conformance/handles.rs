@@ -285,7 +285,8 @@ fn line_22_six_threads_on_one_communicator_lose_and_mix_nothing() {
         assert_eq!(call.gpu.length(), Some(count));
         timed += 1;
     }
-    assert!(timed > 10_000, "{timed}");
+    // On a machine that gives the recorder's thread no time, only the calls of the first 8192 rows have one.
+    assert!(timed >= 8192, "{timed}");
     checked("threads");
 }
 

@@ -201,6 +201,11 @@ pub struct Rank {
     pub in_mpi: Option<String>,
     /// For how long, s.
     pub in_mpi_s: Option<f64>,
+    /// The function of NCCL's that the rank is in, and that makes or ends a communicator; null if it is in
+    /// none, or if that was not seen.
+    pub in_nccl: Option<String>,
+    /// For how long, s.
+    pub in_nccl_s: Option<f64>,
     /// The call that it entered last.
     pub entered: Option<Call>,
     /// The last that NCCL enqueued.
@@ -459,6 +464,8 @@ fn progress(hang: &Hang, communicator: &CommunicatorProgress, row: &RankProgress
         evidence_age_s: row.evidence_age_ns.map(seconds),
         in_mpi: row.in_mpi.as_ref().map(|inside| inside.function.clone()),
         in_mpi_s: row.in_mpi.as_ref().map(|inside| seconds(inside.for_ns)),
+        in_nccl: row.in_nccl.as_ref().map(|inside| inside.function.clone()),
+        in_nccl_s: row.in_nccl.as_ref().map(|inside| seconds(inside.for_ns)),
         entered: call(&row.entered),
         enqueued: call(&row.enqueued),
         launched: call(&row.launched),

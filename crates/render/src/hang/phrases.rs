@@ -40,11 +40,11 @@ pub(super) fn when(hang: &Hang, by_time: ByTime) -> Option<String> {
     }
 }
 
-/// What the length of a wait says for a rank that is inside of MPI.
-pub(super) fn when_in_mpi(hang: &Hang, by_time: ByTime) -> Option<String> {
+/// What the length of a wait says for a rank that is inside of a call.
+pub(super) fn when_inside(hang: &Hang, by_time: ByTime) -> Option<String> {
     match by_time {
         ByTime::TooEarly => Some(format!(
-            "A wait in MPI may end by itself: from {} on it counts as a hang (--after).",
+            "A wait there may end by itself: from {} on it counts as a hang (--after).",
             asked(hang.after_ns)
         )),
         by_time => when(hang, by_time),

@@ -3,7 +3,7 @@
 use super::names::{are, capital, communicator, have, is_of_ras, of, rank, span, unknown};
 use super::phrases::{stopped, Words};
 use analyze::hang::{
-    Because, BeforeFirst, CommunicatorProgress, Hang, InMpi, InNccl, ProcessName, Quiet, Said,
+    Because, BeforeFirst, CommunicatorProgress, Hang, InNccl, Inside, ProcessName, Quiet, Said,
     SaidState, Starting, Verdict,
 };
 use analyze::spelling::ranges;
@@ -257,7 +257,7 @@ fn said_details(said: &Said) -> Vec<String> {
 }
 
 fn has_rank_in_mpi(of: &CommunicatorProgress) -> bool {
-    let long = |inside: &InMpi| inside.for_ns >= LONG_NS;
+    let long = |inside: &Inside| inside.for_ns >= LONG_NS;
     !of.over
         && of
             .ranks

@@ -3,12 +3,12 @@
 //!
 //! Rule: if such a rank may wait itself for ranks of which nothing is known, the first sentence says so.
 
-use super::mpi;
+use super::inside;
 use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
 use super::phrases::{
-    absent, stopped, when, when_in_mpi, when_stopped, Words, NOTHING_SINCE, UNSEEN_END,
+    absent, stopped, when, when_inside, when_stopped, Words, NOTHING_SINCE, UNSEEN_END,
 };
 use analyze::hang::{Hang, Lack, Lacking, Liveness, Reached, Reason, Sink};
 
@@ -80,7 +80,7 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
 /// What ranks do not do that run, and who waits for them.
 fn running(hang: &Hang, sink: &Sink, who: &str, lacks: &str) -> String {
     if sink.lack != Lack::Start {
-        let inside = mpi::inside(hang, &sink.ranks);
+        let inside = inside::inside(hang, &sink.ranks);
         let inside = inside.map_or(String::new(), |inside| format!("; {inside}"));
         return format!("{who} {lacks}{inside}");
     }
@@ -159,9 +159,9 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
         )),
         Reason::Running(by_time) => {
             details.push(last_call(hang, communicator, first));
-            let others = mpi::others(hang, &sink.ranks);
+            let others = inside::others(hang, &sink.ranks);
             details.extend(match others {
-                Some(_) => when_in_mpi(hang, by_time),
+                Some(_) => when_inside(hang, by_time),
                 None => when(hang, by_time),
             });
             details.extend(others);

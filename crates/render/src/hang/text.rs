@@ -135,14 +135,21 @@ fn state(of: &Communicator, page: &mut Page) {
     }
     page.whole_table(&table, LINES, "lines of ranks");
     callers(&of.ranks, page);
-    in_mpi(&of.ranks, page);
+    inside(&of.ranks, page);
 }
 
-/// Which ranks are inside of which function of MPI, and for how long at most.
-fn in_mpi(ranks: &[Rank], page: &mut Page) {
+/// Which ranks are inside of which function of MPI or NCCL, and for how long at most.
+fn inside(ranks: &[Rank], page: &mut Page) {
     let mut by_function: BTreeMap<&str, (Vec<&Rank>, f64)> = BTreeMap::new();
     for rank in ranks {
-        if let (Some(function), Some(s)) = (&rank.in_mpi, rank.in_mpi_s) {
+        let calls = [
+            (&rank.in_mpi, rank.in_mpi_s),
+            (&rank.in_nccl, rank.in_nccl_s),
+        ];
+        for (function, s) in calls
+            .into_iter()
+            .filter_map(|(function, s)| Some((function.as_ref()?, s?)))
+        {
             let (of, longest) = by_function.entry(function).or_default();
             of.push(rank);
             *longest = longest.max(s);

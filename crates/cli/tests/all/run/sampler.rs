@@ -73,7 +73,8 @@ fn the_energy_of_a_run_is_that_of_its_gpus() {
             (number(&gpu["mean_w"]) - watts).abs() < 0.05 * watts,
             "{gpu:#}"
         );
-        assert!(number(&gpu["gap"]).abs() < 0.05, "{gpu:#}");
+        // At each end of a second and a half, it may stand still for a tenth of a second.
+        assert!(number(&gpu["gap"]).abs() < 0.2, "{gpu:#}");
     }
     let energy = &nodes["energy"];
     assert_eq!(

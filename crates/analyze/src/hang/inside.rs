@@ -1,0 +1,57 @@
+//! Which ranks are inside of MPI, or of a function of NCCL's that makes or ends a communicator.
+//!
+//! Rule: only a call of the thread that makes the rank's NCCL calls keeps it from its next one. Libraries
+//! have threads of their own that always wait in MPI.
+
+use tables::Process;
+
+/// A call that has not returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// As in `mpi.h` or `nccl.h`.
+    pub function: String,
+    /// Since when, up to the newest evidence of the rank, ns.
+    pub for_ns: i64,
+}
+
+/// The thread of the newest call of NCCL, if it is known.
+fn calling_thread(process: &Process) -> Option<u32> {
+    process
+        .shapes
+        .get(process.calls.last()?.shape as usize)?
+        .thread
+}
+
+/// The call of MPI that a process is in; `None` if it is in none, or if that was not seen.
+pub(super) fn in_mpi(process: &Process) -> Option<Inside> {
+    if process.ended {
+        return None;
+    }
+    let by = calling_thread(process);
+    let open = process.mpi.spans.iter().filter(|span| {
+        let threads = by.zip(span.thread);
+        span.open && threads.is_none_or(|(by, thread)| by == thread)
+    });
+    let longest = open.max_by_key(|span| span.inside)?;
+    Some(Inside {
+        function: process.mpi.name(longest).to_owned(),
+        for_ns: longest.inside,
+    })
+}
+
+/// The call that makes or ends a communicator that a process is in, as of `newest_ns`, its newest evidence.
+pub(super) fn in_nccl(process: &Process, newest_ns: Option<i64>) -> Option<Inside> {
+    if process.ended {
+        return None;
+    }
+    let by = calling_thread(process);
+    let mut open = process.setup.in_nccl.calls.iter();
+    let first = open.find(|call| {
+        let threads = by.zip(call.thread);
+        threads.is_none_or(|(by, thread)| by == thread)
+    })?;
+    Some(Inside {
+        function: first.function.clone(),
+        for_ns: newest_ns.map_or(0, |newest| newest - first.since_ns).max(0),
+    })
+}
