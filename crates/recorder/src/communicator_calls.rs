@@ -12,11 +12,12 @@
 use crate::guard::guard;
 use crate::interpose::interposed;
 use crate::recorder::fork_page::get;
+use crate::recorder::Recorder;
 use crate::seats;
 use capture::rows::Ticks;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -27,6 +28,9 @@ const SEATS: usize = 16;
 struct Seat {
     /// [`seats::thread`]; 0 free.
     owner: AtomicU64,
+    /// Address of its process's recorder: a forked child has a copy of its parent's seats, and none of the
+    /// threads.
+    recorder: AtomicUsize,
     /// Ticks; 0 while it is going in or out.
     since: AtomicU64,
     /// Place in [`NAMES`].
@@ -37,6 +41,7 @@ struct Seat {
 static INSIDE: [Seat; SEATS] = [const {
     Seat {
         owner: AtomicU64::new(0),
+        recorder: AtomicUsize::new(0),
         since: AtomicU64::new(0),
         function: AtomicU32::new(0),
         thread: AtomicU32::new(0),
@@ -80,9 +85,13 @@ pub struct Call {
     pub thread: u32,
 }
 
-/// All that are inside now, the first that went in first.
-pub fn inside() -> Vec<Call> {
-    let taken = INSIDE.iter().filter(|seat| seat.owner.load(Acquire) != 0);
+/// All of this recorder's process that are inside now, the first that went in first.
+pub fn inside(recorder: &Recorder) -> Vec<Call> {
+    let of = std::ptr::from_ref(recorder).addr();
+    let taken = INSIDE.iter().filter(|seat| {
+        // The Acquire meets the Release of whoever had the seat before.
+        seat.owner.load(Acquire) != 0 && seat.recorder.load(Relaxed) == of
+    });
     let mut calls: Vec<Call> = taken
         .filter_map(|seat| {
             Some(Call {
@@ -109,6 +118,8 @@ fn enter(function: Function) -> Option<&'static Seat> {
         claim.is_ok()
     };
     let seat = INSIDE.iter().find(free)?;
+    seat.recorder
+        .store(std::ptr::from_ref(recorder).addr(), Relaxed);
     seat.function.store(function as u32, Relaxed);
     seat.thread.store(recorder.thread(), Relaxed);
     seat.since.store(recorder.clock.ticks().0, Relaxed);

@@ -13,7 +13,7 @@ use std::fmt::Write;
 impl Writer {
     /// Stages the calls that threads are in, if they changed since the newest line.
     pub(super) fn write_communicator_calls(&mut self) {
-        let calls = inside();
+        let calls = inside(self.recorder);
         if calls == self.inside_nccl {
             return;
         }

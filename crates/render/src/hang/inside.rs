@@ -44,7 +44,8 @@ fn library(hang: &Hang, members: &Members) -> &'static str {
     }
 }
 
-/// Which other ranks of the communicator are inside of such a call, too: one that waits there waits for another rank.
+/// Which other ranks of the communicator are inside of such a call, too: one that waits there waits for
+/// another rank.
 pub(super) fn others(hang: &Hang, members: &Members) -> Option<String> {
     longest(hang, members)?;
     let of = &hang.communicators[members.communicator].ranks;
