@@ -582,8 +582,8 @@ impl Left {
             .collect();
         let inside = whole.iter().map(|w| self.check_window(w, own_clock));
         let inside: usize = inside.sum();
-        // On a busy machine few.
-        assert!(whole.is_empty() || inside > 0, "{inside} launches");
+        // On a busy machine, the program may have had no time in a single one.
+        assert!(whole.len() < 2 || inside > 0, "{inside} launches");
         whole.len()
     }
 
