@@ -29,6 +29,7 @@
 //! function, an error, a communicator with something pending) leaves the program's call as it was.
 
 use crate::clock;
+use crate::communicator_calls;
 use crate::cuda::nccl_function;
 use crate::guard::guard;
 use crate::interpose::{interposed, Interposed, Search};
@@ -120,7 +121,9 @@ pub fn install() {
     }
     // Meets the Acquire in `ask`.
     STATS.store(stats, Release);
-    INTERPOSED.install(&[&FUNCTIONS[..]], Search::default(), nccl_function);
+    // Those that end communicators stand in one table with those that make them.
+    let tables = [&FUNCTIONS[..], &communicator_calls::FUNCTIONS];
+    INTERPOSED.install(&tables, Search::default(), nccl_function);
 }
 
 interposed! { FUNCTIONS reals call;
@@ -132,30 +135,24 @@ interposed! { FUNCTIONS reals call;
         }
         result
     }
-    finalize "ncclCommFinalize" (comm: u64) -> c_int {
-        if !NCCL {
-            guard((), || if is_ready(comm) { ask(comm, true) });
-        }
-        call()
+}
+
+/// The program finalizes a communicator.
+pub fn finalizes(comm: u64) {
+    if is_ready(comm) {
+        ask(comm, true);
     }
-    destroy "ncclCommDestroy" (comm: u64) -> c_int {
-        if !NCCL {
-            guard((), || {
-                if is_ready(comm) {
-                    ask(comm, true);
-                }
-                gone(comm);
-            });
-        }
-        call()
-    }
-    abort "ncclCommAbort" (comm: u64) -> c_int {
-        if !NCCL {
-            // It is not asked: it may hang, or be in use by another thread.
-            guard((), || gone(comm));
-        }
-        call()
-    }
+}
+
+/// The program destroys a communicator.
+pub fn destroys(comm: u64) {
+    finalizes(comm);
+    gone(comm);
+}
+
+/// The program aborts a communicator, which is not asked: it may hang, or be in use by another thread.
+pub fn aborts(comm: u64) {
+    gone(comm);
 }
 
 /// Whether a communicator that the program passes to NCCL has no error, and nothing pending.

@@ -9,6 +9,7 @@
 //! call but for the thread's number at its first call. A thread beyond [`SEATS`] that are inside at one time
 //! is not seen.
 
+use crate::comm_memory;
 use crate::guard::guard;
 use crate::interpose::interposed;
 use crate::recorder::fork_page::get;
@@ -140,6 +141,21 @@ fn noted(nccl: bool, function: Function, call: impl FnOnce() -> c_int) -> c_int 
     result
 }
 
+/// A communicator is ended; `before` looks at its memory, if that is asked for.
+fn ended(
+    nccl: bool,
+    function: Function,
+    before: impl FnOnce(),
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    noted(nccl, function, || {
+        if !nccl {
+            guard((), before);
+        }
+        call()
+    })
+}
+
 /// NCCL's, which functions take by value.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -171,7 +187,13 @@ interposed! { FUNCTIONS reals call;
         flags: c_int) -> c_int {
         noted(NCCL, Function::Shrink, call)
     }
-    finalize "ncclCommFinalize" (comm: Comm) -> c_int { noted(NCCL, Function::Finalize, call) }
-    destroy "ncclCommDestroy" (comm: Comm) -> c_int { noted(NCCL, Function::Destroy, call) }
-    abort "ncclCommAbort" (comm: Comm) -> c_int { noted(NCCL, Function::Abort, call) }
+    finalize "ncclCommFinalize" (comm: u64) -> c_int {
+        ended(NCCL, Function::Finalize, || comm_memory::finalizes(comm), call)
+    }
+    destroy "ncclCommDestroy" (comm: u64) -> c_int {
+        ended(NCCL, Function::Destroy, || comm_memory::destroys(comm), call)
+    }
+    abort "ncclCommAbort" (comm: u64) -> c_int {
+        ended(NCCL, Function::Abort, || comm_memory::aborts(comm), call)
+    }
 }
