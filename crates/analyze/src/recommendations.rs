@@ -153,6 +153,13 @@ pub enum Transport {
     Rdma,
 }
 
+impl Transport {
+    /// Whether it is between ranks of one node.
+    pub fn is_in_a_node(self) -> bool {
+        self != Transport::Rdma
+    }
+}
+
 /// What overrides a setting of algorithm or protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverriddenBy {
@@ -280,10 +287,12 @@ pub enum Grounds {
     },
     /// The variable was set, and ranks would use what it turns off.
     TurnedOff {
-        /// The variable's value.
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
         value: String,
-        /// By ranks of one node; else by nodes.
-        in_a_node: bool,
+        /// What it turns off.
+        transport: Transport,
     },
     /// NCCL_GRAPH_REGISTER=0, and calls in graphs.
     UnregisteredGraphs,
@@ -291,8 +300,8 @@ pub enum Grounds {
     DebugLevel(String),
     /// What was asked for and done.
     Overridden(Vec<SettingRow>),
-    /// What the action names.
-    AsNamed,
+    /// A variable was set that can do nothing here.
+    Useless(Useless),
 }
 
 /// Point-to-point calls in a job of collectives.
@@ -482,7 +491,7 @@ mod tests {
                 at_most_us: None,
                 source: gain.map(|_| GainSource::Measured),
             },
-            ..advice(subject, Action::Overlap, Grounds::AsNamed)
+            ..advice(subject, Action::Overlap, Grounds::UnregisteredGraphs)
         }
     }
 

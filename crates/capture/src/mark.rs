@@ -21,29 +21,24 @@ const END: &str = "\"\n}\n";
 pub fn sealed(object: &str) -> String {
     let body = object.trim_end();
     let body = body.strip_suffix('}').unwrap_or(body).trim_end();
-    format!(
-        "{body}{MEMBER}{:08x}{END}",
-        crc32fast::hash(body.as_bytes())
-    )
+    format!("{body}{MEMBER}{}{END}", digits(body.as_bytes()))
+}
+
+/// The checksum of what stands before the member.
+fn digits(body: &[u8]) -> String {
+    format!("{:08x}", crc32fast::hash(body))
 }
 
 /// Whether the text is as it was written; `None` if it has no checksum.
 pub fn is_sound(text: &str) -> Option<bool> {
-    let bytes = text.as_bytes();
     // What is written last has its place, whatever else is damaged.
-    let digits_at = bytes.len().checked_sub(END.len() + DIGITS)?;
-    let body_at = digits_at.checked_sub(MEMBER.len());
-    let of_body = body_at.map(|end| format!("{:08x}", crc32fast::hash(&bytes[..end])));
-    let fits = of_body.is_some_and(|crc| bytes[digits_at..].starts_with(crc.as_bytes()));
+    let body_at = text.len().saturating_sub(MEMBER.len() + DIGITS + END.len());
+    let (body, rest) = text.as_bytes().split_at(body_at);
+    let digits = digits(body);
+    let behind_member = rest.get(MEMBER.len()..).unwrap_or_default();
     // Words of the command stand deeper, and no string has a line break.
-    if !fits && !text.contains(NAME) {
-        return None;
-    }
-    let around = [
-        body_at.unwrap_or(0)..digits_at,
-        digits_at + DIGITS..bytes.len(),
-    ];
-    Some(fits && around.map(|range| &bytes[range]) == [MEMBER.as_bytes(), END.as_bytes()])
+    let has_one = behind_member.starts_with(digits.as_bytes()) || text.contains(NAME);
+    has_one.then(|| rest == format!("{MEMBER}{digits}{END}").as_bytes())
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ struct Seat {
     recorder: AtomicUsize,
     /// Ticks; 0 while it is going in or out.
     since: AtomicU64,
-    /// Place in [`NAMES`].
+    /// Place in [`FUNCTIONS`].
     function: AtomicU32,
     thread: AtomicU32,
 }
@@ -49,19 +49,7 @@ static INSIDE: [Seat; SEATS] = [const {
     }
 }; SEATS];
 
-/// The functions, in the order of [`Function`].
-const NAMES: [&str; 9] = [
-    "ncclCommInitRank",
-    "ncclCommInitRankConfig",
-    "ncclCommInitRankScalable",
-    "ncclCommInitAll",
-    "ncclCommSplit",
-    "ncclCommShrink",
-    "ncclCommFinalize",
-    "ncclCommDestroy",
-    "ncclCommAbort",
-];
-
+/// The functions, in the order of [`FUNCTIONS`].
 #[derive(Clone, Copy)]
 enum Function {
     InitRank,
@@ -96,7 +84,7 @@ pub fn inside(recorder: &Recorder) -> Vec<Call> {
     let mut calls: Vec<Call> = taken
         .filter_map(|seat| {
             Some(Call {
-                function: NAMES.get(seat.function.load(Relaxed) as usize)?,
+                function: name(seat.function.load(Relaxed))?,
                 since: Ticks(seat.since.load(Relaxed)),
                 thread: seat.thread.load(Relaxed),
             })
@@ -105,6 +93,10 @@ pub fn inside(recorder: &Recorder) -> Vec<Call> {
         .collect();
     calls.sort_by_key(|call| (call.since, call.thread));
     calls
+}
+
+fn name(function: u32) -> Option<&'static str> {
+    FUNCTIONS.get(function as usize)?.name.to_str().ok()
 }
 
 /// Takes the calling thread's seat for a call; `None` if it is inside already, or there is none.

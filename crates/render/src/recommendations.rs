@@ -47,9 +47,13 @@ pub(crate) fn sentence(of: &Recommendation) -> String {
             action: action @ Action::DropSetting { .. },
             ..
         } => format!("{} {gain}", words::action(action)),
-        rule @ Rule::Own { action, .. } => {
-            format!("{} {} {gain}", words::action(action), words::grounds(rule))
-        }
+        Rule::Own {
+            action, evidence, ..
+        } => format!(
+            "{} {} {gain}",
+            words::action(action),
+            words::grounds(evidence)
+        ),
     }
 }
 

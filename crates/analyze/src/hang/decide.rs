@@ -660,20 +660,14 @@ fn quiet(case: &Case) -> Quiet {
     } else if let Some(dead) = in_state(Liveness::Dead) {
         Because::Dead(names(dead))
     } else if let Some(said) = said {
-        named.extend(members_of(case, &said));
+        named.extend(members_of(case, |process| {
+            let process = &case.capture.processes[process];
+            let mut names = said.of.iter();
+            names.any(|name| process.is(&name.host, name.pid))
+        }));
         Because::Said(said)
     } else if let Some((found, outside)) = inside {
-        named.extend(outside.into_iter().filter_map(|process| {
-            let mut members = open.iter().filter_map(|(communicator, calls)| {
-                let mut ranks = calls.ranks.iter();
-                let member = ranks.position(|own| own.process == process)?;
-                Some(Member {
-                    communicator: *communicator,
-                    member,
-                })
-            });
-            members.next()
-        }));
+        named.extend(members_of(case, |process| outside.contains(&process)));
         Because::InNccl(found)
     } else if open.is_empty() {
         Because::Dead(killed)
@@ -735,13 +729,8 @@ pub(super) fn said(capture: &Capture) -> Vec<Said> {
     all.into_iter().map(said).collect()
 }
 
-/// The processes of which something is said, as members of the first communicator that each is in.
-fn members_of(case: &Case, said: &Said) -> Vec<Member> {
-    let is_of = |process: usize| {
-        let process = &case.capture.processes[process];
-        let is = |name: &ProcessName| process.is(&name.host, name.pid);
-        said.of.iter().any(is)
-    };
+/// Some processes, as members of the first communicator that each is in.
+fn members_of(case: &Case, is_of: impl Fn(usize) -> bool) -> Vec<Member> {
     let mut found: BTreeMap<usize, Member> = BTreeMap::new();
     for (communicator, calls) in case.calls.communicators.iter().enumerate() {
         for (member, own) in calls.ranks.iter().enumerate() {

@@ -89,7 +89,7 @@ pub struct RankProgress {
 }
 
 impl RankProgress {
-    /// The call that it is in, and that is none of a communicator: the outer one of two.
+    /// The call of MPI that it is in, or else that of NCCL's.
     pub fn inside(&self) -> Option<&Inside> {
         self.in_mpi.as_ref().or(self.in_nccl.as_ref())
     }

@@ -34,8 +34,11 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
     let in_a_node = sizes().any(|(ranks, nodes)| ranks > nodes);
     let over_nodes = sizes().any(|(_, nodes)| nodes > 1);
     for (variable, off, transport) in TURNED_OFF {
-        let of_a_node = transport != Transport::Rdma;
-        let would_use = if of_a_node { in_a_node } else { over_nodes };
+        let would_use = if transport.is_in_a_node() {
+            in_a_node
+        } else {
+            over_nodes
+        };
         let is_off = |value: &&str| off.iter().any(|off| off.eq_ignore_ascii_case(value));
         if let Some(set) = value(variable).filter(is_off).filter(|_| would_use) {
             found.push(advice(
@@ -45,8 +48,9 @@ pub(super) fn recommendations(report: &Report, capture: &Capture) -> Vec<Recomme
                     transport,
                 },
                 Grounds::TurnedOff {
+                    variable,
                     value: set.to_owned(),
-                    in_a_node: of_a_node,
+                    transport,
                 },
             ));
         }
@@ -122,7 +126,10 @@ fn without_effect<'a>(
         .map(|shape| u64::from(shape.nchannels))
         .max()
         .unwrap_or(0);
-    let useless = |of: Useless| advice(of.variable(), Action::UnsetUseless(of), Grounds::AsNamed);
+    let useless = |of: Useless| {
+        let evidence = Grounds::Useless(of.clone());
+        advice(of.variable(), Action::UnsetUseless(of), evidence)
+    };
     for variable in ["NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS"] {
         let asked = value(variable).and_then(|value| value.trim().parse::<u64>().ok());
         if let Some(asked) = asked.filter(|asked| most > 0 && *asked > most) {

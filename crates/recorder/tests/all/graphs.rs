@@ -342,18 +342,23 @@ fn with_a_later_library() -> (Cuda, u64, Cuda) {
     (cuda, exec, later)
 }
 
+/// Launches by a library until the recorder's thread, which looks for libraries that were loaded, has found
+/// it, and so many calls are seen.
+fn launch_until_seen(later: &Cuda, exec: u64, calls: u64) {
+    crate::job::until(|| {
+        later.launch(exec, 1);
+        let capture = tables::Capture::open(&crate::job::out());
+        let seen = |capture: &tables::Capture| all(&capture.processes[0].graphs) >= calls;
+        capture.is_ok_and(|capture| !capture.processes.is_empty() && seen(&capture))
+    });
+}
+
 #[test]
 #[ignore = "played by the test below"]
 fn job_launched_by_a_later_library() {
     let (cuda, exec, later) = with_a_later_library();
     later.launch(exec, 20);
-    // The recorder's thread looks for libraries that were loaded, and finds this one.
-    crate::job::until(|| {
-        later.launch(exec, 1);
-        let capture = tables::Capture::open(&crate::job::out());
-        let seen = |capture: &tables::Capture| all(&capture.processes[0].graphs) != 0;
-        capture.is_ok_and(|capture| !capture.processes.is_empty() && seen(&capture))
-    });
+    launch_until_seen(&later, exec, 1);
     tell(&cuda);
 }
 
@@ -371,12 +376,8 @@ fn job_launched_in_sight_and_by_a_later_library() {
     let (cuda, exec, later) = with_a_later_library();
     cuda.launch(exec, 1);
     later.launch(exec, 20);
-    crate::job::until(|| {
-        later.launch(exec, 1);
-        let capture = tables::Capture::open(&crate::job::out());
-        let seen = |capture: &tables::Capture| all(&capture.processes[0].graphs) > 10;
-        capture.is_ok_and(|capture| !capture.processes.is_empty() && seen(&capture))
-    });
+    // The first ten are those of the launch in sight.
+    launch_until_seen(&later, exec, 11);
     // A graph that is made now has been launched by nobody.
     let mut comm = Driver::new(1);
     let newer = cuda.graph(|| capture(&cuda, &mut comm, 9, 10));

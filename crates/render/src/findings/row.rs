@@ -320,9 +320,15 @@ impl RecommendationRow {
     pub fn of(of: &Recommendation) -> RecommendationRow {
         let (subject, action, evidence) = match &of.rule {
             Rule::Finding(finding) => (subject(finding), advice(finding), evidence(finding)),
-            rule @ Rule::Own {
-                subject, action, ..
-            } => (subject.clone(), words::action(action), words::grounds(rule)),
+            Rule::Own {
+                subject,
+                action,
+                evidence,
+            } => (
+                subject.clone(),
+                words::action(action),
+                words::grounds(evidence),
+            ),
         };
         RecommendationRow {
             rule: of.rule.name(),

@@ -1,7 +1,7 @@
 //! What to change by a rule that is no finding, and what that rests on, in words.
 
 use analyze::recommendations::{
-    Action, FewP2p, Grounds, LlChosen, OverriddenBy, Rule, Transport, Useless,
+    Action, FewP2p, Grounds, LlChosen, OverriddenBy, Transport, Useless,
 };
 use analyze::spelling::{percent, ranges, size, three, time};
 
@@ -108,15 +108,9 @@ fn without_ll(calls: &str, chosen: &LlChosen) -> String {
     }
 }
 
-/// What a rule of its own rests on; empty for findings, which have their evidence.
-pub(crate) fn grounds(rule: &Rule) -> String {
-    let Rule::Own {
-        action, evidence, ..
-    } = rule
-    else {
-        return String::new();
-    };
-    match evidence {
+/// What a rule of its own rests on.
+pub(crate) fn grounds(of: &Grounds) -> String {
+    match of {
         Grounds::UsedLl {
             calls,
             bytes,
@@ -198,11 +192,12 @@ pub(crate) fn grounds(rule: &Rule) -> String {
             time(*us),
             time(*init_us),
         ),
-        Grounds::TurnedOff { value, in_a_node } => {
-            let Action::AllowTransport { variable, .. } = action else {
-                return String::new();
-            };
-            let which = if *in_a_node {
+        Grounds::TurnedOff {
+            variable,
+            value,
+            transport,
+        } => {
+            let which = if transport.is_in_a_node() {
                 "with several ranks on a node"
             } else {
                 "over several nodes"
@@ -217,10 +212,7 @@ pub(crate) fn grounds(rule: &Rule) -> String {
             let summaries: Vec<&str> = rows.iter().map(|row| row.summary.as_str()).collect();
             summaries.join(" ")
         }
-        Grounds::AsNamed => match action {
-            Action::UnsetUseless(useless) => was_set(useless),
-            _ => String::new(),
-        },
+        Grounds::Useless(useless) => was_set(useless),
     }
 }
 
