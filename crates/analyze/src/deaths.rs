@@ -6,7 +6,8 @@
 //! work.
 //!
 //! Rule: a process that may still live is no death. After a long wait, the order in which processes were
-//! ended proves nothing. So the others must have made a call shortly before the end of the first, or later.
+//! ended proves nothing. So the others must have made a call shortly before the end of the first, or later,
+//! unless somebody saw that it was gone while they were there.
 
 use crate::behind::{inside, Inside};
 use crate::moments::Zone;
@@ -22,7 +23,7 @@ const FIRST_NS: i64 = 120_000_000;
 /// The same if the two ran on different hosts, which may differ in their clocks.
 const FIRST_OVER_HOSTS_NS: i64 = 2 * SECOND;
 /// Others wait for a rank since its death only if they made their newest call there after this time before
-/// it.
+/// it. A death that was seen needs no such call.
 const BRIEF_NS: i64 = 5 * SECOND;
 
 /// A process that died or left while others went on.
@@ -249,7 +250,8 @@ fn death(
             false => FIRST_OVER_HOSTS_NS,
         };
         let apart = newest_ns.saturating_sub(seen_ns);
-        if apart < first || progress.newest_ns < seen_ns.saturating_sub(BRIEF_NS) {
+        let is_brief = progress.newest_ns >= seen_ns.saturating_sub(BRIEF_NS);
+        if apart < first || !is_brief && !is_seen_gone(process) {
             return None;
         }
         left.push(member);
@@ -286,10 +288,14 @@ fn death(
 /// pause of less than that is none that somebody makes.
 pub(crate) fn has_unseen_end(capture: &Capture, index: usize, behind_ns: i64) -> bool {
     let process = &capture.processes[index];
-    let is_seen = process.seen.is_some_and(|seen| seen.life == Life::Gone);
     let mut all = capture.processes.iter();
     let someone_is_there = all.any(|process| process.life.is_there());
-    behind_ns >= 2 * SECOND && !process.ended && !is_seen && !someone_is_there
+    behind_ns >= 2 * SECOND && !process.ended && !is_seen_gone(process) && !someone_is_there
+}
+
+/// Whether somebody saw that a process was gone, while others were there.
+fn is_seen_gone(process: &Process) -> bool {
+    process.seen.is_some_and(|seen| seen.life == Life::Gone)
 }
 
 /// Whether the end of a process is known to a fraction of a second.

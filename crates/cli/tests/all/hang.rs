@@ -609,9 +609,10 @@ fn run(script: &str) -> (Folder, Child) {
     (folder, child)
 }
 
-/// What `ncclscope run` kept of processes, once it has.
-fn seen_by_run(folder: &Folder) -> Value {
+/// What `ncclscope run` kept of processes, once it is as wanted.
+fn seen_by_run(folder: &Folder, wanted: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
+    let mut kept = Value::Null;
     loop {
         let is_its = |file: &PathBuf| {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -619,9 +620,12 @@ fn seen_by_run(folder: &Folder) -> Value {
         };
         if let Some(file) = walk(&folder.capture()).into_iter().find(is_its) {
             let text = std::fs::read(file).expect("read");
-            return serde_json::from_slice(&text).expect("JSON");
+            kept = serde_json::from_slice(&text).expect("JSON");
+            if wanted(&kept) {
+                return kept;
+            }
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "nothing is kept");
+        assert!(began.elapsed() < Duration::from_secs(60), "{kept:#}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -658,13 +662,9 @@ fn run_keeps_who_was_stopped_for_the_time_after_a_kill_of_all() {
     use nix::sys::signal::{kill, Signal};
     let script = "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
     let (folder, mut child) = run(script);
-    let began = Instant::now();
-    while calls(&folder) < 43 {
-        assert!(began.elapsed() < Duration::from_secs(20), "no calls");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until_calls(&folder, 43);
     kill(pid_of(&folder, 2), Signal::SIGSTOP).expect("stopped");
-    let kept = seen_by_run(&folder);
+    let kept = seen_by_run(&folder, |_| true);
     let processes = kept["processes"].as_array().expect("processes");
     assert_eq!(processes.len(), 1, "{kept:#}");
     assert_eq!(processes[0]["pid"], pid_of(&folder, 2).as_raw());
@@ -706,6 +706,7 @@ fn a_rank_that_was_let_go_is_not_said_to_be_stopped() {
 
 #[test]
 fn only_a_death_that_somebody_saw_is_told_from_a_stop() {
+    use nix::sys::signal::{kill, Signal};
     let caveat = "Nobody saw this end";
     let script = "ranks 4\nlinger 3s\nall_reduce 1MiB x10\nsync\nrank 1 kill\nall_reduce 4MiB\n";
     let (folder, mut child) = play(script, "host");
@@ -716,14 +717,28 @@ fn only_a_death_that_somebody_saw_is_told_from_a_stop() {
     let text = one_line(&report(&folder.capture()));
     assert!(text.contains("died at") && text.contains(caveat), "{text}");
 
-    // It runs long enough for `ncclscope run` to know its processes.
-    let script =
-        "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nsleep 8s\nrank 1 kill\nall_reduce 4MiB\n";
+    let script = "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nrank 1 hang\nall_reduce 4MiB\n";
     let (folder, mut child) = run(script);
-    let kept = seen_by_run(&folder);
-    let processes = kept["processes"].as_array().expect("processes");
-    assert_eq!(processes.len(), 1, "{kept:#}");
-    assert_eq!(processes[0]["life"], "gone");
+    until_calls(&folder, 43);
+    // `ncclscope run` looks for new processes as often as it writes what it keeps of a stopped one again. So
+    // it knows all of them once it has written of that one three times.
+    let [dies, pauses] = [1, 2].map(|rank| pid_of(&folder, rank));
+    kill(pauses, Signal::SIGSTOP).expect("stopped");
+    let newest = |kept: &Value| kept["at_ns"].as_i64();
+    let first = newest(&seen_by_run(&folder, |_| true));
+    let second = newest(&seen_by_run(&folder, |kept| newest(kept) > first));
+    seen_by_run(&folder, |kept| newest(kept) > second);
+    kill(pauses, Signal::SIGCONT).expect("let go");
+    kill(dies, Signal::SIGKILL).expect("killed");
+    let is_gone = |of: &Value| of["pid"] == dies.as_raw() && of["life"] == "gone";
+    seen_by_run(&folder, |kept| {
+        let processes = kept["processes"].as_array();
+        processes.is_some_and(|all| all.iter().any(is_gone))
+    });
+    until(&folder, &["--after", "1s"], |_, live| {
+        live["verdict"] == "dead"
+    });
+    // The others write the time again.
     std::thread::sleep(Duration::from_millis(2500));
     kill_all(&mut child);
     let seen = after_the_end(&folder);
@@ -740,6 +755,15 @@ fn calls(folder: &Folder) -> usize {
     let capture = tables::Capture::open(&folder.capture()).ok();
     let all = capture.map_or(Vec::new(), |capture| capture.processes);
     all.iter().map(|process| process.calls.len()).sum()
+}
+
+/// Waits until a running job has made so many calls.
+fn until_calls(folder: &Folder, wanted: usize) {
+    let began = Instant::now();
+    while calls(folder) < wanted {
+        assert!(began.elapsed() < Duration::from_secs(60), "no calls");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// A link that stops, of two hosts.
