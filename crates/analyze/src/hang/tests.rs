@@ -282,6 +282,37 @@ fn ranks_that_wait_for_each_other_are_a_cycle() {
 }
 
 #[test]
+fn gpus_that_wait_for_each_other_are_named_before_a_rank_that_is_in_a_call_itself() {
+    // Ranks 0 and 1 wait for each other. Rank 3 waits for rank 2, whose own call may not have ended either.
+    let communicators: &[&[usize]] = &[&[0, 1], &[0, 1], &[2, 3], &[2, 3]];
+    let verdict = |begun: bool, ended: bool| {
+        let mut capture = job(
+            communicators,
+            &[
+                &[(0, 8, false)],
+                &[(1, 8, false)],
+                &[(2, 8, ended)],
+                &[(2, 8, ended), (3, 8, false)],
+            ],
+        );
+        for process in &mut capture.processes[..2] {
+            process.calls[0].channels_started = u16::from(begun);
+        }
+        of(&capture).verdict
+    };
+    let ranks = |verdict: &Verdict| -> Vec<(usize, usize)> {
+        let blamed = verdict.blamed().into_iter();
+        blamed.map(|of| (of.communicator, of.member)).collect()
+    };
+    let found = verdict(true, false);
+    assert!(matches!(found, Verdict::Cycle(_)), "{found:?}");
+    // Hosts may have launched those calls and wait for something else.
+    assert_eq!(ranks(&verdict(false, false)), [(3, 0)]);
+    // Rank 2 does something else than to wait.
+    assert_eq!(ranks(&verdict(true, true)), [(3, 0)]);
+}
+
+#[test]
 fn all_calls_that_others_wait_for_show_a_new_order() {
     // Ranks 1 and 2 on communicator 0, ranks 0 and 1 on the others. A step of rank 1 is 0, 1, 0, 2. In the
     // last one it leaves communicator 1 to the end.
