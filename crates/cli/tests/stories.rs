@@ -90,6 +90,9 @@ impl Tools {
         link(&fake, bin.join("fake-nccl"));
         link(&nvml, plugins.join("libfake_nvml.so"));
         link(&log, plugins.join("liblog_plugin.so"));
+        // The machine may have GPUs, and a file that is no library hides its NVML.
+        fs::create_dir(plugins.join("no-gpus")).expect("made");
+        fs::write(plugins.join("no-gpus/libnvidia-ml.so.1"), "").expect("written");
         // A copy: dlopen knows libraries by file, and the default name must be a library of its own.
         for name in ["libnccl-profiler-ncclscope.so", "libnccl-profiler.so"] {
             fs::copy(&plugin, plugins.join(name)).expect("copied");
@@ -175,6 +178,7 @@ impl StoryFolder {
             .env_clear()
             .env("PATH", format!("{}:{path}", self.tools.bin.display()))
             .env("LC_ALL", "C")
+            .env("LD_LIBRARY_PATH", self.tools.plugins.join("no-gpus"))
             .env("PLUGINS", self.tools.plugins)
             .env("NCCL_PROFILER_PLUGIN", &plugin)
             .env("NCCLSCOPE_PLUGIN", &plugin)
@@ -184,6 +188,9 @@ impl StoryFolder {
             .output()
             .expect("started");
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        if command.contains("jq ") {
+            printed = whole_numbers(&printed);
+        }
         for line in String::from_utf8_lossy(&output.stderr).lines() {
             printed += &format!("2| {line}\n");
         }
@@ -229,6 +236,23 @@ impl Drop for StoryFolder {
             }
         }
     }
+}
+
+/// JSON with `2` for `2.0`: jq writes numbers as it read them since release 1.7, and shortened them before.
+fn whole_numbers(printed: &str) -> String {
+    let mut out = String::new();
+    let mut pieces = printed.split(".0").peekable();
+    while let Some(piece) = pieces.next() {
+        out += piece;
+        let Some(after) = pieces.peek() else {
+            break;
+        };
+        let is_end = after.is_empty() || after.starts_with([',', ']', '}', '\n']);
+        if !is_end || !out.ends_with(|c: char| c.is_ascii_digit()) {
+            out += ".0";
+        }
+    }
+    out
 }
 
 /// Replaces what differs from run to run.
@@ -326,7 +350,7 @@ impl Masks {
         if line.starts_with("  time     ") {
             return "  time     <time>".to_owned();
         }
-        let mut masked = line.to_owned();
+        let mut masked = without_gpus(line).to_owned();
         for (before, what, mask) in [
             (&*self.built, Run::Whole, "<folder>"),
             (&*self.host, Run::Whole, "<host>"),
@@ -366,6 +390,14 @@ impl Masks {
         }
         masked
     }
+}
+
+/// The line of a job's software without what the kernel says of this machine's GPUs: `; 2 x NVIDIA H200`.
+fn without_gpus(line: &str) -> &str {
+    let is_of_software = line.trim_start().starts_with("software ");
+    let gpus = line.find(" x NVIDIA ").filter(|_| is_of_software);
+    let before = gpus.and_then(|at| line[..at].rfind("; "));
+    before.map_or(line, |at| &line[..at])
 }
 
 /// What follows a word and is masked.
