@@ -22,8 +22,11 @@ const SECOND: i64 = 1_000_000_000;
 const DEAD_NS: i64 = 2 * SECOND;
 /// The same if all processes of its host are dead and others had begun to wait for it: three of those times.
 const DIED_FIRST_NS: i64 = 120_000_000;
-/// Snapshots are written at flushes, which are rare on a shared file system.
-const SNAPSHOT_NS: i64 = 15 * SECOND;
+/// A snapshot is as old as the newest flush. Flushes are so far apart on a shared file system, or farther if
+/// the setting says so.
+const FLUSH_NS: i64 = 4_500_000_000;
+/// A flush may be late by so much: a busy machine, and a file system that takes its time.
+const LATE_NS: i64 = SECOND / 2;
 
 /// What a process is to the others, as of the newest evidence of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +76,12 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
         let flush = process
             .fact("env.NCCLSCOPE_FLUSH")
             .and_then(|f| f.parse::<f64>().ok())
-            .map_or(0, |s| (3.0 * s * 1e9) as i64);
+            .map_or(FLUSH_NS, |s| FLUSH_NS.max((1e9 * s) as i64));
+        // Two flushes did not come.
+        let silent = 2 * flush + LATE_NS;
         let late = match process.live {
             LiveSource::Here | LiveSource::Adopted => DEAD_NS,
-            LiveSource::Snapshot | LiveSource::None | LiveSource::OtherTool => {
-                SNAPSHOT_NS.max(flush)
-            }
+            LiveSource::Snapshot | LiveSource::None | LiveSource::OtherTool => silent,
         };
         // Seen while it could still be asked.
         let was_gone = process.seen.is_some_and(|seen| seen.life == Life::Gone);
@@ -93,7 +96,7 @@ fn by_evidence(capture: &Capture, evidence: &Evidence) -> Vec<Liveness> {
             _ if was_stopped => Liveness::Stopped,
             Life::Gone if behind > late => Liveness::Dead,
             Life::Gone => Liveness::Running,
-            Life::Unknown if behind > late.max(SNAPSHOT_NS) => Liveness::Silent,
+            Life::Unknown if behind > silent => Liveness::Silent,
             Life::Unknown => Liveness::Running,
         }
     };

@@ -242,6 +242,31 @@ fn a_call_is_not_taken_for_another_of_the_same_millisecond() {
 }
 
 #[test]
+fn a_rank_of_another_host_is_silent_once_two_flushes_have_not_come() {
+    let kind = |behind_s: i64, flush: Option<&str>| {
+        let mut capture = job(&[&[0, 1]], &[&[(0, 8, false)], &[]]);
+        let far = &mut capture.processes[1];
+        far.live = LiveSource::Snapshot;
+        let anchor = |time: i64| Anchor {
+            ticks: Ticks((time - START + SECOND) as u64),
+            realtime: time as u64,
+            monotonic: 0,
+        };
+        let newest = START + (300 - behind_s) * SECOND;
+        far.clock = Clock::new([anchor(START), anchor(newest)], true);
+        let flush = flush.map(|seconds| ("env.NCCLSCOPE_FLUSH".to_owned(), seconds.to_owned()));
+        far.facts.extend(flush);
+        of(&capture).verdict.kind()
+    };
+    assert_eq!(kind(9, None), VerdictKind::Missing);
+    assert_eq!(kind(10, None), VerdictKind::Silent);
+    // The setting may make it longer, and it is not believed to be shorter.
+    assert_eq!(kind(10, Some("6")), VerdictKind::Missing);
+    assert_eq!(kind(13, Some("6")), VerdictKind::Silent);
+    assert_eq!(kind(9, Some("1")), VerdictKind::Missing);
+}
+
+#[test]
 fn the_wait_for_graph_is_followed_over_communicators() {
     // Rank 0 waits for rank 1, which waits for rank 2.
     let communicators: &[&[usize]] = &[&[0, 1], &[1, 2]];
