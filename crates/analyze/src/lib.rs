@@ -204,7 +204,7 @@ pub struct Report {
     pub not_recorded: Option<String>,
     /// Why no call has a GPU time; `None` if some have one, or if that is not known.
     #[serde(skip)]
-    pub untimed_because: Option<String>,
+    pub no_times: Option<notes::NoTimes>,
     /// Calls have GPU times, but it is known how long they ran, and of none when.
     #[serde(skip)]
     pub only_lengths: bool,
@@ -687,7 +687,7 @@ impl Analysis {
             communicators: job::communicators(capture, &memory),
             memory,
             only_lengths,
-            untimed_because: notes::no_times(capture, &operations).map(|no| no.because),
+            no_times: notes::no_times(capture, &operations),
             notes: notes::notes(
                 capture,
                 self.silent,

@@ -20,12 +20,18 @@ const API_EVENTS: u32 = 22_800;
 const STAMPS: u32 = 22_700;
 
 /// Why no call has a GPU time.
+#[derive(Clone, Debug)]
 pub struct NoTimes {
     /// As it follows the word "because".
     pub because: String,
     /// As a note.
     pub note: String,
+    /// What would tell times in this job, as a sentence.
+    pub then: Option<&'static str>,
 }
+
+/// What tells times where events tell none.
+pub(crate) const WINDOWS_TELL: &str = "Kernel windows on all ranks tell.";
 
 /// Why no call has a GPU time, if that was so from the beginning of the job.
 pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
@@ -35,6 +41,7 @@ pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
         return Some(NoTimes {
             because: format!("{version} has no GPU stamps (2.27 on)"),
             note: format!("{version} has no GPU stamps (2.27 on): no call has a GPU time."),
+            then: Some(WINDOWS_TELL),
         });
     }
     let mut processes = capture.processes.iter();
@@ -47,11 +54,13 @@ pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
         Some(because) => NoTimes {
             note: format!("There are no GPU times: {because}."),
             because,
+            then: None,
         },
         None => NoTimes {
             because: "GPU timing was off (NCCLSCOPE_TIMING=host)".to_owned(),
             note: "GPU timing was off (NCCLSCOPE_TIMING=host). Unset it to record GPU times."
                 .to_owned(),
+            then: Some("Without NCCLSCOPE_TIMING=host, GPU times tell."),
         },
     })
 }

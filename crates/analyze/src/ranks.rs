@@ -50,6 +50,10 @@ pub struct RankRow {
     pub nccl_interval_us: Option<(f64, f64)>,
     /// `nccl_us` by `wall_us`, 0 to 1: the share of the run.
     pub share: Option<f64>,
+    /// The most that its GPU can have been in NCCL, without warm-up. `None` if nothing bounds that: some kind
+    /// of call has no time, or the recording did not end by itself.
+    #[serde(skip)]
+    pub most_us: Option<f64>,
     /// Sum of the intervals.
     pub sum_us: Option<f64>,
     /// The GPU's UUID, 32 hex digits.
@@ -129,6 +133,8 @@ struct Gpu {
     kinds: Vec<(u64, Stretches)>,
     /// Some calls were left out of the sample that is timed.
     sampled: bool,
+    /// Some calls have no times that could be here: they were captured into a graph, or have no rows.
+    unseen: bool,
     begin: Option<i64>,
     end: Option<i64>,
     /// From the start of its first warm-up kernel to the end of the last.
@@ -198,6 +204,7 @@ impl Gatherer {
         }
         gpu.see(Some(execution.call.gpu_seen_ns).filter(|ns| *ns != 0));
         if execution.captured {
+            gpu.unseen = true;
             return;
         }
         gpu.calls = gpu.calls.saturating_add(1);
@@ -232,6 +239,7 @@ impl Gatherer {
     /// Adds executions of a place without rows.
     pub fn add_counted(&mut self, local: u32, place: usize, calls: u64, timed: u64) {
         let gpu = &mut self.gpus[self.by_local[local as usize]].1;
+        gpu.unseen |= calls > 0;
         gpu.calls = gpu.calls.saturating_add(calls);
         gpu.timed = gpu.timed.saturating_add(timed);
         if self.p2p[place] {
@@ -275,14 +283,17 @@ impl Gatherer {
                 let wall = wall.map(|wall| wall.max(span)).filter(|wall| *wall > 0);
                 let (mut sum, mut union) = (intervals.sum(), intervals.union());
                 let (mut basis, mut interval) = (basis, None);
+                let of = estimated(&gpu.kinds);
+                // In the wall, calls lie over each other as much as those that were timed.
+                let timed = (union, sum.max(1));
+                let within = |ns: f64| {
+                    let scaled = timed.0 as f64 * (ns / timed.1 as f64);
+                    (scaled as u64).min(wall.unwrap_or(u64::MAX))
+                };
+                let is_whole = process.ended && !gpu.unseen && basis != Some("host");
+                let most = (is_whole && all_known(&gpu.kinds)).then(|| within(of.high));
                 if gpu.sampled && basis == Some("gpu") {
                     basis = Some("sample");
-                    let of = estimated(&gpu.kinds);
-                    // In the wall, calls lie over each other as much as those that were timed.
-                    let within = |ns: f64| {
-                        let scaled = union as f64 * (ns / sum.max(1) as f64);
-                        (scaled as u64).min(wall.unwrap_or(u64::MAX))
-                    };
                     interval = Some((us(within(of.low)), us(within(of.high))));
                     (union, sum) = (within(of.sum), of.sum as u64);
                 }
@@ -300,12 +311,19 @@ impl Gatherer {
                     nccl_us: basis.map(|_| us(union)),
                     nccl_interval_us: interval,
                     share: basis.and(wall).map(|wall| union as f64 / wall as f64),
+                    most_us: most.map(us),
                     sum_us: basis.map(|_| us(sum)),
                     ..RankRow::default()
                 }
             })
             .collect()
     }
+}
+
+/// Whether some call of each kind has a GPU time.
+fn all_known(kinds: &[(u64, Stretches)]) -> bool {
+    let mut kinds = kinds.iter();
+    kinds.all(|(calls, timed)| *calls == 0 || timed.total().1 > 0.0)
 }
 
 /// What calls took in all, ns.

@@ -9,7 +9,9 @@ use crate::account::{Open, RankAccount, MATTERS};
 use crate::arrivals::{Arrivals, RankArrivals};
 use crate::efficiency::EfficiencyRow;
 use crate::findings::{settling, Finding, Kind, RankId, LEAST_SHARE};
+use crate::notes::WINDOWS_TELL;
 use crate::operations::Operation;
+use crate::ranks::RankRow;
 use crate::spelling::{percent, plural, size, three, time, word};
 use crate::standstill::Standstill;
 use crate::statistics::Statistics;
@@ -301,7 +303,11 @@ fn blameless(report: &Report) -> Blameless {
             None if judged => (
                 format!(
                     "{nobody}How long communication stops computing is not known: compute kernels were \
-                     not recorded."
+                     not recorded.{}",
+                    match is_elsewhere(report) {
+                        true => String::new(),
+                        false => format!(" {WINDOWS_TELL}"),
+                    }
                 ),
                 nobody_is_last,
             ),
@@ -320,6 +326,8 @@ const WIDE: f64 = 0.9;
 /// Between which bounds GPUs stood still, in words.
 struct Bounded {
     words: String,
+    /// The bounds, as shares of the steps' time, or of the run's.
+    between: (f64, f64),
     /// Even the upper bound is so small that it does not matter.
     is_small: bool,
 }
@@ -327,8 +335,60 @@ struct Bounded {
 /// For how long GPUs stood still, if there are bounds of that; why no more is known, and what would tell
 /// more.
 fn bounded(report: &Report) -> Option<Bounded> {
+    by_account(report).or_else(|| by_time_in_nccl(report))
+}
+
+/// By the time in NCCL: a GPU that is not in it does not stand still for it. All of it may have been in the
+/// steps, if there are any.
+fn by_time_in_nccl(report: &Report) -> Option<Bounded> {
+    let steps_us = report.steps.as_ref().and_then(|steps| steps.step_us);
+    let steps_us = steps_us.map(|step| step.sum);
+    let share = |rank: &RankRow| Some(rank.most_us? / steps_us.or(rank.wall_us)?);
+    let shares: Vec<f64> = report.ranks.rows.iter().map(share).collect::<Option<_>>()?;
+    // Of first calls alone nothing is known.
+    let most = shares
+        .into_iter()
+        .reduce(f64::max)
+        .filter(|most| *most > 0.0)?;
+    // Calls that were not recorded have no times either.
+    let c = &report.completeness;
+    let is_all = c.lost.is_empty() && c.unseen.is_empty() && !c.announced_is_lower_bound;
+    if !is_all || most >= WIDE {
+        return None;
+    }
+    let of = steps_us.map_or("time", |_| "steps' time");
+    let most_said = percent(most);
+    let words = if most < MATTERS {
+        format!(
+            "Communication is no problem: GPUs stand still for it for {most_said} of the {of} at most, first \
+             calls apart."
+        )
+    } else {
+        let tell = match is_elsewhere(report) {
+            true => "",
+            false => " Kernel windows on all ranks tell more.",
+        };
+        format!(
+            "GPUs stand still in communication for {most_said} of the {of} at most, first calls apart: they \
+             are in NCCL for no longer.{tell}"
+        )
+    };
+    Some(Bounded {
+        words,
+        between: (0.0, most),
+        is_small: most < MATTERS,
+    })
+}
+
+/// Whether nothing of this job can be recorded again by us.
+fn is_elsewhere(report: &Report) -> bool {
+    report.job.is_of_other_tool
+}
+
+/// By the account of the steps.
+fn by_account(report: &Report) -> Option<Bounded> {
     let account = report.account.as_ref()?;
-    let ((low, high), open) = (account.still_between, account.open?);
+    let (between @ (low, high), open) = (account.still_between, account.open?);
     if high < MATTERS {
         let words = format!(
             "Communication is no problem: GPUs stand still for it for {} of the steps' time at most.",
@@ -336,11 +396,13 @@ fn bounded(report: &Report) -> Option<Bounded> {
         );
         return Some(Bounded {
             words,
+            between,
             is_small: true,
         });
     }
     let wide = |words: String| Bounded {
         words,
+        between,
         is_small: false,
     };
     if open == Open::InGraphs && low < MATTERS {
@@ -392,12 +454,13 @@ fn bounded(report: &Report) -> Option<Bounded> {
     )))
 }
 
-/// Between which parts of the steps' time GPUs stand still, if the verdict says that and blames nobody.
+/// Between which parts of the steps' time, or of the run's, GPUs stand still, if the verdict says that and
+/// blames nobody.
 pub fn still_between(report: &Report) -> Option<(f64, f64)> {
-    let account = report.account.as_ref()?;
+    let account = report.account.as_ref();
     match &report.verdict.lead {
-        Lead::Account => account.still(),
-        Lead::LateHost => Some(account.still_between),
+        Lead::Account => account?.still(),
+        Lead::LateHost => Some(account?.still_between),
         Lead::Words(_) => {
             let shares = exposed_shares(report).filter(|shares| !shares.is_empty());
             let range = shares.map(|shares| {
@@ -406,7 +469,7 @@ pub fn still_between(report: &Report) -> Option<(f64, f64)> {
                     (low.min(*share), high.max(*share))
                 })
             });
-            range.or_else(|| bounded(report).map(|_| account.still_between))
+            range.or_else(|| bounded(report).map(|bounded| bounded.between))
         }
         Lead::Finding => None,
     }
@@ -440,7 +503,12 @@ pub fn tells_who(report: &Report) -> bool {
 fn not_judged(report: &Report) -> String {
     let (calls, timed) = (report.completeness.recorded, report.completeness.timed);
     let processes = plural(report.job.nprocesses as u64, "process", "processes");
-    let why = match (calls, timed, &report.untimed_because) {
+    let mut then = match (&report.no_times, is_elsewhere(report)) {
+        (_, true) => None,
+        (Some(no), false) => no.then,
+        (None, false) => Some(WINDOWS_TELL),
+    };
+    let why = match (calls, timed, &report.no_times) {
         (0, ..) if report.completeness.announced > 0 => {
             return format!(
                 "No call is here: NCCL announced {} to {processes}, and none was recorded.",
@@ -485,9 +553,10 @@ fn not_judged(report: &Report) -> String {
             return format!("This job made no NCCL call that a profiler sees{why}.");
         }
         _ if report.job.mode == ["profile"] => {
+            then = Some("Mode trace tells.");
             "mode profile keeps totals, and no single call".to_owned()
         }
-        (_, 0, Some(because)) => format!("no call has a GPU time, because {because}"),
+        (_, 0, Some(no)) => format!("no call has a GPU time, because {}", no.because),
         (_, 0, None) => "no call has a GPU time".to_owned(),
         _ if report.only_lengths => {
             format!("of {timed} calls the file says how long they ran, and not when")
@@ -496,7 +565,8 @@ fn not_judged(report: &Report) -> String {
             "{timed} of {calls} calls have a GPU time, and no operation on all of its ranks"
         ),
     };
-    format!("Which rank is late, and what communication costs, is not known: {why}.")
+    let then = then.map_or(String::new(), |then| format!(" {then}"));
+    format!("Which rank is late, and what communication costs, is not known: {why}.{then}")
 }
 
 /// That no rank is proved to be late, if that could be known; and which one seems to be.

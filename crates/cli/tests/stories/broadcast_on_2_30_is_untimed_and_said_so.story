@@ -8,7 +8,7 @@ broadcast 1MiB x5
 announced 20, ABI v6
 --- ncclscope report capture | sed '/^Communicators/,/^$/d'
 No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not
-recorded.
+recorded. Kernel windows on all ranks tell.
 in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 1 MiB at 77.6 GB/s (busbw)
 
 Job capture

@@ -9,5 +9,5 @@ sync
 announced 16, ABI v7
 --- ncclscope report capture | sed -n '1,/^$/p'
 No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not
-recorded.
+recorded. Kernel windows on all ranks tell.
 in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL

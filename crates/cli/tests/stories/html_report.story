@@ -7,10 +7,10 @@ all_reduce 1MiB x3 comm=dp
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 6, ABI v5
 --- ncclscope report capture --html report.html
-No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not recorded.
+No rank is proved to hold this job up. GPUs stand still in communication for <n> % of the time at most …
 2| The report is in report.html
 --- cp report.html first.html; ncclscope report capture --html report.html 2>/dev/null; cmp first.html report.html
-No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not recorded.
+No rank is proved to hold this job up. GPUs stand still in communication for <n> % of the time at most …
 --- ncclscope report capture --html - | cmp - report.html && head -c 15 report.html
 <!DOCTYPE html>
 --- umask 027; ncclscope report capture --html another.html 2>/dev/null >&2; stat -c '%a %n' another.html; ls -A | grep -v capture
@@ -21,7 +21,7 @@ first.html
 job
 report.html
 --- ncclscope report capture --html /dev/null; test -c /dev/null && echo 'still a device'
-No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not recorded.
+No rank is proved to hold this job up. GPUs stand still in communication for <n> % of the time at most …
 still a device
 2| The report is in /dev/null
 --- grep -o '&lt;/script&gt;[^<"]*' report.html | head -n 1; grep '<img' report.html | wc -l

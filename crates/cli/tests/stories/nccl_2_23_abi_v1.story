@@ -9,7 +9,7 @@ group { send 1MiB to=+1 ; recv 1MiB from=-1 }
 announced 16, ABI v1
 --- ncclscope report capture
 Which rank is late, and what communication costs, is not known: no call has a GPU time, because NCCL 2.23.4 has no GPU
-stamps (2.27 on).
+stamps (2.27 on). Kernel windows on all ranks tell.
 
 Job capture
   command  <folder>/fake-nccl rank-process

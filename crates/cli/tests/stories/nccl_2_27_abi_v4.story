@@ -9,7 +9,7 @@ group { send 1MiB to=+1 ; recv 1MiB from=-1 }
 announced 16, ABI v4
 --- ncclscope report capture
 No rank is proved to hold this job up. How long communication stops computing is not known: compute kernels were not
-recorded.
+recorded. Kernel windows on all ranks tell.
 in NCCL <n> % of the time (median rank) · waiting 0.0 % of the time in NCCL · AllReduce of 1 MiB at 77.7 GB/s (busbw)
 
 Job capture

@@ -6,7 +6,8 @@ repeat 20 { all_reduce 1MiB time=500us }
 --- NCCLSCOPE_MODE=profile NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 440, ABI v5
 --- ncclscope report capture | sed '/^Communicators/,/^$/d'
-Which rank is late, and what communication costs, is not known: mode profile keeps totals, and no single call.
+Which rank is late, and what communication costs, is not known: mode profile keeps totals, and no single call. Mode
+trace tells.
 
 Job capture
   command  <folder>/fake-nccl rank-process

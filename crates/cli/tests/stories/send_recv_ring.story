@@ -7,7 +7,8 @@ rank 1 { recv 4KiB from=0 }
 --- NCCLSCOPE_TIMING=stamps fake-nccl play job
 announced 82, ABI v5
 --- ncclscope report capture | sed '/^Communicators/,/^$/d; /^  Recv /d; /^  Send /d'
-Which rank is late, and what communication costs, is not known: no call has a GPU time.
+Which rank is late, and what communication costs, is not known: no call has a GPU time. Kernel windows on all ranks
+tell.
 in NCCL's calls on the host <n> % of the time (median rank)
 
 Job capture

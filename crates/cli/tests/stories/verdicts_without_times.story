@@ -10,7 +10,7 @@ Which rank is late, and what communication costs, is not known: no call has a GP
 This job made no NCCL call that a profiler sees: all of its communicators have one rank.
 Next: ncclscope doctor alone
 --- echo 'ranks 2 ; group { send 1MiB to=+1 ; recv 1MiB from=-1 }' > ring; NCCLSCOPE_TIMING=stamps NCCLSCOPE_OUT=sends fake-nccl play ring >/dev/null; ncclscope report sends | sed -n '1p;/no GPU time:/p;$p'
-Which rank is late, and what communication costs, is not known: no call has a GPU time.
+Which rank is late, and what communication costs, is not known: no call has a GPU time. Kernel windows on all ranks
   4 calls have no GPU time: 4 early_stop (ncclscope explain early_stop).
 Next: NCCLSCOPE_TIMING=auto ncclscope run -- <folder>/fake-nccl rank-process
 --- cp -r sends/* alone; ncclscope report alone | sed -n 1p

@@ -40,7 +40,7 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
         );
     }
     // A note says why, if it is one cause for the whole job.
-    if report.untimed_because.is_none() || c.timed > 0 {
+    if report.no_times.is_none() || c.timed > 0 {
         let mut causes: Vec<(&String, &u64)> = c.untimed.iter().collect();
         causes.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
         if page.all {

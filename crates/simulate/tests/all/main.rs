@@ -6,4 +6,5 @@ mod judge;
 mod live;
 mod random_jobs;
 mod real_jobs;
+mod time_in_nccl;
 mod watcher;
