@@ -304,9 +304,10 @@ fn blameless(report: &Report) -> Blameless {
                 format!(
                     "{nobody}How long communication stops computing is not known: compute kernels were \
                      not recorded.{}",
-                    match is_elsewhere(report) {
-                        true => String::new(),
-                        false => format!(" {WINDOWS_TELL}"),
+                    if is_elsewhere(report) {
+                        String::new()
+                    } else {
+                        format!(" {WINDOWS_TELL}")
                     }
                 ),
                 nobody_is_last,
@@ -364,9 +365,10 @@ fn by_time_in_nccl(report: &Report) -> Option<Bounded> {
              calls apart."
         )
     } else {
-        let tell = match is_elsewhere(report) {
-            true => "",
-            false => " Kernel windows on all ranks tell more.",
+        let tell = if is_elsewhere(report) {
+            ""
+        } else {
+            " Kernel windows on all ranks tell more."
         };
         format!(
             "GPUs stand still in communication for {most_said} of the {of} at most, first calls apart: they \
