@@ -10,6 +10,8 @@ use tables::Capture;
 pub struct BeforeFirst {
     /// Those of its processes on this machine that make communicators, as far as that can be told.
     pub processes: Vec<Starting>,
+    /// Ranks of this machine, as their launcher says, that have no process.
+    pub gone: Vec<u32>,
     /// For how long the job has run, ns.
     pub running_ns: Option<i64>,
     /// What NCCL's log says of its init, in one sentence.
@@ -29,8 +31,11 @@ pub struct Starting {
 
 impl BeforeFirst {
     /// The processes that the others may wait for: those that are stopped, else those that have not loaded
-    /// NCCL while others have.
+    /// NCCL while others have. None if they may wait for ranks that are gone.
     pub fn awaited(&self) -> Vec<&Starting> {
+        if !self.gone.is_empty() {
+            return Vec::new();
+        }
         let these = |is: &dyn Fn(&Starting) -> bool| -> Vec<&Starting> {
             self.processes.iter().filter(|of| is(of)).collect()
         };

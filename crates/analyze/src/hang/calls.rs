@@ -292,7 +292,9 @@ impl<'a> CaptureCalls<'a> {
         let is_over = process.ended || process.life == Life::Gone;
         let fewer = |counters: &tables::process::Counters| is_over && counters.announced > known;
         let counters = process.counters.as_ref();
-        let rowless = counters.is_some_and(|counters| lost(counters) || fewer(counters));
+        // What is missing of calls without a gap is their end.
+        let is_cut = whole && process.bad_blocks > 0;
+        let rowless = is_cut || counters.is_some_and(|counters| lost(counters) || fewer(counters));
         let owner = |uid: u32| owners.get(&(index, uid)).copied();
         let counted = whole || are_counted(process);
         for (communicator, member) in process.communicators.iter().filter_map(|l| owner(l.uid)) {

@@ -26,6 +26,7 @@ use super::went_on;
 use crate::completeness::is_masked;
 use crate::notes::is_attached;
 use std::collections::{BTreeMap, BTreeSet};
+use tables::graphs::Unseen;
 use tables::{Capture, Life, Process};
 
 /// The verdict.
@@ -271,6 +272,7 @@ fn lacking(case: &Case, sink: &wait_for::Sink) -> Lacking {
     let wait = &case.waits[sink.wait];
     Lacking {
         ranks: members(wait.communicator, &sink.members),
+        lack: wait.lack,
         call: lacked_call(case, wait),
     }
 }
@@ -281,7 +283,16 @@ fn sink(case: &Case, found: &wait_for::Sink, own: &OwnWaits) -> Sink {
     let waited = case.ago(wait.since_ns);
     let reason = reason(case, wait.communicator, &found.members, wait.since_ns);
     let vertex = case.member(wait.communicator, first).vertex;
-    let Lacking { ranks, call } = lacking(case, found);
+    let Lacking { ranks, call, .. } = lacking(case, found);
+    let process = |member: usize| case.member(wait.communicator, member).process;
+    let hides_launches = |member: &usize| {
+        let mut unseen = case.capture.processes[process(*member)]
+            .graphs
+            .unseen
+            .iter();
+        // A graph that never ran holds up nothing.
+        unseen.any(|unseen| !matches!(unseen, Unseen::NeverLaunched(_)))
+    };
     Sink {
         ranks,
         lack: wait.lack,
@@ -297,6 +308,8 @@ fn sink(case: &Case, found: &wait_for::Sink, own: &OwnWaits) -> Sink {
             Reason::Silent(_) | Reason::Running(_) => own.may_wait_in(case, vertex),
             _ => None,
         },
+        may_be_in_graph: wait.lack == Lack::Start && found.members.iter().any(hides_launches),
+        may_be_stopped: reason == Reason::Dead && case.has_unseen_end(process(first)),
         went_on: wait.went_on.map(|later| {
             let (communicator, ordinal) = (wait.communicator, later.ordinal);
             call_row(case, communicator, later.at, ordinal, later.lane)
@@ -368,6 +381,8 @@ fn graph_lacked(case: &Case, lacked: &Lacked) -> Sink {
         may_lack_earlier: false,
         may_wait_on: None,
         may_wait_in: None,
+        may_be_in_graph: false,
+        may_be_stopped: false,
         went_on: None,
         others: Vec::new(),
     }
@@ -674,10 +689,14 @@ fn quiet(case: &Case) -> Quiet {
         .processes
         .iter()
         .all(|process| process.other_tool().is_none());
-    let active = newest_call_ns.map_or(timed, |ns| ns <= case.limits.brief_ns);
     let partial = open
         .iter()
         .find(|(_, communicator)| communicator.is_partial());
+    // Calls that are not here may be old or new.
+    let active = match newest_call_ns {
+        Some(ns) => ns <= case.limits.brief_ns,
+        None => timed && partial.is_none(),
+    };
     let said = said(case.capture).into_iter().next();
     let inside = in_nccl(case, newest_call_ns);
     let because = if open.is_empty() && case.capture.processes.iter().any(is_from_outside) {

@@ -7,6 +7,7 @@ use capture::rows::Ticks;
 use setup::recorded::{CommunicatorCall, InNccl as InNcclLine};
 use tables::clock::{Anchor, Clock};
 use tables::communicators::Local;
+use tables::sightings::{LastSeen, Witness};
 use tables::{Call, LiveSource, Process, Shape};
 
 const SECOND: i64 = 1_000_000_000;
@@ -178,6 +179,76 @@ fn a_gpu_that_stands_in_a_graph_waits_for_the_rank_that_did_not_launch_it() {
             (&[0][..], Lack::Start)
         );
     }
+}
+
+#[test]
+fn a_gpu_may_stand_in_a_graph_that_was_not_seen() {
+    let certain = |unseen: &[tables::graphs::Unseen]| {
+        let both = [Some(START + SECOND / 2); 2];
+        let mut capture = behind_a_graph(both);
+        capture.processes[0].graphs.unseen = unseen.to_vec();
+        let verdict = of(&capture).verdict;
+        (verdict.hang(), verdict.certain())
+    };
+    assert_eq!(certain(&[]), (Some(true), true));
+    assert_eq!(
+        certain(&[tables::graphs::Unseen::NeverLaunched(1)]),
+        (Some(true), true)
+    );
+    assert_eq!(
+        certain(&[tables::graphs::Unseen::Unplaced(1)]),
+        (Some(true), false)
+    );
+}
+
+#[test]
+fn what_is_cut_off_at_the_end_of_a_file_may_be_a_call() {
+    let cut = |calls: &[&[Made]]| {
+        let mut capture = job(&[&[0, 1]], calls);
+        for process in &mut capture.processes {
+            process.life = Life::Gone;
+            process.bad_blocks = 1;
+        }
+        let found = of(&capture).verdict;
+        (found.kind(), found.hang())
+    };
+    let made: Made = (0, 8, true);
+    let unknown = (VerdictKind::Unknown, None);
+    assert_eq!(cut(&[&[], &[]]), unknown);
+    assert_eq!(cut(&[&[made], &[made]]), unknown);
+    // The rank that lacks a call may have made it.
+    assert_eq!(cut(&[&[made], &[]]), unknown);
+}
+
+#[test]
+fn a_death_that_nobody_saw_is_not_certain() {
+    let dead = |seen: Option<LastSeen>| {
+        let mut capture = job(
+            &[&[0, 1]],
+            &[&[(0, 8, true), (0, 8, false)], &[(0, 8, true)]],
+        );
+        for process in &mut capture.processes {
+            process.life = Life::Gone;
+            process.live = LiveSource::Adopted;
+        }
+        let anchor = |time: i64| Anchor {
+            ticks: Ticks((time - START + SECOND) as u64),
+            realtime: time as u64,
+            monotonic: 0,
+        };
+        let died = &mut capture.processes[1];
+        died.clock = Clock::new([anchor(START), anchor(START + 2 * SECOND)], true);
+        died.seen = seen;
+        let verdict = of(&capture).verdict;
+        (verdict.kind(), verdict.hang(), verdict.certain())
+    };
+    let by_run = LastSeen {
+        at_ns: START + 3 * SECOND,
+        life: Life::Gone,
+        by: Witness::Run,
+    };
+    assert_eq!(dead(None), (VerdictKind::Dead, Some(true), false));
+    assert_eq!(dead(Some(by_run)), (VerdictKind::Dead, Some(true), true));
 }
 
 /// Two ranks that send to each other and then receive, on one stream each. Rank 0's GPU, and that of rank 1

@@ -124,6 +124,11 @@ pub struct Sink {
     pub may_wait_on: Option<usize>,
     /// They may wait themselves in this call: all are in it, and it may be behind the one that they lack.
     pub may_wait_in: Option<CallRow>,
+    /// Their GPUs may stand in a CUDA graph that others did not launch: not all launches were seen.
+    pub may_be_in_graph: bool,
+    /// The first of them died before the others, and nobody saw that: it may have been stopped until all were
+    /// killed.
+    pub may_be_stopped: bool,
     /// The later call that the first of them made instead, and that does not end for want of the others.
     pub went_on: Option<CallRow>,
     /// Sinks apart from this one.
@@ -152,6 +157,8 @@ pub enum Reason {
 pub struct Lacking {
     /// The ranks.
     pub ranks: Members,
+    /// What they lack of it.
+    pub lack: Lack,
     /// The call as they should make it.
     pub call: CallRow,
 }
@@ -416,7 +423,8 @@ impl Verdict {
             Verdict::Sink(sink) => {
                 let silent = matches!(sink.reason, Reason::Silent(_));
                 let waits = sink.may_wait_on.is_some() || sink.may_wait_in.is_some();
-                !waits && !silent && !sink.may_lack_earlier
+                let other = sink.may_be_in_graph || sink.may_be_stopped;
+                !waits && !silent && !other && !sink.may_lack_earlier
             }
             Verdict::Stall(stall) => {
                 let clear = !stall.may_be_behind && !stall.network.is_unclear();

@@ -100,6 +100,8 @@ pub(super) fn find(case: &Case, sink: &Sink) -> Option<Sink> {
         may_lack_earlier: false,
         may_wait_on: None,
         may_wait_in: None,
+        may_be_in_graph: false,
+        may_be_stopped: false,
         went_on: Some(call_row(case, later.communicator, at, ordinal, Lane::Eager)),
         others: Vec::new(),
     })

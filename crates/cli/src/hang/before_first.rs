@@ -7,8 +7,12 @@ use crate::run::adopt::traces;
 use crate::run::NCCL_LOGS;
 use analyze::hang::{before_first, BeforeFirst, Conditions, Hang, ProcessName, Starting};
 use attach::processes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::path::Path;
+
+/// No machine has more ranks; an environment may say anything.
+const MOST_RANKS: usize = 4096;
 
 /// What is known of the job that records into `folder`, if there is no trace file yet; `None` if there is, or
 /// if no process of the job runs on this machine.
@@ -36,6 +40,7 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
                 is_stopped: stat.stopped,
                 has_nccl: has_nccl(pid),
                 rank: processes::rank(&environment).and_then(|rank| rank.parse().ok()),
+                of_machine: of_machine(&environment),
             },
         );
     }
@@ -56,6 +61,7 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
     };
     let found = BeforeFirst {
         processes: one_of_each(&of_job).into_iter().map(starting).collect(),
+        gone: gone(&of_job),
         running_ns: since(&job),
         said,
     };
@@ -68,6 +74,38 @@ struct Found {
     is_stopped: bool,
     has_nccl: bool,
     rank: Option<u32>,
+    /// Which ranks its launcher started on this machine, if it says so.
+    of_machine: Option<Range<u32>>,
+}
+
+/// The ranks that torchrun or Open MPI started on the machine of a process with this environment: they number
+/// the ranks of a machine in a row.
+fn of_machine(environment: &HashMap<String, String>) -> Option<Range<u32>> {
+    let number = |name: &str| environment.get(name)?.parse::<u32>().ok();
+    let of = |[rank, local, size]: [&str; 3]| {
+        let first = number(rank)?.checked_sub(number(local)?)?;
+        Some(first..first.checked_add(number(size)?)?)
+    };
+    of(["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"]).or_else(|| {
+        of([
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+        ])
+    })
+}
+
+/// Ranks of this machine without a process; none if processes disagree about which ranks these are.
+fn gone(all: &BTreeMap<u32, Found>) -> Vec<u32> {
+    let mut of_machine = all.values().filter_map(|found| found.of_machine.clone());
+    let Some(ranks) = of_machine.next().filter(|ranks| ranks.len() <= MOST_RANKS) else {
+        return Vec::new();
+    };
+    if of_machine.any(|other| other != ranks) {
+        return Vec::new();
+    }
+    let there: BTreeSet<u32> = all.values().filter_map(|found| found.rank).collect();
+    ranks.filter(|rank| !there.contains(rank)).collect()
 }
 
 /// The processes that make communicators, as far as that can be told: those that have loaded NCCL, and of

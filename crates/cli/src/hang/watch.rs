@@ -42,7 +42,7 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
     let mut run = Run::default();
     let mut gone: Option<Instant> = None;
     let mut stopped = Vec::new();
-    let mut is_readable = false;
+    let (mut is_readable, mut is_said) = (false, false);
     loop {
         pace.begin();
         run.look();
@@ -72,8 +72,19 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
                     return Ok(hung.unwrap_or_else(|| exit_status(hang.verdict.hang())));
                 }
             }
+            Err(_) if is_readable && !order.folder.exists() => {
+                if gone.get_or_insert_with(Instant::now).elapsed() >= RESTARTS {
+                    tell!("`{}` is not there any more", order.folder.display());
+                    return Ok(ExitCode::from(if watch.hangs() { 1 } else { 2 }));
+                }
+            }
             // It has not begun, or its files are being made.
-            Err(OpenError::NotFound { .. } | OpenError::NoTrace { .. }) => {}
+            Err(OpenError::NotFound { .. } | OpenError::NoTrace { .. }) => {
+                if !is_said && !is_readable {
+                    tell!("waiting for a capture in `{}`", order.folder.display());
+                    is_said = true;
+                }
+            }
             Err(error) if !is_readable => return Err(crate::report::hinted(error)),
             // For a moment.
             Err(_) => {}

@@ -981,6 +981,37 @@ const BEFORE_FIRST: &str = "for r in 0 1 2 3; do if [ $r = 2 ]; then RANK=$r sle
     m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ); time.sleep(60)' $1 & fi; done; wait";
 
 #[test]
+fn a_rank_that_is_gone_before_the_first_communicator_is_missed() {
+    let folder = Folder(tempfile::tempdir().expect("a folder"));
+    // torchrun's second machine, whose third rank has ended.
+    let script = "export LOCAL_WORLD_SIZE=3 WORLD_SIZE=6; for r in 0 1; do LOCAL_RANK=$r \
+        RANK=$((3+r)) sleep 60 & done; wait";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
+        .args(["run", "--no-sampler", "-o"])
+        .arg(folder.capture())
+        .args(["--", "bash", "-c", script])
+        .env("NCCLSCOPE_PLUGIN", built::plugin())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("ncclscope runs");
+    let says =
+        "Can't tell: rank 5 has no process on this machine any more, or never had one, and the \
+        others may wait for it. None here has made a communicator";
+    let named = |_: i32, answer: &Value| {
+        let two = answer["details"]
+            .to_string()
+            .contains("None of them has loaded NCCL.");
+        two && begins(answer["sentence"].as_str().unwrap_or(""), says)
+    };
+    let answer = until(&folder, &[], named);
+    assert!(answer["hang"].is_null(), "{answer:#}");
+    let run = nix::unistd::Pid::from_raw(child.id() as i32);
+    let _ = nix::sys::signal::kill(run, nix::sys::signal::SIGTERM);
+    child.wait().expect("ended");
+}
+
+#[test]
 fn a_job_that_has_made_no_communicator_can_be_asked() {
     let folder = Folder(tempfile::tempdir().expect("a folder"));
     let library = folder.0.path().join("libnccl.so.2");

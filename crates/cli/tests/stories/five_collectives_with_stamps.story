@@ -9,7 +9,6 @@ repeat 3 {
 announced 72, ABI v5
 --- ncclscope report capture
 No rank is proved to hold this job up. GPUs stand still in communication for <n> % of the time at most …
-apart: they are in NCCL for no longer. Kernel windows on all ranks tell more.
 in NCCL <n> % of the time (median rank) · Broadcast of 16 MiB at 255 GB/s (busbw)
 
 Job capture

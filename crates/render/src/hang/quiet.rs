@@ -170,6 +170,17 @@ fn before_first(found: &BeforeFirst) -> String {
     let of_these = |these: &[&Starting]| -> Vec<ProcessName> {
         these.iter().map(|of| of.name.clone()).collect()
     };
+    if !found.gone.is_empty() {
+        let (rank, has, it) = match found.gone.len() {
+            1 => ("rank", "has", "it"),
+            _ => ("ranks", "have", "them"),
+        };
+        return format!(
+            "Can't tell: {rank} {} {has} no process on this machine any more, or never had one, and the \
+             others may wait for {it}. None here has made a communicator{time}.",
+            ranges(found.gone.iter().copied())
+        );
+    }
     match awaited.first() {
         None if all == 1 => format!(
             "Can't tell: one process of this job runs on this machine, and has made no communicator{time}."

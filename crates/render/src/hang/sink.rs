@@ -90,7 +90,14 @@ fn running(hang: &Hang, sink: &Sink, who: &str, lacks: &str) -> String {
     };
     let call = call_and_peer(hang, &sink.call);
     let [waiting, time] = waits(hang, sink);
-    let busy = format!("{it_is} busy with earlier work");
+    let busy = if sink.may_be_in_graph {
+        format!(
+            "{it_is} busy with earlier work, or in a CUDA graph that others did not launch (not all launches \
+             were seen)"
+        )
+    } else {
+        format!("{it_is} busy with earlier work")
+    };
     format!("the {gpu} of {who} {has} not begun {call}: {busy}; {waiting}{time}")
 }
 
@@ -206,10 +213,13 @@ fn last_call(hang: &Hang, communicator: usize, member: usize) -> String {
 /// Other ranks that others wait for.
 fn others(hang: &Hang, others: &[Lacking]) -> Option<String> {
     let lacking = |other: &Lacking| {
-        let lack = if other.ranks.len() > 1 {
-            "lack"
-        } else {
-            "lacks"
+        let lack = match (other.lack, other.ranks.len()) {
+            (Lack::Call, 1) => "lacks",
+            (Lack::Call, _) => "lack",
+            (Lack::Launch, 1) => "has not launched",
+            (Lack::Launch, _) => "have not launched",
+            (Lack::Start, 1) => "has, on its GPU, not begun",
+            (Lack::Start, _) => "have, on their GPUs, not begun",
         };
         let call = call_and_peer(hang, &other.call);
         format!("{} {lack} {call}", ranks(hang, &other.ranks))

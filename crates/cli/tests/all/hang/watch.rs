@@ -131,6 +131,7 @@ fn a_stand_still_is_told_then_that_the_job_goes_on_and_the_watch_ends_with_the_j
     let executed = folder.0.path().join("executed");
     let exec = format!("touch {}", executed.display());
     let watching = Watching::of(&folder.capture(), &["--exec", &exec]);
+    watching.until_said("waiting for a capture in ");
     let status = Command::new(program)
         .args(["run", "--timing", "host", "-o"])
         .arg(folder.capture())
