@@ -133,15 +133,12 @@ fn waits_end(case: &Case) -> Option<Verdict> {
     if let Some(cycle) = crossed(case) {
         return Some(Verdict::Cycle(cycle));
     }
-    let is_open = |sink: &wait_for::Sink| is_in_a_call(case, sink);
-    if sinks.iter().all(is_open) && case.stalls.iter().all(|stall| stall.may_be_behind) {
+    if case.stalls.iter().all(|stall| stall.may_be_behind) && are_in_calls(case, &sinks) {
         // Streams that stand in calls of each other prove more than an end of the graph that is in a call
         // itself: nothing but what is not recorded keeps that one from being an edge.
-        let is_proof = |steps: &[CycleEdge]| {
-            let proven = || steps.iter().all(|step| stands_in(case, step));
-            sinks.is_empty() || proven()
-        };
-        if let Some(steps) = graph.cycle().filter(|steps| is_proof(steps)) {
+        let stand = |steps: &Vec<CycleEdge>| steps.iter().all(|step| stands_in(case, step));
+        let steps = graph.cycle();
+        if let Some(steps) = steps.filter(|steps| sinks.is_empty() || stand(steps)) {
             return Some(Verdict::Cycle(cycle(case, &graph, &steps)));
         }
     }
@@ -466,16 +463,20 @@ fn stands_in(case: &Case, step: &CycleEdge) -> bool {
     calls.any(|(_, call)| case.calls.reached(process, *call) == Reached::Started)
 }
 
-/// Whether all members of a sink run, and each may be in a call itself, beside the one that it lacks.
-fn is_in_a_call(case: &Case, sink: &wait_for::Sink) -> bool {
-    let of = case.waits[sink.wait].communicator;
-    sink.members.iter().all(|member| {
-        let vertex = case.member(of, *member).vertex;
-        let mut ranks = case.calls.communicators.iter().flat_map(|of| &of.ranks);
-        case.state(of, *member) == Liveness::Running
-            && ranks.any(|own| {
-                own.vertex == vertex && own.ended_ns.is_none() && is_in_newest(case, own)
-            })
+/// Whether all members of all sinks run, and each may be in a call itself, beside the one that it lacks.
+fn are_in_calls(case: &Case, sinks: &[wait_for::Sink]) -> bool {
+    if sinks.is_empty() {
+        return true;
+    }
+    let ranks = case.calls.communicators.iter().flat_map(|of| &of.ranks);
+    let in_calls = ranks.filter(|own| own.ended_ns.is_none() && is_in_newest(case, own));
+    let in_calls: BTreeSet<usize> = in_calls.map(|own| own.vertex).collect();
+    sinks.iter().all(|sink| {
+        let of = case.waits[sink.wait].communicator;
+        sink.members.iter().all(|member| {
+            case.state(of, *member) == Liveness::Running
+                && in_calls.contains(&case.member(of, *member).vertex)
+        })
     })
 }
 

@@ -253,6 +253,11 @@ fn plain_or_packed(path: &Path) -> io::Result<Box<dyn Read>> {
     }
 }
 
+/// Whether there is such a file of a capture, by itself or in a pack.
+pub fn is_there(path: &Path) -> bool {
+    plain_or_packed(path).is_ok()
+}
+
 /// The id in the header of a trace file; `None` if it ends before its header does, because its writer died
 /// while it made the file.
 fn trace_id_of(trace: &Path) -> io::Result<Option<u64>> {

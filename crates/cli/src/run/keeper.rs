@@ -52,6 +52,7 @@ impl Tally {
 /// The thread.
 pub struct Keeper {
     capture: PathBuf,
+    began_ns: i64,
     ended: Sender<()>,
     /// `None` where there could be no thread.
     thread: Option<JoinHandle<()>>,
@@ -61,12 +62,14 @@ impl Keeper {
     /// Begins to keep what processes that write into `capture` leave.
     pub fn start(capture: &Path) -> Keeper {
         let (ended, program) = channel();
+        let began_ns = Here::ask().now_ns;
         let folder = capture.to_owned();
         let thread = std::thread::Builder::new()
             .name("keeper".into())
-            .spawn(move || keep(&folder, &program));
+            .spawn(move || keep(&folder, began_ns, &program));
         Keeper {
             capture: capture.to_owned(),
+            began_ns,
             ended,
             thread: thread.ok(),
         }
@@ -80,7 +83,7 @@ impl Keeper {
         let here = Here::ask();
         let deadline = Instant::now() + GRACE;
         loop {
-            let (tally, recording) = look(&self.capture, &here);
+            let (tally, recording) = look(&self.capture, self.began_ns, &here);
             if recording.is_empty() || Instant::now() >= deadline {
                 return tally;
             }
@@ -91,7 +94,7 @@ impl Keeper {
 
 /// Looks now and then, until the program has ended. What can't be adopted is tried again, and said at the
 /// end.
-fn keep(capture: &Path, program: &Receiver<()>) {
+fn keep(capture: &Path, began_ns: i64, program: &Receiver<()>) {
     apart::sweep();
     let here = Here::ask();
     let mut states = States::new(here.clone());
@@ -101,14 +104,17 @@ fn keep(capture: &Path, program: &Receiver<()>) {
         states.look();
         if looked.elapsed() >= EVERY {
             looked = Instant::now();
-            states.add(&look(capture, &here).1);
+            states.add(&look(capture, began_ns, &here).1);
         }
     }
 }
 
 /// Adopts the live parts of dead processes, and counts the others. Beside it are those of processes that are
 /// known to be there.
-fn look(capture: &Path, here: &Here) -> (Tally, Vec<Leftover>) {
+///
+/// A process that died before the program began, and whose trace file is gone, is of an earlier job that had
+/// a folder of this name.
+fn look(capture: &Path, began_ns: i64, here: &Here) -> (Tally, Vec<Leftover>) {
     let (mut tally, mut recording) = (Tally::default(), Vec::new());
     for leftover in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {
         let liveness = leftover.left.liveness(here);
@@ -117,10 +123,15 @@ fn look(capture: &Path, here: &Here) -> (Tally, Vec<Leftover>) {
             if liveness == Liveness::Alive {
                 recording.push(leftover);
             }
-        } else if leftover
-            .part()
-            .is_some_and(|part| tally.adopt(&part, &leftover.trace))
-        {
+            continue;
+        }
+        let is_earlier = |part: &LivePart| {
+            part.seen_ns()
+                .is_some_and(|seen| 0 < seen && seen < began_ns)
+                && !adopt::is_there(&leftover.trace)
+        };
+        let part = leftover.part().filter(|part| !is_earlier(part));
+        if part.is_some_and(|part| tally.adopt(&part, &leftover.trace)) {
             // It is in the capture now; memory is worth having back.
             let _ = std::fs::remove_file(&leftover.file);
         }

@@ -1,6 +1,7 @@
 //! Live parts of processes that were killed: `ncclscope run` adopts them.
 
 use crate::run::client::{shared_memory, CLIENT};
+use crate::run::collect::killed_alone;
 use crate::run::place::{stderr, RunFolder};
 use capture::live::{row_state, Layout};
 use capture::{block, snapshot};
@@ -66,6 +67,21 @@ fn a_process_killed_before_its_trace_file_was_made_gets_one() {
     let place = RunFolder::new();
     place.run_playing("play killed-before-its-trace-file");
     assert_adopted(&place, 1);
+}
+
+#[test]
+fn what_an_earlier_job_left_of_a_folder_of_this_name_is_not_taken() {
+    let place = RunFolder::new();
+    killed_alone(&place);
+    fs::remove_dir_all(place.path().join("c")).expect("removed");
+    place.run_playing("play ended");
+    let (traces, adopted) = (place.files("trace").len(), place.files("live").len());
+    assert_eq!((traces, adopted, in_shared_memory(&place).len()), (1, 0, 1));
+    place
+        .ncclscope(&["collect", "c"])
+        .output()
+        .expect("started");
+    assert_eq!(in_shared_memory(&place), [] as [PathBuf; 0]);
 }
 
 #[test]

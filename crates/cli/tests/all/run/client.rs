@@ -36,6 +36,9 @@ pub fn image(trace: &Path, ended: bool) -> Image {
         Relaxed,
     );
     header.born.store(CALLS, Relaxed);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.expect("after 1970").as_nanos() as u64;
+    header.last.realtime.store(now, Relaxed);
     header.state.store(u32::from(ended), Relaxed);
     view.rows()[7].word.store(
         if ended {

@@ -134,7 +134,7 @@ fn a_kill_at_any_moment_loses_nothing() {
     let plain = told(&capture);
     let files = names(&capture).len();
     let (mut kills, mut seen) = (0, Vec::new());
-    for delay in (0..).step_by(20) {
+    for delay in (0..).step_by(8) {
         let mut packing = place.ncclscope(&["collect", "c", "--pack"]);
         let packing = packing.stdout(Stdio::null()).stderr(Stdio::null());
         let mut packing = packing.spawn().expect("started");
