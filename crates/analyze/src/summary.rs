@@ -304,11 +304,7 @@ fn blameless(report: &Report) -> Blameless {
                 format!(
                     "{nobody}How long communication stops computing is not known: compute kernels were \
                      not recorded.{}",
-                    if is_elsewhere(report) {
-                        String::new()
-                    } else {
-                        format!(" {WINDOWS_TELL}")
-                    }
+                    then(report, Some(WINDOWS_TELL))
                 ),
                 nobody_is_last,
             ),
@@ -320,6 +316,8 @@ fn blameless(report: &Report) -> Blameless {
         is_even,
     }
 }
+
+const WINDOWS_TELL_MORE: &str = "Kernel windows on all ranks tell more.";
 
 /// Bounds that are wider say nothing.
 const WIDE: f64 = 0.9;
@@ -365,14 +363,10 @@ fn by_time_in_nccl(report: &Report) -> Option<Bounded> {
              calls apart."
         )
     } else {
-        let tell = if is_elsewhere(report) {
-            ""
-        } else {
-            " Kernel windows on all ranks tell more."
-        };
+        let then = then(report, Some(WINDOWS_TELL_MORE));
         format!(
             "GPUs stand still in communication for {most_said} of the {of} at most, first calls apart: they \
-             are in NCCL for no longer.{tell}"
+             are in NCCL for no longer.{then}"
         )
     };
     Some(Bounded {
@@ -382,9 +376,11 @@ fn by_time_in_nccl(report: &Report) -> Option<Bounded> {
     })
 }
 
-/// Whether nothing of this job can be recorded again by us.
-fn is_elsewhere(report: &Report) -> bool {
-    report.job.is_of_other_tool
+/// The sentence that says what would tell more, behind another one. Of a file of another tool nothing can be
+/// recorded again.
+fn then(report: &Report, sentence: Option<&str>) -> String {
+    let sentence = sentence.filter(|_| !report.job.is_of_other_tool);
+    sentence.map_or(String::new(), |sentence| format!(" {sentence}"))
 }
 
 /// By the account of the steps.
@@ -431,11 +427,11 @@ fn by_account(report: &Report) -> Option<Bounded> {
         ),
         Open::Hidden => (
             "it was not recorded what GPUs computed beside communication".to_owned(),
-            "Kernel windows on all ranks tell more.",
+            WINDOWS_TELL_MORE,
         ),
         Open::Apart => (
             "ranks do not all meet in the same operations, and too few calls were timed".to_owned(),
-            "Kernel windows on all ranks tell more.",
+            WINDOWS_TELL_MORE,
         ),
     };
     let still = match (high < WIDE, percent(low) == percent(high)) {
@@ -505,12 +501,9 @@ pub fn tells_who(report: &Report) -> bool {
 fn not_judged(report: &Report) -> String {
     let (calls, timed) = (report.completeness.recorded, report.completeness.timed);
     let processes = plural(report.job.nprocesses as u64, "process", "processes");
-    let mut then = match (&report.no_times, is_elsewhere(report)) {
-        (_, true) => None,
-        (Some(no), false) => no.then,
-        (None, false) => Some(WINDOWS_TELL),
-    };
-    let why = match (calls, timed, &report.no_times) {
+    let no_times = report.no_times.as_ref();
+    let mut tells = no_times.map_or(Some(WINDOWS_TELL), |no| no.then);
+    let why = match (calls, timed, no_times) {
         (0, ..) if report.completeness.announced > 0 => {
             return format!(
                 "No call is here: NCCL announced {} to {processes}, and none was recorded.",
@@ -555,7 +548,7 @@ fn not_judged(report: &Report) -> String {
             return format!("This job made no NCCL call that a profiler sees{why}.");
         }
         _ if report.job.mode == ["profile"] => {
-            then = Some("Mode trace tells.");
+            tells = Some("Mode trace tells.");
             "mode profile keeps totals, and no single call".to_owned()
         }
         (_, 0, Some(no)) => format!("no call has a GPU time, because {}", no.because),
@@ -567,7 +560,7 @@ fn not_judged(report: &Report) -> String {
             "{timed} of {calls} calls have a GPU time, and no operation on all of its ranks"
         ),
     };
-    let then = then.map_or(String::new(), |then| format!(" {then}"));
+    let then = then(report, tells);
     format!("Which rank is late, and what communication costs, is not known: {why}.{then}")
 }
 

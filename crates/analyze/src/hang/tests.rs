@@ -16,6 +16,16 @@ const START: i64 = 1_700_000_000 * SECOND;
 /// A call: communicator, bytes, and whether it ended.
 type Made = (usize, u64, bool);
 
+/// The clock of a process that wrote the time from the start to then.
+fn seen_until(newest_ns: i64) -> Clock {
+    let anchor = |time: i64| Anchor {
+        ticks: Ticks((time - START + SECOND) as u64),
+        realtime: time as u64,
+        monotonic: 0,
+    };
+    Clock::new([anchor(START), anchor(newest_ns)], true)
+}
+
 /// A job of these communicators, by the ranks in each, and of these calls, by rank. All recorders still write
 /// 300 s after the calls.
 fn job(members: &[&[usize]], calls: &[&[Made]]) -> Capture {
@@ -26,15 +36,10 @@ fn job(members: &[&[usize]], calls: &[&[Made]]) -> Capture {
         capture.communicators.push(communicator(index, members));
     }
     for (rank, calls) in calls.iter().enumerate() {
-        let anchor = |time: i64| Anchor {
-            ticks: Ticks((time - START + SECOND) as u64),
-            realtime: time as u64,
-            monotonic: 0,
-        };
         let mut process = Process {
             rank: Some(rank as u32),
             live: LiveSource::Here,
-            clock: Clock::new([anchor(START), anchor(START + 300 * SECOND)], true),
+            clock: seen_until(START + 300 * SECOND),
             ..Process::default()
         };
         for (index, members) in members.iter().enumerate() {
@@ -231,13 +236,8 @@ fn a_death_that_nobody_saw_is_not_certain() {
             process.life = Life::Gone;
             process.live = LiveSource::Adopted;
         }
-        let anchor = |time: i64| Anchor {
-            ticks: Ticks((time - START + SECOND) as u64),
-            realtime: time as u64,
-            monotonic: 0,
-        };
         let died = &mut capture.processes[1];
-        died.clock = Clock::new([anchor(START), anchor(START + 2 * SECOND)], true);
+        died.clock = seen_until(START + 2 * SECOND);
         died.seen = seen;
         let verdict = of(&capture).verdict;
         (verdict.kind(), verdict.hang(), verdict.certain())
@@ -318,13 +318,7 @@ fn a_rank_of_another_host_is_silent_once_two_flushes_have_not_come() {
         let mut capture = job(&[&[0, 1]], &[&[(0, 8, false)], &[]]);
         let far = &mut capture.processes[1];
         far.live = LiveSource::Snapshot;
-        let anchor = |time: i64| Anchor {
-            ticks: Ticks((time - START + SECOND) as u64),
-            realtime: time as u64,
-            monotonic: 0,
-        };
-        let newest = START + (300 - behind_s) * SECOND;
-        far.clock = Clock::new([anchor(START), anchor(newest)], true);
+        far.clock = seen_until(START + (300 - behind_s) * SECOND);
         let flush = flush.map(|seconds| ("env.NCCLSCOPE_FLUSH".to_owned(), seconds.to_owned()));
         far.facts.extend(flush);
         of(&capture).verdict.kind()

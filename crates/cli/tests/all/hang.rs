@@ -586,23 +586,39 @@ fn what_was_seen_while_the_job_ran_is_known_after_its_end() {
     assert!(!report.contains("died at"), "{report}");
 }
 
+/// `ncclscope run` into this folder, up to the program that it runs.
+fn quiet_run(folder: &Folder, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ncclscope"));
+    command
+        .arg("run")
+        .args(options)
+        .arg("-o")
+        .arg(folder.capture())
+        .arg("--")
+        .env("NCCLSCOPE_PLUGIN", built::plugin())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Ends `ncclscope run` and what it runs.
+fn end_run(mut child: Child) {
+    let run = nix::unistd::Pid::from_raw(child.id() as i32);
+    let _ = nix::sys::signal::kill(run, nix::sys::signal::SIGTERM);
+    child.wait().expect("ended");
+}
+
 /// Starts `ncclscope run` with a script that fake-nccl plays, in a process group of its own.
 fn run(script: &str) -> (Folder, Child) {
     use std::os::unix::process::CommandExt;
     let folder = Folder(tempfile::tempdir().expect("a folder"));
     let job = folder.0.path().join("job");
     std::fs::write(&job, script).expect("written");
-    let child = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
-        .args(["run", "--no-sampler", "-o"])
-        .arg(folder.capture())
-        .arg("--")
+    let child = quiet_run(&folder, &["--no-sampler"])
         .arg(built::folder().join("fake-nccl"))
         .args(["play", "--timeout", "60"])
         .arg(&job)
-        .env("NCCLSCOPE_PLUGIN", built::plugin())
         .env("NCCLSCOPE_TIMING", "host")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .process_group(0)
         .spawn()
         .expect("ncclscope runs");
@@ -986,13 +1002,8 @@ fn a_rank_that_is_gone_before_the_first_communicator_is_missed() {
     // torchrun's second machine, whose third rank has ended.
     let script = "export LOCAL_WORLD_SIZE=3 WORLD_SIZE=6; for r in 0 1; do LOCAL_RANK=$r \
         RANK=$((3+r)) sleep 60 & done; wait";
-    let mut child = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
-        .args(["run", "--no-sampler", "-o"])
-        .arg(folder.capture())
-        .args(["--", "bash", "-c", script])
-        .env("NCCLSCOPE_PLUGIN", built::plugin())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+    let child = quiet_run(&folder, &["--no-sampler"])
+        .args(["bash", "-c", script])
         .spawn()
         .expect("ncclscope runs");
     let says =
@@ -1006,9 +1017,7 @@ fn a_rank_that_is_gone_before_the_first_communicator_is_missed() {
     };
     let answer = until(&folder, &[], named);
     assert!(answer["hang"].is_null(), "{answer:#}");
-    let run = nix::unistd::Pid::from_raw(child.id() as i32);
-    let _ = nix::sys::signal::kill(run, nix::sys::signal::SIGTERM);
-    child.wait().expect("ended");
+    end_run(child);
 }
 
 #[test]
@@ -1016,14 +1025,9 @@ fn a_job_that_has_made_no_communicator_can_be_asked() {
     let folder = Folder(tempfile::tempdir().expect("a folder"));
     let library = folder.0.path().join("libnccl.so.2");
     std::fs::write(&library, "nothing").expect("written");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_ncclscope"))
-        .args(["run", "-o"])
-        .arg(folder.capture())
-        .args(["--", "bash", "-c", BEFORE_FIRST, "job"])
+    let child = quiet_run(&folder, &[])
+        .args(["bash", "-c", BEFORE_FIRST, "job"])
         .arg(&library)
-        .env("NCCLSCOPE_PLUGIN", built::plugin())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .spawn()
         .expect("ncclscope runs");
     let says =
@@ -1043,9 +1047,7 @@ fn a_job_that_has_made_no_communicator_can_be_asked() {
     let (_, text) = ask(&folder.capture(), &[]);
     assert!(text.contains("NCCL is loaded in ranks 0-1,3."), "{text}");
     let _ = nix::sys::signal::kill(stopped, nix::sys::signal::SIGKILL);
-    let run = nix::unistd::Pid::from_raw(child.id() as i32);
-    let _ = nix::sys::signal::kill(run, nix::sys::signal::SIGTERM);
-    child.wait().expect("ended");
+    end_run(child);
     // Nobody is there any more.
     let (status, text) = ask(&folder.capture(), &[]);
     assert_eq!((status, text.as_str()), (2, ""));
