@@ -8,12 +8,11 @@ announced a crash, ABI v5
 [exit 1]
 --- ncclscope collect capture > adopted 2>&1
 
---- ncclscope report capture | sed -n '/recorded,/p; /^Notes/,/rank 1/p' | sed "s|$PLUGINS|<plugins>|; s|thread ([0-9]*)|thread (<tid>)|"
+--- ncclscope report capture | sed -n '/recorded,/p'
   50 of 50 announced calls recorded, 0 timed.
-Notes
-  Of rank 0 (pid <pid> on <host>), one thread (<tid>) was inside the profiler plugin
-    `<plugins>/liblog_plugin.so` of NCCLSCOPE_CHAIN at its end, or when it was last seen.
-  Of rank 1 (pid <pid> on <host>), one thread (<tid>) was inside the profiler plugin
+--- ncclscope report capture --json | jq -r '.notes[]' | grep CHAIN | sed "s|$PLUGINS|<plugins>|; s|thread ([0-9]*)|thread (<tid>)|"
+Of rank 0 (pid <pid> on <host>), one thread (<tid>) was inside the profiler plugin `<plugins>/liblog_plugin.so` of NCCLSCOPE_CHAIN at its end, or when it was last seen.
+Of rank 1 (pid <pid> on <host>), one thread (<tid>) was inside the profiler plugin `<plugins>/liblog_plugin.so` of NCCLSCOPE_CHAIN at its end, or when it was last seen.
 --- ncclscope hang capture --json | jq -r '.details[]' | grep CHAIN | sed "s|$PLUGINS|<plugins>|; s|thread ([0-9]*)|thread (<tid>)|"
 Of rank 0 (pid <pid> on <host>), one thread (<tid>) was inside the profiler plugin `<plugins>/liblog_plugin.so` of NCCLSCOPE_CHAIN at its end, or when it was last seen.
 Of rank 1 (pid <pid> on <host>), one thread (<tid>) was inside the profiler plugin `<plugins>/liblog_plugin.so` of NCCLSCOPE_CHAIN at its end, or when it was last seen.
