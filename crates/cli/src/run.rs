@@ -29,11 +29,12 @@ mod keeper;
 pub mod launcher;
 mod nccl_log;
 pub mod owner;
+mod process_end;
 mod states;
 mod steps;
 mod topology;
 
-pub use nccl_log::FOLDER as NCCL_LOGS;
+pub use nccl_log::{of_process as nccl_log_of, FOLDER as NCCL_LOGS};
 pub use steps::asked as steps_asked;
 
 use folder::{Folder, Name};

@@ -113,7 +113,15 @@ pub fn of_files(files: &[PathBuf]) -> anyhow::Result<Said> {
 
 /// What NCCL printed into the files of a folder; nothing if there is no folder.
 pub fn of_folder(folder: &Path) -> anyhow::Result<Said> {
+    of_files_and_folder(&[], folder)
+}
+
+/// What NCCL printed into these files and those of a folder.
+pub fn of_files_and_folder(files: &[PathBuf], folder: &Path) -> anyhow::Result<Said> {
     let mut reader = Reader::default();
+    for file in files {
+        read(file, &mut reader)?;
+    }
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         read(&entry.path(), &mut reader)?;
     }

@@ -1,5 +1,6 @@
 //! A job of which no process has made a communicator: nothing of it is recorded, and its machine is asked.
 
+use super::limits::{ByTime, Limits};
 use super::verdict::{Because, ProcessName, Quiet, Verdict};
 use super::{hang, Conditions, Hang};
 use std::path::Path;
@@ -16,6 +17,10 @@ pub struct BeforeFirst {
     pub running_ns: Option<i64>,
     /// What NCCL's log says of its init, in one sentence.
     pub said: Option<String>,
+    /// For how long ranks have been in an init that others have not begun, by NCCL's log, ns.
+    pub in_init_ns: Option<i64>,
+    /// What that length says.
+    pub by_time: ByTime,
 }
 
 /// A process before its first communicator.
@@ -25,13 +30,15 @@ pub struct Starting {
     pub name: ProcessName,
     /// It has loaded NCCL.
     pub has_nccl: bool,
+    /// It has begun to make a communicator, by NCCL's log.
+    pub in_init: bool,
     /// A signal or a debugger has stopped it.
     pub is_stopped: bool,
 }
 
 impl BeforeFirst {
-    /// The processes that the others may wait for: those that are stopped, else those that have not loaded
-    /// NCCL while others have. None if they may wait for ranks that are gone.
+    /// The processes that the others may wait for: those that are stopped, else those that have not begun an
+    /// init or have not loaded NCCL, while others have. None if they may wait for ranks that are gone.
     pub fn awaited(&self) -> Vec<&Starting> {
         if !self.gone.is_empty() {
             return Vec::new();
@@ -40,17 +47,34 @@ impl BeforeFirst {
             self.processes.iter().filter(|of| is(of)).collect()
         };
         let stopped = these(&|of| of.is_stopped);
-        let without = these(&|of| !of.has_nccl);
+        let in_init = self.is_in_init();
+        let without = these(&|of| if in_init { !of.in_init } else { !of.has_nccl });
         match (stopped.is_empty(), without.len() < self.processes.len()) {
             (false, _) => stopped,
             (true, true) => without,
             (true, false) => Vec::new(),
         }
     }
+
+    /// Whether a process is seen to have begun an init.
+    pub fn is_in_init(&self) -> bool {
+        self.processes.iter().any(|of| of.in_init)
+    }
+
+    /// Whether ranks are in an init, and others that were named have not begun it.
+    pub fn waits_in_init(&self) -> bool {
+        self.is_in_init() && (!self.gone.is_empty() || !self.awaited().is_empty())
+    }
 }
 
 /// The answer for such a job, whose capture is in `folder`.
-pub fn before_first(folder: &Path, found: BeforeFirst, conditions: &Conditions) -> Hang {
+pub fn before_first(folder: &Path, mut found: BeforeFirst, conditions: &Conditions) -> Hang {
+    found.in_init_ns = found.in_init_ns.filter(|_| found.waits_in_init());
+    // What comes before the first communicator may take long.
+    found.by_time = match found.in_init_ns {
+        Some(_) => Limits::new(conditions.after_ns, 0).by_time_of_stopped(found.in_init_ns),
+        None => ByTime::Unknown,
+    };
     let verdict = Verdict::Quiet(Quiet {
         because: Because::BeforeFirst(found),
         named: Vec::new(),

@@ -377,6 +377,7 @@ impl Verdict {
                 Because::Silent(_) => VerdictKind::Silent,
                 Because::InNccl(ref found) if found.outside.is_empty() => VerdictKind::NoProgress,
                 Because::InNccl(_) => VerdictKind::Missing,
+                Because::BeforeFirst(ref found) if found.waits_in_init() => VerdictKind::Missing,
                 Because::FromOutside(_)
                 | Because::Dead(_)
                 | Because::Said(_)
@@ -411,6 +412,7 @@ impl Verdict {
             Verdict::Cycle(cycle) => cycle.by_time.hang(),
             Verdict::Quiet(quiet) => match &quiet.because {
                 Because::InNccl(found) => found.by_time.hang(),
+                Because::BeforeFirst(found) => found.by_time.hang(),
                 _ => (self.kind() == VerdictKind::NoHang).then_some(false),
             },
         }
@@ -433,7 +435,8 @@ impl Verdict {
             Verdict::Cycle(cycle) => !cycle.partial,
             // Which ranks belong to a communicator that is not made yet is not known.
             Verdict::Quiet(quiet) => {
-                self.hang().is_some() && !matches!(quiet.because, Because::InNccl(_))
+                let of_init = matches!(quiet.because, Because::InNccl(_) | Because::BeforeFirst(_));
+                self.hang().is_some() && !of_init
             }
         }
     }
@@ -492,6 +495,7 @@ impl Verdict {
             Verdict::Cycle(cycle) => cycle.for_ns,
             Verdict::Quiet(quiet) => match &quiet.because {
                 Because::InNccl(found) => Some(found.for_ns),
+                Because::BeforeFirst(found) => found.in_init_ns,
                 _ => None,
             },
         }

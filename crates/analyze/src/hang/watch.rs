@@ -211,6 +211,7 @@ fn by_time(hang: &Hang, lasted_ns: i64) -> bool {
                     | Because::Dead(_)
                     | Because::Silent(_)
                     | Because::InNccl(_)
+                    | Because::BeforeFirst(_)
             );
             may_wait && lasted_ns >= hang.after_ns
         }

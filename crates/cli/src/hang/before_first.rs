@@ -1,21 +1,21 @@
 //! A job in which no process has made a communicator: what this machine and NCCL's log say of it.
 //!
 //! No recorder is loaded then, so nothing of the job is in its capture but what `ncclscope run` wrote. Its
-//! processes carry the capture's folder in their environment.
+//! processes carry the capture's folder in their environment, and the name of the file that NCCL writes.
 
 use crate::run::adopt::traces;
-use crate::run::NCCL_LOGS;
-use analyze::hang::{before_first, BeforeFirst, Conditions, Hang, ProcessName, Starting};
+use crate::run::{nccl_log_of, NCCL_LOGS};
+use analyze::hang::{before_first, BeforeFirst, ByTime, Conditions, Hang, ProcessName, Starting};
 use attach::processes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// No machine has more ranks; an environment may say anything.
 const MOST_RANKS: usize = 4096;
 
 /// What is known of the job that records into `folder`, if there is no trace file yet; `None` if there is, or
-/// if no process of the job runs on this machine.
+/// if no process of the job runs on this machine and NCCL's log says nothing of it.
 pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
     if !traces(folder).is_empty() {
         return None;
@@ -41,15 +41,28 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
                 has_nccl: has_nccl(pid),
                 rank: processes::rank(&environment).and_then(|rank| rank.parse().ok()),
                 of_machine: of_machine(&environment),
+                log: nccl_log_of(pid, &host, &environment),
             },
         );
     }
-    if of_job.is_empty() {
+    // What the log of those says that are gone is in the capture.
+    let logs: BTreeSet<PathBuf> = of_job
+        .values()
+        .filter_map(|found| found.log.clone())
+        .collect();
+    let logs: Vec<PathBuf> = logs.into_iter().collect();
+    let log = crate::startup::of_files_and_folder(&logs, &folder.join(NCCL_LOGS)).ok();
+    let log = log.filter(|log| log.lines + log.warned > 0);
+    if of_job.is_empty() && log.is_none() {
         return None;
     }
-    let said = crate::startup::of_folder(&folder.join(NCCL_LOGS)).ok();
-    let said = said.filter(|said| said.lines + said.warned > 0);
-    let said = said.and_then(|said| render::startup::sentence(&analyze::startup::of_said(&said)));
+    let inits = || {
+        log.iter()
+            .flat_map(|log| &log.inits)
+            .filter(|init| !init.is_complete)
+    };
+    let said = log.as_ref();
+    let said = said.and_then(|said| render::startup::sentence(&analyze::startup::of_said(said)));
     let starting = |pid: u32| Starting {
         name: ProcessName {
             rank: of_job[&pid].rank,
@@ -57,12 +70,18 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
             pid,
         },
         has_nccl: of_job[&pid].has_nccl,
+        in_init: inits().any(|init| init.pid == pid && same_host(&init.host, &host)),
         is_stopped: of_job[&pid].is_stopped,
     };
     let found = BeforeFirst {
         processes: one_of_each(&of_job).into_iter().map(starting).collect(),
         gone: gone(&of_job),
         running_ns: since(&job),
+        in_init_ns: inits()
+            .filter_map(|init| init.started_s)
+            .reduce(f64::max)
+            .map(ago),
+        by_time: ByTime::Unknown,
         said,
     };
     Some(before_first(folder, found, &Conditions { after_ns }))
@@ -74,6 +93,8 @@ struct Found {
     is_stopped: bool,
     has_nccl: bool,
     rank: Option<u32>,
+    /// Where NCCL's log of it is.
+    log: Option<PathBuf>,
     /// Which ranks its launcher started on this machine, if it says so.
     of_machine: Option<Range<u32>>,
 }
@@ -137,6 +158,18 @@ fn since(job: &serde_json::Value) -> Option<i64> {
     let started: jiff::Timestamp = job.get("started")?.as_str()?.parse().ok()?;
     let ran = jiff::Timestamp::now().as_nanosecond() - started.as_nanosecond();
     i64::try_from(ran.max(0)).ok()
+}
+
+/// How long ago a time was, ns; seconds since 1970.
+fn ago(at_s: f64) -> i64 {
+    let now = jiff::Timestamp::now().as_nanosecond() as f64;
+    (now - 1e9 * at_s).max(0.0) as i64
+}
+
+/// NCCL leaves out the domain of a host's name.
+fn same_host(of_nccl: &str, host: &str) -> bool {
+    let first = |name: &str| name.split('.').next().map(str::to_owned);
+    first(of_nccl) == first(host)
 }
 
 fn has_nccl(pid: u32) -> bool {

@@ -3,7 +3,7 @@
 //! Rule: the job does not notice. Looks take at most a twentieth of one CPU. Nothing is executed until a hang
 //! is told. Then the evidence is kept, and the user's command runs beside the watch.
 
-use super::{exit_status, keep};
+use super::{before_first, exit_status, keep};
 use crate::pace::Pace;
 use analyze::hang::{hang, Hang, News, Proof, Watch};
 use anyhow::Context;
@@ -57,13 +57,8 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
                     keep(&capture, &Answer::new(&hang));
                     stopped = now_stopped;
                 }
-                if let Some(news) = news {
-                    if !say(order, news, &hang)? {
-                        return Ok(ExitCode::SUCCESS);
-                    }
-                    if let News::Hangs(proof) = news {
-                        act(order, &mut run, proof, &capture, &hang);
-                    }
+                if !tell_news(order, &mut run, news, &capture, &hang)? {
+                    return Ok(ExitCode::SUCCESS);
                 }
                 if !hang.is_over {
                     gone = None;
@@ -80,6 +75,21 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
             }
             // It has not begun, or its files are being made.
             Err(OpenError::NotFound { .. } | OpenError::NoTrace { .. }) => {
+                let conditions = watch.conditions();
+                if let Some(hang) = before_first::look(&order.folder, conditions.after_ns) {
+                    let news = watch.look(&hang);
+                    let capture = Capture {
+                        path: order.folder.clone(),
+                        ..Capture::default()
+                    };
+                    if !tell_news(order, &mut run, news, &capture, &hang)? {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                }
+                if let Some(ended) = ended(&order.folder) {
+                    tell!("the job ended {ended}, and no process of it has made a communicator");
+                    return Ok(ExitCode::from(2));
+                }
                 if !is_said && !is_readable {
                     tell!("waiting for a capture in `{}`", order.folder.display());
                     is_said = true;
@@ -91,6 +101,31 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
         }
         pace.rest();
     }
+}
+
+/// When the job of a capture ended, as `ncclscope run` wrote it.
+fn ended(folder: &Path) -> Option<String> {
+    let job = tables::job(folder).ok()??;
+    let ended = tables::printable(job["ended"].as_str()?).into_owned();
+    Some(format!("at {ended}"))
+}
+
+/// Tells what is new, and acts on a hang. `false` if nobody reads it.
+fn tell_news(
+    order: &Order,
+    run: &mut Run,
+    news: Option<News>,
+    capture: &Capture,
+    hang: &Hang,
+) -> anyhow::Result<bool> {
+    let Some(news) = news else { return Ok(true) };
+    if !say(order, news, hang)? {
+        return Ok(false);
+    }
+    if let News::Hangs(proof) = news {
+        act(order, run, proof, capture, hang);
+    }
+    Ok(true)
 }
 
 /// How long to wait for processes of a job that has none.

@@ -8,6 +8,7 @@
 //! Rule: who has set one of NCCL's variables for debug output, in the environment or in a configuration file,
 //! gets what was asked for, and nothing of ours.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -83,6 +84,19 @@ impl NcclLogFiles {
         let ours = |path: &PathBuf| path.to_string_lossy().starts_with(&self.prefix);
         entries.map(|entry| entry.path()).filter(ours).collect()
     }
+}
+
+/// The file that NCCL writes of a process with this environment, if any: ours, or one that the user asked
+/// for.
+pub fn of_process(pid: u32, host: &str, environment: &HashMap<String, String>) -> Option<PathBuf> {
+    let name = environment
+        .get("NCCL_DEBUG_FILE")
+        .filter(|name| !name.is_empty())?;
+    let name = name.replace("%h", host).replace("%p", &pid.to_string());
+    let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    let file = folder.join(name);
+    // NCCL can write into a terminal or a pipe, too.
+    file.metadata().is_ok_and(|of| of.is_file()).then_some(file)
 }
 
 /// A note if all processes of a host are to write into one file, where their lines run into each other.

@@ -758,12 +758,15 @@ fn only_a_death_that_somebody_saw_is_told_from_a_stop() {
     std::thread::sleep(Duration::from_millis(2500));
     kill_all(&mut child);
     let seen = after_the_end(&folder);
-    let wanted = "Rank 1 is dead and has not made AllReduce of 4 MiB";
+    let wanted = "Rank 1 is dead (SIGKILL) and has not made AllReduce of 4 MiB";
     let sentence = seen["sentence"].as_str().unwrap_or("");
     assert!(begins(sentence, wanted), "{seen:#}");
     assert!(!seen["details"].to_string().contains(caveat), "{seen:#}");
     let text = one_line(&report(&folder.capture()));
-    assert!(text.contains("died at") && !text.contains(caveat), "{text}");
+    assert!(
+        text.contains("died (SIGKILL) at") && !text.contains(caveat),
+        "{text}"
+    );
 }
 
 /// The calls that a running job has made.
@@ -1051,4 +1054,62 @@ fn a_job_that_has_made_no_communicator_can_be_asked() {
     // Nobody is there any more.
     let (status, text) = ask(&folder.capture(), &[]);
     assert_eq!((status, text.as_str()), (2, ""));
+}
+
+/// Four ranks that have mapped NCCL's library. By NCCL's log, all but rank 2 have begun an init.
+const IN_INIT: &str = "trap 'kill $(jobs -p)' TERM; for r in 0 1 2 3; do RANK=$r python3 -c '
+import mmap,os,socket,sys,time
+f=open(sys.argv[1],\"rb\"); m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ)
+host, pid, r = socket.gethostname().split(\".\")[0], os.getpid(), int(os.environ[\"RANK\"])
+name = os.environ[\"NCCL_DEBUG_FILE\"].replace(\"%h\", host).replace(\"%p\", str(pid))
+line = f\"[{time.time():.6f}] {host}:{pid}:{pid} [{r}] NCCL INFO [Rank {r}] ncclCommInitRankConfig \" \\
+    f\"comm 0x1{r} rank {r} nranks 4 cudaDev {r} nvmlDev {r} busId {r}000 commId 0xa - Init START\"
+open(name, \"w\").write(\"NCCL version 2.28.9\\n\" if r == 2 else line + \"\\n\")
+time.sleep(60)' $1 & done; wait; wait";
+
+#[test]
+fn nccls_log_shows_who_is_missing_in_the_first_init() {
+    for is_ours in [true, false] {
+        let folder = Folder(tempfile::tempdir().expect("a folder"));
+        let library = folder.0.path().join("libnccl.so.2");
+        std::fs::write(&library, "nothing").expect("written");
+        let mut command = quiet_run(&folder, &["--no-sampler"]);
+        command.args(["bash", "-c", IN_INIT, "job"]).arg(&library);
+        // What `ncclscope run` sets, or what the user has set.
+        if is_ours {
+            command.env("NCCLSCOPE_NCCL_LOG", "on");
+        } else {
+            command.env("NCCL_DEBUG_FILE", folder.0.path().join("log.%h.%p"));
+        }
+        let child = command.spawn().expect("ncclscope runs");
+        let says = "Rank 2 has not begun to make a communicator, and ranks 0-1,3 have been in the init of a \
+            communicator for * (NCCL's log).";
+        let hangs = |status: i32, _: &Value| status == 1;
+        let answer = until(&folder, &["--after", "100ms"], hangs);
+        let sentence = answer["sentence"].as_str().unwrap_or("");
+        assert!(begins(sentence, says), "{answer:#}");
+        assert_eq!(
+            (&answer["verdict"], &answer["certain"]),
+            (&"missing".into(), &false.into())
+        );
+        assert_eq!(answer["blamed"][0]["global_rank"], 2);
+        assert!(answer["waited_s"].as_f64() > Some(0.1), "{answer:#}");
+        // It may still come.
+        let (status, text) = ask(&folder.capture(), &[]);
+        assert!(
+            status == 2 && text.starts_with("Can't tell: rank 2 has not begun"),
+            "{text}"
+        );
+        end_run(child);
+        let (status, text) = ask(&folder.capture(), &[]);
+        if is_ours {
+            let says = "Can't tell: no process of this job runs on this machine any more";
+            assert!(status == 2 && text.starts_with(says), "{text}");
+            let log = "NCCL's log: Rank 2 never came to the";
+            assert!(text.contains(log), "{text}");
+        } else {
+            // Nothing of it is in the capture.
+            assert_eq!((status, text.as_str()), (2, ""));
+        }
+    }
 }

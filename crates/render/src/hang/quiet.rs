@@ -170,18 +170,38 @@ fn before_first(found: &BeforeFirst) -> String {
     let of_these = |these: &[&Starting]| -> Vec<ProcessName> {
         these.iter().map(|of| of.name.clone()).collect()
     };
+    // `Hang:` stands before other sentences in the same way.
+    let cant_tell = match found.by_time.hang() {
+        Some(true) => "",
+        _ => "Can't tell: ",
+    };
+    let in_init = found.in_init_ns.map(|ns| {
+        let all: Vec<&Starting> = found.processes.iter().filter(|of| of.in_init).collect();
+        let who = have(&names(&of_these(&all)), all.len());
+        let time = span(ns);
+        format!("{who} been in the init of a communicator for {time} (NCCL's log)")
+    });
     if !found.gone.is_empty() {
         let (rank, has, it) = match found.gone.len() {
             1 => ("rank", "has", "it"),
             _ => ("ranks", "have", "them"),
         };
+        let gone = ranges(found.gone.iter().copied());
+        let they_wait = match &in_init {
+            Some(in_init) => in_init.clone(),
+            None => {
+                format!("the others may wait for {it}. None here has made a communicator{time}")
+            }
+        };
         return format!(
-            "Can't tell: {rank} {} {has} no process on this machine any more, or never had one, and the \
-             others may wait for {it}. None here has made a communicator{time}.",
-            ranges(found.gone.iter().copied())
+            "{cant_tell}{rank} {gone} {has} no process on this machine any more, or never had one, and \
+             {they_wait}."
         );
     }
     match awaited.first() {
+        None if all == 0 => "Can't tell: no process of this job runs on this machine any more, and none had \
+                             made a communicator."
+            .to_owned(),
         None if all == 1 => format!(
             "Can't tell: one process of this job runs on this machine, and has made no communicator{time}."
         ),
@@ -194,6 +214,11 @@ fn before_first(found: &BeforeFirst) -> String {
              has made a communicator{time}.",
             are(&names(&of_these(&awaited)), awaited.len())
         ),
+        Some(_) if found.is_in_init() => {
+            let who = have(&names(&of_these(&awaited)), awaited.len());
+            let in_init = in_init.unwrap_or_else(|| "others have, by NCCL's log".to_owned());
+            format!("{cant_tell}{who} not begun to make a communicator, and {in_init}.")
+        }
         Some(_) => {
             let others = all - awaited.len();
             let others = if others == 1 { "1 other has" } else { &format!("{others} others have") };
@@ -213,10 +238,11 @@ fn before_first_details(found: &BeforeFirst) -> Vec<String> {
         .filter(|of| of.has_nccl)
         .map(|of| of.name.clone())
         .collect();
-    let loaded = match with.len() {
-        0 if found.processes.len() == 1 => "It has not loaded NCCL.".to_owned(),
-        0 => "None of them has loaded NCCL.".to_owned(),
-        _ => format!("NCCL is loaded in {}.", names(&with)),
+    let loaded = match (with.len(), found.processes.len()) {
+        (_, 0) => None,
+        (0, 1) => Some("It has not loaded NCCL.".to_owned()),
+        (0, _) => Some("None of them has loaded NCCL.".to_owned()),
+        _ => Some(format!("NCCL is loaded in {}.", names(&with))),
     };
     let log = match &found.said {
         Some(said) => format!("NCCL's log: {said}"),
@@ -224,7 +250,9 @@ fn before_first_details(found: &BeforeFirst) -> Vec<String> {
             .to_owned(),
     };
     let looks = "Loading a model, or compiling, before the first communicator looks the same.";
-    vec![loaded, log, looks.to_owned()]
+    let may_end = found.by_time.hang() != Some(true) && !found.processes.is_empty();
+    let looks = may_end.then(|| looks.to_owned());
+    loaded.into_iter().chain([log]).chain(looks).collect()
 }
 
 /// What another tool says of processes, beside a verdict that is about something else.

@@ -37,6 +37,9 @@ pub(super) fn next(hang: &Hang) -> String {
             format!("py-spy dump --pid {} (on {})", of.name.pid, of.name.host)
         };
     }
+    if hang.before_first().is_some() {
+        return format!("ncclscope startup {folder}");
+    }
     match (hang.verdict.kind(), process) {
         (VerdictKind::NoHang, _) => format!("ncclscope report {folder}"),
         (VerdictKind::Stopped, Some(process)) if process.state == Liveness::Stopped => {
@@ -95,13 +98,13 @@ fn first_without_dump(hang: &Hang) -> Option<u32> {
     }
 }
 
-/// Where a process stands now.
 /// The process to ask if none has made a communicator: one that the others may wait for, else the first.
 fn starting(hang: &Hang) -> Option<&Starting> {
     let found = hang.before_first()?;
     found.awaited().first().copied().or(found.processes.first())
 }
 
+/// Where a process stands now.
 fn spy(process: &RankProgress) -> String {
     let rank = process.global_rank.or(process.rank);
     match (tables::pid::known(process.pid), rank) {
