@@ -27,8 +27,12 @@ play() { # NAME WRONG RANK
         --wrong "$wrong" --wrong-rank "$rank" --wrong-step "${STEP:-200}" >"$out/$name.out" \
         2>"$out/$name.err" </dev/null &
     local job=$! waited=0
-    until grep -q "goes wrong now" "$out/$name.err" || ((++waited > 90)); do sleep 0.5; done
-    sleep 8
+    "$scope" hang "$out/$name" --watch 2>"$out/$name.watch.err" </dev/null \
+        | while IFS= read -r line; do echo "$(date +%s.%N) $line"; done >"$out/$name.watch" &
+    until grep -q "goes wrong now" "$out/$name.err" || ((++waited > 900)); do sleep 0.05; done
+    local wrong_at
+    wrong_at=$(date +%s.%N)
+    sleep 12
     "$scope" hang "$out/$name" >"$out/$name.live" 2>&1
     local status=$?
     kill -9 -- "-$job" 2>/dev/null
@@ -37,6 +41,9 @@ play() { # NAME WRONG RANK
     "$scope" hang "$out/$name" >"$out/$name.dead" 2>&1
     {
         echo "$name: rank $rank goes wrong ($wrong)"
+        awk -v at="$wrong_at" \
+            '{ printf "  watch, %.1f s after: %s\n", $1 - at, substr($0, length($1) + 22, 150) }' \
+            "$out/$name.watch" | head -3
         echo "  live (status $status): $(head -2 "$out/$name.live" | cut -c1-260 | paste -sd' ')"
         echo "  dead: $(head -2 "$out/$name.dead" | cut -c1-260 | paste -sd' ')"
     } >"$out/$name.said"

@@ -15,6 +15,7 @@ use crate::progress::{Gatherer, Progress};
 use crate::spelling::{ranges, size};
 use serde::Serialize;
 use std::cmp::Reverse;
+use tables::exit::Exit;
 use tables::{Capture, Communicator, Life, LiveSource, Process};
 
 const SECOND: i64 = 1_000_000_000;
@@ -38,6 +39,12 @@ pub struct Death {
     pub pid: u32,
     /// It ended its recording itself: by an exception, by exit, or at the end of its work.
     pub exited: bool,
+    /// Its exit status; null if a signal ended it, or if nobody saw how it ended.
+    pub exit_status: Option<u8>,
+    /// The signal that ended it; null if none did, or if nobody saw how it ended.
+    pub signal: Option<u8>,
+    /// SIGKILL ended it while the kernel ended processes of its machine for lack of memory.
+    pub out_of_memory: bool,
     /// The newest time that its recorder wrote, ns since 1970.
     pub seen_ns: i64,
     /// How long the newest of those went on that it left behind, ns.
@@ -60,7 +67,10 @@ pub struct Death {
     /// It was inside another profiler plugin.
     #[serde(skip)]
     pub inside: Option<Inside>,
-    /// When its recorder last wrote a time, as people read it.
+    /// How it ended, if somebody saw that.
+    #[serde(skip)]
+    pub exit: Option<Exit>,
+    /// When it ended, or else when its recorder last wrote a time, as people read it.
     #[serde(skip)]
     pub seen: String,
 }
@@ -96,7 +106,8 @@ impl Death {
         };
         let next = self.calls.saturating_add(1);
         let died = if self.exited { "exited" } else { "died" };
-        format!("{who} {died} at {when}, {made}; {left} for it in call {next}.")
+        let way = self.exit.map_or(String::new(), |exit| format!(" ({exit})"));
+        format!("{who} {died}{way} at {when}, {made}; {left} for it in call {next}.")
     }
 }
 
@@ -264,6 +275,7 @@ fn death(
         let process = &capture.processes[of(at)];
         process.rank.unwrap_or(process.pid)
     };
+    let exit = process.exit;
     let (last_function, last_bytes) = own.last.clone().unzip();
     Some(Death {
         rank: process.rank,
@@ -273,7 +285,11 @@ fn death(
         has_unseen_end: has_unseen_end(capture, index, before_others_ns),
         inside: inside(process),
         seen_ns,
-        seen: zone.spelled(seen_ns, 3),
+        exit_status: exit.and_then(|exit| exit.how.exit_status()),
+        signal: exit.and_then(|exit| exit.how.signal()),
+        out_of_memory: exit.is_some_and(|exit| exit.out_of_memory),
+        exit,
+        seen: zone.spelled(exit.map_or(seen_ns, |exit| exit.at_ns), 3),
         before_others_ns,
         communicator: all.id.clone(),
         calls: own.calls,

@@ -43,6 +43,7 @@ mod watch;
 mod went_on;
 
 use crate::behind;
+use crate::exits::{self, ExitRow, LastCall};
 use crate::job::{problems, ProblemRow};
 use crate::moments::Zone;
 use crate::sightings::{self, SightingRow};
@@ -102,6 +103,8 @@ pub struct Hang {
     pub sightings: Vec<SightingRow>,
     /// Which processes were inside another profiler plugin, a sentence each.
     pub inside: Vec<String>,
+    /// Processes that ended by a signal or with an error, the first first.
+    pub exits: Vec<ExitRow>,
     /// What another tool says of processes that are not well.
     pub said: Vec<Said>,
     /// Ranks of which there is a file without a call.
@@ -221,11 +224,19 @@ pub(crate) fn of_newest(
             case.evidence.active.iter().flatten().copied().max(),
         ),
         inside: behind::inside_sentences(capture),
+        exits: exits::rows(capture, |index| last_call(capture, index)),
         said: said(capture),
         without_calls: without_calls(capture),
         problems: problems(capture),
         others: Vec::new(),
     }
+}
+
+/// The last call of a process.
+fn last_call(capture: &Capture, process: usize) -> Option<LastCall> {
+    let process = &capture.processes[process];
+    let shape = process.shapes.get(process.calls.last()?.shape as usize)?;
+    Some(LastCall::of(capture, shape, shape.function))
 }
 
 /// Ranks of which another tool left a file that has no call.

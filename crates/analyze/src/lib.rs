@@ -31,6 +31,7 @@ pub mod environment;
 pub mod estimate;
 pub mod evidence;
 pub mod executions;
+pub mod exits;
 pub mod findings;
 pub mod first_uses;
 #[cfg(test)]
@@ -107,6 +108,8 @@ pub struct Report {
     pub completeness: completeness::Completeness,
     /// Ranks that died while others went on, the first first.
     pub deaths: Vec<deaths::Death>,
+    /// Processes that ended by a signal or with an error, the first first.
+    pub exits: Vec<exits::ExitRow>,
     /// When the last of them was killed, if all processes were.
     #[serde(skip)]
     pub killed: Option<String>,
@@ -648,6 +651,7 @@ impl Analysis {
         }
         let newest_ns = self.progress.newest_ns();
         let deaths = self.progress.deaths(capture);
+        let exits = exits::rows(capture, |index| self.progress.last_call(index));
         let standstill = self.standstill;
         let how_far = self.progress.how_far(capture, &deaths, standstill.as_ref());
         let mut timeline = over.map(|over| {
@@ -681,6 +685,7 @@ impl Analysis {
             completeness,
             sightings: sightings::rows(capture, newest_ns),
             deaths,
+            exits,
             killed: deaths::killed(capture),
             standstill,
             how_far,

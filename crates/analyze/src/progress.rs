@@ -5,6 +5,7 @@
 //! Rule: of a process that lacks calls, nothing is kept, because a lower count would prove nothing.
 
 use crate::executions::{Execution, Walk};
+use crate::exits::LastCall;
 use crate::graphs::nccl_shows_all;
 use crate::matching::is_collective;
 use capture::live::flag;
@@ -49,6 +50,8 @@ pub struct Gatherer {
     pub(crate) progress: Vec<Vec<Progress>>,
     /// By process: where in that its ranks' progress on a communicator is.
     places: Vec<HashMap<u32, Vec<usize>>>,
+    /// By process: its last call.
+    last_calls: Vec<Option<LastCall>>,
     /// By process: whether all calls that NCCL announced are here.
     pub(crate) complete: Vec<bool>,
     /// When the newest call of any was entered, ns since 1970; 0 if that is not known.
@@ -63,6 +66,8 @@ pub struct ProcessProgress {
     progress: Vec<Progress>,
     /// By local: the place of the last call.
     last: Vec<Option<usize>>,
+    /// The place of the newest call of any kind.
+    newest: Option<usize>,
     /// No call is missing so far.
     whole: bool,
     /// Announced calls so far.
@@ -89,6 +94,7 @@ impl ProcessProgress {
             counted: counted.collect(),
             last: vec![None; progress.len()],
             progress,
+            newest: None,
             whole: true,
             calls: 0,
             newest_ns: 0,
@@ -100,6 +106,9 @@ impl ProcessProgress {
         let entered = execution.call.api_ns;
         self.whole &= execution.whole;
         self.calls += execution.pieces;
+        if entered >= self.newest_ns {
+            self.newest = Some(execution.place);
+        }
         self.newest_ns = self.newest_ns.max(entered);
         let (counts, guessed) = self.counted[execution.place];
         if counts {
@@ -113,6 +122,11 @@ impl ProcessProgress {
 }
 
 impl Gatherer {
+    /// The last call of a process, by its index.
+    pub fn last_call(&self, process: usize) -> Option<LastCall> {
+        self.last_calls.get(process)?.clone()
+    }
+
     /// Adds a process that was walked.
     pub fn add(
         &mut self,
@@ -121,6 +135,10 @@ impl Gatherer {
         walk: &Walk,
         plan: ProcessProgress,
     ) {
+        self.last_calls.push(plan.newest.map(|place| {
+            let place = &walk.places()[place];
+            LastCall::of(capture, place.shape, place.function)
+        }));
         let mut progress = plan.progress;
         for (progress, place) in progress.iter_mut().zip(plan.last) {
             progress.last = place.and_then(|place| {
@@ -149,6 +167,7 @@ impl Gatherer {
     pub fn merge(&mut self, later: Gatherer) {
         self.progress.extend(later.progress);
         self.places.extend(later.places);
+        self.last_calls.extend(later.last_calls);
         self.complete.extend(later.complete);
         self.newest_ns = self.newest_ns.max(later.newest_ns);
     }

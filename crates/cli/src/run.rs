@@ -2,7 +2,7 @@
 //!
 //! [`folder`] has the capture folder, and [`launcher`] gets the recorder's variables through srun and mpirun.
 //! [`child`] runs the program. [`keeper`] and [`adopt`] keep what its dead processes left on this host, and
-//! [`states`] which were stopped, and when they were gone.
+//! [`states`] which were stopped, and how they ended ([`process_end`]).
 //! [`nccl_log`] has NCCL say what its set-up costs. [`costs`] has NCCL's own estimates recorded. [`steps`]
 //! has NVTX or torch tell the program's steps. [`topology`] has NCCL write what it found of the machine.
 //! [`job`] tells whether this is one of many runs that a launcher started, which then share a folder.
@@ -176,7 +176,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             let started = child::Signals::block(before)?.run(command.args(&args.command[1..]));
             return Ok(started.map_or_else(
                 |error| not_started(&args.command[0], &error),
-                ExitCode::from,
+                |(_, how)| ExitCode::from(how.status()),
             ));
         }
     };
@@ -276,16 +276,17 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     let started = signals.run(&mut command);
     // Before the folder is looked at or given up: the sampler writes its last values into it.
     let sampled = sampler.and_then(Sampler::finish).unwrap_or_default();
-    let status = match started {
-        Ok(status) => status,
+    let (pid, how) = match started {
+        Ok(ended) => ended,
         Err(error) => {
-            keeper.finish();
+            keeper.finish(None);
             steps::remove(&folder.path);
             folder.abandon();
             return Ok(not_started(&arguments[0], &error));
         }
     };
-    let mut tally = keeper.finish();
+    let status = how.status();
+    let mut tally = keeper.finish(Some((pid, how)));
     nccl_log.iter().for_each(|log| log.adopt(&folder.path));
     if adopt::traces(&folder.path).is_empty() {
         topology::remove(&folder.path);

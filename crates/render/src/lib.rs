@@ -21,6 +21,7 @@ mod driver_calls;
 mod efficiency;
 pub mod estimate;
 pub mod events;
+mod exits;
 pub mod explain;
 mod fields;
 pub mod figures;

@@ -19,6 +19,7 @@ pub mod communicators;
 pub mod composites;
 pub mod costs;
 pub mod events;
+pub mod exit;
 mod files;
 mod gpu_clock;
 pub mod graphs;

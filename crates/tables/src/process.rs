@@ -6,6 +6,7 @@ use crate::calls::{Call, Extra, Shape};
 use crate::clock::Clock;
 use crate::communicators::{self, Local};
 use crate::composites::Composite;
+use crate::exit::Exit;
 use crate::graphs::Graphs;
 use crate::life::{Life, Newest};
 use crate::marks::Marks;
@@ -143,6 +144,8 @@ pub struct Process {
     /// What `ncclscope hang` or `ncclscope run` saw of it last, as far as it is not older than what it wrote
     /// itself.
     pub seen: Option<LastSeen>,
+    /// How it ended, if `ncclscope run` saw that, and if it was not well.
+    pub exit: Option<Exit>,
     /// Whether the recorder folded calls into the totals while its live part was copied, however often that
     /// was tried. A call may then be counted twice, or not at all.
     pub moving: bool,

@@ -18,8 +18,10 @@
 //! ```
 //!
 //! `run-60c74c8d.json` is of `ncclscope run`. It gives no verdict, so it lacks `hang`, `verdict` and
-//! `sentence`. Its processes are those alone that were stopped or gone. A process that was seen earlier than
-//! the others has an `at_ns` of its own.
+//! `sentence`. Its processes are those alone that were stopped, or that ended by a signal, with an error or
+//! without ending their recording. Such a process has its `exit_status` or the `signal` that ended it, if
+//! that could be asked, and `out_of_memory` if the kernel killed it for that. A process that was seen earlier
+//! than the others has an `at_ns` of its own.
 //!
 //! [`Sighting::json`] makes such a file. When a capture is opened, [`read`] finds all of them, and gives each
 //! [`Process`] what was seen of it last.
@@ -28,6 +30,7 @@
 //! after that. Once all are gone, that it was gone counts only if others on its machine wrote something after
 //! that: whoever kills a job does not kill all at once, and somebody may look in between.
 
+use crate::exit::{Exit, HowEnded};
 use crate::life::Life;
 use crate::problem::Problem;
 use crate::process::Process;
@@ -110,8 +113,12 @@ pub struct Looked {
     pub pid_namespace: u64,
     /// Whether it was there.
     pub life: Life,
-    /// When it was looked at, ns since 1970.
+    /// When it was looked at, ns since 1970; when it ended, if that is known.
     pub at_ns: i64,
+    /// How it ended.
+    pub how: Option<HowEnded>,
+    /// As [`Exit::out_of_memory`].
+    pub out_of_memory: bool,
 }
 
 /// What was seen of a process last.
@@ -159,6 +166,15 @@ impl Looked {
         })
     }
 
+    /// Its end.
+    fn exit(&self) -> Option<Exit> {
+        Some(Exit {
+            at_ns: self.at_ns,
+            how: self.how.filter(|_| self.life == Life::Gone)?,
+            out_of_memory: self.out_of_memory,
+        })
+    }
+
     /// Whether both are of one process.
     pub fn is(&self, other: &Looked) -> bool {
         let numbers = |of: &Looked| (of.pid, of.pid_start, of.pid_namespace);
@@ -184,6 +200,14 @@ impl Sighting {
                 "pid_namespace": looked.pid_namespace,
                 "life": name(looked.life),
             });
+            match looked.how {
+                Some(HowEnded::Status(status)) => process["exit_status"] = status.into(),
+                Some(HowEnded::Signal(signal)) => process["signal"] = signal.into(),
+                None => {}
+            }
+            if looked.out_of_memory {
+                process["out_of_memory"] = true.into();
+            }
             if looked.at_ns != self.at_ns {
                 process["at_ns"] = looked.at_ns.into();
             }
@@ -226,7 +250,11 @@ impl Sighting {
         let process = |of: &Value| {
             let number = |key: &str| of[key].as_u64();
             let life = of["life"].as_str()?;
+            let byte = |key: &str| u8::try_from(number(key)?).ok();
+            let status = byte("exit_status").map(HowEnded::Status);
             Some(Looked {
+                how: status.or_else(|| byte("signal").map(HowEnded::Signal)),
+                out_of_memory: of["out_of_memory"].as_bool().unwrap_or(false),
                 pid: u32::try_from(number("pid")?).ok()?,
                 pid_start: number("pid_start")?,
                 pid_namespace: number("pid_namespace")?,
@@ -291,14 +319,17 @@ pub(crate) fn read(capture: &mut Capture, root: &Path) -> Vec<Problem> {
     for process in processes {
         let of = |sighting: &&Sighting| process.fact("boot_id") == Some(&sighting.boot_id);
         let who = Looked::who(process);
-        let seen = sightings.iter().filter(of).filter_map(|sighting| {
+        let looks = sightings.iter().filter(of).filter_map(|sighting| {
             let mut all = sighting.processes.iter();
             let looked = all.find(|looked| who.is_some_and(|who| who.is(looked)))?;
-            Some(LastSeen {
-                at_ns: looked.at_ns,
-                life: looked.life,
-                by: sighting.by,
-            })
+            Some((sighting.by, *looked))
+        });
+        let looks: Vec<(Witness, Looked)> = looks.collect();
+        process.exit = looks.iter().find_map(|(_, looked)| looked.exit());
+        let seen = looks.iter().map(|(by, looked)| LastSeen {
+            at_ns: looked.at_ns,
+            life: looked.life,
+            by: *by,
         });
         let newest = process.clock.newest();
         let all_there = process.fact("boot_id").and_then(|boot| newest_on.get(boot));
@@ -364,6 +395,7 @@ mod tests {
                 pid_namespace: 3,
                 life,
                 at_ns: AT,
+                ..Looked::default()
             }],
         }
     }
@@ -395,9 +427,26 @@ mod tests {
         let earlier = Looked {
             pid: 8,
             at_ns: AT - 5,
+            life: Life::Gone,
+            how: Some(HowEnded::Signal(9)),
+            out_of_memory: true,
             ..kept.processes[0]
         };
-        kept.processes.push(earlier);
+        let failed = Looked {
+            pid: 9,
+            how: Some(HowEnded::Status(3)),
+            out_of_memory: false,
+            ..earlier
+        };
+        kept.processes.extend([earlier, failed]);
+        let end = |how, out_of_memory| Exit {
+            at_ns: AT - 5,
+            how,
+            out_of_memory,
+        };
+        assert_eq!(kept.processes[0].exit(), None);
+        assert_eq!(earlier.exit(), Some(end(HowEnded::Signal(9), true)));
+        assert_eq!(failed.exit(), Some(end(HowEnded::Status(3), false)));
         assert_eq!(kept.name(), "run-60c74c8d.json");
         let json = kept.json();
         assert!(json["verdict"].is_null() && json["sentence"].is_null());

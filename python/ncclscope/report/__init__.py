@@ -31,6 +31,7 @@ from ._arrivals import (
 )
 from ._findings import (
     Death as Death,
+    Exit as Exit,
     Finding as Finding,
     Problem as Problem,
     Recommendation as Recommendation,
@@ -140,6 +141,7 @@ class Report(Record):
         "job": Job,
         "completeness": Completeness,
         "deaths": Death,
+        "exits": Exit,
         "sightings": Sighting,
         "ranks": Ranks,
         "communicators": Communicator,
@@ -176,6 +178,7 @@ class Report(Record):
     job: Job
     completeness: Completeness
     deaths: list[Death]
+    exits: list[Exit]
     sightings: list[Sighting]
     ranks: Ranks
     communicators: list[Communicator]

@@ -106,6 +106,9 @@ class Death(Record):
     host: str
     pid: int | None
     exited: bool
+    exit_status: int | None
+    signal: int | None
+    out_of_memory: bool
     seen_ns: int
     before_others_ns: int
     communicator: str
@@ -114,6 +117,22 @@ class Death(Record):
     last_bytes: int | None
     left: list[int]
     most_calls: int
+
+
+class Exit(Record):
+    """A process that ended by a signal or with an error."""
+
+    __slots__ = ()
+    rank: int | None
+    host: str
+    pid: int | None
+    at_ns: int
+    exit_status: int | None
+    signal: int | None
+    out_of_memory: bool
+    last_function: str | None
+    last_bytes: int | None
+    last_caller: str | None
 
 
 class Sighting(Record):

@@ -14,6 +14,7 @@ use super::inside::{in_mpi, in_nccl, Inside};
 use super::liveness::Liveness;
 use super::reached::{known, Reached};
 use std::collections::BTreeSet;
+use tables::exit::Exit;
 use tables::sightings::LastSeen;
 
 /// A communicator and how far its ranks got.
@@ -68,6 +69,8 @@ pub struct RankProgress {
     pub was_stopped: Option<LastSeen>,
     /// It died before the others, and nobody saw that: it may have been stopped until all were killed.
     pub has_unseen_end: bool,
+    /// How it ended, if `ncclscope run` saw that.
+    pub exit: Option<Exit>,
     /// How old the newest evidence of it is, by that of the capture, ns.
     pub evidence_age_ns: Option<i64>,
     /// The call of MPI that it is in.
@@ -257,6 +260,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
         state: case.state_now(own.process),
         was_stopped: process.was_stopped(),
         has_unseen_end: case.has_unseen_end(own.process),
+        exit: process.exit,
         evidence_age_ns: case.ago(case.evidence.newest[own.process]),
         in_mpi: in_mpi(process),
         in_nccl: in_nccl(process, case.evidence.newest[own.process]),

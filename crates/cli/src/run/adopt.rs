@@ -13,6 +13,7 @@ use capture::left::facts_of;
 pub use capture::left::{open, Facts, Here, Left, Liveness};
 use capture::live::{Image, View, HEADER_BYTES};
 use capture::{block, rotated, snapshot};
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -353,6 +354,36 @@ pub fn leftovers(wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Leftover> {
         .collect();
     found.sort_by(|a, b| a.file.cmp(&b.file));
     found
+}
+
+/// The live parts of which `known` does not know the file yet, and whose trace file `wanted` tells.
+pub fn new_leftovers(
+    known: &mut BTreeSet<PathBuf>,
+    wanted: impl Fn(&Path) -> bool,
+) -> Vec<Leftover> {
+    let folders = capture::left::folders(uid());
+    let entries =
+        folders.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+    let files: BTreeSet<PathBuf> = entries.map(|entry| entry.path()).collect();
+    // Memory is for those that are there.
+    known.retain(|file| files.contains(file));
+    let mut new = Vec::new();
+    for file in files.difference(&known.clone()) {
+        // One that is being made has no content yet.
+        let Some(left) = Left::at(file) else { continue };
+        known.insert(file.clone());
+        new.extend(
+            left.trace()
+                .filter(|trace| wanted(trace))
+                .map(Path::to_owned)
+                .map(|trace| Leftover {
+                    file: file.clone(),
+                    trace,
+                    left,
+                }),
+        );
+    }
+    new
 }
 
 /// Removes the live parts that processes of this user left on this node and that no capture needs any more.

@@ -16,6 +16,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tables::exit::HowEnded;
 
 /// What is forwarded.
 const FORWARDED: [Signal; 8] = [
@@ -82,11 +83,11 @@ impl Signals {
         })
     }
 
-    /// Starts the program, and returns its exit status as a shell gives it: 128+n for signal n.
+    /// Starts the program, and returns its pid and how it ended.
     ///
     /// # Errors
     /// When it can't be started.
-    pub fn run(&self, command: &mut Command) -> io::Result<u8> {
+    pub fn run(&self, command: &mut Command) -> io::Result<(u32, HowEnded)> {
         let before = self.before;
         let start = move || {
             if PIPE_IGNORED.load(Relaxed) {
@@ -97,12 +98,13 @@ impl Signals {
         };
         // SAFETY: between fork and exec this makes two system calls and allocates nothing.
         unsafe { command.pre_exec(start) };
-        let child = Pid::from_raw(command.spawn()?.id() as i32);
+        let pid = command.spawn()?.id();
+        let child = Pid::from_raw(pid as i32);
         loop {
             match self.blocked.read_signal() {
                 Ok(Some(info)) if info.ssi_signo == Signal::SIGCHLD as u32 => {
-                    if let Some(status) = reap(child)? {
-                        return Ok(status);
+                    if let Some(how) = reap(child)? {
+                        return Ok((pid, how));
                     }
                 }
                 Ok(Some(info)) => forward(&info, child),
@@ -113,12 +115,12 @@ impl Signals {
     }
 }
 
-/// The program's exit status, once it has one.
-fn reap(child: Pid) -> nix::Result<Option<u8>> {
+/// How the program ended, once it has.
+fn reap(child: Pid) -> nix::Result<Option<HowEnded>> {
     loop {
         match waitpid(child, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED))? {
-            WaitStatus::Exited(_, status) => return Ok(Some(status as u8)),
-            WaitStatus::Signaled(_, signal, _) => return Ok(Some(128 + signal as u8)),
+            WaitStatus::Exited(_, status) => return Ok(Some(HowEnded::Status(status as u8))),
+            WaitStatus::Signaled(_, signal, _) => return Ok(Some(HowEnded::Signal(signal as u8))),
             // Stopped from the terminal: the shell waits for us to stop with it, and wakes both. A SIGSTOP
             // from elsewhere is not followed, because whoever wakes the program would not think of us.
             WaitStatus::Stopped(_, Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU) => {

@@ -2,18 +2,21 @@
 //!
 //! A [`Keeper`] is a thread. Now and then it looks for live parts of this capture on this node that belong to
 //! dead processes, and adopts them. So a job that is restarted many times does not fill this node's memory.
-//! Between these looks it keeps which processes are stopped, or gone ([`States`]).
+//! Between these looks it keeps which processes are stopped, and how they ended ([`States`]).
 //!
 //! Rule: nothing is lost when this process dies with the program. The live parts are files that belong to
 //! nobody, and `ncclscope collect` finds them.
 
-use super::adopt::{self, Here, Leftover, LivePart, Liveness, Outcome};
+use super::adopt::{self, Here, LivePart, Liveness, Outcome};
 use super::apart;
 use super::states::States;
+use std::collections::BTreeSet;
+use std::io::{pipe, PipeReader, PipeWriter};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tables::exit::HowEnded;
 
 /// Between two looks for live parts while the program runs.
 const EVERY: Duration = Duration::from_secs(5);
@@ -53,38 +56,43 @@ impl Tally {
 pub struct Keeper {
     capture: PathBuf,
     began_ns: i64,
-    ended: Sender<()>,
+    ended: Option<PipeWriter>,
     /// `None` where there could be no thread.
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<States>>,
 }
 
 impl Keeper {
     /// Begins to keep what processes that write into `capture` leave.
     pub fn start(capture: &Path) -> Keeper {
-        let (ended, program) = channel();
         let began_ns = Here::ask().now_ns;
         let folder = capture.to_owned();
-        let thread = std::thread::Builder::new()
-            .name("keeper".into())
-            .spawn(move || keep(&folder, began_ns, &program));
+        let (program, ended) = pipe().ok().unzip();
+        let thread = program.and_then(|program| {
+            let thread = std::thread::Builder::new().name("keeper".into());
+            let keep = move || keep(&folder, began_ns, &program);
+            thread.spawn(keep).ok()
+        });
         Keeper {
             capture: capture.to_owned(),
             began_ns,
             ended,
-            thread: thread.ok(),
+            thread,
         }
     }
 
-    /// Adopts what is left, once the program has ended: waits until none of its processes is there, or
-    /// [`GRACE`] is over.
-    pub fn finish(self) -> Tally {
+    /// Adopts what is left, once the program, whose pid this is, has ended in this way: waits until none of
+    /// its processes is there, or [`GRACE`] is over.
+    pub fn finish(self, program: Option<(u32, HowEnded)>) -> Tally {
         drop(self.ended);
-        let _ = self.thread.map(JoinHandle::join);
+        let states = self.thread.and_then(|thread| thread.join().ok());
+        if let Some((mut states, (pid, how))) = states.zip(program) {
+            states.told(pid, how);
+        }
         let here = Here::ask();
         let deadline = Instant::now() + GRACE;
         loop {
             let (tally, recording) = look(&self.capture, self.began_ns, &here);
-            if recording.is_empty() || Instant::now() >= deadline {
+            if recording == 0 || Instant::now() >= deadline {
                 return tally;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -94,35 +102,47 @@ impl Keeper {
 
 /// Looks now and then, until the program has ended. What can't be adopted is tried again, and said at the
 /// end.
-fn keep(capture: &Path, began_ns: i64, program: &Receiver<()>) {
+fn keep(capture: &Path, began_ns: i64, program: &PipeReader) -> States {
     apart::sweep();
     let here = Here::ask();
     let mut states = States::new(here.clone());
+    let mut known = BTreeSet::new();
     let mut looked = Instant::now();
-    while program.recv_timeout(STATES_EVERY) == Err(RecvTimeoutError::Timeout) {
+    loop {
+        let has_ended = states
+            .wait(program.as_fd(), STATES_EVERY)
+            .unwrap_or_else(|_| {
+                std::thread::sleep(STATES_EVERY);
+                false
+            });
         // Before live parts of the dead are adopted and removed.
         states.look();
+        if has_ended {
+            return states;
+        }
+        let mut new =
+            adopt::new_leftovers(&mut known, |trace| adopt::inside(capture, trace).is_ok());
+        new.retain(|new| new.left.liveness(&here) == Liveness::Alive);
+        states.add(&new);
         if looked.elapsed() >= EVERY {
             looked = Instant::now();
-            states.add(&look(capture, began_ns, &here).1);
+            look(capture, began_ns, &here);
         }
     }
 }
 
-/// Adopts the live parts of dead processes, and counts the others. Beside it are those of processes that are
-/// known to be there.
+/// Adopts the live parts of dead processes, and counts the others. Beside it is how many of these are known
+/// to be there.
 ///
 /// A process that died before the program began, and whose trace file is gone, is of an earlier job that had
 /// a folder of this name.
-fn look(capture: &Path, began_ns: i64, here: &Here) -> (Tally, Vec<Leftover>) {
-    let (mut tally, mut recording) = (Tally::default(), Vec::new());
+fn look(capture: &Path, began_ns: i64, here: &Here) -> (Tally, usize) {
+    let (mut tally, mut recording) = (Tally::default(), 0);
     for leftover in adopt::leftovers(|_, trace| adopt::inside(capture, trace).is_ok()) {
         let liveness = leftover.left.liveness(here);
         if liveness != Liveness::Dead {
             tally.alive += 1;
-            if liveness == Liveness::Alive {
-                recording.push(leftover);
-            }
+            recording += usize::from(liveness == Liveness::Alive);
             continue;
         }
         let is_earlier = |part: &LivePart| {

@@ -1,26 +1,35 @@
-//! Keeps which processes of the job were stopped by a signal or a debugger, and when processes were gone that
-//! had not ended their recording.
+//! Keeps which processes of the job were stopped by a signal or a debugger, and which ended by a signal, with
+//! an error, or without ending their recording: when, and how.
 //!
-//! Both can be seen only while the job is there: after its end, a process that was stopped and then killed
-//! with all others looks like one that died first. [`States`] looks once a second, and writes `run-BOOT.json`
-//! beside the trace files. Whoever opens the capture knows from that, and from what the others wrote later,
-//! which of the two it was (`tables::sightings`).
+//! All of it can be seen only while the job is there: after its end, a process that was stopped and then
+//! killed with all others looks like one that died first, and which of them failed first can't be told.
+//! [`States`] looks once a second, and at each end ([`process_end`]), and writes `run-BOOT.json` beside the
+//! trace files. Whoever opens the capture knows from that, and from what the others wrote later, which of the
+//! two it was (`tables::sightings`).
 //!
-//! Rule: a job of which no process is stopped or killed costs one read of /proc for each process and second,
-//! and writes nothing.
+//! Rule: a job of which all goes well costs one read of /proc for each process and second, and writes
+//! nothing.
 
 use super::adopt::{Here, Leftover};
+use super::process_end::{self, Handle, OutOfMemory};
 use crate::hang::replace;
 use capture::left::Left;
 use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tables::exit::HowEnded;
 use tables::sightings::{Looked, Sighting, Witness};
 use tables::Life;
 
 /// While processes are stopped, the file is written so often at least. A process that is let go for a moment
 /// wrote something since an older file, which then says nothing of it any more.
 const KEPT_EVERY: Duration = Duration::from_secs(5);
+
+/// What the kernel does to a process for lack of memory.
+const KILLED: HowEnded = HowEnded::Signal(libc::SIGKILL as u8);
 
 /// The state in a live part of a recorder that has ended.
 const ENDED: u32 = 1;
@@ -33,6 +42,8 @@ struct Recording {
     folder: PathBuf,
     /// Who it is, and what was seen of it last.
     process: Looked,
+    /// What tells its end.
+    handle: Option<Arc<Handle>>,
 }
 
 impl Recording {
@@ -45,9 +56,9 @@ impl Recording {
                 pid: start.pid,
                 pid_start: start.pid_start,
                 pid_namespace: start.pid_namespace,
-                life: Life::Running,
-                at_ns: 0,
+                ..Looked::default()
             },
+            handle: Handle::open(start.pid, start.pid_start).map(Arc::new),
         })
     }
 
@@ -64,6 +75,9 @@ pub struct States {
     recording: Vec<Recording>,
     /// What is kept.
     seen: Vec<Recording>,
+    /// Those that ended their recording, and then themselves, in a way that could not be asked.
+    unasked: Vec<Recording>,
+    memory: OutOfMemory,
     looked_ns: i64,
     kept: Option<Instant>,
 }
@@ -74,6 +88,8 @@ impl States {
             here,
             recording: Vec::new(),
             seen: Vec::new(),
+            unasked: Vec::new(),
+            memory: OutOfMemory::new(),
             looked_ns: 0,
             kept: None,
         }
@@ -92,19 +108,37 @@ impl States {
         }
     }
 
+    /// Waits until one of the processes ends, or `program` does, or the time is over. True if `program` has.
+    ///
+    /// # Errors
+    /// When the system can't wait for so many.
+    pub fn wait(&self, program: BorrowedFd, most: Duration) -> io::Result<bool> {
+        let handles = self.recording.iter().filter_map(|of| of.handle.as_ref());
+        let files: Vec<BorrowedFd> = handles.map(|handle| handle.file()).collect();
+        process_end::wait(program, &files, most)
+    }
+
     /// Looks at all, and keeps what is new.
     pub fn look(&mut self) {
         let now_ns = Here::ask().now_ns;
+        let is_memory_out = self.memory.is_now();
         let (mut is_new, mut is_any_stopped) = (false, false);
         for mut of in std::mem::take(&mut self.recording) {
             let Looked { pid, pid_start, .. } = of.process;
             of.process.at_ns = now_ns;
             match capture::left::state(pid, pid_start) {
-                None if of.was_killed() => {
+                None => {
+                    let how = of.handle.as_ref().and_then(|handle| handle.how_ended());
+                    of.process.how = how;
                     of.process.life = Life::Gone;
-                    is_new |= self.note(of);
+                    of.process.out_of_memory = is_memory_out && how == Some(KILLED);
+                    of.handle = None;
+                    if of.was_killed() || how.is_some_and(HowEnded::is_error) {
+                        is_new |= self.note(of);
+                    } else if how.is_none() {
+                        self.unasked.push(of);
+                    }
                 }
-                None => {}
                 Some('T' | 't') => {
                     is_any_stopped = true;
                     of.process.life = Life::Stopped;
@@ -120,6 +154,28 @@ impl States {
             self.keep();
             self.kept = Some(Instant::now());
         }
+    }
+
+    /// Takes in how the program itself ended, which only its parent is told on an older system.
+    pub fn told(&mut self, pid: u32, how: HowEnded) {
+        let is_it = |of: &Recording| of.process.pid == pid && of.process.life == Life::Gone;
+        if let Some(known) = self.seen.iter_mut().find(|of| is_it(of)) {
+            if known.process.how.is_some() {
+                return;
+            }
+            known.process.how = Some(how);
+        } else {
+            let ended = self.unasked.iter().position(is_it);
+            let Some(mut of) = ended.map(|at| self.unasked.swap_remove(at)) else {
+                return;
+            };
+            if !how.is_error() {
+                return;
+            }
+            of.process.how = Some(how);
+            self.seen.push(of);
+        }
+        self.keep();
     }
 
     /// Takes in what was seen of a process. True if that is more than what the file has.

@@ -38,6 +38,12 @@ pub(super) fn advice(of: &Finding) -> String {
              Its own log, and `dmesg` there, may say more."
         );
     }
+    if matches!(&of.evidence, Evidence::Death { death, .. } if death.out_of_memory) {
+        return format!(
+            "Have pid {pid} on {host} need less memory of the host (fewer workers that load data, smaller \
+             buffers), or ask for more (Slurm: --mem). `dmesg` there names what took it."
+        );
+    }
     if matches!(&of.evidence, Evidence::Death { death, .. } if death.exited) {
         return format!(
             "Look at the end of the log of pid {pid} on {host}: an exception, an exit, or less work than the \

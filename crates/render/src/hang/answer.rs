@@ -9,6 +9,8 @@ use super::names::{numbers, of, rank, seconds};
 use super::phrases::Words;
 use super::quiet::said;
 use super::words::{next, words};
+use crate::exits;
+use analyze::exits::ExitRow;
 use analyze::hang::{
     CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow, RankProgress,
     Stage, Starting, Unknown, Verdict, WaitRow,
@@ -63,6 +65,8 @@ pub struct Answer {
     pub waits: Vec<Wait>,
     /// What `ncclscope hang` said while the job ran, the oldest first; empty while it can be asked itself.
     pub sightings: Vec<SightingRow>,
+    /// Processes that ended by a signal or with an error, the first first.
+    pub exits: Vec<ExitRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
     /// The tool by which the verdict is, if another one says more than the capture.
@@ -263,6 +267,7 @@ impl Answer {
             Answer {
                 communicators: own.communicators,
                 sightings: own.sightings,
+                exits: own.exits,
                 by: best.tool.clone(),
                 ..Answer::alone(best)
             }
@@ -280,6 +285,7 @@ impl Answer {
             sentence,
             mut details,
         } = words(hang);
+        details.extend(exits::sentence(&hang.exits));
         details.extend(said(hang));
         details.extend(hang.inside.iter().cloned());
         let beside = |row: &SightingRow| row.beside(hang.verdict.kind());
@@ -308,6 +314,7 @@ impl Answer {
             communicators: communicators.map(|row| communicator(hang, row)).collect(),
             waits: hang.waits.iter().map(|row| wait(hang, row)).collect(),
             sightings: hang.sightings.clone(),
+            exits: hang.exits.clone(),
             problems: hang.problems.clone(),
             by: None,
             evidence: Vec::new(),

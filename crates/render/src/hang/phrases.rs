@@ -1,7 +1,7 @@
 //! What the words of all verdicts share: [`Words`] itself, and phrases about time and absent ranks.
 
 use super::names::{asked, capital, is_of_dumps, unknown, without_dump};
-use analyze::hang::{ByTime, Hang, RankProgress, Unknown};
+use analyze::hang::{ByTime, Hang, Members, RankProgress, Unknown};
 
 /// The first sentence, and what belongs to it.
 pub(crate) struct Words {
@@ -72,6 +72,18 @@ pub(super) fn stopped(hang: &Hang, rank: &RankProgress, is: &str) -> String {
         }
         None => format!("{is} stopped by a signal or a debugger"),
     }
+}
+
+/// ` (SIGSEGV)`: how these ranks ended, if that is known and the same of all.
+pub(super) fn ended_by(hang: &Hang, members: &Members) -> String {
+    let of = &hang.communicators[members.communicator].ranks;
+    let mut ways = members.members.iter().map(|member| {
+        let exit = of[*member].exit?;
+        Some(exit.to_string())
+    });
+    let first = ways.next().flatten();
+    let first = first.filter(|first| ways.all(|way| way.as_ref() == Some(first)));
+    first.map_or(String::new(), |way| format!(" ({way})"))
 }
 
 /// What shows that a rank which was stopped was not let go.

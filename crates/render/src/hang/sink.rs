@@ -8,7 +8,7 @@ use super::names::{
     call, call_and_peer, capital, for_time, one, rank, ranks, seconds, span, unknown,
 };
 use super::phrases::{
-    absent, stopped, when, when_inside, when_stopped, Words, NOTHING_SINCE, UNSEEN_END,
+    absent, ended_by, stopped, when, when_inside, when_stopped, Words, NOTHING_SINCE, UNSEEN_END,
 };
 use analyze::hang::{Hang, Lack, Lacking, Liveness, Reached, Reason, Sink};
 
@@ -32,8 +32,11 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
     };
     let lacks = lacks(hang, sink);
     let sentence = match sink.reason {
-        Reason::Dead => format!("{who} {is} dead and {lacks}"),
-        Reason::Ended => format!("{who} {has} ended, and {lacks}"),
+        Reason::Dead => format!("{who} {is} dead{} and {lacks}", ended_by(hang, &sink.ranks)),
+        Reason::Ended => format!(
+            "{who} {has} ended{}, and {lacks}",
+            ended_by(hang, &sink.ranks)
+        ),
         Reason::Destroyed => format!("{who} {has} destroyed the communicator and {lacks}"),
         Reason::Stopped(_) => {
             let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);

@@ -5,8 +5,8 @@
 
 use super::names::{are, call, capital, for_time, of, one, rank, ranks, unknown, without_dump};
 use super::network;
-use super::phrases::{stopped, when, when_stopped, Words, NOTHING_SINCE, UNSEEN_END};
-use analyze::hang::{Hang, Liveness, Outcome, Stall};
+use super::phrases::{ended_by, stopped, when, when_stopped, Words, NOTHING_SINCE, UNSEEN_END};
+use analyze::hang::{Hang, Liveness, Members, Outcome, Stall};
 
 pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     let communicator = stall.ranks.communicator;
@@ -30,8 +30,9 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
             let unseen = rank(hang, communicator, member).has_unseen_end;
             details.extend(unseen.then(|| UNSEEN_END.to_owned()));
             format!(
-                "{} is dead; {} were in {call}, and it has not ended{time}.",
+                "{} is dead{}; {} were in {call}, and it has not ended{time}.",
                 one(hang, communicator, member),
+                ended_by(hang, &Members::one(communicator, member)),
                 all.replacen("All", "all", 1)
             )
         }

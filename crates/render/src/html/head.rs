@@ -271,6 +271,9 @@ fn took(report: &Report) -> Card {
         Some(0) | None => {}
         Some(status) => end += &format!(", exit status {status}"),
     }
+    if let Some(exits) = crate::exits::with_last_call(&report.exits) {
+        end += &format!("; {exits}");
+    }
     ("Time", wall, small(&end))
 }
 

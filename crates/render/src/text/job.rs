@@ -78,6 +78,9 @@ pub(super) fn job(report: &Report, page: &mut Page) -> Result<()> {
     let (mode, timing) = (some(&job.mode), some(&job.timing));
     fact("recorded", &format!("mode {mode}, timing {timing}"));
     fact("time", &when(report));
+    if let Some(text) = crate::exits::with_last_call(&report.exits) {
+        fact("ended", &text);
+    }
     if let Some(energy) = &report.nodes.energy {
         fact("energy", &crate::nodes::energy(energy));
     }

@@ -1,0 +1,113 @@
+//! Words for processes that ended by a signal or with an error.
+
+use analyze::exits::ExitRow;
+use analyze::spelling::{ranges, size, time};
+
+/// Ways to end that are told; others are counted.
+const WAYS: usize = 3;
+
+/// Which was the first, when and how, and what became of the others; `None` if there are none.
+pub(crate) fn sentence(rows: &[ExitRow]) -> Option<String> {
+    told(rows, |_| String::new())
+}
+
+/// The same, with the last call of the first.
+pub(crate) fn with_last_call(rows: &[ExitRow]) -> Option<String> {
+    told(rows, last_call)
+}
+
+fn told(rows: &[ExitRow], last_call: impl Fn(&ExitRow) -> String) -> Option<String> {
+    let first = rows.first()?;
+    let near = rows.iter().take_while(|row| first.is_near(row)).count();
+    let (at, way) = (&first.at, first.exit);
+    if near > 1 {
+        let (near, rest) = rows.split_at(near);
+        let rest = rest.first().map(|next| after(next, first, rest));
+        return Some(format!(
+            "{} of {} processes ended at {at} ({}): which was the first can't be told.{}",
+            near.len(),
+            rows.len(),
+            ways(near),
+            rest.unwrap_or_default()
+        ));
+    }
+    let (who, call) = (name(first), last_call(first));
+    Some(match rows.get(1) {
+        None => format!("{who} ended at {at} ({way}){call}."),
+        Some(next) => format!(
+            "{who} ended first, at {at} ({way}){call}.{}",
+            after(next, first, &rows[1..])
+        ),
+    })
+}
+
+/// ` From 0.1 s later on, ranks 0,2 ended (SIGTERM).`
+fn after(next: &ExitRow, first: &ExitRow, rest: &[ExitRow]) -> String {
+    let later = time((next.at_ns - first.at_ns) as f64 / 1e3);
+    format!(
+        " {later} later{} {}.",
+        if rest.len() > 1 { " and after," } else { "," },
+        ended(rest)
+    )
+}
+
+/// `ranks 0,2-7 ended (SIGTERM)`.
+fn ended(rows: &[ExitRow]) -> String {
+    format!("{} ended ({})", names(rows), ways(rows))
+}
+
+/// `SIGTERM`, or `SIGTERM: 6, exit status 1: 1`.
+fn ways(rows: &[ExitRow]) -> String {
+    let mut all: Vec<(String, usize)> = Vec::new();
+    for row in rows {
+        let way = row.exit.to_string();
+        match all.iter_mut().find(|(known, _)| *known == way) {
+            Some((_, count)) => *count += 1,
+            None => all.push((way, 1)),
+        }
+    }
+    if let [(way, _)] = &all[..] {
+        return way.clone();
+    }
+    let told = all
+        .iter()
+        .take(WAYS)
+        .map(|(way, count)| format!("{way}: {count}"));
+    let told: Vec<String> = told.collect();
+    let more = match all.len() - told.len() {
+        0 => String::new(),
+        more => format!(", and {more} other ways"),
+    };
+    format!("{}{more}", told.join(", "))
+}
+
+fn name(row: &ExitRow) -> String {
+    let at = format!("pid {} on {}", tables::pid::shown(row.pid), row.host);
+    match row.rank {
+        Some(rank) => format!("Rank {rank} ({at})"),
+        None => format!("P{}", &at[1..]),
+    }
+}
+
+fn names(rows: &[ExitRow]) -> String {
+    let ranks: Option<Vec<u32>> = rows.iter().map(|row| row.rank).collect();
+    match (ranks, rows) {
+        (Some(ranks), [_]) => format!("rank {}", ranges(ranks)),
+        (Some(ranks), _) => format!("ranks {}", ranges(ranks)),
+        (None, [_]) => "one other process".to_owned(),
+        (None, _) => format!("{} other processes", rows.len()),
+    }
+}
+
+/// Its last call, and the line of the program.
+fn last_call(row: &ExitRow) -> String {
+    let Some(function) = &row.last_function else {
+        return String::new();
+    };
+    let bytes = row
+        .last_bytes
+        .map_or(String::new(), |bytes| format!(" of {}", size(bytes)));
+    let caller = row.last_caller.as_ref();
+    let caller = caller.map_or(String::new(), |caller| format!(" in {caller}"));
+    format!("; its last call was {function}{bytes}{caller}")
+}
