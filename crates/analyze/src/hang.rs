@@ -18,12 +18,12 @@
 
 mod alignment;
 mod before_first;
+mod blocked;
 mod calls;
 mod case;
 mod decide;
 mod evidence;
 mod graphs;
-mod in_nccl;
 mod inside;
 mod limits;
 mod liveness;
@@ -66,8 +66,8 @@ pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress,
 pub use reached::Reached;
 pub use tables::Life;
 pub use verdict::{
-    Astray, AstrayBecause, Because, Cycle, CycleStep, InNccl, Lacking, Mismatch, Outcome,
-    ProcessName, Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
+    Astray, AstrayBecause, Because, Blocked, Cycle, CycleStep, InFunction, Lacking, Mismatch,
+    Outcome, ProcessName, Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
 pub use watch::{News, Proof, Watch, PATIENCE_NS};
@@ -202,6 +202,10 @@ pub(crate) fn of_newest(
     // An order of calls can't be wrong for sure; if the verdict is another, nobody is told to wait in them.
     let crossed = case.crossed.iter();
     let crossed = crossed.filter(|_| matches!(verdict, Verdict::Cycle(_)));
+    let mut waits: Vec<WaitRow> = case.waits.iter().chain(crossed).map(wait).collect();
+    if let Verdict::Mismatch(mismatch) = &verdict {
+        waits.extend(of_mismatch(mismatch));
+    }
     Hang {
         capture: capture.path.clone(),
         tool: capture
@@ -209,7 +213,7 @@ pub(crate) fn of_newest(
             .iter()
             .find_map(|process| process.other_tool())
             .map(str::to_owned),
-        waits: case.waits.iter().chain(crossed).map(wait).collect(),
+        waits,
         verdict,
         after_ns: case.limits.patience_ns,
         short_ns: case.limits.short_ns,
@@ -230,6 +234,23 @@ pub(crate) fn of_newest(
         problems: problems(capture),
         others: Vec::new(),
     }
+}
+
+/// Ranks that made calls which do not fit wait for each other, each in its own.
+fn of_mismatch(mismatch: &Mismatch) -> impl Iterator<Item = WaitRow> + '_ {
+    let sides = [
+        (&mismatch.expected, &mismatch.most, &mismatch.odd),
+        (&mismatch.made, &mismatch.odd, &mismatch.most),
+    ];
+    sides.into_iter().filter_map(|(call, waiting, missing)| {
+        Some(WaitRow {
+            call: call.clone()?,
+            lack: Lack::Call,
+            waiting: waiting.clone(),
+            missing: missing.clone(),
+            for_ns: mismatch.quiet_ns,
+        })
+    })
 }
 
 /// The last call of a process.

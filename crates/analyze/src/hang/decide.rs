@@ -7,10 +7,10 @@
 //! Rule: of several answers the first that is a hang is chosen, then the first that is undecided, then what
 //! is none. While a rank is stopped, no other wait proves anything, because all may wait for that rank.
 
+use super::blocked::blocked;
 use super::calls::{CommunicatorCalls, Lane, RankCalls};
 use super::case::Case;
 use super::graphs::{self, Lacked};
-use super::in_nccl::in_nccl;
 use super::liveness::Liveness;
 use super::mismatch::{differing, first_mismatch};
 use super::network::{moved, network};
@@ -642,8 +642,11 @@ fn oldest_open(case: &Case) -> Option<(ProcessName, i64)> {
 }
 
 pub(super) fn name_of(process: &Process) -> ProcessName {
+    // A process with several GPUs has several ranks.
+    let devices = process.communicators.iter().map(|of| of.device);
+    let has_one = devices.collect::<BTreeSet<_>>().len() <= 1;
     ProcessName {
-        rank: process.rank,
+        rank: process.rank.filter(|_| has_one),
         host: process.host.clone(),
         pid: process.pid,
     }
@@ -699,7 +702,7 @@ fn quiet(case: &Case) -> Quiet {
         None => timed && partial.is_none(),
     };
     let said = said(case.capture).into_iter().next();
-    let inside = in_nccl(case, newest_call_ns);
+    let inside = blocked(case, newest_call_ns);
     let because = if open.is_empty() && case.capture.processes.iter().any(is_from_outside) {
         Because::FromOutside(oldest_open(case))
     } else if over && said.is_none() && inside.is_none() {
@@ -715,9 +718,9 @@ fn quiet(case: &Case) -> Quiet {
             names.any(|name| process.is(&name.host, name.pid))
         }));
         Because::Said(said)
-    } else if let Some((found, outside)) = inside {
-        named.extend(members_of(case, |process| outside.contains(&process)));
-        Because::InNccl(found)
+    } else if let Some((found, awaited)) = inside {
+        named.extend(members_of(case, |process| awaited.contains(&process)));
+        Because::Blocked(found)
     } else if open.is_empty() {
         Because::Dead(killed)
     } else if active {

@@ -8,12 +8,12 @@
 //! Rule: what was not recorded is `None`. What the capture does not hold of a communicator's ranks is
 //! [`Unknown`], and nothing is concluded from it.
 
-use super::calls::{CommunicatorCalls, Lane, LANES};
+use super::calls::{CommunicatorCalls, Lane, RankCalls, LANES};
 use super::case::Case;
 use super::inside::{in_mpi, in_nccl, Inside};
 use super::liveness::Liveness;
 use super::reached::{known, Reached};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tables::exit::Exit;
 use tables::sightings::LastSeen;
 
@@ -28,8 +28,8 @@ pub struct CommunicatorProgress {
     pub nranks: Option<u32>,
     /// All its ranks in the capture have destroyed it.
     pub over: bool,
-    /// The launcher gave each process a rank of its own, so those ranks tell its members apart.
-    pub launcher_ranks: bool,
+    /// Its ranks have numbers that are the same on all communicators ([`RankProgress::number`]).
+    pub numbered: bool,
     /// What the capture does not hold of its ranks; `None` if it holds all.
     pub unknown: Option<Unknown>,
     /// Its ranks that the capture holds.
@@ -59,6 +59,9 @@ pub struct RankProgress {
     pub rank: Option<u32>,
     /// The launcher's rank.
     pub global_rank: Option<u32>,
+    /// Its number for people: the launcher's rank. If a process has several ranks, it is that in the
+    /// communicator that all ranks are on, else that in its own communicator.
+    pub number: Option<u32>,
     /// Host.
     pub host: String,
     /// Process.
@@ -145,17 +148,6 @@ impl Members {
     }
 }
 
-impl CommunicatorProgress {
-    /// The number of one of its ranks for people: the launcher's, if all have one of their own.
-    pub fn number(&self, of: &RankProgress) -> Option<u32> {
-        if self.launcher_ranks {
-            of.global_rank
-        } else {
-            of.rank
-        }
-    }
-}
-
 /// A call as one rank made it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallRow {
@@ -186,22 +178,71 @@ pub struct CallRow {
 
 /// How far all ranks of all communicators got.
 pub(super) fn communicators(case: &Case) -> Vec<CommunicatorProgress> {
+    let numbers = Numbers::new(case);
     let of = |(index, calls): (usize, &CommunicatorCalls)| {
         let communicator = &case.capture.communicators[index];
+        let (numbers, numbered) = numbers.of(case, calls);
         CommunicatorProgress {
             id: communicator.id.clone(),
             name: communicator.name.clone(),
             nranks: communicator.nranks,
             over: calls.is_over(),
-            launcher_ranks: has_launcher_ranks(case, calls),
+            numbered,
             unknown: unknown(calls),
             ranks: (0..calls.ranks.len())
-                .map(|member| rank_progress(case, index, member))
+                .map(|member| rank_progress(case, index, member, numbers[member]))
                 .collect(),
         }
     };
     let all = case.calls.communicators.iter().enumerate();
     all.map(of).collect()
+}
+
+/// The numbers of ranks for people.
+enum Numbers {
+    /// The launcher's ranks: no process has two ranks on one communicator.
+    Launcher,
+    /// By vertex: the rank in the communicator that has all. A process has several ranks.
+    World(BTreeMap<usize, u32>),
+    /// There is none that has all.
+    Apart,
+}
+
+impl Numbers {
+    fn new(case: &Case) -> Numbers {
+        let all = &case.calls.communicators;
+        if all.iter().all(|calls| has_launcher_ranks(case, calls)) {
+            return Numbers::Launcher;
+        }
+        // Where devices are not known, one vertex has all ranks of a process.
+        let of = |calls: &CommunicatorCalls| {
+            let ranks = calls.ranks.iter();
+            let world = ranks.map(|own| Some((own.vertex, own.rank?)));
+            let world: BTreeMap<usize, u32> = world.collect::<Option<_>>()?;
+            let has_all = world.len() == calls.ranks.len() && world.len() == case.calls.vertices;
+            has_all.then_some(world)
+        };
+        all.iter()
+            .find_map(of)
+            .map_or(Numbers::Apart, Numbers::World)
+    }
+
+    /// Those of the ranks of a communicator, and whether they are the same on all communicators.
+    fn of(&self, case: &Case, calls: &CommunicatorCalls) -> (Vec<Option<u32>>, bool) {
+        let is_launchers = match self {
+            Numbers::Launcher => true,
+            Numbers::World(_) => false,
+            Numbers::Apart => has_launcher_ranks(case, calls),
+        };
+        let number = |own: &RankCalls| match self {
+            _ if is_launchers => case.capture.processes[own.process].rank,
+            Numbers::World(world) => world.get(&own.vertex).copied(),
+            _ => own.rank,
+        };
+        let is_alone = case.calls.communicators.len() == 1;
+        let is_one = is_launchers || is_alone || matches!(self, Numbers::World(_));
+        (calls.ranks.iter().map(number).collect(), is_one)
+    }
 }
 
 fn has_launcher_ranks(case: &Case, calls: &CommunicatorCalls) -> bool {
@@ -227,7 +268,12 @@ fn unknown(calls: &CommunicatorCalls) -> Option<Unknown> {
     })
 }
 
-fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgress {
+fn rank_progress(
+    case: &Case,
+    communicator: usize,
+    member: usize,
+    number: Option<u32>,
+) -> RankProgress {
     let own = case.member(communicator, member);
     let process = &case.capture.processes[own.process];
     let newest_call = |at_least: Reached| {
@@ -255,6 +301,7 @@ fn rank_progress(case: &Case, communicator: usize, member: usize) -> RankProgres
     RankProgress {
         rank: own.rank,
         global_rank: process.rank,
+        number,
         host: process.host.clone(),
         pid: process.pid,
         state: case.state_now(own.process),

@@ -657,16 +657,17 @@ fn in_a_split(after: [i64; 2]) -> Capture {
 fn ranks_in_a_split_wait_for_those_that_are_not() {
     let hangs = of(&in_a_split([5 * SECOND, 9 * SECOND]));
     let Verdict::Quiet(Quiet {
-        because: Because::InNccl(found),
+        because: Because::Blocked(found),
         ..
     }) = &hangs.verdict
     else {
         panic!("{:?}", hangs.verdict);
     };
     let ranks = |of: &[ProcessName]| -> Vec<u32> { of.iter().filter_map(|of| of.rank).collect() };
-    assert_eq!(ranks(&found.inside), [0, 1]);
+    assert_eq!(found.inside.len(), 1);
+    assert_eq!(ranks(&found.inside[0].ranks), [0, 1]);
+    assert_eq!(found.inside[0].function, "ncclCommSplit");
     assert_eq!(ranks(&found.outside), [2]);
-    assert_eq!(found.functions, ["ncclCommSplit"]);
     // Since the second one came.
     assert_eq!(found.for_ns, 291 * SECOND);
     let verdict = &hangs.verdict;
@@ -691,6 +692,29 @@ fn ranks_in_a_split_wait_for_those_that_are_not() {
         (VerdictKind::NoProgress, Some(true))
     );
     assert_eq!(all.blamed().len(), 0);
+}
+
+#[test]
+fn a_rank_that_is_in_another_function_than_the_others_is_named() {
+    let mut capture = in_a_split([5 * SECOND; 2]);
+    let mut other = capture.processes[0].setup.clone();
+    other.in_nccl.calls[0].function = "ncclCommDestroy".to_owned();
+    capture.processes[2].setup = other.clone();
+    let found = of(&capture).verdict;
+    assert_eq!(
+        (found.kind(), found.hang(), found.certain()),
+        (VerdictKind::Missing, Some(true), false)
+    );
+    let blamed: Vec<usize> = found.blamed().iter().map(|of| of.member).collect();
+    assert_eq!(blamed, [2]);
+    // Each in one of its own: none is the odd one.
+    other.in_nccl.calls[0].function = "ncclCommInitRank".to_owned();
+    capture.processes[1].setup = other;
+    let found = of(&capture).verdict;
+    assert_eq!(
+        (found.kind(), found.hang(), found.blamed().len()),
+        (VerdictKind::NoProgress, Some(true), 0)
+    );
 }
 
 #[test]

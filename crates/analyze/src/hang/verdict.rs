@@ -282,8 +282,8 @@ pub enum Because {
     Said(Said),
     /// No process has made a communicator.
     BeforeFirst(BeforeFirst),
-    /// Ranks are making or ending a communicator.
-    InNccl(InNccl),
+    /// Ranks are making or ending a communicator, or are in MPI.
+    Blocked(Blocked),
     /// Ranks made calls until lately, or until all processes were killed.
     Active {
         /// All of them were.
@@ -303,19 +303,29 @@ pub enum Because {
     NotRecorded(usize),
 }
 
-/// Ranks inside of NCCL's functions that make and end communicators, in a job that stands still.
+/// Ranks inside of functions of NCCL's that make and end communicators, or of MPI's, in a job that stands
+/// still.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InNccl {
-    /// The functions, as in `nccl.h`.
-    pub functions: Vec<String>,
-    /// The ranks that are inside.
-    pub inside: Vec<ProcessName>,
+pub struct Blocked {
+    /// The functions with the ranks that are inside, most ranks first.
+    pub inside: Vec<InFunction>,
     /// The others, for which they may wait.
     pub outside: Vec<ProcessName>,
+    /// Some may wait for ranks that are known: for those outside, or for few that are in another function.
+    pub names_some: bool,
     /// Since the last of them went in, or a rank made a call, ns.
     pub for_ns: i64,
     /// What that length says.
     pub by_time: ByTime,
+}
+
+/// Ranks that are inside of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InFunction {
+    /// As in `nccl.h` or `mpi.h`.
+    pub function: String,
+    /// The ranks.
+    pub ranks: Vec<ProcessName>,
 }
 
 /// What another tool says of processes that are not well.
@@ -375,8 +385,8 @@ impl Verdict {
                 }
                 Because::Stopped(_) => VerdictKind::Stopped,
                 Because::Silent(_) => VerdictKind::Silent,
-                Because::InNccl(ref found) if found.outside.is_empty() => VerdictKind::NoProgress,
-                Because::InNccl(_) => VerdictKind::Missing,
+                Because::Blocked(ref found) if !found.names_some => VerdictKind::NoProgress,
+                Because::Blocked(_) => VerdictKind::Missing,
                 Because::BeforeFirst(ref found) if found.waits_in_init() => VerdictKind::Missing,
                 Because::FromOutside(_)
                 | Because::Dead(_)
@@ -411,7 +421,7 @@ impl Verdict {
             },
             Verdict::Cycle(cycle) => cycle.by_time.hang(),
             Verdict::Quiet(quiet) => match &quiet.because {
-                Because::InNccl(found) => found.by_time.hang(),
+                Because::Blocked(found) => found.by_time.hang(),
                 Because::BeforeFirst(found) => found.by_time.hang(),
                 _ => (self.kind() == VerdictKind::NoHang).then_some(false),
             },
@@ -435,7 +445,8 @@ impl Verdict {
             Verdict::Cycle(cycle) => !cycle.partial,
             // Which ranks belong to a communicator that is not made yet is not known.
             Verdict::Quiet(quiet) => {
-                let of_init = matches!(quiet.because, Because::InNccl(_) | Because::BeforeFirst(_));
+                let of_init =
+                    matches!(quiet.because, Because::Blocked(_) | Because::BeforeFirst(_));
                 self.hang().is_some() && !of_init
             }
         }
@@ -494,7 +505,7 @@ impl Verdict {
             Verdict::Stall(stall) => stall.for_ns,
             Verdict::Cycle(cycle) => cycle.for_ns,
             Verdict::Quiet(quiet) => match &quiet.because {
-                Because::InNccl(found) => Some(found.for_ns),
+                Because::Blocked(found) => Some(found.for_ns),
                 Because::BeforeFirst(found) => found.in_init_ns,
                 _ => None,
             },

@@ -210,7 +210,7 @@ fn by_time(hang: &Hang, lasted_ns: i64) -> bool {
                     | Because::Stopped(_)
                     | Because::Dead(_)
                     | Because::Silent(_)
-                    | Because::InNccl(_)
+                    | Because::Blocked(_)
                     | Because::BeforeFirst(_)
             );
             may_wait && lasted_ns >= hang.after_ns

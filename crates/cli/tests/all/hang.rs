@@ -1094,6 +1094,11 @@ fn nccls_log_shows_who_is_missing_in_the_first_init() {
         );
         assert_eq!(answer["blamed"][0]["global_rank"], 2);
         assert!(answer["waited_s"].as_f64() > Some(0.1), "{answer:#}");
+        let wait = &answer["waits"][0];
+        assert_eq!(
+            (&wait["waiting"], &wait["missing"]),
+            (&"0-1,3".into(), &"2".into())
+        );
         // It may still come.
         let (status, text) = ask(&folder.capture(), &[]);
         assert!(

@@ -12,3 +12,6 @@ a37d5f01a3151d04.
   Some of them made a call <time> before the newest evidence, so whether the job hangs can't be told from it.
 --- ncclscope hang capture > hang; echo $?
 2
+--- ncclscope hang capture --json | jq -c '.waits[] | [.call.function, .call.bytes, .waiting, .missing]'
+["Broadcast",1048576,"0","1"]
+["Broadcast",1048576,"1","0"]

@@ -12,8 +12,8 @@ use super::words::{next, words};
 use crate::exits;
 use analyze::exits::ExitRow;
 use analyze::hang::{
-    CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow, RankProgress,
-    Stage, Starting, Unknown, Verdict, WaitRow,
+    Because, CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow,
+    ProcessName, RankProgress, Stage, Starting, Unknown, Verdict, WaitRow,
 };
 use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
@@ -312,7 +312,7 @@ impl Answer {
             after_s: seconds(hang.after_ns),
             as_of_ns: hang.as_of_ns,
             communicators: communicators.map(|row| communicator(hang, row)).collect(),
-            waits: hang.waits.iter().map(|row| wait(hang, row)).collect(),
+            waits: waits(hang),
             sightings: hang.sightings.clone(),
             exits: hang.exits.clone(),
             problems: hang.problems.clone(),
@@ -424,8 +424,8 @@ fn net_ops(hang: &Hang) -> Vec<NetOp> {
             .peer
             .and_then(|peer| all.find(|of| of.rank == Some(peer)));
         NetOp {
-            number: of(hang, communicator).number(rank),
-            peer_number: peer.and_then(|peer| of(hang, communicator).number(peer)),
+            number: rank.number,
+            peer_number: peer.and_then(|peer| peer.number),
             global_rank: rank.global_rank,
             rank: rank.rank,
             host: rank.host.clone(),
@@ -455,14 +455,14 @@ fn communicator(hang: &Hang, row: &CommunicatorProgress) -> Communicator {
             _ => Some(String::new()),
         },
         over: row.over,
-        ranks: row.ranks.iter().map(|of| progress(hang, row, of)).collect(),
+        ranks: row.ranks.iter().map(|of| progress(hang, of)).collect(),
     }
 }
 
-fn progress(hang: &Hang, communicator: &CommunicatorProgress, row: &RankProgress) -> Rank {
+fn progress(hang: &Hang, row: &RankProgress) -> Rank {
     let call = |row: &Option<CallRow>| row.as_ref().map(|row| call(hang, row));
     Rank {
-        number: communicator.number(row),
+        number: row.number,
         rank: row.rank,
         global_rank: row.global_rank,
         host: row.host.clone(),
@@ -478,6 +478,74 @@ fn progress(hang: &Hang, communicator: &CommunicatorProgress, row: &RankProgress
         launched: call(&row.launched),
         started: call(&row.started),
         finished: call(&row.finished),
+    }
+}
+
+/// The edges of the wait-for graph.
+fn waits(hang: &Hang) -> Vec<Wait> {
+    let mut all: Vec<Wait> = hang.waits.iter().map(|row| wait(hang, row)).collect();
+    let Verdict::Quiet(quiet) = &hang.verdict else {
+        return all;
+    };
+    match &quiet.because {
+        Because::Blocked(found) => {
+            let outside = &found.outside;
+            for (at, of) in found.inside.iter().enumerate() {
+                let others = found
+                    .inside
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, _)| *other != at);
+                let others = others.flat_map(|(_, of)| &of.ranks);
+                let missing: Vec<&ProcessName> = outside.iter().chain(others).collect();
+                let waiting: Vec<&ProcessName> = of.ranks.iter().collect();
+                let for_s = Some(seconds(found.for_ns));
+                all.push(inside(&of.function, &waiting, &missing, for_s));
+            }
+        }
+        Because::BeforeFirst(found) if found.waits_in_init() => {
+            let name = |of: &&Starting| of.in_init;
+            let waiting = found.processes.iter().filter(name).map(|of| &of.name);
+            let waiting: Vec<&ProcessName> = waiting.collect();
+            let missing = found.awaited().into_iter().map(|of| &of.name);
+            let missing: Vec<&ProcessName> = missing.collect();
+            let for_s = found.in_init_ns.map(seconds);
+            let wait = inside("ncclCommInitRank", &waiting, &missing, for_s);
+            let gone = ranges(found.gone.iter().copied());
+            let missing = if gone.is_empty() { wait.missing } else { gone };
+            all.push(Wait { missing, ..wait });
+        }
+        _ => {}
+    }
+    all
+}
+
+/// Ranks that are inside of a function that is no call of a communicator.
+fn inside(
+    function: &str,
+    waiting: &[&ProcessName],
+    missing: &[&ProcessName],
+    for_s: Option<f64>,
+) -> Wait {
+    let numbers = |these: &[&ProcessName]| ranges(these.iter().filter_map(|of| of.rank));
+    Wait {
+        call: Call {
+            communicator: None,
+            number: None,
+            replay: false,
+            function: Some(function.to_owned()),
+            datatype: None,
+            bytes: None,
+            root: None,
+            peer: None,
+            seq: None,
+            caller: None,
+            age_s: for_s,
+        },
+        lack: lack(Lack::Call),
+        waiting: numbers(waiting),
+        missing: numbers(missing),
+        for_s,
     }
 }
 

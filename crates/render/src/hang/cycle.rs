@@ -1,14 +1,14 @@
 //! Words for ranks that wait for each other: each with its call, and the one that went astray if that is
 //! known.
 
-use super::names::{self, call, call_and_peer, capital, for_time, one, ranks, span};
+use super::names::{self, asked, call, call_and_peer, capital, for_time, one, ranks, span};
 use super::phrases::{when, Words};
-use analyze::hang::{Astray, AstrayBecause, Cycle, CycleStep, Hang, Member};
+use analyze::hang::{Astray, AstrayBecause, ByTime, Cycle, CycleStep, Hang, Member};
 use analyze::spelling::ranges;
 
 pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     let ring = ring(hang, cycle);
-    let mut details: Vec<String> = when(hang, cycle.by_time).into_iter().collect();
+    let mut details: Vec<String> = until_when(hang, cycle.by_time).into_iter().collect();
     let order = if cycle.one_communicator {
         "All ranks of a communicator must make its calls in one order."
     } else {
@@ -43,13 +43,24 @@ pub(super) fn words(hang: &Hang, cycle: &Cycle) -> Words {
     }
 }
 
+/// When ranks that wait for each other count as a hang.
+fn until_when(hang: &Hang, by_time: ByTime) -> Option<String> {
+    match by_time {
+        ByTime::TooEarly => Some(format!(
+            "Ranks that wait for each other do not go on by themselves: from {} on that counts as a hang \
+             (--after).",
+            asked(hang.after_ns)
+        )),
+        by_time => when(hang, by_time),
+    }
+}
+
 /// The ranks that made their calls in a new order.
 fn turned(hang: &Hang, cycle: &Cycle) -> String {
     let number = |member: &Member| {
         let of = names::of(hang, member.communicator);
-        of.ranks[member.member]
-            .global_rank
-            .filter(|_| of.launcher_ranks)
+        let rank = &of.ranks[member.member];
+        rank.number.filter(|_| of.numbered)
     };
     let numbers: Option<Vec<u32>> = cycle.turned.iter().map(number).collect();
     let who = if let Some(mut numbers) = numbers {

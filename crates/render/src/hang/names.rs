@@ -1,7 +1,8 @@
 //! Names of ranks, communicators, calls and lengths of time in sentences.
 //!
-//! Rule: a rank is the launcher's if every process of its communicator has one of its own, else the
-//! communicator's. A rank without a number is named by its process.
+//! Rule: a rank has one number on all communicators ([`RankProgress::number`]), if there is one that tells
+//! all apart. If not, it is the communicator's, and that is said. A rank without a number is named by its
+//! process.
 
 use analyze::hang::{CallRow, CommunicatorProgress, Hang, Members, RankProgress, Unknown};
 pub(super) use analyze::spelling::capital;
@@ -22,7 +23,7 @@ pub(super) fn rank(hang: &Hang, communicator: usize, member: usize) -> &RankProg
 /// The numbers of ranks, as `0-1,3`.
 pub(super) fn numbers(hang: &Hang, ranks: &Members) -> String {
     let communicator = of(hang, ranks.communicator);
-    let number = |member: &usize| communicator.number(&communicator.ranks[*member]);
+    let number = |member: &usize| communicator.ranks[*member].number;
     ranges(ranks.members.iter().filter_map(number))
 }
 
@@ -38,7 +39,7 @@ pub(super) fn ranks(hang: &Hang, ranks: &Members) -> String {
         return titles.join(", ");
     }
     let plural = if ranks.len() > 1 { "ranks" } else { "rank" };
-    if of(hang, ranks.communicator).launcher_ranks {
+    if of(hang, ranks.communicator).numbered {
         format!("{plural} {numbers}")
     } else {
         format!(

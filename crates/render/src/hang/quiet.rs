@@ -3,7 +3,7 @@
 use super::names::{are, capital, communicator, have, is_of_ras, of, rank, span, unknown};
 use super::phrases::{stopped, Words};
 use analyze::hang::{
-    Because, BeforeFirst, CommunicatorProgress, Hang, InNccl, Inside, ProcessName, Quiet, Said,
+    Because, BeforeFirst, Blocked, CommunicatorProgress, Hang, Inside, ProcessName, Quiet, Said,
     SaidState, Starting, Verdict,
 };
 use analyze::spelling::ranges;
@@ -45,7 +45,7 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         ),
         Because::Said(said) => said_sentence(said),
         Because::BeforeFirst(found) => before_first(found),
-        Because::InNccl(found) => in_nccl(found),
+        Because::Blocked(found) => blocked(found),
         Because::Dead(these) => format!(
             "Can't tell: {} dead, and nobody is seen to wait for it; the newest call was {last}.",
             are(&names(these), these.len())
@@ -91,7 +91,7 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         ],
         Because::Said(said) => said_details(said),
         Because::BeforeFirst(found) => before_first_details(found),
-        Because::InNccl(found) => vec![in_nccl_details(found).to_owned()],
+        Because::Blocked(found) => vec![blocked_details(found).to_owned()],
         Because::Partial(_) | Because::NotRecorded(_) if is_of_ras(hang) => vec![
             "RAS counts launches, and does not say whether GPUs have ended them. Ask it again some seconds \
              later, and give a folder with all answers: counts that stand still show a hang."
@@ -111,7 +111,8 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
         _ => Vec::new(),
     };
     // A rank in MPI does not compute, and the table says who is there.
-    let details = if hang.communicators.iter().any(has_rank_in_mpi) {
+    let is_told = matches!(quiet.because, Because::Blocked(_));
+    let details = if !is_told && hang.communicators.iter().any(has_rank_in_mpi) {
         vec!["Ranks are inside of MPI: they wait there, outside of NCCL.".to_owned()]
     } else {
         details
@@ -122,10 +123,8 @@ pub(super) fn words(hang: &Hang, quiet: &Quiet) -> Words {
     }
 }
 
-/// Ranks that make or end a communicator.
-fn in_nccl(found: &InNccl) -> String {
-    let functions = found.functions.join(" or ");
-    let inside = are(&names(&found.inside), found.inside.len());
+/// Ranks that make or end a communicator, or are in MPI.
+fn blocked(found: &Blocked) -> String {
     let span = span(found.for_ns);
     // `Hang:` stands before other sentences in the same way.
     let begins = match found.by_time.hang() {
@@ -133,30 +132,52 @@ fn in_nccl(found: &InNccl) -> String {
         Some(false) => "No hang: ",
         None => "Can't tell yet: ",
     };
-    if found.outside.is_empty() {
-        let all = if found.inside.len() == 1 {
-            inside
-        } else {
-            format!("all {} ranks are", found.inside.len())
+    let first = &found.inside[0];
+    if let ([_], []) = (&found.inside[..], &found.outside[..]) {
+        let all = match first.ranks.len() {
+            1 => are(&names(&first.ranks), 1),
+            all => format!("all {all} ranks are"),
         };
-        return format!(
-            "{begins}{all} inside of {functions}, and nothing has happened for {span}."
-        );
+        let function = &first.function;
+        return format!("{begins}{all} inside of {function}, and nothing has happened for {span}.");
     }
-    let outside = are(&names(&found.outside), found.outside.len());
+    let inside = are(&names(&first.ranks), first.ranks.len());
+    let mut all = vec![format!("{inside} inside of {} for {span}", first.function)];
+    let others = found.inside[1..].iter().take(NAMED);
+    all.extend(others.map(|of| {
+        format!(
+            "{} inside of {}",
+            are(&names(&of.ranks), of.ranks.len()),
+            of.function
+        )
+    }));
+    if !found.outside.is_empty() {
+        let outside = are(&names(&found.outside), found.outside.len());
+        all.push(format!("{outside} not"));
+    }
+    let (last, before) = (all.pop().unwrap_or_default(), all.join(", "));
     format!(
-        "{begins}{inside} inside of {functions} for {span}, and {outside} not: the call ends when all ranks \
-         of its communicator have come."
+        "{begins}{before}, and {last}: each call ends when all ranks of its communicator have come."
     )
 }
 
-fn in_nccl_details(found: &InNccl) -> &'static str {
-    if found.outside.is_empty() {
-        "What NCCL waits for there is not recorded: a host's address or port, a network card, or a rank that \
-         is not in this capture. NCCL_DEBUG=INFO tells how far each rank came."
-    } else {
-        "Which ranks belong to a communicator that is not made yet is not recorded, so not all of those may \
-         be awaited."
+fn blocked_details(found: &Blocked) -> &'static str {
+    match (&found.inside[..], &found.outside[..]) {
+        ([of], []) if of.function.starts_with("MPI") => {
+            "What MPI waits for there is not recorded."
+        }
+        ([_], []) => {
+            "What NCCL waits for there is not recorded: a host's address or port, a network card, or a rank \
+             that is not in this capture. NCCL_DEBUG=INFO tells how far each rank came."
+        }
+        (_, []) => {
+            "Ranks that belong together call the same function. Which ranks belong to a communicator that is \
+             not made yet, or to one of MPI, is not recorded, so others may be awaited, too."
+        }
+        _ => {
+            "Which ranks belong to a communicator that is not made yet, or to one of MPI, is not recorded, so \
+             not all of those may be awaited."
+        }
     }
 }
 
@@ -327,7 +348,7 @@ fn names(processes: &[ProcessName]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use analyze::hang::ByTime;
+    use analyze::hang::{ByTime, InFunction};
 
     fn rank(rank: u32) -> ProcessName {
         ProcessName {
@@ -339,25 +360,33 @@ mod tests {
 
     #[test]
     fn ranks_in_a_split_are_told_with_those_that_are_not() {
-        let mut found = InNccl {
-            functions: vec!["ncclCommSplit".to_owned()],
-            inside: vec![rank(0), rank(1)],
+        let group = |function: &str, ranks: &[u32]| InFunction {
+            function: function.to_owned(),
+            ranks: ranks.iter().copied().map(rank).collect(),
+        };
+        let mut found = Blocked {
+            inside: vec![group("ncclCommSplit", &[0, 1])],
             outside: vec![rank(2)],
+            names_some: true,
             for_ns: 130_000_000_000,
             by_time: ByTime::Hang,
         };
-        let said =
-            "ranks 0-1 are inside of ncclCommSplit for 2.17 min, and rank 2 is not: the call ends \
-                    when all ranks of its communicator have come.";
-        assert_eq!(in_nccl(&found), said);
+        let said = "ranks 0-1 are inside of ncclCommSplit for 2.17 min, and rank 2 is not: each call ends \
+            when all ranks of its communicator have come.";
+        assert_eq!(blocked(&found), said);
         found.by_time = ByTime::TooEarly;
-        assert_eq!(in_nccl(&found), format!("Can't tell yet: {said}"));
-        found.inside.append(&mut found.outside);
-        found.functions.push("ncclCommDestroy".to_owned());
+        assert_eq!(blocked(&found), format!("Can't tell yet: {said}"));
+        found.outside.clear();
+        found.inside.push(group("MPI_Recv", &[2]));
         assert_eq!(
-            in_nccl(&found),
-            "Can't tell yet: all 3 ranks are inside of ncclCommSplit or ncclCommDestroy, and nothing has \
-             happened for 2.17 min."
+            blocked(&found),
+            "Can't tell yet: ranks 0-1 are inside of ncclCommSplit for 2.17 min, and rank 2 is inside of \
+             MPI_Recv: each call ends when all ranks of its communicator have come."
+        );
+        found.inside = vec![group("ncclCommSplit", &[0, 1, 2])];
+        assert_eq!(
+            blocked(&found),
+            "Can't tell yet: all 3 ranks are inside of ncclCommSplit, and nothing has happened for 2.17 min."
         );
     }
 }

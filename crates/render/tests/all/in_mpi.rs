@@ -171,10 +171,14 @@ fn a_job_that_waits_in_mpi_does_not_compute() {
     }
     let facts = hang(&capture, &impatient());
     let inside = Answer::new(&facts);
-    assert_eq!(
-        inside.details,
-        ["Ranks are inside of MPI: they wait there, outside of NCCL."]
+    let sentence = &inside.sentence;
+    assert!(
+        sentence.contains("anks 0-1,3 are inside of MPI_Barrier for ")
+            && sentence.contains(", and rank 2 is not: each call ends"),
+        "{sentence}"
     );
+    assert_eq!(inside.blamed.len(), 1);
+    assert_eq!(inside.blamed[0].global_rank, Some(2));
     let mut text = Vec::new();
     render::hang::text(&facts, false, render::layout::Look::default(), &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
