@@ -50,6 +50,7 @@ use crate::sightings::{self, SightingRow};
 use case::Case;
 use decide::{decide, said};
 use progress::{call_row, communicators};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tables::Capture;
 
@@ -152,9 +153,31 @@ impl Hang {
         if decides(&self) {
             return self;
         }
-        let decided = self.others.iter().find(|hang| decides(hang) && names(hang));
-        let named = self.others.iter().find(names).filter(|_| !names(&self));
+        let of_job = || {
+            self.others
+                .iter()
+                .filter(|other| !self.is_another_job(other))
+        };
+        let decided = of_job().find(|hang| decides(hang) && names(hang));
+        let named = of_job().find(names).filter(|_| !names(&self));
         decided.or(named).unwrap_or(self)
+    }
+
+    /// Whether another tool saw other processes, on other communicators. Nothing shows that if a tool does not
+    /// say which processes it saw.
+    pub fn is_another_job(&self, other: &Hang) -> bool {
+        fn pids(of: &Hang) -> BTreeSet<u32> {
+            let ranks = of.communicators.iter().flat_map(|of| &of.ranks);
+            ranks
+                .filter_map(|rank| tables::pid::known(rank.pid))
+                .collect()
+        }
+        fn ids(of: &Hang) -> BTreeSet<&str> {
+            of.communicators.iter().map(|of| of.id.as_str()).collect()
+        }
+        let (own, others) = (pids(self), pids(other));
+        let says_who = !own.is_empty() && !others.is_empty();
+        says_who && own.is_disjoint(&others) && ids(self).is_disjoint(&ids(other))
     }
 }
 

@@ -240,6 +240,16 @@ fn what_ras_knows_decides_if_the_capture_cannot_tell() {
     let said = text(&hang.stdout);
     assert_eq!(hang.status.code(), Some(1), "{said}");
     assert!(said.starts_with("By NCCL's RAS: Rank 1 is dead"), "{said}");
+    // A file of another job decides nothing here.
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/slow_plain");
+    let hang = ncclscope(&["hang", shown(&capture), "--with", shown(&file)]);
+    let said = text(&hang.stdout);
+    assert!(!said.starts_with("By"), "{said}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("says nothing of this job: none of its processes"),
+        "{said}"
+    );
 }
 
 /// A log of nccl-tests on eight GPUs: 20 µs of latency, and so many GB/s.

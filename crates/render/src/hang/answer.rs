@@ -272,7 +272,20 @@ impl Answer {
                 ..Answer::alone(best)
             }
         };
+        let strange = hang
+            .others
+            .iter()
+            .filter(|other| hang.is_another_job(other));
+        let strange = strange.map(|other| {
+            format!(
+                "{} ({}) says nothing of this job: none of its processes and communicators is in the capture.",
+                other.tool.as_deref().unwrap_or("Another capture"),
+                other.capture.display()
+            )
+        });
+        let details = answer.details.into_iter().chain(strange).collect();
         Answer {
+            details,
             evidence,
             problems,
             ..answer
