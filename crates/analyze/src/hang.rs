@@ -22,6 +22,7 @@ mod blocked;
 mod calls;
 mod case;
 mod decide;
+mod doing;
 mod evidence;
 mod graphs;
 mod inside;
@@ -56,6 +57,7 @@ use tables::Capture;
 
 pub use before_first::{before_first, BeforeFirst, Starting};
 pub use case::Conditions;
+pub use doing::{Does, Doing};
 pub use graphs::Launches;
 pub use inside::Inside;
 pub use limits::ByTime;
@@ -106,6 +108,8 @@ pub struct Hang {
     pub inside: Vec<String>,
     /// Processes that ended by a signal or with an error, the first first.
     pub exits: Vec<ExitRow>,
+    /// What the threads do that the verdict is about; empty unless somebody looked.
+    pub doing: Vec<Doing>,
     /// What another tool says of processes that are not well.
     pub said: Vec<Said>,
     /// Ranks of which there is a file without a call.
@@ -252,6 +256,7 @@ pub(crate) fn of_newest(
         ),
         inside: behind::inside_sentences(capture),
         exits: exits::rows(capture, |index| last_call(capture, index)),
+        doing: Vec::new(),
         said: said(capture),
         without_calls: without_calls(capture),
         problems: problems(capture),

@@ -1,6 +1,7 @@
 //! `ncclscope hang`: does the job hang, and if so, which rank in which call?
 
 mod before_first;
+mod doing;
 mod ras;
 mod watch;
 
@@ -10,12 +11,13 @@ use crate::run::adopt::Here;
 use analyze::hang::{Conditions, Hang, PATIENCE_NS};
 use anyhow::bail;
 use render::hang::Answer;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tables::sightings::{folders, Looked, Sighting};
-use tables::{Capture, Process, ReadProgress, Source};
+use tables::{Capture, Life, Process, ReadProgress, Source};
 
 /// Say whether a job hangs, running or dead: which rank is missing in which call, or which network operation
 /// is stuck
@@ -95,6 +97,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     crate::attempt::tell(&capture);
     keep(&capture, &Answer::new(&hang));
+    doing::look(&mut hang, here(&capture));
     drop(capture);
     for other in &args.with {
         hang.others.push(of(other, &args)?.0);
@@ -108,6 +111,20 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     })?;
     Ok(exit_status(answer.hang))
+}
+
+/// Tells processes of a capture that run on this machine, with the numbers that they have for us.
+fn here(capture: &Capture) -> impl Fn(u32) -> bool {
+    let here = Here::ask();
+    let own = here.pid_namespace.to_string();
+    let is_here = |process: &&Process| {
+        process.life == Life::Running
+            && process.fact("boot_id") == Some(&here.boot_id)
+            && process.fact("pid_namespace") == Some(&own)
+    };
+    let pids = capture.processes.iter().filter(is_here).map(|of| of.pid);
+    let pids: BTreeSet<u32> = pids.collect();
+    move |pid| pids.contains(&pid)
 }
 
 fn exit_status(hang: Option<bool>) -> ExitCode {

@@ -8,6 +8,7 @@
 
 mod answer;
 mod cycle;
+mod doing;
 mod graphs;
 mod inside;
 mod mismatch;

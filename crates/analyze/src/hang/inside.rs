@@ -15,7 +15,7 @@ pub struct Inside {
 }
 
 /// The thread of the newest call of NCCL, if it is known.
-fn calling_thread(process: &Process) -> Option<u32> {
+pub(super) fn calling_thread(process: &Process) -> Option<u32> {
     process
         .shapes
         .get(process.calls.last()?.shape as usize)?

@@ -10,7 +10,7 @@
 
 use super::calls::{CommunicatorCalls, Lane, RankCalls, LANES};
 use super::case::Case;
-use super::inside::{in_mpi, in_nccl, Inside};
+use super::inside::{calling_thread, in_mpi, in_nccl, Inside};
 use super::liveness::Liveness;
 use super::reached::{known, Reached};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +66,8 @@ pub struct RankProgress {
     pub host: String,
     /// Process.
     pub pid: u32,
+    /// The thread that made its newest call.
+    pub thread: Option<u32>,
     /// Its state.
     pub state: Liveness,
     /// What was seen of it when it was stopped, if that can't be asked any more.
@@ -304,6 +306,7 @@ fn rank_progress(
         number,
         host: process.host.clone(),
         pid: process.pid,
+        thread: calling_thread(process),
         state: case.state_now(own.process),
         was_stopped: process.was_stopped(),
         has_unseen_end: case.has_unseen_end(own.process),

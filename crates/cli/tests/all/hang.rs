@@ -769,6 +769,32 @@ fn only_a_death_that_somebody_saw_is_told_from_a_stop() {
     );
 }
 
+#[test]
+fn what_the_thread_does_that_others_wait_for_is_told() {
+    let script = "ranks 4\nlinger 60s\nall_reduce 1MiB x10\nsync\nrank 2 hang\nall_reduce 4MiB\n";
+    let (folder, mut child) = play(script, "host");
+    let waits = |status: i32, answer: &Value| {
+        status == 1 && answer["doing"][0]["does"] == "waits_for_thread"
+    };
+    let answer = until(&folder, &["--after", "1s"], waits);
+    let pid = pids(&answer)[2];
+    assert_eq!(answer["doing"][0]["pid"], pid.as_raw());
+    // The thread that called has ended.
+    let said =
+        format!("The first thread of rank 2 (pid {pid}) waits for a lock, or for another thread.");
+    let details = answer["details"].to_string();
+    assert!(details.contains(&said), "{details}");
+    for pid in pids(&answer) {
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+    }
+    child.wait().expect("ended");
+    // Nobody can look any more.
+    assert_eq!(
+        after_the_end(&folder)["doing"].as_array().map(Vec::len),
+        Some(0)
+    );
+}
+
 /// The calls that a running job has made.
 fn calls(folder: &Folder) -> usize {
     let capture = tables::Capture::open(&folder.capture()).ok();

@@ -4,6 +4,7 @@
 //!
 //! Rule: units stand in the names, times are seconds to the millisecond, and what is not known is null.
 
+use super::doing;
 use super::graphs;
 use super::names::{numbers, of, rank, seconds};
 use super::phrases::Words;
@@ -12,7 +13,7 @@ use super::words::{next, words};
 use crate::exits;
 use analyze::exits::ExitRow;
 use analyze::hang::{
-    Because, CallRow, Cause, CommunicatorProgress, Hang, Lack, Liveness, Member, NetOpRow,
+    Because, CallRow, Cause, CommunicatorProgress, Doing, Hang, Lack, Liveness, Member, NetOpRow,
     ProcessName, RankProgress, Stage, Starting, Unknown, Verdict, WaitRow,
 };
 use analyze::job::ProblemRow;
@@ -67,6 +68,8 @@ pub struct Answer {
     pub sightings: Vec<SightingRow>,
     /// Processes that ended by a signal or with an error, the first first.
     pub exits: Vec<ExitRow>,
+    /// What the threads do that others wait for, of ranks on this machine that run.
+    pub doing: Vec<DoingRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
     /// The tool by which the verdict is, if another one says more than the capture.
@@ -166,6 +169,24 @@ pub struct NetOp {
     /// The same of the peer.
     #[serde(skip)]
     pub peer_number: Option<u32>,
+}
+
+/// What the thread of a rank that calls NCCL does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DoingRow {
+    /// The rank, as in `waits`.
+    pub rank: Option<u32>,
+    /// Process.
+    pub pid: u32,
+    /// It is the thread that made the newest call; if not, the first of the process.
+    pub calls_nccl: bool,
+    /// `runs`, `sleeps`, `waits_for_file`, `waits_for_thread`, `waits_for_connection`, `waits_for_child` or
+    /// `in_driver`.
+    pub does: &'static str,
+    /// The file that it waits for.
+    pub file: Option<String>,
+    /// Another thread of the process that runs, if it waits for a thread: name and number.
+    pub other_thread: Option<String>,
 }
 
 /// A communicator's ranks.
@@ -268,6 +289,7 @@ impl Answer {
                 communicators: own.communicators,
                 sightings: own.sightings,
                 exits: own.exits,
+                doing: own.doing,
                 by: best.tool.clone(),
                 ..Answer::alone(best)
             }
@@ -298,6 +320,7 @@ impl Answer {
             sentence,
             mut details,
         } = words(hang);
+        details.extend(doing::sentences(hang));
         details.extend(exits::sentence(&hang.exits));
         details.extend(said(hang));
         details.extend(hang.inside.iter().cloned());
@@ -328,10 +351,22 @@ impl Answer {
             waits: waits(hang),
             sightings: hang.sightings.clone(),
             exits: hang.exits.clone(),
+            doing: hang.doing.iter().map(doing).collect(),
             problems: hang.problems.clone(),
             by: None,
             evidence: Vec::new(),
         }
+    }
+}
+
+fn doing(of: &Doing) -> DoingRow {
+    DoingRow {
+        rank: of.number,
+        pid: of.pid,
+        calls_nccl: of.calls_nccl,
+        does: of.does.name(),
+        file: of.does.file().map(str::to_owned),
+        other_thread: of.runs.clone(),
     }
 }
 

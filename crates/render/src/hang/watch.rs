@@ -44,8 +44,9 @@ pub fn json(news: News, hang: &Hang, out: &mut impl Write) -> Result<()> {
 pub fn line(news: News, hang: &Hang) -> String {
     let answer = Answer::new(hang);
     let known = || {
-        let details = answer.details.iter().take(2);
-        details.fold(answer.sentence.clone(), |all, one| all + " " + one)
+        let does = super::doing::sentences(hang).take(2);
+        let details = answer.details.iter().take(2).cloned().chain(does);
+        details.fold(answer.sentence.clone(), |all, one| all + " " + &one)
     };
     match news {
         News::GoesOn(ns) => format!("The job goes on, after {}.", span(ns)),
