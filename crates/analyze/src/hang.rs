@@ -37,6 +37,7 @@ mod progress;
 mod reached;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod verdict;
 mod wait_for;
 mod waits;
@@ -68,6 +69,7 @@ pub use pace::Pace;
 pub use progress::{CallRow, CommunicatorProgress, Member, Members, RankProgress, Unknown};
 pub use reached::Reached;
 pub use tables::Life;
+pub use traffic::{StuckConnection, Traffic};
 pub use verdict::{
     Astray, AstrayBecause, Because, Blocked, Cycle, CycleStep, InFunction, Lacking, Mismatch,
     Outcome, ProcessName, Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
@@ -110,6 +112,8 @@ pub struct Hang {
     pub exits: Vec<ExitRow>,
     /// What the threads do that the verdict is about; empty unless somebody looked.
     pub doing: Vec<Doing>,
+    /// What the network does of an operation that does not end; `None` unless somebody looked.
+    pub traffic: Option<Traffic>,
     /// What another tool says of processes that are not well.
     pub said: Vec<Said>,
     /// Ranks of which there is a file without a call.
@@ -167,8 +171,8 @@ impl Hang {
         decided.or(named).unwrap_or(self)
     }
 
-    /// Whether another tool saw other processes, on other communicators. Nothing shows that if a tool does not
-    /// say which processes it saw.
+    /// Whether another tool saw other processes, on other communicators. Nothing shows that if a tool does
+    /// not say which processes it saw.
     pub fn is_another_job(&self, other: &Hang) -> bool {
         fn pids(of: &Hang) -> BTreeSet<u32> {
             let ranks = of.communicators.iter().flat_map(|of| &of.ranks);
@@ -257,6 +261,7 @@ pub(crate) fn of_newest(
         inside: behind::inside_sentences(capture),
         exits: exits::rows(capture, |index| last_call(capture, index)),
         doing: Vec::new(),
+        traffic: None,
         said: said(capture),
         without_calls: without_calls(capture),
         problems: problems(capture),

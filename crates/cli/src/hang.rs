@@ -3,6 +3,7 @@
 mod before_first;
 mod doing;
 mod ras;
+mod traffic;
 mod watch;
 
 use crate::progress;
@@ -97,7 +98,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     crate::attempt::tell(&capture);
     keep(&capture, &Answer::new(&hang));
-    doing::look(&mut hang, here(&capture));
+    look_at(&mut hang, &capture);
     drop(capture);
     for other in &args.with {
         hang.others.push(of(other, &args)?.0);
@@ -111,6 +112,13 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     })?;
     Ok(exit_status(answer.hang))
+}
+
+/// Looks at the processes of a capture that run on this machine.
+fn look_at(hang: &mut Hang, capture: &Capture) {
+    let is_here = here(capture);
+    doing::look(hang, &is_here);
+    traffic::look(hang, &is_here);
 }
 
 /// Tells processes of a capture that run on this machine, with the numbers that they have for us.

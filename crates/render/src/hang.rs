@@ -19,6 +19,7 @@ mod quiet;
 mod sink;
 mod stall;
 mod text;
+mod traffic;
 pub mod watch;
 mod words;
 

@@ -1,7 +1,7 @@
 //! What the system shows of the threads that others wait for. Whoever looks at a running job fills it in.
 
-/// What a thread of a rank does now: the one that made its newest call of NCCL, or the first of the process if
-/// that one has ended or is not known.
+/// What a thread of a rank does now: the one that made its newest call of NCCL, or the first of the process
+/// if that one has ended or is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doing {
     /// The rank's number for people.

@@ -1,5 +1,5 @@
-//! What the threads do that others wait for, as the system shows it: run, sleep, or wait for a file, a lock, a
-//! connection, a child or the GPU's driver.
+//! What the threads do that others wait for, as the system shows it: run, sleep, or wait for a file, a lock,
+//! a connection, a child or the GPU's driver.
 //!
 //! Rule: it is read from /proc, and nothing is executed in the process. A single look may catch a moment that
 //! says nothing, so several must show the same.

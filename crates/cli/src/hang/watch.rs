@@ -3,7 +3,7 @@
 //! Rule: the job does not notice. Looks take at most a twentieth of one CPU. Nothing is executed until a hang
 //! is told. Then the evidence is kept, and the user's command runs beside the watch.
 
-use super::{before_first, doing, exit_status, here, keep};
+use super::{before_first, exit_status, keep, look_at};
 use crate::pace::Pace;
 use analyze::hang::{hang, Hang, News, Proof, Watch};
 use anyhow::Context;
@@ -52,7 +52,7 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
                 let mut hang = hang(&capture, &watch.conditions());
                 let news = watch.look(&hang);
                 if matches!(news, Some(News::StandsStill | News::Hangs(_))) {
-                    doing::look(&mut hang, here(&capture));
+                    look_at(&mut hang, &capture);
                 }
                 // Whether a process is stopped can't be asked after its end.
                 let now_stopped = stopped_in(&capture);

@@ -9,12 +9,13 @@ use super::graphs;
 use super::names::{numbers, of, rank, seconds};
 use super::phrases::Words;
 use super::quiet::said;
+use super::traffic;
 use super::words::{next, words};
 use crate::exits;
 use analyze::exits::ExitRow;
 use analyze::hang::{
     Because, CallRow, Cause, CommunicatorProgress, Doing, Hang, Lack, Liveness, Member, NetOpRow,
-    ProcessName, RankProgress, Stage, Starting, Unknown, Verdict, WaitRow,
+    ProcessName, RankProgress, Stage, Starting, StuckConnection, Unknown, Verdict, WaitRow,
 };
 use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
@@ -70,6 +71,9 @@ pub struct Answer {
     pub exits: Vec<ExitRow>,
     /// What the threads do that others wait for, of ranks on this machine that run.
     pub doing: Vec<DoingRow>,
+    /// TCP connections of ranks on this machine that have something to send and do not get on, if an
+    /// operation does not end that all ranks are in.
+    pub connections: Vec<ConnectionRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
     /// The tool by which the verdict is, if another one says more than the capture.
@@ -189,6 +193,29 @@ pub struct DoingRow {
     pub other_thread: Option<String>,
 }
 
+/// A TCP connection of which nothing was sent although there is something to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConnectionRow {
+    /// The rank, as in `waits`.
+    pub rank: Option<u32>,
+    /// Process.
+    pub pid: u32,
+    /// The network interface.
+    pub interface: Option<String>,
+    /// Address and port.
+    pub local: String,
+    /// Those of the other side.
+    pub remote: String,
+    /// The rank on the other side, if it runs on this machine.
+    pub peer: Option<u32>,
+    /// Bytes that wait to be sent, or are not acknowledged.
+    pub unsent_bytes: u64,
+    /// Segments that were sent again, since the connection was made.
+    pub retransmits: u64,
+    /// The other side takes no more: its program does not read.
+    pub other_side_full: bool,
+}
+
 /// A communicator's ranks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Communicator {
@@ -290,6 +317,7 @@ impl Answer {
                 sightings: own.sightings,
                 exits: own.exits,
                 doing: own.doing,
+                connections: own.connections,
                 by: best.tool.clone(),
                 ..Answer::alone(best)
             }
@@ -300,7 +328,8 @@ impl Answer {
             .filter(|other| hang.is_another_job(other));
         let strange = strange.map(|other| {
             format!(
-                "{} ({}) says nothing of this job: none of its processes and communicators is in the capture.",
+                "{} ({}) says nothing of this job: none of its processes and communicators is in the \
+                 capture.",
                 other.tool.as_deref().unwrap_or("Another capture"),
                 other.capture.display()
             )
@@ -321,6 +350,7 @@ impl Answer {
             mut details,
         } = words(hang);
         details.extend(doing::sentences(hang));
+        details.extend(traffic::sentences(hang));
         details.extend(exits::sentence(&hang.exits));
         details.extend(said(hang));
         details.extend(hang.inside.iter().cloned());
@@ -352,11 +382,31 @@ impl Answer {
             sightings: hang.sightings.clone(),
             exits: hang.exits.clone(),
             doing: hang.doing.iter().map(doing).collect(),
+            connections: connections(hang),
             problems: hang.problems.clone(),
             by: None,
             evidence: Vec::new(),
         }
     }
+}
+
+fn connections(hang: &Hang) -> Vec<ConnectionRow> {
+    let row = |of: &StuckConnection| ConnectionRow {
+        rank: of.number,
+        pid: of.pid,
+        interface: of.interface.clone(),
+        local: of.local.clone(),
+        remote: of.remote.clone(),
+        peer: of.peer,
+        unsent_bytes: of.unsent,
+        retransmits: of.retransmits,
+        other_side_full: of.is_other_full,
+    };
+    let traffic = hang.traffic.iter();
+    traffic
+        .flat_map(|traffic| &traffic.connections)
+        .map(row)
+        .collect()
 }
 
 fn doing(of: &Doing) -> DoingRow {

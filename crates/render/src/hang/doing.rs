@@ -54,8 +54,8 @@ mod tests {
         };
         assert_eq!(
             sentence(&of),
-            "The thread of rank 3 (pid 71) that calls NCCL waits for a lock, perhaps Python's, or for another \
-             thread; thread pt_data (74) runs."
+            "The thread of rank 3 (pid 71) that calls NCCL waits for a lock, perhaps Python's, or for \
+             another thread; thread pt_data (74) runs."
         );
         of.does = Does::WaitsForFile(Some("/mnt/x".to_owned()));
         of.number = None;
