@@ -741,3 +741,32 @@ fn a_rank_that_others_wait_for_in_a_call_is_named_before_those_in_a_split() {
         ("ncclCommSplit", 295 * SECOND)
     );
 }
+
+#[test]
+fn a_job_that_is_started_again_does_not_go_on() {
+    let stands = of(&in_a_split([5 * SECOND, 9 * SECOND]));
+    let runs = Hang {
+        verdict: Verdict::Quiet(Quiet {
+            because: Because::Active { all_killed: false },
+            named: Vec::new(),
+            newest_call_ns: Some(SECOND),
+        }),
+        ..stands.clone()
+    };
+    let over = Hang {
+        is_over: true,
+        ..stands.clone()
+    };
+    let told = |looks: &[&Hang]| {
+        let mut watch = Watch::new(PATIENCE_NS);
+        let news = looks.iter().map(|hang| watch.look(hang));
+        news.last().flatten()
+    };
+    let lasted = 291 * SECOND;
+    assert_eq!(told(&[&stands, &runs]), Some(News::GoesOn(lasted)));
+    assert_eq!(told(&[&stands, &over]), None);
+    assert_eq!(
+        told(&[&stands, &over, &runs]),
+        Some(News::StartedAgain(lasted))
+    );
+}

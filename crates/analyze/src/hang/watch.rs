@@ -55,6 +55,8 @@ pub enum News {
     Hangs(Proof),
     /// What stood still goes on, after so many ns.
     GoesOn(i64),
+    /// The job was started again, after it had stood still for so many ns.
+    StartedAgain(i64),
 }
 
 /// What makes two stand-stills one: the kind of the verdict, the processes that it names by host and number,
@@ -118,9 +120,10 @@ impl Watch {
         self.longest_ns = self.longest_ns.max(hang.longest_pause_ns);
         let Some(lasted_ns) = stands_still(hang) else {
             let told = self.told.take()?;
-            if !restarted {
-                self.longest_ns = self.longest_ns.max(told.lasted_ns);
+            if restarted {
+                return Some(News::StartedAgain(told.lasted_ns));
             }
+            self.longest_ns = self.longest_ns.max(told.lasted_ns);
             return Some(News::GoesOn(told.lasted_ns));
         };
         let which = which(hang);

@@ -9,11 +9,11 @@ use std::io::{Result, Write};
 /// What a look adds to what was told before, as JSON: the answer of `ncclscope hang`, and what is new.
 #[derive(Serialize)]
 struct Line {
-    /// `stands_still`, `hangs` or `goes_on`.
+    /// `stands_still`, `hangs`, `goes_on` or `started_again`.
     news: &'static str,
     /// Why it is a hang.
     proof: Option<&'static str>,
-    /// For how long it stood still, s, if it goes on.
+    /// For how long it stood still, s, if it goes on or was started again.
     stood_still_s: Option<f64>,
     #[serde(flatten)]
     answer: Answer,
@@ -28,6 +28,7 @@ pub fn json(news: News, hang: &Hang, out: &mut impl Write) -> Result<()> {
         News::StandsStill => ("stands_still", None, None),
         News::Hangs(proof) => ("hangs", Some(proof.name()), None),
         News::GoesOn(ns) => ("goes_on", None, Some(seconds(ns))),
+        News::StartedAgain(ns) => ("started_again", None, Some(seconds(ns))),
     };
     let line = Line {
         news: name,
@@ -50,6 +51,10 @@ pub fn line(news: News, hang: &Hang) -> String {
     };
     match news {
         News::GoesOn(ns) => format!("The job goes on, after {}.", span(ns)),
+        News::StartedAgain(ns) => format!(
+            "The job was started again. It had stood still for {}.",
+            span(ns)
+        ),
         News::StandsStill => format!("The job stands still. {}", known()),
         News::Hangs(Proof::Time) => format!(
             "HANG: the job has stood still for longer than {}. {} Next: {}",

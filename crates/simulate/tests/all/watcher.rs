@@ -133,7 +133,9 @@ pub fn watch(trial: &Trial) -> Seen {
             let culprits = &stage.culprits;
             let right = !named.is_empty() && named.iter().all(|rank| culprits.contains(rank));
             match news {
-                News::GoesOn(_) => (seen.still, seen.right_still) = (None, false),
+                News::GoesOn(_) | News::StartedAgain(_) => {
+                    (seen.still, seen.right_still) = (None, false)
+                }
                 News::StandsStill | News::Hangs(_) => {
                     seen.still.get_or_insert(since.max(0));
                     if since <= SOON {
