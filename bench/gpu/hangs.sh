@@ -38,6 +38,7 @@ play() { # NAME WRONG RANK
     kill -9 -- "-$job" 2>/dev/null
     pkill -KILL -f "[-]o $out/$name " 2>/dev/null
     wait $job 2>/dev/null # The shell's own words on a killed job are noise.
+    "$scope" collect "$out/$name" >/dev/null 2>&1
     "$scope" hang "$out/$name" >"$out/$name.dead" 2>&1
     {
         echo "$name: rank $rank goes wrong ($wrong)"

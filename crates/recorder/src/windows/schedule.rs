@@ -21,6 +21,8 @@
 //! **Cost.** What windows slow the job by is measured ([`super::felt`]). If that is more than the budget for
 //! sure, periods are twice as long from then on, and again.
 //!
+//! In a process that hangs no call is made, so no window begins.
+//!
 //! Rule: decisions rest on what is equal on all ranks, or nearly. That is their number of calls, how fast
 //! they make them, the length of a step, and how much slower they are in windows. A rank that decides
 //! otherwise has half or twice the period, and half of its windows are the others'.
@@ -325,6 +327,24 @@ mod tests {
         let common = b.iter().filter(|point| a.contains(point)).count();
         // But for those that are too near to another of one of them.
         assert!(b.len() > 8 && 10 * common >= 9 * b.len(), "{a:?} {b:?}");
+    }
+
+    #[test]
+    fn nothing_is_due_while_no_call_is_made() {
+        // It hangs after each of so many calls, for an hour.
+        for calls in (32..4000).step_by(307) {
+            let mut schedule = schedule(20);
+            let every = Duration::from_millis(5);
+            let found = due(&mut schedule, every, 0, calls * 5 / 1000);
+            let began = Duration::from_secs(calls * 5 / 1000);
+            let mut after = 0;
+            for ms in (0..3_600_000u64).step_by(50) {
+                let age = began + Duration::from_millis(ms);
+                after += usize::from(schedule.due_at(age, calls).is_some());
+            }
+            // What was due at the last of the calls begins a moment later.
+            assert!(after <= 1, "{calls}: {} and then {after}", found.len());
+        }
     }
 
     #[test]
