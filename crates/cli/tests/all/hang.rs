@@ -1,6 +1,7 @@
 //! `ncclscope hang` on jobs that fake-nccl plays, while they run and after their end: two dozen plays at
 //! once, each with what the first sentence must say.
 
+mod recorded;
 mod watch;
 
 use crate::built;

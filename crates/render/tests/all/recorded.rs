@@ -16,7 +16,9 @@ pub static JOBS: LazyLock<Vec<Recorded>> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
     let entries = std::fs::read_dir(folder).expect("data");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut paths: Vec<_> = paths.filter(|path| path.is_dir()).collect();
+    // `hangs` is a folder of captures.
+    let is_one = |path: &PathBuf| path.is_dir() && !path.ends_with("hangs");
+    let mut paths: Vec<_> = paths.filter(is_one).collect();
     paths.sort();
     let read = |path: PathBuf| {
         let capture = Capture::open(&path).expect("a capture");
