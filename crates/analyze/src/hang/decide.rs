@@ -489,6 +489,22 @@ fn is_in_newest(case: &Case, own: &RankCalls) -> bool {
     last.is_some_and(|last| case.calls.reached(own.process, last) != Reached::Finished)
 }
 
+/// The member of a communicator that died first, if any did. A launcher that sees one die ends the others, so
+/// several may be dead when somebody looks.
+fn first_dead(case: &Case, communicator: usize) -> Option<usize> {
+    let members = 0..case.of(communicator).ranks.len();
+    let dead = members.filter(|member| case.state(communicator, *member) == Liveness::Dead);
+    dead.min_by_key(|member| {
+        let process = case.member(communicator, *member).process;
+        let exit = case.capture.processes[process].exit;
+        // What it wrote last was before its end.
+        let end = exit
+            .map(|exit| exit.at_ns)
+            .or(case.evidence.newest[process]);
+        (end.is_none(), end)
+    })
+}
+
 fn stall(case: &Case, found: &waits::Stall) -> Stall {
     let of = case.of(found.communicator);
     let in_state = |state: Liveness| {
@@ -510,7 +526,7 @@ fn stall(case: &Case, found: &waits::Stall) -> Stall {
         None if is_moment(case) => case.limits.by_time_of_moment(for_ns),
         None => case.limits.by_time(for_ns),
     };
-    let outcome = if let Some(dead) = in_state(Liveness::Dead) {
+    let outcome = if let Some(dead) = first_dead(case, found.communicator) {
         Outcome::Dead(dead)
     } else if let Some(stopped) = stopped {
         Outcome::Stopped(stopped)

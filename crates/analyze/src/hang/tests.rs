@@ -7,6 +7,7 @@ use capture::rows::Ticks;
 use setup::recorded::{CommunicatorCall, InNccl as InNcclLine};
 use tables::clock::{Anchor, Clock};
 use tables::communicators::Local;
+use tables::exit::{Exit, HowEnded};
 use tables::sightings::{LastSeen, Witness};
 use tables::{Call, LiveSource, Process, Shape};
 
@@ -769,4 +770,27 @@ fn a_job_that_is_started_again_does_not_go_on() {
         told(&[&stands, &over, &runs]),
         Some(News::StartedAgain(lasted))
     );
+}
+
+#[test]
+fn of_several_dead_ranks_the_first_is_named() {
+    let all: &[Made] = &[(0, 8, true), (0, 16, false)];
+    let mut capture = job(&[&[0, 1, 2]], &[all, all, all]);
+    for process in &mut capture.processes {
+        process.facts.insert("ends".to_owned(), "gpu".to_owned());
+    }
+    for (process, at) in capture.processes.iter_mut().zip([7, 5]) {
+        process.life = Life::Gone;
+        process.exit = Some(Exit {
+            at_ns: START + at * SECOND,
+            how: HowEnded::Signal(9),
+            out_of_memory: false,
+        });
+    }
+    // The launcher has not come to it yet.
+    capture.processes[2].life = Life::Running;
+    let verdict = of(&capture).verdict;
+    assert_eq!(verdict.kind(), VerdictKind::Dead);
+    let blamed: Vec<usize> = verdict.blamed().iter().map(|of| of.member).collect();
+    assert_eq!(blamed, [1]);
 }
