@@ -58,7 +58,7 @@ use tables::Capture;
 
 pub use before_first::{before_first, BeforeFirst, Starting};
 pub use case::Conditions;
-pub use doing::{Does, Doing};
+pub use doing::{Does, Doing, Stands};
 pub use graphs::Launches;
 pub use inside::Inside;
 pub use limits::ByTime;

@@ -2,6 +2,7 @@
 
 mod before_first;
 mod doing;
+mod py_spy;
 mod ras;
 mod traffic;
 mod watch;
@@ -98,7 +99,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     crate::attempt::tell(&capture);
     keep(&capture, &Answer::new(&hang));
-    look_at(&mut hang, &capture);
+    look_at(&mut hang, &capture, true);
     drop(capture);
     for other in &args.with {
         hang.others.push(of(other, &args)?.0);
@@ -114,10 +115,10 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     Ok(exit_status(answer.hang))
 }
 
-/// Looks at the processes of a capture that run on this machine.
-fn look_at(hang: &mut Hang, capture: &Capture) {
+/// Looks at the processes of a capture that run on this machine, with py-spy if `asks`.
+fn look_at(hang: &mut Hang, capture: &Capture, asks: bool) {
     let is_here = here(capture);
-    doing::look(hang, &is_here);
+    doing::look(hang, &is_here, asks);
     traffic::look(hang, &is_here);
 }
 

@@ -12,10 +12,21 @@ pub struct Doing {
     pub calls_nccl: bool,
     /// It runs Python, in which one thread at a time has the lock of the interpreter.
     pub is_python: bool,
-    /// What the thread does.
-    pub does: Does,
+    /// What the thread does; `None` if that can't be told.
+    pub does: Option<Does>,
     /// Another thread that runs meanwhile, if this one waits for a thread.
     pub runs: Option<String>,
+    /// Where it stands in its Python program, by py-spy.
+    pub stands: Option<Stands>,
+}
+
+/// Where a thread of a Python program stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stands {
+    /// Its newest frames, the innermost first, like `step (train.py:33)`.
+    pub frames: Vec<String>,
+    /// Another thread that has the interpreter's lock.
+    pub lock_is_with: Option<String>,
 }
 
 /// What a thread does.

@@ -1,9 +1,10 @@
 //! What the threads do that others wait for, as the system shows it: run, sleep, or wait for a file, a lock,
 //! a connection, a child or the GPU's driver.
 //!
-//! Rule: it is read from /proc, and nothing is executed in the process. A single look may catch a moment that
-//! says nothing, so several must show the same.
+//! Rule: it is read from /proc, and nothing is executed in the process; py-spy reads its memory. A single
+//! look may catch a moment that says nothing, so several must show the same.
 
+use super::py_spy;
 use analyze::hang::{Does, Doing, Hang, Liveness, RankProgress};
 use attach::processes;
 use std::collections::BTreeSet;
@@ -17,8 +18,9 @@ const LOOKS: usize = 5;
 const SAME: usize = 4;
 const APART: Duration = Duration::from_millis(10);
 
-/// Looks at those processes of this machine that a verdict names and that run.
-pub fn look(hang: &mut Hang, is_here: impl Fn(u32) -> bool) {
+/// Looks at those processes of this machine that a verdict names and that run. py-spy is asked about them if
+/// `asks`.
+pub fn look(hang: &mut Hang, is_here: impl Fn(u32) -> bool, asks: bool) {
     let mut pids = BTreeSet::new();
     let named = hang.verdict.blamed();
     let ranks = named
@@ -50,18 +52,24 @@ pub fn look(hang: &mut Hang, is_here: impl Fn(u32) -> bool) {
                 .max_by_key(|one| seen.iter().filter(|other| other == one).count());
             let most = most?.clone();
             let count = seen.iter().filter(|one| **one == most).count();
-            let does = most.filter(|_| count >= SAME)?;
+            let does = most.filter(|_| count >= SAME);
             let runs = match does {
-                Does::WaitsForThread => running_thread(pid, thread),
+                Some(Does::WaitsForThread) => running_thread(pid, thread),
                 _ => None,
             };
-            Some(Doing {
+            let is_python = is_python(pid);
+            let stands = (asks && is_python)
+                .then(|| py_spy::ask(pid, thread))
+                .flatten();
+            let is_known = does.is_some() || stands.is_some();
+            is_known.then_some(Doing {
                 number,
                 pid,
                 calls_nccl: called.contains(&thread),
-                is_python: is_python(pid),
+                is_python,
                 does,
                 runs,
+                stands,
             })
         })
         .collect();

@@ -14,8 +14,9 @@ use super::words::{next, words};
 use crate::exits;
 use analyze::exits::ExitRow;
 use analyze::hang::{
-    Because, CallRow, Cause, CommunicatorProgress, Doing, Hang, Lack, Liveness, Member, NetOpRow,
-    ProcessName, RankProgress, Stage, Starting, StuckConnection, Unknown, Verdict, WaitRow,
+    Because, CallRow, Cause, CommunicatorProgress, Does, Doing, Hang, Lack, Liveness, Member,
+    NetOpRow, ProcessName, RankProgress, Stage, Starting, StuckConnection, Unknown, Verdict,
+    WaitRow,
 };
 use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
@@ -185,12 +186,16 @@ pub struct DoingRow {
     /// It is the thread that made the newest call; if not, the first of the process.
     pub calls_nccl: bool,
     /// `runs`, `sleeps`, `waits_for_file`, `waits_for_thread`, `waits_for_connection`, `waits_for_child` or
-    /// `in_driver`.
-    pub does: &'static str,
+    /// `in_driver`; null if that can't be told.
+    pub does: Option<&'static str>,
     /// The file that it waits for.
     pub file: Option<String>,
     /// Another thread of the process that runs, if it waits for a thread: name and number.
     pub other_thread: Option<String>,
+    /// The lines of the Python program at which it stands, the innermost first; empty without py-spy.
+    pub frames: Vec<String>,
+    /// Another thread that has the interpreter's lock, by py-spy.
+    pub lock_is_with: Option<String>,
 }
 
 /// A TCP connection of which nothing was sent although there is something to send.
@@ -410,13 +415,16 @@ fn connections(hang: &Hang) -> Vec<ConnectionRow> {
 }
 
 fn doing(of: &Doing) -> DoingRow {
+    let stands = of.stands.as_ref();
     DoingRow {
         rank: of.number,
         pid: of.pid,
         calls_nccl: of.calls_nccl,
-        does: of.does.name(),
-        file: of.does.file().map(str::to_owned),
+        does: of.does.as_ref().map(Does::name),
+        file: of.does.as_ref().and_then(Does::file).map(str::to_owned),
         other_thread: of.runs.clone(),
+        frames: stands.map_or(Vec::new(), |stands| stands.frames.clone()),
+        lock_is_with: stands.and_then(|stands| stands.lock_is_with.clone()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Words for what threads do that others wait for.
 
-use analyze::hang::{Does, Doing, Hang};
+use analyze::hang::{Does, Doing, Hang, Stands};
 
 /// A sentence for each process that was looked at.
 pub(super) fn sentences(hang: &Hang) -> impl Iterator<Item = String> + '_ {
@@ -12,7 +12,14 @@ fn sentence(of: &Doing) -> String {
         Some(rank) => format!("rank {rank} (pid {})", of.pid),
         None => format!("pid {}", of.pid),
     };
-    let does = match &of.does {
+    let by_system = of.does.as_ref().map(|does| by_system(of, &who, does));
+    let by_py_spy = of.stands.as_ref().map(|stands| by_py_spy(&who, stands));
+    let all: Vec<String> = by_system.into_iter().chain(by_py_spy).collect();
+    all.join(" ")
+}
+
+fn by_system(of: &Doing, who: &str, does: &Does) -> String {
+    let does = match does {
         Does::Runs => "runs on a CPU".to_owned(),
         Does::Sleeps => "sleeps".to_owned(),
         Does::WaitsForFile(Some(file)) => format!("waits for the file {file}"),
@@ -38,6 +45,17 @@ fn sentence(of: &Doing) -> String {
     }
 }
 
+fn by_py_spy(who: &str, stands: &Stands) -> String {
+    let lock = stands.lock_is_with.as_ref();
+    let lock = lock.map_or(String::new(), |thread| {
+        format!(" The interpreter's lock is with {thread}.")
+    });
+    format!(
+        "By py-spy, {who} is in {}.{lock}",
+        stands.frames.join(", called by ")
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,7 +67,8 @@ mod tests {
             pid: 71,
             calls_nccl: true,
             is_python: true,
-            does: Does::WaitsForThread,
+            does: Some(Does::WaitsForThread),
+            stands: None,
             runs: Some("pt_data (74)".to_owned()),
         };
         assert_eq!(
@@ -57,12 +76,25 @@ mod tests {
             "The thread of rank 3 (pid 71) that calls NCCL waits for a lock, perhaps Python's, or for \
              another thread; thread pt_data (74) runs."
         );
-        of.does = Does::WaitsForFile(Some("/mnt/x".to_owned()));
+        of.does = Some(Does::WaitsForFile(Some("/mnt/x".to_owned())));
         of.number = None;
         of.calls_nccl = false;
         assert_eq!(
             sentence(&of),
             "The first thread of pid 71 waits for the file /mnt/x."
+        );
+        of.does = None;
+        of.stands = Some(Stands {
+            frames: vec![
+                "read (data.py:5)".to_owned(),
+                "step (train.py:33)".to_owned(),
+            ],
+            lock_is_with: Some("loader".to_owned()),
+        });
+        assert_eq!(
+            sentence(&of),
+            "By py-spy, pid 71 is in read (data.py:5), called by step (train.py:33). The interpreter's lock \
+             is with loader."
         );
     }
 }
