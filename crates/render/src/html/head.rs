@@ -4,7 +4,7 @@ use super::escape::escaped;
 use super::Page;
 use crate::layout::{held, plural};
 use analyze::account::RankAccount;
-use analyze::findings::{Cause, Finding, Kind};
+use analyze::findings::{Cause, Evidence, Finding, Kind};
 use analyze::spelling::{percent, three, time, times};
 use analyze::Report;
 use std::fmt::Write as _;
@@ -218,8 +218,13 @@ fn who(first: &Finding) -> Option<Card> {
 }
 
 fn cause(first: &Finding) -> Option<Card> {
+    if let Evidence::Death { death, .. } = &first.evidence {
+        let how = if death.exited { "it exited" } else { "it died" };
+        let way = death.exit.map_or(String::new(), |exit| format!("{exit}; "));
+        let below = format!("{way}the others waited for it");
+        return Some(("Cause", how.to_owned(), small(&below)));
+    }
     let (figure, below) = match (first.kind(), first.cause) {
-        (Kind::DeadRank, _) => ("it died", "the others waited for it"),
         (Kind::Standstill, _) => ("stands still", "ranks wait to the end of the recording"),
         (Kind::SlowNetwork, _) => ("network", "a link is slower than the others"),
         (Kind::DifferingOperations, _) => ("different calls", "ranks disagree at the same place"),
