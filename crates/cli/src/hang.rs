@@ -26,7 +26,8 @@ use tables::{Capture, Life, Process, ReadProgress, Source};
 ///
 /// The first sentence is the verdict. Exit status: 0 no hang, 1 hang, 2 can't tell (or an error). While
 /// processes of the job run on this machine and someone waits, what was seen is kept in the capture, for the
-/// time after their end.
+/// time after their end. If a rank that it names runs on this machine, it says what its thread does; py-spy,
+/// if it is installed, tells the line of the program.
 ///
 /// With --watch, it looks at a running job until its end, and prints a line for each piece of news. First
 /// that the job stands still, from 5 s on. Then that it hangs: on proof, which has to stand for 15 s (a rank

@@ -1,7 +1,7 @@
 //! Words for processes that ended by a signal or with an error.
 
 use analyze::exits::ExitRow;
-use analyze::spelling::{ranges, size, time};
+use analyze::spelling::{capital, ranges, size, time};
 
 /// Ways to end that are told; others are counted.
 const WAYS: usize = 3;
@@ -41,7 +41,7 @@ fn told(rows: &[ExitRow], last_call: impl Fn(&ExitRow) -> String) -> Option<Stri
     })
 }
 
-/// ` From 0.1 s later on, ranks 0,2 ended (SIGTERM).`
+/// ` 204 ms later and after, ranks 0,2-7 ended (SIGTERM).`
 fn after(next: &ExitRow, first: &ExitRow, rest: &[ExitRow]) -> String {
     let later = time((next.at_ns - first.at_ns) as f64 / 1e3);
     format!(
@@ -85,7 +85,7 @@ fn name(row: &ExitRow) -> String {
     let at = format!("pid {} on {}", tables::pid::shown(row.pid), row.host);
     match row.rank {
         Some(rank) => format!("Rank {rank} ({at})"),
-        None => format!("P{}", &at[1..]),
+        None => capital(at),
     }
 }
 
@@ -110,4 +110,71 @@ fn last_call(row: &ExitRow) -> String {
     let caller = row.last_caller.as_ref();
     let caller = caller.map_or(String::new(), |caller| format!(" in {caller}"));
     format!("; its last call was {function}{bytes}{caller}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use analyze::exits::{rows, LastCall};
+    use tables::exit::{Exit, HowEnded};
+    use tables::{Capture, Process};
+
+    /// Of processes of one host that ended so, so many ms after each other's beginning.
+    fn said(ends: &[(i64, HowEnded)]) -> Option<String> {
+        let process = |(rank, (ms, how)): (usize, &(i64, HowEnded))| Process {
+            rank: Some(rank as u32),
+            host: "node".to_owned(),
+            pid: 70 + rank as u32,
+            exit: Some(Exit {
+                at_ns: 1_800_000_000_000_000_000 + ms * 1_000_000,
+                how: *how,
+                out_of_memory: *how == HowEnded::Signal(9),
+            }),
+            ended: true,
+            ..Process::default()
+        };
+        let capture = Capture {
+            processes: ends.iter().enumerate().map(process).collect(),
+            ..Capture::default()
+        };
+        let last = |_| {
+            Some(LastCall {
+                function: Some("AllReduce".to_owned()),
+                bytes: Some(1 << 20),
+                caller: Some("train.py:33 step".to_owned()),
+            })
+        };
+        with_last_call(&rows(&capture, last))
+    }
+
+    #[test]
+    fn the_first_that_ended_is_named_if_the_order_is_known() {
+        const TERM: HowEnded = HowEnded::Signal(15);
+        let at = "2027-01-15 08:00:00.005 UTC";
+        let one = "Rank 1 (pid 71 on node) ended";
+        let call = "its last call was AllReduce of 1 MiB in train.py:33 step";
+        for (ends, wanted) in [
+            (vec![(0, HowEnded::Status(0))], None),
+            (
+                vec![(0, HowEnded::Status(0)), (5, HowEnded::Signal(9))],
+                Some(format!("{one} at {at} (SIGKILL, out of memory); {call}.")),
+            ),
+            (
+                vec![(300, TERM), (5, HowEnded::Status(3)), (310, TERM)],
+                Some(format!(
+                    "{one} first, at {at} (exit status 3); {call}. 295 ms later and after, ranks 0,2 ended \
+                     (SIGTERM)."
+                )),
+            ),
+            (
+                vec![(14, TERM), (5, HowEnded::Status(3)), (400, TERM)],
+                Some(format!(
+                    "2 of 3 processes ended at {at} (exit status 3: 1, SIGTERM: 1): which was the first \
+                     can't be told. 395 ms later, rank 2 ended (SIGTERM)."
+                )),
+            ),
+        ] {
+            assert_eq!(said(&ends), wanted, "{ends:?}");
+        }
+    }
 }

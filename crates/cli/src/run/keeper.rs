@@ -109,12 +109,7 @@ fn keep(capture: &Path, began_ns: i64, program: &PipeReader) -> States {
     let mut known = BTreeSet::new();
     let mut looked = Instant::now();
     loop {
-        let has_ended = states
-            .wait(program.as_fd(), STATES_EVERY)
-            .unwrap_or_else(|_| {
-                std::thread::sleep(STATES_EVERY);
-                false
-            });
+        let has_ended = states.wait(program.as_fd(), STATES_EVERY);
         // Before live parts of the dead are adopted and removed.
         states.look();
         if has_ended {

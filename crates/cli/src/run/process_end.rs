@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_has_no_handle() {
-        let (mut child, handle) = run("exit 0");
+        let (mut child, handle) = run("sleep 0.2");
         child.wait().expect("ended");
         assert!(Handle::open(handle.pid, handle.pid_start).is_none());
         assert!(Handle::open(std::process::id(), 1).is_none());

@@ -15,7 +15,6 @@ use super::process_end::{self, Handle, OutOfMemory};
 use crate::hang::replace;
 use capture::left::Left;
 use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,14 +107,15 @@ impl States {
         }
     }
 
-    /// Waits until one of the processes ends, or `program` does, or the time is over. True if `program` has.
-    ///
-    /// # Errors
-    /// When the system can't wait for so many.
-    pub fn wait(&self, program: BorrowedFd, most: Duration) -> io::Result<bool> {
+    /// Waits until one of the processes ends, or `program` does, or the time is over. True if `program` has,
+    /// or if nothing can be waited for.
+    pub fn wait(&self, program: BorrowedFd, most: Duration) -> bool {
         let handles = self.recording.iter().filter_map(|of| of.handle.as_ref());
         let files: Vec<BorrowedFd> = handles.map(|handle| handle.file()).collect();
-        process_end::wait(program, &files, most)
+        // The system may not let us wait for so many.
+        let first = || process_end::wait(program, &[], most);
+        let waited = process_end::wait(program, &files, most).or_else(|_| first());
+        waited.unwrap_or(true)
     }
 
     /// Looks at all, and keeps what is new.

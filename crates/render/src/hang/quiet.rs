@@ -175,8 +175,8 @@ fn blocked_details(found: &Blocked) -> &'static str {
              not made yet, or to one of MPI, is not recorded, so others may be awaited, too."
         }
         _ => {
-            "Which ranks belong to a communicator that is not made yet, or to one of MPI, is not recorded, so \
-             not all of those may be awaited."
+            "Which ranks belong to a communicator that is not made yet, or to one of MPI, is not recorded, \
+             so not all of those may be awaited."
         }
     }
 }

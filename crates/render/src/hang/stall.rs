@@ -83,7 +83,12 @@ pub(super) fn words(hang: &Hang, stall: &Stall) -> Words {
     };
     if !matches!(stall.outcome, Outcome::Dead(_) | Outcome::Stopped(_)) {
         details.extend(network::details(hang, stall));
-        details.extend(when(hang, stall.by_time));
+        // GPUs that are in the call do not compute.
+        let until = match stall.outcome {
+            Outcome::Stuck => when_stopped(hang, stall.by_time),
+            _ => when(hang, stall.by_time),
+        };
+        details.extend(until);
     }
     Words {
         sentence: capital(sentence),
