@@ -106,7 +106,8 @@ impl Death {
         };
         let next = self.calls.saturating_add(1);
         let died = if self.exited { "exited" } else { "died" };
-        let way = self.exit.map_or(String::new(), |exit| format!(" ({exit})"));
+        let way = self.exit.filter(|exit| exit.how.is_some());
+        let way = way.map_or(String::new(), |exit| format!(" ({exit})"));
         format!("{who} {died}{way} at {when}, {made}; {left} for it in call {next}.")
     }
 }
@@ -285,8 +286,8 @@ fn death(
         has_unseen_end: has_unseen_end(capture, index, before_others_ns),
         inside: inside(process),
         seen_ns,
-        exit_status: exit.and_then(|exit| exit.how.exit_status()),
-        signal: exit.and_then(|exit| exit.how.signal()),
+        exit_status: exit.and_then(|exit| exit.how?.exit_status()),
+        signal: exit.and_then(|exit| exit.how?.signal()),
         out_of_memory: exit.is_some_and(|exit| exit.out_of_memory),
         exit,
         seen: zone.spelled(exit.map_or(seen_ns, |exit| exit.at_ns), 3),

@@ -9,7 +9,7 @@
 use crate::moments::Zone;
 use serde::Serialize;
 use tables::calls::Shape;
-use tables::exit::Exit;
+use tables::exit::{Exit, HowEnded};
 use tables::names::Name;
 use tables::Capture;
 
@@ -30,9 +30,9 @@ pub struct ExitRow {
     pub pid: u32,
     /// When it ended, ns since 1970.
     pub at_ns: i64,
-    /// Its exit status; null if a signal ended it.
+    /// Its exit status; null if a signal ended it, or if nobody was quick enough to ask.
     pub exit_status: Option<u8>,
-    /// The signal that ended it; null if none did.
+    /// The signal that ended it; null if none did, or if nobody was quick enough to ask.
     pub signal: Option<u8>,
     /// SIGKILL ended it while the kernel ended processes of its machine for lack of memory.
     pub out_of_memory: bool,
@@ -48,6 +48,9 @@ pub struct ExitRow {
     /// When, as people read it.
     #[serde(skip)]
     pub at: String,
+    /// Of the first: nobody is known to have ended, or may have ended, before it.
+    #[serde(skip)]
+    pub is_first: bool,
     /// Whose clock that is.
     #[serde(skip)]
     clock_host: String,
@@ -93,7 +96,7 @@ pub fn rows(capture: &Capture, last: impl Fn(usize) -> Option<LastCall>) -> Vec<
     let zone = Zone::of(capture);
     let row = |(index, process): (usize, &tables::Process)| {
         // A process that ends well ends its recording before.
-        let failed = |exit: &Exit| exit.how.is_error() || !process.ended;
+        let failed = |exit: &Exit| exit.how.is_none_or(HowEnded::is_error) || !process.ended;
         let exit = process.exit.filter(failed)?;
         let last = last(index).unwrap_or_default();
         Some(ExitRow {
@@ -101,13 +104,14 @@ pub fn rows(capture: &Capture, last: impl Fn(usize) -> Option<LastCall>) -> Vec<
             host: process.host.clone(),
             pid: process.pid,
             at_ns: exit.at_ns,
-            exit_status: exit.how.exit_status(),
-            signal: exit.how.signal(),
+            exit_status: exit.how.and_then(HowEnded::exit_status),
+            signal: exit.how.and_then(HowEnded::signal),
             out_of_memory: exit.out_of_memory,
             last_function: last.function,
             last_bytes: last.bytes,
             last_caller: last.caller,
             exit,
+            is_first: false,
             at: zone.spelled(exit.at_ns, 3),
             clock_host: process.clock_host().to_owned(),
         })
@@ -119,5 +123,15 @@ pub fn rows(capture: &Capture, last: impl Fn(usize) -> Option<LastCall>) -> Vec<
         .filter_map(row)
         .collect();
     rows.sort_by_key(|row| (row.at_ns, row.rank, row.pid));
+    if let Some(first) = rows.first_mut() {
+        // Of a process whose end nobody saw, only what it wrote last is known.
+        let unseen = capture.processes.iter().filter(|of| of.exit.is_none());
+        let may_be_before = |of: &tables::Process| {
+            let newest = of.clock.newest();
+            newest.is_none_or(|newest| newest < first.at_ns.saturating_sub(APART_NS))
+        };
+        let mut over = unseen.filter(|of| !of.life.is_there());
+        first.is_first = !over.any(may_be_before);
+    }
     rows
 }

@@ -34,6 +34,10 @@ fn told(rows: &[ExitRow], last_call: impl Fn(&ExitRow) -> String) -> Option<Stri
     let (who, call) = (name(first), last_call(first));
     Some(match rows.get(1) {
         None => format!("{who} ended at {at} ({way}){call}."),
+        Some(next) if !first.is_first => format!(
+            "{who} ended at {at} ({way}){call}. Others may have ended before: nobody saw their end.{}",
+            after(next, first, &rows[1..])
+        ),
         Some(next) => format!(
             "{who} ended first, at {at} ({way}){call}.{}",
             after(next, first, &rows[1..])
@@ -43,7 +47,7 @@ fn told(rows: &[ExitRow], last_call: impl Fn(&ExitRow) -> String) -> Option<Stri
 
 /// ` 204 ms later and after, ranks 0,2-7 ended (SIGTERM).`
 fn after(next: &ExitRow, first: &ExitRow, rest: &[ExitRow]) -> String {
-    let later = time((next.at_ns - first.at_ns) as f64 / 1e3);
+    let later = time(next.at_ns.saturating_sub(first.at_ns) as f64 / 1e3);
     format!(
         " {later} later{} {}.",
         if rest.len() > 1 { " and after," } else { "," },
@@ -127,14 +131,18 @@ mod tests {
             pid: 70 + rank as u32,
             exit: Some(Exit {
                 at_ns: 1_800_000_000_000_000_000 + ms * 1_000_000,
-                how: *how,
+                how: Some(*how),
                 out_of_memory: *how == HowEnded::Signal(9),
             }),
             ended: true,
             ..Process::default()
         };
+        of(ends.iter().enumerate().map(process).collect())
+    }
+
+    fn of(processes: Vec<Process>) -> Option<String> {
         let capture = Capture {
-            processes: ends.iter().enumerate().map(process).collect(),
+            processes,
             ..Capture::default()
         };
         let last = |_| {
@@ -145,6 +153,38 @@ mod tests {
             })
         };
         with_last_call(&rows(&capture, last))
+    }
+
+    #[test]
+    fn nobody_is_the_first_if_the_end_of_another_was_not_seen() {
+        let end = |rank: u32, ms: i64| Process {
+            rank: Some(rank),
+            exit: Some(Exit {
+                at_ns: ms * 1_000_000,
+                how: (rank == 0).then_some(HowEnded::Signal(15)),
+                out_of_memory: false,
+            }),
+            ..Process::default()
+        };
+        let unseen = Process {
+            rank: Some(2),
+            ended: true,
+            ..Process::default()
+        };
+        let said = of(vec![end(0, 5), end(1, 300), unseen]).expect("two ended");
+        assert!(
+            said.contains("Others may have ended before: nobody saw their end."),
+            "{said}"
+        );
+        assert!(
+            said.ends_with("295 ms later, rank 1 ended (how is not known)."),
+            "{said}"
+        );
+        let far = of(vec![
+            end(0, i64::MIN / 1_000_000),
+            end(1, i64::MAX / 1_000_000),
+        ]);
+        assert!(far.is_some());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::fmt;
 pub struct Exit {
     /// When, ns since 1970.
     pub at_ns: i64,
-    /// How.
-    pub how: HowEnded,
+    /// How; `None` if nobody was quick enough to ask.
+    pub how: Option<HowEnded>,
     /// SIGKILL ended it while the kernel ended processes of its machine for lack of memory.
     pub out_of_memory: bool,
 }
@@ -103,7 +103,10 @@ impl fmt::Display for Exit {
         } else {
             ""
         };
-        write!(f, "{}{why}", self.how)
+        match self.how {
+            Some(how) => write!(f, "{how}{why}"),
+            None => f.write_str("how is not known"),
+        }
     }
 }
 

@@ -168,9 +168,9 @@ impl Looked {
 
     /// Its end.
     fn exit(&self) -> Option<Exit> {
-        Some(Exit {
+        (self.life == Life::Gone).then_some(Exit {
             at_ns: self.at_ns,
-            how: self.how.filter(|_| self.life == Life::Gone)?,
+            how: self.how,
             out_of_memory: self.out_of_memory,
         })
     }
@@ -252,8 +252,9 @@ impl Sighting {
             let life = of["life"].as_str()?;
             let byte = |key: &str| u8::try_from(number(key)?).ok();
             let status = byte("exit_status").map(HowEnded::Status);
+            let signal = byte("signal").filter(|signal| (1..=64).contains(signal));
             Some(Looked {
-                how: status.or_else(|| byte("signal").map(HowEnded::Signal)),
+                how: status.or_else(|| signal.map(HowEnded::Signal)),
                 out_of_memory: of["out_of_memory"].as_bool().unwrap_or(false),
                 pid: u32::try_from(number("pid")?).ok()?,
                 pid_start: number("pid_start")?,
@@ -325,7 +326,8 @@ pub(crate) fn read(capture: &mut Capture, root: &Path) -> Vec<Problem> {
             Some((sighting.by, *looked))
         });
         let looks: Vec<(Witness, Looked)> = looks.collect();
-        process.exit = looks.iter().find_map(|(_, looked)| looked.exit());
+        let by_run = looks.iter().filter(|(by, _)| *by == Witness::Run);
+        process.exit = by_run.filter_map(|(_, looked)| looked.exit()).next();
         let seen = looks.iter().map(|(by, looked)| LastSeen {
             at_ns: looked.at_ns,
             life: looked.life,
@@ -441,7 +443,7 @@ mod tests {
         kept.processes.extend([earlier, failed]);
         let end = |how, out_of_memory| Exit {
             at_ns: AT - 5,
-            how,
+            how: Some(how),
             out_of_memory,
         };
         assert_eq!(kept.processes[0].exit(), None);

@@ -32,6 +32,8 @@ pub struct Starting {
     pub has_nccl: bool,
     /// It has begun to make a communicator, by NCCL's log.
     pub in_init: bool,
+    /// NCCL's log of it has lines of level INFO, so it would say so.
+    pub has_log: bool,
     /// A signal or a debugger has stopped it.
     pub is_stopped: bool,
 }
@@ -71,7 +73,10 @@ impl BeforeFirst {
 pub fn before_first(folder: &Path, mut found: BeforeFirst, conditions: &Conditions) -> Hang {
     found.in_init_ns = found.in_init_ns.filter(|_| found.waits_in_init());
     // What comes before the first communicator may take long.
+    // A rank whose log is quieter looks like one that has not begun.
+    let all_would_say = found.awaited().iter().all(|of| of.has_log || of.is_stopped);
     found.by_time = match found.in_init_ns {
+        Some(_) if !all_would_say => ByTime::TooEarly,
         Some(_) => Limits::new(conditions.after_ns, 0).by_time_of_stopped(found.in_init_ns),
         None => ByTime::Unknown,
     };

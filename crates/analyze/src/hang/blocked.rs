@@ -44,12 +44,9 @@ pub(super) fn blocked(case: &Case, newest_call_ns: Option<i64>) -> Option<(Block
     }
     let mut groups: Vec<(String, Vec<usize>)> = by_function.into_iter().collect();
     groups.sort_by_key(|(_, ranks)| Reverse(ranks.len()));
-    let most = groups[0].1.len();
-    let is_most = groups
-        .iter()
-        .filter(|(_, ranks)| ranks.len() == most)
-        .count()
-        == 1;
+    // Two halves may each have work of their own.
+    let rest: usize = groups[1..].iter().map(|(_, ranks)| ranks.len()).sum();
+    let is_most = 2 * rest <= groups[0].1.len();
     let elsewhere = groups[1..].iter().flat_map(|(_, ranks)| ranks).copied();
     let awaited = if outside.is_empty() && is_most {
         elsewhere.collect()

@@ -783,7 +783,7 @@ fn of_several_dead_ranks_the_first_is_named() {
         process.life = Life::Gone;
         process.exit = Some(Exit {
             at_ns: START + at * SECOND,
-            how: HowEnded::Signal(9),
+            how: Some(HowEnded::Signal(9)),
             out_of_memory: false,
         });
     }

@@ -214,9 +214,9 @@ fn by_time(hang: &Hang, lasted_ns: i64) -> bool {
                     | Because::Dead(_)
                     | Because::Silent(_)
                     | Because::Blocked(_)
-                    | Because::BeforeFirst(_)
             );
-            may_wait && lasted_ns >= hang.after_ns
+            let hangs = hang.verdict.hang() == Some(true);
+            (may_wait || hangs) && lasted_ns >= hang.after_ns
         }
         verdict => verdict.hang() == Some(true) && lasted_ns >= hang.after_ns,
     }

@@ -8,6 +8,7 @@ use crate::run::{nccl_log_of, NCCL_LOGS};
 use analyze::hang::{before_first, BeforeFirst, ByTime, Conditions, Hang, ProcessName, Starting};
 use attach::processes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -71,6 +72,10 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
         },
         has_nccl: of_job[&pid].has_nccl,
         in_init: inits().any(|init| init.pid == pid && same_host(&init.host, &host)),
+        has_log: of_job[&pid]
+            .log
+            .as_deref()
+            .is_some_and(|log| says_info(log, pid)),
         is_stopped: of_job[&pid].is_stopped,
     };
     let found = BeforeFirst {
@@ -158,6 +163,19 @@ fn since(job: &serde_json::Value) -> Option<i64> {
     let started: jiff::Timestamp = job.get("started")?.as_str()?.parse().ok()?;
     let ran = jiff::Timestamp::now().as_nanosecond() - started.as_nanosecond();
     i64::try_from(ran.max(0)).ok()
+}
+
+/// Whether NCCL said something of level INFO of this process in a file.
+fn says_info(log: &Path, pid: u32) -> bool {
+    const MOST: u64 = 1 << 20;
+    let Ok(file) = std::fs::File::open(log) else {
+        return false;
+    };
+    let mut text = Vec::new();
+    let read = file.take(MOST).read_to_end(&mut text);
+    let (text, own) = (String::from_utf8_lossy(&text), format!(":{pid}:"));
+    let mut lines = text.lines();
+    read.is_ok() && lines.any(|line| line.contains("NCCL INFO") && line.contains(&own))
 }
 
 /// How long ago a time was, ns; seconds since 1970.

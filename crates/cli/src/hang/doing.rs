@@ -113,6 +113,28 @@ fn call(text: &str) -> Option<(i64, u64)> {
     Some((number, u64::from_str_radix(first, 16).ok()?))
 }
 
+/// System calls whose first argument is a descriptor.
+const OF_FILES: [i64; 18] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_flock,
+    libc::SYS_ioctl,
+    libc::SYS_getdents64,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_connect,
+];
+
 /// What a thread does that is inside of this system call.
 fn of_call(pid: u32, number: i64, first: u64) -> Option<Does> {
     #[cfg(target_arch = "x86_64")]
@@ -131,7 +153,8 @@ fn of_call(pid: u32, number: i64, first: u64) -> Option<Does> {
         libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_unlinkat => {
             return Some(Does::WaitsForFile(None))
         }
-        _ => {}
+        number if OF_FILES.contains(&number) => {}
+        _ => return None,
     }
     let target = std::fs::read_link(format!("/proc/{pid}/fd/{first}")).ok()?;
     let name = target.to_string_lossy();

@@ -8,9 +8,12 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_secs(5);
+/// Bytes that it may print.
+const MOST: u64 = 16 << 20;
 /// Frames that are kept: the line itself, and those that led there.
 const FRAMES: usize = 8;
 
@@ -32,23 +35,18 @@ pub fn ask(pid: u32, thread: u32) -> Option<Stands> {
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    let mut out = child.stdout.take()?;
-    // A pipe takes 64 KiB before somebody has to read.
-    let text = std::thread::spawn(move || {
+    let out = child.stdout.take()?;
+    let (done, text) = channel();
+    // A pipe takes 64 KiB before somebody has to read. What it started may keep the pipe open.
+    std::thread::spawn(move || {
         let mut text = String::new();
-        let read = out.read_to_string(&mut text);
-        read.ok().map(|_| text)
+        let read = out.take(MOST).read_to_string(&mut text);
+        let _ = done.send(read.ok().map(|_| text));
     });
-    let began = Instant::now();
-    while child.try_wait().ok()?.is_none() {
-        if began.elapsed() >= LONGEST {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    stands(&text.join().ok()??, thread)
+    let text = text.recv_timeout(LONGEST).ok().flatten();
+    let _ = child.kill();
+    let _ = child.wait();
+    stands(&text?, thread)
 }
 
 /// From what it prints.

@@ -52,7 +52,7 @@ pub(super) fn watch(order: &Order) -> anyhow::Result<ExitCode> {
                 let mut hang = hang(&capture, &watch.conditions());
                 let news = watch.look(&hang);
                 if matches!(news, Some(News::StandsStill | News::Hangs(_))) {
-                    look_at(&mut hang, &capture, matches!(news, Some(News::Hangs(_))));
+                    look_at(&mut hang, &capture, false);
                 }
                 // Whether a process is stopped can't be asked after its end.
                 let now_stopped = stopped_in(&capture);

@@ -92,11 +92,13 @@ pub fn of_process(pid: u32, host: &str, environment: &HashMap<String, String>) -
     let name = environment
         .get("NCCL_DEBUG_FILE")
         .filter(|name| !name.is_empty())?;
-    let name = name.replace("%h", host).replace("%p", &pid.to_string());
     let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
-    let file = folder.join(name);
-    // NCCL can write into a terminal or a pipe, too.
-    file.metadata().is_ok_and(|of| of.is_file()).then_some(file)
+    let file = |host: &str| folder.join(name.replace("%h", host).replace("%p", &pid.to_string()));
+    // NCCL leaves out the domain.
+    let short = host.split('.').next().unwrap_or(host);
+    // It can write into a terminal or a pipe, too.
+    let is_file = |file: &PathBuf| file.metadata().is_ok_and(|of| of.is_file());
+    [file(short), file(host)].into_iter().find(is_file)
 }
 
 /// A note if all processes of a host are to write into one file, where their lines run into each other.

@@ -56,7 +56,9 @@ impl Handle {
 
     /// How it ended; `None` if it has not, or if that can't be asked any more.
     pub fn how_ended(&self) -> Option<HowEnded> {
-        let status = self.by_file().or_else(|| self.by_proc())?;
+        // Its parent may ask between the two.
+        let status = self.by_file().or_else(|| self.by_proc());
+        let status = status.or_else(|| self.by_file())?;
         Some(HowEnded::of_wait_status(status))
     }
 
@@ -86,8 +88,8 @@ impl Handle {
 pub struct OutOfMemory {
     /// How many so far.
     count: Option<u64>,
-    /// When that was seen to grow.
-    grew: Option<Instant>,
+    /// When that was seen to grow, and how many of those were not told yet.
+    grew: Option<(Instant, u64)>,
 }
 
 /// A large process may need so long to die.
@@ -101,17 +103,31 @@ impl OutOfMemory {
         }
     }
 
-    /// Whether it did so lately, as of a look now.
-    pub fn is_now(&mut self) -> bool {
-        self.sees(kills())
+    /// Looks again.
+    pub fn look(&mut self) {
+        self.sees(kills());
     }
 
-    fn sees(&mut self, count: Option<u64>) -> bool {
-        if self.count.is_some() && count > self.count {
-            self.grew = Some(Instant::now());
+    /// Whether a process that SIGKILL ended now may be one of those, of which each is told once.
+    pub fn takes_one(&mut self) -> bool {
+        match &mut self.grew {
+            Some((grew, left)) if *left > 0 && grew.elapsed() <= DYING => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn sees(&mut self, count: Option<u64>) {
+        let more = count
+            .zip(self.count)
+            .map_or(0, |(now, before)| now.saturating_sub(before));
+        if more > 0 {
+            let left = self.grew.map_or(0, |(_, left)| left);
+            self.grew = Some((Instant::now(), left + more));
         }
         self.count = count;
-        self.grew.is_some_and(|grew| grew.elapsed() <= DYING)
     }
 }
 
@@ -196,11 +212,14 @@ mod tests {
             count: Some(5),
             grew: None,
         };
-        assert!(!memory.sees(Some(5)));
-        assert!(memory.sees(Some(6)));
-        assert!(memory.sees(Some(6)), "it takes long to die");
-        memory.grew = None;
-        assert!(!memory.sees(None));
-        assert!(!memory.sees(Some(7)), "how many were new is not known");
+        memory.sees(Some(5));
+        assert!(!memory.takes_one());
+        memory.sees(Some(6));
+        memory.sees(Some(6));
+        assert!(memory.takes_one(), "it takes long to die");
+        assert!(!memory.takes_one(), "only one was ended");
+        memory.sees(None);
+        memory.sees(Some(7));
+        assert!(!memory.takes_one(), "how many were new is not known");
     }
 }

@@ -27,6 +27,8 @@ use tables::Life;
 /// wrote something since an older file, which then says nothing of it any more.
 const KEPT_EVERY: Duration = Duration::from_secs(5);
 
+/// Whoever waits for less found that something had happened already.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// What the kernel does to a process for lack of memory.
 const KILLED: HowEnded = HowEnded::Signal(libc::SIGKILL as u8);
 
@@ -77,6 +79,8 @@ pub struct States {
     /// Those that ended their recording, and then themselves, in a way that could not be asked.
     unasked: Vec<Recording>,
     memory: OutOfMemory,
+    /// What is seen at this look may have happened since the beginning of the look before.
+    is_late: bool,
     looked_ns: i64,
     kept: Option<Instant>,
 }
@@ -89,6 +93,7 @@ impl States {
             seen: Vec::new(),
             unasked: Vec::new(),
             memory: OutOfMemory::new(),
+            is_late: false,
             looked_ns: 0,
             kept: None,
         }
@@ -109,29 +114,32 @@ impl States {
 
     /// Waits until one of the processes ends, or `program` does, or the time is over. True if `program` has,
     /// or if nothing can be waited for.
-    pub fn wait(&self, program: BorrowedFd, most: Duration) -> bool {
+    pub fn wait(&mut self, program: BorrowedFd, most: Duration) -> bool {
+        let began = Instant::now();
         let handles = self.recording.iter().filter_map(|of| of.handle.as_ref());
         let files: Vec<BorrowedFd> = handles.map(|handle| handle.file()).collect();
         // The system may not let us wait for so many.
         let first = || process_end::wait(program, &[], most);
         let waited = process_end::wait(program, &files, most).or_else(|_| first());
+        self.is_late = began.elapsed() < AT_ONCE;
         waited.unwrap_or(true)
     }
 
     /// Looks at all, and keeps what is new.
     pub fn look(&mut self) {
         let now_ns = Here::ask().now_ns;
-        let is_memory_out = self.memory.is_now();
+        self.memory.look();
         let (mut is_new, mut is_any_stopped) = (false, false);
         for mut of in std::mem::take(&mut self.recording) {
             let Looked { pid, pid_start, .. } = of.process;
-            of.process.at_ns = now_ns;
+            // Adopting what others left may take a while: no end is told too late by that.
+            of.process.at_ns = if self.is_late { self.looked_ns } else { now_ns };
             match capture::left::state(pid, pid_start) {
                 None => {
                     let how = of.handle.as_ref().and_then(|handle| handle.how_ended());
                     of.process.how = how;
                     of.process.life = Life::Gone;
-                    of.process.out_of_memory = is_memory_out && how == Some(KILLED);
+                    of.process.out_of_memory = how == Some(KILLED) && self.memory.takes_one();
                     of.handle = None;
                     if of.was_killed() || how.is_some_and(HowEnded::is_error) {
                         is_new |= self.note(of);

@@ -1091,8 +1091,10 @@ host, pid, r = socket.gethostname().split(\".\")[0], os.getpid(), int(os.environ
 name = os.environ[\"NCCL_DEBUG_FILE\"].replace(\"%h\", host).replace(\"%p\", str(pid))
 line = f\"[{time.time():.6f}] {host}:{pid}:{pid} [{r}] NCCL INFO [Rank {r}] ncclCommInitRankConfig \" \\
     f\"comm 0x1{r} rank {r} nranks 4 cudaDev {r} nvmlDev {r} busId {r}000 commId 0xa - Init START\"
-open(name, \"w\").write(\"NCCL version 2.28.9\\n\" if r == 2 else line + \"\\n\")
-time.sleep(60)' $1 & done; wait; wait";
+said = \"Using network Socket\" if sys.argv[2] == \"INFO\" else \"\"
+early = f\"{host}:{pid}:{pid} [{r}] NCCL INFO {said}\\n\" if said else \"NCCL version 2.28.9\\n\"
+open(name, \"w\").write(early if r == 2 else line + \"\\n\")
+time.sleep(60)' $1 $2 & done; wait; wait";
 
 #[test]
 fn nccls_log_shows_who_is_missing_in_the_first_init() {
@@ -1101,7 +1103,10 @@ fn nccls_log_shows_who_is_missing_in_the_first_init() {
         let library = folder.0.path().join("libnccl.so.2");
         std::fs::write(&library, "nothing").expect("written");
         let mut command = quiet_run(&folder, &["--no-sampler"]);
-        command.args(["bash", "-c", IN_INIT, "job"]).arg(&library);
+        command
+            .args(["bash", "-c", IN_INIT, "job"])
+            .arg(&library)
+            .arg("INFO");
         // What `ncclscope run` sets, or what the user has set.
         if is_ours {
             command.env("NCCLSCOPE_NCCL_LOG", "on");
@@ -1144,4 +1149,27 @@ fn nccls_log_shows_who_is_missing_in_the_first_init() {
             assert_eq!((status, text.as_str()), (2, ""));
         }
     }
+}
+
+#[test]
+fn a_rank_whose_log_is_quieter_makes_no_hang_before_the_first_communicator() {
+    let folder = Folder(tempfile::tempdir().expect("a folder"));
+    let library = folder.0.path().join("libnccl.so.2");
+    std::fs::write(&library, "nothing").expect("written");
+    let child = quiet_run(&folder, &["--no-sampler"])
+        .args(["bash", "-c", IN_INIT, "job"])
+        .arg(&library)
+        .arg("WARN")
+        .env("NCCLSCOPE_NCCL_LOG", "on")
+        .spawn()
+        .expect("ncclscope runs");
+    let waits = |_: i32, answer: &Value| answer["waited_s"].as_f64() > Some(0.3);
+    let answer = until(&folder, &["--after", "100ms"], waits);
+    let sentence = answer["sentence"].as_str().unwrap_or("");
+    assert!(
+        begins(sentence, "Can't tell: rank 2 has not begun"),
+        "{answer:#}"
+    );
+    assert!(answer["hang"].is_null());
+    end_run(child);
 }

@@ -78,7 +78,7 @@ pub(super) fn stopped(hang: &Hang, rank: &RankProgress, is: &str) -> String {
 pub(super) fn ended_by(hang: &Hang, members: &Members) -> String {
     let of = &hang.communicators[members.communicator].ranks;
     let mut ways = members.members.iter().map(|member| {
-        let exit = of[*member].exit?;
+        let exit = of[*member].exit.filter(|exit| exit.how.is_some())?;
         Some(exit.to_string())
     });
     let first = ways.next().flatten();

@@ -220,7 +220,8 @@ fn who(first: &Finding) -> Option<Card> {
 fn cause(first: &Finding) -> Option<Card> {
     if let Evidence::Death { death, .. } = &first.evidence {
         let how = if death.exited { "it exited" } else { "it died" };
-        let way = death.exit.map_or(String::new(), |exit| format!("{exit}; "));
+        let way = death.exit.filter(|exit| exit.how.is_some());
+        let way = way.map_or(String::new(), |exit| format!("{exit}; "));
         let below = format!("{way}the others waited for it");
         return Some(("Cause", how.to_owned(), small(&below)));
     }
