@@ -277,7 +277,7 @@ fn death(
         process.rank.unwrap_or(process.pid)
     };
     let exit = process.exit;
-    let (last_function, last_bytes) = own.last.clone().unzip();
+    let last = own.last.clone().unwrap_or_default();
     Some(Death {
         rank: process.rank,
         host: process.host.clone(),
@@ -294,8 +294,8 @@ fn death(
         before_others_ns,
         communicator: all.id.clone(),
         calls: own.calls,
-        last_function,
-        last_bytes: last_bytes.flatten(),
+        last_function: last.function,
+        last_bytes: last.bytes,
         left: left.iter().map(|(at, ..)| name(*at)).collect(),
         most_calls,
     })

@@ -22,8 +22,8 @@ pub(crate) struct Progress {
     pub calls: u64,
     /// Beside them, those that launches of CUDA graphs executed; `None` if none was captured.
     pub in_graphs: Option<u64>,
-    /// The last of them, by function and bytes.
-    pub last: Option<(String, Option<u64>)>,
+    /// The last of them.
+    pub last: Option<LastCall>,
     /// The newest time at which one was entered, ns since 1970.
     pub newest_ns: i64,
     /// Some of them are a Gather or Scatter, which are put together from sends and receives by guess.
@@ -135,17 +135,14 @@ impl Gatherer {
         walk: &Walk,
         plan: ProcessProgress,
     ) {
-        self.last_calls.push(plan.newest.map(|place| {
+        let last_call = |place: usize| {
             let place = &walk.places()[place];
             LastCall::of(capture, place.shape, place.function)
-        }));
+        };
+        self.last_calls.push(plan.newest.map(last_call));
         let mut progress = plan.progress;
         for (progress, place) in progress.iter_mut().zip(plan.last) {
-            progress.last = place.and_then(|place| {
-                let place = &walk.places()[place];
-                let function = capture.names.get(place.function)?.to_owned();
-                Some((function, capture.bytes_as(place.shape, place.function)))
-            });
+            progress.last = place.map(last_call);
         }
         add_in_graphs(&mut progress, capture, process);
         let progress = if plan.whole { progress } else { Vec::new() };

@@ -16,7 +16,7 @@ pub fn sees_all() -> bool {
     std::fs::metadata("/proc/self/ns/pid").is_ok_and(|meta| meta.ino() == MACHINE)
 }
 
-/// Fields 2, 4, 22 and 23 of `/proc/PID/stat`.
+/// Fields 2, 3, 4, 22, 23 and 52 of `/proc/PID/stat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Its short name. That of another program takes its place with `exec`.
@@ -33,6 +33,12 @@ pub struct Stat {
     pub stopped: bool,
     /// It waits for something else than a processor.
     pub waits: bool,
+    /// It runs on a processor, or waits for one.
+    pub runs: bool,
+    /// Nothing can interrupt what it waits for: a disk, or a file system.
+    pub waits_for_disk: bool,
+    /// How it ended, as `wait` of the system gives it; 0 before.
+    pub exit_code: i32,
 }
 
 /// Reads it, of a process or a thread; `None` if there is none.
@@ -46,9 +52,15 @@ pub fn stat(process: u32) -> Option<Stat> {
         ended: matches!(*fields.first()?, "Z" | "X"),
         stopped: matches!(*fields.first()?, "T" | "t"),
         waits: matches!(*fields.first()?, "D" | "S"),
+        runs: *fields.first()? == "R",
+        waits_for_disk: *fields.first()? == "D",
         parent: fields.get(1)?.parse().ok()?,
         start: fields.get(19)?.parse().ok()?,
         bytes: fields.get(20)?.parse().ok()?,
+        exit_code: fields
+            .get(49)
+            .and_then(|code| code.parse().ok())
+            .unwrap_or(0),
     })
 }
 

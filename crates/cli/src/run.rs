@@ -34,7 +34,7 @@ mod states;
 mod steps;
 mod topology;
 
-pub use nccl_log::{of_process as nccl_log_of, FOLDER as NCCL_LOGS};
+pub use nccl_log::{host_in_log, of_process as nccl_log_of, FOLDER as NCCL_LOGS};
 pub use steps::asked as steps_asked;
 
 use folder::{Folder, Name};

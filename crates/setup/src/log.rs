@@ -155,6 +155,10 @@ pub struct Reader {
     /// Processes whose last line was cut.
     cut: BTreeSet<(String, u32)>,
     lines: u64,
+    /// Processes that wrote lines of level INFO.
+    speakers: BTreeSet<(String, u32)>,
+    /// The one that wrote the last of them.
+    speaker: (String, u32),
     left_out: u64,
     version: Option<String>,
     /// Threads whose next init is of a communicator that shares its parent's buffers.
@@ -181,6 +185,8 @@ pub struct Said {
     pub hosts: BTreeMap<String, HostFacts>,
     /// Lines of level INFO.
     pub lines: u64,
+    /// The processes that wrote such lines, by host and number.
+    pub speakers: BTreeSet<(String, u32)>,
     /// Lines that Ray left out because they were like others.
     pub left_out: u64,
     /// NCCL's version, which it prints also without level INFO.
@@ -239,6 +245,10 @@ impl Reader {
         }
         self.version(line.text);
         self.lines += 1;
+        if (self.speaker.0.as_str(), self.speaker.1) != (line.host, line.pid) {
+            self.speaker = (line.host.to_owned(), line.pid);
+            self.speakers.insert(self.speaker.clone());
+        }
         self.warnings.follow(&line);
         let text = line.text.trim_end();
         // Tables and pages put marks behind a line.
@@ -289,6 +299,7 @@ impl Reader {
             warned,
             hosts: self.hosts,
             lines: self.lines,
+            speakers: self.speakers,
             left_out: self.left_out,
             version: self.version,
         }

@@ -4,11 +4,10 @@
 //! processes carry the capture's folder in their environment, and the name of the file that NCCL writes.
 
 use crate::run::adopt::traces;
-use crate::run::{nccl_log_of, NCCL_LOGS};
+use crate::run::{host_in_log, nccl_log_of, NCCL_LOGS};
 use analyze::hang::{before_first, BeforeFirst, ByTime, Conditions, Hang, ProcessName, Starting};
 use attach::processes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +63,7 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
     };
     let said = log.as_ref();
     let said = said.and_then(|said| render::startup::sentence(&analyze::startup::of_said(said)));
+    let is_it = |of: &str, own: u32, pid: u32| own == pid && host_in_log(of) == host_in_log(&host);
     let starting = |pid: u32| Starting {
         name: ProcessName {
             rank: of_job[&pid].rank,
@@ -71,11 +71,11 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
             pid,
         },
         has_nccl: of_job[&pid].has_nccl,
-        in_init: inits().any(|init| init.pid == pid && same_host(&init.host, &host)),
-        has_log: of_job[&pid]
-            .log
-            .as_deref()
-            .is_some_and(|log| says_info(log, pid)),
+        in_init: inits().any(|init| is_it(&init.host, init.pid, pid)),
+        has_log: log
+            .iter()
+            .flat_map(|log| &log.speakers)
+            .any(|(host, own)| is_it(host, *own, pid)),
         is_stopped: of_job[&pid].is_stopped,
     };
     let found = BeforeFirst {
@@ -165,29 +165,10 @@ fn since(job: &serde_json::Value) -> Option<i64> {
     i64::try_from(ran.max(0)).ok()
 }
 
-/// Whether NCCL said something of level INFO of this process in a file.
-fn says_info(log: &Path, pid: u32) -> bool {
-    const MOST: u64 = 1 << 20;
-    let Ok(file) = std::fs::File::open(log) else {
-        return false;
-    };
-    let mut text = Vec::new();
-    let read = file.take(MOST).read_to_end(&mut text);
-    let (text, own) = (String::from_utf8_lossy(&text), format!(":{pid}:"));
-    let mut lines = text.lines();
-    read.is_ok() && lines.any(|line| line.contains("NCCL INFO") && line.contains(&own))
-}
-
 /// How long ago a time was, ns; seconds since 1970.
 fn ago(at_s: f64) -> i64 {
     let now = jiff::Timestamp::now().as_nanosecond() as f64;
     (now - 1e9 * at_s).max(0.0) as i64
-}
-
-/// NCCL leaves out the domain of a host's name.
-fn same_host(of_nccl: &str, host: &str) -> bool {
-    let first = |name: &str| name.split('.').next().map(str::to_owned);
-    first(of_nccl) == first(host)
 }
 
 fn has_nccl(pid: u32) -> bool {

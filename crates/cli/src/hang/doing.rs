@@ -83,18 +83,17 @@ fn thread(of: &RankProgress) -> u32 {
 
 /// What a thread does at this moment; `None` if that is nothing that can be named.
 fn does(pid: u32, thread: u32) -> Option<Does> {
-    let folder = format!("/proc/{pid}/task/{thread}");
-    let text = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
-    let stat = text("stat");
-    let state = stat.rsplit_once(')')?.1.trim_start().chars().next()?;
-    if state == 'R' {
+    let stat = processes::stat(thread)?;
+    if stat.runs {
         return Some(Does::Runs);
     }
+    let folder = format!("/proc/{pid}/task/{thread}");
+    let text = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
     // With Yama, only a parent may read this.
     let called = call(&text("syscall"));
     let by_call = called.and_then(|(number, first)| of_call(pid, number, first));
-    by_call.or_else(|| match (state, text("wchan").as_str()) {
-        ('D', _) => Some(Does::WaitsForFile(None)),
+    by_call.or_else(|| match (stat.waits_for_disk, text("wchan").as_str()) {
+        (true, _) => Some(Does::WaitsForFile(None)),
         (_, at) if at.contains("futex") => Some(Does::WaitsForThread),
         (_, at) if at.contains("nanosleep") => Some(Does::Sleeps),
         (_, "do_wait") => Some(Does::WaitsForChild),

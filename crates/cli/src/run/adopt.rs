@@ -368,20 +368,13 @@ pub fn new_leftovers(
     // Memory is for those that are there.
     known.retain(|file| files.contains(file));
     let mut new = Vec::new();
-    for file in files.difference(&known.clone()) {
+    for file in files {
         // One that is being made has no content yet.
-        let Some(left) = Left::at(file) else { continue };
-        known.insert(file.clone());
-        new.extend(
-            left.trace()
-                .filter(|trace| wanted(trace))
-                .map(Path::to_owned)
-                .map(|trace| Leftover {
-                    file: file.clone(),
-                    trace,
-                    left,
-                }),
-        );
+        let left = (!known.contains(&file)).then(|| Left::at(&file)).flatten();
+        if let Some(left) = left {
+            known.insert(file.clone());
+            new.extend(Leftover::of(file, left, |_, trace| wanted(trace)));
+        }
     }
     new
 }
@@ -395,6 +388,15 @@ pub fn sweep() {
 }
 
 impl Leftover {
+    /// What was read of a file, if `wanted(file, trace file)`.
+    fn of(file: PathBuf, left: Left, wanted: impl Fn(&Path, &Path) -> bool) -> Option<Leftover> {
+        let trace = left
+            .trace()
+            .filter(|trace| wanted(&file, trace))?
+            .to_owned();
+        Some(Leftover { file, trace, left })
+    }
+
     /// All of it, if it is still there.
     pub fn part(&self) -> Option<LivePart> {
         part_at(&self.file)
@@ -406,11 +408,7 @@ fn leftovers_in(folder: &Path, wanted: impl Fn(&Path, &Path) -> bool) -> Vec<Lef
     let wanted = entries.filter_map(|entry| {
         let file = entry.path();
         let left = Left::at(&file)?;
-        let trace = left
-            .trace()
-            .filter(|trace| wanted(&file, trace))?
-            .to_owned();
-        Some(Leftover { file, trace, left })
+        Leftover::of(file, left, &wanted)
     });
     wanted.collect()
 }

@@ -94,11 +94,16 @@ pub fn of_process(pid: u32, host: &str, environment: &HashMap<String, String>) -
         .filter(|name| !name.is_empty())?;
     let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let file = |host: &str| folder.join(name.replace("%h", host).replace("%p", &pid.to_string()));
-    // NCCL leaves out the domain.
-    let short = host.split('.').next().unwrap_or(host);
     // It can write into a terminal or a pipe, too.
     let is_file = |file: &PathBuf| file.metadata().is_ok_and(|of| of.is_file());
-    [file(short), file(host)].into_iter().find(is_file)
+    [file(host_in_log(host)), file(host)]
+        .into_iter()
+        .find(is_file)
+}
+
+/// A host's name as NCCL has it: without the domain.
+pub fn host_in_log(host: &str) -> &str {
+    host.split('.').next().unwrap_or(host)
 }
 
 /// A note if all processes of a host are to write into one file, where their lines run into each other.

@@ -4,6 +4,7 @@
 //! on how. An older system shows it in /proc until the parent of the process has asked: we are told when the
 //! parent is, so a parent that is faster leaves only the time.
 
+use attach::processes;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -74,13 +75,8 @@ impl Handle {
 
     /// While its parent has not asked.
     fn by_proc(&self) -> Option<i32> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
-        let (_, fields) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-        let is_it = fields.get(19)?.parse() == Ok(self.pid_start);
-        let has_ended = matches!(*fields.first()?, "Z" | "X");
-        // Field 52, the last of all.
-        fields.get(49)?.parse().ok().filter(|_| is_it && has_ended)
+        let stat = processes::stat(self.pid)?;
+        (stat.start == self.pid_start && stat.ended).then_some(stat.exit_code)
     }
 }
 
@@ -163,7 +159,6 @@ pub fn wait(first: BorrowedFd, others: &[BorrowedFd], most: Duration) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use attach::processes;
     use std::process::{Child, Command};
 
     fn run(script: &str) -> (Child, Handle) {

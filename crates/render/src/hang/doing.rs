@@ -1,5 +1,6 @@
 //! Words for what threads do that others wait for.
 
+use super::names::process;
 use analyze::hang::{Does, Doing, Hang, Stands};
 
 /// A sentence for each process that was looked at.
@@ -8,10 +9,7 @@ pub(super) fn sentences(hang: &Hang) -> impl Iterator<Item = String> + '_ {
 }
 
 fn sentence(of: &Doing) -> String {
-    let who = match of.number {
-        Some(rank) => format!("rank {rank} (pid {})", of.pid),
-        None => format!("pid {}", of.pid),
-    };
+    let who = process(of.number, of.pid);
     let by_system = of.does.as_ref().map(|does| by_system(of, &who, does));
     let by_py_spy = of.stands.as_ref().map(|stands| by_py_spy(&who, stands));
     let all: Vec<String> = by_system.into_iter().chain(by_py_spy).collect();

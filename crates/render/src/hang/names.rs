@@ -54,6 +54,14 @@ pub(super) fn one(hang: &Hang, communicator: usize, member: usize) -> String {
     ranks(hang, &Members::one(communicator, member))
 }
 
+/// A process of this machine: `rank 3 (pid 71)`.
+pub(super) fn process(number: Option<u32>, pid: u32) -> String {
+    match number {
+        Some(rank) => format!("rank {rank} (pid {pid})"),
+        None => format!("pid {pid}"),
+    }
+}
+
 /// `communicator x (its name)`.
 pub(super) fn communicator(hang: &Hang, index: usize) -> String {
     let communicator = of(hang, index);

@@ -1,6 +1,6 @@
 //! Words for the network of ranks that are in an operation which does not end.
 
-use super::names::span;
+use super::names::{process, span};
 use analyze::hang::{Hang, StuckConnection, Traffic};
 use analyze::spelling::size;
 
@@ -36,10 +36,7 @@ pub(super) fn sentences(hang: &Hang) -> Vec<String> {
 }
 
 fn connection(traffic: &Traffic, of: &StuckConnection) -> String {
-    let who = match of.number {
-        Some(rank) => format!("rank {rank} (pid {})", of.pid),
-        None => format!("pid {}", of.pid),
-    };
+    let who = process(of.number, of.pid);
     let through = of.interface.as_ref();
     let through = through.map_or(String::new(), |name| format!(" through {name}"));
     let peer = of
