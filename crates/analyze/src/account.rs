@@ -41,7 +41,7 @@ pub use habit::Source;
 pub use launches::Gatherer;
 
 use crate::findings::{Cause, LEAST_SHARE};
-use crate::streams::Streams;
+use crate::streams::{Busier, Streams};
 use launches::{Lane, Launch};
 use serde::Serialize;
 
@@ -327,7 +327,10 @@ impl Gatherer {
             (within.count() as f64 / frame.wall.len() as f64).round() as u64
         };
         let launches = lanes.iter().zip(&frame.begins).map(launches).collect();
-        let answers = answers(&lanes, &places, &frame, &stalls, &work, habit, has_stalls);
+        let shown = |lane: usize| habit::row(&lanes[lane], streams?)?.busier.as_ref();
+        let answers = answers(
+            &lanes, &places, &frame, &stalls, &work, habit, has_stalls, &shown,
+        );
         let mut account = Account {
             launches,
             still_between: still_between(&division, &places, &frame),
@@ -444,9 +447,20 @@ fn slow_link(slow: links::Slow, lanes: &[Lane], frame: &frame::Frame) -> SlowLin
     }
 }
 
+/// Why a rank is late that costs this part of the time, if kernel windows show most of it.
+fn by_windows(of: &Busier, lost: f64) -> Option<Cause> {
+    let cause = if of.computes() >= of.idle {
+        Cause::Gpu
+    } else {
+        Cause::Host
+    };
+    of.explains(lost).then_some(cause)
+}
+
 /// What ranks cost in all steps, and what others' stalls cost. `has_stalls` if the habit is of all steps,
-/// stalls too.
-fn answers(
+/// stalls too. `shown` is what kernel windows show of a lane.
+#[allow(clippy::too_many_arguments)]
+fn answers<'s>(
     lanes: &[Lane],
     places: &places::Places,
     frame: &frame::Frame,
@@ -454,6 +468,7 @@ fn answers(
     work: &work::Work,
     habit: Option<habit::Habit>,
     has_stalls: bool,
+    shown: &dyn Fn(usize) -> Option<&'s Busier>,
 ) -> Vec<Answer> {
     let source = habit.as_ref().map_or(Source::Walls, |habit| habit.source);
     let beyond = |lane: usize| stalls.beyond_others(lane);
@@ -476,11 +491,15 @@ fn answers(
         let least = LEAST_HALF * loss;
         let (low, high) = habit.interval;
         let late = cause::of(places, work, frame, &habit.lanes);
+        // What the steps between stalls show says nothing of these, and windows seldom have one.
+        let mostly_stalls = !has_stalls && 2.0 * stalled >= loss;
         let by_stalls = one.and_then(|lane| {
             let by_host = 2.0 * stalls.by_host[lane] >= stalls.ns[lane];
-            // What the steps between stalls show says nothing of these.
-            (!has_stalls && 2.0 * stalled >= loss && by_host).then_some(Cause::Host)
+            (mostly_stalls && by_host).then_some(Cause::Host)
         });
+        let by_windows = late
+            .filter(|_| !mostly_stalls)
+            .and_then(|late| by_windows(shown(late.lane)?, (loss - stalled) / total));
         Answer {
             loss_us: loss / 1e3,
             share: loss / total,
@@ -499,6 +518,7 @@ fn answers(
                 Some((ns / 1e3, began as f64 / 1e3))
             }),
             cause: by_stalls
+                .or(by_windows)
                 .or(late.map(|late| late.cause))
                 .unwrap_or(Cause::Unknown),
             source: habit.source,

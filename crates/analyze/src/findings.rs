@@ -22,6 +22,7 @@ use crate::standstill::Standstill;
 
 mod account;
 mod below_ceiling;
+pub(crate) mod busy_gpu;
 mod facts;
 mod identity;
 mod naming;
@@ -29,6 +30,7 @@ mod slow_network;
 mod stalled;
 
 pub(crate) use below_ceiling::below_ceiling;
+pub use busy_gpu::{BusierBy, BusyGpu};
 pub use facts::{
     Advice, BelowCeiling, CallId, Candidate, Cause, ClockProof, CommunicatorId, Evidence, Finding,
     Gain, GainSource, InSteps, Kind, Late, LateByArrivals, Limit, Loss, Method, Peer, RankId,

@@ -781,6 +781,13 @@ impl Analysis {
         report.findings.extend(links);
         report.findings.extend(memory::finding(&report.memory));
         findings::name(&mut report.findings, capture);
+        findings::busy_gpu::add(
+            &mut report.findings,
+            report.account.as_ref(),
+            report.streams.as_ref(),
+            &report.nodes.gpus,
+            capture,
+        );
         ranks::judge(&mut report, capture);
         report.recommendations = recommendations::recommendations(&report, capture, &costs);
         report.next = summary::next(&report);

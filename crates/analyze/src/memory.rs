@@ -12,6 +12,7 @@
 mod counts;
 mod finding;
 
+use crate::nodes::plain_uuid;
 use crate::spelling::{plural, size};
 use counts::{counted_only, counts, is_of, IN_ALL};
 pub use finding::finding;
@@ -471,16 +472,11 @@ fn gpu<'a>(of: &Of, nodes: &'a [Node]) -> Option<(&'a Node, String, Option<u64>)
     let process = of.process?;
     let wanted = of.gpu.as_deref()?;
     let node = nodes.iter().find(|node| node.host == process.host)?;
-    let plain = |uuid: &str| {
-        uuid.trim_start_matches("GPU-")
-            .replace('-', "")
-            .to_lowercase()
-    };
     let (index, uuid) = node
         .gpus()
         .map(|(uuid, _)| uuid)
         .enumerate()
-        .find(|(_, uuid)| plain(uuid) == plain(wanted))?;
+        .find(|(_, uuid)| plain_uuid(uuid) == plain_uuid(wanted))?;
     let total = node.fact(&format!("gpu_memory.{index}"));
     Some((node, uuid.to_owned(), total.and_then(|n| n.parse().ok())))
 }

@@ -129,6 +129,13 @@ pub struct GpuRow {
 /// are read in the last one.
 const GONE_NS: i64 = 1_000_000_000;
 
+/// The 32 hex digits of a GPU's UUID, which NVML writes with `GPU-` and hyphens.
+pub(crate) fn plain_uuid(uuid: &str) -> String {
+    uuid.trim_start_matches("GPU-")
+        .replace('-', "")
+        .to_lowercase()
+}
+
 /// NVML's reasons for low clocks that are no choice of the user: bits, and what they mean.
 const THROTTLED: [(u64, &str); 5] = [
     (0x4, "power_cap"),

@@ -253,6 +253,7 @@ mod tests {
             interference: None,
             interference_share: None,
             waiting_slows: None,
+            busier: None,
             pace: None,
         }
     }

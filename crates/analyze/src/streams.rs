@@ -12,6 +12,7 @@
 
 mod beside_waiting;
 pub mod bubbles;
+mod busier;
 mod by_name;
 mod calls;
 mod causes;
@@ -43,6 +44,7 @@ use tables::{Capture, Process};
 use waiting::Waits;
 use window::Seen;
 
+pub use busier::{Busier, MoreOften, MOST};
 pub use calls::{devices, WindowCalls};
 pub use kinds::communicating_part;
 use rows::LEAST_MATCHED;
@@ -218,6 +220,9 @@ impl Gatherer {
         for (rank, slowed) in ranks.iter_mut().zip(slowed) {
             rank.waiting_slows = slowed;
         }
+        for (rank, busier) in ranks.iter_mut().zip(busier::all(&self.lanes)) {
+            rank.busier = busier;
+        }
         let us = |ns: i64| ns as f64 / 1e3;
         let mut others: BTreeMap<&'static str, (u64, i64)> = BTreeMap::new();
         let windows = self.lanes.iter().flat_map(|lane| &lane.windows);
@@ -343,6 +348,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
         exposed_waiting,
         host_waited: host_waited(lane),
         waiting_slows: None,
+        busier: None,
         pace: pace(lane, own, others),
         interference: beside.ratio().map(|ratio| ratio - 1.0),
         interference_share: beside.ratio().map(|_| beside.lost() * beside_share.share),

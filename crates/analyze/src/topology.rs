@@ -7,6 +7,7 @@
 //! on none that is beside its GPU.
 
 use crate::findings::{Advice, Evidence, Finding, Kind, Subject};
+use crate::nodes::plain_uuid;
 use serde::Serialize;
 use setup::topology::{
     facts, far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD,
@@ -80,11 +81,6 @@ pub(crate) fn gpu_of(
     uid: u32,
     topology: &Topology,
 ) -> Option<usize> {
-    let plain = |uuid: &str| {
-        uuid.trim_start_matches("GPU-")
-            .replace('-', "")
-            .to_lowercase()
-    };
     let node = capture
         .nodes
         .iter()
@@ -93,8 +89,8 @@ pub(crate) fn gpu_of(
         .communicators
         .iter()
         .find(|local| local.uid == uid)?;
-    let used = plain(local.gpu.as_deref()?);
-    let index = node.gpus().position(|(uuid, _)| plain(uuid) == used)?;
+    let used = plain_uuid(local.gpu.as_deref()?);
+    let index = node.gpus().position(|(uuid, _)| plain_uuid(uuid) == used)?;
     topology
         .devices
         .get(index)

@@ -12,6 +12,7 @@ use analyze::Report;
 
 mod account;
 mod below_ceiling;
+mod busy_gpu;
 mod changed;
 mod clock_step;
 mod dead_rank;

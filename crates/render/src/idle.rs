@@ -85,7 +85,7 @@ pub(crate) fn idle(report: &Report, page: &mut Page) {
         "unknown",
     ];
     let mut table = Table::new(names, ">>>>>>>>>>>");
-    table.squeeze = &["unknown", "step"];
+    table.squeeze = &["unknown", "step", "idle/step"];
     let of_step =
         |step: Option<f64>, share: f64| step.map_or("-".to_owned(), |step| time(step * share));
     let share = |share: f64| format!("{:.1}", 100.0 * share);

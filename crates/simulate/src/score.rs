@@ -6,7 +6,7 @@
 //! Rule: a cause that costs less than 5 % of the run need not be told, and a finding that costs less than
 //! that blames nobody.
 
-use crate::cause::Why;
+use crate::cause::{Does, Why};
 use crate::drawn::{Culprit, Drawn, Outcome};
 use crate::evidence::Ranks;
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub struct Told {
     pub loss: Option<f64>,
     /// Its interval, s.
     pub interval: Option<(f64, f64)>,
+    /// Why its GPU is busy: it runs more kernels (true), or the same kernels take longer.
+    pub more_kernels: Option<bool>,
 }
 
 /// What a report says of the steps.
@@ -110,6 +112,8 @@ pub struct Scored {
     pub run: f64,
     /// How its steps are.
     pub steps: StepsAre,
+    /// Whether it is right why a GPU is busy, if it says that of the right rank.
+    pub kernels: Option<bool>,
 }
 
 /// What a report is made from, in a few words.
@@ -190,7 +194,13 @@ pub fn score(
         let (low, high) = told?.interval?;
         Some(((low..=high).contains(&truth), (high - low) / 2.0 / loss))
     });
+    let kernels = named.and_then(|culprit| {
+        let more = told?.more_kernels?;
+        let slower = matches!(culprit.cause.does, Does::Clock(_));
+        Some(more != slower)
+    });
     Scored {
+        kernels,
         cause,
         evidence: evidence(drawn),
         verdict,
@@ -243,6 +253,7 @@ pub struct Matrix {
     evidence: BTreeMap<&'static str, Row>,
     all: Row,
     steps: Vec<StepsAre>,
+    kernels: Vec<bool>,
 }
 
 impl Matrix {
@@ -255,6 +266,7 @@ impl Matrix {
             .add(scored);
         self.all.add(scored);
         self.steps.push(scored.steps);
+        self.kernels.extend(scored.kernels);
     }
 
     /// How many jobs have this verdict.
@@ -270,6 +282,12 @@ impl Matrix {
     /// How many prices are as right as they are to be, and how many there are.
     pub fn prices(&self) -> (usize, usize) {
         (self.all.close, self.all.errors.len())
+    }
+
+    /// How many say rightly why a GPU is busy, and how many say it.
+    pub fn kernels(&self) -> (usize, usize) {
+        let right = self.kernels.iter().filter(|right| **right);
+        (right.count(), self.kernels.len())
     }
 
     /// How many jobs have right steps, labelled ones, wrong ones, and none.
@@ -337,6 +355,8 @@ impl fmt::Display for Matrix {
             f,
             "\nSteps: {right} right, {labelled} labelled as parts or multiples, {wrong} wrong, {untold} not \
              told."
-        )
+        )?;
+        let (right, told) = self.kernels();
+        writeln!(f, "Why a GPU is busy: {right} of {told} are right.")
     }
 }

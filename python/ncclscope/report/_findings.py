@@ -52,6 +52,13 @@ class Finding(Record):
     coverage: float | None
     when_us: list[float] | None
     cause: Literal["host", "gpu", "unknown"] | None
+    busier_by: Literal["more_kernels", "longer_kernels"] | None
+    kernel: str | None
+    throttled: list[
+        Literal[
+            "power_cap", "hardware_slowdown", "software_thermal", "hardware_thermal", "sync_boost"
+        ]
+    ]
     candidates: list[
         Literal["algorithm", "protocol", "channels", "buffers", "size", "path", "computing"]
     ]
@@ -63,6 +70,8 @@ class Finding(Record):
         "profile_host",
         "profile_rank",
         "compare_gpu",
+        "find_kernels",
+        "check_gpu",
         "compare_kernels",
         "equal_work",
         "see_stall_on_host",

@@ -24,6 +24,8 @@ const LEAST_WAIT: f64 = 20e3;
 /// What is known of a lane's lateness.
 #[derive(Clone, Copy, Debug)]
 pub struct Late {
+    /// Which lane.
+    pub lane: usize,
     /// Why.
     pub cause: Cause,
     /// Operations in which it came last, and operations that were timed on it and another lane.
@@ -54,6 +56,7 @@ pub fn of(places: &Places, work: &Work, frame: &Frame, lanes: &[usize]) -> Optio
     let lane = lanes.iter().copied().min_by(by_still)?;
     let mut waits: BTreeMap<u32, Wait> = BTreeMap::new();
     let mut late = Late {
+        lane,
         cause: Cause::Unknown,
         last: (0, 0),
         sends: 0,

@@ -6,6 +6,7 @@
 //!
 //! Rule: nothing here is text for people. What a program compares, sorts or joins is a field.
 
+use super::BusyGpu;
 use crate::arrivals::InheritedFrom;
 use crate::deaths::Death;
 use crate::efficiency::ShareOfCeiling;
@@ -320,6 +321,8 @@ pub struct Late {
     pub steps: Option<InSteps>,
     /// GPU times of calls; `None` if something else tells.
     pub arrivals: Option<LateByArrivals>,
+    /// Why its GPU is busy; `None` if kernel windows don't explain most of the cost.
+    pub busy_gpu: Option<BusyGpu>,
 }
 
 /// What the GPU times of calls say about a rank that is late.
@@ -554,6 +557,10 @@ pub enum Advice {
     ProfileRank,
     /// Compare its GPU with another's.
     CompareGpu,
+    /// Look for what launches kernels on its GPU that the others run less.
+    FindKernels,
+    /// Look for what slows kernels on its GPU.
+    CheckGpu,
     /// Compare its kernels with those of others on the same GPU.
     CompareKernels,
     /// Give all ranks as much work in each step.
@@ -593,6 +600,8 @@ impl Advice {
             Advice::ProfileHost => "profile_host",
             Advice::ProfileRank => "profile_rank",
             Advice::CompareGpu => "compare_gpu",
+            Advice::FindKernels => "find_kernels",
+            Advice::CheckGpu => "check_gpu",
             Advice::CompareKernels => "compare_kernels",
             Advice::EqualWork => "equal_work",
             Advice::SeeStallOnHost => "see_stall_on_host",
@@ -614,7 +623,10 @@ impl Advice {
 impl Advice {
     /// Whether its text names a process, so that it is another one for another rank.
     pub const fn names_process(self) -> bool {
-        matches!(self, Advice::SeeHowItEnded | Advice::SeeWhatItDid)
+        matches!(
+            self,
+            Advice::SeeHowItEnded | Advice::SeeWhatItDid | Advice::FindKernels | Advice::CheckGpu
+        )
     }
 }
 

@@ -105,8 +105,16 @@ pub fn names(lanes: &[Lane]) -> BTreeSet<String> {
     kernels.map(|(name, ..)| name.to_owned()).collect()
 }
 
-fn seen(lane: &Lane) -> i64 {
+/// How much of the time the windows of a GPU show, ns.
+pub fn seen_ns(lane: &Lane) -> i64 {
     lane.windows.iter().map(|w| w.seen.length()).sum()
+}
+
+/// What a GPU computed: name, how many, and how long they took, ns.
+pub fn computing(lane: &Lane) -> impl Iterator<Item = (&str, u64, i64)> {
+    named(lane)
+        .filter(|(_, kind, _)| *kind != "communication")
+        .map(|(name, _, of)| (name, of.kernels, of.ns))
 }
 
 fn us(ns: i64) -> f64 {
@@ -119,7 +127,7 @@ pub fn rows(lanes: &[Lane]) -> Vec<KernelRow> {
     for (name, kind, of) in lanes.iter().flat_map(named) {
         all.entry((name, kind)).or_default().add(&of);
     }
-    let length: i64 = lanes.iter().map(seen).sum();
+    let length: i64 = lanes.iter().map(seen_ns).sum();
     let mut rows: Vec<KernelRow> = all
         .into_iter()
         .map(|((name, kind), of)| KernelRow {
@@ -149,7 +157,7 @@ pub fn of_ranks(lanes: &[Lane], rows: &[KernelRow]) -> Vec<KernelOfRank> {
         .collect();
     let mut found = Vec::new();
     for lane in lanes {
-        let length = seen(lane).max(1) as f64;
+        let length = seen_ns(lane).max(1) as f64;
         for (name, kind, of) in named(lane) {
             let Some(at) = order.get(&(name, kind)) else {
                 continue;

@@ -1,6 +1,7 @@
 //! What a report says of streams: shares of the time, kernels, and who was waited for.
 
 use super::bubbles::Bubble;
+use super::busier::Busier;
 use super::idle;
 use super::replays::Replay;
 use crate::steps::Steps;
@@ -131,6 +132,9 @@ pub struct RankStreams {
     /// none can be compared.
     #[serde(skip)]
     pub(crate) pace: Option<Share>,
+    /// How its computing differs from that of the others; `None` if no other GPU has windows.
+    #[serde(skip)]
+    pub busier: Option<Busier>,
     /// How much longer the same kernels ran beside communication than without, by which part of the time;
     /// null where none ran both ways.
     pub interference: Option<f64>,

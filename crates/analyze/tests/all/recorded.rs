@@ -128,6 +128,7 @@ fn a_step_takes_as_long_as_the_program_says() {
         ("ddp_slow_gpu", 31.05),
         ("ddp_late_host", 26.2),
         ("ddp_busier_gpu", 29.17),
+        ("ddp_beside_program", 22.45),
         ("ddp_checkpoints", 49.72),
         ("ddp8_late_host", 56.35),
         ("ddp8_busier_gpu", 69.58),

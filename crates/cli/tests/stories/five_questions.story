@@ -17,6 +17,6 @@ late.
 Rank 1 is dead and has not made AllReduce of 1 KiB, call 1001 on communicator 984dc5f508e7c7f3, which ranks 0,2-3 wait
 in for 2.70 s.
 --- : What do I lose to communication?; ncclscope report data/ddp_slow_gpu | head -3
-Rank 1 (GPU 1 on <host>) costs this job <time> of <time>: its GPU is busy with other work before every collective.
+Rank 1 (GPU 1 on <host>) costs this job <time> of <time>: its GPU runs nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT
+9.61 times as often as rank 0.
 step 31.0 ms · exposed communication 0.4 to 28.9 % of the time across ranks · waiting for late ranks 0.0 to 24.0 % of
-the steps' time across ranks · AllReduce of 32.0 MiB at 199 GB/s (busbw)

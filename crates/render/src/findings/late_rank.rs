@@ -1,7 +1,7 @@
 //! That the others wait for a rank, as a habit.
 
-use super::account;
 use super::words::{arrived_last, costs, estimate, interval, rank_of, who};
+use super::{account, busy_gpu};
 use analyze::arrivals::{inherited as all_inherited, Arrivals, InheritedFrom, BASIS};
 use analyze::findings::{Cause, ClockProof, Finding, Late, LateByArrivals, Loss};
 use analyze::spelling::{capital, percent, time, times};
@@ -44,7 +44,10 @@ fn why(of: &Finding, late: &Late) -> String {
     let to = late_to(late);
     match of.cause {
         Some(Cause::Host) => format!("its host launches {to} late"),
-        Some(Cause::Gpu) => format!("its GPU is busy with other work before {to}"),
+        Some(Cause::Gpu) => late.busy_gpu.as_ref().map_or_else(
+            || format!("its GPU is busy with other work before {to}"),
+            busy_gpu::why,
+        ),
         _ => format!("it comes late to {to}, and why is not known"),
     }
 }
@@ -54,7 +57,11 @@ pub(super) fn evidence(of: &Finding, late: &Late) -> String {
     let Some(loss) = &of.loss else {
         return format!("It {}.", arrived_last(late.last, late.operations));
     };
-    let both = with_other(late);
+    let both = with_other(late)
+        + &late
+            .busy_gpu
+            .as_ref()
+            .map_or(String::new(), busy_gpu::evidence);
     if let Some(arrivals) = &late.arrivals {
         return by_arrivals(late, arrivals, loss) + &both;
     }

@@ -1,8 +1,11 @@
 //! Findings and recommendations as JSON and tables have them: words for people, and facts for programs.
 
+use super::words::busy_gpu_of;
 use super::{advice, evidence, sentence, subject};
 use crate::recommendations::words;
-use analyze::findings::{Cause, Evidence, Finding, GainSource, InSteps, Kind, Late, Method, Way};
+use analyze::findings::{
+    BusierBy, Cause, Evidence, Finding, GainSource, InSteps, Kind, Late, Method, Way,
+};
 use analyze::recommendations::{Level, Recommendation, Rule, Status};
 use analyze::Report;
 use serde::{Serialize, Serializer};
@@ -62,6 +65,12 @@ pub struct Row {
     pub when_us: Option<(f64, f64)>,
     /// Why.
     pub cause: Option<Cause>,
+    /// What makes the GPU of a late rank busier than others.
+    pub busier_by: Option<BusierBy>,
+    /// The kernel that it runs more often.
+    pub kernel: Option<String>,
+    /// What held its clock down.
+    pub throttled: Vec<&'static str>,
     /// What may be the reason that calls reach less than their ceiling.
     pub candidates: Vec<&'static str>,
     /// What it rests on, in words.
@@ -85,6 +94,7 @@ impl Row {
         let first = subject.rank();
         let communicator = subject.communicator.as_ref();
         let loss = finding.loss.as_ref();
+        let busy_gpu = busy_gpu_of(finding);
         let mut ranks: Vec<u32> = subject.ranks.iter().filter_map(|id| id.rank).collect();
         ranks.sort_unstable();
         ranks.dedup();
@@ -121,6 +131,9 @@ impl Row {
             coverage: loss.and_then(|loss| loss.coverage),
             when_us: finding.when_us,
             cause: finding.cause,
+            busier_by: busy_gpu.map(|of| of.by),
+            kernel: busy_gpu.and_then(|of| Some(of.kernel.as_ref()?.name.clone())),
+            throttled: busy_gpu.map_or(Vec::new(), |of| of.throttled.clone()),
             candidates: candidates(finding),
             evidence: evidence(finding),
             figures: figures(finding),
@@ -277,6 +290,19 @@ fn late_figures(late: &Late) -> Vec<(&'static str, f64)> {
         all.push(("held_up_us", by.held_up_us));
         all.push(("waited_rank_us", by.waited_rank_us));
         all.extend(by.sampled.map(|share| ("sampled_share", share)));
+    }
+    if let Some(of) = &late.busy_gpu {
+        all.push(("more_kernels_share", of.share.0));
+        all.push(("longer_kernels_share", of.share.1));
+        if let Some(kernel) = &of.kernel {
+            all.push(("kernel_per_s", kernel.per_s.0));
+            all.push(("kernel_per_s_on_others", kernel.per_s.1));
+        }
+        all.extend(of.pace.map(|pace| ("kernels_take_times", pace)));
+        if let Some((own, others)) = of.sm_mhz {
+            all.push(("sm_mhz", own));
+            all.push(("sm_mhz_of_others", others));
+        }
     }
     all
 }

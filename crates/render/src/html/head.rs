@@ -4,7 +4,7 @@ use super::escape::escaped;
 use super::Page;
 use crate::layout::{held, plural};
 use analyze::account::RankAccount;
-use analyze::findings::{Cause, Evidence, Finding, Kind};
+use analyze::findings::{BusierBy, Cause, Evidence, Finding, Kind};
 use analyze::spelling::{percent, three, time, times};
 use analyze::Report;
 use std::fmt::Write as _;
@@ -225,12 +225,21 @@ fn cause(first: &Finding) -> Option<Card> {
         let below = format!("{way}the others waited for it");
         return Some(("Cause", how.to_owned(), small(&below)));
     }
+    let by = match &first.evidence {
+        Evidence::Late(late) => late.busy_gpu.as_ref().map(|of| of.by),
+        _ => None,
+    };
+    let on_gpu = match by {
+        Some(BusierBy::MoreKernels) => "it runs more kernels",
+        Some(BusierBy::LongerKernels) => "the same kernels take longer on it",
+        None => "it is busy with other work",
+    };
     let (figure, below) = match (first.kind(), first.cause) {
         (Kind::Standstill, _) => ("stands still", "ranks wait to the end of the recording"),
         (Kind::SlowNetwork, _) => ("network", "a link is slower than the others"),
         (Kind::DifferingOperations, _) => ("different calls", "ranks disagree at the same place"),
         (Kind::LateRank | Kind::Stall, Some(Cause::Host)) => ("host", "it launches late"),
-        (Kind::LateRank | Kind::Stall, Some(Cause::Gpu)) => ("GPU", "it is busy with other work"),
+        (Kind::LateRank | Kind::Stall, Some(Cause::Gpu)) => ("GPU", on_gpu),
         (Kind::LateRank | Kind::Stall, _) => ("not known", "host or GPU"),
         _ => return None,
     };

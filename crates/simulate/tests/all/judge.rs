@@ -1,7 +1,7 @@
 //! Reports on random jobs, held against the truth. [`told`] is the one place that reads a finding.
 
 use analyze::account::{Account, RankAccount};
-use analyze::findings::{Cause, Evidence, Kind};
+use analyze::findings::{BusierBy, Cause, Evidence, Kind};
 use analyze::summary::Lead;
 use analyze::Report;
 use simulate::{score, Drawn, Matrix, Outcome, Scored, StepsAre, Told, ToldSteps, Verdict, Why};
@@ -29,6 +29,13 @@ pub fn told(report: &Report) -> Option<Told> {
         why,
         loss: found.wall_us().map(|us| us / 1e6),
         interval: interval.map(|(low, high)| (low / 1e6, high / 1e6)),
+        more_kernels: match &found.evidence {
+            Evidence::Late(late) => {
+                let of = late.busy_gpu.as_ref();
+                of.map(|of| of.by == BusierBy::MoreKernels)
+            }
+            _ => None,
+        },
     })
 }
 
@@ -60,6 +67,7 @@ pub fn told_by_account(report: &Report) -> Option<Told> {
         },
         loss: Some(answer.loss_us / 1e6),
         interval: Some((low / 1e6, high / 1e6)),
+        more_kernels: None,
     })
 }
 
