@@ -41,6 +41,8 @@ const PITCH: f64 = 44.0;
 const BARS_HEAD: f64 = 45.0;
 /// Blocks of one kernel that are closer than this are named together, px.
 const TOGETHER: f64 = 3.0;
+/// Steps that are this part of the run are nearly all of it.
+const MOSTLY_STEPS: f64 = 0.95;
 /// Blocks that are closer than this are drawn as one, px.
 const CLOSE: f64 = 0.6;
 
@@ -438,14 +440,13 @@ impl<'a> Picture<'a> {
                 }
                 (Part::Outside, _) => {
                     let why = match self.cause(&time.id) {
-                        Some(Cause::Gpu) => "its GPU is busy with other work; ",
-                        Some(Cause::Host) => "its host launches late; ",
+                        Some(Cause::Gpu) => "; its GPU is busy with other work",
+                        Some(Cause::Host) => "; its host launches late",
                         Some(Cause::Unknown) | None => "",
                     };
-                    texts.push(format!(
-                        "not in NCCL {percent}: {why}kernels were not recorded"
-                    ));
-                    texts.push(format!("not in NCCL {percent}: kernels were not recorded"));
+                    let what = name(part);
+                    texts.push(format!("{what} {percent}: kernels were not recorded{why}"));
+                    texts.push(format!("{what} {percent}: kernels were not recorded"));
                 }
                 (Part::Unknown, _) => {
                     texts.push(format!(
@@ -531,10 +532,18 @@ impl<'a> Picture<'a> {
     fn typical(&self, to: &mut Canvas, f: Frame, y: f64, step: &Typical) -> f64 {
         let span = step.span;
         let length = (span.end - span.begin) as f64;
-        let head = match step.steps {
-            1 => format!("One typical step ({})", time(length / 1e3)),
-            n => format!("{n} typical steps ({})", time(length / 1e3)),
+        let long = time(length / 1e3);
+        let of = match step.steps {
+            _ if step.is_stall => "a step with a stall".to_owned(),
+            1 => "one typical step".to_owned(),
+            n => format!("{n} typical steps"),
         };
+        let of = if step.has_kernels {
+            spelling::capital(&of)
+        } else {
+            format!("Calls of NCCL in {of}")
+        };
+        let head = format!("{of} ({long})");
         let mut y = y + 24.0;
         to.text(f.left, y, 16.0, &head, Face::Bold, to.c.text);
         y += 13.0;
@@ -571,6 +580,12 @@ impl<'a> Picture<'a> {
             if step.has_kernels {
                 let kernels = row(y, 30.0);
                 to.track(kernels, "kernels");
+                to.blocks(
+                    kernels,
+                    &lane.empty,
+                    to.c.of(Part::Host).0,
+                    name(Part::Host),
+                );
                 to.blocks(kernels, &lane.computes, to.c.computing, "computing");
                 to.blocks(kernels, &lane.named, to.c.named, "");
                 y += 33.0;
@@ -724,11 +739,17 @@ impl<'a> Picture<'a> {
         if let Ok(step) = &self.step {
             let of = match step.of {
                 1 => "the only one that was recorded whole".to_owned(),
+                n if step.is_stall => format!("the longest stall in {n} that were recorded whole"),
                 n => format!("the most typical of {n} that were recorded whole"),
             };
+            let beside = if step.has_kernels {
+                ""
+            } else {
+                "; computing may run beside calls"
+            };
             said.push(match step.steps {
-                1 => format!("Step: {of}."),
-                n => format!("Steps, {n} in a row: {of}."),
+                1 => format!("Step: {of}{beside}."),
+                n => format!("Steps, {n} in a row: {of}{beside}."),
             });
         }
         said.join(" ")
@@ -752,6 +773,7 @@ impl<'a> Picture<'a> {
             said.push(format!(
                 "In {} of {}, {} waits for {} for {}.",
                 match step.steps {
+                    _ if step.is_stall => "a step with a stall".to_owned(),
                     1 => "a typical step".to_owned(),
                     n => format!("{n} typical steps"),
                 },
@@ -894,11 +916,17 @@ fn figures(report: &Report) -> Option<String> {
     let first = report.findings.first();
     if let Some((now, without)) = step(report) {
         said.push(match without {
-            Some(without) => format!("Step {}, about {} without it.", time(now), time(without)),
+            Some(without) => format!(
+                "Step {}, about {} without it ({} less).",
+                time(now),
+                time(without),
+                spelling::percent(1.0 - without / now)
+            ),
             None => format!("Step {}.", time(now)),
         });
     }
     let loss = first.and_then(|finding| finding.loss.as_ref());
+    said.extend(steps_of_run(report, loss.and_then(|loss| loss.run_us)));
     if let Some((low, high)) = loss.and_then(|loss| loss.interval_us) {
         said.push(format!(
             "Interval of the cost: {}.",
@@ -906,6 +934,15 @@ fn figures(report: &Report) -> Option<String> {
         ));
     }
     (!said.is_empty()).then(|| said.join("  "))
+}
+
+/// How long all steps are, if that is less than the run, of which the headline has the cost: it is another
+/// part of each.
+fn steps_of_run(report: &Report, run_us: Option<f64>) -> Option<String> {
+    let steps_us = report.account.as_ref()?.wall_us;
+    run_us
+        .filter(|run_us| steps_us < MOSTLY_STEPS * run_us)
+        .map(|_| format!("Steps take {} of the run.", time(steps_us)))
 }
 
 /// How long a step takes, and how long without what the first finding says, µs.
@@ -992,7 +1029,7 @@ const fn name(part: Part) -> &'static str {
         Part::Transfer => "transfer",
         Part::Waiting => "waiting",
         Part::Host => "GPU empty",
-        Part::Outside => "not in NCCL",
+        Part::Outside => "computing or idle",
         Part::Unknown => "not known",
     }
 }
@@ -1005,7 +1042,7 @@ const fn meaning(part: Part) -> &'static str {
         Part::Transfer => "transfer",
         Part::Waiting => "waiting for a rank",
         Part::Host => "host: GPU empty",
-        Part::Outside => "not in NCCL: computing or idle",
+        Part::Outside => "computing or idle, calls may run beside it",
         Part::Unknown => "in NCCL, not known",
     }
 }

@@ -1,4 +1,5 @@
-//! One typical step: a rank that waits above the one that it waits for, on one axis.
+//! One typical step: a rank that waits above the one that it waits for, on one axis. Of a rank that stalls
+//! now and then, it is the longest stall.
 //!
 //! [`Typical::of`] looks for the steps that both ranks' kernel windows show from end to end, or without
 //! windows on both for those whose calls have GPU times. A step ends with the last kernel of NCCL in it. Of
@@ -12,7 +13,7 @@
 //! why there is none.
 
 use crate::timeline::{PlacedKernel, Span, Timeline};
-use analyze::findings::{Finding, Kind, RankId};
+use analyze::findings::{Evidence, Finding, Kind, RankId};
 use analyze::rank_time::{Part, RankTimes};
 use analyze::Report;
 use std::collections::{BTreeMap, HashMap};
@@ -40,6 +41,8 @@ pub struct Typical {
     pub steps: u64,
     /// From how many such steps it was taken.
     pub of: usize,
+    /// It is the longest stall of these, and not the most typical of them.
+    pub is_stall: bool,
 }
 
 /// Why there is no typical step. Of several reasons, the last is the one that says most.
@@ -185,12 +188,23 @@ impl Typical {
     }
 }
 
-/// The rank that a finding blames for each step.
+/// The rank that a finding blames for steps.
 fn to_blame(of: &Finding) -> Option<&RankId> {
-    let every_step = matches!(of.kind(), Kind::LateRank | Kind::SlowNetwork);
+    let is_of_steps = matches!(of.kind(), Kind::LateRank | Kind::SlowNetwork | Kind::Stall);
     of.subject
         .rank()
-        .filter(|_| every_step && of.loss.is_some())
+        .filter(|_| is_of_steps && of.loss.is_some())
+}
+
+/// How long a stall is on average, ns, if the first finding about ranks in steps is about stalls.
+fn usual_stall(report: &Report) -> Option<f64> {
+    let first = report.findings.iter().find(|of| to_blame(of).is_some())?;
+    match &first.evidence {
+        Evidence::Stalls(stalls) if stalls.times > 0 => {
+            Some(1e3 * stalls.held_up_us / stalls.times as f64)
+        }
+        _ => None,
+    }
 }
 
 fn is(process: &Process, id: &RankId) -> bool {
@@ -346,7 +360,12 @@ fn of_pair(
     if steps > 1 {
         spans = together;
     }
-    if spans.len() > MOST_STEPS {
+    let stall = usual_stall(report);
+    if stall.is_some() {
+        // A step with a stall is longer than others.
+        spans.sort_by_key(|span| std::cmp::Reverse(length(span)));
+        spans.truncate(MOST_STEPS);
+    } else if spans.len() > MOST_STEPS {
         let every = spans.len().div_ceil(MOST_STEPS);
         spans = spans.into_iter().step_by(every).collect();
     }
@@ -367,9 +386,16 @@ fn of_pair(
     // The first of equals.
     let best = (0..drawn.len()).min_by(|a, b| far(&figures[*a]).total_cmp(&far(&figures[*b])));
     let of = drawn.len();
-    let found = best.and_then(|best| drawn.into_iter().nth(best));
+    let waits = |at: &usize| drawn[*at].1[0].sum(Part::Waiting);
+    // Half of a usual stall is one, and steps that were recorded whole may have none.
+    let stalled = (0..of)
+        .max_by_key(waits)
+        .filter(|at| stall.is_some_and(|usual| 2.0 * waits(at) as f64 >= usual));
+    let is_stall = stalled.is_some();
+    let found = stalled.or(best);
+    let found = found.and_then(|at| drawn.into_iter().nth(at));
     let (span, mut lanes) = found.ok_or(Absent::Apart)?;
-    let named = named(span, &mut lanes, other, late).filter(|_| has_kernels);
+    let named = named(accused(report), span, &mut lanes, other, late).filter(|_| has_kernels);
     Ok(Typical {
         span,
         lanes,
@@ -377,6 +403,7 @@ fn of_pair(
         has_kernels,
         steps,
         of,
+        is_stall,
     })
 }
 
@@ -577,8 +604,23 @@ fn figures((span, lanes): &(Span, [Lane; 2])) -> [f64; 4] {
     ]
 }
 
-/// The kernel that the late rank runs longer than the other, if that is most of the waiting.
-fn named(span: Span, lanes: &mut [Lane; 2], other: &Rank<'_>, late: &Rank<'_>) -> Option<Named> {
+/// The kernel that the first finding names, if it names one.
+fn accused(report: &Report) -> Option<&str> {
+    match &report.findings.first()?.evidence {
+        Evidence::Late(late) => Some(&late.busy_gpu.as_ref()?.kernel.as_ref()?.name),
+        _ => None,
+    }
+}
+
+/// The kernel that is accused, or else the one that the late rank runs longer than the other, if that is most
+/// of the waiting.
+fn named(
+    accused: Option<&str>,
+    span: Span,
+    lanes: &mut [Lane; 2],
+    other: &Rank<'_>,
+    late: &Rank<'_>,
+) -> Option<Named> {
     let mut by_name: BTreeMap<&str, ([usize; 2], i64)> = BTreeMap::new();
     for (side, rank) in [other, late].into_iter().enumerate() {
         for ran in rank
@@ -598,12 +640,17 @@ fn named(span: Span, lanes: &mut [Lane; 2], other: &Rank<'_>, late: &Rank<'_>) -
             };
         }
     }
-    let (name, (runs, longer_ns)) = by_name.into_iter().max_by_key(|(_, (_, ns))| *ns)?;
-    let waits = lanes[0].sum(Part::Waiting);
-    // Most of it, or it does not explain why the other waits.
-    if waits == 0 || 2 * longer_ns < waits {
-        return None;
-    }
+    let named = accused.and_then(|name| by_name.get_key_value(name));
+    let named = named.map(|(name, of)| (*name, *of));
+    let (name, (runs, longer_ns)) = match named.filter(|(_, (runs, _))| runs[1] > 0) {
+        Some(named) => named,
+        None => {
+            let longest = by_name.into_iter().max_by_key(|(_, (_, ns))| *ns)?;
+            let waits = lanes[0].sum(Part::Waiting);
+            // Most of it, or it does not explain why the other waits.
+            Some(longest).filter(|(_, (_, ns))| waits > 0 && 2 * ns >= waits)?
+        }
+    };
     let spans = late
         .ran
         .iter()
@@ -773,7 +820,7 @@ mod tests {
             ..Lane::default()
         };
         let mut lanes = [lane(span(10, 80)), lane(span(80, 80))];
-        let found = named(whole, &mut lanes, &other, &late).expect("a name");
+        let found = named(None, whole, &mut lanes, &other, &late).expect("a name");
         assert_eq!((found.name.as_str(), found.runs), ("spin", [0, 2]));
         assert_eq!(
             (found.longer_ns, &lanes[1].named[..]),
@@ -781,6 +828,10 @@ mod tests {
         );
         // It does not explain a wait that is three times as long.
         let mut lanes = [lane(span(0, 210)), lane(span(80, 80))];
-        assert!(named(whole, &mut lanes, &other, &late).is_none());
+        assert!(named(None, whole, &mut lanes, &other, &late).is_none());
+        // A finding may accuse it all the same, by all of its windows. What does not run there is not named.
+        let found = named(Some("spin"), whole, &mut lanes, &other, &late).expect("a name");
+        assert_eq!(found.runs, [0, 2]);
+        assert!(named(Some("gone"), whole, &mut lanes, &other, &late).is_none());
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn sentence(of: &Finding, stalls: &Stalls) -> String {
         (_, 1, 1) => format!("{who} {costs} by one stall, {when}{why}."),
         (_, 1, n) => format!("{who} {costs} by one stall of {n} operations, {when}{why}."),
         (_, n, _) => format!(
-            "{who} {costs} by {n} stalls, the longest of {} {when}{why}.",
+            "{who} {costs} by {n} stalls, the longest, of {}, {when}{why}.",
             time(stalls.longest_us)
         ),
     }

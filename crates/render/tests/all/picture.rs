@@ -61,7 +61,7 @@ fn steps_that_may_be_micro_batches_are_drawn_together() {
     let texts = texts(&svg);
     let has = |text: &str| texts.iter().any(|of| of.starts_with(text));
     assert!(
-        has("2 typical steps (1") && has("waiting for rank 1: 7"),
+        has("Calls of NCCL in 2 typical steps (1") && has("waiting for rank 1: 7"),
         "{texts:?}"
     );
     assert!(texts
