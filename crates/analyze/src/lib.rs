@@ -672,6 +672,7 @@ impl Analysis {
         if let Some(timeline) = &mut timeline {
             let why_none = nodes.why_none.as_deref();
             timeline.sampled = nodes::curves::curves(capture, timeline, clocks.as_ref(), why_none);
+            timeline.mpi = mpi::curve(capture, timeline, clocks.as_ref());
         }
         let memory = memory::of_capture(capture);
         let mpi = mpi::mpi(capture, steps.as_ref());

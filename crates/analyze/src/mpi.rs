@@ -6,7 +6,10 @@
 //! Rule: sums by function are of all calls that were seen. A step's time is from the calls that have times;
 //! a call that began before a step counts in it from the step's begin on.
 
+use crate::clocks::Clocks;
+use crate::nodes::curves::{edges, over, SampledCurve};
 use crate::steps::Steps;
+use crate::timeline::Timeline;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};
@@ -311,6 +314,43 @@ fn in_steps(process: &Process, steps: &Steps) -> Option<(f64, f64)> {
     (length > 0.0).then(|| (inside / n / 1e3, inside / length))
 }
 
+/// Which part of the time threads of a process were inside of MPI, by bucket of `timeline`, over processes;
+/// null where none was seen. Two threads that are inside all the time are 2.
+pub(crate) fn curve(
+    capture: &Capture,
+    timeline: &Timeline,
+    clocks: Option<&Clocks>,
+) -> Option<SampledCurve> {
+    let of = |process: &Process| {
+        let edges = edges(timeline, &process.host, clocks);
+        inside(&process.mpi, &edges)
+    };
+    over(&capture.processes.iter().filter_map(of).collect::<Vec<_>>())
+}
+
+/// Which part of the time threads were inside between each edge and the next; `None` where that was not seen.
+fn inside(mpi: &tables::mpi::Mpi, edges: &[i64]) -> Option<Vec<Option<f64>>> {
+    let (from, to) = mpi.seen?;
+    let seen = |edge: &[i64]| (edge[1].min(to) - edge[0].max(from)) as f64;
+    let mut ns = vec![0.0; edges.len().saturating_sub(1)];
+    for span in &mpi.spans {
+        // Several calls may be one span.
+        let share = span.inside as f64 / (span.to - span.from).max(1) as f64;
+        let after = edges.partition_point(|edge| *edge <= span.from);
+        let buckets = edges.windows(2).zip(&mut ns).skip(after.saturating_sub(1));
+        for (edge, ns) in buckets.take_while(|(edge, _)| edge[0] < span.to) {
+            let part = edge[1].min(span.to) - edge[0].max(span.from);
+            *ns += share * part.max(0) as f64;
+        }
+    }
+    let shares = edges.windows(2).zip(ns);
+    Some(
+        shares
+            .map(|(edge, ns)| (seen(edge) > 0.0).then(|| ns / seen(edge)))
+            .collect(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -540,5 +580,27 @@ mod tests {
             ..Capture::default()
         };
         assert_eq!(mpi(&capture, None), None);
+    }
+
+    #[test]
+    fn time_in_mpi_is_divided_over_buckets() {
+        let span = |from: i64, to: i64, inside: i64| MpiSpan {
+            from,
+            to,
+            inside,
+            ..MpiSpan::default()
+        };
+        let mpi = tables::mpi::Mpi {
+            seen: Some((50, 350)),
+            // The second is several calls, inside for half of the time.
+            spans: vec![span(60, 150, 90), span(200, 300, 50)],
+            ..tables::mpi::Mpi::default()
+        };
+        let found = inside(&mpi, &[0, 100, 200, 300, 400, 500]).expect("it was seen");
+        let wanted = [Some(0.8), Some(0.5), Some(0.5), Some(0.0), None];
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert_eq!(found.map(|of| (of * 1e6).round() / 1e6), wanted);
+        }
+        assert_eq!(inside(&tables::mpi::Mpi::default(), &[0, 100]), None);
     }
 }

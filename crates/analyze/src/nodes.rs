@@ -19,6 +19,7 @@ use crate::timeline::Timeline;
 use capture::samples::{GPU_ENERGY, GPU_POWER, NODE_CPU, PROCESS_CPU, SAMPLER_CPU};
 use serde::Serialize;
 use series::{grown, Meter};
+use std::collections::BTreeMap;
 use tables::{Capture, Node};
 
 /// Power, energy, CPU time, memory, disks and networks of the job's nodes.
@@ -105,7 +106,7 @@ pub struct GpuRow {
     /// Mean clock of its SMs, MHz.
     pub sm_mhz: Option<f64>,
     /// Share of the samples in which clocks were held down, by reason.
-    pub throttled: std::collections::BTreeMap<&'static str, f64>,
+    pub throttled: BTreeMap<&'static str, f64>,
     /// Highest temperature, degrees Celsius.
     pub temperature_c: Option<u64>,
     /// From the node's first sample to the last that this GPU gave, if it gave none any more while the node
@@ -119,10 +120,23 @@ pub struct GpuRow {
     pub nvlink_sent_bytes: Option<u64>,
     /// Received over its NVLinks, bytes.
     pub nvlink_received_bytes: Option<u64>,
+    /// What each of its NVLinks carried; empty where that was not sampled.
+    pub nvlinks: Vec<LinkRow>,
     /// Sent over PCIe, bytes.
     pub pcie_sent_bytes: Option<u64>,
     /// Received over PCIe, bytes.
     pub pcie_received_bytes: Option<u64>,
+}
+
+/// One NVLink of a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkRow {
+    /// Its number on the GPU.
+    pub link: u32,
+    /// Sent over it, bytes.
+    pub sent_bytes: Option<u64>,
+    /// Received over it, bytes.
+    pub received_bytes: Option<u64>,
 }
 
 /// A GPU that gave no figure for so long before the node's last sample has gone, ns: ten ticks. All sources
@@ -255,6 +269,31 @@ fn lost_after(node: &Node, uuid: &str) -> Option<f64> {
     (end - last > GONE_NS.max(usual.saturating_mul(2))).then(|| (last - begin) as f64 / 1e9)
 }
 
+/// What the links of a GPU carried, by number.
+fn nvlinks(node: &Node, uuid: &str) -> Vec<LinkRow> {
+    let mut links: BTreeMap<u32, [Option<u64>; 2]> = BTreeMap::new();
+    let names = [
+        "gpu_nvlink_link_sent_bytes",
+        "gpu_nvlink_link_received_bytes",
+    ];
+    for (way, name) in names.into_iter().enumerate() {
+        for series in node.named(name) {
+            let of = series.of.rsplit_once('/').filter(|(of, _)| *of == uuid);
+            if let Some(link) = of.and_then(|(_, link)| link.parse().ok()) {
+                links.entry(link).or_default()[way] = grown(series);
+            }
+        }
+    }
+    let links = links.into_iter();
+    links
+        .map(|(link, [sent_bytes, received_bytes])| LinkRow {
+            link,
+            sent_bytes,
+            received_bytes,
+        })
+        .collect()
+}
+
 fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
     node.gpus().map(|(uuid, name)| {
         let points = |name: &str| node.of(name, uuid).map(|series| series.points.as_slice());
@@ -298,6 +337,7 @@ fn gpus(node: &Node) -> impl Iterator<Item = GpuRow> + '_ {
                 .map(|percent| percent / 100.0),
             nvlink_sent_bytes: grew("gpu_nvlink_sent_bytes"),
             nvlink_received_bytes: grew("gpu_nvlink_received_bytes"),
+            nvlinks: nvlinks(node, uuid),
             pcie_sent_bytes: grew("gpu_pcie_sent_bytes"),
             pcie_received_bytes: grew("gpu_pcie_received_bytes"),
         }

@@ -16,7 +16,7 @@
 
 use crate::clocks::Clocks;
 use crate::deaths::Death;
-use crate::nodes::curves::Curves;
+use crate::nodes::curves::{Curves, SampledCurve};
 use serde::Serialize;
 
 pub use gathering::{Gatherer, ProcessBins};
@@ -77,6 +77,8 @@ pub struct Timeline {
     pub nic: Option<Curve>,
     /// What the node sampler saw: power, clocks, CPU time and the like.
     pub sampled: Curves,
+    /// Which part of the time threads of a rank were inside of MPI; null if no process was seen to call it.
+    pub mpi: Option<SampledCurve>,
     /// How long calls that began in a bucket took on the GPU; null without GPU times.
     pub durations_us: Option<Band>,
     /// Ranks that are late more than chance gives, and how long operations waited for them alone.
@@ -222,6 +224,7 @@ pub(crate) fn empty() -> Timeline {
         exposed_in_windows: InWindows::default(),
         nic: None,
         sampled: Curves::default(),
+        mpi: None,
         durations_us: None,
         late: Vec::new(),
         steps: None,

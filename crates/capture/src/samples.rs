@@ -37,6 +37,8 @@ pub struct SeriesKind {
 pub enum SeriesOf {
     /// A GPU, by its UUID.
     Gpu,
+    /// An NVLink of a GPU, as `UUID/LINK`.
+    Link,
     /// The node.
     Node,
     /// A disk, a network interface, or a port of an InfiniBand adapter.
@@ -87,7 +89,7 @@ pub const THREAD_IN_IO: &str = "thread_in_io";
 pub const SAMPLER_CPU: &str = "sampler_cpu_us";
 
 /// All series that are written.
-pub const KINDS: [SeriesKind; 39] = [
+pub const KINDS: [SeriesKind; 41] = [
     gauge(
         GPU_POWER,
         SeriesOf::Gpu,
@@ -130,6 +132,16 @@ pub const KINDS: [SeriesKind; 39] = [
         "gpu_nvlink_received_bytes",
         SeriesOf::Gpu,
         "received over all NVLinks, bytes",
+    ),
+    counter(
+        "gpu_nvlink_link_sent_bytes",
+        SeriesOf::Link,
+        "sent over one NVLink, bytes",
+    ),
+    counter(
+        "gpu_nvlink_link_received_bytes",
+        SeriesOf::Link,
+        "received over one NVLink, bytes",
     ),
     counter(
         "gpu_pcie_sent_bytes",

@@ -51,6 +51,7 @@ mod share {
     pub const GPU_ENERGY: f64 = 0.003;
     pub const GPU_MEMORY: f64 = 0.0005;
     pub const GPU_OTHERS: f64 = 0.0005;
+    pub const GPU_LINKS: f64 = 0.0005;
     pub const NODE: f64 = 0.0005;
     pub const DEVICES: f64 = 0.0005;
     pub const WATCHED: f64 = 0.0015;
@@ -214,6 +215,7 @@ struct Paces {
     gpu_energy: Pace,
     gpu_memory: Pace,
     gpu_others: Pace,
+    gpu_links: Pace,
     node: Pace,
     devices: Pace,
     watched: Pace,
@@ -231,6 +233,7 @@ impl Paces {
             gpu_energy: Pace::new(PERIOD, share::GPU_ENERGY, now),
             gpu_memory: Pace::new(PERIOD, share::GPU_MEMORY, now).with_credit(MEMORY_CREDIT),
             gpu_others: Pace::new(PERIOD, share::GPU_OTHERS, now),
+            gpu_links: Pace::new(second, share::GPU_LINKS, now),
             node: Pace::new(PERIOD, share::NODE, now),
             devices: Pace::new(PERIOD, share::DEVICES, now),
             watched: Pace::new(PERIOD, share::WATCHED, now),
@@ -301,6 +304,7 @@ impl Sources {
             paces
                 .gpu_others
                 .run(now, || gpus.read(Readings::Others, &mut each));
+            paces.gpu_links.run(now, || gpus.read_links(&mut each));
             self.in_nvml += began.elapsed();
         }
         paces.node.run(now, || node.read(&mut each));

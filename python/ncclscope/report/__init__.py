@@ -65,6 +65,7 @@ from ._nodes import (
     EnergySplit as EnergySplit,
     GpuRow as GpuRow,
     JitterRow as JitterRow,
+    LinkRow as LinkRow,
     Mpi as Mpi,
     MpiFunction as MpiFunction,
     MpiRow as MpiRow,

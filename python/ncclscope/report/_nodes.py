@@ -80,9 +80,19 @@ class NodeRow(Record):
     sampler_late_ticks: int | None
 
 
+class LinkRow(Record):
+    """An NVLink of a GPU."""
+
+    __slots__ = ()
+    link: int
+    sent_bytes: int | None
+    received_bytes: int | None
+
+
 class GpuRow(Record):
     """One GPU."""
 
+    _parts = {"nvlinks": LinkRow}
     __slots__ = ()
     host: str
     uuid: str
@@ -100,6 +110,7 @@ class GpuRow(Record):
     busy: float | None
     nvlink_sent_bytes: int | None
     nvlink_received_bytes: int | None
+    nvlinks: list[LinkRow]
     pcie_sent_bytes: int | None
     pcie_received_bytes: int | None
 

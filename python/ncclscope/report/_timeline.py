@@ -89,6 +89,8 @@ class SampledCurves(Record):
         "sm_mhz": SampledCurve,
         "nvlink_sent_bytes": SampledCurve,
         "nvlink_received_bytes": SampledCurve,
+        "nvlink_link_sent_bytes": SampledCurve,
+        "nvlink_link_received_bytes": SampledCurve,
         "cpus_busy": SampledCurve,
         "job_cpus_busy": SampledCurve,
         "job_threads_ready": SampledCurve,
@@ -103,6 +105,8 @@ class SampledCurves(Record):
     sm_mhz: SampledCurve | None
     nvlink_sent_bytes: SampledCurve | None
     nvlink_received_bytes: SampledCurve | None
+    nvlink_link_sent_bytes: SampledCurve | None
+    nvlink_link_received_bytes: SampledCurve | None
     cpus_busy: SampledCurve | None
     job_cpus_busy: SampledCurve | None
     job_threads_ready: SampledCurve | None
@@ -131,6 +135,7 @@ class Timeline(Record):
         "exposed_in_windows": InWindows,
         "nic": Curve,
         "sampled": SampledCurves,
+        "mpi": SampledCurve,
         "durations_us": Band,
         "late": LateRank,
         "steps": StepMarks,
@@ -157,6 +162,7 @@ class Timeline(Record):
     exposed_in_windows: InWindows
     nic: Curve | None
     sampled: SampledCurves
+    mpi: SampledCurve | None
     durations_us: Band | None
     late: list[LateRank]
     steps: StepMarks | None

@@ -13,7 +13,7 @@ use capture::samples::{GPU_POWER, NODE_CPU, PROCESS_CPU};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::nodes::Series;
-use tables::{Capture, Node};
+use tables::Capture;
 
 /// Sampled figures over time, a value for each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -28,6 +28,10 @@ pub struct Curves {
     pub nvlink_sent_bytes: Option<SampledCurve>,
     /// Received over NVLink, bytes per second, over GPUs.
     pub nvlink_received_bytes: Option<SampledCurve>,
+    /// Sent over one NVLink, bytes per second, over links.
+    pub nvlink_link_sent_bytes: Option<SampledCurve>,
+    /// Received over one NVLink, bytes per second, over links.
+    pub nvlink_link_received_bytes: Option<SampledCurve>,
     /// CPUs that were busy, over nodes.
     pub cpus_busy: Option<SampledCurve>,
     /// CPUs that the job kept busy, over nodes.
@@ -80,7 +84,7 @@ pub(crate) fn curves(
     let curve = |names: &[&str], by_gpu: bool, drawn: Drawn| {
         let mut each: Vec<Vec<Option<f64>>> = Vec::new();
         for node in &capture.nodes {
-            let edges = edges(timeline, node, clocks);
+            let edges = edges(timeline, &node.host, clocks);
             let series = node
                 .series
                 .iter()
@@ -104,6 +108,12 @@ pub(crate) fn curves(
         sm_mhz: curve(&["gpu_sm_mhz"], true, Drawn::Value(1.0)),
         nvlink_sent_bytes: curve(&["gpu_nvlink_sent_bytes"], true, Drawn::Rate(1.0)),
         nvlink_received_bytes: curve(&["gpu_nvlink_received_bytes"], true, Drawn::Rate(1.0)),
+        nvlink_link_sent_bytes: curve(&["gpu_nvlink_link_sent_bytes"], true, Drawn::Rate(1.0)),
+        nvlink_link_received_bytes: curve(
+            &["gpu_nvlink_link_received_bytes"],
+            true,
+            Drawn::Rate(1.0),
+        ),
         cpus_busy: curve(&[NODE_CPU], false, Drawn::Rate(1e6)),
         job_cpus_busy: curve(&[PROCESS_CPU], false, Drawn::Rate(1e6)),
         job_threads_ready: curve(&["process_ready_ns"], false, Drawn::Rate(1e9)),
@@ -122,9 +132,9 @@ pub(crate) fn curves(
     }
 }
 
-/// Where buckets begin, and the last one ends, on the node's clock.
-fn edges(timeline: &Timeline, node: &Node, clocks: Option<&Clocks>) -> Vec<i64> {
-    let line = clocks.and_then(|clocks| clocks.lines.get(&node.host));
+/// Where buckets begin, and the last one ends, on the clock of a host.
+pub(crate) fn edges(timeline: &Timeline, host: &str, clocks: Option<&Clocks>) -> Vec<i64> {
+    let line = clocks.and_then(|clocks| clocks.lines.get(host));
     let edge = |bucket: u64| {
         let after = bucket as f64 * timeline.bucket_us * 1e3;
         let at = timeline.begin_ns.saturating_add(after as i64);
@@ -186,7 +196,7 @@ fn by_bucket<'a>(
 }
 
 /// The least, the mean and the most of each bucket; `None` if no bucket has a value.
-fn over(each: &[Vec<Option<f64>>]) -> Option<SampledCurve> {
+pub(crate) fn over(each: &[Vec<Option<f64>>]) -> Option<SampledCurve> {
     let buckets = each.first()?.len();
     let mut all = SampledCurve::default();
     for bucket in 0..buckets {

@@ -185,6 +185,7 @@ impl Over {
             exposed_in_windows: InWindows::default(),
             exposed: waits.map(|_| curve(Sum::Exposed, Unit::Ns)),
             sampled: Curves::default(),
+            mpi: None,
             nic: network(Sum::Nic, Unit::Ns).filter(|nic| nic.sum.iter().any(|us| *us > 0.0)),
             durations_us: self.durations.as_ref().map(|of| band(of)),
             late: self.late(arrivals),

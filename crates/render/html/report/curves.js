@@ -55,13 +55,24 @@ const late = timeline.late
     bars: row.held_up_us.map((us) => us / width_us),
   }));
 
-// A figure that the node sampler read: the mean over GPUs or nodes, null where nothing was read.
-const sampled = (field, name, text) => {
-  const values = timeline.sampled?.[field];
+// The mean over GPUs, nodes or ranks; null where nothing is known, as before the node sampler began.
+const of_places = (values, rest) => {
   if (!values || !values.max.some((v) => v > 0)) return null;
   const { mean, min, max } = values;
-  return { name, text, line: mean, low: min, high: max, none: "not sampled", over: "GPUs or nodes" };
+  return { line: mean, low: min, high: max, ...rest };
 };
+const sampled = (field, name, text, rest) =>
+  of_places(timeline.sampled?.[field], {
+    name,
+    text,
+    none: "not sampled",
+    over: "GPUs or nodes",
+    ...rest,
+  });
+const bytes_per_second = (value) => rate(value, "B/s");
+// Less than one CPU, or a megabyte in a second, is little: it must not fill a plot.
+const ONE = { least: 1 };
+const MEGABYTE = { least: 1e6 };
 const with_unit = (unit) => (value) => `${three(value)} ${unit}`;
 
 export const PRESETS = [
@@ -111,17 +122,23 @@ export const PRESETS = [
     curves: [
       sampled("power_w", "Power of a GPU", with_unit("W")),
       sampled("sm_mhz", "Clock of a GPU's SMs", with_unit("MHz")),
-      sampled("nvlink_sent_bytes", "Sent over NVLink by a GPU", (value) => rate(value, "B/s")),
-      sampled("nvlink_received_bytes", "Received over NVLink by a GPU", (value) => rate(value, "B/s")),
-      sampled("cpus_busy", "CPUs that were busy, of a node", with_unit("CPUs")),
-      sampled("job_cpus_busy", "CPUs that the job kept busy, of a node", with_unit("CPUs")),
-      sampled("job_threads_ready", "Threads that waited for a CPU, of a node", with_unit("threads")),
-      sampled("disk_read_bytes", "Read from disks by a node", (value) => rate(value, "B/s")),
-      sampled("disk_written_bytes", "Written to disks by a node", (value) => rate(value, "B/s")),
-      sampled("net_sent_bytes", "Sent by network interfaces of a node", (value) => rate(value, "B/s")),
-      sampled("net_received_bytes", "Received by network interfaces of a node", (value) =>
-        rate(value, "B/s"),
-      ),
+      sampled("nvlink_sent_bytes", "Sent over NVLink by a GPU", bytes_per_second),
+      sampled("nvlink_received_bytes", "Received over NVLink by a GPU", bytes_per_second),
+      sampled("nvlink_link_sent_bytes", "Sent over one NVLink", bytes_per_second, { over: "links" }),
+      sampled("nvlink_link_received_bytes", "Received over one NVLink", bytes_per_second, { over: "links" }),
+      of_places(timeline.mpi, {
+        name: "Inside of MPI, of a rank's thread",
+        text: percent,
+        none: "not seen",
+        over: "ranks",
+      }),
+      sampled("cpus_busy", "CPUs that were busy, of a node", with_unit("CPUs"), ONE),
+      sampled("job_cpus_busy", "CPUs that the job kept busy, of a node", with_unit("CPUs"), ONE),
+      sampled("job_threads_ready", "Threads that waited for a CPU, of a node", with_unit("threads"), ONE),
+      sampled("disk_read_bytes", "Read from disks by a node", bytes_per_second, MEGABYTE),
+      sampled("disk_written_bytes", "Written to disks by a node", bytes_per_second, MEGABYTE),
+      sampled("net_sent_bytes", "Sent by network interfaces of a node", bytes_per_second, MEGABYTE),
+      sampled("net_received_bytes", "Received by network interfaces of a node", bytes_per_second, MEGABYTE),
     ],
   },
 ]

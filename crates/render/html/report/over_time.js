@@ -178,7 +178,7 @@ class OverTime {
     const most = Math.max(...known, 1e-12);
     const least = Math.min(...known);
     const low = c.logarithmic ? Math.log(least / 1.2) : 0;
-    const end_of_scale = c.text === percent ? this.share_end : most * 1.05;
+    const end_of_scale = c.text === percent ? this.share_end : Math.max(most * 1.05, c.least ?? 0);
     const high = c.logarithmic ? Math.log(most * 1.2) : end_of_scale;
     const y = (v) =>
       bottom - (tall * ((c.logarithmic ? Math.log(Math.max(v, least / 1.2)) : v) - low)) / (high - low);

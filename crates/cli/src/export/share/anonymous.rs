@@ -338,6 +338,10 @@ fn subject(names: &mut Names, name: &str, of: &str) -> String {
     use samples::SeriesOf::*;
     match samples::kind(name).map(|kind| kind.of) {
         Some(Gpu) => gpu(names, of),
+        Some(Link) => match of.rsplit_once('/') {
+            Some((uuid, link)) => format!("{}/{link}", gpu(names, uuid)),
+            None => gpu(names, of),
+        },
         Some(Node | Process | Sampler | Device) => of.to_owned(),
         Some(Thread) => match of.rsplit_once('/') {
             Some((numbers, thread)) => format!("{numbers}/{}", self::thread(names, thread)),

@@ -85,6 +85,11 @@ fn the_energy_of_a_run_is_that_of_its_gpus() {
     assert!((watts - 1100.0).abs() < 55.0, "{energy:#}");
     // What a GPU refuses is null, and not 0.
     assert!(gpus[0]["pcie_sent_bytes"].is_number() && gpus[1]["pcie_sent_bytes"].is_null());
+    // 18 NVLinks, each of which sends 500 MB/s.
+    let links = gpus[0]["nvlinks"].as_array().expect("NVLinks");
+    assert_eq!((links.len(), links[17]["link"].as_u64()), (18, Some(17)));
+    let rate = number(&links[17]["sent_bytes"]) / number(&nodes["rows"][0]["time_s"]);
+    assert!((0.7..1.3).contains(&(rate / 512e6)), "{rate} {links:#?}");
     assert_eq!(gpus[1]["throttled"]["power_cap"].as_f64(), Some(1.0));
     let row = &nodes["rows"][0];
     assert!(
