@@ -58,7 +58,7 @@ def test_tools_say_what_the_command_says(name: str) -> None:
 
 
 # What is wrong with recorded jobs, as data/README.md says: the rank that the others wait for, and why.
-HOST, GPU = "its host launches", "its GPU is busy with other work"
+HOST, GPU = "its host launches", "its GPU "
 WRONG = {
     "slow_host": (0, HOST),
     "slow_gpu": (1, GPU),
