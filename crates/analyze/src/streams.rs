@@ -328,7 +328,7 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
     });
     // It is a part of the exposed time, but known in other stretches.
     let exposed_waiting = exposed_waiting.map(|of: Share| of.at_most(exposed.share));
-    let seen: i64 = lane.windows.iter().map(|w| w.seen.length()).sum();
+    let seen = lane.seen_ns();
     let windows = lane.windows.iter().map(LaneWindow::kernels);
     let beside = slowed(windows, &[own, others]);
     let beside_share = part(&|seen| seen.beside);

@@ -606,10 +606,8 @@ fn figures((span, lanes): &(Span, [Lane; 2])) -> [f64; 4] {
 
 /// The kernel that the first finding names, if it names one.
 fn accused(report: &Report) -> Option<&str> {
-    match &report.findings.first()?.evidence {
-        Evidence::Late(late) => Some(&late.busy_gpu.as_ref()?.kernel.as_ref()?.name),
-        _ => None,
-    }
+    let kernel = report.findings.first()?.busy_gpu()?.kernel.as_ref()?;
+    Some(&kernel.name)
 }
 
 /// The kernel that is accused, or else the one that the late rank runs longer than the other, if that is most

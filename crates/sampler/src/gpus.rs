@@ -282,38 +282,17 @@ fn fields(
     gpu: &mut Gpu,
     each: &mut impl FnMut(&'static str, &str, u64),
 ) {
-    let Ok(ask) = nvml.lib().nvmlDeviceGetFieldValues.as_ref() else {
-        return;
-    };
-    // SAFETY: plain numbers, of which zero is a value each.
-    let mut values: [nvmlFieldValue_t; FIELDS.len()] = unsafe { std::mem::zeroed() };
-    let mut n = 0;
-    let mut asked = [0; FIELDS.len()];
-    for (place, (_, field, links, _)) in FIELDS.iter().enumerate() {
-        if gpu.may(FIRST_FIELD + place as u32) {
-            (values[n].fieldId, values[n].scopeId) = (*field, *links);
-            asked[n] = place;
-            n += 1;
-        }
-    }
-    // SAFETY: the device is NVML's own, and there are `n` values to fill in.
-    if n == 0 || unsafe { ask(handle, n as i32, values.as_mut_ptr()) } != 0 {
-        return;
-    }
-    for (value, place) in values[..n].iter().zip(asked) {
+    let bit = |place: usize| 1 << (FIRST_FIELD + place as u32);
+    let refused = gpu.refused;
+    let wanted = (0..FIELDS.len()).filter(|place| refused & bit(*place) == 0);
+    let wanted = wanted.map(|place| (place, FIELDS[place].1, FIELDS[place].2));
+    ask::<{ FIELDS.len() }>(nvml, handle, wanted, |place, value| {
         let (name, _, _, factor) = FIELDS[place];
-        match value.nvmlReturn {
-            // SAFETY: the type says which member was stored.
-            0 => each(
-                name,
-                &gpu.uuid,
-                unsafe { number(value) }.saturating_mul(factor),
-            ),
-            // Not supported, invalid argument, no permission.
-            2..=4 => gpu.refused |= 1 << (FIRST_FIELD + place as u32),
-            _ => {}
+        match value {
+            Some(value) => each(name, &gpu.uuid, value.saturating_mul(factor)),
+            None => gpu.refused |= bit(place),
         }
-    }
+    });
 }
 
 /// Asks for the counters of all links of a GPU in one call.
@@ -324,6 +303,30 @@ fn links(
     each: &mut impl FnMut(&'static str, &str, u64),
 ) {
     const MOST: usize = MOST_LINKS * OF_LINK.len();
+    let link = |place: usize| place / OF_LINK.len();
+    let counter = |place: usize| OF_LINK[place % OF_LINK.len()];
+    let refused = gpu.refused_links;
+    let wanted = (0..MOST).filter(|place| refused >> place & 1 == 0);
+    let wanted = wanted.map(|place| (place, counter(place).1, link(place) as u32));
+    ask::<MOST>(nvml, handle, wanted, |place, value| {
+        let (name, _, factor) = counter(place);
+        let of = format!("{}/{}", gpu.uuid, link(place));
+        match value {
+            Some(value) => each(name, &of, value.saturating_mul(factor)),
+            // This GPU has fewer links.
+            None => gpu.refused_links |= 1 << place,
+        }
+    });
+}
+
+/// Asks for these fields of a GPU in one call: a place below `MOST`, a field, and its scope. `heard` gets the
+/// place and value of each; no value if the GPU does not have the field.
+fn ask<const MOST: usize>(
+    nvml: &Nvml,
+    handle: nvmlDevice_t,
+    wanted: impl Iterator<Item = (usize, u32, u32)>,
+    mut heard: impl FnMut(usize, Option<u64>),
+) {
     let Ok(ask) = nvml.lib().nvmlDeviceGetFieldValues.as_ref() else {
         return;
     };
@@ -331,9 +334,8 @@ fn links(
     let mut values: [nvmlFieldValue_t; MOST] = unsafe { std::mem::zeroed() };
     let mut asked = [0; MOST];
     let mut n = 0;
-    for place in (0..MOST).filter(|place| gpu.refused_links >> place & 1 == 0) {
-        values[n].fieldId = OF_LINK[place % OF_LINK.len()].1;
-        values[n].scopeId = (place / OF_LINK.len()) as u32;
+    for ((place, field, scope), value) in wanted.zip(&mut values) {
+        (value.fieldId, value.scopeId) = (field, scope);
         asked[n] = place;
         n += 1;
     }
@@ -342,13 +344,11 @@ fn links(
         return;
     }
     for (value, place) in values[..n].iter().zip(asked) {
-        let (name, _, factor) = OF_LINK[place % OF_LINK.len()];
-        let of = format!("{}/{}", gpu.uuid, place / OF_LINK.len());
         match value.nvmlReturn {
             // SAFETY: the type says which member was stored.
-            0 => each(name, &of, unsafe { number(value) }.saturating_mul(factor)),
-            // Not supported, invalid argument, no permission: this GPU has fewer links.
-            2..=4 => gpu.refused_links |= 1 << place,
+            0 => heard(place, Some(unsafe { number(value) })),
+            // Not supported, invalid argument, no permission.
+            2..=4 => heard(place, None),
             _ => {}
         }
     }

@@ -48,6 +48,16 @@ impl BusyGpu {
     }
 }
 
+impl Finding {
+    /// Why the GPU of a late rank is busy, if kernel windows show it.
+    pub fn busy_gpu(&self) -> Option<&BusyGpu> {
+        match &self.evidence {
+            Evidence::Late(late) => late.busy_gpu.as_ref(),
+            _ => None,
+        }
+    }
+}
+
 /// Adds it to ranks that are late because their GPUs are busy, where it explains most of what they cost.
 /// `gpus` are all of the nodes, those too that the job does not use.
 pub fn add(

@@ -9,7 +9,7 @@
 //! Rule: ranks live through the same time, so what a second of one holds is held against a second of another.
 //! How often is one figure in all places: runs in a second of all windows, by the same of the others.
 
-use super::by_name::{computing, seen_ns};
+use super::by_name::computing;
 use super::Lane;
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ pub fn all(lanes: &[Lane]) -> Vec<Option<Busier>> {
     }
     let mut by_name: BTreeMap<&str, Vec<(usize, Rate)>> = BTreeMap::new();
     for (index, lane) in lanes.iter().enumerate() {
-        let seen = seen_ns(lane).max(1) as f64;
+        let seen = lane.seen_ns().max(1) as f64;
         for (name, kernels, ns) in computing(lane) {
             let rate = Rate {
                 per_s: kernels as f64 / seen * 1e9,
@@ -157,7 +157,7 @@ pub fn all(lanes: &[Lane]) -> Vec<Option<Busier>> {
 /// The share of the time in which nothing ran.
 fn idle(lane: &Lane) -> f64 {
     let idle: i64 = lane.windows.iter().map(|window| window.seen.idle()).sum();
-    idle as f64 / seen_ns(lane).max(1) as f64
+    idle as f64 / lane.seen_ns().max(1) as f64
 }
 
 /// What is summed up of a GPU.

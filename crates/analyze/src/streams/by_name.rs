@@ -105,11 +105,6 @@ pub fn names(lanes: &[Lane]) -> BTreeSet<String> {
     kernels.map(|(name, ..)| name.to_owned()).collect()
 }
 
-/// How much of the time the windows of a GPU show, ns.
-pub fn seen_ns(lane: &Lane) -> i64 {
-    lane.windows.iter().map(|w| w.seen.length()).sum()
-}
-
 /// What a GPU computed: name, how many, and how long they took, ns.
 pub fn computing(lane: &Lane) -> impl Iterator<Item = (&str, u64, i64)> {
     named(lane)
@@ -127,7 +122,7 @@ pub fn rows(lanes: &[Lane]) -> Vec<KernelRow> {
     for (name, kind, of) in lanes.iter().flat_map(named) {
         all.entry((name, kind)).or_default().add(&of);
     }
-    let length: i64 = lanes.iter().map(seen_ns).sum();
+    let length: i64 = lanes.iter().map(Lane::seen_ns).sum();
     let mut rows: Vec<KernelRow> = all
         .into_iter()
         .map(|((name, kind), of)| KernelRow {
@@ -157,7 +152,7 @@ pub fn of_ranks(lanes: &[Lane], rows: &[KernelRow]) -> Vec<KernelOfRank> {
         .collect();
     let mut found = Vec::new();
     for lane in lanes {
-        let length = seen_ns(lane).max(1) as f64;
+        let length = lane.seen_ns().max(1) as f64;
         for (name, kind, of) in named(lane) {
             let Some(at) = order.get(&(name, kind)) else {
                 continue;

@@ -51,6 +51,11 @@ impl Lane {
         }
     }
 
+    /// How much of the time its windows show, ns.
+    pub(super) fn seen_ns(&self) -> i64 {
+        self.windows.iter().map(|window| window.seen.length()).sum()
+    }
+
     pub(super) fn new(process: &Process, device: u32, active: i64) -> Lane {
         Lane {
             rank: process.rank,

@@ -1,6 +1,5 @@
 //! Findings and recommendations as JSON and tables have them: words for people, and facts for programs.
 
-use super::words::busy_gpu_of;
 use super::{advice, evidence, sentence, subject};
 use crate::recommendations::words;
 use analyze::findings::{
@@ -94,7 +93,7 @@ impl Row {
         let first = subject.rank();
         let communicator = subject.communicator.as_ref();
         let loss = finding.loss.as_ref();
-        let busy_gpu = busy_gpu_of(finding);
+        let busy_gpu = finding.busy_gpu();
         let mut ranks: Vec<u32> = subject.ranks.iter().filter_map(|id| id.rank).collect();
         ranks.sort_unstable();
         ranks.dedup();

@@ -2,7 +2,7 @@
 
 use super::busy_gpu;
 use analyze::arrivals::RankArrivals;
-use analyze::findings::{Advice, BusyGpu, Evidence, Finding, Loss, RankId};
+use analyze::findings::{Advice, Evidence, Finding, Loss, RankId};
 use analyze::spelling::{time, times};
 
 /// Ranks of a group that are named one by one.
@@ -102,14 +102,6 @@ pub(super) fn rank_on(rank: Option<u32>, host: &str) -> String {
     }
 }
 
-/// Why its GPU is busy, if kernel windows show it.
-pub(super) fn busy_gpu_of(of: &Finding) -> Option<&BusyGpu> {
-    match &of.evidence {
-        Evidence::Late(late) => late.busy_gpu.as_ref(),
-        _ => None,
-    }
-}
-
 /// What to do about a finding.
 pub(super) fn advice(of: &Finding) -> String {
     let by_account = match &of.evidence {
@@ -133,11 +125,11 @@ pub(super) fn advice(of: &Finding) -> String {
         }
         Advice::FindKernels => {
             let pid = of.subject.rank().map_or("?".to_owned(), |id| tables::pid::shown(id.pid));
-            return busy_gpu::find_kernels(busy_gpu_of(of), &pid);
+            return busy_gpu::find_kernels(of.busy_gpu(), &pid);
         }
         Advice::CheckGpu => {
             let device = of.subject.rank().and_then(|id| id.device);
-            return busy_gpu::check_gpu(busy_gpu_of(of), device);
+            return busy_gpu::check_gpu(of.busy_gpu(), device);
         }
         Advice::CompareKernels => {
             "Look for kernels that its process runs more often or for longer than the others (report \

@@ -225,11 +225,7 @@ fn cause(first: &Finding) -> Option<Card> {
         let below = format!("{way}the others waited for it");
         return Some(("Cause", how.to_owned(), small(&below)));
     }
-    let by = match &first.evidence {
-        Evidence::Late(late) => late.busy_gpu.as_ref().map(|of| of.by),
-        _ => None,
-    };
-    let on_gpu = match by {
+    let on_gpu = match first.busy_gpu().map(|of| of.by) {
         Some(BusierBy::MoreKernels) => "it runs more kernels",
         Some(BusierBy::LongerKernels) => "the same kernels take longer on it",
         None => "it is busy with other work",
