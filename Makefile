@@ -160,7 +160,7 @@ test-python: debug test-python-built ## The Python package, and exports in the p
 
 golden: debug ## Rewrites expected outputs and the README's picture; read the diff like code
 	export NCCLSCOPE_GOLDEN=write NCCLSCOPE_PLUGIN="$(abspath $(TARGET)/debug/$(PLUGIN))"; \
-	cargo test -p ncclscope-render --test all contracts:: && \
+	cargo test -p ncclscope --test all contracts:: && \
 	cargo test -p ncclscope --test stories && cargo test -p ncclscope --test all docs::
 
 screenshot: debug $(PYTESTS)/.installed ## Rewrites the screenshots of docs, from recorded jobs

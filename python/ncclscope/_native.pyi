@@ -10,7 +10,6 @@ import polars
 import pyarrow
 
 VERSION: str
-REPORT_SCHEMA: str
 
 @final
 class Table:

@@ -15,11 +15,7 @@ import pytest
 from conftest import job, run
 
 import ncclscope
-from ncclscope import report as module
-from ncclscope._native import REPORT_SCHEMA
-from ncclscope.report import Record, Report
-
-SCHEMA = json.loads(REPORT_SCHEMA)
+from ncclscope.report import Report
 
 
 @pytest.mark.parametrize("name", ["ddp4", "mix_two_hosts_228", "killed_228"])
@@ -28,76 +24,6 @@ def test_it_is_the_command_s_report(name: str) -> None:
     assert report.to_dict() == json.loads(run("ncclscope", "report", job(name), "--json"))
     assert str(report) == run("ncclscope", "report", job(name))
     assert report.text(all=True, explain=True) == run("ncclscope", "report", job(name), "--all", "--explain")
-
-
-def resolved(declared: dict[str, typing.Any]) -> dict[str, typing.Any]:
-    while "$ref" in declared:
-        found: typing.Any = SCHEMA
-        for part in declared["$ref"].removeprefix("#/").split("/"):
-            found = found[part]
-        declared = found
-    return declared
-
-
-def types_of(declared: dict[str, typing.Any]) -> set[str]:
-    if "enum" in declared:
-        return {"null" if value is None else "string" for value in declared["enum"]}
-    if "const" in declared:
-        return {"string"}
-    types = declared["type"]
-    return {types} if isinstance(types, str) else set(types)
-
-
-PYTHON_OF = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-
-
-def plain(declared: dict[str, typing.Any]) -> str:
-    """The annotation of what is no record."""
-    types = types_of(declared)
-    if "array" in types:
-        return f"list[{plain(declared['items'])}]"
-    return " | ".join([PYTHON_OF[t] for t in PYTHON_OF if t in types])
-
-
-def check(record: type[Record], declared: dict[str, typing.Any], seen: set[type]) -> None:
-    """Compares the annotations of a class with what the schema declares, and so on into its parts."""
-    seen.add(record)
-    properties = declared["properties"]
-    classes = [each for each in record.__mro__ if issubclass(each, Record)]
-    annotations = [vars(each).get("__annotations__", {}).items() for each in classes]
-    annotated = {name: text for of in annotations for name, text in of if not name.startswith("_")}
-    assert set(annotated) - set(properties) == set(), f"{record.__name__} has what the schema has not"
-    assert set(properties) - set(annotated) == set(), f"{record.__name__} lacks what the schema has"
-    for name in annotated:
-        declared_field = resolved(properties[name])
-        found = re.sub(r"Literal\[.*?\]", "str", annotated[name])
-        types = types_of(declared_field)
-        part = record._parts.get(name)
-        if "array" in types:
-            items = resolved(declared_field["items"])
-            wanted = f"list[{part.__name__ if part else plain(items)}]"
-            if part:
-                check(part, items, seen)
-        elif "object" in types and "properties" in declared_field:
-            assert part is not None, f"{record.__name__}.{name} is a record"
-            wanted = part.__name__
-            check(part, declared_field, seen)
-        elif "object" in types:
-            wanted = f"dict[str, {plain(declared_field['additionalProperties'])}]"
-        else:
-            wanted = " | ".join(PYTHON_OF[t] for t in PYTHON_OF if t in types and t != "null")
-        if "null" in types:
-            wanted += " | None"
-        assert found == wanted, f"{record.__name__}.{name}"
-
-
-def test_its_types_are_the_schema_s() -> None:
-    seen: set[type] = set()
-    check(Report, SCHEMA, seen)
-    records = {
-        value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Record)
-    }
-    assert seen == records - {Record}
 
 
 def test_fields_are_attributes_all_the_way() -> None:

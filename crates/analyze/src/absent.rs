@@ -15,6 +15,7 @@
 use crate::evidence::{gaps, Absent, Found, Ranks};
 use crate::jobs::world_size;
 use crate::spelling::ranges;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Unreadable};
@@ -23,7 +24,8 @@ use tables::{Capture, Unreadable};
 pub const MOST_RANKS: u32 = 1 << 20;
 
 /// Ranks that made calls which are not here.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Absent")]
 pub struct AbsentRow {
     /// The launcher's ranks, as `3` or `4-7`; null if they are not known.
     pub ranks: Option<String>,
@@ -47,7 +49,7 @@ pub struct AbsentRow {
 }
 
 /// Ranks that a communicator lacks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct AbsentMember {
     /// The communicator.
     pub communicator: String,
@@ -60,7 +62,8 @@ pub struct AbsentMember {
 }
 
 /// A file in which nothing is sound.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "UnreadableFile")]
 pub struct UnreadableRow {
     /// The file, relative to the capture.
     pub file: String,
@@ -70,6 +73,7 @@ pub struct UnreadableRow {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// What is in it.
     pub found: String,

@@ -43,6 +43,7 @@ pub use launches::Gatherer;
 use crate::findings::{Cause, LEAST_SHARE};
 use crate::streams::{Busier, Streams};
 use launches::{Lane, Launch};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// An interval is at least this part of the price wide, to each side. A sample of steps alone held the truth
@@ -55,11 +56,11 @@ pub const MATTERS: f64 = 0.05;
 const LEAST_LEFT: f64 = 0.01;
 
 /// The account of a job's steps.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Account {
     /// Steps that the account is of; those of the start-up are left out.
     pub steps: u64,
-    /// Steps of the start-up.
+    /// Steps of the start-up, which are left out.
     pub skipped: u64,
     /// The wall time of these steps, µs.
     pub wall_us: f64,
@@ -75,15 +76,15 @@ pub struct Account {
     /// By rank: its launches in a step, on average.
     #[serde(skip)]
     pub launches: Vec<u64>,
-    /// Each rank's, by restart and rank.
+    /// Each rank's: work, wait, transfer and unknown sum to the wall time.
     pub ranks: Vec<RankAccount>,
     /// The part of the time that ranks stood still in operations in which all ranks need each other, 0 to 1;
     /// null if they did not.
     pub together_share: Option<f64>,
-    /// Which part of the ranks' time is work, and why the rest is not; null if exposed times of some rank are
-    /// not known.
+    /// POP's efficiencies: the parallel one is the product of the next three; null if exposed times of some
+    /// rank are not known.
     pub efficiencies: Option<Efficiencies>,
-    /// Whether it says what late ranks cost.
+    /// Whether the account says what late ranks cost.
     pub settles: bool,
     /// For which part of the wall ranks stood still in operations, on average: at least, and at most.
     #[serde(skip)]
@@ -187,7 +188,7 @@ pub struct LateHost {
 }
 
 /// A communicator whose transfers take longer than usual: for a part of the run, or than those of others.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SlowLink {
     /// Id of the communicator.
     pub communicator: String,
@@ -221,14 +222,15 @@ pub struct ExposedCalls {
 }
 
 /// What late ranks cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AccountAnswer")]
 pub struct Answer {
     /// Which of [`Account::ranks`] are to blame, by their place there: one, or the ranks of a group; none if
     /// ranks are late in turns.
     pub ranks: Vec<usize>,
-    /// What the steps would take less without them, µs of the wall.
+    /// What the steps would take less without their lateness, µs of the wall.
     pub loss_us: f64,
-    /// The same as a share of the steps' wall.
+    /// The same as a share of the steps' wall time.
     pub share: f64,
     /// Interval of the loss, µs.
     pub interval_us: (f64, f64),
@@ -249,7 +251,9 @@ pub struct Answer {
     pub longest_us: Option<(f64, f64)>,
     /// Why it is late.
     pub cause: Cause,
-    /// What the loss outside of stalls rests on.
+    /// What the loss rests on: a replay of the run, a replay of the steps that kernel windows show, a replay
+    /// of a typical step from all calls that were timed, exposed times of all ranks, of some, only GPU times
+    /// of calls, or only how long steps took.
     pub source: Source,
     /// Launches in which it came last, of those that were timed on it and another rank.
     pub last: (u64, u64),

@@ -24,6 +24,7 @@
 //! of the cost.
 
 use crate::operations::Operation;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 mod bounds;
@@ -51,7 +52,7 @@ pub use stalls::Stall;
 pub const BASIS: &str = "shortest GPU time of each operation, as if it ended on all ranks at once";
 
 /// Who waited and who was waited for.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Arrivals {
     /// [`BASIS`].
     pub basis: &'static str,
@@ -70,7 +71,7 @@ pub struct Arrivals {
     pub sampled: Option<SampledArrivals>,
     /// By largest own saving.
     pub ranks: Vec<RankArrivals>,
-    /// Ranks that came late once or a few times by far more than is usual, by largest loss.
+    /// Ranks that came late once or a few times by far more than is usual, largest loss first.
     pub stalls: Vec<Stall>,
     /// How much of transfers was the network; null where that was not recorded.
     pub over_network: Option<OverNetwork>,
@@ -113,7 +114,7 @@ impl Arrivals {
 }
 
 /// One GPU of a process.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RankArrivals {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -121,6 +122,7 @@ pub struct RankArrivals {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
@@ -163,10 +165,10 @@ pub struct RankArrivals {
     #[serde(skip)]
     pub with_other: Option<(Option<u32>, f64)>,
     /// The part of the saving in which its launch on the host was late as well. For a rank with a loss, the
-    /// launch is that of the operation in which it became late. µs of the wall. `None` if that is not known
-    /// of any operation in which it came last.
+    /// launch is that of the operation in which it became late. µs of the wall. Null if that is not known of
+    /// any operation in which it came last.
     pub launched_late_us: Option<f64>,
-    /// Of the saving: it was launched in time there, so its GPU was busy with other work. `None` as
+    /// Of the saving: it was launched in time there, so its GPU was busy with other work. Null as
     /// `launched_late_us`.
     pub gpu_busy_us: Option<f64>,
     /// Of `last`: operations over several hosts.

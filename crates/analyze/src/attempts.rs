@@ -2,11 +2,13 @@
 
 use crate::moments::Zone;
 use crate::spelling::ranges;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tables::Capture;
 
 /// One start of a job that was started several times.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "OneAttempt")]
 pub struct AttemptRow {
     /// From 1, the oldest first.
     pub attempt: u32,

@@ -8,6 +8,7 @@
 //!
 //! Source: doc/PERFORMANCE.md of <https://github.com/NVIDIA/nccl-tests>.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// No GPU to date moves more over all its links in one direction: twice 1800 GB/s, because in-switch
@@ -42,7 +43,7 @@ pub fn factor(function: &str, nranks: Option<u32>) -> Option<f64> {
 }
 
 /// Bandwidths in GB/s (10⁹ bytes a second).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Bandwidth {
     /// Bytes by time.
     pub algbw_gb_per_s: Option<f64>,

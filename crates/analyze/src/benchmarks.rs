@@ -13,6 +13,7 @@
 
 use crate::efficiency::{hold_against, Ceiling, EfficiencyRow, ShareOfCeiling};
 use crate::interval::{ratio_of_runs, OfRuns};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub struct BenchmarkRow {
 }
 
 /// What is known of the run that made a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct BenchmarkRun {
     /// The table's file.
     pub file: String,
@@ -44,9 +45,9 @@ pub struct BenchmarkRun {
     pub nccl: Option<String>,
     /// The average bus bandwidth that the program printed, GB/s.
     pub average_gb_per_s: Option<f64>,
-    /// Why the run failed, if it did.
+    /// Why the run failed; null if it did not.
     pub failed: Option<String>,
-    /// Sizes with wrong data; their rows are left out.
+    /// Bytes of sizes with wrong data, which are left out.
     pub wrong_sizes: Vec<u64>,
     /// What else is to be said of it.
     pub about: Vec<String>,
@@ -70,19 +71,19 @@ impl Benchmark {
 }
 
 /// What is known of one table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BenchmarkSide {
     /// What made it.
     #[serde(flatten)]
     pub run: BenchmarkRun,
-    /// Sizes that only this one has.
+    /// Rows that the other one lacks.
     pub alone: u64,
-    /// The size at which it comes closest to a ceiling.
+    /// The size at which it comes closest to a ceiling; null without --ceiling.
     pub best: Option<BestShare>,
 }
 
 /// How close a table comes to a ceiling.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BestShare {
     /// Function.
     pub function: String,
@@ -95,7 +96,7 @@ pub struct BestShare {
 }
 
 /// A function at a size, in both tables.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BenchmarkPair {
     /// Function.
     pub function: Option<String>,
@@ -105,7 +106,7 @@ pub struct BenchmarkPair {
     pub datatype: String,
     /// Bytes.
     pub bytes: u64,
-    /// Mean time of a call, of both sides, µs.
+    /// Mean time of a call, both sides together, µs.
     pub a_us: f64,
     /// See `a_us`.
     pub b_us: f64,
@@ -115,14 +116,14 @@ pub struct BenchmarkPair {
     pub a_busbw_gb_per_s: Option<f64>,
     /// See `a_busbw_gb_per_s`.
     pub b_busbw_gb_per_s: Option<f64>,
-    /// Of the first ceiling that is known.
+    /// Of the first ceiling that is known for this row.
     pub a_share: Option<f64>,
     /// See `a_share`.
     pub b_share: Option<f64>,
 }
 
 /// Which messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Messages {
     /// Latency is most of the time.
@@ -132,7 +133,7 @@ pub enum Messages {
 }
 
 /// What the sizes of a part say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
     /// B takes longer.
@@ -146,13 +147,13 @@ pub enum Said {
 }
 
 /// The small or the large messages of a function.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Part {
     /// Function.
     pub function: Option<String>,
     /// Ranks.
     pub nranks: Option<u32>,
-    /// Which.
+    /// small: a call takes up to twice the shortest time of A.
     pub messages: Messages,
     /// The smallest size.
     pub from_bytes: u64,
@@ -160,22 +161,22 @@ pub struct Part {
     pub to_bytes: u64,
     /// Sizes.
     pub sizes: u64,
-    /// Geometric mean of `ratio`.
+    /// Geometric mean of the ratios of its sizes: time of B by that of A.
     pub ratio: f64,
-    /// Ends of its 95 % interval.
+    /// The lower end of its 95 % interval, as a share of A's time; null below two sizes.
     pub ratio_low: Option<f64>,
-    /// See `ratio_low`.
+    /// The upper end of its 95 % interval, as a share of A's time; null below two sizes.
     pub ratio_high: Option<f64>,
     /// What they say.
     pub said: Said,
 }
 
 /// Both tables.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BenchmarkDiff {
-    /// The first.
+    /// The first log.
     pub a: BenchmarkSide,
-    /// The second.
+    /// The second log.
     pub b: BenchmarkSide,
     /// By function, small messages first.
     pub parts: Vec<Part>,

@@ -11,12 +11,14 @@ use crate::executions::{Execution, Walk};
 use crate::functions::{interval_of, GpuSum as Sum};
 use crate::operations::Operation;
 use crate::sampled::Stretches;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name};
 
 /// The calls of a function from a line.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Caller")]
 pub struct CallerRow {
     /// `FILE:LINE FUNCTION` of the program; null for calls without a recorded caller.
     pub caller: Option<String>,
@@ -30,7 +32,7 @@ pub struct CallerRow {
     pub sum_over_ranks_us: Option<f64>,
     /// Whether that is estimated from a sample.
     pub sampled: bool,
-    /// Its 95 % interval then.
+    /// Of an estimate from a sample: its interval of 95 %. Null if all calls were timed.
     pub sum_interval_us: Option<(f64, f64)>,
     /// Part of the GPU time of all calls, 0 to 1.
     pub share_of_time: Option<f64>,

@@ -32,6 +32,7 @@ mod tests;
 pub use given::{Given, GivenError};
 pub use lines::ClockLine;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -299,7 +300,7 @@ impl Offset {
 }
 
 /// The hosts' clocks against that of one of them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Clocks {
     /// The host that the others are compared with: the first rank's.
     pub reference: String,
@@ -319,7 +320,7 @@ pub struct Clocks {
 }
 
 /// The clock of one host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HostClock {
     /// Host.
     pub host: String,
@@ -331,6 +332,7 @@ pub struct HostClock {
     pub high_us: Option<f64>,
     /// Where the offset is from: `common ends`; `bounds`, where that lay outside of them and was moved to the
     /// nearest; `given`. Null without an offset.
+    #[schemars(extend("enum" = ["common ends", "bounds", "given", null]))]
     pub source: Option<&'static str>,
     /// The error of an offset that was given, µs; null else.
     pub given_error_us: Option<f64>,
@@ -351,7 +353,7 @@ pub struct HostClock {
 }
 
 /// Where no offset of two clocks fits all operations: one of them was set, or a stamp is bad.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ClockStep {
     /// Host.
     pub host: String,

@@ -30,13 +30,14 @@ use crate::spelling::ranges;
 use crate::words::remedy;
 use capture::counts::ONE_SIDED as ONE_SIDED_CALLS;
 use capture::live::{Cause, CAUSES, ODDS};
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::recorded::Mask;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, LiveSource, Newest, Process};
 
 /// What was announced, recorded, timed and lost.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Completeness {
     /// Calls that NCCL announced.
     pub announced: u64,
@@ -79,7 +80,7 @@ pub struct Completeness {
 }
 
 /// One process that is not complete.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RankCompleteness {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -87,6 +88,7 @@ pub struct RankCompleteness {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// As in [`Completeness`].
     pub announced: u64,
@@ -101,6 +103,9 @@ pub struct RankCompleteness {
     /// Calls beyond `announced` that it made for certain: operations that ended on other ranks prove them.
     pub missing_at_least: u64,
     /// Where its open rows and counters were read; without them, where they are.
+    #[schemars(extend("enum" = [
+        "adopted", "here", "snapshot", "other tool", "elsewhere", "running", "gone", "unreadable", "unknown"
+    ]))]
     pub live: &'static str,
     /// What happened to its recorder, if not the usual.
     pub recorder: Option<String>,

@@ -26,6 +26,7 @@
 use crate::streams::Share;
 use capture::windows::DriverCallKind;
 use mean::Mean;
+use schemars::JsonSchema;
 use serde::Serialize;
 pub use spells::ProcessSpells;
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ const CUPTI_LAUNCH_NS: f64 = 8_500.0;
 const CUPTI_GRAPH_NS: f64 = 3_500.0;
 
 /// What recording cost, as a share of what the job would have taken without.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Cost {
     /// CUDA events and kernel windows together; null if one of both is not known.
     pub gpu: Option<Share>,
@@ -80,11 +81,13 @@ pub struct Cost {
     /// What these cost if each costs a busy stream 5.4 µs, as measured on H200, and an event on a stream
     /// that waits half of that.
     pub events_counted: f64,
-    /// What CUPTI takes of the host's time between windows: launches as windows show them, times the most
-    /// that was measured for each, in ns. Of kernels and copies, the job feels it only if its GPU waits for
-    /// its host. Replays of graphs cost the GPU about as much (bench/README.md). Null without windows.
+    /// The share of the host's time that CUPTI takes between windows: launches as windows show them, times
+    /// the most that was measured for each, in ns. Of kernels and copies, the job feels it only if its GPU
+    /// waits for its host. Replays of graphs cost the GPU about as much (bench/README.md). Null without
+    /// windows.
     pub cupti_at_most: Option<f64>,
-    /// Callbacks of NCCL calls, of stamps and of network operations: counted, times the measured ns of each.
+    /// A share: callbacks of NCCL calls, of stamps and of network operations, counted, times the measured ns
+    /// of each.
     pub callbacks: f64,
     /// NCCL calls that were counted for that.
     pub calls: u64,

@@ -17,6 +17,7 @@ use crate::arrivals::over_time::{GpuKey, OverTime, Passed, Piece};
 use crate::operations::Operation;
 use crate::spelling::{percent, size, time};
 use crate::steps::{Step, Steps};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,13 +34,13 @@ const MOSTLY: f64 = 0.8;
 const MOST_PARTS: usize = 1 << 24;
 
 /// The critical path of the job's steps.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CriticalPath {
     /// [`BASIS`].
     pub basis: &'static str,
     /// The rank at whose last call a step ends.
     pub rank: Option<u32>,
-    /// Steps that the path is known of.
+    /// Steps that the path is known of: every call in them was timed.
     pub steps: u64,
     /// Their time, µs. It is the sum of all segments.
     pub sum_us: f64,
@@ -50,12 +51,13 @@ pub struct CriticalPath {
 }
 
 /// What segments are.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct On {
     /// What it is, for people: `work before AllReduce 8 MiB`.
     pub what: String,
     /// `work` of a rank, an `operation` from its last arrival to its end, or an `other_kernel` of NCCL. The
     /// last is a send, a receive, a call of a root, or one without a time on every rank.
+    #[schemars(extend("enum" = ["work", "operation", "other_kernel"]))]
     pub kind: &'static str,
     /// The launcher's rank: whose work it is, or who arrived last.
     pub rank: Option<u32>,
@@ -63,12 +65,14 @@ pub struct On {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Why it ended then. Of an operation, because its transfer was over. Of work: `launch` if the kernel
     /// began when its host launched it. `busy_gpu` if it was launched long before, and its GPU did something
     /// else. Null if not known.
+    #[schemars(extend("enum" = ["launch", "busy_gpu", null]))]
     pub why: Option<&'static str>,
     /// The operation, or that to which the work led: its function.
     pub function: Option<String>,
@@ -81,7 +85,7 @@ pub struct On {
 }
 
 /// Segments of one kind, over all steps.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PathRow {
     /// What they are.
     #[serde(flatten)]
@@ -95,20 +99,21 @@ pub struct PathRow {
 }
 
 /// The path of one step.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PathStep {
     /// Which step of the rank, from 1.
     pub number: u64,
     /// From the end of the last kernel of the step before to that of this step, µs.
     pub time_us: f64,
-    /// What it consists of, in order.
+    /// In order; they sum to the step's time.
     pub segments: Vec<Segment>,
     /// Segments after these, which are left out.
     pub beyond: u64,
 }
 
 /// A segment of the path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "PathSegment")]
 pub struct Segment {
     /// What it is.
     #[serde(flatten)]

@@ -13,6 +13,7 @@ use crate::behind::{inside, Inside};
 use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
 use crate::spelling::{ranges, size};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
 use tables::exit::Exit;
@@ -28,7 +29,7 @@ const FIRST_OVER_HOSTS_NS: i64 = 2 * SECOND;
 const BRIEF_NS: i64 = 5 * SECOND;
 
 /// A process that died or left while others went on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Death {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -36,6 +37,7 @@ pub struct Death {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// It ended its recording itself: by an exception, by exit, or at the end of its work.
     pub exited: bool,
@@ -59,7 +61,7 @@ pub struct Death {
     pub last_bytes: Option<u64>,
     /// The launcher's ranks that made later calls there; the pids of those that have none.
     pub left: Vec<u32>,
-    /// The most collectives that one of them made there.
+    /// The most collectives that one of these made there.
     pub most_calls: u64,
     /// Nobody saw it die: it may have been stopped until all were killed.
     #[serde(skip)]

@@ -18,6 +18,7 @@ use crate::findings::Finding;
 use crate::interval::{holm, Comparison, Mean, CONFIDENCE, LEAST_OPERATIONS};
 use crate::recommendations::{self, Recommendation};
 use crate::roles::{align, Pair, Role};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -75,7 +76,7 @@ pub struct Run {
 }
 
 /// One of the two runs in a diff.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunRow {
     /// Where the capture is.
     pub capture: String,
@@ -104,7 +105,9 @@ pub struct RunRow {
     pub is_least: bool,
     /// Why calls are not there, or may not be.
     pub incomplete: Vec<String>,
-    /// What it is as a whole.
+    /// What the run is as a whole: the mean step, the wall time of the longest rank, the exposed
+    /// communication of the rank that has most, waiting as a part of the GPU time in NCCL, and the bandwidth
+    /// of the operation that moved most bytes.
     pub figures: Figures,
     /// What its report found.
     #[serde(skip)]
@@ -112,11 +115,11 @@ pub struct RunRow {
 }
 
 /// One kind, or all of them, in one run. Times in µs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
     /// Executions, one rank's part each.
     pub calls: u64,
-    /// Those whose time is compared.
+    /// Calls whose time is compared: without the first of each rank.
     pub compared: u64,
     /// Their mean.
     pub mean_us: Option<f64>,
@@ -129,7 +132,7 @@ pub struct Side {
 }
 
 /// What is said of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiffFinding {
     /// Slower, by Holm's method over all kinds.
@@ -147,17 +150,17 @@ pub enum DiffFinding {
 }
 
 /// B against A. Times in µs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Versus {
-    /// See [`DEFINITION`].
+    /// B / A of the mean time per call.
     pub ratio: Option<f64>,
     /// Ends of its 95 % interval.
     pub ratio_interval: Option<[f64; 2]>,
-    /// See [`DEFINITION`].
+    /// (ratio − 1) × 100; negative is faster.
     pub percent: Option<f64>,
     /// Ends of its 95 % interval.
     pub percent_interval: Option<[f64; 2]>,
-    /// B − A of the mean.
+    /// B − A of the mean time per call.
     pub difference_us: Option<f64>,
     /// Ends of its 95 % interval.
     pub difference_interval_us: Option<[f64; 2]>,
@@ -166,7 +169,7 @@ pub struct Versus {
 }
 
 /// One kind of operation in both runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct KindOfOperation {
     /// Number of the role in [`Diff::communicators`]; null where the communicator's definition is lost.
     pub role: Option<usize>,
@@ -181,6 +184,7 @@ pub struct KindOfOperation {
     /// What is said of it.
     pub finding: DiffFinding,
     /// `gpu` or `host`: the times compared.
+    #[schemars(extend("enum" = ["gpu", "host", null]))]
     pub time_source: Option<&'static str>,
     /// In A.
     pub a: Option<Side>,
@@ -203,9 +207,10 @@ pub struct KindOfOperation {
 }
 
 /// All kinds with an interval, as if B had made A's calls.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Total {
     /// `gpu` or `host`.
+    #[schemars(extend("enum" = ["gpu", "host"]))]
     pub time_source: &'static str,
     /// Kinds in it.
     pub kinds: usize,
@@ -228,7 +233,7 @@ pub struct Total {
 }
 
 /// A role in both runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RoleRow {
     /// Its number.
     pub role: usize,

@@ -12,6 +12,7 @@ use crate::notes::is_attached;
 use crate::statistics::median;
 use crate::steps::{Step, Steps};
 use capture::counts::{NS, OF_DRIVER, OF_NCCL, SINCE_TIMED, TIMED};
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::counts::Counts;
 use tables::{Capture, Process};
@@ -32,7 +33,7 @@ const NO_PROXIES: &str =
 const NCCL_S_ONLY: &str = "proxy threads are NCCL's";
 
 /// The driver calls of a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DriverCalls {
     /// Processes that were counted.
     pub processes: u64,
@@ -41,17 +42,17 @@ pub struct DriverCalls {
 }
 
 /// A counter.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DriverCallRow {
-    /// Its name.
+    /// Its name, as `ncclscope explain` has it.
     pub counter: &'static str,
-    /// NCCL's, over all processes; null if they are not known.
+    /// Calls that libnccl made, over all processes; null if they are not known.
     pub nccl: Option<u64>,
-    /// NCCL's in a step of a rank, the median rank's; null without steps.
+    /// The same in a step of a rank: the median rank's; null without steps.
     pub nccl_per_step: Option<f64>,
     /// How long NCCL's calls took, over all processes and threads; null if that is not measured.
     pub nccl_s: Option<f64>,
-    /// The program's own and its other libraries', over all processes.
+    /// Calls of the program and its other libraries, over all processes.
     pub program: Option<u64>,
     /// The same in a step of a rank, the median rank's.
     pub program_per_step: Option<f64>,

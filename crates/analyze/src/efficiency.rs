@@ -13,6 +13,7 @@
 use crate::operations::Operation;
 use crate::spelling::size;
 use crate::topology::{gpu_of, Host};
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::peak::{peak, Peak};
 use setup::topology::GraphChoice;
@@ -20,7 +21,7 @@ use std::collections::HashMap;
 use tables::Capture;
 
 /// Where a ceiling comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingSource {
     /// Somebody gave the rate.
@@ -50,9 +51,9 @@ impl CeilingSource {
 }
 
 /// A ceiling, and how much of it was reached.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ShareOfCeiling {
-    /// Where it comes from.
+    /// Where the ceiling comes from.
     pub source: CeilingSource,
     /// The same for people: the option, the file, or the operation.
     pub named: String,
@@ -66,7 +67,8 @@ pub struct ShareOfCeiling {
 }
 
 /// An operation's efficiency.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Efficiency")]
 pub struct EfficiencyRow {
     /// Communicator id; null when its definition is lost.
     pub communicator: Option<String>,

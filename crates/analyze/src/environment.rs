@@ -7,12 +7,13 @@
 //! Rule: what differs in any two runs (process ids, times, the capture's own folder, addresses) is no fact of
 //! the environment. Which hosts and GPUs it was is one, of the kind [`Kind::Placement`].
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{topologies_of, Capture, Process};
 
 /// What a fact is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
     /// NCCL and the driver.
@@ -32,7 +33,7 @@ pub enum FactKind {
 pub type Facts = BTreeMap<(FactKind, String), String>;
 
 /// A fact that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// What it is about.
     pub kind: FactKind,

@@ -13,14 +13,16 @@ use crate::models::{nearest, CostModel, Measurement};
 use crate::operations::Operation;
 use crate::statistics::median;
 use crate::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One forward pass or replay, as it was measured: medians over ranks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Pass {
     /// `replay` of a CUDA graph in a kernel window, or `step` of the pattern of calls.
+    #[schemars(extend("enum" = ["replay", "step"]))]
     pub kind: &'static str,
-    /// How many were seen, on the rank with the most.
+    /// How many were seen, on the rank with the most; its unit is passes.
     pub seen: u64,
     /// NCCL calls in one.
     pub calls: u64,
@@ -142,7 +144,7 @@ pub struct Asked {
 }
 
 /// The cost of one forward pass.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Estimate {
     /// Function, as captures name it.
     pub function: String,
@@ -157,6 +159,7 @@ pub struct Estimate {
     /// Its 95 % interval; null for a time that was measured once.
     pub call_interval_us: Option<(f64, f64)>,
     /// `measured` at this size, or by a cost `model`.
+    #[schemars(extend("enum" = ["measured", "model"]))]
     pub source: &'static str,
     /// What it rests on.
     pub basis: String,
@@ -166,13 +169,14 @@ pub struct Estimate {
     pub communication_interval_us: Option<(f64, f64)>,
     /// Time to first token, as it was given.
     pub ttft_us: Option<f64>,
-    /// `communication_us` as a part of it; null if it is longer, so that other work must hide some of it.
+    /// `communication_us` as a part of `ttft_us`; null if it is longer, so that other work must hide some of
+    /// it.
     pub ttft_share: Option<f64>,
     /// Time of the same call in the baseline.
     pub baseline_call_us: Option<f64>,
     /// Ranks of the baseline.
     pub baseline_nranks: Option<u32>,
-    /// `call_us` by that.
+    /// `call_us` by `baseline_call_us`.
     pub baseline_ratio: Option<f64>,
 }
 

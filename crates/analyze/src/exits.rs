@@ -7,6 +7,7 @@
 //! ([`ExitRow::is_near`]).
 
 use crate::moments::Zone;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tables::calls::Shape;
 use tables::exit::{Exit, HowEnded};
@@ -19,7 +20,8 @@ const APART_NS: i64 = 10_000_000;
 const APART_OVER_HOSTS_NS: i64 = 2_000_000_000;
 
 /// A process that ended by a signal, with an error or without ending its recording.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Exit")]
 pub struct ExitRow {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -27,6 +29,7 @@ pub struct ExitRow {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// When it ended, ns since 1970.
     pub at_ns: i64,

@@ -32,9 +32,9 @@ mod stalled;
 pub(crate) use below_ceiling::below_ceiling;
 pub use busy_gpu::{BusierBy, BusyGpu};
 pub use facts::{
-    Advice, BelowCeiling, CallId, Candidate, Cause, ClockProof, CommunicatorId, Evidence, Finding,
-    Gain, GainSource, InSteps, Kind, Late, LateByArrivals, Limit, Loss, Method, Peer, RankId,
-    SlowLink, Stalls, Subject, Unequal, Way,
+    Advice, BelowCeiling, CallId, Candidate, CandidateName, Cause, ClockProof, CommunicatorId,
+    Evidence, Finding, Gain, GainSource, InSteps, Kind, Late, LateByArrivals, Limit, Loss, Method,
+    Peer, RankId, SlowLink, Stalls, Subject, Unequal, Way,
 };
 pub use identity::Identity;
 pub(crate) use naming::gpu;

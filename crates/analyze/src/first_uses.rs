@@ -9,6 +9,7 @@
 
 use crate::executions::{Execution, Walk};
 use crate::statistics::Sample;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name};
@@ -25,7 +26,7 @@ type Way = (Name, Name, Name, Option<u32>);
 type Key = (Option<u32>, Way);
 
 /// The first use of a way on a communicator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FirstUse {
     /// The communicator.
     pub communicator: Option<String>,
@@ -43,10 +44,11 @@ pub struct FirstUse {
     pub longer_s: Option<f64>,
     /// The launcher's rank of that one.
     pub rank: Option<u32>,
-    /// Its host.
+    /// Its host; empty if the lines do not have it.
     pub host: String,
     /// Its process id.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// How long the call took there.
     pub first_s: f64,

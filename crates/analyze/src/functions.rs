@@ -11,15 +11,16 @@
 use crate::executions::Execution;
 use crate::operations::Operation;
 use capture::live::{bucket, bucket_middle};
+use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use tables::{Capture, Name};
 
-/// The parts of a call, in the order in which they happen.
-pub const PARTS: [&str; 5] = ["api", "enqueue", "launch", "kernel", "proxy"];
+/// Parts that calls have.
+const PARTS: usize = 5;
 
 /// A part of the calls of a function, in µs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Part")]
 pub struct CallPart {
     /// Calls that have it.
     pub n: u64,
@@ -32,12 +33,29 @@ pub struct CallPart {
     pub share_of_api: Option<f64>,
 }
 
+/// What of a call took how long, in the order in which it happens; null for a part that no call has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Parts {
+    /// From the entry of the API call to its return.
+    pub api: Option<CallPart>,
+    /// NCCL's enqueueing on the host.
+    pub enqueue: Option<CallPart>,
+    /// The launch of the kernel on the host.
+    pub launch: Option<CallPart>,
+    /// Time on the GPU.
+    pub kernel: Option<CallPart>,
+    /// Work of NCCL's proxy.
+    pub proxy: Option<CallPart>,
+}
+
 /// A function.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Function")]
 pub struct FunctionRow {
     /// NCCL's name; operations that came in pieces under their own name.
     pub function: Option<String>,
     /// `collective` or `p2p`.
+    #[schemars(extend("enum" = ["collective", "p2p"]))]
     pub kind: &'static str,
     /// Executions, one rank's part each.
     pub calls: u64,
@@ -55,8 +73,8 @@ pub struct FunctionRow {
     pub share_of_time: Option<f64>,
     /// Host time of all executions on all ranks.
     pub host_sum_over_ranks_us: Option<f64>,
-    /// What of a call took how long, by [`PARTS`]; null for a part that no call has.
-    pub parts_us: BTreeMap<&'static str, Option<CallPart>>,
+    /// What of a call took how long.
+    pub parts_us: Parts,
 }
 
 #[derive(Clone, Default)]
@@ -113,7 +131,8 @@ impl Sum {
 }
 
 /// The parts of the calls of a function whose sizes are alike.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PartsOfCalls")]
 pub struct PartsRow {
     /// NCCL's name; operations that came in pieces under their own name.
     pub function: Option<String>,
@@ -123,8 +142,8 @@ pub struct PartsRow {
     pub most_bytes: Option<u64>,
     /// Calls that have a part, warm-ups left out.
     pub calls: u64,
-    /// As in [`FunctionRow`].
-    pub parts_us: BTreeMap<&'static str, Option<CallPart>>,
+    /// What of a call took how long.
+    pub parts_us: Parts,
 }
 
 /// The calls of a function whose sizes lie between the same powers of two.
@@ -134,7 +153,7 @@ struct Class {
     power: Option<u32>,
     bytes: Option<(u64, u64)>,
     calls: u64,
-    sums: [Sum; PARTS.len()],
+    sums: [Sum; PARTS],
 }
 
 /// The parts by function and size, under construction.
@@ -143,21 +162,25 @@ pub struct Gatherer {
     classes: Vec<Class>,
 }
 
-/// The parts that lie within the API call, one after the other.
-const WITHIN_API: [&str; 2] = ["enqueue", "launch"];
-
-fn parts(sums: &[Sum; PARTS.len()]) -> BTreeMap<&'static str, Option<CallPart>> {
-    let mut parts: BTreeMap<_, _> = PARTS.into_iter().zip(sums.iter().map(Sum::part)).collect();
-    if let Some(Some(api)) = parts.get("api").copied() {
-        for name in WITHIN_API {
-            if let Some(Some(part)) = parts.get_mut(name) {
-                // Calls of a group are enqueued when it ends, which is not within them.
-                let is_whole = part.n == api.n && part.mean <= api.mean && api.mean > 0.0;
-                part.share_of_api = is_whole.then(|| part.mean / api.mean);
-            }
-        }
+fn parts(sums: &[Sum; PARTS]) -> Parts {
+    let [api, enqueue, launch, kernel, proxy] = sums.each_ref().map(Sum::part);
+    let within_api = |part: Option<CallPart>| {
+        let part = part?;
+        // Calls of a group are enqueued when it ends, which is not within them.
+        let whole = api.filter(|api| part.n == api.n && part.mean <= api.mean && api.mean > 0.0);
+        let share_of_api = whole.map(|api| part.mean / api.mean);
+        Some(CallPart {
+            share_of_api,
+            ..part
+        })
+    };
+    Parts {
+        api,
+        enqueue: within_api(enqueue),
+        launch: within_api(launch),
+        kernel,
+        proxy,
     }
-    parts
 }
 
 impl Gatherer {
@@ -297,7 +320,7 @@ impl Gatherer {
     }
 
     fn row(&self, capture: &Capture, operation: &Operation) -> FunctionRow {
-        let mut sums: [Sum; PARTS.len()] = Default::default();
+        let mut sums: [Sum; PARTS] = Default::default();
         let of_this =
             |class: &&Class| capture.names.get(class.function) == operation.function.as_deref();
         for class in self.classes.iter().filter(of_this) {
@@ -333,9 +356,11 @@ impl FunctionRow {
 }
 
 /// What all functions of a kind did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Kind")]
 pub struct KindRow {
     /// `collective` or `p2p`.
+    #[schemars(extend("enum" = ["collective", "p2p"]))]
     pub kind: &'static str,
     /// Executions, one rank's part each.
     pub calls: u64,
@@ -343,7 +368,7 @@ pub struct KindRow {
     pub bytes: Option<u64>,
     /// GPU time of all executions on all ranks.
     pub sum_over_ranks_us: Option<f64>,
-    /// As in [`FunctionRow`].
+    /// Of an estimate from a sample: its interval of 95 %. Null if all calls were timed.
     pub sum_interval_us: Option<(f64, f64)>,
     /// Host time of all executions on all ranks.
     pub host_sum_over_ranks_us: Option<f64>,
@@ -404,7 +429,7 @@ mod tests {
 
     #[test]
     fn shares_of_the_api_call_are_of_the_same_calls() {
-        let mut sums: [Sum; PARTS.len()] = Default::default();
+        let mut sums: [Sum; PARTS] = Default::default();
         for _ in 0..4 {
             sums[0].add(10_000);
             sums[1].add(2_500);
@@ -412,17 +437,17 @@ mod tests {
         }
         sums[2].add(5_000);
         let parts = parts(&sums);
-        let share = |name: &str| parts[name].expect("some").share_of_api;
-        assert_eq!(share("enqueue"), Some(0.25));
+        let share = |part: Option<CallPart>| part.expect("some").share_of_api;
+        assert_eq!(share(parts.enqueue), Some(0.25));
         // Three calls have no launch, and the kernel runs on the GPU.
-        assert_eq!([share("launch"), share("kernel"), share("api")], [None; 3]);
-        assert_eq!(parts["proxy"], None);
+        assert_eq!(
+            [parts.launch, parts.kernel, parts.api].map(share),
+            [None; 3]
+        );
+        assert_eq!(parts.proxy, None);
         // Enqueued when the group ends, long after the call has returned.
         sums[1].add(90_000);
         sums[0].add(10_000);
-        assert_eq!(
-            super::parts(&sums)["enqueue"].expect("some").share_of_api,
-            None
-        );
+        assert_eq!(share(super::parts(&sums).enqueue), None);
     }
 }

@@ -11,13 +11,14 @@
 
 use crate::ranks::{spread, Spread};
 use capture::live::flag;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tables::graphs::{Content, Unseen};
 use tables::{Capture, Process, Shape};
 
 /// Graphs of the same calls.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GraphRow {
     /// Calls of one launch on one rank, in the order of capture: consecutive calls that are alike are one
     /// entry.
@@ -45,7 +46,7 @@ pub struct GraphRow {
 }
 
 /// Consecutive calls of a graph that are alike.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CallsInGraph {
     /// Communicator id; null when its definition is lost.
     pub communicator: Option<String>,

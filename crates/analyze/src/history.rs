@@ -9,6 +9,7 @@
 
 use crate::findings::{Finding, Kind, RankId};
 use crate::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
@@ -21,7 +22,7 @@ pub const SCHEMA: &str = "ncclscope.history/1";
 const LEVEL: f64 = 0.05;
 
 /// What a suspect is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// A rank of the launcher.
@@ -139,7 +140,7 @@ fn members(capture: &Capture) -> Vec<RankId> {
 }
 
 /// One of the runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HistoryRun {
     /// Where the capture is.
     pub capture: String,
@@ -151,20 +152,20 @@ pub struct HistoryRun {
     pub nranks: usize,
     /// Its hosts by name.
     pub hosts: Vec<String>,
-    /// Launcher's ranks that a finding blames, ascending.
+    /// The launcher's ranks that a finding blames, ascending.
     pub blamed: Vec<u32>,
     /// The largest loss of its findings, µs of the wall; null if no finding has one.
     pub loss_us: Option<f64>,
     /// Launcher's ranks that its report names with no more than an upper limit of their cost.
     pub named: Vec<u32>,
-    /// That limit, µs of the wall.
+    /// That limit, µs of the wall; null if there is none.
     pub at_most_us: Option<f64>,
     /// Whether its report could name a late rank if there was one.
     pub is_judged: bool,
 }
 
 /// A folder that is no run of the history.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Skipped {
     /// As it was named.
     pub capture: String,
@@ -173,7 +174,7 @@ pub struct Skipped {
 }
 
 /// A rank, host, GPU or link that a finding of some run blames.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Suspect {
     /// What it is.
     pub part: Part,
@@ -193,9 +194,9 @@ pub struct Suspect {
     pub present: usize,
     /// What it cost, µs of the wall: the largest finding of each of these runs, summed.
     pub loss_us: Option<f64>,
-    /// That as a part of the time of all runs that it was in.
+    /// `loss_us` as a part of the time of all runs that it was in.
     pub share: Option<f64>,
-    /// The upper limits of the runs in `at_most`, µs of the wall, summed.
+    /// The upper limits of the runs in `at_most`, µs of the wall, summed; null without one.
     pub at_most_us: Option<f64>,
     /// How likely chance alone blames or names any of its part so often, 0 to 1.
     pub chance_p: f64,
@@ -205,7 +206,7 @@ pub struct Suspect {
     pub ranks: Vec<u32>,
     /// The hosts on which it was to blame.
     pub hosts: Vec<String>,
-    /// Kinds of these findings.
+    /// Kinds of these findings; `ncclscope explain` knows them.
     pub kinds: Vec<Kind>,
     /// Captures of the runs in which it was to blame or named, oldest first.
     pub captures: Vec<String>,
@@ -229,13 +230,13 @@ impl Suspect {
 }
 
 /// Many runs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct History {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// The runs, oldest first.
     pub runs: Vec<HistoryRun>,
-    /// Those to blame, most runs first. A part that all runs have only one of is left out.
+    /// Whom a finding of some run blames, most runs first. A part that all runs have only one of is left out.
     pub suspects: Vec<Suspect>,
     /// Which of `suspects` is the culprit; null if chance may explain all of them.
     pub culprit: Option<usize>,

@@ -7,12 +7,13 @@ use crate::moments::Zone;
 use crate::notes::is_attached;
 use crate::ranks::Ranks;
 use crate::spelling::ranges;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, LiveSource, Newest, Process};
 
 /// The job of a capture.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Job {
     /// Where the capture is.
     pub capture: String,
@@ -25,7 +26,7 @@ pub struct Job {
     pub started: Option<String>,
     /// End, RFC 3339.
     pub ended: Option<String>,
-    /// The recording's time zone by name, such as `Europe/Berlin`.
+    /// The time zone of the recording, such as Europe/Berlin; null if it was not recorded.
     pub zone: Option<String>,
     /// From start to end of the command; without these, the longest of any rank.
     pub wall_us: Option<f64>,
@@ -97,7 +98,8 @@ pub fn listed(names: &[String]) -> String {
 }
 
 /// A communicator in a report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Communicator")]
 pub struct CommunicatorRow {
     /// Unique in the capture.
     pub communicator: String,
@@ -122,7 +124,8 @@ pub struct CommunicatorRow {
 }
 
 /// One rank of a communicator in a report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Member")]
 pub struct MemberRow {
     /// Its rank in the communicator.
     pub rank: Option<u32>,
@@ -130,6 +133,7 @@ pub struct MemberRow {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// The launcher's rank.
     pub global_rank: Option<u32>,
@@ -138,7 +142,8 @@ pub struct MemberRow {
 }
 
 /// Something unsound in a report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
 pub struct ProblemRow {
     /// The file.
     pub file: String,

@@ -2,6 +2,7 @@
 
 use crate::moments::Zone;
 use crate::spelling::ranges;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use tables::jobs::{began, seen};
@@ -9,7 +10,8 @@ pub(crate) use tables::jobs::{jobs, world_size};
 use tables::Capture;
 
 /// A job of a folder that holds several.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "OneJob")]
 pub struct JobRow {
     /// When its first process began, RFC 3339, in the recording's time zone.
     pub started: Option<String>,

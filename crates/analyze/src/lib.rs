@@ -85,6 +85,7 @@ pub mod words;
 
 use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tables::source::Shown;
 use tables::{Capture, Process, ReadProgress, Source};
@@ -93,7 +94,7 @@ use tables::{Capture, Process, ReadProgress, Source};
 pub const SCHEMA: &str = "ncclscope.report/1";
 
 /// Everything that `ncclscope report` says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     #[serde(skip)]
@@ -131,7 +132,7 @@ pub struct Report {
     pub functions: Vec<functions::FunctionRow>,
     /// What each line of the program called, largest GPU time first; empty without recorded stacks.
     pub callers: Vec<callers::CallerRow>,
-    /// The parts of calls, by function and size, most calls first.
+    /// Parts of calls by function and size (from one power of two to the next), most calls first.
     pub parts: Vec<functions::PartsRow>,
     /// What was done on the communicators, largest total time first.
     pub operations: Vec<operations::Operation>,
@@ -157,31 +158,35 @@ pub struct Report {
     pub settings: Vec<settings::SettingRow>,
     /// What the network did for them, most bytes first; empty where no call used it or it was not recorded.
     pub network: Vec<network::NetworkRow>,
-    /// The run over time; null without a single time.
+    /// The run over time, in at most 256 buckets; null without a single time. docs/reference/report.md says
+    /// what is counted where.
     pub timeline: Option<timeline::Timeline>,
-    /// The steps of the job; null where no pattern of calls repeats.
+    /// The steps of the job: as the program marked them, or calls that repeat; null without either. `step_us`
+    /// is of the rank named.
     pub steps: Option<steps::Steps>,
-    /// The phases that the program marked, the largest median time first.
+    /// The phases that the program marked, the largest median time of a rank first.
     pub phases: Vec<steps::marked::PhaseRow>,
-    /// Of what their time consists; null where no step has a GPU time of every call.
+    /// The critical path of a step, over all ranks; null if no step has a GPU time of every call.
     pub critical_path: Option<critical_path::CriticalPath>,
     /// What the GPUs did, from kernel windows; null where there were none.
     pub streams: Option<streams::Streams>,
-    /// What the sampler saw around the calls: power, energy, CPU time, and what threads did.
+    /// Power, energy, CPU time, memory, disks and networks, from the node sampler of ncclscope run.
     pub nodes: nodes::Nodes,
     /// Time in MPI; null where no process was seen to call it.
     pub mpi: Option<mpi::Mpi>,
     /// What recording cost this job; null where no time passed between calls.
     pub cost: Option<cost::Cost>,
-    /// How often the CUDA driver was called, by NCCL and by the program; null where nobody counted.
+    /// How often the CUDA driver was called, by NCCL and by the program; null if no process counted.
     pub driver_calls: Option<driver_calls::DriverCalls>,
     /// Exposed communication, from streams that waited for calls; null where none was seen to wait.
     pub stream_waits: Option<stream_waits::StreamWaits>,
-    /// Who waited and who was waited for; null where no operation has a GPU time on every rank.
+    /// Who waited and who was waited for; null where no operation has a GPU time on every rank. _rank_us:
+    /// summed over ranks; _wall_us: of the wall.
     pub arrivals: Option<arrivals::Arrivals>,
     /// Where the wall time of the steps goes; null without steps.
     pub account: Option<account::Account>,
-    /// How the hosts' clocks stand to each other; null for one host.
+    /// How the hosts' clocks stand to each other; null for one host. docs/concepts/clocks.md says what the
+    /// words mean.
     pub clocks: Option<clocks::Clocks>,
     /// What the figures mean and what NCCL can't show.
     pub notes: Vec<String>,

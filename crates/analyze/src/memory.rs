@@ -16,6 +16,7 @@ use crate::nodes::plain_uuid;
 use crate::spelling::{plural, size};
 use counts::{counted_only, counts, is_of, IN_ALL};
 pub use finding::finding;
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::log::Init;
 use setup::memory::{Buffers, Connection, Sizes, PAIRS};
@@ -34,7 +35,7 @@ const NVML_FAR_NS: i64 = 1_000_000_000;
 const NVML_AGREES: f64 = 0.1;
 
 /// What NCCL holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Memory {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -42,14 +43,14 @@ pub struct Memory {
     pub communicators: Vec<CommunicatorMemory>,
     /// Each GPU with all communicators on it, the largest first.
     pub gpus: Vec<GpuMemory>,
-    /// What more communicators or ranks would hold; null if that was not asked for.
+    /// What more communicators or ranks would hold on each GPU, modelled; null if that was not asked for.
     pub projection: Option<Projection>,
     /// What is not known, and why.
     pub notes: Vec<String>,
 }
 
 /// A communicator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CommunicatorMemory {
     /// Its id in the capture, or NCCL's id; null for one that was split from another and is in no capture.
     pub communicator: Option<String>,
@@ -60,7 +61,7 @@ pub struct CommunicatorMemory {
 }
 
 /// A rank of a communicator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankMemory {
     /// Its rank.
     pub rank: u32,
@@ -68,6 +69,7 @@ pub struct RankMemory {
     pub host: String,
     /// Its process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device.
     pub device: Option<u32>,
@@ -75,7 +77,8 @@ pub struct RankMemory {
     pub init_gpu_bytes: Option<u64>,
     /// All GPU memory, bytes: by NCCL's output, or else the most that NCCL counted.
     pub gpu_bytes: u64,
-    /// What NCCL itself counts; null if it was not asked.
+    /// What NCCL itself counts (`ncclCommMemStats`, 2.29.7 and later), frees included; null if it was not
+    /// asked.
     pub counted: Option<NcclCount>,
     /// Pinned memory of the host, bytes.
     pub pinned_bytes: u64,
@@ -94,7 +97,7 @@ pub struct RankMemory {
 }
 
 /// GPU memory that NCCL itself counts (`ncclCommMemStats`, 2.29.7 and later), frees included, bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NcclCount {
     /// When it was asked for the first time.
     pub first_gpu_bytes: u64,
@@ -109,7 +112,7 @@ pub struct NcclCount {
 }
 
 /// What was allocated for one thing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepRow {
     /// `init`, then what was used for the first time: `rings`, `trees`, `send and receive`; or `later`.
     pub step: String,
@@ -122,11 +125,12 @@ pub struct StepRow {
 }
 
 /// Connections of a rank.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConnectionRow {
     /// NCCL's name for the way, such as `P2P/CUMEM`.
     pub way: String,
     /// `collectives` or `send and receive`.
+    #[schemars(extend("enum" = ["collectives", "send and receive"]))]
     pub used_for: &'static str,
     /// Ranks at their other ends.
     pub peers: u32,
@@ -141,7 +145,7 @@ pub struct ConnectionRow {
 }
 
 /// All communicators on a GPU.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GpuMemory {
     /// Host.
     pub host: String,
@@ -158,7 +162,7 @@ pub struct GpuMemory {
 }
 
 /// What more communicators or ranks would hold on each GPU, modelled.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Projection {
     /// Communicators like the largest.
     pub communicators: u32,

@@ -34,6 +34,7 @@ use crate::job::CommunicatorRow;
 use crate::operations::Operation;
 use crate::spelling::size;
 use crate::statistics::median;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -45,7 +46,7 @@ const NO_LINE: f64 = std::f64::consts::LN_2;
 pub const LEAST_SIZES: usize = 3;
 
 /// What a model is of.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Subject {
     /// Communicator id; null for a benchmark's table.
     pub communicator: Option<String>,
@@ -129,7 +130,7 @@ impl Formula {
 }
 
 /// A measurement beside its model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Sampled {
     /// Bytes by the convention of nccl-tests.
     pub bytes: u64,
@@ -142,11 +143,12 @@ pub struct Sampled {
     /// What the measurement is above the model, as a share of the model.
     pub residual_share: f64,
     /// `latency` below the size at which half of the bandwidth is reached, `bandwidth` from there on.
+    #[schemars(extend("enum" = ["latency", "bandwidth"]))]
     pub regime: &'static str,
 }
 
 /// A model: a line over the size, and what the formula makes of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostModel {
     /// What it is of.
     #[serde(flatten)]
@@ -169,7 +171,7 @@ pub struct CostModel {
     /// 1/β, the bandwidth of the busiest link: what `busbw` comes to at large sizes. Null if times do not
     /// grow with the size.
     pub beta_gb_per_s: Option<f64>,
-    /// Its 95 % interval.
+    /// 95 % interval; null if it has no end.
     pub beta_interval_gb_per_s: Option<(f64, f64)>,
     /// The size that takes as much time for its bytes as for latency: half of the bandwidth is reached.
     pub half_bytes: Option<f64>,
@@ -183,7 +185,7 @@ pub struct CostModel {
     pub left_out_p50_share: f64,
     /// The largest such error.
     pub left_out_max_share: f64,
-    /// Whether these are small enough to interpolate between the measured sizes.
+    /// Whether these errors are small enough to interpolate between the measured sizes.
     pub interpolation_holds: bool,
     /// The measurements, smallest size first.
     pub samples: Vec<Sampled>,
@@ -332,7 +334,7 @@ impl Line {
 }
 
 /// A prediction.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Prediction {
     /// What it is of: the ranks and nodes that were asked for.
     #[serde(flatten)]

@@ -10,12 +10,13 @@ use crate::clocks::Clocks;
 use crate::nodes::curves::{edges, over, SampledCurve};
 use crate::steps::Steps;
 use crate::timeline::Timeline;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};
 
 /// See the module.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mpi {
     /// By rank, those that called MPI.
     pub rows: Vec<MpiRow>,
@@ -24,7 +25,7 @@ pub struct Mpi {
 }
 
 /// Time in MPI of a process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MpiRow {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -32,7 +33,7 @@ pub struct MpiRow {
     pub host: String,
     /// Process.
     pub pid: u32,
-    /// For how long calls were seen: from the process's first communicator on.
+    /// For how long calls were seen, s: from the process's first communicator on.
     pub seen_s: f64,
     /// Calls that were over.
     pub calls: u64,
@@ -43,19 +44,19 @@ pub struct MpiRow {
     /// Collectives that were over, and their time with that of those that were not, µs; by function.
     #[serde(skip)]
     pub collectives: BTreeMap<String, (u64, f64)>,
-    /// Of that time: sends, receives and probes.
+    /// Of that time: sends, receives and probes, µs.
     pub point_to_point_us: f64,
-    /// Collectives, and what makes communicators.
+    /// Collectives, and what makes communicators, µs.
     pub collective_us: f64,
-    /// Waits and tests for what was begun before.
+    /// Waits and tests for what was begun before, µs.
     pub waits_us: f64,
-    /// One-sided operations, and their synchronisation.
+    /// One-sided operations and their synchronisation, µs.
     pub one_sided_us: f64,
-    /// Files.
+    /// Files, µs.
     pub files_us: f64,
-    /// Start and end of MPI.
+    /// Start and end of MPI, µs.
     pub other_us: f64,
-    /// Mean time in MPI of a step; null without steps.
+    /// Mean time in MPI of a step, µs; null without steps.
     pub step_us: Option<f64>,
     /// That as a share of the mean step; null without steps.
     pub step_share: Option<f64>,
@@ -68,7 +69,7 @@ pub struct MpiRow {
 }
 
 /// A function of MPI.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MpiFunction {
     /// As in `mpi.h`.
     pub function: String,

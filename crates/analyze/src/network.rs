@@ -9,13 +9,13 @@
 //! null.
 
 use crate::executions::{Execution, Walk};
-use capture::live::WAITS;
+use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use tables::{Call, Capture, Name, Process};
 
 /// The network's part in a function on a communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct NetworkRow {
     /// The communicator.
     pub communicator: Option<String>,
@@ -33,8 +33,53 @@ pub struct NetworkRow {
     pub bytes_sent: Option<u64>,
     /// Bytes received; null likewise.
     pub bytes_received: Option<u64>,
-    /// Time that steps spent in each wait, summed, by [`WAITS`].
-    pub wait_us: BTreeMap<&'static str, Option<f64>>,
+    /// Time that steps spent in each wait, summed.
+    pub wait_us: NetworkWaits,
+}
+
+/// Time that network steps spent in each wait, summed over steps and channels, µs; null where none waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Waits")]
+pub struct NetworkWaits {
+    /// Of steps that send: for the GPU's data.
+    pub send_gpu: Option<f64>,
+    /// For the receiver.
+    pub send_peer: Option<f64>,
+    /// For the network.
+    pub send_network: Option<f64>,
+    /// Of steps that receive: for data.
+    pub recv_network: Option<f64>,
+    /// For the flush.
+    pub recv_flush: Option<f64>,
+    /// For the GPU to take the data.
+    pub recv_gpu: Option<f64>,
+}
+
+impl NetworkWaits {
+    /// From all, in the order of [`capture::live::WAITS`].
+    fn new(all: [Option<f64>; 6]) -> NetworkWaits {
+        let [send_gpu, send_peer, send_network, recv_network, recv_flush, recv_gpu] = all;
+        NetworkWaits {
+            send_gpu,
+            send_peer,
+            send_network,
+            recv_network,
+            recv_flush,
+            recv_gpu,
+        }
+    }
+
+    /// All, in the order of [`capture::live::WAITS`].
+    pub fn all(&self) -> [Option<f64>; 6] {
+        [
+            self.send_gpu,
+            self.send_peer,
+            self.send_network,
+            self.recv_network,
+            self.recv_flush,
+            self.recv_gpu,
+        ]
+    }
 }
 
 #[derive(Default)]
@@ -133,7 +178,7 @@ impl Gatherer {
                     bytes_sent: known.then_some(bytes[0]),
                     bytes_received: known.then_some(bytes[1]),
                     function: capture.names.get(function).map(str::to_owned),
-                    wait_us: WAITS.into_iter().zip(us).collect(),
+                    wait_us: NetworkWaits::new(us),
                     ..row.clone()
                 }
             })
@@ -230,7 +275,7 @@ mod tests {
             ),
             (2, 4, 2, 8, Some(150))
         );
-        assert_eq!(row.wait_us["send_gpu"], Some(2.0));
-        assert_eq!(row.wait_us["recv_gpu"], None);
+        assert_eq!(row.wait_us.send_gpu, Some(2.0));
+        assert_eq!(row.wait_us.recv_gpu, None);
     }
 }

@@ -17,13 +17,14 @@ use crate::clocks::Clocks;
 use crate::steps::Steps;
 use crate::timeline::Timeline;
 use capture::samples::{GPU_ENERGY, GPU_POWER, NODE_CPU, PROCESS_CPU, SAMPLER_CPU};
+use schemars::JsonSchema;
 use serde::Serialize;
 use series::{grown, Meter};
 use std::collections::BTreeMap;
 use tables::{Capture, Node};
 
 /// Power, energy, CPU time, memory, disks and networks of the job's nodes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Nodes {
     /// Why there are no samples; null if there are some.
     pub why_none: Option<String>,
@@ -40,7 +41,7 @@ pub struct Nodes {
 }
 
 /// One node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NodeRow {
     /// Host.
     pub host: String,
@@ -85,7 +86,7 @@ pub struct NodeRow {
 }
 
 /// One GPU.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GpuRow {
     /// Host.
     pub host: String,
@@ -106,7 +107,7 @@ pub struct GpuRow {
     /// Mean clock of its SMs, MHz.
     pub sm_mhz: Option<f64>,
     /// Share of the samples in which clocks were held down, by reason.
-    pub throttled: BTreeMap<&'static str, f64>,
+    pub throttled: BTreeMap<Throttle, f64>,
     /// Highest temperature, degrees Celsius.
     pub temperature_c: Option<u64>,
     /// From the node's first sample to the last that this GPU gave, if it gave none any more while the node
@@ -129,7 +130,7 @@ pub struct GpuRow {
 }
 
 /// One NVLink of a GPU.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LinkRow {
     /// Its number on the GPU.
     pub link: u32,
@@ -150,13 +151,42 @@ pub(crate) fn plain_uuid(uuid: &str) -> String {
         .to_lowercase()
 }
 
+/// Why the clocks of a GPU are held down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Throttle {
+    /// The hardware slows it: power brake or temperature.
+    HardwareSlowdown,
+    /// The hardware does, for its temperature.
+    HardwareThermal,
+    /// It would exceed its power limit.
+    PowerCap,
+    /// The driver slows it for its temperature.
+    SoftwareThermal,
+    /// Another GPU of its group is slower.
+    SyncBoost,
+}
+
+impl Throttle {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Throttle::HardwareSlowdown => "hardware_slowdown",
+            Throttle::HardwareThermal => "hardware_thermal",
+            Throttle::PowerCap => "power_cap",
+            Throttle::SoftwareThermal => "software_thermal",
+            Throttle::SyncBoost => "sync_boost",
+        }
+    }
+}
+
 /// NVML's reasons for low clocks that are no choice of the user: bits, and what they mean.
-const THROTTLED: [(u64, &str); 5] = [
-    (0x4, "power_cap"),
-    (0x8 | 0x80, "hardware_slowdown"),
-    (0x20, "software_thermal"),
-    (0x40, "hardware_thermal"),
-    (0x10, "sync_boost"),
+const THROTTLED: [(u64, Throttle); 5] = [
+    (0x4, Throttle::PowerCap),
+    (0x8 | 0x80, Throttle::HardwareSlowdown),
+    (0x20, Throttle::SoftwareThermal),
+    (0x40, Throttle::HardwareThermal),
+    (0x10, Throttle::SyncBoost),
 ];
 
 /// Everything that samples say of the job. `timeline` and `steps` are those of the report.

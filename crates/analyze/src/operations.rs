@@ -25,13 +25,14 @@ use crate::matching::{is_p2p, Matcher};
 use crate::sampled::{Sampled, Stretches};
 use crate::statistics::{Histogram, Sample, Statistics, Summed};
 use capture::live::flag;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::process::HistogramOf;
 use tables::{Capture, Name, Process, Shape, Untimed};
 
 /// A row of the totals table.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Operation {
     /// Communicator id; null when its definition is lost.
     pub communicator: Option<String>,
@@ -57,6 +58,7 @@ pub struct Operation {
     /// GPU time.
     pub time_us: Option<Statistics>,
     /// Where `time_us` comes from: `stamps` or `events`; the two are never in one row.
+    #[schemars(extend("enum" = ["stamps", "events", "windows", null]))]
     pub time_source: Option<&'static str>,
     /// What the calls that were timed say of all of them, where some were left out of the sample; null
     /// without, and where too few were timed. The extremes of `time_us` are then bounds: there may have been
@@ -72,7 +74,8 @@ pub struct Operation {
     /// time that its host call takes, 0 to 1. Of the median host time and the median GPU time, both by
     /// nearest rank.
     pub blind_share: Option<f64>,
-    /// What NCCL itself expected one to take by this algorithm and protocol; null if that was not recorded.
+    /// What NCCL itself expected one to take by this algorithm and protocol; null if that was not recorded
+    /// (NCCLSCOPE_COSTS=on).
     pub nccl_us: Option<f64>,
     /// Bytes by the median of `shortest_us`.
     pub algbw_gb_per_s: Option<f64>,
@@ -104,7 +107,7 @@ pub struct Operation {
 }
 
 /// How the times of a row are spread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Histograms {
     /// Of `time_us`.
     pub time: Option<Histogram>,

@@ -15,10 +15,11 @@ use crate::findings::RankId;
 use crate::ranks::RankRow;
 use crate::streams::{RankStreams, Streams};
 use crate::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What the shares rest on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// The account of the steps.
@@ -62,7 +63,7 @@ impl Part {
 }
 
 /// One rank's time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RankTime {
     /// Which rank.
     pub id: RankId,
@@ -97,7 +98,7 @@ impl RankTime {
 }
 
 /// Where the time of the ranks went.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankTimes {
     /// What that rests on.
     pub basis: Basis,

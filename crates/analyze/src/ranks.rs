@@ -14,6 +14,7 @@ use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
 use crate::sampled::Stretches;
 use crate::statistics::median;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process, Untimed};
@@ -23,7 +24,7 @@ mod judged;
 pub(crate) use judged::judge;
 
 /// One rank: a GPU of a process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RankRow {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -31,6 +32,7 @@ pub struct RankRow {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
@@ -43,10 +45,11 @@ pub struct RankRow {
     /// From the first communicator or call to the last thing seen.
     pub wall_us: Option<f64>,
     /// Where the intervals come from: `gpu`, or `host` (the API calls) where no call has a GPU time.
+    #[schemars(extend("enum" = ["gpu", "sample", "host", null]))]
     pub basis: Option<&'static str>,
     /// Union of the intervals, without those of warm-up.
     pub nccl_us: Option<f64>,
-    /// If that is estimated from a sample of the calls: its interval of 95 %.
+    /// Of an estimate from a sample: its interval of 95 %. Null if all calls were timed.
     pub nccl_interval_us: Option<(f64, f64)>,
     /// `nccl_us` by `wall_us`, 0 to 1: the share of the run.
     pub share: Option<f64>,
@@ -58,9 +61,9 @@ pub struct RankRow {
     pub sum_us: Option<f64>,
     /// The GPU's UUID, 32 hex digits.
     pub gpu: Option<String>,
-    /// Operations of which it is known who came last.
+    /// Operations of which it is known who came last; null if none was compared.
     pub operations: Option<u64>,
-    /// Those of them in which it came last.
+    /// Those of `operations` in which it came last.
     pub last: Option<u64>,
     /// How long it waited for later ranks in its operations: estimated of all, if these are a sample. No more
     /// than `nccl_us`.
@@ -74,7 +77,8 @@ pub struct RankRow {
 }
 
 /// What a figure is over all ranks that have it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Range")]
 pub struct Spread {
     /// Ranks that have it.
     pub n: u64,
@@ -87,7 +91,7 @@ pub struct Spread {
 }
 
 /// A rank that differs from the rest.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Outlier {
     /// Index into [`Ranks::rows`].
     pub row: usize,
@@ -97,15 +101,16 @@ pub struct Outlier {
     pub host: String,
     /// Which figure differs: `calls`, `untimed` (calls without a GPU time where others have one) or
     /// `nccl_us`.
+    #[schemars(extend("enum" = ["calls", "untimed", "nccl_us"]))]
     pub figure: &'static str,
-    /// Its value.
+    /// Its value, in the unit of the figure: a number, or µs.
     pub value: f64,
-    /// The median over ranks.
+    /// The median over ranks, in the same unit.
     pub median: f64,
 }
 
 /// All ranks.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Ranks {
     /// Spread of `calls`.
     pub calls: Option<Spread>,

@@ -14,6 +14,7 @@ use crate::findings::{Finding, Gain, Kind};
 use crate::settings::SettingRow;
 use crate::Report;
 pub(crate) use calls::warm_up_in_steps;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tables::costs::Cost;
 use tables::Capture;
@@ -23,7 +24,7 @@ mod settings;
 mod start_up;
 
 /// How much work something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// A variable, or a line.
@@ -207,22 +208,60 @@ impl Useless {
 }
 
 impl Action {
-    /// The rule's name.
-    pub fn rule(&self) -> &'static str {
+    /// The rule.
+    pub fn rule(&self) -> OwnRule {
         match self {
-            Action::AvoidLl { .. } => "slow_protocol",
-            Action::JoinSmallCalls { .. } => "many_small_calls",
-            Action::Overlap => "exposed_communication",
-            Action::RegisterBuffers => "unregistered_buffers",
-            Action::LeaveOutP2p => "few_p2p",
-            Action::ShortenPhase { .. } => "slow_start_up",
-            Action::AllowTransport { .. } => "transport_off",
-            Action::AllowRegistration => "registration_off",
-            Action::LessDebugOutput => "debug_output",
-            Action::DropSetting { .. } => "setting_overridden",
-            Action::UnsetUseless(_) => "setting_without_effect",
+            Action::AvoidLl { .. } => OwnRule::SlowProtocol,
+            Action::JoinSmallCalls { .. } => OwnRule::ManySmallCalls,
+            Action::Overlap => OwnRule::ExposedCommunication,
+            Action::RegisterBuffers => OwnRule::UnregisteredBuffers,
+            Action::LeaveOutP2p => OwnRule::FewP2p,
+            Action::ShortenPhase { .. } => OwnRule::SlowStartUp,
+            Action::AllowTransport { .. } => OwnRule::TransportOff,
+            Action::AllowRegistration => OwnRule::RegistrationOff,
+            Action::LessDebugOutput => OwnRule::DebugOutput,
+            Action::DropSetting { .. } => OwnRule::SettingOverridden,
+            Action::UnsetUseless(_) => OwnRule::SettingWithoutEffect,
         }
     }
+}
+
+/// The rules of recommendations that are no findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnRule {
+    /// Calls use a protocol that costs bandwidth.
+    SlowProtocol,
+    /// Calls are bound by latency.
+    ManySmallCalls,
+    /// Communication does not overlap with computing.
+    ExposedCommunication,
+    /// Buffers are not registered with NCCL.
+    UnregisteredBuffers,
+    /// Few calls pay for the connections of sends.
+    FewP2p,
+    /// A phase of the start takes long.
+    SlowStartUp,
+    /// A setting turns a faster way off.
+    TransportOff,
+    /// A setting turns registration off.
+    RegistrationOff,
+    /// NCCL writes more than warnings.
+    DebugOutput,
+    /// NCCL did something else than a setting says.
+    SettingOverridden,
+    /// A setting has no effect.
+    SettingWithoutEffect,
+}
+
+/// The rule of a recommendation, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum RuleName {
+    /// A kind of finding.
+    Finding(Kind),
+    /// A rule of its own.
+    Own(OwnRule),
 }
 
 /// What a rule of its own rests on.
@@ -317,10 +356,10 @@ pub struct FewP2p {
 
 impl Rule {
     /// Its name: a kind of finding, or a name of its own.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> RuleName {
         match self {
-            Rule::Finding(finding) => finding.kind().name(),
-            Rule::Own { action, .. } => action.rule(),
+            Rule::Finding(finding) => RuleName::Finding(finding.kind()),
+            Rule::Own { action, .. } => RuleName::Own(action.rule()),
         }
     }
 
@@ -361,7 +400,7 @@ impl Rule {
 }
 
 /// What became of a recommendation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It stands.

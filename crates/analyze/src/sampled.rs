@@ -8,6 +8,7 @@
 //! Rule: an estimate is given beside the figures of the calls that were timed, never in their place.
 
 use crate::interval::Batches;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most stretches that are kept; twice as long ones take their place.
@@ -101,7 +102,7 @@ impl Stretches {
 }
 
 /// An estimate for all calls of a row, warm-ups left out, from those of them that were timed. µs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Sampled {
     /// Share of the calls that were timed.
     pub share: f64,

@@ -8,14 +8,17 @@
 
 use crate::operations::Operation;
 use crate::words;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Process};
 
 /// A setting and what one function did with it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Setting")]
 pub struct SettingRow {
     /// `NCCL_ALGO` or `NCCL_PROTO`.
+    #[schemars(extend("enum" = ["NCCL_ALGO", "NCCL_PROTO"]))]
     pub variable: &'static str,
     /// Its value; null where some processes have none.
     pub value: Option<String>,

@@ -6,12 +6,14 @@
 
 use crate::hang::VerdictKind;
 use crate::moments::Zone;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tables::sightings::Witness;
 use tables::Capture;
 
 /// What `ncclscope hang` said.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Sighting")]
 pub struct SightingRow {
     /// When, ns since 1970.
     pub at_ns: i64,

@@ -14,6 +14,7 @@ pub use tree::{DriverPart, InitPart, PhasePart, UsePart, Whole, WholePart};
 
 use crate::executions::Execution;
 use crate::first_uses::{self, FirstUse, ProcessUses};
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::failure::{failure, Failure};
 use setup::log::{Init, Said};
@@ -27,26 +28,27 @@ use tables::{Capture, Process, Which};
 pub const SCHEMA: &str = "ncclscope.startup/1";
 
 /// The start-up of a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Startup {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// The communicators, the slowest first.
+    /// The communicators that were made, the slowest first.
     pub communicators: Vec<CommunicatorStartup>,
     /// The processes, the last to be ready first; empty for a file of NCCL's output.
     pub processes: Vec<ProcessRow>,
-    /// What the first use of each function, algorithm, protocol and peer cost, the longest first.
+    /// What the first use of each function, algorithm, protocol and peer cost, the longest first; empty for a
+    /// file of NCCL's output.
     pub first_uses: Vec<FirstUse>,
     /// The parts of the start of the process where that took longest; null if none is known.
     pub whole: Option<Whole>,
     /// What the process that spent longest on its communicators spent; null if no process made several.
     pub together: Option<Together>,
-    /// Communicators with few calls, the one that took longest to make first; empty for a file of NCCL's
-    /// output.
+    /// Communicators with two calls or fewer on each rank, the one that took longest to make first; empty for
+    /// a file of NCCL's output.
     pub hardly_used: Vec<HardlyUsed>,
-    /// Why a rank did not end its init; null if NCCL did not say so or if no rank failed.
+    /// The warning that says why a rank did not end its init; null if NCCL said none or if no rank failed.
     pub failure: Option<Failure>,
-    /// What NCCL warned of; the first of many.
+    /// What NCCL warned of, in the order of lines; the first of many.
     pub warnings: Vec<Warning>,
     /// How often it warned.
     pub warned: u64,
@@ -61,7 +63,7 @@ pub struct Startup {
 }
 
 /// The way of a process to its first call.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -69,6 +71,7 @@ pub struct ProcessRow {
     pub host: String,
     /// Its process id.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// From the start of the process until NCCL first initialised its profiler plugin, near the end of the
     /// first communicator's init.

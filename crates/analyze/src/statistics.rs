@@ -11,6 +11,7 @@
 //! packages", The American Statistician 50(4), 1996.
 
 use capture::live::bucket;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// p99 is given from so many durations on.
@@ -20,7 +21,7 @@ pub const P99_FROM: u64 = 100;
 const MANY: usize = 1 << 18;
 
 /// What a set of durations looks like, in µs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Statistics {
     /// How many there are.
     pub n: u64,
@@ -44,7 +45,7 @@ pub struct Statistics {
 pub const MOST_BUCKETS: usize = 64;
 
 /// How durations are spread, in as fine buckets as [`MOST_BUCKETS`] allow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Histogram {
     /// Buckets of equal width between a power of two, in ns, and the next: 64, 32, 16, … 1.
     pub per_octave: usize,

@@ -50,6 +50,7 @@ use crate::executions::Execution;
 use crate::ranks::{spread, Spread};
 use crate::statistics::{Sample, Statistics};
 use pattern::{bursts, equal_parts, follow_each_other, occurrences, paused_periods, Period};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use tables::{Name, Process};
@@ -82,7 +83,7 @@ const SHORTEST_PAUSE: i64 = 50_000;
 const PAUSE_FACTOR: i64 = 2;
 
 /// Who says what a step is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StepSource {
     /// The program, by its marks.
@@ -93,9 +94,9 @@ pub enum StepSource {
 }
 
 /// The steps of the job.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Steps {
-    /// Who says so of `rank`.
+    /// Who says what a step is: the program by its marks, or the pattern of its calls.
     pub source: StepSource,
     /// Rank whose steps `step_us` is of: the first of those with the number of steps that most ranks have.
     pub rank: Option<u32>,
@@ -130,7 +131,7 @@ pub struct Steps {
 }
 
 /// The steps of one process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StepsRow {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -138,8 +139,9 @@ pub struct StepsRow {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
-    /// Who says so.
+    /// Who says what a step is: the program by its marks, or the pattern of its calls.
     pub source: StepSource,
     /// Steps.
     pub steps: u64,

@@ -20,13 +20,14 @@ use crate::executions::{Execution, Walk};
 use crate::matching::is_p2p;
 use crate::sampled::Stretches;
 use crate::streams::{Share, Streams};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::Waited;
 use tables::{Capture, GpuTimes, Name, Process, Untimed};
 
 /// Exposed communication, from stream waits.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamWaits {
     /// By restart, rank and device.
     pub ranks: Vec<RankWaits>,
@@ -35,11 +36,11 @@ pub struct StreamWaits {
 }
 
 /// What waits say of some calls. Warm-ups are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Exposed {
     /// Calls.
     pub calls: u64,
-    /// Of them: those with a GPU time of which it is known whether a stream waited, and since when.
+    /// Of calls: those with a GPU time of which it is known whether a stream waited, and since when.
     pub known: u64,
     /// Of these: a stream waited.
     pub waited: u64,
@@ -47,7 +48,7 @@ pub struct Exposed {
     pub untimed: u64,
     /// How long streams stood still, µs: of all calls, by those that are known.
     pub sum_us: f64,
-    /// 95 % interval of that; null if too few are known.
+    /// 95 % interval of `sum_us`; null if too few calls are known.
     pub interval_us: Option<(f64, f64)>,
     /// Of `sum_us`: before the call itself began.
     pub before_us: f64,
@@ -56,7 +57,8 @@ pub struct Exposed {
 }
 
 /// One GPU of a process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RankStreamWaits")]
 pub struct RankWaits {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -64,6 +66,7 @@ pub struct RankWaits {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
@@ -76,16 +79,17 @@ pub struct RankWaits {
     pub active_us: f64,
     /// `sum_us` by `active_us`.
     pub share: Share,
-    /// The same with `unwaited_us`: the most that its communication can have stopped.
+    /// The share with `unwaited_us`, too: the most that its communication can have stopped.
     pub at_most: f64,
     /// Exposed communication by kernel windows of the same GPU, if there are any.
     pub by_windows: Option<Share>,
-    /// `share` less that.
+    /// Share less the share `by_windows`.
     pub difference: Option<f64>,
 }
 
 /// The calls of an operation on all ranks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OperationStreamWaits")]
 pub struct OperationWaits {
     /// Communicator id; null when its definition is lost.
     pub communicator: Option<String>,

@@ -17,6 +17,7 @@
 use crate::clocks::Clocks;
 use crate::deaths::Death;
 use crate::nodes::curves::{Curves, SampledCurve};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use gathering::{Gatherer, ProcessBins};
@@ -32,7 +33,7 @@ pub const MOST: usize = 256;
 pub type Buckets = [u64; MOST / 64];
 
 /// The run over time.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Timeline {
     /// Begin of the first bucket, ns since 1970, on the clock of the first host.
     pub begin_ns: i64,
@@ -93,20 +94,20 @@ pub struct Timeline {
 }
 
 /// A figure over time, a value for each bucket.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Curve {
     /// Over all ranks: a number, bytes, or µs.
     pub sum: Vec<f64>,
     /// Of the rank with least: per second, or share of the time; four digits.
     pub min: Vec<f64>,
-    /// Mean over ranks.
+    /// Mean over ranks, in the unit of `min`.
     pub mean: Vec<f64>,
-    /// Of the rank with most.
+    /// Of the rank with most, in the unit of `min`.
     pub max: Vec<f64>,
 }
 
 /// How something is spread, a value for each bucket.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Band {
     /// How many.
     pub n: Vec<u64>,
@@ -119,7 +120,7 @@ pub struct Band {
 }
 
 /// Exposed communication by kernel windows, which show a part of the time only.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct InWindows {
     /// How long windows show each bucket, summed over GPUs, µs.
     pub seen_us: Vec<f64>,
@@ -133,7 +134,7 @@ pub struct InWindows {
 }
 
 /// A rank that is late more than chance gives.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LateRank {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -141,6 +142,7 @@ pub struct LateRank {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
@@ -149,7 +151,7 @@ pub struct LateRank {
 }
 
 /// When steps began.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepMarks {
     /// The rank.
     pub rank: Option<u32>,
@@ -160,9 +162,10 @@ pub struct StepMarks {
 }
 
 /// Something that happened at a moment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Mark {
     /// `dead_rank`.
+    #[schemars(extend("enum" = ["dead_rank"]))]
     pub kind: &'static str,
     /// After the begin of the timeline.
     pub at_us: f64,

@@ -8,6 +8,7 @@
 
 use crate::findings::{Advice, Evidence, Finding, Kind, Subject};
 use crate::nodes::plain_uuid;
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::topology::{
     facts, far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD,
@@ -20,7 +21,7 @@ use tables::{Capture, Process};
 pub const SCHEMA: &str = "ncclscope.topo/1";
 
 /// One host.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Host {
     /// Its name, or that of a file.
     pub host: String,

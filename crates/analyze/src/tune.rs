@@ -25,6 +25,7 @@ mod work;
 
 use crate::interval::{of_runs_at, trimmed_at, OfRuns, CONFIDENCE};
 use crate::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
@@ -42,7 +43,7 @@ pub const LEAST_ROUNDS: usize = 4;
 const MOST_ROUNDS: u64 = 200;
 
 /// One run, or one block of a run, with one arm.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Trial {
     /// Round, from 0.
     pub round: u64,
@@ -53,7 +54,7 @@ pub struct Trial {
 }
 
 /// What is said of an arm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// The default.
@@ -69,28 +70,29 @@ pub enum Standing {
 }
 
 /// An arm against the default.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Against {
-    /// Its time by the default's; below 1 is faster.
+    /// Its time by the default's, the mean over rounds; below 1 is faster.
     pub ratio: f64,
-    /// Ends of the interval; those of all arms together are 95 % sure.
+    /// Lower end of the ratio's interval, a share of the default's time; the intervals of all settings are 95
+    /// % sure together.
     pub low: f64,
-    /// See `low`.
+    /// Upper end, a share of the default's time.
     pub high: f64,
 }
 
 /// An arm in a [`Ranking`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ranked {
-    /// Its number.
+    /// Its number; 0 is the default.
     pub arm: usize,
-    /// Its trials.
+    /// Times that it has.
     pub trials: u64,
     /// Their mean; from ten on, of the middle three fifths.
     pub mean_us: Option<f64>,
-    /// Ends of the mean's own 95 % interval; null below two trials.
+    /// Lower end of the mean's own 95 % interval; null below two times.
     pub low_us: Option<f64>,
-    /// See `low_us`.
+    /// Upper end.
     pub high_us: Option<f64>,
     /// Against the default; null of the default, and below four rounds with both.
     pub against: Option<Against>,
@@ -99,7 +101,7 @@ pub struct Ranked {
 }
 
 /// The arms, the fastest first.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ranking {
     /// Arms without a time come last.
     pub arms: Vec<Ranked>,
@@ -277,7 +279,7 @@ fn rounds_needed(times: &[BTreeMap<u64, f64>], arms: &[Ranked], comparisons: usi
 }
 
 /// What a run's capture says of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RunSeen {
     /// Median time of a step.
     pub step_us: Option<f64>,
@@ -298,18 +300,19 @@ pub struct RunSeen {
 }
 
 /// A variable that was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AskedSetting {
     /// `NCCL_ALGO` and the like.
     pub variable: String,
-    /// Whether it took effect.
+    /// yes: all calls that it says something about used it; `not_told`: NCCL does not tell, as of most
+    /// variables; partly: some calls used it; no: none did, or the processes do not have it.
     pub used: Used,
     /// The same in a sentence; empty if there is nothing to say.
     pub sentence: String,
 }
 
 /// Whether a variable took effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Used {
     /// All calls that it says something about used it.

@@ -8,12 +8,14 @@
 
 use crate::executions::Execution;
 use crate::statistics::{Sample, Statistics};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::{Capture, Name};
 
 /// The first calls on a communicator.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Warmup")]
 pub struct WarmupRow {
     /// The communicator.
     pub communicator: Option<String>,

@@ -4,10 +4,11 @@
 //! Rule: every value that the check uses is exact in its datatype, and so is every partial result on the way,
 //! in whatever order ranks are reduced.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A datatype of NCCL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Datatype(u8);
 
@@ -109,7 +110,7 @@ fn float(value: u32, exponent_bits: u32, mantissa_bits: u32) -> u64 {
 }
 
 /// A reduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub enum Reduction {
     /// ncclSum.
     Sum,

@@ -6,10 +6,11 @@
 //! Rule: [`Shape`] alone knows where a rank's data lies; the calls and the check both ask it.
 
 use crate::datatype::Datatype;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub enum Function {
     /// ncclAllReduce.
     AllReduce,

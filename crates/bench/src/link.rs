@@ -7,6 +7,7 @@
 
 use crate::function::Function;
 use crate::plan::Plan;
+use schemars::JsonSchema;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,7 +18,7 @@ use std::time::Duration;
 pub const BEAT: Duration = Duration::from_millis(200);
 
 /// A rank as it presents itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema, Deserialize)]
 pub struct Hello {
     /// Its number.
     pub rank: u32,
@@ -36,7 +37,7 @@ pub struct Hello {
 }
 
 /// A rank that has opened its libraries and its GPU.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema, Deserialize)]
 pub struct Device {
     /// Number among the GPUs that the process sees.
     pub device: u32,
@@ -53,7 +54,7 @@ pub struct Device {
 }
 
 /// What a rank shall do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema, Deserialize)]
 pub enum Order {
     /// Open libraries and GPU.
     Open,
@@ -86,7 +87,7 @@ pub enum Order {
 }
 
 /// One line of the table, on one side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct Case {
     /// The function.
     pub function: Function,
@@ -99,7 +100,7 @@ pub struct Case {
 }
 
 /// What a rank says.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema, Deserialize)]
 pub enum Reply {
     /// First of all.
     Hello(Box<Hello>),
@@ -118,7 +119,7 @@ pub enum Reply {
 }
 
 /// Steps that were made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Batch {
     /// Host time of each step's start, ns.
     pub start: Vec<i64>,
@@ -133,7 +134,7 @@ pub struct Batch {
 }
 
 /// Where a rank is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct Progress {
     /// What it is doing.
     pub stage: Stage,
@@ -142,7 +143,9 @@ pub struct Progress {
 }
 
 /// What a rank is doing, in the order in which it comes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, Deserialize,
+)]
 #[repr(u8)]
 pub enum Stage {
     /// Nothing: it waits for an order.

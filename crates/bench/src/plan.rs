@@ -5,10 +5,11 @@
 
 use crate::datatype::{Datatype, Reduction};
 use crate::function::{Function, Shape};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is to be measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Plan {
     /// Functions, in this order.
     pub functions: Vec<Function>,
@@ -43,7 +44,7 @@ pub struct Plan {
 }
 
 /// In one buffer or in two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub enum Placement {
     /// Two buffers.
     Out,
@@ -54,7 +55,7 @@ pub enum Placement {
 }
 
 /// How calls follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub enum Mode {
     /// All ranks start a step at the same time and wait for its end; each step is timed.
     Single,
@@ -63,7 +64,7 @@ pub enum Mode {
 }
 
 /// When enough is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub enum Length {
     /// After so many steps.
     Iterations(u64),

@@ -12,6 +12,7 @@
 use crate::item::Unit;
 use crate::results::{Figure, Results};
 use analyze::interval::holm;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The format of the JSON.
@@ -20,7 +21,7 @@ pub const SCHEMA: &str = "ncclscope.hostbench-diff/1";
 pub const LEVEL: f64 = 0.05;
 
 /// Two hosts, B against A.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -32,24 +33,24 @@ pub struct Comparison {
     pub limit_ratio: f64,
     /// Items that both hosts have.
     pub compared: usize,
-    /// Others' share of A's CPUs while it was measured; `None` if it is not known.
+    /// Others' share of A's CPUs while it was measured; null if it is not known.
     pub busy_share_a: Option<f64>,
-    /// The same of B's.
+    /// The part of B's CPUs that others' work took while it was measured.
     pub busy_share_b: Option<f64>,
-    /// Whether there are enough starts for any difference to be found.
+    /// Whether there are enough starts for any difference to be told from chance.
     pub can_tell: bool,
-    /// Those that differ, the largest difference first.
+    /// Items that differ by more than the limit, the largest difference first.
     pub differs: Vec<Differs>,
     /// Items that one of the hosts has.
     pub on_one_host: Vec<OnOneHost>,
     /// All items that a host has, in the order of printing.
     pub items: Vec<Row>,
-    /// What else differs between the hosts.
+    /// What else differs. Null if a host does not have it.
     pub facts: Vec<FactDiffers>,
 }
 
 /// An item that differs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Differs {
     /// Its name.
     pub name: String,
@@ -64,11 +65,12 @@ pub struct Differs {
     /// B / A.
     pub ratio: f64,
     /// `a` or `b`.
+    #[schemars(extend("enum" = ["a", "b"]))]
     pub better_on: &'static str,
 }
 
 /// An item on both hosts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// Its name.
     pub name: String,
@@ -78,33 +80,35 @@ pub struct Row {
     pub what: String,
     /// What the medians are in.
     pub unit: Unit,
-    /// The median on A, in `unit`; `None` if A does not have it.
+    /// The median on A, in `unit`; null if A does not have it.
     pub median_a: Option<f64>,
-    /// Its 95 % interval; `None` below six starts.
+    /// Its 95 % interval, in `unit`; null below six starts.
     pub interval_a: Option<[f64; 2]>,
-    /// The median on B, in `unit`; `None` if B does not have it.
+    /// The median on B, in `unit`; null if B does not have it.
     pub median_b: Option<f64>,
-    /// Its 95 % interval.
+    /// In `unit`, of 95 %; null below six starts.
     pub interval_b: Option<[f64; 2]>,
-    /// B / A; `None` if one host does not have it.
+    /// B / A; null if one host does not have it.
     pub ratio: Option<f64>,
-    /// `a` or `b`, by however little; `None` if the hosts can't be told apart, or one does not have it.
+    /// `a` or `b`, by however little; null if the hosts can't be told apart, or one does not have it.
+    #[schemars(extend("enum" = ["a", "b", null]))]
     pub better_on: Option<&'static str>,
 }
 
 /// An item that one of the hosts has.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct OnOneHost {
     /// Its name.
     pub name: String,
     /// `a` or `b`.
+    #[schemars(extend("enum" = ["a", "b"]))]
     pub on: &'static str,
-    /// Why the other has none.
+    /// Why the other host has no figure.
     pub why: String,
 }
 
 /// A fact that differs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct FactDiffers {
     /// Its name.
     pub name: String,

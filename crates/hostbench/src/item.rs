@@ -3,10 +3,11 @@
 //! Rule: an item is in the list on every host. A host that does not have it says why, so that two hosts can
 //! be compared item by item.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a figure is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
@@ -36,7 +37,7 @@ impl Unit {
 }
 
 /// A figure of one start, or why there is none.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema, Deserialize)]
 pub struct Item {
     /// Its name, which is the same on every host.
     pub name: String,

@@ -7,6 +7,7 @@
 use crate::item::{Item, Unit};
 use crate::timing::middle;
 use anyhow::{bail, Context};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -18,7 +19,7 @@ pub const CONFIDENCE: f64 = 0.95;
 pub const LEAST_STARTS: usize = 6;
 
 /// What `ncclscope hostbench --json` writes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema, Deserialize)]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: String,
@@ -26,19 +27,19 @@ pub struct Results {
     pub version: String,
     /// The host's name.
     pub host: String,
-    /// How many starts there were.
+    /// Processes that measured every item once.
     pub starts: usize,
-    /// The share of the CPUs that others' work took between starts, the median; `None` if it is not known.
+    /// The share of the CPUs that others' work took between starts, the median; null if it is not known.
     #[serde(default)]
     pub busy_share: Option<f64>,
-    /// What the host is.
+    /// What the host is: processor, kernel, settings, GPUs.
     pub facts: Vec<Fact>,
-    /// The figures, in the order of printing.
+    /// The items, in the order of the text. An item has the same name on every host.
     pub items: Vec<Figure>,
 }
 
 /// One thing that the host is or has.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Fact {
     /// Its name.
     pub name: String,
@@ -47,7 +48,7 @@ pub struct Fact {
 }
 
 /// An item over all starts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema, Deserialize)]
 pub struct Figure {
     /// Its name.
     pub name: String,
@@ -59,11 +60,11 @@ pub struct Figure {
     pub unit: Unit,
     /// Whether less is better.
     pub less_is_better: bool,
-    /// The median of `values`; `None` if the item does not apply here.
+    /// The median over starts, in `unit`. Null if the item does not apply here.
     pub median: Option<f64>,
-    /// Ends of its 95 % interval; `None` below six starts.
+    /// Ends of the median's 95 % interval, in `unit`. Null below six starts.
     pub interval: Option<[f64; 2]>,
-    /// One value for each start.
+    /// One value for each start, in `unit`.
     pub values: Vec<f64>,
     /// Why it does not apply.
     pub not_applicable: Option<String>,

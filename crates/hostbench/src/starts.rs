@@ -12,6 +12,7 @@ use crate::results::{gather, Fact, Results, SCHEMA};
 use crate::timing::middle;
 use crate::{cpu, gpu, memory, nvml, placement, sockets, timers};
 use anyhow::{bail, Context};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -60,7 +61,7 @@ pub struct Plan {
 }
 
 /// What one start found.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, JsonSchema, Deserialize)]
 struct Found {
     items: Vec<Item>,
     facts: Vec<(String, String)>,

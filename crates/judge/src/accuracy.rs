@@ -12,6 +12,7 @@
 use crate::completeness::Completeness;
 use crate::truth::{Key, Truth};
 use analyze::statistics::nearest_rank;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ pub struct Times {
 }
 
 /// What comes of them, in µs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Accuracy {
     /// Calls that the work timed.
     pub done: u64,
@@ -39,17 +40,17 @@ pub struct Accuracy {
     pub own_p50_us: f64,
     /// Median of the profiler's.
     pub told_p50_us: f64,
-    /// Pairs.
+    /// Calls of which both times are known.
     pub pairs: u64,
     /// Median error of the pairs.
     pub error_p50_us: Option<f64>,
-    /// Its 95 % interval over runs, from two runs on.
+    /// Its 95 % interval over runs; null below two runs.
     pub error_p50_interval_us: Option<(f64, f64)>,
     /// 95 % of the errors are smaller, sign apart.
     pub error_p95_us: Option<f64>,
-    /// 99 % are; from 100 pairs on.
+    /// 99 % are; null below 100 pairs.
     pub error_p99_us: Option<f64>,
-    /// Wasserstein-1 distance.
+    /// Wasserstein-1 distance of the two sets of times.
     pub wasserstein_us: f64,
     /// The same in percent of the work's median.
     pub wasserstein_percent: Option<f64>,

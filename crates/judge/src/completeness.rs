@@ -18,12 +18,13 @@
 
 use crate::records::{Record, RecordKind, Records};
 use crate::truth::{Graphs, Key, KeyCalls, Truth};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Counts of calls and records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// Calls that the work made.
     pub done: u64,

@@ -7,13 +7,14 @@
 
 use analyze::statistics::nearest_rank;
 use render::figures::shares;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Steps of a histogram.
 const STEPS: usize = 48;
 
 /// Times, in µs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Distribution {
     /// How many.
     pub count: u64,
@@ -33,7 +34,7 @@ pub struct Distribution {
     pub p95_us: f64,
     /// The longest.
     pub max_us: f64,
-    /// Shares of the times in 48 steps of equal ratio, from the shortest to the longest.
+    /// The share of the calls in each of 48 steps of equal ratio, from the shortest time to the longest.
     pub shares: Vec<f64>,
 }
 

@@ -4,10 +4,11 @@
 //! rounds. A cost is decided only where its whole interval is on one side of the limit.
 
 use analyze::interval;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How an interval lies to the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// All of it is at the limit or below.
@@ -30,19 +31,19 @@ impl Verdict {
 }
 
 /// One figure of the work, with a profiler and without.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Overhead {
     /// Rounds.
     pub pairs: u64,
-    /// Median over rounds without a profiler.
+    /// Without a profiler, in `unit`, median over rounds.
     pub without: f64,
-    /// Under it.
+    /// Under it, in `unit`.
     pub with: f64,
     /// Geometric mean of the rounds' ratios.
     pub ratio: f64,
     /// 95 % interval of the ratio, from two rounds on.
     pub ratio_interval: Option<(f64, f64)>,
-    /// Against the limit.
+    /// The whole interval against `limit`.
     pub verdict: Verdict,
 }
 

@@ -44,10 +44,6 @@ mod _native {
     /// The version of this module, which is the package's.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-    /// The JSON Schema of reports.
-    #[pymodule_export]
-    const REPORT_SCHEMA: &str = render::json::SCHEMA;
 }
 
 /// Opens the capture at `path`: a capture folder, the folder of a host, or one trace file; or what another

@@ -8,6 +8,7 @@ use analyze::benchmarks::{
     BenchmarkDiff, BenchmarkPair, BenchmarkRun, BenchmarkSide, Messages, Part, Said,
 };
 use analyze::spelling::{percent, plural, size, three};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -20,8 +21,9 @@ const ROWS: usize = 40;
 /// Sizes with wrong data that are named.
 const NAMED: usize = 3;
 
-#[derive(Serialize)]
-struct Printed<'a> {
+/// What `ncclscope diff A.txt B.txt --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct BenchDiffJson<'a> {
     schema: &'static str,
     /// The first sentence of the text.
     summary: String,
@@ -34,7 +36,7 @@ struct Printed<'a> {
 /// # Errors
 /// Those of `out`.
 pub fn json(diff: &BenchmarkDiff, out: &mut impl Write) -> Result<()> {
-    let printed = Printed {
+    let printed = BenchDiffJson {
         schema: FORMAT,
         summary: summary(diff),
         diff,

@@ -6,7 +6,9 @@ use analyze::diff::{Diff, FigureRow, Figures, KindOfOperation, RoleRow, RunRow, 
 use analyze::diff::{Moved, Stayed, Variant, Variants, Verdict};
 use analyze::environment::Change;
 use analyze::findings::{Finding, Kind};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`write`].
@@ -15,9 +17,11 @@ pub const SCHEMA: &str = include_str!("../schema/diff-1.json");
 pub const VARIANTS_SCHEMA: &str = include_str!("../schema/variants-1.json");
 
 /// A finding of a run, as far as a comparison needs it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct FindingRow {
+    /// Which kind.
     kind: Kind,
+    /// The claim, in words.
     sentence: String,
     /// What is wrong, to follow "because".
     cause: String,
@@ -33,14 +37,17 @@ fn rows(findings: &[Finding]) -> Vec<FindingRow> {
 }
 
 /// A fault that is in both runs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct MovedRow {
+    /// Which kind.
     kind: Kind,
+    /// What the fault stayed with: `rank` is software or data, `node` and `gpu` are hardware.
     stayed: Stayed,
-    /// The launcher's ranks in A and B.
+    /// The launcher's rank in A and in B.
     rank: [Option<u32>; 2],
-    /// Their hosts.
+    /// Its host in A and in B.
     host: [Option<String>; 2],
+    /// The claim, and what it stayed with, in words.
     sentence: String,
 }
 
@@ -57,10 +64,12 @@ impl MovedRow {
     }
 }
 
-#[derive(Serialize)]
+/// One of the two runs.
+#[derive(Serialize, JsonSchema)]
 struct Run<'a> {
     #[serde(flatten)]
     run: &'a RunRow,
+    /// What its report found.
     findings: Vec<FindingRow>,
 }
 
@@ -73,24 +82,41 @@ impl Run<'_> {
     }
 }
 
-#[derive(Serialize)]
-struct Whole<'a> {
+/// What `ncclscope diff A B --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct DiffJson<'a> {
     schema: &'static str,
+    /// What ratio, percent and difference mean.
     definition: &'static str,
+    /// Of all intervals, a share of one.
     confidence: f64,
+    /// The first run.
     a: Run<'a>,
+    /// The second run.
     b: Run<'a>,
+    /// Whether the comparison passed what `--fail-on` asks.
     verdict: &'a Verdict,
+    /// The figures of both runs, without those that neither has.
     run: &'a [FigureRow],
+    /// Findings that B has and A has not.
     new_findings: Vec<FindingRow>,
+    /// Findings that A has and B has not.
     gone_findings: Vec<FindingRow>,
+    /// Faults that are in both runs, on other nodes or ranks.
     moved_findings: Vec<MovedRow>,
+    /// What the report on A recommends, and what became of it in B.
     recommendations: Vec<RecommendationRow>,
+    /// What changed and why, in one sentence.
     summary: String,
+    /// Settings, versions and hardware that differ.
     environment: &'a [Change],
+    /// The communicators of both runs by their role.
     communicators: &'a [RoleRow],
+    /// All kinds of operations that are compared, by the source of their times.
     totals: &'a [Total],
+    /// Kinds of operations, by what they cost.
     operations: &'a [KindOfOperation],
+    /// What limits the comparison.
     notes: &'a [String],
 }
 
@@ -100,7 +126,7 @@ struct Whole<'a> {
 /// Those of `out`.
 pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     let recommendations = diff.recommendations.iter();
-    let whole = Whole {
+    let whole = DiffJson {
         schema: diff.schema,
         definition: diff.definition,
         confidence: diff.confidence,
@@ -122,23 +148,36 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
     crate::json::pretty(&whole, out)
 }
 
-#[derive(Serialize)]
+/// A variant: captures of the same program with the same settings.
+#[derive(Serialize, JsonSchema)]
 struct VariantRow<'a> {
+    /// How it is called: its name if it was given one, else the folder of its first run.
     name: &'a str,
+    /// Its captures.
     captures: &'a [String],
+    /// What differs from the first variant.
     differs: &'a [Change],
+    /// The mean over its runs.
     mean: &'a Figures,
+    /// Lower ends of 95 % intervals over its runs; null for one run.
     low: &'a Figures,
+    /// Upper ends.
     high: &'a Figures,
+    /// Findings of all its runs, each once.
     findings: Vec<FindingRow>,
 }
 
-#[derive(Serialize)]
-struct WholeVariants<'a> {
+/// What `ncclscope diff A B C --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct VariantsJson<'a> {
     schema: &'static str,
+    /// The variants, in the order of the command.
     variants: Vec<VariantRow<'a>>,
+    /// For each figure the index of the best variant; null where none is sure.
     #[serde(serialize_with = "as_object")]
+    #[schemars(with = "BTreeMap<String, Option<usize>>")]
     best: &'a [(&'static str, Option<usize>)],
+    /// Which one is best, in one sentence.
     summary: &'a str,
 }
 
@@ -166,7 +205,7 @@ pub fn write_variants(variants: &Variants, out: &mut impl Write) -> Result<()> {
             high: &of.high,
         }
     }
-    let whole = WholeVariants {
+    let whole = VariantsJson {
         schema: variants.schema,
         variants: variants.variants.iter().map(row).collect(),
         best: &variants.best,

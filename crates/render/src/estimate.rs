@@ -3,6 +3,7 @@
 use crate::layout::{Look, Page, Style};
 use analyze::estimate::{Estimate, Pass};
 use analyze::spelling::{percent, size, three, time, times};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -10,7 +11,7 @@ use std::io::{Result, Write};
 pub const SCHEMA: &str = "ncclscope.estimate/1";
 
 /// What `ncclscope estimate` says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Answer {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -18,7 +19,7 @@ pub struct Answer {
     pub source: String,
     /// The function that was asked for.
     pub function: String,
-    /// Replays and steps of a capture.
+    /// Forward passes of a capture, medians over ranks.
     pub measured: Vec<Pass>,
     /// Whether an estimate was asked for.
     #[serde(skip)]

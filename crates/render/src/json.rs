@@ -2,6 +2,7 @@
 
 use crate::findings;
 use analyze::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,20 +12,25 @@ use std::io::Write;
 pub const SCHEMA: &str = include_str!("../schema/report-1.json");
 
 /// A report with the words of its findings, as JSON has it.
-#[derive(Serialize)]
-struct Whole<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct ReportJson<'a> {
     schema: &'static str,
+    /// What matters most, in one sentence.
     verdict: String,
     #[serde(flatten)]
     report: &'a Report,
+    /// What is wrong, the costliest first.
     findings: Vec<findings::Row>,
+    /// What to change, what saves most first.
     recommendations: Vec<findings::RecommendationRow>,
+    /// Whether the recording is complete, and what the figures are of.
     summary: &'a str,
+    /// What to run next.
     next: &'a str,
 }
 
-fn whole(report: &Report) -> Whole<'_> {
-    Whole {
+fn whole(report: &Report) -> ReportJson<'_> {
+    ReportJson {
         schema: report.schema,
         verdict: findings::verdict(report),
         report,

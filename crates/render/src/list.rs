@@ -2,6 +2,7 @@
 
 use crate::layout::{plural, Look, Page, Style};
 use analyze::spelling::word;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -11,18 +12,18 @@ pub const SCHEMA: &str = include_str!("../schema/list-1.json");
 pub const TITLE: &str = "ncclscope.list/1";
 
 /// The captures below a folder.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct List {
     /// [`TITLE`].
     pub schema: &'static str,
-    /// The newest first.
+    /// The captures, the newest first.
     pub captures: Vec<Item>,
-    /// Older ones that are left out.
+    /// Older captures that are left out, in units of one.
     pub more: u64,
 }
 
 /// Whether a job runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// A process of it runs on this machine.
@@ -34,7 +35,7 @@ pub enum State {
 }
 
 /// A capture.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Item {
     /// Its folder.
     pub capture: String,
@@ -42,7 +43,7 @@ pub struct Item {
     pub started: Option<String>,
     /// Command and arguments; null if `ncclscope run` did not record it.
     pub command: Option<Vec<String>>,
-    /// Processes that have a trace file.
+    /// Processes that have a trace file, in units of one.
     pub ranks: u64,
     /// Whether it runs.
     pub state: State,

@@ -7,6 +7,7 @@ use crate::layout::{Look, Page, Style, Table, Unit};
 use crate::text::figure;
 use analyze::models::{CostModel, Prediction, Sampled, Subject};
 use analyze::spelling::{off, size, three, time, times};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -14,7 +15,7 @@ use std::io::{Result, Write};
 pub const SCHEMA: &str = "ncclscope.model/1";
 
 /// What `ncclscope model` says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Answer {
     /// [`SCHEMA`].
     pub schema: &'static str,

@@ -226,7 +226,7 @@ fn gpus(nodes: &Nodes, page: &mut Page) {
             gpu.max_w.map_or("-".to_owned(), watts),
             show(gpu.sm_mhz, 0),
             most.map_or("-".to_owned(), |(why, share)| {
-                format!("{} {why}", percent(*share))
+                format!("{} {}", percent(*share), why.name())
             }),
             gpu.temperature_c.map_or("-".to_owned(), |c| c.to_string()),
             gpu.busy.map_or("-".to_owned(), percent),

@@ -14,6 +14,7 @@ use analyze::hang::Hang;
 use analyze::live::Live;
 use analyze::spelling::{percent, three, time};
 use analyze::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
@@ -32,11 +33,11 @@ const FORMAT: &str = "ncclscope.top/1";
 const FRESH_S: f64 = 15.0;
 
 /// What a job does now.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Now {
     /// The format.
     pub schema: &'static str,
-    /// The capture.
+    /// Where the capture is.
     pub capture: String,
     /// The newest evidence, ns since 1970.
     pub at_ns: Option<i64>,
@@ -45,12 +46,13 @@ pub struct Now {
     /// How old that is, s.
     pub age_s: Option<f64>,
     /// `live`, `ended`, or `silent` if nothing new comes from a job that has not ended.
+    #[schemars(extend("enum" = ["live", "silent", "ended"]))]
     pub state: &'static str,
     /// What all figures are of: the time up to the newest call, s. In a hang, the waiting since then is a
     /// part of it.
     pub span_s: Option<f64>,
-    /// How long that is, s, if it is only the newest part of the span: somebody is named who was not late
-    /// before.
+    /// Set if all figures are only of the newest part of the span, in seconds: somebody is named who was not
+    /// late before.
     pub recent_s: Option<f64>,
     /// The name of its folder.
     pub job: Option<String>,
@@ -65,7 +67,7 @@ pub struct Now {
     pub sentence: String,
     /// What belongs to it.
     pub remark: Option<String>,
-    /// Processes that it names.
+    /// Processes that the verdict names.
     pub culprits: Vec<Culprit>,
     /// What they cost, as a share of the time that is looked at, 0 to 1.
     pub cost_share: Option<f64>,
@@ -83,7 +85,7 @@ pub struct Now {
     pub ranks: Vec<RankNow>,
     /// What was done in the span, most GPU time first.
     pub operations: Vec<OperationNow>,
-    /// By largest price.
+    /// The 20 with the largest price.
     pub links: Vec<LinkNow>,
     /// Calls that are not over.
     pub in_flight: InFlight,
@@ -102,7 +104,7 @@ pub struct Now {
 }
 
 /// A process that the verdict names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Culprit {
     /// The launcher's rank.
     pub rank: Option<u32>,

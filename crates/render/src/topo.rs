@@ -2,6 +2,7 @@
 
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::topology::{Host, SCHEMA as FORMAT};
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::topology::{compare, Change, GraphChoice, Topology, MISSING_NVLINK};
 use std::io::{Result, Write};
@@ -15,17 +16,20 @@ const LINKS: &str =
 
 const P2P: &str = "Whether a GPU can reach another's memory (OK, or why not)";
 
+/// What `ncclscope topo --json` prints.
+#[derive(Serialize, JsonSchema)]
+pub struct TopoJson<'a> {
+    schema: &'static str,
+    /// The hosts of which the topology is known.
+    hosts: &'a [Host],
+}
+
 /// Writes hosts as JSON.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn json(hosts: &[Host], out: &mut impl Write) -> Result<()> {
-    #[derive(Serialize)]
-    struct All<'a> {
-        schema: &'static str,
-        hosts: &'a [Host],
-    }
-    let all = All {
+    let all = TopoJson {
         schema: FORMAT,
         hosts,
     };

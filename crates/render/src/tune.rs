@@ -6,6 +6,7 @@ use analyze::tune::blocks::ArmBlocks;
 use analyze::tune::{
     Against, AskedSetting, Ranked, Ranking, Standing, Used, DEFAULT, LEAST_ROUNDS,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -16,29 +17,31 @@ pub const SCHEMA: &str = "ncclscope.tune/1";
 const NAMED: usize = 3;
 
 /// What `ncclscope tune` says.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Answer {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// `runs` or `blocks`: where the times are from.
+    /// runs: each setting in runs of its own; blocks: all in one run, by blocks of calls.
     pub way: &'static str,
     /// What it says, in one sentence or two.
     pub summary: String,
-    /// `step`, `wall` or `process`: which time is compared; null if there is none.
+    /// Which time is compared: the median step of a run, or the run from the first communicator to the last
+    /// call, or the whole command. Null if there is no time.
     pub measure: Option<&'static str>,
     /// Rounds.
     pub rounds: u64,
     /// Seed of the order of runs.
     pub seed: u64,
-    /// Number of the setting to take; null if none can be told.
+    /// Number of the setting to take, 0 is the default; null if none can be told.
     pub winner: Option<usize>,
-    /// Numbers of settings that can't be told from it.
+    /// Numbers of settings that can't be told from the winner.
     pub as_fast: Vec<usize>,
-    /// Rounds after which the fastest setting would be told from the default; null if that is not known.
+    /// Rounds after which the fastest setting would be told from the default, if its mean stays; null if that
+    /// is not known.
     pub rounds_needed: Option<u64>,
-    /// What sets the winner; empty of the default.
+    /// Lines for a shell that set the winner; empty of the default.
     pub exports: Vec<String>,
-    /// NVIDIA's tuner file with the winner; null of runs, of the default, and if it can't say it.
+    /// NVIDIA's tuner file with the winner; null of runs, of the default, and if the file can't say it.
     pub csv: Option<String>,
     /// What limits the experiment.
     pub notes: Vec<String>,
@@ -49,9 +52,9 @@ pub struct Answer {
 }
 
 /// A setting that was tried.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Setting {
-    /// How it is called.
+    /// Its variables, or default.
     pub name: String,
     /// Where its captures are.
     pub folder: String,
@@ -59,7 +62,7 @@ pub struct Setting {
     pub left_out: Option<String>,
     /// What became of its variables, the worst of its runs.
     pub asked: Vec<AskedSetting>,
-    /// Its blocks; null of runs.
+    /// Its blocks in the process that was judged; null of runs.
     pub blocks: Option<ArmBlocks>,
     /// The times that are compared, µs.
     #[serde(skip)]
@@ -76,7 +79,7 @@ pub struct Setting {
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunRow {
     /// Round, from 1.
     pub round: u64,
@@ -88,11 +91,11 @@ pub struct RunRow {
     pub failed: Option<String>,
     /// Median time of a step.
     pub step_us: Option<f64>,
-    /// From the first communicator to the last call.
+    /// From the first communicator to the last call, on the longest rank.
     pub wall_us: Option<f64>,
     /// From the start of the command to its end.
     pub process_us: f64,
-    /// NCCL calls of all ranks; null if nothing was recorded.
+    /// NCCL calls of all ranks, those in CUDA graphs included; null if nothing was recorded.
     pub calls: Option<u64>,
     /// Their bytes; null if that is not known of all of them.
     pub bytes: Option<u64>,

@@ -5,15 +5,16 @@
 
 use crate::log::Init;
 use crate::warnings::{Gravity, Warning};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// A warning of a start that failed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Failure {
     /// The rank that it came from, in the communicator that it did not make; null if that is not known.
     pub rank: Option<u32>,
-    /// Ranks in that communicator.
+    /// Ranks in the communicator that was not made.
     pub nranks: Option<u32>,
     /// Bytes that could not be allocated; null if it is about something else.
     pub bytes: Option<u64>,

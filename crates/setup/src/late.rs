@@ -7,11 +7,12 @@
 //! Rule: without the phases of two ranks or more, times of day decide; without these, nobody is called late.
 
 use crate::log::{Init, Timings};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// The ranks for which the others waited in bootstrap, because they began late.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Late {
     /// The rank that came last.
     pub rank: u32,
@@ -25,7 +26,7 @@ pub struct Late {
     pub own_s: Option<f64>,
     /// All ranks that began at least half as late, by number, with the last one.
     pub ranks: Vec<u32>,
-    /// How much later than the first rank the earliest of these began.
+    /// How much later than the first rank the earliest of these began, in seconds.
     pub least_s: f64,
     /// The hosts of these ranks, by name.
     pub hosts: Vec<String>,

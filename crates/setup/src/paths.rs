@@ -14,6 +14,7 @@ mod reasons;
 use crate::log::Init;
 use crate::startup::group;
 use crate::topology::Topology;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,7 @@ pub use reasons::{kinds, Reason};
 pub const SCHEMA: &str = "ncclscope.paths/1";
 
 /// The ways of a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Paths {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -41,7 +42,7 @@ pub struct Paths {
 }
 
 /// The ways of a communicator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CommunicatorPaths {
     /// NCCL's id as hex; null for a communicator that was split from another, or that no line names.
     pub id: Option<String>,
@@ -56,7 +57,7 @@ pub struct CommunicatorPaths {
 }
 
 /// A network that NCCL chose.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Network {
     /// NCCL's name for it: `IB`, `Socket`, or a plugin's.
     pub name: String,
@@ -69,7 +70,7 @@ pub struct Network {
 }
 
 /// How data goes from one rank to another, on channels that go the same way.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Route {
     /// The rank that sends.
     pub from: u32,
@@ -77,7 +78,7 @@ pub struct Route {
     pub to: u32,
     /// The sender's host; null if no line says it.
     pub from_host: Option<String>,
-    /// The receiver's host.
+    /// The receiver's host; null if no line says it.
     pub to_host: Option<String>,
     /// How data goes.
     pub transport: Transport,
@@ -85,18 +86,18 @@ pub struct Route {
     pub through: String,
     /// The sender's network card; null without a network, or if its line is missing.
     pub from_card: Option<String>,
-    /// The receiver's.
+    /// The receiver's network card; null without a network, or if its line is missing.
     pub to_card: Option<String>,
     /// Whether cards reach GPUs' memory by themselves (GPU Direct RDMA), at both ends as far as is known;
     /// null without a network.
     pub gdr: Option<bool>,
     /// Whether sends and receives of the program use it, or collectives.
     pub is_send_receive: bool,
-    /// Its channels.
+    /// NCCL's channels that go this way.
     pub channels: Vec<u32>,
     /// Whether the machine has no better way; null if that is not known.
     pub is_best: Option<bool>,
-    /// Kinds of [`Reason`]s.
+    /// Why not, as `kind` of `reasons`.
     pub reasons: Vec<&'static str>,
 }
 

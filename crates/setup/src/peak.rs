@@ -10,12 +10,13 @@
 //! Rule: a rate that nobody tells is `None`. None is guessed from the name of a GPU.
 
 use crate::topology::Topology;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The links of a GPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Rates {
-    /// NVLinks that are up.
+    /// NVLinks of a GPU that are up.
     pub nvlinks: Option<u32>,
     /// What one of them carries in one direction, GB/s.
     pub nvlink_gb_per_s: Option<f64>,

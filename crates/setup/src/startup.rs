@@ -13,11 +13,12 @@
 
 use crate::late::{late, until_met, Late};
 use crate::log::{Init, Timings, PHASES};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The start-up of one communicator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CommunicatorStartup {
     /// NCCL's id as hex; null for a communicator that was split from another.
     pub id: Option<String>,
@@ -39,9 +40,10 @@ pub struct CommunicatorStartup {
     pub spread_s: Option<f64>,
     /// Which attempt of the program it belongs to, from 1 on, if ranks came again in other processes.
     pub attempt: u32,
-    /// The ranks for which the others waited because they began late; null if none did.
+    /// The ranks for which the others waited because they began late; null if none did. This follows from the
+    /// phases, without clocks.
     pub late: Option<Late>,
-    /// Phases, in NCCL's order.
+    /// The phases over all ranks, in NCCL's order.
     pub phases: Vec<PhaseRow>,
     /// What the ranks waited for, one after the other; empty if no rank's phases are known.
     pub critical_path: Vec<Leg>,
@@ -52,9 +54,12 @@ pub struct CommunicatorStartup {
 }
 
 /// One phase over all ranks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseRow {
     /// NCCL's name for it; `total` is all of them.
+    #[schemars(extend("enum" = [
+        "kernels", "alloc", "bootstrap", "allgathers", "topo", "graphs", "connections", "rest", "total"
+    ]))]
     pub phase: &'static str,
     /// The rank that took longest; the lowest of several.
     pub slowest_rank: u32,
@@ -67,9 +72,12 @@ pub struct PhaseRow {
 }
 
 /// A part of the critical path.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Leg {
     /// The phase.
+    #[schemars(extend("enum" = [
+        "kernels", "alloc", "bootstrap", "allgathers", "topo", "graphs", "connections", "rest"
+    ]))]
     pub phase: &'static str,
     /// The rank that the others waited for there.
     pub rank: u32,
@@ -78,7 +86,7 @@ pub struct Leg {
 }
 
 /// One rank's init.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankInit {
     /// The rank.
     pub rank: u32,
@@ -86,15 +94,15 @@ pub struct RankInit {
     pub host: String,
     /// Its process.
     pub pid: u32,
-    /// The thread that made the communicator.
+    /// The thread that made the communicator, by Linux's number.
     pub thread: u32,
     /// CUDA device.
     pub device: Option<u32>,
-    /// All of it; null as long as NCCL has not said so.
+    /// All phases together; null as long as NCCL has not said so.
     pub total_s: Option<f64>,
     /// Loading of NCCL's kernels onto the GPU.
     pub kernels_s: Option<f64>,
-    /// Allocation.
+    /// Allocating memory.
     pub alloc_s: Option<f64>,
     /// Meeting the other ranks.
     pub bootstrap_s: Option<f64>,
@@ -236,9 +244,9 @@ impl Attempts {
 }
 
 /// What a process spent on all its communicators, one after the other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Together {
-    /// How many it made.
+    /// How many it made, one after the other.
     pub communicators: u32,
     /// How long that took.
     pub time_s: f64,
@@ -258,17 +266,17 @@ pub struct Together {
 }
 
 /// What several communicators needed time for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
     /// NCCL's name for the phase; `late` if a rank began late and was waited for.
     pub phase: &'static str,
-    /// All of it, over the communicators.
+    /// All of it, over the communicators, in seconds.
     pub time_s: f64,
     /// In how many communicators that took half of an equal share or more.
     pub communicators: u32,
     /// The rank on which most of it was, by its number in the largest communicator that it is in.
     pub rank: u32,
-    /// How much of it that was.
+    /// How much of it that was, in seconds.
     pub rank_s: f64,
 }
 

@@ -23,6 +23,7 @@ mod unreadable;
 
 use crate::peak::Rates;
 use crate::xml;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use graphs::{graphs, GraphChoice};
@@ -32,7 +33,7 @@ pub use remarks::{far_cards, remarks, Remark, FAR_CPUS, FAR_NETWORK_CARD, MISSIN
 pub use unreadable::Unreadable;
 
 /// GPUs and network cards of a host, and the links between them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Topology {
     /// GPUs, then network cards.
     pub devices: Vec<Device>,
@@ -41,7 +42,7 @@ pub struct Topology {
 }
 
 /// A GPU or a network card.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Device {
     /// `GPU0` or `NIC0`.
     pub name: String,
@@ -54,7 +55,7 @@ pub struct Device {
     /// What its links carry, if it is a GPU of which that is known.
     #[serde(flatten)]
     pub rates: Rates,
-    /// The slowest PCIe link on its way to the CPU, if that is known.
+    /// The slowest PCIe link between the device and its CPU; null if that is not known.
     pub pcie_way: Option<PcieLink>,
 }
 
@@ -74,7 +75,7 @@ impl Device {
 }
 
 /// A link that differs between two topologies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Change {
     /// A device.
     pub from: String,

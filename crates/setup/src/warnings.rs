@@ -6,11 +6,12 @@
 //! Rule: a warning that NCCL can do without is never called the cause of a failure.
 
 use crate::log_line::LogLine;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What NCCL warned of.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Warning {
     /// Host name; empty if the line does not have it.
     pub host: String,

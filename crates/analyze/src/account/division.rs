@@ -10,11 +10,12 @@ use super::frame::Frame;
 use super::launches::Lane;
 use super::places::{Cell, Places, Scaled};
 use crate::findings::RankId;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 
 /// One rank's account. All lines are µs of the wall of the steps.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankAccount {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -22,6 +23,7 @@ pub struct RankAccount {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,

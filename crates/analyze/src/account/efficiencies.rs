@@ -5,26 +5,28 @@
 //! Rule: the parallel efficiency is the product of load balance, serialisation and transfer.
 
 use super::division::RankAccount;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The lower and the upper end.
 pub type Ends = (f64, f64);
 
 /// Efficiencies, 0 to 1, each with both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Efficiencies {
-    /// The mean work of the ranks, of the wall time.
+    /// The share of the wall time that is the ranks' mean work; lower and upper end.
     pub parallel: Ends,
-    /// The mean work of the ranks, of the most work that one has.
+    /// The ranks' mean work as a share of the most work that one has; lower and upper end.
     pub load_balance: Ends,
-    /// The most work that a rank has, of the wall time without that rank's transfers: the rest is waiting in
-    /// turns.
+    /// The most work that a rank has, as a share of the wall time without that rank's transfers: the rest is
+    /// waiting in turns.
     pub serialisation: Ends,
-    /// The wall time without the transfers of the rank with the most work, of the wall time.
+    /// The share of the wall time that is left without the transfers of the rank with the most work; lower
+    /// and upper end.
     pub transfer: Ends,
-    /// How many times as long a step takes as if nobody was late: by what the ranks that are named cost. If
-    /// none is, as if all ranks were equal; null then if they do not all need each other in what they wait
-    /// for.
+    /// Without a unit: how many times as long a step takes as if nobody was late, both ends: by what the
+    /// ranks that are named cost; if none is, as if all ranks were equal, and null if ranks do not all need
+    /// each other in what they wait for.
     pub slowdown: Option<Ends>,
 }
 

@@ -17,10 +17,11 @@ use super::places::Places;
 use super::work::Work;
 use super::{replay, slowing, turns, typical, LEAST_HALF, MATTERS};
 use crate::streams::{RankStreams, Share, Streams};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a loss rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The run was played again over the dependencies of its operations.

@@ -11,12 +11,13 @@
 
 use super::operations::{Operations, PartIndex, RankPart};
 use super::{Arrivals, RankArrivals};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::Capture;
 
 /// Lateness that a rank brought along from a communicator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct InheritedFrom {
     /// The communicator in whose kernels it was; null where its definition is lost.
     pub communicator: Option<String>,

@@ -19,6 +19,7 @@ use super::what_if::WhatIf;
 use super::{LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
@@ -27,7 +28,7 @@ use tables::Capture;
 const ALIKE: f64 = 0.1;
 
 /// What a GPU has on the network for a communicator, against the others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Link {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -35,10 +36,12 @@ pub struct Link {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// The communicator.
     pub communicator: Option<String>,
     /// `send_network` or `recv_flush`: where most of the time passed.
+    #[schemars(extend("enum" = ["send_network", "recv_flush", null]))]
     pub state: Option<&'static str>,
     /// The launcher's rank of the peer that this was with; null where it is not known.
     pub peer: Option<u32>,
@@ -71,7 +74,7 @@ pub struct Link {
 }
 
 /// How much of transfers was the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OverNetwork {
     /// Operations that used it.
     pub operations: u64,

@@ -7,12 +7,13 @@
 //! Rule: where a row of many operations has too few in the sample for an interval, the whole has none.
 
 use crate::sampled::Stretches;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Estimates for all operations, from those that were timed on all ranks. µs, with 95 % intervals; null where
 /// they are too few.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SampledArrivals {
     /// All operations, as far as calls tell.
     pub operations: u64,

@@ -10,6 +10,7 @@
 
 use super::operations::Operations;
 use super::what_if::WhatIf;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Fewer operations don't say what is usual.
@@ -31,7 +32,7 @@ const MOST: f64 = 0.4;
 const MOST_RANKS: usize = 4;
 
 /// The stalls of one GPU of a process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Stall {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -39,6 +40,7 @@ pub struct Stall {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
@@ -60,10 +62,10 @@ pub struct Stall {
     pub(crate) loss_wall_us: f64,
     /// What is usual: the third quartile of the lateness of whoever comes last, µs.
     pub usual_us: f64,
-    /// Of `held_up_us`: its launch on the host was late as well. `None` if that is not known of any of these
+    /// Of `held_up_us`: its launch on the host was late as well. Null if that is not known of any of these
     /// operations.
     pub launched_late_us: Option<f64>,
-    /// Of `held_up_us`: it was launched in time, so its GPU was busy. `None` as `launched_late_us`.
+    /// Of `held_up_us`: it was launched in time, so its GPU was busy. Null as `launched_late_us`.
     pub gpu_busy_us: Option<f64>,
 }
 

@@ -6,10 +6,11 @@
 
 use super::RunRow;
 use crate::findings::{Finding, RankId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a fault stayed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stayed {
     /// With the rank, on another node: what it runs or reads.

@@ -14,13 +14,14 @@ use crate::interval::of_runs;
 use crate::spelling::time;
 use crate::summary::{exposed_shares, waiting_share};
 use crate::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The format of [`Variants`].
 pub const SCHEMA: &str = "ncclscope.variants/1";
 
 /// What a run is as a whole. What is not known is null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Figures {
     /// Mean time of a step.
     pub step_us: Option<f64>,
@@ -40,13 +41,16 @@ pub struct Figures {
 }
 
 /// One figure in two runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FigureRow {
     /// Its name in [`Figures`].
+    #[schemars(extend("enum" = [
+        "step_us", "wall_us", "exposed_share", "waiting_share", "busbw_gb_per_s", "energy_j", "step_energy_j"
+    ]))]
     pub figure: &'static str,
-    /// In A.
+    /// In A, in the unit of the figure.
     pub a: Option<f64>,
-    /// In B.
+    /// In B, in the unit of the figure.
     pub b: Option<f64>,
 }
 

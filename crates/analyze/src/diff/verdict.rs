@@ -3,6 +3,7 @@
 use super::{DiffFinding, KindOfOperation, Run, Total, Versus};
 use crate::environment::{Change, FactKind};
 use crate::interval::{holm, Comparison, CONFIDENCE, LEAST_OPERATIONS};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
@@ -81,7 +82,7 @@ impl std::str::FromStr for Criterion {
 }
 
 /// Whether a criterion is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It is not.
@@ -93,7 +94,7 @@ pub enum Status {
 }
 
 /// The answer to one `--fail-on`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Judgement {
     /// As it was asked.
     pub fail_on: String,
@@ -104,11 +105,12 @@ pub struct Judgement {
 }
 
 /// The answer to all of them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Verdict {
     /// The worst of the answers; null when nothing was asked.
     pub status: Option<Status>,
     /// 0 passed or not asked, 1 failed, 2 undecided.
+    #[schemars(range(max = 2))]
     pub exit_status: u8,
     /// One by one.
     pub criteria: Vec<Judgement>,

@@ -2,15 +2,16 @@
 
 use super::{gpu, Advice, Cause, Evidence, Finding, Kind, RankId};
 use crate::account::Account;
-use crate::nodes::{plain_uuid, GpuRow};
+use crate::nodes::{plain_uuid, GpuRow, Throttle};
 use crate::statistics::median;
 use crate::streams::{Busier, MoreOften, Streams, MOST};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use tables::Capture;
 
 /// What makes a GPU busier than others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BusierBy {
     /// It runs kernels more often: the program's doing.
@@ -35,7 +36,7 @@ pub struct BusyGpu {
     /// The clock of its SMs and the median of the others', MHz, if they were sampled.
     pub sm_mhz: Option<(f64, f64)>,
     /// What held its clock down in most samples, and the others' in fewer.
-    pub throttled: Vec<&'static str>,
+    pub throttled: Vec<Throttle>,
 }
 
 impl BusyGpu {
@@ -118,11 +119,11 @@ fn explained(busier: &Busier, uuid: Option<&str>, gpus: &[&GpuRow]) -> BusyGpu {
         values.sort_by(f64::total_cmp);
         median(&values)
     };
-    let held = |gpu: &GpuRow, reason: &str| gpu.throttled.get(reason).copied().unwrap_or(0.0);
+    let held = |gpu: &GpuRow, why: Throttle| gpu.throttled.get(&why).copied().unwrap_or(0.0);
     let throttled = own.map_or(Vec::new(), |own| {
         let most = own.throttled.iter().filter(|(_, share)| **share > MOST);
         let more = most.filter(|(reason, share)| {
-            of_others(&|gpu| Some(held(gpu, reason))).is_some_and(|others| **share > others)
+            of_others(&|gpu| Some(held(gpu, **reason))).is_some_and(|others| **share > others)
         });
         more.map(|(reason, _)| *reason).collect()
     });

@@ -12,12 +12,14 @@ use crate::deaths::Death;
 use crate::efficiency::ShareOfCeiling;
 use crate::mismatch::Differing;
 use crate::standstill::Standstill;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
 /// Kinds of findings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "FindingKind")]
 pub enum Kind {
     /// A rank died while others went on.
     DeadRank,
@@ -101,7 +103,7 @@ impl fmt::Display for Kind {
 }
 
 /// One rank of the job, as far as it is known: where to look for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct RankId {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -109,6 +111,7 @@ pub struct RankId {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
@@ -117,7 +120,7 @@ pub struct RankId {
 }
 
 /// A communicator, for people and for programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct CommunicatorId {
     /// Its id in this capture. Another run has others.
     pub id: String,
@@ -128,7 +131,7 @@ pub struct CommunicatorId {
 }
 
 /// Calls of one kind on a communicator.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct CallId {
     /// Function, as NCCL names it.
     pub function: String,
@@ -137,7 +140,7 @@ pub struct CallId {
 }
 
 /// The other end of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct Peer {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -146,7 +149,7 @@ pub struct Peer {
 }
 
 /// Which way of a network transfer a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
     /// The network accepts what the rank sends.
@@ -202,7 +205,7 @@ impl Subject {
 }
 
 /// How a loss was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// A replay of the run without the lateness.
@@ -244,7 +247,7 @@ pub struct Loss {
 }
 
 /// Why a rank is late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Its host launches late.
@@ -426,22 +429,42 @@ pub enum Limit {
 
 impl Candidate {
     /// As in JSON.
-    pub const fn name(&self) -> &'static str {
+    pub const fn name(&self) -> CandidateName {
         match self {
             Candidate::Setting { limits, .. } => match limits {
-                Limit::Algorithm => "algorithm",
-                Limit::Protocol => "protocol",
-                Limit::Channels => "channels",
-                Limit::Buffers => "buffers",
-                Limit::Path => "path",
+                Limit::Algorithm => CandidateName::Algorithm,
+                Limit::Protocol => CandidateName::Protocol,
+                Limit::Channels => CandidateName::Channels,
+                Limit::Buffers => CandidateName::Buffers,
+                Limit::Path => CandidateName::Path,
             },
-            Candidate::Protocol => "protocol",
-            Candidate::Buffers => "buffers",
-            Candidate::Size(_) => "size",
-            Candidate::Path(_) => "path",
-            Candidate::Computing(_) => "computing",
+            Candidate::Protocol => CandidateName::Protocol,
+            Candidate::Buffers => CandidateName::Buffers,
+            Candidate::Size(_) => CandidateName::Size,
+            Candidate::Path(_) => CandidateName::Path,
+            Candidate::Computing(_) => CandidateName::Computing,
         }
     }
+}
+
+/// What a candidate is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateName {
+    /// The algorithm.
+    Algorithm,
+    /// The protocol.
+    Protocol,
+    /// The channels.
+    Channels,
+    /// The buffers.
+    Buffers,
+    /// The size of the calls.
+    Size,
+    /// The way of the data.
+    Path,
+    /// Kernels beside them.
+    Computing,
 }
 
 /// Figures about calls that reach less than a ceiling.
@@ -544,7 +567,7 @@ pub enum Evidence {
 }
 
 /// What to do. Each has one text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Advice {
     /// Look at how the process ended.
@@ -631,7 +654,7 @@ impl Advice {
 }
 
 /// Where a gain comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GainSource {
     /// It was measured.

@@ -10,13 +10,15 @@ use super::series::{at, climbing};
 use crate::clocks::Clocks;
 use crate::timeline::Timeline;
 use capture::samples::{GPU_POWER, NODE_CPU, PROCESS_CPU};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::nodes::Series;
 use tables::Capture;
 
 /// Sampled figures over time, a value for each bucket.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "SampledCurves")]
 pub struct Curves {
     /// Why all figures are null; null if some are not.
     pub why_null: Option<String>,
@@ -49,7 +51,7 @@ pub struct Curves {
 }
 
 /// A sampled figure, null in buckets that were not sampled.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct SampledCurve {
     /// Of the GPU or node with least.
     pub min: Vec<Option<f64>>,

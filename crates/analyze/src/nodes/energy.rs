@@ -17,6 +17,7 @@ use crate::clocks::{ClockLine, Clocks};
 use crate::ranks::{spread, Spread};
 use crate::steps::{Steps, StepsRow};
 use crate::timeline::Timeline;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tables::{Capture, Node};
 
@@ -24,7 +25,7 @@ use tables::{Capture, Node};
 const LEAST_STEP_NS: u64 = 1_000_000_000;
 
 /// The energy of the job's GPUs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Energy {
     /// GPUs that were sampled. They may be more than the job used.
     pub gpus: u64,
@@ -52,7 +53,8 @@ pub struct Energy {
 }
 
 /// A part of the run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "EnergyPhase")]
 pub struct Phase {
     /// `start-up`, `steps`, `between steps`, `end`; or `before calls`, `calls`, `after calls`.
     pub phase: &'static str,
@@ -65,7 +67,7 @@ pub struct Phase {
 }
 
 /// The energy of steps.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepEnergy {
     /// Steps that were sampled.
     pub steps: u64,
@@ -76,7 +78,8 @@ pub struct StepEnergy {
 }
 
 /// An estimate of what energy was spent on, joules.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "EnergySplit")]
 pub struct Split {
     /// No NCCL kernel ran: GPUs computed, copied, or were idle.
     pub computing_or_idle_j: f64,

@@ -18,6 +18,7 @@
 
 use crate::executions::{Execution, Walk};
 use capture::samples::THREAD_READY;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use tables::nodes::{Series, Switches};
@@ -27,7 +28,7 @@ use tables::{Capture, Process};
 pub const LONG_NS: i64 = 50_000;
 
 /// The calls of a thread that was watched.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct JitterRow {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -38,8 +39,9 @@ pub struct JitterRow {
     /// Number of the thread.
     pub tid: u32,
     /// `switches`: the kernel's records of context switches. `schedstat`: its counters, read at ticks.
+    #[schemars(extend("enum" = ["switches", "schedstat"]))]
     pub source: &'static str,
-    /// Calls while the thread was watched.
+    /// Calls while the thread was watched, but for the first on each communicator.
     pub calls: u64,
     /// Of these: calls that took longer than 50 µs on the host.
     pub long: u64,
@@ -47,12 +49,12 @@ pub struct JitterRow {
     pub long_us: f64,
     /// The longest one, µs.
     pub longest_us: f64,
-    /// Share of that time in which the thread was ready, and the scheduler ran others; at most, by
-    /// `schedstat`.
+    /// Share of `long_us` in which the thread was ready, and the scheduler ran others; at most, by schedstat;
+    /// null without long calls.
     pub preempted: Option<f64>,
-    /// Share in which it slept, or waited for a CPU after it slept; null by `schedstat`.
+    /// Share in which it slept, or waited for a CPU after it slept; null without long calls or by schedstat.
     pub asleep: Option<f64>,
-    /// Share in which it ran; null by `schedstat`.
+    /// Share in which it ran; null without long calls or by schedstat.
     pub running: Option<f64>,
 }
 

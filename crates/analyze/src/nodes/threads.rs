@@ -15,12 +15,13 @@
 
 use super::series::{at, climbing};
 use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use tables::{Capture, Node, Process};
 
 /// A thread of the job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadRow {
     /// The launcher's rank; null if the process made no NCCL call.
     pub rank: Option<u32>,

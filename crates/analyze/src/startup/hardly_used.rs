@@ -5,6 +5,7 @@
 
 use crate::first_uses;
 use crate::memory::locals;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use tables::{Capture, Process};
@@ -13,7 +14,7 @@ use tables::{Capture, Process};
 const FEW: u64 = 2;
 
 /// A communicator with few calls.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HardlyUsed {
     /// The communicator.
     pub communicator: String,

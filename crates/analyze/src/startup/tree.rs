@@ -11,6 +11,7 @@ use super::ProcessRow;
 use crate::coverage::Coverage;
 use crate::first_uses::{self, FirstUse, START_NS};
 use crate::memory::{id, locals};
+use schemars::JsonSchema;
 use serde::Serialize;
 use setup::log::{Init, PHASES};
 use setup::timed_calls::TimedCall;
@@ -19,7 +20,7 @@ use tables::communicators::Local;
 use tables::{Capture, Process};
 
 /// The start of a process in parts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Whole {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -27,6 +28,7 @@ pub struct Whole {
     pub host: String,
     /// Its process id.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// All parts together.
     pub total_s: f64,
@@ -42,17 +44,18 @@ pub struct Whole {
 }
 
 /// A part of the start of a process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WholePart {
     /// `to_init`, until NCCL first initialised its profiler plugin; `to_first_call`, from there to the first
     /// call; `first_uses`, what first uses took longer than later calls in the first minute of calls; or
     /// `later_inits`, inits of communicators in that minute.
+    #[schemars(extend("enum" = ["to_init", "to_first_call", "first_uses", "later_inits"]))]
     pub part: &'static str,
     /// How long it took.
     pub time_s: f64,
     /// Its share of the total.
     pub share: f64,
-    /// Inits of communicators in it, in their order.
+    /// Inits of communicators in it, in their order; only with NCCL's output.
     pub inits: Vec<InitPart>,
     /// The first uses on this process, the longest first, for that part.
     pub first_uses: Vec<UsePart>,
@@ -61,7 +64,7 @@ pub struct WholePart {
 }
 
 /// The init of a communicator on the process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct InitPart {
     /// The communicator; null if it is not known which one it is.
     pub communicator: Option<String>,
@@ -73,14 +76,17 @@ pub struct InitPart {
     pub share: f64,
     /// NCCL's phases that took some time, in their order.
     pub phases: Vec<PhasePart>,
-    /// Calls of the driver in it, the longest first.
+    /// NCCL's calls of the driver in it, the longest first.
     pub driver_calls: Vec<DriverPart>,
 }
 
 /// A phase of an init.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhasePart {
     /// NCCL's name for it.
+    #[schemars(extend("enum" = [
+        "kernels", "alloc", "bootstrap", "allgathers", "topo", "graphs", "connections", "rest"
+    ]))]
     pub phase: &'static str,
     /// How long it took.
     pub time_s: f64,
@@ -89,7 +95,7 @@ pub struct PhasePart {
 }
 
 /// A first use on the process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct UsePart {
     /// The use.
     #[serde(flatten)]
@@ -99,11 +105,13 @@ pub struct UsePart {
 }
 
 /// Calls of the driver of one kind.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DriverPart {
     /// Who called: `nccl`, or `program`; null if NCCL is no library of its own, so that nobody knows.
+    #[schemars(extend("enum" = ["nccl", "program", null]))]
     pub caller: Option<&'static str>,
-    /// What was called, by the name of its counter.
+    /// What was called, by the name of its counter, such as `ipc_opens` (`ncclscope explain` says what each
+    /// is).
     pub counter: String,
     /// How many calls.
     pub calls: u64,

@@ -9,13 +9,15 @@
 use super::{busy, steps_apart, Gatherer, Item, Step, StepSource, StepsRow, Times};
 use crate::ranks::{spread, Spread};
 use crate::statistics::Sample;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::marks::{MarkedPhase, MarkedStep};
 use tables::Process;
 
 /// A phase that the program marked, over all ranks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Phase")]
 pub struct PhaseRow {
     /// The program's name.
     pub name: String,

@@ -11,11 +11,12 @@
 use super::intervals::{Span, Union};
 use super::waiting::{without, Late, Waits};
 use super::{share, Lane, Share, LEAST_MATCHED};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The bubble of a rank that passes data on to others.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Bubble {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -23,6 +24,7 @@ pub struct Bubble {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,
@@ -51,7 +53,8 @@ pub struct Bubble {
 }
 
 /// A rank that another waited for, of a step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BubbleFor")]
 pub struct For {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -59,6 +62,7 @@ pub struct For {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,

@@ -13,6 +13,7 @@ use super::intervals::{Span, Union};
 use super::window::Seen;
 use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
 use capture::windows::DriverCallKind;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use tables::nodes::{Series, Switches};
@@ -21,10 +22,11 @@ use tables::{Capture, Node, Process};
 
 /// What a GPU's host did while the GPU was idle: shares of the time that windows show. Together they are
 /// `idle`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct IdleCauses {
     /// `switches`: the kernel's records of context switches. `schedstat`: its counters, read at ticks. `mpi`:
     /// time in MPI alone is known.
+    #[schemars(extend("enum" = ["switches", "schedstat", "mpi"]))]
     pub source: &'static str,
     /// The launching thread was in MPI, whatever it did there.
     pub mpi: f64,

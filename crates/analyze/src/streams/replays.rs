@@ -12,12 +12,13 @@ use super::kinds::{function, Does, Names};
 use super::window::Seen;
 use super::Lane;
 use crate::interval::Batches;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tables::windows::GpuActivity;
 
 /// Replays of a rank that communicate by the same calls.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Replay {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -25,6 +26,7 @@ pub struct Replay {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,

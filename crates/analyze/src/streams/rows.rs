@@ -5,6 +5,7 @@ use super::busier::Busier;
 use super::idle;
 use super::replays::Replay;
 use crate::steps::Steps;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const LEAST_MATCHED: u64 = 16;
 
 /// What the GPUs did, from kernel windows.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Streams {
     /// Windows that count, summed over GPUs.
     pub windows: u64,
@@ -68,7 +69,7 @@ impl Streams {
 }
 
 /// A share of the time, or a ratio.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Share {
     /// The share, 0 to 1.
     pub share: f64,
@@ -93,7 +94,7 @@ impl Share {
 }
 
 /// One GPU of a process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RankStreams {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -101,6 +102,7 @@ pub struct RankStreams {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,
@@ -118,7 +120,8 @@ pub struct RankStreams {
     pub copies: Share,
     /// Nothing ran.
     pub idle: Share,
-    /// What its host did meanwhile; null if the node sampler did not watch it.
+    /// What its host did while nothing ran: shares of the time, together idle; null if neither the node
+    /// sampler nor time in MPI says.
     pub idle_causes: Option<idle::IdleCauses>,
     /// Of exposed: it waited for other ranks; null if no operation was found on all its ranks.
     pub exposed_waiting: Option<Share>,
@@ -143,7 +146,7 @@ pub struct RankStreams {
 }
 
 /// Kernels of a library that communicates beside NCCL.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OtherCommunication {
     /// Which.
     pub library: &'static str,
@@ -154,7 +157,7 @@ pub struct OtherCommunication {
 }
 
 /// NCCL's kernels of a function.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FunctionStreams {
     /// The function.
     pub function: String,
@@ -169,11 +172,12 @@ pub struct FunctionStreams {
 }
 
 /// Kernels of a name, or copies or fills.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct KernelRow {
     /// The name.
     pub name: String,
     /// `computing`, `communication`, `copy` or `fill`.
+    #[schemars(extend("enum" = ["computing", "communication", "copy", "fill"]))]
     pub kind: &'static str,
     /// How many.
     pub kernels: u64,
@@ -186,7 +190,7 @@ pub struct KernelRow {
 }
 
 /// Kernels of a name, or copies or fills, of one GPU.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct KernelOfRank {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -194,12 +198,14 @@ pub struct KernelOfRank {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// CUDA device ordinal.
     pub device: u32,
     /// As in [`KernelRow`].
     pub name: String,
     /// As in [`KernelRow`].
+    #[schemars(extend("enum" = ["computing", "communication", "copy", "fill"]))]
     pub kind: &'static str,
     /// How many.
     pub kernels: u64,

@@ -15,6 +15,7 @@
 
 use super::Trial;
 use crate::steps::StepsRow;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -66,11 +67,11 @@ pub struct ArmBlock {
 }
 
 /// What became of an arm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ArmBlocks {
     /// Blocks that were whole.
     pub blocks: u64,
-    /// Those in which NCCL ignored it for every call.
+    /// Blocks in which NCCL ignored the setting for every call.
     pub ignored: u64,
     /// Steps that count.
     pub steps: u64,

@@ -8,11 +8,12 @@
 
 use crate::spelling::sizes_apart;
 use crate::Report;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a run did, on all ranks together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Work {
     /// Calls that NCCL announced, and those in launches of CUDA graphs.
     pub calls: u64,

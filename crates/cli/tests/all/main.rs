@@ -3,6 +3,7 @@
 mod attach;
 mod bench;
 mod built;
+mod contracts;
 mod docs;
 mod findings;
 mod hang;

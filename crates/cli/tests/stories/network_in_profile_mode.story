@@ -8,8 +8,8 @@ rank 2 { recv 4KiB from=1 x5 }
 announced 142, ABI v5
 --- NCCLSCOPE_OUT=trace NCCLSCOPE_TIMING=stamps fake-nccl play job >/dev/null 2>&1; for d in capture trace; do ncclscope report $d --json | jq -c '.network[] | [.function, .calls, .operations, .operations_done, .steps, .bytes_sent, .bytes_received, ([.wait_us[] | . != null] | tostring)]' > $d.txt; done; diff capture.txt trace.txt && cat capture.txt
 ["AllReduce",132,2112,2112,2112,103809024,103809024,"[true,true,true,true,true,true]"]
-["Send",5,5,5,5,20480,0,"[false,false,false,true,true,true]"]
-["Recv",5,5,5,5,0,20480,"[true,true,true,false,false,false]"]
+["Send",5,5,5,5,20480,0,"[true,true,true,false,false,false]"]
+["Recv",5,5,5,5,0,20480,"[false,false,false,true,true,true]"]
 --- test $(du -s capture | cut -f1) -le $(du -s trace | cut -f1) && echo no more disk than trace
 no more disk than trace
 --- ncclscope report capture | sed -n '/^Notes/,/^$/p'

@@ -60,7 +60,10 @@ pub(super) fn evidence(of: &BusyGpu) -> String {
         let (own, there) = (three(own), three(there));
         let held = match &of.throttled[..] {
             [] => String::new(),
-            reasons => format!(" ({})", reasons.join(", ")),
+            reasons => {
+                let names: Vec<&str> = reasons.iter().map(|why| why.name()).collect();
+                format!(" ({})", names.join(", "))
+            }
         };
         text += &if of.is_slowed_by_clock() {
             format!(" Its SMs ran at {own} MHz{held}, and those of {others} at {there} MHz.")
@@ -133,6 +136,7 @@ fn does(of: &BusyGpu) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analyze::nodes::Throttle;
     use analyze::streams::MoreOften;
 
     fn more(name: &str, per_s: (f64, f64)) -> BusyGpu {
@@ -179,7 +183,7 @@ mod tests {
             kernel: None,
             pace: Some(1.5),
             sm_mhz: Some((own, 1980.0)),
-            throttled: vec!["power_cap"],
+            throttled: vec![Throttle::PowerCap],
             ..more("gemm", (1.0, 1.0))
         };
         assert_eq!(

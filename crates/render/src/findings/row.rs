@@ -3,24 +3,29 @@
 use super::{advice, evidence, sentence, subject};
 use crate::recommendations::words;
 use analyze::findings::{
-    BusierBy, Cause, Evidence, Finding, GainSource, InSteps, Kind, Late, Method, Way,
+    Advice, BusierBy, CandidateName, Cause, Evidence, Finding, GainSource, InSteps, Kind, Late,
+    Method, Way,
 };
-use analyze::recommendations::{Level, Recommendation, Rule, Status};
+use analyze::nodes::Throttle;
+use analyze::recommendations::{Level, Recommendation, Rule, RuleName, Status};
 use analyze::Report;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// A finding.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Finding")]
 pub struct Row {
     /// Which kind.
     pub kind: Kind,
     /// The claim, in words.
     pub sentence: String,
-    /// The report's verdict is this claim and no more.
+    /// The report's verdict is this sentence and no more.
     pub is_verdict: bool,
     /// The launcher's rank that is to blame: the first, if there are several.
     pub rank: Option<u32>,
-    /// Its host, or the host that it is about.
+    /// Its host, or the host that the finding is about.
     pub host: Option<String>,
     /// Its process.
     pub pid: Option<u32>,
@@ -32,15 +37,15 @@ pub struct Row {
     pub ranks: Vec<u32>,
     /// The id of the communicator on which it shows.
     pub communicator: Option<String>,
-    /// The program's name for it.
+    /// The program's name for that communicator.
     pub communicator_name: Option<String>,
     /// Function of the calls that it is about.
     pub function: Option<String>,
-    /// Their bytes, by the convention of nccl-tests.
+    /// Bytes of these calls, by the convention of nccl-tests.
     pub bytes: Option<u64>,
     /// The launcher's rank at the other end of a link.
     pub peer: Option<u32>,
-    /// The host at the other end, or the other host.
+    /// The host at the other end of a link, or the other of two hosts.
     pub peer_host: Option<String>,
     /// Which way of a link.
     pub link: Option<Way>,
@@ -56,29 +61,31 @@ pub struct Row {
     pub wall_at_most_us: Option<f64>,
     /// The same on all GPUs of the job, hours.
     pub lost_gpu_hours: Option<f64>,
-    /// How that was found.
+    /// How the loss was found; null without a loss.
     pub method: Option<Method>,
-    /// The part of the run, or of its operations, that it rests on.
+    /// The part of the run, or of its operations, that the loss rests on.
     pub coverage: Option<f64>,
-    /// From when to when, µs since the first kernel of the rank.
+    /// From when to when, since the first kernel of the rank that it is about; null where it is all the time.
     pub when_us: Option<(f64, f64)>,
-    /// Why.
+    /// Why a rank is late; null where there is no such question.
     pub cause: Option<Cause>,
-    /// What makes the GPU of a late rank busier than others.
+    /// Why the GPU of a late rank is busy: it runs kernels more often than the others, or the same kernels
+    /// take longer on it. Null where kernel windows do not show it.
     pub busier_by: Option<BusierBy>,
-    /// The kernel that it runs more often.
+    /// The kernel that it runs more often, if that is most of it.
     pub kernel: Option<String>,
-    /// What held its clock down.
-    pub throttled: Vec<&'static str>,
-    /// What may be the reason that calls reach less than their ceiling.
-    pub candidates: Vec<&'static str>,
+    /// What held its clock down in most samples, and those of the others in fewer.
+    pub throttled: Vec<Throttle>,
+    /// What may be the reason that calls reach less than their ceiling; empty of other findings.
+    pub candidates: Vec<CandidateName>,
     /// What it rests on, in words.
     pub evidence: String,
-    /// The same in numbers: the unit is in the name.
+    /// What it rests on, in numbers by name. The unit is in the name.
     #[serde(serialize_with = "as_object")]
+    #[schemars(with = "BTreeMap<String, f64>")]
     pub figures: Vec<(&'static str, f64)>,
-    /// What to do: a name.
-    pub action: &'static str,
+    /// What to do, by name; `advice` has it in words.
+    pub action: Advice,
     /// The same in words.
     pub advice: String,
 }
@@ -136,14 +143,14 @@ impl Row {
             candidates: candidates(finding),
             evidence: evidence(finding),
             figures: figures(finding),
-            action: finding.advice.name(),
+            action: finding.advice,
             advice: advice(finding),
         }
     }
 }
 
 /// By name, each once.
-fn candidates(of: &Finding) -> Vec<&'static str> {
+fn candidates(of: &Finding) -> Vec<CandidateName> {
     let mut names = Vec::new();
     if let Evidence::BelowCeiling(below) = &of.evidence {
         for candidate in &below.candidates {
@@ -314,10 +321,11 @@ pub fn rows(report: &Report) -> Vec<Row> {
 }
 
 /// A recommendation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Recommendation")]
 pub struct RecommendationRow {
-    /// Which rule it is: a kind of finding, or a name of its own.
-    pub rule: &'static str,
+    /// A kind of finding, or a rule of its own; `ncclscope explain` knows it.
+    pub rule: RuleName,
     /// What it is about: a rank, a variable, a function.
     pub subject: String,
     /// What to change.

@@ -21,6 +21,7 @@ use analyze::hang::{
 use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
 use analyze::spelling::ranges;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -31,13 +32,17 @@ const FORMAT: &str = "ncclscope.hang/1";
 const NET_OPS: usize = 1024;
 
 /// The answer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Answer {
     /// The format.
     pub schema: &'static str,
     /// Whether the job hangs; null when it can't be told.
     pub hang: Option<bool>,
     /// What kind of verdict.
+    #[schemars(extend("enum" = [
+        "no_hang", "mismatch", "missing", "inside", "not_begun", "no_progress", "cycle", "dead", "left",
+        "stopped", "silent", "unknown"
+    ]))]
     pub verdict: &'static str,
     /// Whether nothing that is missing could name another rank or call.
     pub certain: bool,
@@ -53,6 +58,7 @@ pub struct Answer {
     pub call: Option<Call>,
     /// Of a call that all are in and that does not end: why its network operations do not; null where that
     /// can't be told, or it has none.
+    #[schemars(extend("enum" = ["network", "receiver", "flush", "gpu", "proxy", "unknown", null]))]
     pub cause: Option<&'static str>,
     /// Its open network operations, those first that wait for no other.
     pub net_ops: Vec<NetOp>,
@@ -64,27 +70,30 @@ pub struct Answer {
     pub as_of_ns: Option<i64>,
     /// Where each rank stands.
     pub communicators: Vec<Communicator>,
-    /// All operations that some ranks are in and others lack.
+    /// The edges of the wait-for graph: operations that some ranks are in and others lack, calls that do not
+    /// fit, and functions outside of communicators (ncclCommInitRank, ncclCommSplit, MPI_Barrier), which have
+    /// no communicator.
     pub waits: Vec<Wait>,
-    /// What `ncclscope hang` said while the job ran, the oldest first; empty while it can be asked itself.
+    /// What `ncclscope hang` said while the job ran, the oldest first; empty while processes of it are there.
     pub sightings: Vec<SightingRow>,
     /// Processes that ended by a signal or with an error, the first first.
     pub exits: Vec<ExitRow>,
-    /// What the threads do that others wait for, of ranks on this machine that run.
+    /// What the threads do that others wait for, of ranks that run on the machine of `hang`: five looks
+    /// within 40 ms, of which four show the same.
     pub doing: Vec<DoingRow>,
-    /// TCP connections of ranks on this machine that have something to send and do not get on, if an
-    /// operation does not end that all ranks are in.
+    /// TCP connections of ranks on the machine of `hang` that have something to send and do not get on within
+    /// 0.3 s, if an operation does not end that all ranks are in.
     pub connections: Vec<ConnectionRow>,
     /// What was unsound in the capture.
     pub problems: Vec<ProblemRow>,
-    /// The tool by which the verdict is, if another one says more than the capture.
+    /// The tool by which the verdict is, if another one says more than the capture; else null.
     pub by: Option<String>,
     /// What the capture and other tools say, each by itself; empty if no other tool was asked.
     pub evidence: Vec<Evidence>,
 }
 
 /// What one witness says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The tool; null of the capture.
     pub tool: Option<String>,
@@ -99,7 +108,7 @@ pub struct Evidence {
 }
 
 /// A rank that a verdict names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Blamed {
     /// The launcher's rank.
     pub global_rank: Option<u32>,
@@ -109,13 +118,15 @@ pub struct Blamed {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// Its state.
+    #[schemars(extend("enum" = ["running", "stopped", "ended", "dead", "silent"]))]
     pub state: &'static str,
 }
 
 /// A call, named.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Call {
     /// Communicator.
     pub communicator: Option<String>,
@@ -143,7 +154,7 @@ pub struct Call {
 }
 
 /// A network operation that is not over: one channel of one call, to or from one peer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NetOp {
     /// The launcher's rank.
     pub global_rank: Option<u32>,
@@ -152,6 +163,7 @@ pub struct NetOp {
     /// Host.
     pub host: String,
     /// `send` or `receive`.
+    #[schemars(extend("enum" = ["send", "receive"]))]
     pub direction: &'static str,
     /// Peer's rank in the communicator.
     pub peer: Option<u32>,
@@ -159,6 +171,10 @@ pub struct NetOp {
     pub channel: u8,
     /// What its oldest open step waits for, as in the table of calls. If no step has come that far:
     /// `not_begun` by the network proxy, or `not_taken` by the network. Null if steps are not recorded.
+    #[schemars(extend("enum" = [
+        "send_gpu", "send_peer", "send_network", "recv_network", "recv_flush", "recv_gpu", "not_taken",
+        "not_begun", null
+    ]))]
     pub state: Option<&'static str>,
     /// Since when, s.
     pub for_s: Option<f64>,
@@ -166,7 +182,8 @@ pub struct NetOp {
     pub steps_done: u32,
     /// Steps that it consists of.
     pub steps: u32,
-    /// Why it does not go on, if it waits for no other network operation.
+    /// Why it does not go on; null: it waits for another network operation, or that can't be told.
+    #[schemars(extend("enum" = ["network", "receiver", "flush", "gpu", "proxy", "unknown", null]))]
     pub cause: Option<&'static str>,
     /// The rank's number in sentences and tables: see `names`.
     #[serde(skip)]
@@ -177,7 +194,7 @@ pub struct NetOp {
 }
 
 /// What the thread of a rank that calls NCCL does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DoingRow {
     /// The rank, as in `waits`.
     pub rank: Option<u32>,
@@ -187,6 +204,10 @@ pub struct DoingRow {
     pub calls_nccl: bool,
     /// `runs`, `sleeps`, `waits_for_file`, `waits_for_thread`, `waits_for_connection`, `waits_for_child` or
     /// `in_driver`; null if that can't be told.
+    #[schemars(extend("enum" = [
+        "runs", "sleeps", "waits_for_file", "waits_for_thread", "waits_for_connection", "waits_for_child",
+        "in_driver", null
+    ]))]
     pub does: Option<&'static str>,
     /// The file that it waits for.
     pub file: Option<String>,
@@ -199,7 +220,7 @@ pub struct DoingRow {
 }
 
 /// A TCP connection of which nothing was sent although there is something to send.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ConnectionRow {
     /// The rank, as in `waits`.
     pub rank: Option<u32>,
@@ -222,7 +243,7 @@ pub struct ConnectionRow {
 }
 
 /// A communicator's ranks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Communicator {
     /// Its id.
     pub communicator: String,
@@ -239,7 +260,7 @@ pub struct Communicator {
 }
 
 /// The last call of each kind on one rank. What was not recorded is null.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Rank {
     /// Rank in the communicator.
     pub rank: Option<u32>,
@@ -249,12 +270,14 @@ pub struct Rank {
     pub host: String,
     /// Process.
     #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
     pub pid: u32,
     /// Its state.
+    #[schemars(extend("enum" = ["running", "stopped", "ended", "dead", "silent"]))]
     pub state: &'static str,
     /// How old the newest evidence of it is, s, by that of the capture.
     pub evidence_age_s: Option<f64>,
-    /// The function of MPI that it is in; null if it is in none, or if that was not seen.
+    /// The function of MPI that the rank is in; null if it is in none, or if that was not seen.
     pub in_mpi: Option<String>,
     /// For how long, s.
     pub in_mpi_s: Option<f64>,
@@ -279,15 +302,16 @@ pub struct Rank {
 }
 
 /// An operation that some are in and others lack.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Wait {
     /// The operation.
     pub call: Call,
-    /// `call`, `launch` or `start`: what is lacking.
+    /// What those lack that are missing: the call, its launch, or its start on the GPU.
+    #[schemars(extend("enum" = ["call", "launch", "start"]))]
     pub lack: &'static str,
     /// Launcher's ranks, else ranks of the communicator, that are in it.
     pub waiting: String,
-    /// Those that lack it.
+    /// Ranks that they wait for.
     pub missing: String,
     /// Since the first of them entered, s.
     pub for_s: Option<f64>,

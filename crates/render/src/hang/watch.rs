@@ -3,17 +3,20 @@
 use super::answer::Answer;
 use super::names::{seconds, span};
 use analyze::hang::{Hang, News, Proof};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Result, Write};
 
 /// What a look adds to what was told before, as JSON: the answer of `ncclscope hang`, and what is new.
-#[derive(Serialize)]
-struct Line {
-    /// `stands_still`, `hangs`, `goes_on` or `started_again`.
+#[derive(Serialize, JsonSchema)]
+pub struct WatchJson {
+    /// Only with --watch: what this line adds to the one before.
+    #[schemars(extend("enum" = ["stands_still", "hangs", "goes_on", "started_again"]))]
     news: &'static str,
-    /// Why it is a hang.
+    /// Only with --watch: why it is a hang; null: it is none.
+    #[schemars(extend("enum" = ["dead", "left", "stopped", "calls", "time", null]))]
     proof: Option<&'static str>,
-    /// For how long it stood still, s, if it goes on or was started again.
+    /// Only with --watch: for how long the job stood still that goes on; null: it does not.
     stood_still_s: Option<f64>,
     #[serde(flatten)]
     answer: Answer,
@@ -30,7 +33,7 @@ pub fn json(news: News, hang: &Hang, out: &mut impl Write) -> Result<()> {
         News::GoesOn(ns) => ("goes_on", None, Some(seconds(ns))),
         News::StartedAgain(ns) => ("started_again", None, Some(seconds(ns))),
     };
-    let line = Line {
+    let line = WatchJson {
         news: name,
         proof,
         stood_still_s,

@@ -3,7 +3,7 @@
 
 use super::{text, ROWS};
 use crate::layout::{short_ids, Page, Table, Unit, ESTIMATED};
-use analyze::functions::{interval_of, FunctionRow, GpuSum};
+use analyze::functions::{interval_of, CallPart, FunctionRow, GpuSum};
 use analyze::job::listed;
 use analyze::matching::is_p2p;
 use analyze::spelling::{self, three};
@@ -158,27 +158,27 @@ fn parts(report: &Report, page: &mut Page) {
         "calls",
     ];
     for row in &report.parts {
-        let of = |name: &str| row.parts_us.get(name).copied().flatten();
-        let part = |name: &str| {
-            of(name).map_or("-".to_owned(), |p| {
+        let parts = &row.parts_us;
+        let part = |of: Option<CallPart>| {
+            of.map_or("-".to_owned(), |p| {
                 format!("{}/{}", three(p.mean), three(p.p50))
             })
         };
-        let share_of_api = |name: &str| {
-            let share = of(name).and_then(|p| p.share_of_api);
+        let share_of_api = |of: Option<CallPart>| {
+            let share = of.and_then(|p| p.share_of_api);
             share.map_or("-".to_owned(), |share| format!("{:.0}", 100.0 * share))
         };
         table.row([
             text(&row.function),
             sizes(row.least_bytes, row.most_bytes),
             row.calls.to_string(),
-            part("api"),
-            part("enqueue"),
-            share_of_api("enqueue"),
-            part("launch"),
-            share_of_api("launch"),
-            part("kernel"),
-            part("proxy"),
+            part(parts.api),
+            part(parts.enqueue),
+            share_of_api(parts.enqueue),
+            part(parts.launch),
+            share_of_api(parts.launch),
+            part(parts.kernel),
+            part(parts.proxy),
         ]);
     }
     if !report.parts.is_empty() {
@@ -265,11 +265,12 @@ pub(super) fn network(report: &Report, page: &mut Page) {
     let waits = report
         .network
         .iter()
-        .flat_map(|n| n.wait_us.values().copied().flatten());
+        .flat_map(|n| n.wait_us.all().into_iter().flatten());
     let unit = Unit::of(waits);
     for n in &report.network {
         let size = |bytes: Option<u64>| bytes.map_or("-".to_owned(), spelling::size);
-        let wait = |i: usize| unit.show(n.wait_us.get(WAITS[i]).copied().flatten());
+        let waits = n.wait_us.all().map(|us| unit.show(us));
+        let [send_gpu, send_peer, send_network, recv_network, recv_flush, recv_gpu] = waits;
         let ops = if n.operations_done == n.operations {
             n.operations.to_string()
         } else {
@@ -284,12 +285,12 @@ pub(super) fn network(report: &Report, page: &mut Page) {
             n.steps.to_string(),
             size(n.bytes_sent),
             size(n.bytes_received),
-            wait(0),
-            wait(1),
-            wait(2),
-            wait(3),
-            wait(4),
-            wait(5),
+            send_gpu,
+            send_peer,
+            send_network,
+            recv_network,
+            recv_flush,
+            recv_gpu,
         ]);
     }
     page.title(&format!(

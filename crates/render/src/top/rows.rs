@@ -6,6 +6,7 @@ use analyze::completeness::LASTING;
 use analyze::live::Live;
 use analyze::Report;
 use capture::live::flag;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::{Capture, Life, Process};
@@ -16,7 +17,7 @@ const MOST_UNKNOWN: f64 = 0.5;
 const MOST: usize = 20;
 
 /// What the time of a rank was spent on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
     /// Its GPU computed, or its host had launched nothing: without kernel windows, these can't be told apart.
@@ -30,16 +31,16 @@ pub enum Part {
 }
 
 /// A part of the time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Share {
-    /// What.
+    /// What the time was spent on.
     pub part: Part,
     /// 0 to 1; all parts of a rank sum to 1.
     pub share: f64,
 }
 
 /// One GPU of a process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RankNow {
     /// The launcher's rank.
     pub rank: Option<u32>,
@@ -50,25 +51,27 @@ pub struct RankNow {
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// `runs`, `late`, `waits`, `missing`, `stopped`, `died`, `ended` or `unknown`.
+    #[schemars(extend("enum" = ["runs", "late", "waits", "missing", "stopped", "died", "ended", "unknown"]))]
     pub state: &'static str,
     /// Where its time went, in the order of a bar; empty if nothing is known.
     pub parts: Vec<Share>,
-    /// Where that comes from: `account`, `calls` if the job has no steps yet, or `hang` if nothing is known
-    /// of the time before a hang. Null without parts.
+    /// `account`: of its steps. `calls`: of its time, because no steps are found. `hang`: only the time of a
+    /// hang is known. In a hang, the waiting since it began is a part of each.
+    #[schemars(extend("enum" = ["account", "calls", "hang", null]))]
     pub source: Option<&'static str>,
-    /// Share of its time that it waited for other ranks, 0 to 1.
+    /// Share of its time that it stood still for other ranks, 0 to 1.
     pub wait_share: Option<f64>,
-    /// For which rank most: null if there is no single one.
+    /// The rank that it waits for; null if there is no single one.
     pub waits_for: Option<u32>,
-    /// What it costs in each step, µs; null for all but the culprits.
+    /// What the job would gain in each step without its lateness; null for all but culprits.
     pub cost_step_us: Option<f64>,
     /// Operations of the largest communicator that it entered, since the start or since calls are counted.
     pub call: Option<u64>,
-    /// Power of its GPU, W.
+    /// Mean power of its GPU.
     pub power_w: Option<f64>,
-    /// Clock of its SMs, MHz.
+    /// Mean clock of the GPU's SMs.
     pub sm_mhz: Option<f64>,
-    /// Calls that it lost.
+    /// Calls that it lost since the start.
     pub lost: u64,
     /// Those of them that its process lost for good. Of several GPUs of a process, the first has them.
     #[serde(skip)]
@@ -76,7 +79,7 @@ pub struct RankNow {
 }
 
 /// What was done, with one function and size on one communicator.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OperationNow {
     /// The communicator.
     pub communicator: Option<String>,
@@ -95,15 +98,15 @@ pub struct OperationNow {
 }
 
 /// A link of the network.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LinkNow {
     /// The launcher's rank.
     pub rank: Option<u32>,
     /// Its host.
     pub host: String,
-    /// The other end.
+    /// Rank at the other end.
     pub peer: Option<u32>,
-    /// Its host.
+    /// Host of that rank.
     pub peer_host: Option<String>,
     /// Its time in the network's hands, by that of the median of the others.
     pub of_the_median_ratio: Option<f64>,
@@ -112,7 +115,7 @@ pub struct LinkNow {
 }
 
 /// Calls that are not over.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct InFlight {
     /// How many.
     pub calls: u64,

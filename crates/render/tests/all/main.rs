@@ -2,7 +2,6 @@
 
 mod bundle;
 mod clocks;
-mod contracts;
 mod damage;
 mod diff;
 mod events;

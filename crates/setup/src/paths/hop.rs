@@ -1,7 +1,9 @@
 //! One line of NCCL about a connection: `Channel 00/0 : 3[1] -> 0[0] [receive] via NET/IB/0/GDRDMA`.
 
 /// How data goes from one rank to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// A GPU reads or writes the memory of another.

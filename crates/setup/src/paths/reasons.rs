@@ -3,13 +3,20 @@
 use super::{CommunicatorPaths, HostFacts, Mark, Network, Route, Transport};
 use crate::log::Init;
 use crate::topology::Topology;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why routes are not the best ones.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Reason {
     /// A name that stays the same, for scripts.
+    #[schemars(extend("enum" = [
+        "sockets_by_setting", "no_verbs", "plugin_failed", "plugin_without_device", "cards_by_setting",
+        "no_rdma_device", "sockets_unexplained", "gdr_by_setting", "gdr_not_supported", "gdr_too_far",
+        "gdr_unexplained", "p2p_by_setting", "p2p_not_possible", "p2p_lost", "p2p_indirect", "p2p_too_far",
+        "p2p_unexplained", "shm_by_setting", "card_is_nearer", "seen_as_other_host", "few_cards", "slow_pci"
+    ]))]
     pub kind: &'static str,
     /// Hosts on which it is so, in order.
     pub hosts: Vec<String>,

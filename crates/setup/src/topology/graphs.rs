@@ -1,10 +1,11 @@
 //! The file that NCCL writes for `NCCL_GRAPH_DUMP_FILE`.
 
 use crate::xml::{self, Element};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What NCCL made of the topology: rings, trees and others, from its file of `NCCL_GRAPH_DUMP_FILE`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GraphChoice {
     /// `ring`, `tree`, `collnet` or `nvls`; NCCL's number for another.
     pub name: String,

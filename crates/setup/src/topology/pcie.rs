@@ -5,13 +5,14 @@
 use super::{Device, Remark, Topology};
 use crate::peak::pcie_gb_per_s;
 use crate::xml::Element;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A device's PCIe links are slower than they should be.
 pub const SLOW_PCIE: &str = "slow_pcie";
 
 /// A PCIe link.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PcieLink {
     /// What it carries in one direction, GB/s.
     pub gb_per_s: f64,

@@ -2,13 +2,15 @@
 
 use super::matrix::POSSIBLE;
 use super::{Device, GraphChoice, Topology};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something about a topology that costs bandwidth.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Remark {
     /// [`MISSING_NVLINK`], [`super::SLOW_PCIE`], [`FAR_NETWORK_CARD`], [`FAR_CPUS`] or [`NO_P2P`].
+    #[schemars(extend("enum" = ["missing_nvlink", "slow_pcie", "far_network_card", "far_cpus", "no_p2p"]))]
     pub kind: &'static str,
     /// It.
     pub sentence: String,
