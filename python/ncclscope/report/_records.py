@@ -2597,47 +2597,48 @@ class Finding(Record):
     is_verdict: bool
     """The report's verdict is this sentence and no more."""
     rank: int | None
-    """The launcher's rank that is to blame: the first, if there are several."""
+    """The launcher's rank that is to blame, the first of several; null if no rank is, or its number is not
+    known."""
     host: str | None
-    """Its host, or the host that the finding is about."""
+    """Its host, or the host that the finding is about; null if it is about none."""
     pid: int | None
-    """Its process."""
+    """Its process; null if no rank is to blame."""
     device: int | None
-    """Its CUDA device ordinal."""
+    """CUDA's number of its GPU; null if that is not known."""
     gpu: str | None
-    """The UUID of its GPU, 32 hex digits."""
+    """The UUID of its GPU, 32 hex digits; null if that was not recorded."""
     ranks: list[int]
     """All launcher's ranks that are to blame, ascending."""
     communicator: str | None
-    """The id of the communicator on which it shows."""
+    """The id of the communicator on which it shows; null if it is about none."""
     communicator_name: str | None
-    """The program's name for that communicator."""
+    """The program's name for that communicator; null if it has none."""
     function: str | None
-    """Function of the calls that it is about."""
+    """The function of the calls that it is about; null if it is about no kind of call."""
     bytes: int | None
-    """Bytes of these calls, by the convention of nccl-tests."""
+    """Bytes of these calls, by the convention of nccl-tests; null as ``function``."""
     peer: int | None
-    """The launcher's rank at the other end of a link."""
+    """The launcher's rank at the other end of a link; null if it is about no link."""
     peer_host: str | None
-    """The host at the other end of a link, or the other of two hosts."""
+    """The host at the other end of a link, or the other of two hosts; null if it is about one."""
     link: Literal["send_network", "recv_flush"] | None
-    """Which way of a link."""
+    """Which way of a link; null if it is about none."""
     stage: int | None
-    """The stage of a pipeline, from 0."""
+    """The stage of a pipeline, from 0; null if it is about none."""
     rank_group: str | None
-    """The group of ranks that are to blame together."""
+    """The group of ranks that are to blame together; null if it is about none."""
     wall_us: float | None
-    """What the job would take less, µs of the wall."""
+    """What the run would take less, µs of the wall; null if that is not known."""
     wall_interval_us: list[float] | None
-    """95 % interval of that."""
+    """Its 95 % interval; null if that is not known."""
     wall_at_most_us: float | None
-    """No more than this is possible, µs."""
+    """Upper limit of the cost, which is an estimate; null if kernel windows measured it."""
     lost_gpu_hours: float | None
-    """The same on all GPUs of the job, hours."""
+    """The cost on all GPUs of the job, hours; null if it is not known."""
     method: Literal["what_if", "account", "ceiling"] | None
     """How the loss was found; null without a loss."""
     coverage: float | None
-    """The part of the run, or of its operations, that the loss rests on."""
+    """The part of the run, or of its operations, that the loss rests on; null if that is not known."""
     when_us: list[float] | None
     """From when to when, since the first kernel of the rank that it is about; null where it is all the
     time."""

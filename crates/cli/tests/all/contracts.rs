@@ -318,6 +318,76 @@ fn the_classes_of_python_are_those_of_the_report() {
     keep(&root().join("python/ncclscope/report/_records.py"), &told);
 }
 
+/// The rows of tables.md for the objects that `declared` describes, which are rows of a table, too.
+fn columns(declared: &Value) -> String {
+    let mut told = String::from("| column | type | unit | meaning |\n|---|---|---|---|\n");
+    for (name, value) in declared["properties"].as_object().into_iter().flatten() {
+        let text = value["description"].as_str().unwrap_or_default();
+        // A pair is two columns.
+        let ends = match name.strip_suffix("interval_us") {
+            Some(of) => vec![
+                (format!("{of}low_us"), "Lower end."),
+                (format!("{of}high_us"), "Upper end."),
+            ],
+            None if name == "when_us" => vec![
+                ("from_us".to_owned(), "Begin."),
+                ("to_us".to_owned(), "End."),
+            ],
+            None => vec![(name.clone(), "")],
+        };
+        let kinds = &value["type"];
+        let is = |kind: &str| {
+            kinds == kind
+                || kinds
+                    .as_array()
+                    .is_some_and(|all| all.contains(&json!(kind)))
+        };
+        for (name, end) in ends {
+            let column = render::batches::column_of(&name);
+            let unit = if column.ends_with("_ns") { "ns" } else { "" };
+            let kind = match () {
+                () if unit == "ns" || is("integer") => "int",
+                () if is("boolean") => "bool",
+                () if is("number") => "float",
+                () if is("object") => "numbers",
+                // Lists are JSON arrays.
+                () => "text",
+            };
+            let names = value["enum"]
+                .as_array()
+                .or(value["items"]["enum"].as_array());
+            let names = names.into_iter().flatten().filter_map(Value::as_str);
+            let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+            let names = if names.is_empty() {
+                String::new()
+            } else {
+                format!(" {}.", names.join(", "))
+            };
+            let text = format!("{end} {text}{names}")
+                .trim()
+                .replace('|', "\\|")
+                .replace("µs", "ns");
+            told += &format!("| `{column}` | {kind} | {unit} | {text} |\n");
+        }
+    }
+    told
+}
+
+#[test]
+fn the_table_of_findings_has_the_fields_of_findings() {
+    let page = root().join("docs/reference/tables.md");
+    let text = fs::read_to_string(&page).expect("docs/reference/tables.md");
+    let (before, section) = text.split_once("\n## findings\n").expect("a section");
+    let (head, rest) = section.split_once("| column |").expect("a table");
+    let (_, after) = rest.split_once("\n\n").expect("its end");
+    let findings = &ALL[0].schema()["properties"]["findings"]["items"];
+    let table = columns(findings);
+    keep(
+        &page,
+        &format!("{before}\n## findings\n{head}{table}\n{after}"),
+    );
+}
+
 #[test]
 fn every_field_says_what_it_is() {
     let mut silent = Vec::new();

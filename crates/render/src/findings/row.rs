@@ -23,47 +23,48 @@ pub struct Row {
     pub sentence: String,
     /// The report's verdict is this sentence and no more.
     pub is_verdict: bool,
-    /// The launcher's rank that is to blame: the first, if there are several.
+    /// The launcher's rank that is to blame, the first of several; null if no rank is, or its number is not
+    /// known.
     pub rank: Option<u32>,
-    /// Its host, or the host that the finding is about.
+    /// Its host, or the host that the finding is about; null if it is about none.
     pub host: Option<String>,
-    /// Its process.
+    /// Its process; null if no rank is to blame.
     pub pid: Option<u32>,
-    /// Its CUDA device ordinal.
+    /// CUDA's number of its GPU; null if that is not known.
     pub device: Option<u32>,
-    /// The UUID of its GPU, 32 hex digits.
+    /// The UUID of its GPU, 32 hex digits; null if that was not recorded.
     pub gpu: Option<String>,
     /// All launcher's ranks that are to blame, ascending.
     pub ranks: Vec<u32>,
-    /// The id of the communicator on which it shows.
+    /// The id of the communicator on which it shows; null if it is about none.
     pub communicator: Option<String>,
-    /// The program's name for that communicator.
+    /// The program's name for that communicator; null if it has none.
     pub communicator_name: Option<String>,
-    /// Function of the calls that it is about.
+    /// The function of the calls that it is about; null if it is about no kind of call.
     pub function: Option<String>,
-    /// Bytes of these calls, by the convention of nccl-tests.
+    /// Bytes of these calls, by the convention of nccl-tests; null as `function`.
     pub bytes: Option<u64>,
-    /// The launcher's rank at the other end of a link.
+    /// The launcher's rank at the other end of a link; null if it is about no link.
     pub peer: Option<u32>,
-    /// The host at the other end of a link, or the other of two hosts.
+    /// The host at the other end of a link, or the other of two hosts; null if it is about one.
     pub peer_host: Option<String>,
-    /// Which way of a link.
+    /// Which way of a link; null if it is about none.
     pub link: Option<Way>,
-    /// The stage of a pipeline, from 0.
+    /// The stage of a pipeline, from 0; null if it is about none.
     pub stage: Option<u32>,
-    /// The group of ranks that are to blame together.
+    /// The group of ranks that are to blame together; null if it is about none.
     pub rank_group: Option<String>,
-    /// What the job would take less, µs of the wall.
+    /// What the run would take less, µs of the wall; null if that is not known.
     pub wall_us: Option<f64>,
-    /// 95 % interval of that.
+    /// Its 95 % interval; null if that is not known.
     pub wall_interval_us: Option<(f64, f64)>,
-    /// No more than this is possible, µs.
+    /// Upper limit of the cost, which is an estimate; null if kernel windows measured it.
     pub wall_at_most_us: Option<f64>,
-    /// The same on all GPUs of the job, hours.
+    /// The cost on all GPUs of the job, hours; null if it is not known.
     pub lost_gpu_hours: Option<f64>,
     /// How the loss was found; null without a loss.
     pub method: Option<Method>,
-    /// The part of the run, or of its operations, that the loss rests on.
+    /// The part of the run, or of its operations, that the loss rests on; null if that is not known.
     pub coverage: Option<f64>,
     /// From when to when, since the first kernel of the rank that it is about; null where it is all the time.
     pub when_us: Option<(f64, f64)>,
