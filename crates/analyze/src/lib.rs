@@ -193,12 +193,12 @@ pub struct Report {
     /// What to do, the largest gain first.
     #[serde(skip)]
     pub recommendations: Vec<recommendations::Recommendation>,
-    /// The sentence at the end.
+    /// What took most time, which is said at the end.
     #[serde(skip)]
-    pub summary: String,
+    pub summary: summary::Summary,
     /// The command that helps most.
     #[serde(skip)]
-    pub next: String,
+    pub next: summary::Next,
     /// Whether this NCCL and these processes can have GPU times where they are asked for.
     #[serde(skip)]
     pub times_exist: bool,
@@ -730,7 +730,7 @@ impl Analysis {
             warmup,
             efficiency: efficiency::rows(&operations),
             operations,
-            next: String::new(),
+            next: summary::Next::View,
             findings: Vec::new(),
             recommendations: Vec::new(),
             not_recorded: notes::not_recorded(capture),

@@ -1,6 +1,6 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
-use crate::findings;
+use crate::{findings, verdict};
 use analyze::Report;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -19,19 +19,19 @@ struct Whole<'a> {
     report: &'a Report,
     findings: Vec<findings::Row>,
     recommendations: Vec<findings::RecommendationRow>,
-    summary: &'a str,
-    next: &'a str,
+    summary: String,
+    next: String,
 }
 
 fn whole(report: &Report) -> Whole<'_> {
     Whole {
         schema: report.schema,
-        verdict: findings::verdict(report),
+        verdict: verdict::sentence(report),
         report,
         findings: findings::rows(report),
         recommendations: findings::recommendations(report),
-        summary: &report.summary,
-        next: &report.next,
+        summary: verdict::summary(&report.summary),
+        next: verdict::next(report),
     }
 }
 

@@ -2,6 +2,7 @@
 //! it. The list of them is the page's navigation.
 
 use super::Page;
+use crate::completeness::{counted, missing};
 use crate::layout::plural;
 use analyze::spelling::{percent, time};
 use analyze::Report;
@@ -65,12 +66,7 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
         }
         "completeness" => {
             let c = &report.completeness;
-            Some(
-                c.missing()
-                    .into_iter()
-                    .next()
-                    .unwrap_or_else(|| c.counted()),
-            )
+            Some(missing(c).into_iter().next().unwrap_or_else(|| counted(c)))
         }
         "topology" => n(report.topologies.len(), "host", "hosts"),
         "start-up" => super::startup::result(report),
@@ -98,7 +94,7 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
                 percent(share.max)
             ))
         }
-        "operations" => Some(report.summary.clone()),
+        "operations" => Some(crate::verdict::summary(&report.summary)),
         "models" => n(super::models::of(report).len(), "model", "models"),
         "callers" => n(report.callers.len(), "line", "lines"),
         "graphs" => n(report.graphs.len(), "kind of graph", "kinds of graphs"),

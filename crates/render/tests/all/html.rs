@@ -98,8 +98,9 @@ fn names_stay_text_wherever_they_stand() {
     report.operations[0].datatype = Some(text());
     report.operations[0].algorithm = Some(text());
     report.notes.push(text());
-    report.summary = text();
-    report.next = text();
+    if let analyze::summary::Summary::Most(most) = &mut report.summary {
+        most.function = Some(text());
+    }
     report.problems.push(analyze::job::ProblemRow {
         file: text(),
         place: text(),
