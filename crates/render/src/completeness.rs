@@ -6,9 +6,76 @@ use analyze::spelling::{plural, ranges};
 
 /// Ranks that are not here, and those that lack calls that others prove, a sentence or two each.
 pub(crate) fn missing(of: &Completeness) -> Vec<String> {
-    let absent = of.absent.iter().map(AbsentRow::sentence);
+    let absent = of.absent.iter().map(absent);
     let partial = of.ranks.iter().filter(|rank| rank.missing_at_least > 0);
     absent.chain(partial.map(partly)).collect()
+}
+
+/// Which ranks are missing, why, and what is known of their calls.
+pub fn absent(of: &AbsentRow) -> String {
+    let several = of.nranks != 1;
+    let place = of.communicators.first();
+    let who = match (&of.ranks, place) {
+        (Some(ranks), _) if several => format!("Ranks {ranks} are missing"),
+        (Some(rank), _) => format!("Rank {rank} is missing"),
+        (None, Some(place)) => {
+            let size = place.of.map_or(String::new(), |n| format!(" of {n}"));
+            let of_communicator = format!("of communicator {}", place.communicator);
+            match &place.ranks {
+                Some(ranks) if several => {
+                    format!("Ranks {ranks}{size} {of_communicator} are missing")
+                }
+                Some(rank) => format!("Rank {rank}{size} {of_communicator} is missing"),
+                None if several => {
+                    format!("{} ranks{size} {of_communicator} are missing", of.nranks)
+                }
+                None => format!("1 rank{size} {of_communicator} is missing"),
+            }
+        }
+        (None, None) => "A process is missing".to_owned(),
+    };
+    let restart = match of.restart {
+        None | Some(0) => String::new(),
+        Some(n) => format!(" in restart {n}"),
+    };
+    let (no_file, its, it) = if several {
+        ("no file of them is here", "their", "they")
+    } else {
+        ("no file of it is here", "its", "it")
+    };
+    let why = match of.unreadable.as_slice() {
+        [] if of.undefined => {
+            "no file of the capture says that it took part, and the block that says so may be \
+            damaged"
+                .to_owned()
+        }
+        [] => no_file.to_owned(),
+        [file] if several => format!(
+            "no file of them is here but {}, in which nothing can be read (found {})",
+            file.file, file.found
+        ),
+        [file] => format!(
+            "nothing in its file {} can be read (found {})",
+            file.file, file.found
+        ),
+        [file, rest @ ..] => format!(
+            "nothing in {} of {its} files can be read (in {} found {})",
+            rest.len() + 1,
+            file.file,
+            file.found
+        ),
+    };
+    let calls = match (of.calls_at_least, of.calls_begun) {
+        (0, 0) => format!("Nothing here shows that {it} made calls."),
+        (0, n) => format!(
+            "The other ranks began {n} of {its} calls; how many of these {it} made can't be proved."
+        ),
+        (n, _) => format!(
+            "At least {n} of {its} calls are missing: operations that ended on other ranks prove {}.",
+            if n == 1 { "it" } else { "them" }
+        ),
+    };
+    format!("{who}{restart}: {why}. {calls}")
 }
 
 /// What other ranks prove that a rank lacks.
@@ -118,6 +185,74 @@ fn names(ranks: &[&RankCompleteness]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analyze::absent::{AbsentMember, UnreadableRow};
+
+    #[test]
+    fn absent_ranks_are_named_by_the_launcher_or_by_a_communicator() {
+        let row = AbsentRow {
+            ranks: Some("2-3".to_owned()),
+            nranks: 2,
+            calls_at_least: 25,
+            ..AbsentRow::default()
+        };
+        assert_eq!(
+            absent(&row),
+            "Ranks 2-3 are missing: no file of them is here. At least 25 of their calls are missing: \
+             operations that ended on other ranks prove them."
+        );
+        let member = AbsentMember {
+            communicator: "c0".to_owned(),
+            ranks: Some("2".to_owned()),
+            of: Some(3),
+            calls_at_least: 1,
+        };
+        let mut row = AbsentRow {
+            nranks: 1,
+            calls_at_least: 1,
+            communicators: vec![member],
+            ..AbsentRow::default()
+        };
+        assert_eq!(
+            absent(&row),
+            "Rank 2 of 3 of communicator c0 is missing: no file of it is here. At least 1 of its calls are \
+             missing: operations that ended on other ranks prove it."
+        );
+        row.undefined = true;
+        let why = ": no file of the capture says that it took part, and the block that says so may be damaged. ";
+        assert!(absent(&row).contains(why), "{}", absent(&row));
+    }
+
+    #[test]
+    fn what_absent_ranks_did_is_said_as_far_as_it_is_known() {
+        let mut row = AbsentRow {
+            ranks: Some("0".to_owned()),
+            nranks: 1,
+            restart: Some(1),
+            ..AbsentRow::default()
+        };
+        let said = absent(&row);
+        assert!(
+            said.starts_with("Rank 0 is missing in restart 1: "),
+            "{said}"
+        );
+        assert!(
+            said.ends_with("Nothing here shows that it made calls."),
+            "{said}"
+        );
+        row.calls_begun = 7;
+        let said = absent(&row);
+        assert!(
+            said.contains("The other ranks began 7 of its calls"),
+            "{said}"
+        );
+        row.unreadable.push(UnreadableRow {
+            file: "node/r0.trace".to_owned(),
+            found: "nothing".to_owned(),
+            ..UnreadableRow::default()
+        });
+        let why = "nothing in its file node/r0.trace can be read (found nothing). ";
+        assert!(absent(&row).contains(why), "{}", absent(&row));
+    }
 
     #[test]
     fn last_calls_that_nobody_can_count_are_said() {

@@ -3,6 +3,7 @@
 
 use crate::completeness::{last_calls, missing, not_counted, not_here};
 use crate::findings::{self, account};
+use crate::sightings;
 use analyze::account::{Open, MATTERS};
 use analyze::efficiency::EfficiencyRow;
 use analyze::findings::RankId;
@@ -65,7 +66,7 @@ pub fn lead(report: &Report, of: &Lead) -> String {
         Lead::LateHost => account.and_then(account::late_host).unwrap_or_default(),
         Lead::Faults => report.job.faults.join(" "),
         Lead::SeveralJobs => several_jobs(report),
-        Lead::Sighting => sighting(report).map_or(String::new(), |seen| seen.sentence()),
+        Lead::Sighting => sighting(report).map_or(String::new(), sightings::sentence),
         Lead::NotAllHere(what) => {
             let c = &report.completeness;
             let what = match what {

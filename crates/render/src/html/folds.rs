@@ -85,7 +85,10 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             ))
         }
         "phases" => n(report.phases.len(), "phase", "phases"),
-        "critical-path" => report.critical_path.as_ref()?.lines().into_iter().next(),
+        "critical-path" => {
+            let path = report.critical_path.as_ref()?;
+            crate::critical_path::lines(path).into_iter().next()
+        }
         "ranks" => {
             let share = report.ranks.share?;
             Some(format!(

@@ -95,7 +95,11 @@ impl<'a> Page<'a> {
             let _ = writeln!(self.html, "<p>{sentence}</p>");
         }
         if let Some(cost) = &self.report.cost {
-            let _ = writeln!(self.html, "<p>{}</p>", escaped(&cost.sentence()));
+            let _ = writeln!(
+                self.html,
+                "<p>{}</p>",
+                escaped(&crate::cost::sentence(cost))
+            );
         }
         if !c.odd.is_empty() {
             let _ = writeln!(

@@ -72,7 +72,7 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
     // Callbacks alone are a line too much for most.
     let cost = report.cost.as_ref();
     if let Some(cost) = cost.filter(|cost| page.all || cost.has_gpu_part()) {
-        page.line(&cost.sentence());
+        page.line(&crate::cost::sentence(cost));
     }
 }
 
