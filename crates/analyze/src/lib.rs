@@ -184,8 +184,10 @@ pub struct Report {
     /// How the hosts' clocks stand to each other; null for one host.
     pub clocks: Option<clocks::Clocks>,
     /// What the figures mean and what NCCL can't show.
-    pub notes: Vec<String>,
-    /// What was unsound.
+    #[serde(skip)]
+    pub notes: Vec<notes::Note>,
+    /// What was unsound. `render` writes it behind the notes.
+    #[serde(skip)]
     pub problems: Vec<job::ProblemRow>,
     /// What costs wall time, and what to do, largest first.
     #[serde(skip)]
@@ -746,12 +748,7 @@ impl Analysis {
         let patterns = &capture.communication;
         let notes = streams::patterns::notes(patterns, report.streams.as_ref());
         report.notes.extend(notes);
-        if let Some(one_in) = one_in {
-            report.notes.push(format!(
-                "Who waited for whom is by one in {one_in} operations: this report compares 33 million \
-                 timed kernels at most."
-            ));
-        }
+        report.notes.extend(one_in.map(notes::Note::OneIn));
         let first_step = recommendations::warm_up_in_steps(&report);
         report.notes.extend(first_step);
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);

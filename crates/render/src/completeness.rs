@@ -218,7 +218,9 @@ mod tests {
              missing: operations that ended on other ranks prove it."
         );
         row.undefined = true;
-        let why = ": no file of the capture says that it took part, and the block that says so may be damaged. ";
+        let why =
+            ": no file of the capture says that it took part, and the block that says so may be \
+                   damaged. ";
         assert!(absent(&row).contains(why), "{}", absent(&row));
     }
 

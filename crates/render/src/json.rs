@@ -1,6 +1,7 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
-use crate::{findings, verdict};
+use crate::{findings, notes, verdict};
+use analyze::job::ProblemRow;
 use analyze::Report;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -17,6 +18,8 @@ struct Whole<'a> {
     verdict: String,
     #[serde(flatten)]
     report: &'a Report,
+    notes: Vec<String>,
+    problems: &'a [ProblemRow],
     findings: Vec<findings::Row>,
     recommendations: Vec<findings::RecommendationRow>,
     summary: String,
@@ -28,6 +31,8 @@ fn whole(report: &Report) -> Whole<'_> {
         schema: report.schema,
         verdict: verdict::sentence(report),
         report,
+        notes: notes::sentences(report),
+        problems: &report.problems,
         findings: findings::rows(report),
         recommendations: findings::recommendations(report),
         summary: verdict::summary(&report.summary),

@@ -5,6 +5,7 @@
 
 mod account;
 pub mod batches;
+mod behind;
 pub mod benchmarks;
 mod bubbles;
 pub(crate) mod callers;
@@ -45,6 +46,7 @@ pub mod metrics;
 pub mod model;
 mod mpi;
 mod nodes;
+mod notes;
 pub mod otf2;
 pub mod page;
 mod parquet;

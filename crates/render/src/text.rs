@@ -90,7 +90,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
         warmup(report, &mut page);
     }
     network(report, &mut page);
-    list("Notes", &report.notes, &mut page);
+    list("Notes", &crate::notes::sentences(report), &mut page);
     let problem = |p: &analyze::job::ProblemRow| {
         format!(
             "{}, {}: expected {}, found {}",

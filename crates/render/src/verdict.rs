@@ -3,7 +3,7 @@
 
 use crate::completeness::{last_calls, missing, not_counted, not_here};
 use crate::findings::{self, account};
-use crate::sightings;
+use crate::{notes, sightings};
 use analyze::account::{Open, MATTERS};
 use analyze::efficiency::EfficiencyRow;
 use analyze::findings::RankId;
@@ -112,8 +112,6 @@ fn several_jobs(report: &Report) -> String {
     format!("{faults} {words}").trim_start().to_owned()
 }
 
-/// What would tell more about a job without a time of its calls.
-const WINDOWS_TELL: &str = "Kernel windows on all ranks tell.";
 /// What would tell more about a job with some.
 const WINDOWS_TELL_MORE: &str = "Kernel windows on all ranks tell more.";
 
@@ -147,7 +145,7 @@ fn still(report: &Report, of: &Still) -> String {
         HowLong::Bounded(of) => bounded(report, of),
         HowLong::Unknown => format!(
             "How long communication stops computing is not known: compute kernels were not recorded.{}",
-            then(report, Some(WINDOWS_TELL))
+            then(report, Some(notes::WINDOWS_TELL))
         ),
     };
     nobody + &how_long
@@ -220,7 +218,7 @@ fn by_account(of: &Bounded, open: Open) -> String {
 fn not_judged(report: &Report, of: &NotJudged) -> String {
     let processes = || plural(report.job.nprocesses as u64, "process", "processes");
     let no_times = report.no_times.as_ref();
-    let mut tells = no_times.map_or(Some(WINDOWS_TELL), |no| no.then);
+    let mut tells = no_times.map_or(Some(notes::WINDOWS_TELL), notes::tells);
     let why = match of {
         NotJudged::NoneRecorded { announced } => {
             return format!(
@@ -258,7 +256,7 @@ fn not_judged(report: &Report, of: &NotJudged) -> String {
             "mode profile keeps totals, and no single call".to_owned()
         }
         NotJudged::NoTimes => match no_times {
-            Some(no) => format!("no call has a GPU time, because {}", no.because),
+            Some(no) => format!("no call has a GPU time, because {}", notes::because(no)),
             None => "no call has a GPU time".to_owned(),
         },
         NotJudged::OnlyLengths { timed } => {

@@ -1,5 +1,6 @@
 //! That a rank died or left while others went on.
 
+use crate::behind;
 use crate::hang::UNSEEN_END;
 use analyze::deaths::Death;
 use analyze::findings::{Evidence, Finding};
@@ -12,7 +13,7 @@ pub(super) fn evidence(death: &Death, more: usize) -> String {
         more => format!("; {more} more ranks died"),
     };
     let inside = death.inside.as_ref();
-    let inside = inside.map_or(String::new(), |inside| format!("; {}", inside.words()));
+    let inside = inside.map_or(String::new(), |of| format!("; {}", behind::inside(of)));
     let unseen = death.has_unseen_end.then(|| format!(" {UNSEEN_END}"));
     let unseen = unseen.unwrap_or_default();
     format!(

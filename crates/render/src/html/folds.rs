@@ -141,7 +141,7 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             "kind of transfer",
             "kinds of transfers",
         ),
-        "notes" => report.notes.first().cloned(),
+        "notes" => report.notes.first().map(crate::notes::sentence),
         "problems" => n(report.problems.len(), "problem", "problems"),
         "definitions" => Some("transfer, wait, work, busbw and other words".to_owned()),
         _ => None,

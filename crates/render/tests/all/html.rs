@@ -97,7 +97,7 @@ fn names_stay_text_wherever_they_stand() {
     report.operations[0].function = Some(text());
     report.operations[0].datatype = Some(text());
     report.operations[0].algorithm = Some(text());
-    report.notes.push(text());
+    report.notes.push(analyze::notes::Note::OtherTool(text()));
     if let analyze::summary::Summary::Most(most) = &mut report.summary {
         most.function = Some(text());
     }
