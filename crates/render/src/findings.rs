@@ -25,13 +25,14 @@ mod topology;
 mod words;
 
 pub use changed::{changed, moved};
+pub use dead_rank::died;
 pub(crate) use late_rank::{hidden, inherited};
 pub use row::{recommendations, rows, RecommendationRow, Row};
 
 /// The claim.
 pub fn sentence(of: &Finding) -> String {
     match &of.evidence {
-        Evidence::Death { death, .. } => death.sentence(),
+        Evidence::Death { death, .. } => died(death),
         Evidence::Standstill(found) => standstill::sentence(found),
         Evidence::Late(late) => late_rank::sentence(of, late),
         Evidence::Unequal(by) => account::unequal(of, by),

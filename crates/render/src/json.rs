@@ -17,7 +17,7 @@ struct Whole<'a> {
     schema: &'static str,
     verdict: String,
     #[serde(flatten)]
-    report: &'a Report,
+    report: Cow<'a, Report>,
     notes: Vec<String>,
     problems: &'a [ProblemRow],
     findings: Vec<findings::Row>,
@@ -26,11 +26,25 @@ struct Whole<'a> {
     next: String,
 }
 
+/// The report with the sentences that its timeline has for deaths.
+fn with_words(report: &Report) -> Cow<'_, Report> {
+    let mut report = Cow::Borrowed(report);
+    let timeline = report.timeline.as_ref();
+    if timeline.is_some_and(|timeline| !timeline.marks.is_empty()) {
+        let all = report.to_mut();
+        let marks = all.timeline.iter_mut().flat_map(|of| &mut of.marks);
+        for (mark, death) in marks.zip(&all.deaths) {
+            mark.text = findings::died(death);
+        }
+    }
+    report
+}
+
 fn whole(report: &Report) -> Whole<'_> {
     Whole {
         schema: report.schema,
         verdict: verdict::sentence(report),
-        report,
+        report: with_words(report),
         notes: notes::sentences(report),
         problems: &report.problems,
         findings: findings::rows(report),
