@@ -1,5 +1,6 @@
 //! Parts of recorded runs: some steps, the last of it, phases.
 
+use analyze::notes::Note;
 use analyze::spans::Part;
 use analyze::{report, Report};
 use std::path::Path;
