@@ -45,7 +45,7 @@ pub struct AbsentRow {
     pub unreadable: Vec<UnreadableRow>,
     /// They may be ranks that are here, whose definition of the communicator is lost.
     #[serde(skip)]
-    undefined: bool,
+    pub undefined: bool,
 }
 
 /// Ranks that a communicator lacks.
@@ -244,75 +244,6 @@ fn ranks(of: &[Absent]) -> Option<String> {
     Some(ranges(known?.into_iter().flatten()))
 }
 
-impl AbsentRow {
-    /// What it says, for people; starts with who is missing.
-    pub fn sentence(&self) -> String {
-        let several = self.nranks != 1;
-        let place = self.communicators.first();
-        let who = match (&self.ranks, place) {
-            (Some(ranks), _) if several => format!("Ranks {ranks} are missing"),
-            (Some(rank), _) => format!("Rank {rank} is missing"),
-            (None, Some(of)) => {
-                let size = of.of.map_or(String::new(), |n| format!(" of {n}"));
-                let of_communicator = format!("of communicator {}", of.communicator);
-                match &of.ranks {
-                    Some(ranks) if several => {
-                        format!("Ranks {ranks}{size} {of_communicator} are missing")
-                    }
-                    Some(rank) => format!("Rank {rank}{size} {of_communicator} is missing"),
-                    None if several => {
-                        format!("{} ranks{size} {of_communicator} are missing", self.nranks)
-                    }
-                    None => format!("1 rank{size} {of_communicator} is missing"),
-                }
-            }
-            (None, None) => "A process is missing".to_owned(),
-        };
-        let restart = match self.restart {
-            None | Some(0) => String::new(),
-            Some(n) => format!(" in restart {n}"),
-        };
-        let (no_file, its, it) = if several {
-            ("no file of them is here", "their", "they")
-        } else {
-            ("no file of it is here", "its", "it")
-        };
-        let why = match self.unreadable.as_slice() {
-            [] if self.undefined => {
-                "no file of the capture says that it took part, and the block that says so may be \
-                damaged"
-                    .to_owned()
-            }
-            [] => no_file.to_owned(),
-            [file] if several => format!(
-                "no file of them is here but {}, in which nothing can be read (found {})",
-                file.file, file.found
-            ),
-            [file] => format!(
-                "nothing in its file {} can be read (found {})",
-                file.file, file.found
-            ),
-            [file, rest @ ..] => format!(
-                "nothing in {} of {its} files can be read (in {} found {})",
-                rest.len() + 1,
-                file.file,
-                file.found
-            ),
-        };
-        let calls = match (self.calls_at_least, self.calls_begun) {
-            (0, 0) => format!("Nothing here shows that {it} made calls."),
-            (0, n) => format!(
-                "The other ranks began {n} of {its} calls; how many of these {it} made can't be proved."
-            ),
-            (n, _) => format!(
-                "At least {n} of {its} calls are missing: operations that ended on other ranks prove {}.",
-                if n == 1 { "it" } else { "them" }
-            ),
-        };
-        format!("{who}{restart}: {why}. {calls}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,15 +285,14 @@ mod tests {
         }
     }
 
-    fn told(capture: &Capture, absent: Vec<Absent>) -> Vec<String> {
+    fn found(capture: &Capture, absent: Vec<Absent>) -> Vec<AbsentRow> {
         let found = Found {
             absent,
             undefined: capture.processes.iter().map(|p| p.sealed).collect(),
             ..Found::default()
         };
         let jobs = crate::jobs::jobs(capture);
-        let rows = rows(capture, &jobs, &found);
-        rows.iter().map(AbsentRow::sentence).collect()
+        rows(capture, &jobs, &found)
     }
 
     #[test]
@@ -371,33 +301,34 @@ mod tests {
         of.communicators.push(communicator(1, &[0]));
         let mut second = absent(1, 1, 5);
         second.communicator = 1;
-        assert_eq!(
-            told(&of, vec![absent(2, 3, 10), second]),
-            ["Ranks 2-3 are missing: no file of them is here. At least 25 of their calls are missing: \
-              operations that ended on other ranks prove them."]
-        );
+        let rows = found(&of, vec![absent(2, 3, 10), second]);
+        let [row] = &rows[..] else {
+            panic!("{rows:?}");
+        };
+        assert_eq!((row.ranks.as_deref(), row.nranks), (Some("2-3"), 2));
+        assert_eq!((row.calls_at_least, row.communicators.len()), (25, 2));
     }
 
     #[test]
     fn without_a_launcher_the_communicators_ranks_are_named() {
         let of = capture(false, 3);
-        let id = &of.communicators[0].id;
-        assert_eq!(
-            told(&of, vec![absent(2, 2, 1)]),
-            [format!(
-                "Rank 2 of 3 of communicator {id} is missing: no file of it is here. At least 1 of its calls \
-                 are missing: operations that ended on other ranks prove it."
-            )]
-        );
+        let rows = found(&of, vec![absent(2, 2, 1)]);
+        let member = AbsentMember {
+            communicator: of.communicators[0].id.clone(),
+            ranks: Some("2".to_owned()),
+            of: Some(3),
+            calls_at_least: 1,
+        };
+        assert_eq!((rows.len(), &rows[0].ranks), (1, &None));
+        assert_eq!(rows[0].communicators, [member]);
     }
 
     #[test]
     fn more_members_than_absent_ranks_are_of_others() {
         let of = capture(true, 9);
-        let told = told(&of, vec![absent(2, 8, 0)]);
-        assert_eq!(told.len(), 2);
-        assert!(told[0].ends_with("Nothing here shows that they made calls."));
-        assert!(told[1].contains("The other ranks began 7 of their calls"));
+        let rows = found(&of, vec![absent(2, 8, 0)]);
+        let calls = rows.iter().map(|row| (row.calls_at_least, row.calls_begun));
+        assert_eq!(calls.collect::<Vec<_>>(), [(0, 0), (0, 7)]);
     }
 
     #[test]
@@ -405,9 +336,9 @@ mod tests {
         let mut of = capture(true, 4);
         of.processes.truncate(1);
         of.communicators = vec![communicator(0, &[0, 0, 0, 0])];
-        assert_eq!(told(&of, vec![]), [""; 0]);
+        assert_eq!(found(&of, vec![]), []);
         of.communicators[0].nranks = Some(5);
-        assert_eq!(told(&of, vec![absent(4, 4, 1)]).len(), 1);
+        assert_eq!(found(&of, vec![absent(4, 4, 1)]).len(), 1);
     }
 
     #[test]
@@ -420,11 +351,10 @@ mod tests {
             found: "nothing".into(),
             ..Unreadable::default()
         }];
-        assert_eq!(
-            told(&of, vec![absent(2, 2, 33)]),
-            ["Rank 2 is missing: nothing in its file node/r2-p7-00000000.trace can be read (found nothing). \
-              At least 33 of its calls are missing: operations that ended on other ranks prove them."]
-        );
+        let rows = found(&of, vec![absent(2, 2, 33)]);
+        assert_eq!((rows.len(), rows[0].ranks.as_deref()), (1, Some("2")));
+        assert_eq!(rows[0].unreadable[0].file, "node/r2-p7-00000000.trace");
+        assert_eq!(rows[0].calls_at_least, 33);
     }
 
     #[test]
@@ -439,12 +369,9 @@ mod tests {
         of.communicators = vec![communicator(0, &[0])];
         of.communicators[0].nranks = Some(2);
         of.processes[1].sealed = 7;
-        assert_eq!(
-            told(&of, vec![absent(1, 1, 10)]),
-            ["Rank 1 of 2 of communicator 0 is missing: no file of the capture says that it took part, and \
-              the block that says so may be damaged. At least 3 of its calls are missing: operations that \
-              ended on other ranks prove them."]
-        );
+        let rows = found(&of, vec![absent(1, 1, 10)]);
+        assert!(rows.len() == 1 && rows[0].undefined, "{rows:?}");
+        assert_eq!(rows[0].calls_at_least, 3);
     }
 
     #[test]
@@ -456,11 +383,9 @@ mod tests {
             process.facts.insert("world_size".into(), "2".into());
         }
         of.communicators.clear();
-        let told = told(&of, vec![]);
-        assert!(told[0].starts_with("Rank 1 is missing: "), "{told:?}");
-        assert!(
-            told[1].starts_with("Rank 0 is missing in restart 1: "),
-            "{told:?}"
-        );
+        let rows = found(&of, vec![]);
+        let named = rows.iter().map(|row| (row.ranks.as_deref(), row.restart));
+        let named: Vec<_> = named.collect();
+        assert_eq!(named, [(Some("1"), Some(0)), (Some("0"), Some(1))]);
     }
 }

@@ -1,4 +1,4 @@
-//! The attempts of a job that was started again, for people. [`tables::attempts`] finds them.
+//! The attempts of a job that was started again, as a report has them. [`tables::attempts`] finds them.
 
 use crate::moments::Zone;
 use crate::spelling::ranges;
@@ -40,18 +40,4 @@ pub fn rows(capture: &Capture) -> Vec<AttemptRow> {
         seen: time(attempt.seen_ns),
     };
     capture.attempts.iter().map(row).collect()
-}
-
-/// Which attempt of several was read.
-pub fn of_several(read: u32, of: usize) -> String {
-    format!(
-        "this job was started {of} times, and this is attempt {read} only; `--attempt N` reads \
-         another one"
-    )
-}
-
-/// Which attempt of several was read, and which ones were left out; `None` for a job that was started once.
-pub fn sentence(capture: &Capture) -> Option<String> {
-    let (read, of) = (capture.attempt?, capture.attempts.len());
-    (of > 1).then(|| of_several(read, of))
 }

@@ -2,37 +2,65 @@
 //! inside of it.
 //!
 //! Rule: that a thread was inside the other plugin is a fact of the live part. It proves no fault, because a
-//! process may be killed at any moment. So it is told, and nobody is blamed.
+//! process may be killed at any moment. So a row has it, and nobody is blamed.
 
-use crate::spelling::ranges;
+use crate::findings::RankId;
+use setup::recorded::Chain;
 use std::collections::BTreeMap;
 use tables::{Capture, LiveSource, Process};
 
-/// That a process was inside the other plugin when it was last seen.
+/// What is known of another plugin and some processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Of these processes.
+    pub processes: Vec<RankId>,
+    /// What.
+    pub what: What,
+}
+
+/// What is known of another plugin.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// It ran behind the recorder.
+    Ran {
+        /// As it calls itself.
+        name: String,
+        /// As the user named its library.
+        path: String,
+        /// The version of its table.
+        abi: Option<u8>,
+        /// Events that NCCL was asked for on its behalf.
+        events: Vec<String>,
+    },
+    /// It was refused events.
+    Refused {
+        /// As the user named its library.
+        path: String,
+        /// It got no events at all; else it did not get those of some communicators.
+        got_none: bool,
+        /// Why, in the recorder's word.
+        why: String,
+    },
+    /// It returned so many errors.
+    Errors(u32),
+    /// A process was inside of it when it was last seen.
+    Inside {
+        /// How.
+        inside: Inside,
+        /// Its live part is that of this moment.
+        is_now: bool,
+    },
+}
+
+/// That a process was inside the other plugin when it was last seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Inside {
-    /// As the user named the plugin's library.
-    pub path: String,
+    /// As the user named the plugin's library; `None` if nothing says it.
+    pub path: Option<String>,
     /// Threads inside of it.
     pub threads: u32,
     /// The thread that entered it last.
     pub newest: u32,
-}
-
-impl Inside {
-    /// As it follows a process's name.
-    pub fn words(&self) -> String {
-        let Inside {
-            path,
-            threads,
-            newest,
-        } = self;
-        let what = match threads {
-            1 => format!("one thread ({newest})"),
-            n => format!("{n} threads (the newest is {newest})"),
-        };
-        format!("{what} was inside the profiler plugin `{path}` of NCCLSCOPE_CHAIN")
-    }
 }
 
 /// Whether a process was inside the other plugin when it was last seen. A process that ended as it should is
@@ -46,107 +74,73 @@ pub fn inside(process: &Process) -> Option<Inside> {
         told.or_else(|| process.fact("env.NCCLSCOPE_CHAIN"))
     };
     (threads > 0 && counters.state != 1).then(|| Inside {
-        path: path().unwrap_or("of an unknown path").to_owned(),
+        path: path().map(str::to_owned),
         threads,
         newest,
     })
 }
 
-/// What there is to say about other plugins, a sentence each.
-pub fn sentences(capture: &Capture) -> Vec<String> {
-    let mut alike: BTreeMap<String, Vec<&Process>> = BTreeMap::new();
+/// All that is known of other plugins. Processes with the same plugin have one row.
+pub fn rows(capture: &Capture) -> Vec<Behind> {
+    let mut alike: BTreeMap<What, Vec<RankId>> = BTreeMap::new();
     for process in &capture.processes {
-        let chain = process.setup.chain.as_ref();
-        for sentence in chain.map(of_chain).unwrap_or_default() {
-            alike.entry(sentence).or_default().push(process);
+        for what in process.setup.chain.iter().flat_map(of_chain) {
+            alike.entry(what).or_default().push(id(process));
         }
     }
-    let told = alike
-        .into_iter()
-        .map(|(sentence, of)| sentence.replace(WHO, &who(&of)));
-    let mut all: Vec<String> = told.collect();
+    let alike = alike.into_iter();
+    let mut all: Vec<Behind> = alike
+        .map(|(what, processes)| Behind { processes, what })
+        .collect();
     for process in &capture.processes {
         let errors = process.counters.as_ref().map_or(0, |c| c.chain[2]);
         if errors > 0 {
-            let who = who(&[process]);
-            let calls = if errors == 1 { "call" } else { "calls" };
-            all.push(format!(
-                "The other profiler plugin of {who} returned an error for {errors} {calls}."
-            ));
+            all.push(Behind {
+                processes: vec![id(process)],
+                what: What::Errors(errors),
+            });
         }
     }
-    all.extend(inside_sentences(capture));
+    all.extend(insides(capture));
     all
 }
 
-/// Which processes were inside the other plugin, a sentence each.
-pub fn inside_sentences(capture: &Capture) -> Vec<String> {
-    let sentence = |process: &Process| {
-        let when = match process.live {
-            LiveSource::Here => "at this moment",
-            _ => "at its end, or when it was last seen",
-        };
-        let (who, inside) = (who(&[process]), inside(process)?);
-        Some(format!("Of {who}, {} {when}.", inside.words()))
+/// Which processes were inside the other plugin, a row each.
+pub fn insides(capture: &Capture) -> Vec<Behind> {
+    let row = |process: &Process| {
+        Some(Behind {
+            processes: vec![id(process)],
+            what: What::Inside {
+                inside: inside(process)?,
+                is_now: process.live == LiveSource::Here,
+            },
+        })
     };
-    capture.processes.iter().filter_map(sentence).collect()
+    capture.processes.iter().filter_map(row).collect()
 }
 
-/// Stands for the ranks in a sentence.
-const WHO: &str = "\u{0}";
-
-fn of_chain(chain: &setup::recorded::Chain) -> Vec<String> {
-    let path = &chain.path;
-    let mut all = Vec::new();
-    if let Some(name) = &chain.name {
-        let asked = if chain.events.is_empty() {
-            "no events".to_owned()
-        } else {
-            chain.events.join(", ")
-        };
-        let abi = chain
-            .abi
-            .map_or(String::new(), |abi| format!(", ABI v{abi}"));
-        all.push(format!(
-            "Another profiler plugin ran behind ncclscope on {WHO}: {name} (`{path}`{abi}). It asked for \
-            {asked}. What it cost is a part of the job's times, and no part of what recording cost."
-        ));
-    }
-    if let Some(refused) = &chain.refused {
-        let why = match &**refused {
-            "not_loaded" => "it could not be loaded",
-            "no_table" => "it has no table of a version that fits this NCCL",
-            "half_a_table" => "its table has null entries",
-            "is_ncclscope" => "it is ncclscope itself",
-            "other_version" => "the process has two releases of NCCL",
-            "init_failed" => "its init returned an error",
-            other => other,
-        };
-        let what = match chain.name {
-            Some(_) => "did not get all events",
-            None => "got no events",
-        };
-        all.push(format!(
-            "The profiler plugin `{path}` of NCCLSCOPE_CHAIN {what} on {WHO}: {why}."
-        ));
-    }
-    all
+fn of_chain(chain: &Chain) -> Vec<What> {
+    let ran = chain.name.clone().map(|name| What::Ran {
+        name,
+        path: chain.path.clone(),
+        abi: chain.abi,
+        events: chain.events.clone(),
+    });
+    let refused = chain.refused.clone().map(|why| What::Refused {
+        path: chain.path.clone(),
+        got_none: chain.name.is_none(),
+        why,
+    });
+    ran.into_iter().chain(refused).collect()
 }
 
-fn who(of: &[&Process]) -> String {
-    let numbers: Option<Vec<u32>> = of.iter().map(|process| process.rank).collect();
-    match (numbers, of) {
-        (Some(numbers), [one]) => format!("rank {} (pid {} on {})", numbers[0], one.pid, one.host),
-        (Some(numbers), _) => format!("ranks {}", ranges(numbers)),
-        (None, [one]) => format!("pid {} on {}", one.pid, one.host),
-        (None, _) => format!("{} processes", of.len()),
-    }
+fn id(process: &Process) -> RankId {
+    RankId::new(process.rank, &process.host, process.pid, None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use setup::recorded::Chain;
 
     fn process(rank: u32, chain: Chain, counters: [u32; 3], state: u32) -> Process {
         let mut process = Process {
@@ -188,18 +182,32 @@ mod tests {
             ],
             ..Capture::default()
         };
+        let rows = rows(&capture);
+        let whats: Vec<(Vec<Option<u32>>, &What)> = rows
+            .iter()
+            .map(|row| (row.processes.iter().map(|of| of.rank).collect(), &row.what))
+            .collect();
+        let [(all, What::Ran { name, .. }), (third, What::Refused { got_none, .. }), errors, inside] =
+            &whats[..]
+        else {
+            panic!("{rows:?}");
+        };
         assert_eq!(
-            sentences(&capture),
-            [
-                "Another profiler plugin ran behind ncclscope on ranks 0-2: Inspector (`/x.so`, ABI v5). It \
-                asked for Coll, KernelCh. What it cost is a part of the job's times, and no part of what \
-                recording cost.",
-                "The profiler plugin `/y.so` of NCCLSCOPE_CHAIN got no events on rank 3 (pid 73 on n1): it \
-                has no table of a version that fits this NCCL.",
-                "The other profiler plugin of rank 1 (pid 71 on n1) returned an error for 3 calls.",
-                "Of rank 1 (pid 71 on n1), one thread (7) was inside the profiler plugin `/x.so` of \
-                NCCLSCOPE_CHAIN at its end, or when it was last seen.",
-            ]
+            (&all[..], &**name),
+            (&[Some(0), Some(1), Some(2)][..], "Inspector")
         );
+        assert_eq!((&third[..], *got_none), (&[Some(3)][..], true));
+        assert_eq!(*errors, (vec![Some(1)], &What::Errors(3)));
+        let (threads, newest) = (1, 7);
+        let path = Some("/x.so".to_owned());
+        let is_inside = What::Inside {
+            inside: Inside {
+                path,
+                threads,
+                newest,
+            },
+            is_now: false,
+        };
+        assert_eq!(*inside, (vec![Some(1)], &is_inside));
     }
 }

@@ -9,6 +9,7 @@
 
 use crate::executions::{Execution, Walk};
 use crate::functions::{interval_of, GpuSum as Sum};
+use crate::notes::Note;
 use crate::operations::Operation;
 use crate::sampled::Stretches;
 use schemars::JsonSchema;
@@ -244,8 +245,8 @@ fn estimate(sample: &Stretches, calls: u64, most_us: f64) -> Sum {
     (Some(us), (n < calls as f64).then(interval))
 }
 
-/// What is not known of callers, a sentence for each cause.
-pub(crate) fn notes(callers: &[CallerRow]) -> Vec<String> {
+/// What is not known of callers, a note for each cause.
+pub(crate) fn notes(callers: &[CallerRow]) -> Vec<Note> {
     let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
     for row in callers {
         let caller = row.caller.as_deref().unwrap_or("");
@@ -254,12 +255,11 @@ pub(crate) fn notes(callers: &[CallerRow]) -> Vec<String> {
             *calls = calls.saturating_add(row.calls);
         }
     }
-    let causes = causes.into_iter();
-    let sentence = |(why, calls)| match calls {
-        1 => format!("1 call has no line of the program: {why}."),
-        calls => format!("{calls} calls have no line of the program: {why}."),
+    let note = |(why, calls): (&str, u64)| Note::WithoutLine {
+        calls,
+        why: why.to_owned(),
     };
-    causes.map(sentence).collect()
+    causes.into_iter().map(note).collect()
 }
 
 /// What a caller has of an operation.

@@ -26,7 +26,6 @@ use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
 use crate::moments::Zone;
-use crate::spelling::ranges;
 use crate::words::remedy;
 use capture::counts::ONE_SIDED as ONE_SIDED_CALLS;
 use capture::live::{Cause, CAUSES, ODDS};
@@ -124,22 +123,6 @@ impl RankCompleteness {
         let files = !matches!(self.live, "adopted" | "here" | "snapshot" | "other tool");
         calls || files || self.recorded != self.announced || self.recorder.is_some()
     }
-
-    /// What other ranks prove that it lacks, for people; `None` if that is nothing.
-    pub fn missing(&self) -> Option<String> {
-        let who = match self.rank {
-            Some(rank) => format!("Rank {rank}"),
-            None => format!("Process {} on {}", self.pid, self.host),
-        };
-        let n = self.missing_at_least;
-        (n > 0).then(|| {
-            format!(
-                "{who} made at least {n} more calls than are here: operations that ended on other ranks \
-                prove {}.",
-                if n == 1 { "it" } else { "them" }
-            )
-        })
-    }
 }
 
 /// Causes for which a call is lost for good.
@@ -165,7 +148,7 @@ pub const PASSING: [&str; 6] = [
 ];
 /// Why calls are not here though their rank is.
 const NOT_HERE: [&str; 4] = ["damaged", "elsewhere", "gone", "unexplained"];
-/// What is said of live parts with calls that nobody can count any more.
+/// Where live parts are with calls that nobody can count any more.
 const UNKNOWABLE: [&str; 2] = ["gone", "unreadable"];
 /// Of a rank's calls, such a part must be missing before that is said first.
 const LEAST_MISSING: f64 = 0.01;
@@ -177,23 +160,39 @@ const MOST_MEMORY: u64 = 64 << 20;
 pub const MASKED: &str = "mask_changed";
 /// Cause of calls that NCCL tells no profiler of: its one-sided calls, of which only the number is known.
 pub const ONE_SIDED: &str = "one_sided";
-/// What is said first if calls in CUDA graphs were not counted.
-const IN_GRAPHS: &str = "Not all calls were counted: some ran in CUDA graphs that were not seen.";
-/// What is said first if NCCL made calls and did not announce them.
-const NOT_ANNOUNCED: &str =
-    "Not all calls were counted: somebody changed the mask of NCCL's profiler while the job ran.";
+
+/// Why not all calls were counted, or why some were only counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotCounted {
+    /// NCCL made calls and did not announce them, because somebody changed the mask of its profiler.
+    Masked,
+    /// Calls ran in CUDA graphs that were not seen.
+    InGraphs,
+    /// So many one-sided calls are only counted.
+    OneSided(u64),
+}
+
+/// Calls that are not here though their ranks are: in damaged files, or in a memory that is not here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallsNotHere<'a> {
+    /// The ranks that lack a part of their calls that matters.
+    pub ranks: Vec<&'a RankCompleteness>,
+    /// Calls of them that are not here.
+    pub calls: u64,
+    /// All calls of them.
+    pub of: u64,
+    /// Why.
+    pub causes: Vec<&'static str>,
+}
 
 impl Completeness {
-    /// Ranks that are not here, and those that lack calls that others prove, as sentences.
-    pub fn missing(&self) -> Vec<String> {
-        let absent = self.absent.iter().map(AbsentRow::sentence);
-        let partial = self.ranks.iter().filter_map(RankCompleteness::missing);
-        absent.chain(partial).collect()
+    /// Whether ranks are not here, or lack calls that others prove.
+    pub fn lacks_ranks(&self) -> bool {
+        !self.absent.is_empty() || self.ranks.iter().any(|rank| rank.missing_at_least > 0)
     }
 
-    /// What the ranks that are here lack, as a sentence: calls in damaged files, and calls that were only in
-    /// a memory that is not here. `None` if no rank lacks a part of its calls that matters.
-    pub fn not_here(&self) -> Option<String> {
+    /// What the ranks that are here lack. `None` if no rank lacks a part of its calls that matters.
+    pub fn not_here(&self) -> Option<CallsNotHere<'_>> {
         let missing = |rank: &RankCompleteness| -> u64 {
             let causes = NOT_HERE.iter().filter_map(|cause| rank.lost.get(*cause));
             causes.copied().fold(0, u64::saturating_add)
@@ -209,85 +208,36 @@ impl Completeness {
                 .map(|rank| of(rank))
                 .fold(0, u64::saturating_add)
         };
-        let (n, of) = (sum(&missing), sum(&|rank| rank.announced));
-        let who = names(&ranks);
+        let (calls, of) = (sum(&missing), sum(&|rank| rank.announced));
         let held = |cause: &&&str| ranks.iter().any(|rank| rank.lost.contains_key(**cause));
-        let causes: Vec<&str> = NOT_HERE.iter().filter(held).copied().collect();
-        let causes = causes.join(", ");
-        Some(format!(
-            "{n} of {of} calls of {who} are not here ({causes})."
-        ))
+        let causes = NOT_HERE.iter().filter(held).copied().collect();
+        Some(CallsNotHere {
+            causes,
+            calls,
+            of,
+            ranks,
+        })
     }
 
-    /// That the last calls of ranks may be lost, as a sentence: their live parts are gone or can't be read.
-    /// Nobody knows how many calls were only there. `None` if there is no such rank.
-    pub fn last_calls(&self) -> Option<String> {
+    /// The ranks of which the last calls may be lost: their live parts are gone or can't be read. Nobody
+    /// knows how many calls were only there.
+    pub fn last_calls_unknown(&self) -> Vec<&RankCompleteness> {
         let lacks = |rank: &&RankCompleteness| UNKNOWABLE.contains(&rank.live);
-        let ranks: Vec<&RankCompleteness> = self.ranks.iter().filter(lacks).collect();
-        let mut why: Vec<&str> = ranks.iter().map(|rank| rank.live).collect();
-        why.sort_unstable();
-        why.dedup();
-        let why = why.iter().map(|why| {
-            if *why == "gone" {
-                "gone"
-            } else {
-                "not readable"
-            }
-        });
-        let why = why.collect::<Vec<_>>().join(" or ");
-        let (its, part) = match &ranks[..] {
-            [] => return None,
-            [_] => ("its", "live part, which is"),
-            _ => ("their", "live parts, which are"),
-        };
-        let who = names(&ranks);
-        Some(format!(
-            "How many calls {who} made last is not known: calls after the last flush were only in {its} \
-             {part} {why}."
-        ))
+        self.ranks.iter().filter(lacks).collect()
     }
 
-    /// That calls were not counted, or only counted, as a sentence; `None` if all were recorded.
-    pub fn not_counted(&self) -> Option<String> {
+    /// Why calls were not counted, or only counted; `None` if all were recorded.
+    pub fn not_counted(&self) -> Option<NotCounted> {
         if self.unseen.contains_key(MASKED) {
-            return Some(NOT_ANNOUNCED.to_owned());
+            return Some(NotCounted::Masked);
         }
         if self.unseen.keys().any(|why| why != ONE_SIDED) {
-            return Some(IN_GRAPHS.to_owned());
+            return Some(NotCounted::InGraphs);
         }
-        let n = self.unseen.get(ONE_SIDED)?;
-        let calls = if *n == 1 { "call" } else { "calls" };
-        Some(format!(
-            "{n} one-sided {calls} (ncclPutSignal, ncclSignal, ncclWaitSignal) are only counted: NCCL tells \
-            no profiler of them."
-        ))
-    }
-
-    /// How many calls were announced, recorded and timed, as a sentence; two if some were not counted.
-    pub fn counted(&self) -> String {
-        let least = if self.announced_is_lower_bound {
-            "at least "
-        } else {
-            ""
-        };
-        let announced = self.announced.saturating_add(self.missing_at_least);
-        let (recorded, timed) = (self.recorded, self.timed);
-        match self.not_counted() {
-            None => {
-                format!("{recorded} of {least}{announced} announced calls recorded, {timed} timed.")
-            }
-            Some(said) => format!(
-                "{said} Of the others, {least}{announced} were announced, {recorded} recorded, \
-                {timed} timed."
-            ),
-        }
-    }
-
-    /// What launches of CUDA graphs executed, as a sentence; `None` without any.
-    pub fn in_launches(&self) -> Option<String> {
-        let (launches, calls) = self.graph_launches.zip(self.in_graphs)?;
-        let text = || format!("{launches} launches of CUDA graphs executed {calls} calls more.");
-        (launches > 0).then(text)
+        self.unseen
+            .get(ONE_SIDED)
+            .copied()
+            .map(NotCounted::OneSided)
     }
 
     /// The account of nothing, to begin with.
@@ -439,17 +389,6 @@ impl Completeness {
         self.graph_launches = plus(self.graph_launches, later.graph_launches);
         self.in_graphs = plus(self.in_graphs, later.in_graphs);
         self.ranks.extend(later.ranks);
-    }
-}
-
-/// These ranks, at least one, as sentences name them.
-fn names(ranks: &[&RankCompleteness]) -> String {
-    let numbers: Option<Vec<u32>> = ranks.iter().map(|rank| rank.rank).collect();
-    match (numbers, ranks) {
-        (Some(numbers), [_, _, ..]) => format!("ranks {}", ranges(numbers)),
-        (Some(numbers), _) => format!("rank {}", ranges(numbers)),
-        (None, [only]) => format!("pid {} on {}", only.pid, only.host),
-        (None, _) => format!("{} processes", ranks.len()),
     }
 }
 
@@ -781,39 +720,6 @@ mod tests {
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
         process.bad_blocks = 1;
         assert_eq!(accounted(&process).2, lost(&[("damaged", 3)]));
-    }
-
-    #[test]
-    fn last_calls_that_nobody_can_count_are_said() {
-        let rank = |rank, live| RankCompleteness {
-            rank: Some(rank),
-            live,
-            ..RankCompleteness::default()
-        };
-        let said = |ranks: &[(u32, &'static str)]| {
-            let ranks = ranks.iter().map(|(number, live)| rank(*number, live));
-            let of = Completeness {
-                ranks: ranks.collect(),
-                ..Completeness::new()
-            };
-            of.last_calls()
-        };
-        assert_eq!(
-            said(&[(0, "adopted"), (1, "elsewhere"), (2, "running")]),
-            None
-        );
-        let one = said(&[(0, "here"), (3, "gone")]).expect("one");
-        assert_eq!(
-            one,
-            "How many calls rank 3 made last is not known: calls after the last flush were only in its live \
-             part, which is gone."
-        );
-        let both = said(&[(0, "unreadable"), (1, "gone")]).expect("two");
-        assert!(both.contains("ranks 0-1 made last"), "{both}");
-        assert!(
-            both.ends_with("live parts, which are gone or not readable."),
-            "{both}"
-        );
     }
 
     #[test]

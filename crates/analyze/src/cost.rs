@@ -161,82 +161,31 @@ impl Cost {
         !none
     }
 
-    /// What it says, for people.
-    pub fn sentence(&self) -> String {
-        let percent = |share: f64| {
-            let text = format!("{:.2}", 100.0 * share);
-            text.strip_prefix("-0.00")
-                .map_or(text.clone(), |_| "0.00".to_owned())
-        };
-        let with_interval = |of: &Share| match of.interval {
-            // What recording takes is not below 0.
-            Some((low, high)) if low < high && low <= 0.0 => {
-                format!("not measurable, under {} %", percent(high.max(0.0)))
+    /// What takes more than the budget; `None` if nothing is known to, or there is no budget.
+    pub fn over_budget(&self) -> Option<OverBudget> {
+        let budget = self.budget?;
+        match self.gpu.and_then(|gpu| gpu.interval) {
+            Some((least, _)) if least > budget => Some(OverBudget::Windows),
+            None if self.events.is_none() && self.events_counted > budget => {
+                Some(OverBudget::Events)
             }
-            Some((low, high)) if low < high => format!(
-                "{} % [{}, {}]",
-                percent(of.share),
-                percent(low),
-                percent(high)
-            ),
-            _ => format!("{} %", percent(of.share)),
-        };
-        let mut parts: Vec<String> = Vec::new();
-        let callbacks = format!("callbacks {} % (estimated)", percent(self.callbacks));
-        match (&self.gpu, &self.events, &self.windows) {
-            (Some(gpu), ..) if self.has_gpu_part() => {
-                parts.push(format!("GPU events and windows {}", with_interval(gpu)));
-            }
-            (Some(_), ..) => {}
-            (None, events, windows) => {
-                match events {
-                    Some(events) => parts.push(format!("GPU events {}", with_interval(events))),
-                    None => parts.push(format!(
-                        "GPU events {} % (estimated)",
-                        percent(self.events_counted)
-                    )),
-                }
-                match windows {
-                    Some(windows) => parts.push(format!("windows {}", with_interval(windows))),
-                    None => parts.push(format!(
-                        "windows not known ({} compared, too few to tell)",
-                        self.windows_compared
-                    )),
-                }
+            _ => {
+                let may = self.cupti_at_most.is_some_and(|share| share > budget);
+                may.then_some(OverBudget::CuptiAtMost)
             }
         }
-        if let Some(share) = self.cupti_at_most {
-            parts.push(format!(
-                "CUPTI between windows {} % at most (estimated; \
-                 kernels cost nothing while the GPU is behind its host)",
-                percent(share)
-            ));
-        }
-        parts.push(callbacks);
-        let measured = self.gpu.and_then(|gpu| gpu.interval);
-        let remark = |budget: f64| {
-            let said = |variable: &str, what: &str| {
-                let budget = 100.0 * budget;
-                format!(" That is above its budget of {budget} %. {variable} leaves out {what}.")
-            };
-            match measured {
-                Some((least, _)) if least > budget => {
-                    said("NCCLSCOPE_WINDOWS=off", "kernel windows")
-                }
-                None if self.events.is_none() && self.events_counted > budget => {
-                    said("NCCLSCOPE_TIMING=host", "GPU events")
-                }
-                _ if self.cupti_at_most.is_some_and(|share| share > budget) => format!(
-                    " Where the GPU waits for its host, CUPTI may take more than its budget of {} %. \
-                     NCCLSCOPE_WINDOWS=off leaves it out.",
-                    100.0 * budget
-                ),
-                _ => String::new(),
-            }
-        };
-        let above = self.budget.map_or(String::new(), remark);
-        format!("Recording cost this job: {}.{above}", parts.join(", "))
     }
+}
+
+/// What takes more than the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverBudget {
+    /// CUDA events and kernel windows, as measured: less without windows.
+    Windows,
+    /// CUDA events, by their number.
+    Events,
+    /// CUPTI may, where the GPU waits for its host.
+    CuptiAtMost,
 }
 
 /// What comes out of a spell.

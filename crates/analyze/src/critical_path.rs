@@ -15,7 +15,7 @@
 
 use crate::arrivals::over_time::{GpuKey, OverTime, Passed, Piece};
 use crate::operations::Operation;
-use crate::spelling::{percent, size, time};
+use crate::spelling::size;
 use crate::steps::{Step, Steps};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -138,19 +138,6 @@ impl On {
             _ => format!("other NCCL kernel before {operation}"),
         }
     }
-
-    /// The same with who it is, for a sentence.
-    fn sentence(&self) -> String {
-        let rank = self
-            .rank
-            .map_or("a rank that is not known".to_owned(), |r| {
-                format!("rank {r}")
-            });
-        match self.kind {
-            "operation" => format!("the transfer of {}, which {rank} joined last", self.what),
-            _ => format!("{} on {rank}", self.what),
-        }
-    }
 }
 
 impl CriticalPath {
@@ -166,61 +153,16 @@ impl CriticalPath {
         of.map(|row| row.share).fold(0.0, |a, b| a + b)
     }
 
-    /// How much of a step is what, in a sentence.
-    fn shares(&self) -> String {
-        format!(
-            "Of a step's time, {} is work of ranks, {} is transfer of operations{}.",
-            percent(self.share("work")),
-            percent(self.share("operation")),
-            match self.share("other_kernel") {
-                none if none < 0.0005 => String::new(),
-                share => format!(", and {} is in other NCCL kernels", percent(share)),
-            },
-        )
-    }
-
-    /// The largest part, in a sentence.
-    fn largest(&self) -> Option<String> {
-        let first = self.rows.first()?;
-        Some(format!(
-            "The largest part is {}: {} of a step.",
-            first.on.sentence(),
-            percent(first.share)
-        ))
-    }
-
-    /// That in one line.
-    pub fn line(&self) -> String {
-        let largest = self.largest().unwrap_or_default();
-        format!(
-            "Critical path: {} (--all)",
-            largest.replacen("The", "the", 1)
-        )
-    }
-
-    /// What the steps' time consists of, in sentences.
-    pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!(
-            "{} Steps take {} on average over {} steps in which every call was timed.",
-            self.shares(),
-            time(self.mean_us()),
-            self.steps,
-        )];
-        lines.extend(self.largest());
+    /// The rank that does most of the work on the path, if one does nearly all of it, and its share of that.
+    pub fn worker(&self) -> Option<(u32, f64)> {
         let mut ranks: BTreeMap<Option<u32>, f64> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.on.kind == "work") {
             *ranks.entry(row.on.rank).or_insert(0.0) += row.share;
         }
         let work = self.share("work");
         let most = ranks.iter().max_by(|a, b| a.1.total_cmp(b.1));
-        let most = most.filter(|(_, share)| **share >= MOSTLY * work);
-        if let Some((Some(rank), share)) = most {
-            lines.push(format!(
-                "Rank {rank} does {} of the work on the path, so a faster rank {rank} shortens the step.",
-                percent(share / work)
-            ));
-        }
-        lines
+        let (rank, share) = most.filter(|(_, share)| **share >= MOSTLY * work)?;
+        Some(((*rank)?, share / work))
     }
 }
 

@@ -12,7 +12,6 @@
 use crate::behind::{inside, Inside};
 use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
-use crate::spelling::{ranges, size};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -75,43 +74,6 @@ pub struct Death {
     /// When it ended, or else when its recorder last wrote a time, as people read it.
     #[serde(skip)]
     pub seen: String,
-}
-
-impl Death {
-    /// Who died, when and after which call, and who is left.
-    pub fn sentence(&self) -> String {
-        let who = match self.rank {
-            Some(rank) => format!("Rank {rank} (pid {} on {})", self.pid, self.host),
-            None => format!("Pid {} on {}", self.pid, self.host),
-        };
-        let when = &self.seen;
-        let last = match (&self.last_function, self.last_bytes) {
-            (Some(function), Some(bytes)) => format!(" ({function} of {})", size(bytes)),
-            (Some(function), None) => format!(" ({function})"),
-            (None, _) => String::new(),
-        };
-        let left = ranges(self.left.iter().copied());
-        let left = match (&self.left[..], self.rank) {
-            ([_], Some(_)) => format!("rank {left} waits"),
-            (_, Some(_)) => format!("ranks {left} wait"),
-            (_, None) => format!("pids {left} wait"),
-        };
-        let made = match self.calls {
-            0 => format!(
-                "before its first call on communicator {}",
-                self.communicator
-            ),
-            calls => format!(
-                "after call {calls}{last} on communicator {}",
-                self.communicator
-            ),
-        };
-        let next = self.calls.saturating_add(1);
-        let died = if self.exited { "exited" } else { "died" };
-        let way = self.exit.filter(|exit| exit.how.is_some());
-        let way = way.map_or(String::new(), |exit| format!(" ({exit})"));
-        format!("{who} {died}{way} at {when}, {made}; {left} for it in call {next}.")
-    }
 }
 
 /// Whether a process is known not to run any more.

@@ -44,7 +44,7 @@ mod waits;
 mod watch;
 mod went_on;
 
-use crate::behind;
+use crate::behind::{self, Behind};
 use crate::exits::{self, ExitRow, LastCall};
 use crate::job::{problems, ProblemRow};
 use crate::moments::Zone;
@@ -106,8 +106,8 @@ pub struct Hang {
     pub launches: Vec<Launches>,
     /// What `ncclscope hang` said while the job ran, the oldest first.
     pub sightings: Vec<SightingRow>,
-    /// Which processes were inside another profiler plugin, a sentence each.
-    pub inside: Vec<String>,
+    /// Which processes were inside another profiler plugin.
+    pub inside: Vec<Behind>,
     /// Processes that ended by a signal or with an error, the first first.
     pub exits: Vec<ExitRow>,
     /// What the threads do that the verdict is about; empty unless somebody looked.
@@ -258,7 +258,7 @@ pub(crate) fn of_newest(
             capture,
             case.evidence.active.iter().flatten().copied().max(),
         ),
-        inside: behind::inside_sentences(capture),
+        inside: behind::insides(capture),
         exits: exits::rows(capture, |index| last_call(capture, index)),
         doing: Vec::new(),
         traffic: None,

@@ -189,8 +189,10 @@ pub struct Report {
     /// words mean.
     pub clocks: Option<clocks::Clocks>,
     /// What the figures mean and what NCCL can't show.
-    pub notes: Vec<String>,
-    /// What was unsound.
+    #[serde(skip)]
+    pub notes: Vec<notes::Note>,
+    /// What was unsound. `render` writes it behind the notes.
+    #[serde(skip)]
     pub problems: Vec<job::ProblemRow>,
     /// What costs wall time, and what to do, largest first.
     #[serde(skip)]
@@ -198,12 +200,12 @@ pub struct Report {
     /// What to do, the largest gain first.
     #[serde(skip)]
     pub recommendations: Vec<recommendations::Recommendation>,
-    /// The sentence at the end.
+    /// What took most time, which is said at the end.
     #[serde(skip)]
-    pub summary: String,
+    pub summary: summary::Summary,
     /// The command that helps most.
     #[serde(skip)]
-    pub next: String,
+    pub next: summary::Next,
     /// Whether this NCCL and these processes can have GPU times where they are asked for.
     #[serde(skip)]
     pub times_exist: bool,
@@ -735,7 +737,7 @@ impl Analysis {
             warmup,
             efficiency: efficiency::rows(&operations),
             operations,
-            next: String::new(),
+            next: summary::Next::View,
             findings: Vec::new(),
             recommendations: Vec::new(),
             not_recorded: notes::not_recorded(capture),
@@ -751,12 +753,7 @@ impl Analysis {
         let patterns = &capture.communication;
         let notes = streams::patterns::notes(patterns, report.streams.as_ref());
         report.notes.extend(notes);
-        if let Some(one_in) = one_in {
-            report.notes.push(format!(
-                "Who waited for whom is by one in {one_in} operations: this report compares 33 million \
-                 timed kernels at most."
-            ));
-        }
+        report.notes.extend(one_in.map(notes::Note::OneIn));
         let first_step = recommendations::warm_up_in_steps(&report);
         report.notes.extend(first_step);
         let wall_us = report.ranks.wall_us.map(|wall| wall.max);

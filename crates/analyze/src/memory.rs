@@ -13,7 +13,7 @@ mod counts;
 mod finding;
 
 use crate::nodes::plain_uuid;
-use crate::spelling::{plural, size};
+use crate::startup::Startup;
 use counts::{counted_only, counts, is_of, IN_ALL};
 pub use finding::finding;
 use schemars::JsonSchema;
@@ -45,8 +45,55 @@ pub struct Memory {
     pub gpus: Vec<GpuMemory>,
     /// What more communicators or ranks would hold on each GPU, modelled; null if that was not asked for.
     pub projection: Option<Projection>,
-    /// What is not known, and why.
-    pub notes: Vec<String>,
+    /// What is not known, and why. `render` writes it.
+    #[serde(skip)]
+    pub notes: Vec<Note>,
+}
+
+/// What the figures mean, or why some are not known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// Of some communicators, only what NCCL itself counts is known.
+    OnlyCounted,
+    /// Frees are unseen.
+    UnseenFrees,
+    /// Some communicators share their buffers, and are counted together.
+    SharedBuffers,
+    /// How far NVML confirms the figures.
+    Nvml(ByNvml),
+    /// NCCL allocated so much for communicators that its output does not tell apart.
+    Unowned(Sizes),
+    /// NCCL said nothing of its allocations.
+    NotSaid,
+    /// What NCCL said was not recorded.
+    NotRecorded,
+    /// So many communicators of one rank hold memory, the largest so much, bytes.
+    Lone {
+        /// Communicators.
+        communicators: u64,
+        /// All of them hold as much.
+        are_equal: bool,
+        /// The most that one holds.
+        most_bytes: u64,
+    },
+    /// The job failed in NCCL's init.
+    InitFailed(Box<Startup>),
+    /// What more ranks would take is not known, because nobody knows what the memory is for.
+    NoProjection,
+}
+
+/// How far NVML confirms figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByNvml {
+    /// Ranks of communicators of which NVML says something.
+    pub known: usize,
+    /// Those for which it agrees.
+    pub agree: usize,
+    /// By how much it has more for the first communicators of processes, if it does not agree: the median,
+    /// bytes.
+    pub more_for_first: Option<u64>,
+    /// The same for others.
+    pub more_for_others: Option<u64>,
 }
 
 /// A communicator.
@@ -232,7 +279,7 @@ pub fn of_capture(capture: &Capture) -> Memory {
     }
     let mut memory = memory(&all, &capture.nodes, unowned);
     if memory.communicators.is_empty() && !capture.processes.is_empty() {
-        memory.notes.push(why_none(capture).to_owned());
+        memory.notes.push(why_none(capture));
     }
     memory
 }
@@ -275,22 +322,18 @@ pub fn of_inits(inits: &[Init], unowned: Sizes) -> Memory {
 }
 
 /// Communicators of one rank, which hold memory although nobody is there to communicate with.
-fn lone_note(communicators: &[CommunicatorMemory]) -> Option<String> {
+fn lone_note(communicators: &[CommunicatorMemory]) -> Option<Note> {
     let lone = communicators.iter().filter(|one| one.nranks == 1);
     let held: Vec<u64> = lone
         .flat_map(|one| one.ranks.iter().map(|rank| rank.gpu_bytes))
         .filter(|bytes| *bytes > 0)
         .collect();
-    let (least, most) = (held.iter().min()?, held.iter().max()?);
-    let each = if least == most {
-        size(*most)
-    } else {
-        format!("up to {}", size(*most))
-    };
-    Some(format!(
-        "{} of one rank hold {each} of GPU memory each, although they have no peer.",
-        plural(held.len() as u64, "communicator", "communicators")
-    ))
+    let most_bytes = *held.iter().max()?;
+    Some(Note::Lone {
+        communicators: held.len() as u64,
+        are_equal: held.iter().all(|bytes| *bytes == most_bytes),
+        most_bytes,
+    })
 }
 
 /// The process's own view of the communicator that each of its inits made.
@@ -360,36 +403,17 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
     let mut notes = Vec::new();
     let rows = || communicators.iter().flat_map(|row| &row.ranks);
     if rows().any(|rank| rank.init_gpu_bytes.is_none()) {
-        notes.push(
-            "NCCL was asked for what it counts (`ncclCommMemStats`), and that is all that is known of some \
-             communicators. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records what they allocate it for, and \
-             memory of the host."
-                .to_owned(),
-        );
+        notes.push(Note::OnlyCounted);
     }
     if rows().any(|rank| rank.init_gpu_bytes.is_some()) {
-        notes.push(
-            "Frees are unseen: NCCL says what it allocates, and not what it frees. So these figures may be \
-             too large. They hold neither GPU memory of NCCL's kernels nor the program's own buffers."
-                .to_owned(),
-        );
+        notes.push(Note::UnseenFrees);
     }
     if rows().any(|rank| rank.counted.is_some_and(|counted| counted.is_shared)) {
-        notes.push(
-            "Some communicators share their buffers (`splitShare`). NCCL counts them together, so `counted` \
-             of each is that of all of them."
-                .to_owned(),
-        );
+        notes.push(Note::SharedBuffers);
     }
-    notes.extend(nvml_note(&communicators));
+    notes.extend(by_nvml(&communicators).map(Note::Nvml));
     if unowned != Sizes::default() {
-        notes.push(format!(
-            "NCCL allocated {} of GPU memory, {} pinned and {} in /dev/shm for communicators that its output \
-             does not tell apart.",
-            size(unowned.gpu),
-            size(unowned.pinned),
-            size(unowned.shared)
-        ));
+        notes.push(Note::Unowned(unowned));
     }
     Memory {
         schema: SCHEMA,
@@ -401,15 +425,8 @@ fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {
 }
 
 /// How far NVML confirms the figures.
-fn nvml_note(communicators: &[CommunicatorMemory]) -> Option<String> {
+fn by_nvml(communicators: &[CommunicatorMemory]) -> Option<ByNvml> {
     let rows = || communicators.iter().flat_map(|row| &row.ranks);
-    let known = rows().filter(|rank| rank.nvml_agrees.is_some()).count();
-    let agree = rows().filter(|rank| rank.nvml_agrees == Some(true)).count();
-    if known == 0 {
-        return None;
-    }
-    let mut note =
-        format!("NVML's change agrees within 10 % for {agree} of {known} ranks of communicators.");
     let more = |is_first: bool| {
         let mut more: Vec<i64> = rows()
             .filter(|rank| rank.is_first == is_first && rank.nvml_agrees == Some(false))
@@ -417,22 +434,15 @@ fn nvml_note(communicators: &[CommunicatorMemory]) -> Option<String> {
             .filter(|more| *more > 0)
             .collect();
         more.sort_unstable();
-        more.get(more.len() / 2)
-            .map(|more| size(more.unsigned_abs()))
+        more.get(more.len() / 2).map(|more| more.unsigned_abs())
     };
-    if let Some(more) = more(true) {
-        note += &format!(
-            " For the first communicator of a process it is {more} more (median): CUDA loads NCCL's kernels \
-             then."
-        );
-    }
-    if let Some(more) = more(false) {
-        note += &format!(" For others it is {more} more (median).");
-    }
-    if agree < known {
-        note += " What the program itself allocated meanwhile is in it, too.";
-    }
-    Some(note)
+    let found = ByNvml {
+        known: rows().filter(|rank| rank.nvml_agrees.is_some()).count(),
+        agree: rows().filter(|rank| rank.nvml_agrees == Some(true)).count(),
+        more_for_first: more(true),
+        more_for_others: more(false),
+    };
+    (found.known > 0).then_some(found)
 }
 
 /// How many of these communicators were there at once when they held most, and how much that was. Without
@@ -460,14 +470,12 @@ fn at_once(inits: &[&Init]) -> (u32, u64) {
     most
 }
 
-fn why_none(capture: &Capture) -> &'static str {
+fn why_none(capture: &Capture) -> Note {
     let timed = |process: &Process| process.setup.inits.iter().any(|i| i.timings.is_some());
     if capture.processes.iter().any(timed) {
-        "NCCL said nothing of its allocations. It does so with NCCL_DEBUG=INFO and the subsystems INIT \
-         and ALLOC."
+        Note::NotSaid
     } else {
-        "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; \
-         from NCCL 2.29.7 on, what NCCL itself counts, too (docs/guides/memory.md)."
+        Note::NotRecorded
     }
 }
 
@@ -663,9 +671,7 @@ impl Memory {
             if nranks == row.nranks {
                 self.projection = Some(projection(None, rank.gpu_bytes));
             } else {
-                let why = "What more ranks would take can't be said: it is not known what the memory was \
-                           allocated for. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records that.";
-                self.notes.push(why.to_owned());
+                self.notes.push(Note::NoProjection);
             }
             return;
         };

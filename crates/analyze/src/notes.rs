@@ -3,8 +3,10 @@
 //! Rule: a note names what is not visible and why, with the version or setting that makes it so; it never
 //! guesses a figure.
 
+use crate::behind::{self, Behind};
 use crate::operations::Operation;
 use crate::phases::Phases;
+use crate::streams::patterns::Unused;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::marks::{Origin, Source};
@@ -19,29 +21,168 @@ const API_EVENTS: u32 = 22_800;
 /// Kernel events carry stamps from here on.
 const STAMPS: u32 = 22_700;
 
-/// Why no call has a GPU time.
-#[derive(Clone, Debug)]
-pub struct NoTimes {
-    /// As it follows the word "because".
-    pub because: String,
-    /// As a note.
-    pub note: String,
-    /// What would tell times in this job, as a sentence.
-    pub then: Option<&'static str>,
+/// What the figures of a report mean, or what it can't show.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// The report is of a part of the run.
+    Part {
+        /// Which, in words of the user's choice.
+        part: String,
+        /// Calls of the run that are left out.
+        left_out: u64,
+    },
+    /// `ncclscope attach` recorded it from outside.
+    Attached,
+    /// It left these functions out, as `ncclAllReduce, ncclSend`.
+    LeftOut(String),
+    /// So many of its processes ended while they were recorded.
+    Ended {
+        /// These.
+        ended: usize,
+        /// All.
+        of: usize,
+    },
+    /// Of communicators that were made before, nobody knows which ranks belong together.
+    UnknownMembers,
+    /// It is a file of another tool.
+    OtherTool(String),
+    /// Files do not say on which hosts they were written.
+    UnknownHosts,
+    /// Another profiler plugin was behind the recorder.
+    Behind(Behind),
+    /// What the user asked for with a variable had no effect.
+    NoEffect {
+        /// The variable.
+        variable: &'static str,
+        /// In these processes.
+        processes: HowMany,
+        /// Why.
+        why: String,
+    },
+    /// Steps are those that the program marks itself, and not those of this source.
+    Unused(Source),
+    /// Steps are from this source.
+    Steps {
+        /// The source.
+        source: Source,
+        /// Its names of steps.
+        names: Vec<String>,
+    },
+    /// This source marked no steps, though it was asked to.
+    NoSteps {
+        /// The source.
+        source: Source,
+        /// In these processes.
+        processes: HowMany,
+    },
+    /// NCCL's own phases of kernels.
+    Phases(Phases),
+    /// No call has a GPU time.
+    NoTimes(NoTimes),
+    /// So many GPU times include the latency of a launch.
+    OnIdleStreams {
+        /// These.
+        idle: u64,
+        /// All.
+        timed: u64,
+    },
+    /// GPU times are of a sample of launches.
+    Sampled,
+    /// Some process has no network figures in its totals.
+    UnseenNetwork,
+    /// NCCL does not announce kernels for Broadcast.
+    SilentBroadcast {
+        /// The version of NCCL.
+        nccl: Option<String>,
+        /// Calls without one.
+        calls: u64,
+    },
+    /// NCCL announced calls at the API only.
+    Silent {
+        /// The version of NCCL.
+        nccl: Option<String>,
+        /// Calls.
+        calls: u64,
+        /// That version does so with symmetric-memory kernels and copy engines.
+        symmetric: bool,
+    },
+    /// Copy engines did so many calls.
+    CopyEngines(u64),
+    /// No operation has a GPU time of every rank, so there are no bandwidths.
+    NoneMatched,
+    /// A bandwidth is left out.
+    NoBandwidth {
+        /// Of this function.
+        function: Option<String>,
+        /// Why.
+        why: Option<String>,
+    },
+    /// Percentiles are from histograms.
+    Histograms,
+    /// NCCL does not say how many ranks communicators have.
+    UnknownSizes,
+    /// Calls have no line of the program.
+    WithoutLine {
+        /// Calls.
+        calls: u64,
+        /// Why.
+        why: String,
+    },
+    /// The user's patterns of kernels change nothing: there are no kernel windows.
+    PatternsWithoutWindows,
+    /// One of them fits no kernel.
+    PatternUnused {
+        /// The pattern.
+        pattern: String,
+        /// Why, as far as that shows.
+        why: Unused,
+    },
+    /// So many more of them fit none.
+    MorePatternsUnused(usize),
+    /// Who waited for whom is by one in so many operations.
+    OneIn(u64),
+    /// The first calls on communicators are in the first step.
+    WarmUpInSteps {
+        /// That step, µs.
+        first_us: f64,
+        /// The median step, µs.
+        p50_us: f64,
+        /// Steps.
+        steps: u64,
+        /// By so much that makes the mean step longer.
+        share: f64,
+    },
 }
 
-/// What tells times where events tell none.
-pub(crate) const WINDOWS_TELL: &str = "Kernel windows on all ranks tell.";
+/// Why no call has a GPU time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoTimes {
+    /// NCCL of this version has no stamps.
+    NoStamps {
+        /// The version.
+        nccl: Option<String>,
+    },
+    /// The recorder said why, as it follows the word "because".
+    Because(String),
+    /// The user switched GPU timing off.
+    Off,
+}
+
+/// How many of the processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HowMany {
+    /// So many.
+    pub n: u64,
+    /// All.
+    pub of: u64,
+}
 
 /// Why no call has a GPU time, if that was so from the beginning of the job.
 pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
     let mut processes = capture.processes.iter();
     if let Some(process) = processes.find(|p| !has_stamps(p) && is_ours(p)) {
-        let version = version(process);
-        return Some(NoTimes {
-            because: format!("{version} has no GPU stamps (2.27 on)"),
-            note: format!("{version} has no GPU stamps (2.27 on): no call has a GPU time."),
-            then: Some(WINDOWS_TELL),
+        return Some(NoTimes::NoStamps {
+            nccl: version(process),
         });
     }
     let mut processes = capture.processes.iter();
@@ -50,29 +191,16 @@ pub fn no_times(capture: &Capture, rows: &[Operation]) -> Option<NoTimes> {
         return None;
     }
     let because = |p: &Process| p.fact("timing_because").map(str::to_owned);
-    Some(match capture.processes.iter().find_map(because) {
-        Some(because) => NoTimes {
-            note: format!("There are no GPU times: {because}."),
-            because,
-            then: None,
-        },
-        None => NoTimes {
-            because: "GPU timing was off (NCCLSCOPE_TIMING=host)".to_owned(),
-            note: "GPU timing was off (NCCLSCOPE_TIMING=host). Unset it to record GPU times."
-                .to_owned(),
-            then: Some("Without NCCLSCOPE_TIMING=host, GPU times tell."),
-        },
-    })
+    let said = capture.processes.iter().find_map(because);
+    Some(said.map_or(NoTimes::Off, NoTimes::Because))
 }
 
 /// That this is not all of the run.
-fn part(capture: &Capture) -> Option<String> {
-    let part = capture.part.as_ref()?;
-    let left_out: u64 = capture.processes.iter().map(|of| of.forgotten).sum();
-    Some(format!(
-        "This is {part} alone. {left_out} calls of the run are left out; whether the recording is complete \
-         is said of all of the run."
-    ))
+fn part(capture: &Capture) -> Option<Note> {
+    Some(Note::Part {
+        part: capture.part.clone()?,
+        left_out: capture.processes.iter().map(|of| of.forgotten).sum(),
+    })
 }
 
 /// The notes on a capture, from its processes' facts and what was gathered from their calls.
@@ -81,75 +209,48 @@ pub fn notes(
     silent: Silent,
     phases: Option<Phases>,
     rows: &[Operation],
-) -> Vec<String> {
+) -> Vec<Note> {
     let mut notes = Vec::new();
     notes.extend(part(capture));
     from_outside(capture, &mut notes);
     of_other_tools(capture, &mut notes);
-    notes.extend(crate::behind::sentences(capture));
+    notes.extend(behind::rows(capture).into_iter().map(Note::Behind));
     no_ranges(capture, &mut notes);
     of_origin(capture, &mut notes);
-    notes.extend(phases.map(|phases| phases.sentence()));
-    if let Some(because) = no_times(capture, rows) {
-        notes.push(because.note);
-    }
+    notes.extend(phases.map(Note::Phases));
+    notes.extend(no_times(capture, rows).map(Note::NoTimes));
     let sum = |of: fn(&Operation) -> u64| rows.iter().map(of).fold(0, u64::saturating_add);
     let idle = sum(|o| o.on_idle_stream);
     // Other tools have times of kernels, and not of events around launches.
     if idle > 0 && capture.processes.iter().any(is_ours) {
-        notes.push(format!(
-            "{idle} of {} GPU times include about 5 µs of launch latency, because the stream was idle.",
-            sum(|o| o.timed)
-        ));
+        let timed = sum(|o| o.timed);
+        notes.push(Note::OnIdleStreams { idle, timed });
     }
     if rows.iter().any(|o| o.untimed.contains_key("unsampled")) {
-        notes.push(
-            "GPU times are of a sample of the launches (NCCLSCOPE_BUDGET): sums are estimates, extremes and \
-             high percentiles are bounds, and waiting is that of the operations that were timed on all ranks."
-                .to_owned(),
-        );
+        notes.push(Note::Sampled);
     }
     if unseen_network(capture) {
-        notes.push(
-            "Mode profile keeps network figures as totals, and some process has none: it ended before it \
-            wrote them, or its recorder is older.".to_owned(),
-        );
+        notes.push(Note::UnseenNetwork);
     }
-    silent.tell(&mut notes);
+    silent.note(&mut notes);
     let mut timed = rows.iter().filter(|o| o.time_us.is_some() && !o.is_p2p());
     if timed.next().is_some() && rows.iter().all(|o| o.matched == 0) {
-        notes.push(
-            "No operation has a row with a GPU time from every rank of its communicator: there is no algbw \
-             or busbw of the shortest rank."
-                .to_owned(),
-        );
+        notes.push(Note::NoneMatched);
     }
-    for operation in rows
-        .iter()
-        .filter(|o| o.bandwidth_refused.is_some())
-        .take(3)
-    {
-        let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "not known".to_owned());
-        notes.push(format!(
-            "No bandwidth for {}: {}.",
-            text(&operation.function),
-            text(&operation.bandwidth_refused)
-        ));
-    }
+    let refused = rows.iter().filter(|o| o.bandwidth_refused.is_some());
+    notes.extend(refused.take(3).map(|operation| Note::NoBandwidth {
+        function: operation.function.clone(),
+        why: operation.bandwidth_refused.clone(),
+    }));
     if rows.iter().any(|o| o.percentile_error > 0.0) {
-        notes.push("Percentiles of calls that were counted without rows come from histograms: error at most \
-            1 %.".to_owned());
+        notes.push(Note::Histograms);
     }
     if rows
         .iter()
         .any(|o| o.communicator.is_some() && o.nranks.is_none())
         && capture.processes.iter().any(is_ours)
     {
-        notes.push(
-            "This NCCL does not tell a profiler how many ranks a communicator has (before 2.27): \
-            null, and so is what needs it."
-                .to_owned(),
-        );
+        notes.push(Note::UnknownSizes);
     }
     notes
 }
@@ -165,7 +266,7 @@ fn is_ours(process: &Process) -> bool {
 }
 
 /// What files of other tools do not say.
-fn of_other_tools(capture: &Capture, notes: &mut Vec<String>) {
+fn of_other_tools(capture: &Capture, notes: &mut Vec<Note>) {
     let mut tools: Vec<&str> = capture
         .processes
         .iter()
@@ -173,37 +274,28 @@ fn of_other_tools(capture: &Capture, notes: &mut Vec<String>) {
         .collect();
     tools.sort_unstable();
     tools.dedup();
-    for tool in tools {
-        notes.push(format!(
-            "This is a file of {tool}. Calls that it does not have are not known, and neither is \
-             the network. The page `docs/reference/other-tools.md` says what such a \
-             file can know."
-        ));
-    }
-    let times = |process: &Process| {
+    let tools = tools.into_iter().map(str::to_owned);
+    notes.extend(tools.map(Note::OtherTool));
+    let is_unknown = |process: &Process| {
         let known = process
             .fact("host")
             .is_some_and(|host| host.starts_with("unknown host"));
         process.other_tool().is_some() && known
     };
-    if capture.processes.iter().any(times) {
-        notes.push(
-            "The files do not say on which hosts they were written, so the clocks of no two ranks are taken \
-             for one."
-                .to_owned(),
-        );
+    if capture.processes.iter().any(is_unknown) {
+        notes.push(Note::UnknownHosts);
     }
 }
 
 /// Where the steps are from if the program did not mark them itself, or why there are none, if they were
 /// asked for.
-fn of_origin(capture: &Capture, notes: &mut Vec<String>) {
+fn of_origin(capture: &Capture, notes: &mut Vec<Note>) {
     for source in [Source::Nvtx, Source::Torch] {
         of_source(capture, source, notes);
     }
 }
 
-fn of_source(capture: &Capture, source: Source, notes: &mut Vec<String>) {
+fn of_source(capture: &Capture, source: Source, notes: &mut Vec<Note>) {
     let asked = |process: &&Process| {
         let value = process.fact("env.NCCLSCOPE_STEPS").unwrap_or("");
         let value = value.trim().to_ascii_lowercase();
@@ -219,13 +311,7 @@ fn of_source(capture: &Capture, source: Source, notes: &mut Vec<String>) {
         .filter(|(_, origin)| origin.source == source)
         .collect();
     if told.iter().any(|(_, origin)| origin.unused > 0) {
-        let what = match source {
-            Source::Nvtx => "its NVTX ranges do",
-            Source::Torch => "those of torch's optimizers do",
-        };
-        notes.push(format!(
-            "The program marks its steps by `ncclscope.step()`, so {what} not count."
-        ));
+        notes.push(Note::Unused(source));
     }
     let are_steps = told
         .iter()
@@ -234,15 +320,8 @@ fn of_source(capture: &Capture, source: Source, notes: &mut Vec<String>) {
         .filter_map(|(_, origin)| origin.name.as_deref())
         .collect();
     if !names.is_empty() {
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-        let names = names.join(", ");
-        notes.push(match source {
-            Source::Nvtx => format!("Steps are those of the program's NVTX ranges {names}."),
-            Source::Torch => format!(
-                "Steps are those of torch's optimizer {names}: a step lasts from the end of one `step()` to \
-                 the end of the next."
-            ),
-        });
+        let names = names.into_iter().map(str::to_owned).collect();
+        notes.push(Note::Steps { source, names });
     }
     let all = capture.processes.iter().filter(asked);
     let none = all
@@ -251,26 +330,16 @@ fn of_source(capture: &Capture, source: Source, notes: &mut Vec<String>) {
         .count();
     // A part of a run may have no whole step.
     if none > 0 && capture.part.is_none() {
-        let who = match all.count() {
-            all if all == none => String::new(),
-            all => format!(" in {none} of {all} processes"),
+        let processes = HowMany {
+            n: none as u64,
+            of: all.count() as u64,
         };
-        notes.push(match source {
-            Source::Nvtx => format!(
-                "NVTX ranges marked no steps{who}: the program pushed less than two ranges of such a name. \
-                 The page `docs/guides/steps.md` has the names, and `run --steps nvtx:NAME` takes another."
-            ),
-            Source::Torch => format!(
-                "torch's optimizers marked no steps{who}: no optimizer stepped three times, or Python did \
-                 not look for modules on PYTHONPATH (as with `python -I`, `-E` or `-S`). The page \
-                 `docs/guides/steps.md` has all reasons."
-            ),
-        });
+        notes.push(Note::NoSteps { source, processes });
     }
 }
 
 /// That what was to be done with NVTX or Score-P was not.
-fn no_ranges(capture: &Capture, notes: &mut Vec<String>) {
+fn no_ranges(capture: &Capture, notes: &mut Vec<Note>) {
     for (fact, variable) in [
         ("nvtx_because", "NCCLSCOPE_NVTX"),
         ("scorep_because", "NCCLSCOPE_SCOREP"),
@@ -281,19 +350,16 @@ fn no_ranges(capture: &Capture, notes: &mut Vec<String>) {
             *by_why.entry(why).or_default() += 1;
         }
         let all = capture.processes.len() as u64;
-        notes.extend(by_why.into_iter().map(|(why, n)| {
-            let who = if n == all {
-                String::new()
-            } else {
-                format!(" in {n} of {all} processes")
-            };
-            format!("{variable} had no effect{who}: {why}.")
+        notes.extend(by_why.into_iter().map(|(why, n)| Note::NoEffect {
+            variable,
+            processes: HowMany { n, of: all },
+            why: why.to_owned(),
         }));
     }
 }
 
 /// What can't be seen from outside of a process.
-fn from_outside(capture: &Capture, notes: &mut Vec<String>) {
+fn from_outside(capture: &Capture, notes: &mut Vec<Note>) {
     let mut attached = capture
         .processes
         .iter()
@@ -302,36 +368,15 @@ fn from_outside(capture: &Capture, notes: &mut Vec<String>) {
     if attached.peek().is_none() {
         return;
     }
-    notes.push(
-        "`ncclscope attach` recorded this from outside: algorithms, networks and launches of CUDA graphs are \
-         not seen. A call that was captured into a graph counts once."
-            .to_owned(),
-    );
-    if let Some(functions) = not_recorded(capture) {
-        notes.push(format!(
-            "Calls of {functions} were not recorded, because a probe there costs some 10 µs a call: \
-             `ncclscope attach --slow` records them."
-        ));
-    }
+    notes.push(Note::Attached);
+    notes.extend(not_recorded(capture).map(Note::LeftOut));
     let ends: Vec<bool> = attached.clone().map(|p| p.ended).collect();
-    let ended = ends.iter().filter(|ended| **ended).count();
-    notes.push(match ended {
-        0 => "The job went on when the recording ended.".to_owned(),
-        n if n == ends.len() => {
-            "All processes ended while they were recorded. From outside, it is not seen how."
-                .to_owned()
-        }
-        n => format!(
-            "{n} of {} processes ended while they were recorded. From outside, it is not seen how.",
-            ends.len()
-        ),
+    notes.push(Note::Ended {
+        ended: ends.iter().filter(|ended| **ended).count(),
+        of: ends.len(),
     });
     if attached.flat_map(|p| &p.communicators).any(|c| c.hash == 0) {
-        notes.push(
-            "Of communicators that were made before that, it is not known which ranks belong together. So \
-             there is no waiting and no late rank: `ncclscope run` from the start shows both."
-                .to_owned(),
-        );
+        notes.push(Note::UnknownMembers);
     }
 }
 
@@ -363,18 +408,15 @@ fn unseen_network(capture: &Capture) -> bool {
             .any(|c| c.nnodes.is_some_and(|nodes| nodes > 1))
 }
 
-/// How NCCL is called in a note.
-fn version(process: &Process) -> String {
-    process
-        .fact("nccl")
-        .map_or("This NCCL".to_owned(), |v| format!("NCCL {v}"))
+fn version(process: &Process) -> Option<String> {
+    process.fact("nccl").map(str::to_owned)
 }
 
 /// Calls that NCCL announces at the API and never again, counted.
 #[derive(Default)]
 pub struct Silent {
-    broadcast: BTreeMap<String, u64>,
-    others: BTreeMap<(String, bool), u64>,
+    broadcast: BTreeMap<Option<String>, u64>,
+    others: BTreeMap<(Option<String>, bool), u64>,
     copy_engine: u64,
 }
 
@@ -447,29 +489,17 @@ impl Silent {
         }
     }
 
-    fn tell(self, notes: &mut Vec<String>) {
-        for (nccl, n) in self.broadcast {
-            notes.push(format!(
-                "{nccl} does not announce kernels for Broadcast: {n} calls have no algorithm, protocol or \
-                 GPU time (NCCL_ALLGATHERV_ENABLE=0 brings them back)."
-            ));
-        }
-        for ((nccl, symmetric), n) in self.others {
-            let why = if symmetric {
-                "as it does with symmetric-memory kernels and copy engines"
-            } else {
-                "for a reason it does not tell"
-            };
-            notes.push(format!(
-                "{nccl} announced {n} calls at the API only, {why}: they have no algorithm, \
-                protocol or GPU time."
-            ));
-        }
+    fn note(self, notes: &mut Vec<Note>) {
+        let broadcast = self.broadcast.into_iter();
+        notes.extend(broadcast.map(|(nccl, calls)| Note::SilentBroadcast { nccl, calls }));
+        let others = self.others.into_iter();
+        notes.extend(others.map(|((nccl, symmetric), calls)| Note::Silent {
+            nccl,
+            calls,
+            symmetric,
+        }));
         if self.copy_engine > 0 {
-            notes.push(format!(
-                "{} calls were done by copy engines, without a kernel: host time only.",
-                self.copy_engine
-            ));
+            notes.push(Note::CopyEngines(self.copy_engine));
         }
     }
 }
@@ -490,7 +520,7 @@ mod tests {
         };
         let mut notes = Vec::new();
         from_outside(&capture, &mut notes);
-        let told = "Calls of ncclRecv, ncclSend were not recorded, because";
-        assert!(notes.iter().any(|note| note.starts_with(told)), "{notes:?}");
+        let left_out = Note::LeftOut("ncclRecv, ncclSend".to_owned());
+        assert!(notes.contains(&left_out), "{notes:?}");
     }
 }

@@ -125,29 +125,3 @@ fn join(
     sum.ran = sum.ran.saturating_add(of.ran);
     sum.shortest = sum.shortest.min(of.shortest);
 }
-
-impl Phases {
-    /// What they say, as a sentence; two if all ranks of some operations have phases.
-    pub fn sentence(&self) -> String {
-        let share = |part: u64| 100.0 * part as f64 / self.ran.max(1) as f64;
-        let mut text = format!(
-            "NCCL's own phases of {} kernels: of their GPU time, {:.1} % was waiting for other ranks, and \
-            {:.1} % moving bytes.",
-            self.kernels,
-            share(self.waited),
-            share(self.moved)
-        );
-        if self.matched > 0 {
-            let of = match self.matched {
-                1 => "1 operation".to_owned(),
-                n => format!("{n} operations"),
-            };
-            text += &format!(
-                " Of {of}, all ranks have phases: {} of waiting, and {} by the GPU times of all ranks.",
-                crate::spelling::time(self.matched_waited as f64 / 1e3),
-                crate::spelling::time(self.matched_longer as f64 / 1e3)
-            );
-        }
-        text
-    }
-}

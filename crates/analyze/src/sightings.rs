@@ -2,7 +2,7 @@
 //!
 //! [`rows`] has the newest of each machine, unless the job can be asked itself.
 //!
-//! Rule: it is told with its time, and with whether the job went on after that.
+//! Rule: a row has its time, and whether the job went on after that.
 
 use crate::hang::VerdictKind;
 use crate::moments::Zone;
@@ -33,32 +33,6 @@ pub struct SightingRow {
 }
 
 impl SightingRow {
-    /// It, with its time, as a sentence or several.
-    pub fn sentence(&self) -> String {
-        self.with(&format!("said: {}", self.sentence))
-    }
-
-    /// The same beside a verdict of this kind, which is not told twice.
-    pub fn beside(&self, verdict: VerdictKind) -> String {
-        if self.agrees(verdict) {
-            self.with("said the same.")
-        } else {
-            self.sentence()
-        }
-    }
-
-    fn with(&self, said: &str) -> String {
-        let since = if self.calls_since {
-            " Ranks made calls after that."
-        } else {
-            ""
-        };
-        let (at, host) = (&self.at, &self.host);
-        format!(
-            "`ncclscope hang` looked at {at} on {host}, while the job was there, and {said}{since}"
-        )
-    }
-
     /// Whether a verdict of this kind on the same calls says what was said then.
     pub fn agrees(&self, verdict: VerdictKind) -> bool {
         let says_who = !matches!(verdict, VerdictKind::NoHang | VerdictKind::Unknown);

@@ -24,7 +24,7 @@ mod join;
 pub mod kernels;
 mod kinds;
 mod lane;
-pub(crate) mod patterns;
+pub mod patterns;
 pub mod replays;
 mod rows;
 mod timed;

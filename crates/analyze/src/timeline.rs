@@ -169,7 +169,7 @@ pub struct Mark {
     pub kind: &'static str,
     /// After the begin of the timeline.
     pub at_us: f64,
-    /// What it was, in a sentence.
+    /// What it was, in a sentence that `render` writes.
     pub text: String,
 }
 
@@ -189,7 +189,7 @@ impl Timeline {
         Some(bytes.sum.iter().sum::<f64>() / 1e9)
     }
 
-    /// Marks when ranks died.
+    /// Marks when ranks died, in the order of the deaths.
     pub(crate) fn mark_deaths(&mut self, deaths: &[Death], clocks: Option<&Clocks>) {
         self.marks.extend(deaths.iter().map(|death| {
             let line = clocks.and_then(|clocks| clocks.lines.get(&death.host));
@@ -197,7 +197,7 @@ impl Timeline {
             Mark {
                 kind: "dead_rank",
                 at_us: at.saturating_sub(self.begin_ns) as f64 / 1e3,
-                text: death.sentence(),
+                text: String::new(),
             }
         }));
     }

@@ -19,7 +19,17 @@ impl Attempt {
 
 /// Says on standard error which attempts are left out, if there are several.
 pub fn tell(capture: &Capture) {
-    if let Some(sentence) = analyze::attempts::sentence(capture) {
-        tell!("ncclscope: note: {sentence}");
+    if let Some(read) = capture.attempt {
+        tell_of(read, capture.attempts.len());
+    }
+}
+
+/// The same of attempt `read` of `of`.
+pub fn tell_of(read: u32, of: usize) {
+    if of > 1 {
+        tell!(
+            "ncclscope: note: this job was started {of} times, and this is attempt {read} only; \
+             `--attempt N` reads another one"
+        );
     }
 }

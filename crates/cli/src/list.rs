@@ -128,5 +128,5 @@ fn look(path: &Path, is_quick: bool) -> anyhow::Result<(Option<Life>, Option<Str
         return Ok((life, None));
     }
     let report = analyze::report_from(source, None, &progress);
-    Ok((life, Some(render::findings::verdict(&report))))
+    Ok((life, Some(render::verdict::sentence(&report))))
 }

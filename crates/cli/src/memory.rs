@@ -3,7 +3,7 @@
 use crate::progress;
 use crate::report::{hinted, print};
 use crate::startup::of_files;
-use analyze::memory::{of_inits, Memory};
+use analyze::memory::{of_inits, Memory, Note};
 use anyhow::bail;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,7 +69,7 @@ fn read(from: &[PathBuf]) -> anyhow::Result<Memory> {
     // A rank that failed holds nothing, and is what the reader looks for.
     let startup = analyze::startup::of_said(&said);
     if startup.failure.is_some() {
-        memory.notes.extend(render::startup::sentence(&startup));
+        memory.notes.push(Note::InitFailed(Box::new(startup)));
     }
     if memory.communicators.is_empty() {
         let shown: Vec<String> = from.iter().map(|f| f.display().to_string()).collect();

@@ -132,7 +132,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
         write_html(&mut page)?;
         replace(file, &page)?;
         tell!("The report is in {}", file.display());
-        return print(|out| writeln!(out, "{}", render::findings::verdict(&report)));
+        return print(|out| writeln!(out, "{}", render::verdict::sentence(&report)));
     }
     let options = Options {
         all: args.all,
@@ -169,7 +169,7 @@ fn put_pictures(
     }
     match out.first() {
         Some((_, bytes)) => print(|out| out.write_all(bytes)),
-        None => print(|out| writeln!(out, "{}", render::findings::verdict(report))),
+        None => print(|out| writeln!(out, "{}", render::verdict::sentence(report))),
     }
 }
 

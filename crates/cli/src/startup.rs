@@ -43,13 +43,8 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
             let which = args.attempt.which();
             let mut said = of_files(files)?;
             let attempt = leave_attempt(&mut said, which);
-            match attempt.map_err(|of| no_attempt(files, which, of))? {
-                (read, of) if of > 1 => tell!(
-                    "ncclscope: note: {}",
-                    analyze::attempts::of_several(read, of as usize)
-                ),
-                _ => {}
-            }
+            let (read, of) = attempt.map_err(|of| no_attempt(files, which, of))?;
+            crate::attempt::tell_of(read, of as usize);
             let startup = of_said(&said);
             if said.inits.is_empty() && startup.failure.is_none() {
                 bail!(nothing(files, &said));

@@ -231,7 +231,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
             "the job broke, though the program ended with status 0 (`{}`): {}\n  hint: see that it runs by \
              itself, and then which setting breaks it, without --within",
             log.display(),
-            death.sentence()
+            render::findings::died(death)
         );
     }
     let steps = report.steps.as_ref().and_then(|steps| steps.reference());

@@ -1,8 +1,8 @@
 //! The critical path of a step, as text.
 
 use crate::layout::{short_ids, Page, Table, Unit};
-use analyze::critical_path::On;
-use analyze::spelling::three;
+use analyze::critical_path::{CriticalPath, On};
+use analyze::spelling::{percent, three, time};
 use analyze::Report;
 
 /// Why work ended when it did.
@@ -13,6 +13,64 @@ pub(crate) fn why(word: &str) -> &'static str {
     }
 }
 
+/// How much of a step is what.
+fn shares(of: &CriticalPath) -> String {
+    format!(
+        "Of a step's time, {} is work of ranks, {} is transfer of operations{}.",
+        percent(of.share("work")),
+        percent(of.share("operation")),
+        match of.share("other_kernel") {
+            none if none < 0.0005 => String::new(),
+            share => format!(", and {} is in other NCCL kernels", percent(share)),
+        },
+    )
+}
+
+/// A segment and who it is.
+fn segment(of: &On) -> String {
+    let rank = of.rank.map_or("a rank that is not known".to_owned(), |r| {
+        format!("rank {r}")
+    });
+    match of.kind {
+        "operation" => format!("the transfer of {}, which {rank} joined last", of.what),
+        _ => format!("{} on {rank}", of.what),
+    }
+}
+
+/// The largest part of a step, after "the".
+fn largest(of: &CriticalPath) -> Option<String> {
+    let first = of.rows.first()?;
+    Some(format!(
+        "largest part is {}: {} of a step.",
+        segment(&first.on),
+        percent(first.share)
+    ))
+}
+
+/// The path in one line.
+fn line(of: &CriticalPath) -> String {
+    let largest = largest(of).map_or(String::new(), |largest| format!("the {largest}"));
+    format!("Critical path: {largest} (--all)")
+}
+
+/// What the steps' time consists of, in sentences.
+pub(crate) fn lines(of: &CriticalPath) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} Steps take {} on average over {} steps in which every call was timed.",
+        shares(of),
+        time(of.mean_us()),
+        of.steps,
+    )];
+    lines.extend(largest(of).map(|largest| format!("The {largest}")));
+    lines.extend(of.worker().map(|(rank, share)| {
+        format!(
+            "Rank {rank} does {} of the work on the path, so a faster rank {rank} shortens the step.",
+            percent(share)
+        )
+    }));
+    lines
+}
+
 /// Writes one line below the section on steps: what a step's time consists of. With `--all`, writes a section
 /// with each part, and the segments of one step.
 pub(crate) fn critical_path(report: &Report, page: &mut Page) {
@@ -21,7 +79,7 @@ pub(crate) fn critical_path(report: &Report, page: &mut Page) {
     };
     if !page.all {
         // Below the lines on steps: there are some, if there is a path.
-        page.line(&path.line());
+        page.line(&line(path));
         return;
     }
     let short = short_ids(report);
@@ -38,7 +96,7 @@ pub(crate) fn critical_path(report: &Report, page: &mut Page) {
         "Critical path of a step (largest part first, time per step in {})",
         unit.name
     ));
-    path.lines().iter().for_each(|line| page.line(line));
+    lines(path).iter().for_each(|line| page.line(line));
     let mut table = Table::new(
         ["segment", "comm", "why", "rank", "time", "%", "segments"],
         "<<<>>>>",

@@ -1,4 +1,4 @@
-//! Findings, recommendations and the verdict in words: a file for each kind of finding.
+//! Findings and recommendations in words: a file for each kind of finding.
 //!
 //! [`sentence`], [`evidence`] and [`advice`] are of any finding. [`Row`] is a finding as JSON and tables have
 //! it: words and facts.
@@ -6,11 +6,9 @@
 //! Rule: all words about a finding are here, and nothing reads them back.
 
 use analyze::findings::{Evidence, Finding, Loss};
-use analyze::spelling::{plural, time};
-use analyze::summary::{BesideNccl, Lead};
 use analyze::Report;
 
-mod account;
+pub(crate) mod account;
 mod below_ceiling;
 mod busy_gpu;
 mod changed;
@@ -27,13 +25,14 @@ mod topology;
 mod words;
 
 pub use changed::{changed, moved};
+pub use dead_rank::died;
 pub(crate) use late_rank::{hidden, inherited};
 pub use row::{recommendations, rows, RecommendationRow, Row};
 
 /// The claim.
 pub fn sentence(of: &Finding) -> String {
     match &of.evidence {
-        Evidence::Death { death, .. } => death.sentence(),
+        Evidence::Death { death, .. } => died(death),
         Evidence::Standstill(found) => standstill::sentence(found),
         Evidence::Late(late) => late_rank::sentence(of, late),
         Evidence::Unequal(by) => account::unequal(of, by),
@@ -136,54 +135,6 @@ pub(crate) fn steps_of(of: &Finding, report: &Report) -> Option<f64> {
 /// A loss on all GPUs of the job, hours.
 pub(crate) fn gpu_hours(of: &Loss, report: &Report) -> f64 {
     of.wall_us * report.ranks.rows.len() as f64 / 3.6e9
-}
-
-/// The verdict: what matters most about a job, in one sentence or two.
-pub fn verdict(report: &Report) -> String {
-    let verdict = &report.verdict;
-    let lead = lead(report, &verdict.lead);
-    let said = match verdict.beside.as_ref().map(beside) {
-        Some(beside) if verdict.ended => format!("{lead} {beside}"),
-        Some(beside) => format!("{beside} {lead}"),
-        None => lead,
-    };
-    let said = match &verdict.killed {
-        Some(at) => {
-            let all = plural(report.ranks.rows.len() as u64, "process", "processes");
-            format!("{said} All {all} were killed, at {at}: no recording has an end.")
-        }
-        None => said,
-    };
-    let said = match &verdict.last_calls {
-        Some(last) => format!("{said} {last}"),
-        None => said,
-    };
-    match verdict.failed {
-        Some(status) => format!("The job failed: exit status {status}. {said}"),
-        None => said,
-    }
-}
-
-/// What matters most about the calls of NCCL.
-pub(crate) fn lead(report: &Report, of: &Lead) -> String {
-    let account = report.account.as_ref();
-    match of {
-        Lead::Finding => report.findings.first().map_or(String::new(), sentence),
-        Lead::Account => account.map_or(String::new(), account::nobody),
-        Lead::LateHost => account.and_then(account::late_host).unwrap_or_default(),
-        Lead::Words(words) => words.clone(),
-    }
-}
-
-fn beside(of: &BesideNccl) -> String {
-    let more = if of.more { " and others" } else { "" };
-    format!(
-        "Most of this job's communication is not NCCL's: kernels of {}{more} took {} in windows, and \
-         NCCL's {}.",
-        of.library,
-        time(of.other_us),
-        time(of.nccl_us)
-    )
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ impl<'a> Page<'a> {
         self.job();
         self.completeness();
         self.problems();
-        self.lines("Notes", "notes", &self.report.notes);
+        self.lines("Notes", "notes", &crate::notes::sentences(self.report));
         self.definitions();
         let _ = writeln!(
             self.html,

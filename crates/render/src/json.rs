@@ -1,6 +1,7 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
-use crate::findings;
+use crate::{findings, notes, verdict};
+use analyze::job::ProblemRow;
 use analyze::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,26 +19,46 @@ pub struct ReportJson<'a> {
     /// What matters most, in one sentence.
     verdict: String,
     #[serde(flatten)]
-    report: &'a Report,
+    report: Cow<'a, Report>,
+    /// What the figures mean here, and what can't be seen.
+    notes: Vec<String>,
+    /// What was wrong with files that were read.
+    problems: &'a [ProblemRow],
     /// What is wrong, the costliest first.
     findings: Vec<findings::Row>,
     /// What to change, what saves most first.
     recommendations: Vec<findings::RecommendationRow>,
     /// Whether the recording is complete, and what the figures are of.
-    summary: &'a str,
+    summary: String,
     /// What to run next.
-    next: &'a str,
+    next: String,
+}
+
+/// The report with the sentences that its timeline has for deaths.
+fn with_words(report: &Report) -> Cow<'_, Report> {
+    let mut report = Cow::Borrowed(report);
+    let timeline = report.timeline.as_ref();
+    if timeline.is_some_and(|timeline| !timeline.marks.is_empty()) {
+        let all = report.to_mut();
+        let marks = all.timeline.iter_mut().flat_map(|of| &mut of.marks);
+        for (mark, death) in marks.zip(&all.deaths) {
+            mark.text = findings::died(death);
+        }
+    }
+    report
 }
 
 fn whole(report: &Report) -> ReportJson<'_> {
     ReportJson {
         schema: report.schema,
-        verdict: findings::verdict(report),
-        report,
+        verdict: verdict::sentence(report),
+        report: with_words(report),
+        notes: notes::sentences(report),
+        problems: &report.problems,
         findings: findings::rows(report),
         recommendations: findings::recommendations(report),
-        summary: &report.summary,
-        next: &report.next,
+        summary: verdict::summary(&report.summary),
+        next: verdict::next(report),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The memory that NCCL holds, as text: how much, of which communicator, and what it was allocated for.
 
 use crate::layout::{plural, Look, Page, Style, Table};
-use analyze::memory::{CommunicatorMemory, Memory, Projection, RankMemory};
+use analyze::memory::{ByNvml, CommunicatorMemory, Memory, Note, Projection, RankMemory};
 use analyze::spelling::{percent, size};
+use serde::Serialize;
 use std::io::{Result, Write};
 
 /// The JSON Schema of [`json`].
@@ -16,7 +17,16 @@ const COMMUNICATORS: usize = 8;
 /// # Errors
 /// Those of `out`.
 pub fn json(memory: &Memory, out: &mut impl Write) -> Result<()> {
-    crate::json::pretty(memory, out)
+    let notes = notes(memory).collect();
+    crate::json::pretty(&Whole { memory, notes }, out)
+}
+
+/// What NCCL holds, with the words of its notes, as JSON has it.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    memory: &'a Memory,
+    notes: Vec<String>,
 }
 
 /// Writes it as a page of text.
@@ -43,11 +53,91 @@ pub fn text(memory: &Memory, all: bool, look: Look, out: &mut impl Write) -> Res
         connections(rank, &mut page);
     }
     gpus(memory, &mut page);
-    for note in &memory.notes {
+    for note in notes(memory) {
         page.gap();
-        page.wrap("", "", note);
+        page.wrap("", "", &note);
     }
     page.finish(out)
+}
+
+/// The notes, a sentence or several each.
+fn notes(memory: &Memory) -> impl Iterator<Item = String> + '_ {
+    memory.notes.iter().filter_map(note)
+}
+
+/// What the figures mean, or why some are not known; `None` if nothing is to be said of a failure.
+fn note(of: &Note) -> Option<String> {
+    let text = match of {
+        Note::OnlyCounted => {
+            "NCCL was asked for what it counts (`ncclCommMemStats`), and that is all that is known of some \
+             communicators. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records what they allocate it for, and \
+             memory of the host."
+        }
+        Note::UnseenFrees => {
+            "Frees are unseen: NCCL says what it allocates, and not what it frees. So these figures may be \
+             too large. They hold neither GPU memory of NCCL's kernels nor the program's own buffers."
+        }
+        Note::SharedBuffers => {
+            "Some communicators share their buffers (`splitShare`). NCCL counts them together, so `counted` \
+             of each is that of all of them."
+        }
+        Note::NotSaid => {
+            "NCCL said nothing of its allocations. It does so with NCCL_DEBUG=INFO and the subsystems INIT \
+             and ALLOC."
+        }
+        Note::NotRecorded => {
+            "The memory that NCCL holds is not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records it; \
+             from NCCL 2.29.7 on, what NCCL itself counts, too (docs/guides/memory.md)."
+        }
+        Note::NoProjection => {
+            "What more ranks would take can't be said: it is not known what the memory was allocated for. \
+             `NCCLSCOPE_NCCL_LOG=on ncclscope run` records that."
+        }
+        Note::Nvml(by) => return Some(nvml(by)),
+        Note::Unowned(sizes) => {
+            return Some(format!(
+                "NCCL allocated {} of GPU memory, {} pinned and {} in /dev/shm for communicators that its \
+                 output does not tell apart.",
+                size(sizes.gpu),
+                size(sizes.pinned),
+                size(sizes.shared)
+            ))
+        }
+        Note::Lone {
+            communicators,
+            are_equal,
+            most_bytes,
+        } => {
+            let up_to = if *are_equal { "" } else { "up to " };
+            return Some(format!(
+                "{} of one rank hold {up_to}{} of GPU memory each, although they have no peer.",
+                plural(*communicators, "communicator", "communicators"),
+                size(*most_bytes)
+            ));
+        }
+        Note::InitFailed(startup) => return crate::startup::sentence(startup),
+    };
+    Some(text.to_owned())
+}
+
+/// How far NVML confirms the figures.
+fn nvml(by: &ByNvml) -> String {
+    let (agree, known) = (by.agree, by.known);
+    let mut note =
+        format!("NVML's change agrees within 10 % for {agree} of {known} ranks of communicators.");
+    if let Some(more) = by.more_for_first {
+        note += &format!(
+            " For the first communicator of a process it is {} more (median): CUDA loads NCCL's kernels then.",
+            size(more)
+        );
+    }
+    if let Some(more) = by.more_for_others {
+        note += &format!(" For others it is {} more (median).", size(more));
+    }
+    if agree < known {
+        note += " What the program itself allocated meanwhile is in it, too.";
+    }
+    note
 }
 
 /// The answer, if anything is known.

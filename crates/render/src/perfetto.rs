@@ -360,7 +360,8 @@ fn named(kind: i32, track: u64, name: &str, names: &mut Interner) -> (TrackEvent
 /// When ranks died, and where ranks that are late held the others up most: µs of the timeline, and what to
 /// say.
 pub(crate) fn moments(report: &Report, of: &analyze::timeline::Timeline) -> Vec<(f64, String)> {
-    let deaths = of.marks.iter().map(|mark| (mark.at_us, mark.text.clone()));
+    let deaths = of.marks.iter().zip(&report.deaths);
+    let deaths = deaths.map(|(mark, death)| (mark.at_us, crate::findings::died(death)));
     let late = of.late.iter().filter_map(|late| {
         let rank = Some(late.rank?);
         let is_of = |f: &&Finding| f.kind() == Kind::LateRank && f.rank() == rank;

@@ -168,7 +168,7 @@ impl<'a> Picture<'a> {
             return alone.svg(theme);
         }
         // Two pictures in one page must not share names.
-        let verdict = crate::findings::verdict(self.report);
+        let verdict = crate::verdict::sentence(self.report);
         let digest = Sha256::digest(format!("{}{verdict}", self.report.job.capture));
         let id = digest
             .iter()

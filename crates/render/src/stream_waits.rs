@@ -2,9 +2,9 @@
 
 use crate::layout::{plural, share_with_interval, short_ids, Page, Table, Unit};
 use crate::text::ROWS;
+use crate::verdict::range_of_shares;
 use analyze::spelling::{datatype, size, time};
 use analyze::stream_waits::{Exposed, StreamWaits};
-use analyze::summary::range_of_shares;
 use analyze::Report;
 
 fn percent(share: f64) -> String {

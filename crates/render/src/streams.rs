@@ -2,10 +2,10 @@
 
 use crate::layout::{cut, plural, share_with_interval, Page, Table, Unit};
 use crate::text::FEW_RANKS;
+use crate::verdict::range_of_shares;
 use analyze::spelling::{self, three, time};
 use analyze::streams::kernels::{NO_CUPTI, NO_MEMORY, SHARED_GPU, UNSAFE_CUPTI};
 use analyze::streams::{RankStreams, Streams};
-use analyze::summary::range_of_shares;
 use analyze::Report;
 
 /// Kernels that are shown if they are asked for.

@@ -7,8 +7,8 @@
 //! Rule: line 1 is the verdict and the last line the next command. What is left out is said to be, with the
 //! number of rows.
 
-use crate::findings;
 use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table};
+use crate::{findings, verdict};
 use analyze::ranks::{Outlier, RankRow, Ranks};
 use analyze::spelling::{size, three, time};
 use analyze::words::{self, Word};
@@ -90,7 +90,7 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
         warmup(report, &mut page);
     }
     network(report, &mut page);
-    list("Notes", &report.notes, &mut page);
+    list("Notes", &crate::notes::sentences(report), &mut page);
     let problem = |p: &analyze::job::ProblemRow| {
         format!(
             "{}, {}: expected {}, found {}",
@@ -110,9 +110,9 @@ pub fn write(report: &Report, options: Options, out: &mut impl Write) -> Result<
     // Else the tables say it, or the verdict does.
     let has_time = |o: &analyze::operations::Operation| o.time_us.or(o.host_us).is_some();
     if !report.operations.is_empty() && !report.operations.iter().any(has_time) {
-        page.wrap("", "", &report.summary);
+        page.wrap("", "", &verdict::summary(&report.summary));
     }
-    page.next(&report.next);
+    page.next(&verdict::next(report));
     page.finish(out)
 }
 
@@ -123,8 +123,8 @@ fn answer(report: &Report, page: &mut Page) {
     } else {
         Style::Bad
     };
-    page.styled(style, &findings::verdict(report));
-    let figures = analyze::summary::figures(report);
+    page.styled(style, &verdict::sentence(report));
+    let figures = verdict::figures(report);
     if !figures.is_empty() {
         page.wrap("", "", &figures.join(" · "));
     }

@@ -166,7 +166,7 @@ fn judged(live: &Live, answer: &Answer) -> Judged {
     let verdict = if said.is_even { "even" } else { "unknown" };
     Judged {
         verdict,
-        sentence: findings::lead(report, &said.lead),
+        sentence: crate::verdict::lead(report, &said.lead),
         remark,
         culprits: Vec::new(),
         cost: None,

@@ -520,7 +520,7 @@ impl<'a> View<'a> {
         });
         json!({
             "capture": self.report.job.capture,
-            "verdict": crate::findings::verdict(self.report),
+            "verdict": crate::verdict::sentence(self.report),
             "length_us": self.levels[0].width_ns as f64 * self.levels[0].bins as f64 / 1e3,
             "base_ns": self.base_ns.to_string(),
             "calls": self.calls_in_all(),

@@ -143,23 +143,25 @@ fn nvml_confirms_or_says_by_how_much_more() {
         let rank = &memory.communicators[0].ranks[0];
         assert!(rank.is_first);
         let mut notes = memory.notes.iter();
-        let note = notes.find(|note| note.starts_with("NVML's change"));
-        (rank.nvml_agrees, note.cloned())
+        let note = notes.find_map(|note| match note {
+            Note::Nvml(by) => Some(*by),
+            _ => None,
+        });
+        (rank.nvml_agrees, note)
     };
-    let (agrees, said) = note(&[500, 500, 500, 7000, 7000]);
-    assert_eq!(agrees, Some(true));
-    assert_eq!(
-        said.as_deref()
-            .map(|note| note.ends_with("for 1 of 1 ranks of communicators.")),
-        Some(true)
-    );
-    let (agrees, said) = note(&[500, 500, 500, 7500, 7500]);
-    assert_eq!(agrees, Some(false));
-    let said = said.expect("a note");
-    assert!(
-        said.contains("it is 1000 MiB more (median): CUDA loads NCCL's kernels"),
-        "{said}"
-    );
+    let (known, agree) = (1, 1);
+    let by = ByNvml {
+        known,
+        agree,
+        ..ByNvml::default()
+    };
+    assert_eq!(note(&[500, 500, 500, 7000, 7000]), (Some(true), Some(by)));
+    let by = ByNvml {
+        known,
+        more_for_first: Some(1000 * MIB),
+        ..ByNvml::default()
+    };
+    assert_eq!(note(&[500, 500, 500, 7500, 7500]), (Some(false), Some(by)));
     assert_eq!(note(&[500]), (None, None));
 }
 
@@ -223,12 +225,8 @@ fn communicators_that_share_buffers_are_counted_together_and_a_note_says_so() {
     let mut ranks = memory.communicators.iter().flat_map(|row| &row.ranks);
     let counted = ranks.find_map(|rank| rank.counted).expect("counted");
     assert!(counted.is_shared);
-    let mut notes = memory.notes.iter();
-    assert!(
-        notes.any(|note| note.contains("splitShare")),
-        "{:?}",
-        memory.notes
-    );
+    let notes = &memory.notes;
+    assert!(notes.contains(&Note::SharedBuffers), "{notes:?}");
 }
 
 #[test]

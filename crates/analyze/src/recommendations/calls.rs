@@ -4,9 +4,10 @@ use super::{advice, Action, FewP2p, Grounds, Level, LlChosen, Recommendation};
 use crate::arrivals::RankArrivals;
 use crate::findings::{Gain, GainSource};
 use crate::models::{fit, of_operations, CostModel};
+use crate::notes::Note;
 use crate::operations::Operation;
 use crate::settings::wish;
-use crate::spelling::{percent, size, time};
+use crate::spelling::size;
 use crate::stream_waits::RankWaits;
 use crate::streams::RankStreams;
 use crate::Report;
@@ -254,22 +255,18 @@ fn exposed_by_waits(report: &Report) -> Option<Vec<f64>> {
 
 /// First calls on communicators that lie in the first step, so that figures over all steps have them.
 /// Nothing about the job is wrong then, so this is a note and no advice.
-pub(crate) fn warm_up_in_steps(report: &Report) -> Option<String> {
+pub(crate) fn warm_up_in_steps(report: &Report) -> Option<Note> {
     let steps = report.steps.as_ref()?.reference()?;
     // The first step begins with the first call.
     steps.startup_us.filter(|us| *us <= 0.0)?;
     let all = steps.step_us?;
     let (p50, first) = (all.p50?, steps.each.first()?.time_ns? as f64 / 1e3);
     let share = (first - p50) / (all.sum - first + p50);
-    (share >= LEAST_SHARE && !report.warmup.is_empty()).then(|| {
-        format!(
-            "The first calls on communicators are in step 1, and NCCL connects ranks and loads kernels then. \
-             Step 1 takes {}, and the median step {}: the mean of {} steps is {} larger with it.",
-            time(first),
-            time(p50),
-            all.n,
-            percent(share)
-        )
+    (share >= LEAST_SHARE && !report.warmup.is_empty()).then_some(Note::WarmUpInSteps {
+        first_us: first,
+        p50_us: p50,
+        steps: all.n,
+        share,
     })
 }
 

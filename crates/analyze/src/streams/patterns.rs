@@ -4,17 +4,32 @@
 //! are.
 
 use super::Streams;
-use tables::communication::{Pattern, FILE};
+use crate::notes::Note;
+use tables::communication::Pattern;
 
 /// Patterns that are named; more are counted.
 const NAMED: usize = 8;
 
+/// Why a pattern fits no kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unused {
+    /// Only NCCL's own kernels have it in their names.
+    OnlyNccl,
+    /// Capitals count, and it has others than the name of this kernel.
+    Capitals(String),
+    /// Nothing that is known explains it.
+    Unknown,
+}
+
 /// A note on each pattern that fits no kernel.
-pub fn notes(patterns: &[Pattern], streams: Option<&Streams>) -> Vec<String> {
+pub fn notes(patterns: &[Pattern], streams: Option<&Streams>) -> Vec<Note> {
     let names = streams.map(|streams| &streams.names);
     let Some(names) = names.filter(|names| !names.is_empty()) else {
-        let note = format!("{FILE} changes nothing: the capture has no kernel windows.");
-        return patterns.iter().take(1).map(|_| note.clone()).collect();
+        let first = patterns.first();
+        return first
+            .map(|_| Note::PatternsWithoutWindows)
+            .into_iter()
+            .collect();
     };
     let fits = |pattern: &&Pattern| {
         let mut others = names.iter().filter(|name| !name.starts_with("nccl"));
@@ -27,20 +42,19 @@ pub fn notes(patterns: &[Pattern], streams: Option<&Streams>) -> Vec<String> {
             .iter()
             .find(|name| name.to_lowercase().contains(&lower));
         match (nccl, close) {
-            (true, _) => "only NCCL's own kernels have it in their names".to_owned(),
-            (_, Some(name)) => format!("capitals count, and one is named `{name}`"),
-            _ => "`report --kernels` has the names".to_owned(),
+            (true, _) => Unused::OnlyNccl,
+            (_, Some(name)) => Unused::Capitals(name.clone()),
+            _ => Unused::Unknown,
         }
     };
     let without: Vec<&Pattern> = patterns.iter().filter(|pattern| !fits(pattern)).collect();
-    let note = |pattern: &&Pattern| {
-        let (part, why) = (&pattern.part, why(pattern));
-        format!("{FILE}: no kernel is named like `{part}`; {why}.")
+    let note = |pattern: &&Pattern| Note::PatternUnused {
+        pattern: pattern.part.clone(),
+        why: why(pattern),
     };
-    let mut notes: Vec<String> = without.iter().take(NAMED).map(note).collect();
+    let mut notes: Vec<Note> = without.iter().take(NAMED).map(note).collect();
     if without.len() > NAMED {
-        let more = without.len() - NAMED;
-        notes.push(format!("{FILE}: {more} more patterns fit no kernel."));
+        notes.push(Note::MorePatternsUnused(without.len() - NAMED));
     }
     notes
 }
@@ -71,24 +85,22 @@ mod tests {
             "MyAllReduce<float, 8>",
             "ncclDevKernel_AllReduce_Sum",
         ]);
-        let said = |part: &str| notes(&[pattern("gemm"), pattern(part)], Some(&ran));
-        assert_eq!(said("float, 8>"), Vec::<String>::new());
-        assert_eq!(
-            said("myallreduce"),
-            ["communication-kernels.txt: no kernel is named like `myallreduce`; capitals count, and one is \
-              named `MyAllReduce<float, 8>`."]
-        );
-        assert_eq!(
-            said("ncclDev"),
-            ["communication-kernels.txt: no kernel is named like `ncclDev`; only NCCL's own kernels have it \
-              in their names."]
-        );
-        assert!(said("other")[0].ends_with("`report --kernels` has the names."));
+        let unused = |part: &str| {
+            let notes = notes(&[pattern("gemm"), pattern(part)], Some(&ran));
+            let why = notes.into_iter().map(|note| match note {
+                Note::PatternUnused { pattern, why } if pattern == part => why,
+                other => panic!("{other:?}"),
+            });
+            why.collect::<Vec<Unused>>()
+        };
+        assert_eq!(unused("float, 8>"), []);
+        let name = "MyAllReduce<float, 8>".to_owned();
+        assert_eq!(unused("myallreduce"), [Unused::Capitals(name)]);
+        assert_eq!(unused("ncclDev"), [Unused::OnlyNccl]);
+        assert_eq!(unused("other"), [Unused::Unknown]);
         let many: Vec<Pattern> = (0..10).map(|n| pattern(&format!("x{n}"))).collect();
         assert_eq!(notes(&many, Some(&ran)).len(), NAMED + 1);
-        let without = notes(&many, None);
-        assert_eq!(without.len(), 1);
-        assert!(without[0].contains("no kernel windows"));
+        assert_eq!(notes(&many, None), [Note::PatternsWithoutWindows]);
         assert!(notes(&[], None).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! A rank of a recorded job was killed, and the others made 500 calls more, which can't complete.
 
 use analyze::deaths::Death;
+use analyze::summary::Next;
 use std::path::{Path, PathBuf};
 use tables::Capture;
 
@@ -38,7 +39,7 @@ fn the_killed_rank_is_the_first_finding() {
     assert_eq!(last_function.as_deref(), Some("AllReduce"));
     assert_eq!(*last_bytes, Some(1024));
     assert_eq!(report.findings[0].kind(), analyze::findings::Kind::DeadRank);
-    assert_eq!(report.next.split(' ').nth(1), Some("hang"));
+    assert_eq!(report.next, Next::Hang);
 }
 
 #[test]

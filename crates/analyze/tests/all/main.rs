@@ -3,7 +3,6 @@
 mod clocks;
 mod deaths;
 mod figures;
-mod first_lines;
 mod loss;
 mod one_sided;
 mod parts;

@@ -1,8 +1,9 @@
 //! What a straggler costs jobs of many shapes, beside the truth: the same job without it.
 
+use analyze::account::{Open, MATTERS};
 use analyze::findings::{Cause, Evidence, Finding, Kind, Late, Method};
 use analyze::report;
-use analyze::summary::Lead;
+use analyze::summary::{BoundedBy, HowLong, Lead, Still};
 use simulate::scripts::*;
 use simulate::{held_out, play, Job, Step};
 
@@ -238,13 +239,15 @@ fn launches_of_graphs_show_who_comes_to_them_late() {
 fn nobody_comes_late_to_the_graphs_of_a_healthy_job() {
     let job = Job::new(comms("token", 2), 300, &(token as Script));
     let found = report(&play(&job, 1, None).capture(&|_| false));
-    let Lead::Words(said) = found.verdict.lead else {
+    let Lead::Still(Still {
+        how_long: HowLong::Bounded(bounded),
+        ..
+    }) = found.verdict.lead
+    else {
         panic!("{:?}", found.verdict);
     };
-    assert!(
-        said.contains("No rank comes late to its CUDA graphs"),
-        "{said}"
-    );
+    assert_eq!(bounded.by, BoundedBy::Account(Open::InGraphs));
+    assert!(bounded.between.0 < MATTERS, "{bounded:?}");
     let account = found.account.expect("steps");
     // What is in the graphs is not known.
     assert!(account.efficiencies.is_none() && !account.settles);

@@ -1,5 +1,6 @@
 //! Parts of recorded runs: some steps, the last of it, phases.
 
+use analyze::notes::Note;
 use analyze::spans::Part;
 use analyze::{report, Report};
 use std::path::Path;
@@ -53,7 +54,10 @@ fn some_steps_are_told_as_all_of_them() {
         assert!((a / b - 1.0).abs() < 0.3, "{name}: {a} and {b}");
         let said = format!("steps {from} to {} of {n}", to - 1);
         assert_eq!(part.job.part.as_deref(), Some(&*said));
-        assert!(part.notes[0].contains(&said), "{:?}", part.notes[0]);
+        let Note::Part { part: named, .. } = &part.notes[0] else {
+            panic!("{:?}", part.notes[0]);
+        };
+        assert_eq!(*named, said);
         let wall = part.ranks.wall_us.expect("times").max;
         assert!(
             (wall / (asked as f64 * of_part) - 1.0).abs() < 0.1,

@@ -4,6 +4,7 @@
 use analyze::findings::{Kind, RankId};
 use analyze::how_far::Does;
 use analyze::recommendations::Rule;
+use analyze::summary::Next;
 use analyze::{report, Report};
 use capture::live::part;
 use capture::rows::Ticks;
@@ -110,7 +111,7 @@ fn a_job_that_was_ended_while_it_hung_says_so_first() {
     assert_eq!(process, (Some(1), 101, "node-0"));
     let first = &found.recommendations[0].rule;
     assert_eq!(*first, Rule::Finding(Box::new(finding.clone())));
-    assert_eq!(found.next.split(' ').nth(1), Some("hang"));
+    assert_eq!(found.next, Next::Hang);
 }
 
 #[test]

@@ -158,7 +158,8 @@ fn ranks(capture: &Capture, report: &Report, checks: &mut Checks) {
             "copy the file again from its host; if it is the original, its disk was full or lost it, and the \
             calls are lost"
         };
-        checks.not(Status::Fail, NAME, row.sentence(), remedy);
+        let said = render::completeness::absent(row);
+        checks.not(Status::Fail, NAME, said, remedy);
     }
     if !report.completeness.absent.is_empty() {
         return;

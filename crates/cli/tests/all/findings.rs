@@ -215,7 +215,7 @@ fn what_a_late_rank_costs_is_measured_in_kernel_windows() {
 
 #[test]
 fn jobs_in_which_nobody_is_late_say_so_first() {
-    let verdict = |name| render::findings::verdict(&report_on(&recorded(name)));
+    let verdict = |name| render::verdict::sentence(&report_on(&recorded(name)));
     let unslowed = "No rank is proved to hold this job up. ";
     let no_problem = "Communication is no problem: GPUs stand still for it for ";
     assert!(verdict("fsdp2_traced").starts_with(no_problem));
@@ -228,7 +228,7 @@ fn a_rank_that_is_always_last_is_named_without_windows_too() {
     // Four ranks, timed by stamps; whether rank 3 costs anything is not beyond chance.
     let report = report_on(&recorded("ddp4"));
     assert!(report.findings.is_empty());
-    let verdict = render::findings::verdict(&report);
+    let verdict = render::verdict::sentence(&report);
     let names =
         "No rank is proved to hold this job up, but rank 3 (GPU 3 on vm) arrived last in 22 of 22 \
                  operations. ";

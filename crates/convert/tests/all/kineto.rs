@@ -423,10 +423,7 @@ fn what_one_rank_alone_waited_is_not_known_and_not_zero() {
 }
 
 fn lead(report: &Report) -> String {
-    match analyze::summary::verdict(report).lead {
-        analyze::summary::Lead::Words(words) => words,
-        other => format!("{other:?}"),
-    }
+    render::verdict::lead(report, &report.verdict.lead)
 }
 
 fn text_of(report: &Report) -> String {

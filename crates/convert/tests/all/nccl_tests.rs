@@ -129,10 +129,7 @@ fn two_runs_in_one_file_are_two_runs() {
 
 /// The first sentence.
 fn lead(report: &Report) -> String {
-    match analyze::summary::verdict(report).lead {
-        analyze::summary::Lead::Words(words) => words,
-        other => format!("{other:?}"),
-    }
+    render::verdict::lead(report, &report.verdict.lead)
 }
 
 #[test]

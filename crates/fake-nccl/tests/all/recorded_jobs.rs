@@ -1,5 +1,6 @@
 //! Real jobs, recorded on H200 GPUs (`data/`), replayed through the recorder: the same calls come out.
 
+use analyze::notes::Note;
 use fake_nccl::{replay, Options};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -124,10 +125,17 @@ fn phases_of_real_kernels_say_the_same_as_the_times_of_all_ranks() {
     let (capture, line) = replayed_as("phases_232", "stamps", "full");
     assert_eq!(line["announced"], 60);
     let notes = analyze::report(&capture).notes;
-    let of_phases = "NCCL's own phases of 60 kernels: of their GPU time, 99.3 % was waiting for other ranks, \
-                     and 0.6 % moving bytes. Of 15 operations, all ranks have phases: 141 ms of waiting, and \
-                     141 ms by the GPU times of all ranks.";
-    assert!(notes.iter().any(|note| note == of_phases), "{notes:#?}");
+    let phases = notes.iter().find_map(|note| match note {
+        Note::Phases(phases) => Some(phases),
+        _ => None,
+    });
+    let of = phases.expect("phases");
+    assert_eq!((of.kernels, of.matched), (60, 15));
+    let share = |part: u64| (1000.0 * part as f64 / of.ran as f64).round();
+    assert_eq!((share(of.waited), share(of.moved)), (993.0, 6.0));
+    let ms = |ns: u64| (ns as f64 / 1e6).round();
+    let waited = (ms(of.matched_waited), ms(of.matched_longer));
+    assert_eq!(waited, (141.0, 141.0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! `stacks/nccl.c` stands for libnccl: it calls the plugin as NCCL 2.28 does. Python programs run in every
 //! CPython that is found here.
 
+use analyze::notes::Note;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -234,8 +235,11 @@ fn every_call_of_a_python_program_has_its_line() {
         assert!(newest.contains(&path("# again")), "{name}: {newest}");
 
         let report = analyze::report(&capture);
-        let note = "2 calls have no line of the program: C or C++ code in thread pool-1.";
-        assert!(report.notes.iter().any(|n| n == note), "{:?}", report.notes);
+        let note = Note::WithoutLine {
+            calls: 2,
+            why: "C or C++ code in thread pool-1".to_owned(),
+        };
+        assert!(report.notes.contains(&note), "{:?}", report.notes);
         let calls: u64 = report.callers.iter().map(|caller| caller.calls).sum();
         assert_eq!(
             (calls, report.callers.len()),

@@ -2,11 +2,12 @@
 //! program, hands them over as the header does, and calls what it finds there.
 
 use crate::job::{flushed, Driver, Job};
+use analyze::notes::Note;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use std::sync::mpsc;
-use tables::marks::Marks;
+use tables::marks::{Marks, Source};
 
 extern "C" {
     fn InitializeInjectionNvtx2(export: Option<extern "C" fn(u32) -> *const c_void>) -> c_int;
@@ -261,9 +262,13 @@ fn ranges_around_steps_are_the_program_s_steps() {
     assert_eq!(steps.source, analyze::steps::StepSource::Program);
     // The first has no calls.
     assert_eq!((steps.rows[0].steps, steps.rows[0].calls), (19, 2));
-    let said = |text: &str| report.notes.iter().any(|note| note.contains(text));
-    assert!(said("NVTX ranges `ProfilerStep#*`"), "{:?}", report.notes);
-    assert!(!said("NCCLSCOPE_STEPS"), "{:?}", report.notes);
+    let notes = &report.notes;
+    let steps = Note::Steps {
+        source: Source::Nvtx,
+        names: vec!["ProfilerStep#*".to_owned()],
+    };
+    assert!(notes.contains(&steps), "{notes:?}");
+    assert!(!notes.iter().any(had_no_effect), "{notes:?}");
 }
 
 #[test]
@@ -564,6 +569,20 @@ fn without_the_setting_nothing_is_put_into_the_program() {
     }
 }
 
+/// That NCCLSCOPE_STEPS had no effect.
+fn had_no_effect(note: &Note) -> bool {
+    says_why(note, "")
+}
+
+/// The same, if this is a part of the reason.
+fn says_why(note: &Note, part: &str) -> bool {
+    matches!(note, Note::NoEffect { variable: "NCCLSCOPE_STEPS", why, .. } if why.contains(part))
+}
+
+fn marked_none(note: &Note) -> bool {
+    matches!(note, Note::NoSteps { .. })
+}
+
 #[test]
 #[ignore = "played by the test below"]
 fn job_whose_slot_is_taken() {
@@ -591,13 +610,8 @@ fn a_slot_that_is_taken_is_said() {
         let found: Vec<&str> = found.collect();
         assert!(found.len() == 1 && found[0].contains(why), "{said}");
         let notes = analyze::report(&job.capture()).notes;
-        let is_told =
-            |note: &String| note.contains("NCCLSCOPE_STEPS had no effect") && note.contains(why);
-        assert!(notes.iter().any(is_told), "{notes:?}");
-        assert!(
-            !notes.iter().any(|note| note.contains("marked no steps")),
-            "{notes:?}"
-        );
+        assert!(notes.iter().any(|note| says_why(note, why)), "{notes:?}");
+        assert!(!notes.iter().any(marked_none), "{notes:?}");
     }
 }
 
@@ -624,13 +638,11 @@ fn steps_of_torch_without_the_folder_of_run_are_said() {
         let no_effect = "NCCLSCOPE_STEPS=torch has no effect";
         assert_eq!(said.contains(no_effect), why.is_some(), "{said}");
         let notes = analyze::report(&job.capture()).notes;
-        let count = |text: &str| notes.iter().filter(|note| note.contains(text)).count();
-        let (had_none, marked_none) = (
-            count("NCCLSCOPE_STEPS had no effect"),
-            count("torch's optimizers marked no steps"),
-        );
+        let count = |is: fn(&Note) -> bool| notes.iter().filter(|note| is(note)).count();
         let is_off = usize::from(why.is_some());
-        assert_eq!((had_none, marked_none), (is_off, 1 - is_off), "{notes:?}");
-        assert!(why.is_none_or(|why| count(why) == 1), "{notes:?}");
+        let counts = (count(had_no_effect), count(marked_none));
+        assert_eq!(counts, (is_off, 1 - is_off), "{notes:?}");
+        let has_why = |why| notes.iter().any(|note| says_why(note, why));
+        assert!(why.is_none_or(has_why), "{notes:?}");
     }
 }

@@ -6,7 +6,7 @@ use analyze::findings::{Cause, Finding, InSteps, Loss, Unequal};
 use analyze::spelling::{percent, plural, time, times};
 
 /// The verdict if no rank costs so much that it matters.
-pub(super) fn nobody(account: &Account) -> String {
+pub(crate) fn nobody(account: &Account) -> String {
     let (low, high) = account.still().unwrap_or_default();
     let shares = if percent(low) == percent(high) {
         percent(high)
@@ -44,7 +44,7 @@ pub(super) fn nobody(account: &Account) -> String {
 }
 
 /// The verdict if who is late is not known, but one host is later than all others.
-pub(super) fn late_host(account: &Account) -> Option<String> {
+pub(crate) fn late_host(account: &Account) -> Option<String> {
     let late = account.late_host?;
     let of = account.ranks.get(late.rank)?;
     let each = time(late.later_us / account.steps.max(1) as f64);

@@ -1,9 +1,42 @@
 //! That a rank died or left while others went on.
 
+use crate::behind;
 use crate::hang::UNSEEN_END;
 use analyze::deaths::Death;
 use analyze::findings::{Evidence, Finding};
-use analyze::spelling::time;
+use analyze::spelling::{ranges, size, time};
+
+/// Who died, when and after which call, and who is left.
+pub fn died(of: &Death) -> String {
+    let who = match of.rank {
+        Some(rank) => format!("Rank {rank} (pid {} on {})", of.pid, of.host),
+        None => format!("Pid {} on {}", of.pid, of.host),
+    };
+    let when = &of.seen;
+    let last = match (&of.last_function, of.last_bytes) {
+        (Some(function), Some(bytes)) => format!(" ({function} of {})", size(bytes)),
+        (Some(function), None) => format!(" ({function})"),
+        (None, _) => String::new(),
+    };
+    let left = ranges(of.left.iter().copied());
+    let left = match (&of.left[..], of.rank) {
+        ([_], Some(_)) => format!("rank {left} waits"),
+        (_, Some(_)) => format!("ranks {left} wait"),
+        (_, None) => format!("pids {left} wait"),
+    };
+    let made = match of.calls {
+        0 => format!("before its first call on communicator {}", of.communicator),
+        calls => format!(
+            "after call {calls}{last} on communicator {}",
+            of.communicator
+        ),
+    };
+    let next = of.calls.saturating_add(1);
+    let died = if of.exited { "exited" } else { "died" };
+    let way = of.exit.filter(|exit| exit.how.is_some());
+    let way = way.map_or(String::new(), |exit| format!(" ({exit})"));
+    format!("{who} {died}{way} at {when}, {made}; {left} for it in call {next}.")
+}
 
 /// What it rests on; so many more died.
 pub(super) fn evidence(death: &Death, more: usize) -> String {
@@ -12,7 +45,7 @@ pub(super) fn evidence(death: &Death, more: usize) -> String {
         more => format!("; {more} more ranks died"),
     };
     let inside = death.inside.as_ref();
-    let inside = inside.map_or(String::new(), |inside| format!("; {}", inside.words()));
+    let inside = inside.map_or(String::new(), |of| format!("; {}", behind::inside(of)));
     let unseen = death.has_unseen_end.then(|| format!(" {UNSEEN_END}"));
     let unseen = unseen.unwrap_or_default();
     format!(

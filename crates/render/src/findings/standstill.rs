@@ -1,6 +1,7 @@
 //! That the job stood still to the end of the recording, in the words of `ncclscope hang`.
 
 use crate::hang::words;
+use crate::sightings;
 use analyze::findings::{Evidence, Finding};
 use analyze::hang::VerdictKind;
 use analyze::standstill::Standstill;
@@ -16,7 +17,7 @@ pub(super) fn evidence(of: &Standstill) -> String {
     let verdict = of.hang.verdict.kind();
     let agree = of.hang.sightings.iter().filter(|row| row.agrees(verdict));
     let mut details = words(&of.hang).details;
-    details.extend(agree.map(|row| row.beside(verdict)));
+    details.extend(agree.map(|row| sightings::beside(row, verdict)));
     details.join(" ")
 }
 

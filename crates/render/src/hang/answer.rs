@@ -11,7 +11,7 @@ use super::phrases::Words;
 use super::quiet::said;
 use super::traffic;
 use super::words::{next, words};
-use crate::exits;
+use crate::{behind, exits, sightings};
 use analyze::exits::ExitRow;
 use analyze::hang::{
     Because, CallRow, Cause, CommunicatorProgress, Does, Doing, Hang, Lack, Liveness, Member,
@@ -382,8 +382,8 @@ impl Answer {
         details.extend(traffic::sentences(hang));
         details.extend(exits::sentence(&hang.exits));
         details.extend(said(hang));
-        details.extend(hang.inside.iter().cloned());
-        let beside = |row: &SightingRow| row.beside(hang.verdict.kind());
+        details.extend(hang.inside.iter().map(behind::sentence));
+        let beside = |row: &SightingRow| sightings::beside(row, hang.verdict.kind());
         details.extend(hang.sightings.iter().map(beside));
         // Of a job that has ended, nothing is open.
         if hang.communicators.iter().any(|of| !of.over) {

@@ -25,7 +25,7 @@ impl Page<'_> {
             "The chain of work and transfers, over all ranks, that the step's time consists of. What is not \
              on it costs the step nothing by itself.",
         );
-        for line in path.lines() {
+        for line in crate::critical_path::lines(path) {
             let _ = writeln!(self.html, "<p>{}</p>", escaped(&line));
         }
         self.html += &picture(path);

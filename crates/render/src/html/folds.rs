@@ -2,6 +2,7 @@
 //! it. The list of them is the page's navigation.
 
 use super::Page;
+use crate::completeness::{counted, missing};
 use crate::layout::plural;
 use analyze::spelling::{percent, time};
 use analyze::Report;
@@ -65,12 +66,7 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
         }
         "completeness" => {
             let c = &report.completeness;
-            Some(
-                c.missing()
-                    .into_iter()
-                    .next()
-                    .unwrap_or_else(|| c.counted()),
-            )
+            Some(missing(c).into_iter().next().unwrap_or_else(|| counted(c)))
         }
         "topology" => n(report.topologies.len(), "host", "hosts"),
         "start-up" => super::startup::result(report),
@@ -89,7 +85,10 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             ))
         }
         "phases" => n(report.phases.len(), "phase", "phases"),
-        "critical-path" => report.critical_path.as_ref()?.lines().into_iter().next(),
+        "critical-path" => {
+            let path = report.critical_path.as_ref()?;
+            crate::critical_path::lines(path).into_iter().next()
+        }
         "ranks" => {
             let share = report.ranks.share?;
             Some(format!(
@@ -98,7 +97,7 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
                 percent(share.max)
             ))
         }
-        "operations" => Some(report.summary.clone()),
+        "operations" => Some(crate::verdict::summary(&report.summary)),
         "models" => n(super::models::of(report).len(), "model", "models"),
         "callers" => n(report.callers.len(), "line", "lines"),
         "graphs" => n(report.graphs.len(), "kind of graph", "kinds of graphs"),
@@ -142,7 +141,7 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             "kind of transfer",
             "kinds of transfers",
         ),
-        "notes" => report.notes.first().cloned(),
+        "notes" => report.notes.first().map(crate::notes::sentence),
         "problems" => n(report.problems.len(), "problem", "problems"),
         "definitions" => Some("transfer, wait, work, busbw and other words".to_owned()),
         _ => None,

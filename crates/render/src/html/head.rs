@@ -3,9 +3,11 @@
 use super::escape::escaped;
 use super::Page;
 use crate::layout::{held, plural};
+use crate::verdict;
 use analyze::account::RankAccount;
 use analyze::findings::{BusierBy, Cause, Evidence, Finding, Kind};
 use analyze::spelling::{percent, three, time, times};
+use analyze::summary::ExposedBy;
 use analyze::Report;
 use std::fmt::Write as _;
 
@@ -27,14 +29,14 @@ impl Page<'_> {
             self.html,
             "<header>\n<p class=\"next\">{}</p>\n<h1 class=\"lead\"{hours}>{}</h1>\n<p>{}</p>",
             escaped(&crate::picture::kicker(report)),
-            escaped(&held(&crate::findings::verdict(report))),
-            escaped(&held(&analyze::summary::figures(report).join(" · "))),
+            escaped(&held(&verdict::sentence(report))),
+            escaped(&held(&verdict::figures(report).join(" · "))),
         );
         self.html += &tiles(&job_cards(report));
         let _ = writeln!(
             self.html,
             "<p class=\"next\">Next: <code>{}</code></p>\n</header>",
-            escaped(&report.next)
+            escaped(&verdict::next(report))
         );
     }
 
@@ -244,12 +246,13 @@ fn cause(first: &Finding) -> Option<Card> {
 
 /// What communication costs; without that, how long it ran.
 fn in_nccl(report: &Report) -> Card {
-    if let Some((exposed, from)) = analyze::summary::exposed(report) {
-        let below = match from {
-            None => "of the time, nothing computed beside it",
-            Some(_) => "of the time, by stream waits",
+    if let Some(exposed) = analyze::summary::exposed(report) {
+        let below = match exposed.by {
+            ExposedBy::Windows => "of the time, nothing computed beside it",
+            ExposedBy::Account | ExposedBy::StreamWaits => "of the time, by stream waits",
         };
-        return ("Exposed communication", exposed, small(below));
+        let shares = verdict::range(exposed.shares);
+        return ("Exposed communication", shares, small(below));
     }
     let share = report.ranks.share.map(|s| {
         let spread = format!(

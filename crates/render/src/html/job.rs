@@ -4,6 +4,7 @@ use super::columns::{CAUSE, COMPLETENESS, PROBLEM, PROCESS};
 use super::escape::escaped;
 use super::table::HtmlTable;
 use super::Page;
+use crate::completeness::{counted, in_launches, missing};
 use crate::layout::plural;
 use crate::text::{attempts, begun, counts};
 use analyze::moments::spelled;
@@ -81,7 +82,7 @@ impl<'a> Page<'a> {
         let c = &self.report.completeness;
         self.section("completeness", "What was recorded", "");
         self.recorded();
-        for sentence in c.missing() {
+        for sentence in missing(c) {
             let _ = writeln!(self.html, "<p class=\"bad\">{}</p>", escaped(&sentence));
         }
         let sound = if c.adds_up {
@@ -89,12 +90,16 @@ impl<'a> Page<'a> {
         } else {
             " The figures do not add up, please report it."
         };
-        let _ = writeln!(self.html, "<p>{}{sound}</p>", c.counted());
-        if let Some(sentence) = c.in_launches() {
+        let _ = writeln!(self.html, "<p>{}{sound}</p>", counted(c));
+        if let Some(sentence) = in_launches(c) {
             let _ = writeln!(self.html, "<p>{sentence}</p>");
         }
         if let Some(cost) = &self.report.cost {
-            let _ = writeln!(self.html, "<p>{}</p>", escaped(&cost.sentence()));
+            let _ = writeln!(
+                self.html,
+                "<p>{}</p>",
+                escaped(&crate::cost::sentence(cost))
+            );
         }
         if !c.odd.is_empty() {
             let _ = writeln!(

@@ -1,6 +1,7 @@
 //! How much was recorded, and why the rest was not.
 
 use super::{FEW_RANKS, LINES};
+use crate::completeness::{counted, in_launches, missing};
 use crate::layout::{plural, Page};
 use analyze::completeness::RankCompleteness;
 use analyze::Report;
@@ -13,7 +14,7 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
     let c = &report.completeness;
     page.title("Completeness");
     let shown = if page.all { usize::MAX } else { LINES };
-    let missing = c.missing();
+    let missing = missing(c);
     for sentence in missing.iter().take(shown) {
         page.line(sentence);
     }
@@ -24,11 +25,11 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
         ));
     }
     let remedy = |cause: &String| c.remedies.get(cause).map_or("", String::as_str);
-    page.line(&c.counted());
+    page.line(&counted(c));
     for (cause, n) in &c.unseen {
         page.line(&format!("{n} {cause}: {}", remedy(cause)));
     }
-    if let Some(sentence) = c.in_launches() {
+    if let Some(sentence) = in_launches(c) {
         page.line(&sentence);
     }
     for (cause, n) in &c.lost {
@@ -71,7 +72,7 @@ pub(super) fn completeness(report: &Report, page: &mut Page) {
     // Callbacks alone are a line too much for most.
     let cost = report.cost.as_ref();
     if let Some(cost) = cost.filter(|cost| page.all || cost.has_gpu_part()) {
-        page.line(&cost.sentence());
+        page.line(&crate::cost::sentence(cost));
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn of(view: &View<'_>) -> Vec<Value> {
     let findings = view.report.findings.iter();
     let texts: Vec<String> = findings.clone().map(crate::findings::sentence).collect();
     let deaths = view.report.deaths.iter().filter_map(|death| {
-        let text = death.sentence();
+        let text = crate::findings::died(death);
         let at_us = dead(view, &death.host, death.pid)?;
         (!texts.contains(&text)).then(|| pin(text, Some(Place::at(at_us))))
     });

@@ -97,9 +97,10 @@ fn names_stay_text_wherever_they_stand() {
     report.operations[0].function = Some(text());
     report.operations[0].datatype = Some(text());
     report.operations[0].algorithm = Some(text());
-    report.notes.push(text());
-    report.summary = text();
-    report.next = text();
+    report.notes.push(analyze::notes::Note::OtherTool(text()));
+    if let analyze::summary::Summary::Most(most) = &mut report.summary {
+        most.function = Some(text());
+    }
     report.problems.push(analyze::job::ProblemRow {
         file: text(),
         place: text(),

@@ -7,6 +7,7 @@ mod diff;
 mod events;
 mod explain;
 mod export;
+mod first_lines;
 mod hang;
 mod html;
 mod in_mpi;

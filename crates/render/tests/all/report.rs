@@ -621,9 +621,9 @@ fn the_verdict_is_the_first_line_and_the_next_command_the_last() {
         let page = String::from_utf8(out).expect("UTF-8");
         assert_eq!(
             page.lines().next(),
-            Some(render::findings::verdict(&job.report).as_str())
+            Some(render::verdict::sentence(&job.report).as_str())
         );
-        let last = format!("Next: {}", job.report.next);
+        let last = format!("Next: {}", render::verdict::next(&job.report));
         assert_eq!(page.lines().last(), Some(last.as_str()));
         let shown = page.lines().count();
         // Eight of them are the account's. A job with stacks, MPI and stream waits has three tables more.

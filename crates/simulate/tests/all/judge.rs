@@ -160,9 +160,7 @@ pub fn judge(seed: u64, reader: Reader) -> (Scored, String) {
     }
     lines += &format!("    steps: {steps:?} of {:.3} ms\n", 1e3 * truth);
     lines += &format!("    told: {told:?}, still: {still:.3?}\n");
-    if let Lead::Words(words) = &report.verdict.lead {
-        lines += &format!("    said: {words}\n");
-    }
+    lines += &format!("    lead: {:?}\n", report.verdict.lead);
     if let Some(late) = report
         .account
         .as_ref()

@@ -1,6 +1,6 @@
 //! The figures below the verdict.
 
-use analyze::summary::figures;
+use render::verdict::figures;
 use std::path::Path;
 use tables::Capture;
 
