@@ -169,7 +169,7 @@ pub struct Mark {
     pub kind: &'static str,
     /// After the begin of the timeline.
     pub at_us: f64,
-    /// What it was, in a sentence that `render` writes.
+    /// What it was, in a sentence.
     pub text: String,
 }
 

@@ -3,6 +3,7 @@
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::memory::{ByNvml, CommunicatorMemory, Memory, Note, Projection, RankMemory};
 use analyze::spelling::{percent, size};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::{Result, Write};
 
@@ -18,14 +19,15 @@ const COMMUNICATORS: usize = 8;
 /// Those of `out`.
 pub fn json(memory: &Memory, out: &mut impl Write) -> Result<()> {
     let notes = notes(memory).collect();
-    crate::json::pretty(&Whole { memory, notes }, out)
+    crate::json::pretty(&MemoryJson { memory, notes }, out)
 }
 
 /// What NCCL holds, with the words of its notes, as JSON has it.
-#[derive(Serialize)]
-struct Whole<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct MemoryJson<'a> {
     #[serde(flatten)]
     memory: &'a Memory,
+    /// What is not known, and why.
     notes: Vec<String>,
 }
 

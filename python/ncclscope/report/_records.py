@@ -2839,9 +2839,9 @@ class ReportFields(Record):
     """How the hosts' clocks stand to each other; null for one host. docs/concepts/clocks.md says what the
     words mean."""
     notes: list[str]
-    """What the figures mean and what NCCL can't show."""
+    """What the figures mean here, and what can't be seen."""
     problems: list[Problem]
-    """What was unsound."""
+    """What was wrong with files that were read."""
     findings: list[Finding]
     """What is wrong, the costliest first."""
     recommendations: list[Recommendation]

@@ -116,7 +116,7 @@ pub const ALL: [Contract; 18] = [
         folder: "crates/render/schema",
         about: "What `ncclscope memory --json` prints. null: not known.",
         optional: &[],
-        schema: of::<analyze::memory::Memory>,
+        schema: of::<render::memory::MemoryJson<'static>>,
     },
     Contract {
         command: "paths",
