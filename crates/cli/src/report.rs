@@ -142,7 +142,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
     };
     print(|out| {
         if args.json {
-            render::json::write(&report, out)
+            render::report_json::write(&report, out)
         } else if args.html.is_some() {
             write_html(out)
         } else {

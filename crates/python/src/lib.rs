@@ -25,6 +25,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyDict};
 use render::batches::{self, CallsTable};
 use render::dataset::{self, Key};
 use render::events::Events;
+use render::events_table;
 use render::layout::Look;
 use render::picture::{Picture, Theme};
 use render::table::{self, Rows, Table as Named};
@@ -198,7 +199,7 @@ impl Capture {
 
     /// The table of callbacks.
     fn events(&self, py: Python<'_>) -> PyResult<Table> {
-        batch(py.detach(|| batches::events(&self.inner.capture)))
+        batch(py.detach(|| events_table::events(&self.inner.capture)))
     }
 
     /// The table of CUDA graphs.
@@ -501,7 +502,7 @@ struct Report {
 impl Report {
     /// As `ncclscope report --json` prints it.
     fn json(&self, py: Python<'_>) -> PyResult<String> {
-        printed(py, |out| render::json::write(&self.report, out))
+        printed(py, |out| render::report_json::write(&self.report, out))
     }
 
     /// As `ncclscope report` prints it.

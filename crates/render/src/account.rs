@@ -1,7 +1,7 @@
 //! The account of the steps, as text.
 
+use crate::layout::FEW_RANKS;
 use crate::layout::{Page, Table};
-use crate::text::FEW_RANKS;
 use analyze::account::{Account, RankAccount};
 use analyze::spelling::{plural, time};
 use analyze::Report;

@@ -11,7 +11,7 @@
 //! wraps; only bit patterns (`uint`) are unsigned. Times are ns in all tables; those of the report's JSON, in
 //! µs (`_us`), become ns (`_ns`).
 
-use crate::json::SCHEMA;
+use crate::report_json::SCHEMA;
 use analyze::arrivals::table as arrivals;
 use analyze::operation_ids::OperationIds;
 use analyze::steps::{Step, StepsRow};
@@ -238,14 +238,6 @@ pub fn findings(report: &Report) -> Result<RecordBatch, ArrowError> {
 pub fn account(report: &Report) -> Result<RecordBatch, ArrowError> {
     let ranks = report.account.as_ref().map(|account| &account.ranks);
     of_report("account/properties/ranks", ranks.unwrap_or(&Vec::new()))
-}
-
-/// The callbacks of a capture that was made in mode `callbacks`; no rows for others.
-///
-/// # Errors
-/// When there are more than 2 GiB of texts in a column, or an event can't be read.
-pub fn events(capture: &Capture) -> Result<RecordBatch, ArrowError> {
-    crate::jsonl::one_batch(capture).map_err(|error| ArrowError::ExternalError(Box::new(error)))
 }
 
 /// The steps of each process, one by one.

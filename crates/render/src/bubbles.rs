@@ -1,7 +1,7 @@
 //! Bubbles of ranks that pass data on, as text.
 
+use crate::layout::FEW_RANKS;
 use crate::layout::{plural, share_with_interval, Page, Table};
-use crate::text::FEW_RANKS;
 use analyze::spelling::{three, time};
 use analyze::streams::bubbles::{Bubble, For};
 use analyze::streams::Streams;

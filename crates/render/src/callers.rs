@@ -1,7 +1,7 @@
 //! The table by line of the program.
 
+use crate::layout::figure;
 use crate::layout::{Page, Table, Unit, ESTIMATED};
-use crate::text::figure;
 use analyze::callers::CallerRow;
 use analyze::spelling::size;
 use analyze::Report;

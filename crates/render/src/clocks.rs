@@ -1,7 +1,7 @@
 //! How the hosts' clocks stand to each other, as text.
 
+use crate::layout::ROWS;
 use crate::layout::{Page, Table};
-use crate::text::ROWS;
 use analyze::clocks::{Clocks, HostClock};
 use analyze::Report;
 

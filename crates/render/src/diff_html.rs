@@ -7,7 +7,7 @@
 use crate::diff_text::{
     changed, figure, figure_change, figure_name, finding, how_changed, letter, title, with_interval,
 };
-use crate::html::escaped;
+use crate::escape::escaped;
 use crate::layout::Unit;
 use crate::markdown::Markdown;
 use crate::page::{finish, Sections};
@@ -76,7 +76,7 @@ fn sections(diff: &Diff, to: &mut impl Sections) {
     to.list("In both, on other nodes or ranks", &mut moved);
     let recommended = diff.recommendations.iter().map(|of| {
         let gain = crate::recommendations::gain(of);
-        let row = crate::findings::RecommendationRow::of(of);
+        let row = crate::recommendations::RecommendationRow::of(of);
         vec![of.status.name().to_owned(), row.subject, row.action, gain]
     });
     let recommended: Vec<Vec<String>> = recommended.collect();

@@ -1,7 +1,8 @@
 //! A diff as JSON, in the format of `schema/diff-1.json`; several variants in that of
 //! `schema/variants-1.json`.
 
-use crate::findings::{cause, changed, moved, sentence, RecommendationRow};
+use crate::findings::{cause, changed, moved, sentence};
+use crate::recommendations::RecommendationRow;
 use analyze::diff::{Diff, FigureRow, Figures, KindOfOperation, RoleRow, RunRow, Total};
 use analyze::diff::{Moved, Stayed, Variant, Variants, Verdict};
 use analyze::environment::Change;

@@ -1,7 +1,8 @@
 //! A diff as plain text.
 
-use crate::findings::{self, sentence, RecommendationRow};
+use crate::findings::{self, sentence};
 use crate::layout::{plural, Look, Page, Style, Table, Unit};
+use crate::recommendations::RecommendationRow;
 use analyze::diff::{
     Diff, DiffFinding, FigureRow, KindOfOperation, RunRow, Side, Status, Total, Variants,
     LEAST_CHANGE,

@@ -1,7 +1,7 @@
 //! How often the CUDA driver was called, as text.
 
+use crate::layout::figure;
 use crate::layout::{plural, Page, Table};
-use crate::text::figure;
 use analyze::spelling::size;
 use analyze::Report;
 

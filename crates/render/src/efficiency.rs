@@ -1,7 +1,7 @@
 //! The table of efficiency: bandwidths as shares of ceilings.
 
+use crate::layout::figure;
 use crate::layout::{short_ids, Page, Table};
-use crate::text::figure;
 use analyze::efficiency::{CeilingSource, EfficiencyRow};
 use analyze::spelling::{datatype, three, Sizes};
 use analyze::Report;

@@ -4,7 +4,7 @@
 //! come from `figures.css` by class, so they follow the light or dark scheme. What differs by colour also
 //! differs by form or text.
 
-use crate::html::escaped;
+use crate::escape::escaped;
 use analyze::spelling::{three, time};
 use std::fmt::Write as _;
 

@@ -27,7 +27,7 @@ mod words;
 pub use changed::{changed, moved};
 pub use dead_rank::died;
 pub(crate) use late_rank::{hidden, inherited};
-pub use row::{recommendations, rows, RecommendationRow, Row};
+pub use row::{rows, Row};
 
 /// The claim.
 pub fn sentence(of: &Finding) -> String {

@@ -1,7 +1,7 @@
 //! CUDA graphs with NCCL calls, as text.
 
+use crate::layout::ROWS;
 use crate::layout::{plural, Page, Table};
-use crate::text::ROWS;
 use analyze::ranks::Spread;
 use analyze::spelling::{size, three};
 use analyze::Report;

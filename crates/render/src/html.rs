@@ -8,14 +8,13 @@
 //! page, and by [`embedded_json`] in its data. The page's policy runs the scripts that it lists by their
 //! hashes, and no other.
 
+use crate::escape::{embedded_json, escaped, hash, marked};
 use crate::layout::short_ids;
 use crate::picture::Picture;
 use crate::view::{embedded, View};
 use analyze::words::{self, Word};
 use analyze::Report;
 use columns::SETTING;
-use escape::marked;
-pub(crate) use escape::{embedded_json, escaped, hash};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +24,6 @@ mod across;
 mod calls;
 pub(crate) mod columns;
 mod critical_path;
-mod escape;
 mod folds;
 mod gpus;
 mod head;
@@ -91,7 +89,7 @@ fn tables_page(
     rows: usize,
 ) -> std::io::Result<String> {
     let has_lanes = view.is_some();
-    let mut data = crate::json::value(report)?;
+    let mut data = crate::report_json::value(report)?;
     let mut cut = BTreeMap::new();
     shorten(&mut data, "", rows, &mut cut);
     let data = data;

@@ -1,7 +1,7 @@
 //! What hosts did while their GPUs were idle, as text.
 
+use crate::layout::ROWS;
 use crate::layout::{Page, Table};
-use crate::text::ROWS;
 use analyze::spelling::{percent, time};
 use analyze::streams::idle::IdleCauses;
 use analyze::streams::{RankStreams, Streams};

@@ -8,13 +8,11 @@
 //!
 //! Rule: callbacks go out as they are read. Only what joins them is in memory.
 
-use crate::batches;
 use crate::fields::{self, hex, Texts};
 use capture::callback::{Callback, EntryPoint};
 use nccl_abi::{event, state};
 use serde_json::{json, Map, Value};
 use std::io::Write;
-use tables::columns::Value as Cell;
 use tables::events::{self, Belongs, OfProcess};
 use tables::{Capture, Process};
 
@@ -32,106 +30,8 @@ pub fn write(capture: &Capture, out: &mut impl Write) -> std::io::Result<u64> {
     Ok(lines)
 }
 
-/// Columns of the table of events: name, type and unit. Others of a line's keys are in `fields`.
-pub const COLUMNS: [(&str, &str, &str); 22] = [
-    ("launcher_rank", "int", ""),
-    ("host", "text", ""),
-    ("pid", "int", ""),
-    ("thread", "int", ""),
-    ("tid", "int", ""),
-    ("thread_name", "text", ""),
-    ("role", "text", ""),
-    ("at_ns", "time", "ns since 1970"),
-    ("ticks", "int", ""),
-    ("abi", "int", ""),
-    ("callback", "text", ""),
-    ("event", "int", ""),
-    ("type", "text", ""),
-    ("context", "text", ""),
-    ("handle", "text", ""),
-    ("parent", "text", ""),
-    ("parent_event", "int", ""),
-    ("parent_pid", "int", ""),
-    ("state", "text", ""),
-    ("state_number", "int", ""),
-    ("args", "bool", ""),
-    ("fields", "text", ""),
-];
-
-/// Lines of a batch: each is a map, of a kilobyte or two.
-const BATCH: usize = 16_384;
-
-/// The table of events, batch by batch. `fields` is JSON text.
-///
-/// # Errors
-/// Those of `take`.
-pub(crate) fn batches(
-    capture: &Capture,
-    take: &mut dyn FnMut(&arrow_array::RecordBatch) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    batches_of(capture, BATCH, take)
-}
-
-/// The table of events in one batch.
-///
-/// # Errors
-/// If a column has more than 2 GiB of texts.
-pub(crate) fn one_batch(capture: &Capture) -> std::io::Result<arrow_array::RecordBatch> {
-    let mut all = None;
-    batches_of(capture, usize::MAX, &mut |batch| {
-        all = Some(batch.clone());
-        Ok(())
-    })?;
-    all.ok_or_else(|| std::io::Error::other("no batch was made"))
-}
-
-fn batches_of(
-    capture: &Capture,
-    most: usize,
-    take: &mut dyn FnMut(&arrow_array::RecordBatch) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let mut lines: Vec<Map<String, Value>> = Vec::new();
-    let mut flush = |lines: &mut Vec<Map<String, Value>>| {
-        let batch = batches::table(COLUMNS.into_iter(), lines, |column, line| {
-            let key = match COLUMNS[column].0 {
-                "launcher_rank" => "global_rank",
-                "at_ns" => "t_ns",
-                name => name,
-            };
-            cell(line.get(key))
-        });
-        lines.clear();
-        take(&batch.map_err(std::io::Error::other)?)
-    };
-    each(capture, &mut |mut line| {
-        if let Some(fields) = line.get_mut("fields") {
-            *fields = fields.to_string().into();
-        }
-        lines.push(line);
-        if lines.len() < most {
-            Ok(())
-        } else {
-            flush(&mut lines)
-        }
-    })?;
-    flush(&mut lines)
-}
-
-fn cell(value: Option<&Value>) -> Cell<'_> {
-    match value {
-        Some(Value::Bool(value)) => Cell::Bool(*value),
-        Some(Value::String(text)) => Cell::Text(text),
-        Some(Value::Number(number)) => match (number.as_u64(), number.as_i64()) {
-            (Some(value), _) => Cell::Unsigned(value),
-            (None, Some(value)) => Cell::Signed(value),
-            _ => Cell::Null,
-        },
-        _ => Cell::Null,
-    }
-}
-
 /// Hands out one object for each callback.
-fn each(
+pub(crate) fn each(
     capture: &Capture,
     take: &mut dyn FnMut(Map<String, Value>) -> std::io::Result<()>,
 ) -> std::io::Result<()> {

@@ -18,6 +18,15 @@ use tables::printable;
 pub const WIDTH: usize = 120;
 /// Columns of a line at least.
 pub const LEAST_WIDTH: usize = 60;
+/// A job of so many ranks has a row for each.
+pub(crate) const FEW_RANKS: usize = 8;
+/// Rows of a table where not all are asked for.
+pub(crate) const ROWS: usize = 3;
+
+/// Three digits of a figure, or `-`.
+pub(crate) fn figure(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), three)
+}
 
 /// Units of figures in headlines.
 const UNITS: [&str; 14] = [

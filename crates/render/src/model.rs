@@ -3,8 +3,8 @@
 //! Rule: a model never stands without its residuals, nor a prediction without how far outside the
 //! measurements it is.
 
+use crate::layout::figure;
 use crate::layout::{Look, Page, Style, Table, Unit};
-use crate::text::figure;
 use analyze::models::{CostModel, Prediction, Sampled, Subject};
 use analyze::spelling::{off, size, three, time, times};
 use schemars::JsonSchema;

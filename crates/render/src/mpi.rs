@@ -1,7 +1,7 @@
 //! Time in MPI, as text.
 
+use crate::layout::ROWS;
 use crate::layout::{Page, Table};
-use crate::text::ROWS;
 use analyze::mpi::{Mpi, MpiRow};
 use analyze::spelling::{percent, time, times};
 use analyze::Report;

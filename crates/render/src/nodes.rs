@@ -1,7 +1,7 @@
 //! Power, energy, and what the hosts did, as text.
 
+use crate::layout::ROWS;
 use crate::layout::{plural, Page, Table};
-use crate::text::ROWS;
 use analyze::nodes::energy::Energy;
 use analyze::nodes::jitter::JitterRow;
 use analyze::nodes::threads::ThreadRow;

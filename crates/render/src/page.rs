@@ -5,7 +5,8 @@
 //!
 //! Rule: whatever a program or a host chose is escaped here.
 
-use crate::html::{escaped, hash, STYLE};
+use crate::escape::{escaped, hash};
+use crate::html::STYLE;
 use crate::layout::held;
 use std::fmt::Write as _;
 use std::io::{Result, Write};

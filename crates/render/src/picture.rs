@@ -8,7 +8,7 @@
 //! Rule: all bars are equally long, because all ranks live through the same time. A figure stands in a bar if
 //! it fits, and in its tooltip always. What was not seen is hatched.
 
-use crate::html::escaped;
+use crate::escape::escaped;
 use crate::layout::plural;
 use crate::timeline::{Span, Timeline};
 use crate::typical::{Absent, Lane, Typical};

@@ -1,10 +1,13 @@
-//! What to do: the ranked list, as text.
+//! What to do: the ranked list, as text, and its rows as JSON and tables have them.
 
+use crate::findings;
 use crate::layout::Page;
 use analyze::findings::GainSource;
-use analyze::recommendations::{Action, Recommendation, Rule};
+use analyze::recommendations::{Action, Level, Recommendation, Rule, RuleName, Status};
 use analyze::spelling::{time, times};
 use analyze::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 pub(crate) mod words;
 
@@ -42,7 +45,7 @@ pub(crate) fn gain(of: &Recommendation) -> String {
 pub(crate) fn sentence(of: &Recommendation) -> String {
     let gain = gain(of);
     match &of.rule {
-        Rule::Finding(finding) => format!("{} {gain}", crate::findings::advice(finding)),
+        Rule::Finding(finding) => format!("{} {gain}", findings::advice(finding)),
         Rule::Own {
             action: action @ Action::DropSetting { .. },
             ..
@@ -80,4 +83,73 @@ pub(crate) fn what_to_do(report: &Report, page: &mut Page) {
     if more > 0 {
         page.line(&format!("… {more} more (--all)"));
     }
+}
+
+/// A recommendation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Recommendation")]
+pub struct RecommendationRow {
+    /// A kind of finding, or a rule of its own; `ncclscope explain` knows it.
+    pub rule: RuleName,
+    /// What it is about: a rank, a variable, a function.
+    pub subject: String,
+    /// What to change.
+    pub action: String,
+    /// What it rests on.
+    pub evidence: String,
+    /// What the run would take less, µs; null where that is not known.
+    pub gain_us: Option<f64>,
+    /// 95 % interval of that.
+    pub gain_interval_us: Option<(f64, f64)>,
+    /// No more than this can be gained, µs.
+    pub gain_at_most_us: Option<f64>,
+    /// Where the gain comes from; null without one.
+    pub gain_source: Option<GainSource>,
+    /// How much work it is.
+    pub effort: Level,
+    /// How likely it makes something else worse.
+    pub risk: Level,
+    /// `open`; in a comparison `done`, `better` or `unchanged`.
+    pub status: Status,
+}
+
+impl RecommendationRow {
+    /// A recommendation's row.
+    pub fn of(of: &Recommendation) -> RecommendationRow {
+        let (subject, action, evidence) = match &of.rule {
+            Rule::Finding(finding) => (
+                findings::subject(finding),
+                findings::advice(finding),
+                findings::evidence(finding),
+            ),
+            Rule::Own {
+                subject,
+                action,
+                evidence,
+            } => (
+                subject.clone(),
+                words::action(action),
+                words::grounds(evidence),
+            ),
+        };
+        RecommendationRow {
+            rule: of.rule.name(),
+            subject,
+            action,
+            evidence,
+            gain_us: of.gain.us,
+            gain_interval_us: of.gain.interval_us,
+            gain_at_most_us: of.gain.at_most_us,
+            gain_source: of.gain.source,
+            effort: of.effort,
+            risk: of.risk,
+            status: of.status,
+        }
+    }
+}
+
+/// The rows of the recommendations of a report.
+pub fn rows(report: &Report) -> Vec<RecommendationRow> {
+    let all = report.recommendations.iter();
+    all.map(RecommendationRow::of).collect()
 }

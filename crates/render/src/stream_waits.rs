@@ -1,7 +1,7 @@
 //! Exposed communication from stream waits, as text.
 
+use crate::layout::ROWS;
 use crate::layout::{plural, share_with_interval, short_ids, Page, Table, Unit};
-use crate::text::ROWS;
 use crate::verdict::range_of_shares;
 use analyze::spelling::{datatype, size, time};
 use analyze::stream_waits::{Exposed, StreamWaits};

@@ -1,7 +1,7 @@
 //! What the GPUs did in kernel windows, as text.
 
+use crate::layout::FEW_RANKS;
 use crate::layout::{cut, plural, share_with_interval, Page, Table, Unit};
-use crate::text::FEW_RANKS;
 use crate::verdict::range_of_shares;
 use analyze::spelling::{self, three, time};
 use analyze::streams::kernels::{NO_CUPTI, NO_MEMORY, SHARED_GPU, UNSAFE_CUPTI};

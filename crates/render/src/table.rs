@@ -8,7 +8,7 @@
 //! in memory, except for tables of the report.
 
 use crate::batches::{self, CallsTable};
-use crate::{jsonl, parquet};
+use crate::{events_table, parquet};
 use analyze::operation_ids::OperationIds;
 use analyze::streams::kernels;
 use analyze::Report;
@@ -236,7 +236,7 @@ impl<'a> Rows<'a> {
                 }
                 batches::kernels_of(&[])
             }
-            Table::Events => return jsonl::batches(capture, take),
+            Table::Events => return events_table::batches(capture, take),
             Table::Operations => batches::operations(self.report()),
             Table::Arrivals => batches::arrivals(capture),
             Table::Steps => batches::steps(self.report()),

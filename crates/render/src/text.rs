@@ -7,10 +7,10 @@
 //! Rule: line 1 is the verdict and the last line the next command. What is left out is said to be, with the
 //! number of rows.
 
-use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table};
+use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table, FEW_RANKS, ROWS};
 use crate::{findings, verdict};
 use analyze::ranks::{Outlier, RankRow, Ranks};
-use analyze::spelling::{size, three, time};
+use analyze::spelling::{size, time};
 use analyze::words::{self, Word};
 use analyze::Report;
 use completeness::completeness;
@@ -41,12 +41,8 @@ pub struct Options {
 
 /// Findings with their evidence.
 const FINDINGS: usize = 2;
-/// A job of so many ranks has a row for each.
-pub(crate) const FEW_RANKS: usize = 8;
 /// Rows of operations.
 const OPERATIONS: usize = 5;
-/// Rows of other tables.
-pub(crate) const ROWS: usize = 3;
 /// Lines of a list.
 const LINES: usize = 3;
 
@@ -258,11 +254,6 @@ fn communicators(report: &Report, page: &mut Page) {
     }
     page.title("Communicators (by first use; ranks are the launcher's, here: in this capture)");
     page.table(&table, ROWS, "communicators");
-}
-
-/// Three digits of a figure, or `-`.
-pub(crate) fn figure(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), three)
 }
 
 fn text(name: &Option<String>) -> String {

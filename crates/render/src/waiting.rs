@@ -1,7 +1,7 @@
 //! Waiting and links, as text.
 
+use crate::layout::ROWS;
 use crate::layout::{plural, short_ids, Page, Table, Unit};
-use crate::text::ROWS;
 use analyze::spelling::{percent, time, times};
 use analyze::Report;
 

@@ -40,7 +40,7 @@ pub const ALL: [Contract; 18] = [
         folder: "crates/render/schema",
         about: "What `ncclscope report --json` prints. What is not known is null. Times are µs.",
         optional: &[],
-        schema: of::<render::json::ReportJson<'static>>,
+        schema: of::<render::report_json::ReportJson<'static>>,
     },
     Contract {
         command: "list",

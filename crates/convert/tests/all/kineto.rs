@@ -414,7 +414,7 @@ fn what_one_rank_alone_waited_is_not_known_and_not_zero() {
     let report = report(&file);
     let streams = report.streams.as_ref().expect("kernels");
     assert!(streams.ranks[0].exposed_waiting.is_none());
-    let json = render::json::value(&report).expect("JSON");
+    let json = render::report_json::value(&report).expect("JSON");
     let rank = &json["streams"]["ranks"][0];
     assert!(rank["exposed_waiting"].is_null(), "{rank}");
     // The same kernels never took less time alone.
@@ -500,7 +500,7 @@ fn ranks_without_a_pid_are_told_apart_and_have_none() {
         std::fs::write(folder.path().join(format!("rank{rank}.json")), text).expect("written");
     }
     let report = report(folder.path());
-    let json = render::json::value(&report).expect("JSON");
+    let json = render::report_json::value(&report).expect("JSON");
     for row in json["ranks"]["rows"].as_array().expect("ranks") {
         assert!(row["pid"].is_null(), "{row}");
     }

@@ -1,13 +1,10 @@
 //! Findings and recommendations as JSON and tables have them: words for people, and facts for programs.
 
-use super::{advice, evidence, sentence, subject};
-use crate::recommendations::words;
+use super::{advice, evidence, sentence};
 use analyze::findings::{
-    Advice, BusierBy, CandidateName, Cause, Evidence, Finding, GainSource, InSteps, Kind, Late,
-    Method, Way,
+    Advice, BusierBy, CandidateName, Cause, Evidence, Finding, InSteps, Kind, Late, Method, Way,
 };
 use analyze::nodes::Throttle;
-use analyze::recommendations::{Level, Recommendation, Rule, RuleName, Status};
 use analyze::Report;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -319,69 +316,4 @@ pub fn rows(report: &Report) -> Vec<Row> {
     let all = report.findings.iter().enumerate();
     all.map(|(index, finding)| Row::of(finding, report.verdict.is_finding(index), report))
         .collect()
-}
-
-/// A recommendation.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Recommendation")]
-pub struct RecommendationRow {
-    /// A kind of finding, or a rule of its own; `ncclscope explain` knows it.
-    pub rule: RuleName,
-    /// What it is about: a rank, a variable, a function.
-    pub subject: String,
-    /// What to change.
-    pub action: String,
-    /// What it rests on.
-    pub evidence: String,
-    /// What the run would take less, µs; null where that is not known.
-    pub gain_us: Option<f64>,
-    /// 95 % interval of that.
-    pub gain_interval_us: Option<(f64, f64)>,
-    /// No more than this can be gained, µs.
-    pub gain_at_most_us: Option<f64>,
-    /// Where the gain comes from; null without one.
-    pub gain_source: Option<GainSource>,
-    /// How much work it is.
-    pub effort: Level,
-    /// How likely it makes something else worse.
-    pub risk: Level,
-    /// `open`; in a comparison `done`, `better` or `unchanged`.
-    pub status: Status,
-}
-
-impl RecommendationRow {
-    /// A recommendation's row.
-    pub fn of(of: &Recommendation) -> RecommendationRow {
-        let (subject, action, evidence) = match &of.rule {
-            Rule::Finding(finding) => (subject(finding), advice(finding), evidence(finding)),
-            Rule::Own {
-                subject,
-                action,
-                evidence,
-            } => (
-                subject.clone(),
-                words::action(action),
-                words::grounds(evidence),
-            ),
-        };
-        RecommendationRow {
-            rule: of.rule.name(),
-            subject,
-            action,
-            evidence,
-            gain_us: of.gain.us,
-            gain_interval_us: of.gain.interval_us,
-            gain_at_most_us: of.gain.at_most_us,
-            gain_source: of.gain.source,
-            effort: of.effort,
-            risk: of.risk,
-            status: of.status,
-        }
-    }
-}
-
-/// The rows of the recommendations of a report.
-pub fn recommendations(report: &Report) -> Vec<RecommendationRow> {
-    let all = report.recommendations.iter();
-    all.map(RecommendationRow::of).collect()
 }

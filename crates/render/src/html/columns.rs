@@ -4,7 +4,8 @@
 //!
 //! Rule: every column's field is in the schema of the report, and it says why a row may have none.
 
-use crate::text::{counts, figure};
+use crate::layout::figure;
+use crate::text::counts;
 use analyze::spelling::{datatype, size, three};
 use serde_json::Value;
 

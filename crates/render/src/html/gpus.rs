@@ -1,8 +1,8 @@
 //! What the GPUs did: CUDA graphs, kernel windows, waits of streams and calls of the driver.
 
 use super::columns::*;
-use super::escape::escaped;
 use super::Page;
+use crate::escape::escaped;
 use crate::layout::plural;
 use std::fmt::Write as _;
 

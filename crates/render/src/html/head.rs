@@ -1,7 +1,7 @@
 //! The head of the page: the answer, and cards about the job: what is lost, the step, who and why.
 
-use super::escape::escaped;
 use super::Page;
+use crate::escape::escaped;
 use crate::layout::{held, plural};
 use crate::verdict;
 use analyze::account::RankAccount;

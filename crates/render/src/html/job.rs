@@ -1,10 +1,10 @@
 //! What the job was, and how much of it was recorded.
 
 use super::columns::{CAUSE, COMPLETENESS, PROBLEM, PROCESS};
-use super::escape::escaped;
 use super::table::HtmlTable;
 use super::Page;
 use crate::completeness::{counted, in_launches, missing};
+use crate::escape::escaped;
 use crate::layout::plural;
 use crate::text::{attempts, begun, counts};
 use analyze::moments::spelled;

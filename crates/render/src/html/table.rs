@@ -1,8 +1,8 @@
 //! Sections and tables of the page: every cell comes from a field of the JSON report.
 
 use super::columns::{field, Column, Show, NOT_SAMPLED};
-use super::escape::{escaped, marked};
 use super::Page;
+use crate::escape::{escaped, marked};
 use serde_json::Value;
 use std::fmt::Write as _;
 

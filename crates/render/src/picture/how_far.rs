@@ -5,7 +5,7 @@
 
 use super::{cut, plural, width, Face, Picture};
 use super::{title, whereabouts, Canvas, Frame, LEAST_PITCH, MOST_BARS};
-use crate::html::escaped;
+use crate::escape::escaped;
 use analyze::findings::Kind;
 use analyze::how_far::{Does, HowFar, Reached};
 use analyze::rank_time::Part;

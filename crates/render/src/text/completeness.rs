@@ -1,7 +1,8 @@
 //! How much was recorded, and why the rest was not.
 
-use super::{FEW_RANKS, LINES};
+use super::LINES;
 use crate::completeness::{counted, in_launches, missing};
+use crate::layout::FEW_RANKS;
 use crate::layout::{plural, Page};
 use analyze::completeness::RankCompleteness;
 use analyze::Report;

@@ -1,7 +1,8 @@
 //! How many operations a second; and, for the page of `--all`, calls by function, their parts, first calls
 //! and the network's counters.
 
-use super::{text, ROWS};
+use super::text;
+use crate::layout::ROWS;
 use crate::layout::{short_ids, Page, Table, Unit, ESTIMATED};
 use analyze::functions::{interval_of, CallPart, FunctionRow, GpuSum};
 use analyze::job::listed;

@@ -1,6 +1,7 @@
 //! Operations by GPU time and by host time.
 
-use super::{figure, text, OPERATIONS};
+use super::{text, OPERATIONS};
+use crate::layout::figure;
 use crate::layout::{plural, short_ids, Page, Table, Unit, ESTIMATED};
 use analyze::operations::Operation;
 use analyze::spelling::{self, Sizes};

@@ -2,7 +2,7 @@
 
 use analyze::clocks::Given;
 use render::timeline::Timeline;
-use render::{html, json, text};
+use render::{html, report_json, text};
 use std::path::Path;
 use tables::{Capture, GpuTimes};
 
@@ -73,9 +73,9 @@ fn the_report_has_a_part_on_clocks() {
     let page = String::from_utf8(page).expect("text");
     assert!(page.contains(" id=\"clocks\""));
     let mut printed = Vec::new();
-    json::write(&report, &mut printed).expect("printed");
+    report_json::write(&report, &mut printed).expect("printed");
     let printed: serde_json::Value = serde_json::from_slice(&printed).expect("JSON");
-    let schema = serde_json::from_str(json::SCHEMA).expect("a schema");
+    let schema = serde_json::from_str(report_json::SCHEMA).expect("a schema");
     let errors: Vec<String> = jsonschema::validator_for(&schema)
         .expect("a schema")
         .iter_errors(&printed)

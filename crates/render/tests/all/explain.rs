@@ -75,7 +75,8 @@ fn every_head_of_a_column_is_explained() {
 
 #[test]
 fn every_kind_of_finding_and_every_cause_is_explained() {
-    let schema: serde_json::Value = serde_json::from_str(render::json::SCHEMA).expect("JSON");
+    let schema: serde_json::Value =
+        serde_json::from_str(render::report_json::SCHEMA).expect("JSON");
     let kinds = &schema["properties"]["findings"]["items"]["properties"]["kind"]["enum"];
     let kinds = kinds.as_array().expect("kinds").iter();
     let kinds = kinds.filter_map(|kind| kind.as_str().map(str::to_owned));

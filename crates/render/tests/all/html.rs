@@ -125,7 +125,8 @@ fn names_stay_text_wherever_they_stand() {
     let data = between(&page, "id=\"report\">", "</script>")[0];
     let data: serde_json::Value = serde_json::from_str(data).expect("JSON");
     // Both are read back, since reading may round the last digit.
-    let whole = serde_json::to_string(&render::json::value(&report).expect("JSON")).expect("JSON");
+    let whole =
+        serde_json::to_string(&render::report_json::value(&report).expect("JSON")).expect("JSON");
     let whole: serde_json::Value = serde_json::from_str(&whole).expect("JSON");
     assert!(data == whole);
 }

@@ -56,7 +56,7 @@ fn words(text: &str) -> String {
 fn agrees(job: &Recorded) {
     let name = job.path.display();
     let report = &job.report;
-    let document = render::json::value(report).expect("JSON");
+    let document = render::report_json::value(report).expect("JSON");
     let mut found = Vec::new();
     prices("", &document, &mut found);
     for (at, us, row) in &found {

@@ -284,13 +284,13 @@ fn json_keeps_to_its_schema() {
     let folder = tempfile::tempdir().expect("a folder");
     job(folder.path());
     let mut out = Vec::new();
-    render::json::write(
+    render::report_json::write(
         &analyze::report(&Capture::open(folder.path()).expect("a capture")),
         &mut out,
     )
     .expect("printed");
     let report: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
-    let schema = serde_json::from_str(render::json::SCHEMA).expect("JSON");
+    let schema = serde_json::from_str(render::report_json::SCHEMA).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let errors: Vec<String> = validator
         .iter_errors(&report)
@@ -426,7 +426,8 @@ fn the_page_matches_the_schema(table: &str, name: fn(&str) -> String) {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
         .collect();
-    let schema: serde_json::Value = serde_json::from_str(render::json::SCHEMA).expect("JSON");
+    let schema: serde_json::Value =
+        serde_json::from_str(render::report_json::SCHEMA).expect("JSON");
     let table = match table {
         "account" => &schema["properties"][table]["properties"]["ranks"],
         table => &schema["properties"][table],
@@ -681,7 +682,8 @@ fn the_page_on_reports_has_every_word() {
         let row = format!("| `{}` | {} |", word.name, word.text);
         assert!(page.lines().any(|line| line == row), "missing: {row}");
     }
-    let schema: serde_json::Value = serde_json::from_str(render::json::SCHEMA).expect("JSON");
+    let schema: serde_json::Value =
+        serde_json::from_str(render::report_json::SCHEMA).expect("JSON");
     let fields = schema["properties"].as_object().expect("properties");
     for field in fields.keys().filter(|f| *f != "schema") {
         assert!(page.contains(&format!("`{field}`")), "missing: {field}");

@@ -21,7 +21,7 @@ fn has(root: &Value, schema: &Value, path: &str) -> bool {
 
 #[test]
 fn every_column_is_a_field_of_the_report() {
-    let schema: Value = serde_json::from_str(crate::json::SCHEMA).expect("JSON");
+    let schema: Value = serde_json::from_str(crate::report_json::SCHEMA).expect("JSON");
     let of = |list: &str| {
         let found = schema.pointer(&format!("/properties/{list}/items"));
         found.unwrap_or_else(|| panic!("{list} is no list"))

@@ -94,7 +94,7 @@ pub fn read(folder: &Path) -> Option<Outputs> {
         String::from_utf8(out).expect("text")
     };
     let mut json = Vec::new();
-    render::json::write(&report, &mut json).expect("in memory");
+    render::report_json::write(&report, &mut json).expect("in memory");
     serde_json::from_slice::<serde_json::Value>(&json).expect("JSON");
     let timeline = Timeline::new(&capture, None);
     let mut chrome = Vec::new();
