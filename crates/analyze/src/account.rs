@@ -27,6 +27,7 @@ pub mod noise;
 pub mod pace;
 pub mod places;
 pub mod replay;
+pub mod settled;
 pub mod slowing;
 pub mod stalls;
 #[cfg(test)]
@@ -35,12 +36,12 @@ pub mod turns;
 pub mod typical;
 pub mod work;
 
+pub use cause::Cause;
 pub use division::RankAccount;
 pub use efficiencies::Efficiencies;
 pub use habit::Source;
 pub use launches::Gatherer;
 
-use crate::findings::{Cause, LEAST_SHARE};
 use crate::streams::{Busier, Streams};
 use launches::{Lane, Launch};
 use schemars::JsonSchema;
@@ -52,6 +53,8 @@ pub const LEAST_HALF: f64 = 0.28;
 
 /// Below this share of the steps, a late rank is no problem.
 pub const MATTERS: f64 = 0.05;
+/// Less of the run is not worth a finding.
+pub(crate) const LEAST_SHARE: f64 = 0.01;
 /// Of the steps, this part is left at least without late ranks: no slowdown is more than a hundredfold.
 const LEAST_LEFT: f64 = 0.01;
 

@@ -24,6 +24,7 @@
 //! of the cost.
 
 use crate::operations::Operation;
+use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -180,6 +181,13 @@ pub struct RankArrivals {
     pub last_refuted: Option<u64>,
     /// How much later than all others it arrived in those that are proved, at least, µs of the wall.
     pub late_proved_us: Option<f64>,
+}
+
+impl RankArrivals {
+    /// Which rank it is.
+    pub fn id(&self) -> RankId {
+        RankId::new(self.rank, &self.host, self.pid, self.device)
+    }
 }
 
 /// Least mean saving of the operations in which a rank was last, µs: the spread of ends.

@@ -4,7 +4,7 @@
 //! Rule: that a thread was inside the other plugin is a fact of the live part. It proves no fault, because a
 //! process may be killed at any moment. So a row has it, and nobody is blamed.
 
-use crate::findings::RankId;
+use crate::subject::RankId;
 use setup::recorded::Chain;
 use std::collections::BTreeMap;
 use tables::{Capture, LiveSource, Process};

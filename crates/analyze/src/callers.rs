@@ -9,7 +9,6 @@
 
 use crate::executions::{Execution, Walk};
 use crate::functions::{interval_of, GpuSum as Sum};
-use crate::notes::Note;
 use crate::operations::Operation;
 use crate::sampled::Stretches;
 use schemars::JsonSchema;
@@ -243,23 +242,6 @@ fn estimate(sample: &Stretches, calls: u64, most_us: f64) -> Sum {
         None => few,
     };
     (Some(us), (n < calls as f64).then(interval))
-}
-
-/// What is not known of callers, a note for each cause.
-pub(crate) fn notes(callers: &[CallerRow]) -> Vec<Note> {
-    let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in callers {
-        let caller = row.caller.as_deref().unwrap_or("");
-        if let Some(why) = caller.strip_prefix("unknown: ") {
-            let calls = causes.entry(why).or_default();
-            *calls = calls.saturating_add(row.calls);
-        }
-    }
-    let note = |(why, calls): (&str, u64)| Note::WithoutLine {
-        calls,
-        why: why.to_owned(),
-    };
-    causes.into_iter().map(note).collect()
 }
 
 /// What a caller has of an operation.

@@ -8,7 +8,6 @@
 //! Rule: what nobody could see is null, and the row says why. Zero means that it was watched and did not
 //! happen.
 
-use crate::notes::is_attached;
 use crate::statistics::median;
 use crate::steps::{Step, Steps};
 use capture::counts::{NS, OF_DRIVER, OF_NCCL, SINCE_TIMED, TIMED};
@@ -66,7 +65,7 @@ pub struct DriverCallRow {
 pub fn of_capture(capture: &Capture, steps: Option<&Steps>) -> Option<DriverCalls> {
     // `ncclscope attach` counts calls of NCCL in such lines, and none of the driver.
     let counted: Vec<(&Process, &Counts)> = (capture.processes.iter())
-        .filter(|process| !is_attached(process))
+        .filter(|process| !process.is_attached())
         .filter_map(|process| Some((process, process.setup.counts.last()?)))
         .collect();
     if counted.is_empty() {

@@ -22,7 +22,6 @@
 //! because they need not show on all ranks.
 
 use crate::matching::is_collective;
-use crate::notes::is_attached;
 use capture::live::flag;
 use pairs::{Pairs, Side};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -356,7 +355,7 @@ impl Gatherer {
         });
         // From outside, one's own rank may be known, and not which communicators are one.
         let of_process = |(process, ..): &(usize, _, _, _)| &capture.processes[*process];
-        let spoken = spoken.filter(|_| !members.iter().map(of_process).any(is_attached));
+        let spoken = spoken.filter(|_| !members.iter().map(of_process).any(Process::is_attached));
         let Some(nranks) = of.nranks.or(spoken).filter(|n| *n <= MOST_RANKS) else {
             return;
         };

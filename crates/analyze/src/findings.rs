@@ -12,6 +12,7 @@
 //! whether that assumes common ends.
 
 use crate::account::Account;
+use crate::account::LEAST_SHARE;
 use crate::arrivals::{Arrivals, RankArrivals, LEVEL};
 use crate::clocks::Clocks;
 use crate::deaths::Death;
@@ -23,25 +24,29 @@ use crate::standstill::Standstill;
 mod account;
 mod below_ceiling;
 pub(crate) mod busy_gpu;
+mod by_rank;
 mod facts;
 mod identity;
 mod naming;
+mod nccl_memory;
 mod slow_network;
 mod stalled;
+mod topology;
 
+pub use crate::account::Cause;
+pub use crate::subject::{CallId, CommunicatorId, Peer, RankId, Subject, Way};
 pub(crate) use below_ceiling::below_ceiling;
 pub use busy_gpu::{BusierBy, BusyGpu};
+pub(crate) use by_rank::judge;
 pub use facts::{
-    Advice, BelowCeiling, CallId, Candidate, CandidateName, Cause, ClockProof, CommunicatorId,
-    Evidence, Finding, Gain, GainSource, InSteps, Kind, Late, LateByArrivals, Limit, Loss, Method,
-    Peer, RankId, SlowLink, Stalls, Subject, Unequal, Way,
+    Advice, BelowCeiling, Candidate, CandidateName, ClockProof, Evidence, Finding, Gain,
+    GainSource, InSteps, Kind, Late, LateByArrivals, Limit, Loss, Method, SlowLink, Stalls,
+    Unequal,
 };
 pub use identity::Identity;
-pub(crate) use naming::gpu;
 pub use naming::name;
-
-/// Least share of the run.
-pub(crate) const LEAST_SHARE: f64 = 0.01;
+pub(crate) use nccl_memory::nccl_memory;
+pub(crate) use topology::topology;
 
 /// The ranks that are late more than chance gives, by as much as matters. `wall_us` is the length of the run,
 /// and `level` the probability of a false alarm.

@@ -9,7 +9,7 @@
 //! Rule: a launch executes each captured call of its graph once. NCCL shows some of these executions as calls
 //! with rows of their own (with stamps, or over a network); they are not counted twice.
 
-use crate::ranks::{spread, Spread};
+use crate::statistics::{spread, Spread};
 use capture::live::flag;
 use schemars::JsonSchema;
 use serde::Serialize;

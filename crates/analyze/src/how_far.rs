@@ -6,9 +6,9 @@
 //! Rule: of a process that lacks calls, nothing is said. Its count would be too low.
 
 use crate::deaths::Death;
-use crate::findings::{gpu, RankId};
 use crate::progress::Gatherer;
 use crate::standstill::Standstill;
+use crate::subject::{gpu, RankId};
 use tables::{Capture, Process};
 
 /// How far the ranks of a communicator came.

@@ -4,7 +4,6 @@ use crate::attempts::AttemptRow;
 use crate::jobs::JobRow;
 use crate::memory::Memory;
 use crate::moments::Zone;
-use crate::notes::is_attached;
 use crate::ranks::Ranks;
 use crate::spelling::ranges;
 use schemars::JsonSchema;
@@ -186,7 +185,8 @@ pub fn job(capture: &Capture, ranks: &Ranks, jobs: &[Vec<usize>]) -> Job {
             .join(" ")
     });
     // What `ncclscope attach` wrote into capture.json is its own command, and its own end.
-    let attached = !capture.processes.is_empty() && capture.processes.iter().all(is_attached);
+    let attached =
+        !capture.processes.is_empty() && capture.processes.iter().all(Process::is_attached);
     let command = command.filter(|_| !attached);
     let status = capture.job.get("exit_status").and_then(|v| v.as_i64());
     let sizes = capture

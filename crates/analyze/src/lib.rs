@@ -41,6 +41,7 @@ pub mod graphs;
 pub mod hang;
 pub mod history;
 pub mod how_far;
+mod inits;
 pub mod interval;
 pub mod job;
 pub mod jobs;
@@ -66,6 +67,7 @@ pub mod ranks;
 pub mod recommendations;
 pub mod roles;
 pub mod sampled;
+mod series;
 pub mod settings;
 pub mod sightings;
 pub mod spans;
@@ -76,6 +78,7 @@ pub mod statistics;
 pub mod steps;
 pub mod stream_waits;
 pub mod streams;
+pub mod subject;
 pub mod summary;
 pub mod timeline;
 pub mod topology;
@@ -652,7 +655,7 @@ impl Analysis {
         let stream_waits = self.stream_waits.finish(capture, streams.as_ref());
         let mut account = self.account.finish(streams.as_ref());
         if let Some(account) = &mut account {
-            steps = steps::settle(steps, account, capture.processes.len());
+            steps = account::settled::settle(steps, account, capture.processes.len());
             // Nobody else asks for them, and there are as many as ranks make steps.
             account.begins_ns = Vec::new();
         }
@@ -678,7 +681,8 @@ impl Analysis {
         );
         if let Some(timeline) = &mut timeline {
             let why_none = nodes.why_none.as_deref();
-            timeline.sampled = nodes::curves::curves(capture, timeline, clocks.as_ref(), why_none);
+            timeline.sampled =
+                timeline::curves::curves(capture, timeline, clocks.as_ref(), why_none);
             timeline.mpi = mpi::curve(capture, timeline, clocks.as_ref());
         }
         let memory = memory::of_capture(capture);
@@ -749,9 +753,9 @@ impl Analysis {
         let ceilings = efficiency::of_capture(capture, &report.topologies);
         efficiency::hold_against(&mut report.efficiency, &ceilings);
         efficiency::hold_against(&mut report.efficiency, &self.ceilings);
-        report.notes.extend(callers::notes(&report.callers));
+        report.notes.extend(notes::of_callers(&report.callers));
         let patterns = &capture.communication;
-        let notes = streams::patterns::notes(patterns, report.streams.as_ref());
+        let notes = notes::patterns::notes(patterns, report.streams.as_ref());
         report.notes.extend(notes);
         report.notes.extend(one_in.map(notes::Note::OneIn));
         let first_step = recommendations::warm_up_in_steps(&report);
@@ -780,9 +784,11 @@ impl Analysis {
                 .filter(|_| summary::mostly_in_graphs(&report)),
             below_ceiling,
         );
-        let links = topology::findings(&report.topologies, capture);
+        let links = findings::topology(&report.topologies, capture);
         report.findings.extend(links);
-        report.findings.extend(memory::finding(&report.memory));
+        report
+            .findings
+            .extend(findings::nccl_memory(&report.memory));
         findings::name(&mut report.findings, capture);
         findings::busy_gpu::add(
             &mut report.findings,
@@ -791,7 +797,7 @@ impl Analysis {
             &report.nodes.gpus,
             capture,
         );
-        ranks::judge(&mut report, capture);
+        findings::judge(&mut report, capture);
         report.recommendations = recommendations::recommendations(&report, capture, &costs);
         report.next = summary::next(&report);
         report.verdict = summary::verdict(&report);

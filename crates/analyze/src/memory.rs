@@ -10,19 +10,17 @@
 //! small by what was freed. A model is called one and stands beside what was measured.
 
 mod counts;
-mod finding;
 
-use crate::nodes::plain_uuid;
+use crate::inits::{id, locals, only_local};
 use crate::startup::Startup;
+use crate::subject::plain_uuid;
 use counts::{counted_only, counts, is_of, IN_ALL};
-pub use finding::finding;
 use schemars::JsonSchema;
 use serde::Serialize;
 use setup::log::Init;
 use setup::memory::{Buffers, Connection, Sizes, PAIRS};
 use setup::startup::group;
 use std::collections::{BTreeMap, BTreeSet};
-use tables::communicators::Local;
 use tables::{Capture, Node, Process};
 
 /// The format of [`Memory`].
@@ -284,24 +282,6 @@ pub fn of_capture(capture: &Capture) -> Memory {
     memory
 }
 
-/// The id of a process's communicator in the capture.
-pub(crate) fn id(capture: &Capture, process: usize, local: &Local) -> Option<String> {
-    let of = capture.communicators.iter().find(|communicator| {
-        let mut members = communicator.members.iter();
-        members.any(|m| m.process == process && m.uid == local.uid)
-    });
-    of.map(|of| of.id.clone())
-}
-
-/// The process's own view of a communicator that NCCL counted, if only one fits.
-fn only_local<'a>(process: &'a Process, init: &Init) -> Option<&'a Local> {
-    let fits = |local: &&Local| {
-        local.nranks == init.nranks && local.rank.is_none_or(|rank| rank == init.rank)
-    };
-    let mut fitting = process.communicators.iter().filter(fits);
-    fitting.next().filter(|_| fitting.next().is_none())
-}
-
 /// The memory that lines of NCCL's debug output tell of.
 pub fn of_inits(inits: &[Init], unowned: Sizes) -> Memory {
     let mut all = Vec::new();
@@ -334,26 +314,6 @@ fn lone_note(communicators: &[CommunicatorMemory]) -> Option<Note> {
         are_equal: held.iter().all(|bytes| *bytes == most_bytes),
         most_bytes,
     })
-}
-
-/// The process's own view of the communicator that each of its inits made.
-pub(crate) fn locals(process: &Process) -> Vec<Option<&Local>> {
-    let mut left: Vec<&Local> = process.communicators.iter().collect();
-    left.sort_by_key(|local| local.created_ns);
-    let find = |init: &Init| {
-        let fits = |local: &Local| {
-            local.nranks == init.nranks && local.rank.is_none_or(|rank| rank == init.rank)
-        };
-        let same = |local: &Local| fits(local) && init.id == Some(local.hash);
-        // Of one that was split from another NCCL prints no id.
-        let at = left.iter().position(|local| same(local)).or_else(|| {
-            let mut left = left.iter();
-            left.position(|local| init.id.is_none() && fits(local))
-        });
-        at.map(|at| left.remove(at))
-    };
-    let inits = process.setup.inits.iter();
-    inits.map(find).collect()
 }
 
 fn memory(all: &[Of], nodes: &[Node], unowned: Sizes) -> Memory {

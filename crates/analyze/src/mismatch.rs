@@ -10,9 +10,9 @@
 //! are not compared.
 
 use crate::executions::{Execution, Walk};
-use crate::findings::RankId;
 use crate::matching::is_collective;
 use crate::pages::Pages;
+use crate::subject::RankId;
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::Series;

@@ -7,8 +7,8 @@
 //! a call that began before a step counts in it from the step's begin on.
 
 use crate::clocks::Clocks;
-use crate::nodes::curves::{edges, over, SampledCurve};
 use crate::steps::Steps;
+use crate::timeline::curves::{edges, over, SampledCurve};
 use crate::timeline::Timeline;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -7,19 +7,17 @@
 //! Rule: without a sampler or without NVML, figures are null, and a sentence says why. Energy is what the
 //! GPU's own counter says; the power, integrated over time, stands beside it as a check.
 
-pub mod curves;
 pub mod energy;
 pub mod jitter;
-mod series;
 pub mod threads;
 
 use crate::clocks::Clocks;
+use crate::series::{grown, Meter};
 use crate::steps::Steps;
 use crate::timeline::Timeline;
 use capture::samples::{GPU_ENERGY, GPU_POWER, NODE_CPU, PROCESS_CPU, SAMPLER_CPU};
 use schemars::JsonSchema;
 use serde::Serialize;
-use series::{grown, Meter};
 use std::collections::BTreeMap;
 use tables::{Capture, Node};
 
@@ -143,13 +141,6 @@ pub struct LinkRow {
 /// A GPU that gave no figure for so long before the node's last sample has gone, ns: ten ticks. All sources
 /// are read in the last one.
 const GONE_NS: i64 = 1_000_000_000;
-
-/// The 32 hex digits of a GPU's UUID, which NVML writes with `GPU-` and hyphens.
-pub(crate) fn plain_uuid(uuid: &str) -> String {
-    uuid.trim_start_matches("GPU-")
-        .replace('-', "")
-        .to_lowercase()
-}
 
 /// Why the clocks of a GPU are held down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

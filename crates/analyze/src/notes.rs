@@ -6,11 +6,15 @@
 use crate::behind::{self, Behind};
 use crate::operations::Operation;
 use crate::phases::Phases;
-use crate::streams::patterns::Unused;
 use capture::live::{flag, part};
 use std::collections::{BTreeMap, BTreeSet};
 use tables::marks::{Origin, Source};
 use tables::{Capture, Process};
+
+pub mod patterns;
+
+use crate::callers::CallerRow;
+use patterns::Unused;
 
 /// NCCL turned Broadcast into a kind of operation that it does not announce.
 const SILENT_BROADCAST: u32 = 22_900;
@@ -255,14 +259,9 @@ pub fn notes(
     notes
 }
 
-/// Whether a process was recorded by `ncclscope attach`.
-pub(crate) fn is_attached(process: &Process) -> bool {
-    process.fact("mode") == Some("attach")
-}
-
 /// Whether a process was recorded by the plugin inside of it.
 fn is_ours(process: &Process) -> bool {
-    !is_attached(process) && process.other_tool().is_none()
+    !process.is_attached() && process.other_tool().is_none()
 }
 
 /// What files of other tools do not say.
@@ -363,7 +362,7 @@ fn from_outside(capture: &Capture, notes: &mut Vec<Note>) {
     let mut attached = capture
         .processes
         .iter()
-        .filter(|p| is_attached(p))
+        .filter(|p| p.is_attached())
         .peekable();
     if attached.peek().is_none() {
         return;
@@ -502,6 +501,23 @@ impl Silent {
             notes.push(Note::CopyEngines(self.copy_engine));
         }
     }
+}
+
+/// What is not known of callers, a note for each cause.
+pub(crate) fn of_callers(callers: &[CallerRow]) -> Vec<Note> {
+    let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in callers {
+        let caller = row.caller.as_deref().unwrap_or("");
+        if let Some(why) = caller.strip_prefix("unknown: ") {
+            let calls = causes.entry(why).or_default();
+            *calls = calls.saturating_add(row.calls);
+        }
+    }
+    let note = |(why, calls): (&str, u64)| Note::WithoutLine {
+        calls,
+        why: why.to_owned(),
+    };
+    causes.into_iter().map(note).collect()
 }
 
 #[cfg(test)]

@@ -13,15 +13,11 @@ use crate::coverage::Coverage;
 use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
 use crate::sampled::Stretches;
-use crate::statistics::median;
+use crate::statistics::{median, sorted, spread, Spread};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use tables::{Capture, Name, Process, Untimed};
-
-mod judged;
-
-pub(crate) use judged::judge;
 
 /// One rank: a GPU of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -74,20 +70,6 @@ pub struct RankRow {
     /// What the run would take less without its fault: the largest finding that blames it alone; null if none
     /// does.
     pub loss_us: Option<f64>,
-}
-
-/// What a figure is over all ranks that have it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "Range")]
-pub struct Spread {
-    /// Ranks that have it.
-    pub n: u64,
-    /// Smallest.
-    pub min: f64,
-    /// Median (nearest rank).
-    pub median: f64,
-    /// Largest.
-    pub max: f64,
 }
 
 /// A rank that differs from the rest.
@@ -414,23 +396,6 @@ pub fn finish(rows: Vec<RankRow>) -> Ranks {
         outliers,
         rows,
     }
-}
-
-fn sorted(values: &[Option<f64>]) -> Vec<f64> {
-    let mut values: Vec<f64> = values.iter().copied().flatten().collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values
-}
-
-/// The spread of those that are known; `None` of none.
-pub(crate) fn spread(values: &[Option<f64>]) -> Option<Spread> {
-    let sorted = sorted(values);
-    Some(Spread {
-        n: sorted.len() as u64,
-        min: *sorted.first()?,
-        median: median(&sorted)?,
-        max: *sorted.last()?,
-    })
 }
 
 fn outliers_of(figure: &'static str, values: &[Option<f64>], rows: &[RankRow]) -> Vec<Outlier> {

@@ -4,7 +4,6 @@
 //!
 //! Rule: a row has its time, and whether the job went on after that.
 
-use crate::hang::VerdictKind;
 use crate::moments::Zone;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,12 +32,6 @@ pub struct SightingRow {
 }
 
 impl SightingRow {
-    /// Whether a verdict of this kind on the same calls says what was said then.
-    pub fn agrees(&self, verdict: VerdictKind) -> bool {
-        let says_who = !matches!(verdict, VerdictKind::NoHang | VerdictKind::Unknown);
-        says_who && self.verdict == verdict.name() && !self.calls_since
-    }
-
     /// Whether the job stood still then, and did nothing after that.
     pub fn still_holds(&self) -> bool {
         self.hang != Some(false) && !self.calls_since

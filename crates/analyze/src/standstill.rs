@@ -10,9 +10,9 @@
 //! and long enough to matter beside the run: with many short pauses, a wait of a second may be. Else it must
 //! last for 5 s.
 
-use crate::findings::RankId;
 use crate::hang::{of_newest, CallRow, Conditions, Hang, Lack, Member, Mismatch, Pace, Verdict};
 use crate::mismatch::{Differing, Made};
+use crate::subject::RankId;
 use std::sync::Arc;
 use tables::source::Shown;
 use tables::{last_calls, Call, Capture, LastCalls, Process, ReadProgress, Source};

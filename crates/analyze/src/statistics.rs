@@ -461,6 +461,38 @@ fn at_rank(ranked: &[(u64, u64)], rank: u128) -> u64 {
     ranked.last().map_or(0, |(value, _)| *value)
 }
 
+/// What a figure is over all ranks that have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Range")]
+pub struct Spread {
+    /// Ranks that have it.
+    pub n: u64,
+    /// Smallest.
+    pub min: f64,
+    /// Median (nearest rank).
+    pub median: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// Those that are known, ascending.
+pub(crate) fn sorted(values: &[Option<f64>]) -> Vec<f64> {
+    let mut values: Vec<f64> = values.iter().copied().flatten().collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values
+}
+
+/// The spread of those that are known; `None` of none.
+pub(crate) fn spread(values: &[Option<f64>]) -> Option<Spread> {
+    let sorted = sorted(values);
+    Some(Spread {
+        n: sorted.len() as u64,
+        min: *sorted.first()?,
+        median: median(&sorted)?,
+        max: *sorted.last()?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,9 +45,8 @@ pub(crate) mod pattern;
 #[cfg(test)]
 mod tests;
 
-use crate::account::{Account, RankAccount};
 use crate::executions::Execution;
-use crate::ranks::{spread, Spread};
+use crate::statistics::{spread, Spread};
 use crate::statistics::{Sample, Statistics};
 use pattern::{bursts, equal_parts, follow_each_other, occurrences, paused_periods, Period};
 use schemars::JsonSchema;
@@ -69,7 +68,7 @@ const LEAST_STEPS: usize = 4;
 const LEAST_SINGLE: usize = 16;
 /// Steps of calls are not shorter than this, µs: calls that are made in a loop and nothing else are a
 /// benchmark's.
-const LEAST_US: f64 = 1e3;
+pub(crate) const LEAST_US: f64 = 1e3;
 /// Steps of launches of graphs are not shorter than this, µs: a GPU needs as long to read the parameters of
 /// a small model.
 const LEAST_OF_GRAPHS_US: f64 = 100.0;
@@ -205,83 +204,6 @@ impl Steps {
     }
 }
 
-/// One kind of steps from the pattern of calls and the account, so that a report has not two.
-///
-/// If both have the same steps, it is those of the pattern with the times of the account. Ranks whose pattern
-/// is another one have none. If no rank has the same, it is the steps of the account: they are the same for
-/// all ranks, and rest on when calls ran. But these are none: equal parts of a pattern; by hosts alone, a
-/// multiple of a pattern with equal parts; and, by hosts alone or of a single call, what comes again within a
-/// millisecond. Steps that the program marked stay as they are.
-pub fn settle(steps: Option<Steps>, account: &Account, processes: usize) -> Option<Steps> {
-    let all = account.steps + account.skipped;
-    let is_marked = |row: &StepsRow| row.source == StepSource::Program;
-    let is_same = |row: &StepsRow| agree(row.steps, all) || alike(row.steps, all);
-    let has_part = |row: &StepsRow| {
-        row.equal_parts > 1 && all as f64 * ALIKE >= (row.steps * row.equal_parts) as f64
-    };
-    let had = steps.as_ref().map_or(&[][..], |steps| &steps.rows);
-    let has_other = !had.iter().any(is_same);
-    // The same call again and again may be a step, or any part of one, and so may any calls in a loop.
-    let one_call = account.launches.iter().all(|n| *n <= 1);
-    let is_loop = (one_call || account.by_hosts) && account.usual_us() < LEAST_US;
-    let parts_of_hosts = account.by_hosts && had.iter().any(|row| row.equal_parts > 1);
-    let tells_less = is_loop || parts_of_hosts || had.iter().any(has_part);
-    if had.iter().any(is_marked) || has_other && tells_less {
-        return steps;
-    }
-    let rows = if has_other {
-        rows_of(account)
-    } else {
-        let mut rows = steps.map_or_else(Vec::new, |steps| steps.rows);
-        rows.retain(is_same);
-        // A host that waits for its GPU now and then, to log, does not make the GPU's steps longer. An
-        // optimizer behind several micro-batches does.
-        if let Some(repeat) = account.times_repeat() {
-            rows.iter_mut().for_each(|row| row.times_repeat = repeat);
-        }
-        rows
-    };
-    finish(rows, processes).map(|steps| Steps {
-        step_us: statistics(&account.walls_ns),
-        times_ns: account.walls_ns.clone(),
-        ..steps
-    })
-}
-
-/// The steps of the account, rank by rank.
-fn rows_of(account: &Account) -> Vec<StepsRow> {
-    let times_repeat = account.times_repeat().unwrap_or(1);
-    let step_us = statistics(&account.walls_ns);
-    let of_rank = |(at, rank): (usize, &RankAccount)| {
-        let begins = &account.begins_ns[at];
-        let step = |of: &[i64]| Step {
-            start_ns: Some(of[0]),
-            time_ns: u64::try_from(of[1] - of[0]).ok(),
-            communication_ns: None,
-            end_ns: None,
-        };
-        StepsRow {
-            rank: rank.rank,
-            host: rank.host.clone(),
-            pid: rank.pid,
-            source: StepSource::Calls,
-            steps: account.steps,
-            calls: account.launches[at],
-            equal_parts: 1,
-            times_repeat,
-            calls_beyond: 0,
-            step_us,
-            communication_us: None,
-            startup_us: None,
-            between_us: Some(0.0),
-            each: begins.windows(2).map(step).collect(),
-            times_ns: account.walls_ns.clone(),
-            on_gpu: true,
-        }
-    };
-    account.ranks.iter().enumerate().map(of_rank).collect()
-}
-
 /// A call: what it is, the same without its size, when it was made on the host (0 not known), and when its
 /// kernel ran (0, 0 not known).
 #[derive(Clone, Copy)]
@@ -293,7 +215,7 @@ struct Item {
 }
 
 /// The pattern leaves out steps that have other calls, too; the account has all of them.
-const ALIKE: f64 = 1.1;
+pub(crate) const ALIKE: f64 = 1.1;
 
 /// The kind of a launch of a graph. Calls are numbered from 0.
 const GRAPH: u32 = u32::MAX;
@@ -618,7 +540,7 @@ pub(crate) fn agree(a: u64, b: u64) -> bool {
 }
 
 /// Whether two counts of the same steps differ by what a rule of either leaves out.
-fn alike(a: u64, b: u64) -> bool {
+pub(crate) fn alike(a: u64, b: u64) -> bool {
     a.max(b) as f64 <= ALIKE * a.min(b) as f64
 }
 
@@ -701,7 +623,7 @@ impl Times {
     }
 }
 
-fn statistics(times_ns: &[u64]) -> Option<Statistics> {
+pub(crate) fn statistics(times_ns: &[u64]) -> Option<Statistics> {
     let mut sample = Sample::default();
     times_ns.iter().for_each(|ns| sample.push(*ns));
     sample.statistics()

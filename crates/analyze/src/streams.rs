@@ -24,14 +24,12 @@ mod join;
 pub mod kernels;
 mod kinds;
 mod lane;
-pub mod patterns;
 pub mod replays;
 mod rows;
 mod timed;
 mod waiting;
 mod window;
 
-use crate::account::launches::ShownKernel;
 use crate::interval::{Batches, LEAST_STRETCHES};
 use interference::{alone, computed, slowed, Alone, Computed};
 use intervals::Span;
@@ -51,6 +49,27 @@ use rows::LEAST_MATCHED;
 pub use rows::{
     FunctionStreams, KernelOfRank, KernelRow, OtherCommunication, RankStreams, Share, Streams,
 };
+
+/// A kernel of NCCL that a window shows. Times are ns.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownKernel {
+    /// CUDA device ordinal.
+    pub device: u32,
+    /// The ticket of its call; `None` in a graph.
+    pub call: Option<u64>,
+    /// In a graph: index of the captured call's shape in its process.
+    pub captured_as: Option<u32>,
+    /// In a graph: when that was launched.
+    pub launched: i64,
+    /// When it began.
+    pub start: i64,
+    /// When it ended.
+    pub stop: i64,
+    /// From when on nothing but NCCL ran until it ended; its end, if something else did then.
+    pub from: i64,
+    /// CUDA's id of its stream.
+    pub stream: u32,
+}
 
 /// What is gathered from processes.
 #[derive(Default)]

@@ -5,10 +5,11 @@
 //! it doubtful comes first: a rank that died, calls that are not here. The last sentence is about what took
 //! most time, by the best clock there is. `render` makes sentences of all this.
 
+use crate::account::LEAST_SHARE;
 use crate::account::{Open, RankAccount, MATTERS};
 use crate::arrivals::{Arrivals, RankArrivals};
 use crate::completeness::NotCounted;
-use crate::findings::{settling, Finding, Kind, RankId, LEAST_SHARE};
+use crate::findings::{settling, Finding, Kind, RankId};
 use crate::operations::Operation;
 use crate::ranks::RankRow;
 use crate::sightings::SightingRow;
@@ -303,7 +304,7 @@ fn of_nccl(report: &Report) -> Lead {
         return Lead::Finding;
     }
     if let Some(seen) = sighting(report) {
-        let agrees = |of: &Standstill| seen.agrees(of.hang.verdict.kind());
+        let agrees = |of: &Standstill| of.hang.verdict.kind().agrees(seen);
         return match &report.standstill {
             Some(of) if agrees(of) && !report.findings.is_empty() => Lead::Finding,
             _ => Lead::Sighting,

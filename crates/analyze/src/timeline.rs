@@ -16,13 +16,14 @@
 
 use crate::clocks::Clocks;
 use crate::deaths::Death;
-use crate::nodes::curves::{Curves, SampledCurve};
+use curves::{Curves, SampledCurve};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use gathering::{Gatherer, ProcessBins};
 
 mod bins;
+pub mod curves;
 mod gathering;
 mod joining;
 

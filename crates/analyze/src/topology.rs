@@ -6,14 +6,10 @@
 //! Rule: a network card is a finding only if the job uses a network. CPUs are one only if a process may run
 //! on none that is beside its GPU.
 
-use crate::findings::{Advice, Evidence, Finding, Kind, Subject};
-use crate::nodes::plain_uuid;
+use crate::subject::plain_uuid;
 use schemars::JsonSchema;
 use serde::Serialize;
-use setup::topology::{
-    facts, far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS, FAR_NETWORK_CARD,
-    MISSING_NVLINK,
-};
+use setup::topology::{facts, far_cards, remarks, GraphChoice, Remark, Topology, FAR_CPUS};
 use std::collections::BTreeSet;
 use tables::{Capture, Process};
 
@@ -147,48 +143,11 @@ fn cpus(list: &str) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
-/// What about the hosts costs bandwidth: one finding of each kind.
-pub fn findings(hosts: &[Host], capture: &Capture) -> Vec<Finding> {
-    let uses_network = capture
-        .communicators
-        .iter()
-        .any(|communicator| communicator.nnodes.is_some_and(|n| n > 1));
-    let finding = |(name, kind, advice): (&str, Kind, Advice)| {
-        let mut all = hosts.iter().flat_map(|host| {
-            let remarks = host.remarks.iter().filter(|remark| remark.kind == name);
-            remarks.map(move |remark| (host, remark))
-        });
-        let (host, first) = all.next()?;
-        Some(Finding {
-            subject: Subject {
-                hosts: vec![host.host.clone()],
-                ..Subject::default()
-            },
-            loss: None,
-            when_us: None,
-            cause: None,
-            evidence: Evidence::Topology {
-                kind,
-                remark: first.sentence.clone(),
-                more: all.count(),
-            },
-            advice,
-        })
-    };
-    [
-        (MISSING_NVLINK, Kind::MissingNvlink, Advice::CheckNvlink),
-        (FAR_NETWORK_CARD, Kind::FarNetworkCard, Advice::UseNearCards),
-        (FAR_CPUS, Kind::FarCpus, Advice::BindCpus),
-    ]
-    .into_iter()
-    .filter(|(_, kind, _)| *kind != Kind::FarNetworkCard || uses_network)
-    .filter_map(finding)
-    .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::topology as findings;
+    use setup::topology::FAR_NETWORK_CARD;
     use tables::communicators::Local;
     use tables::{Communicator, Node};
 

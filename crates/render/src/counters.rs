@@ -3,7 +3,7 @@
 //! Rule: a counter is written for every bucket, and once more with 0 at the end of the last. What the node
 //! sampler did not see is left out.
 
-use analyze::nodes::curves::SampledCurve;
+use analyze::timeline::curves::SampledCurve;
 use analyze::timeline::{Curve, Timeline};
 
 /// A figure over time.

@@ -2,8 +2,8 @@
 
 use crate::layout::ROWS;
 use crate::layout::{plural, Page, Table};
-use analyze::ranks::Spread;
 use analyze::spelling::{size, three};
+use analyze::statistics::Spread;
 use analyze::Report;
 use serde_json::Value;
 

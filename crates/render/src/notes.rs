@@ -1,10 +1,10 @@
 //! What the figures of a report mean, and what it can't show, in words.
 
 use crate::behind;
+use analyze::notes::patterns::Unused;
 use analyze::notes::{HowMany, NoTimes, Note};
 use analyze::phases::Phases;
 use analyze::spelling::{percent, plural, time};
-use analyze::streams::patterns::Unused;
 use analyze::Report;
 use tables::communication::FILE;
 use tables::marks::Source;

@@ -6,8 +6,9 @@
 //! Rule: a figure that a part of the report has not is `-`, and never 0.
 
 use crate::layout::{plural, Page, Table, Unit};
-use analyze::ranks::{Ranks, Spread};
+use analyze::ranks::Ranks;
 use analyze::spelling::three;
+use analyze::statistics::Spread;
 use analyze::Report;
 
 /// Writes a row for each rank.

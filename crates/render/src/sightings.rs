@@ -10,7 +10,7 @@ pub(crate) fn sentence(of: &SightingRow) -> String {
 
 /// The same beside a verdict of this kind, which is not said twice.
 pub(crate) fn beside(of: &SightingRow, verdict: VerdictKind) -> String {
-    if of.agrees(verdict) {
+    if verdict.agrees(of) {
         with(of, "said the same.")
     } else {
         sentence(of)

@@ -1,8 +1,8 @@
 //! The steps of the job, as text.
 
 use crate::layout::{Page, Table};
-use analyze::ranks::Spread;
 use analyze::spelling::{percent, plural, time, times};
+use analyze::statistics::Spread;
 use analyze::steps::marked::PhaseRow;
 use analyze::steps::{StepSource, Steps, StepsRow};
 use analyze::Report;

@@ -226,6 +226,11 @@ impl Process {
         (synced != 0 && in_order).then(|| [synced - start, computed - synced, stop - computed])
     }
 
+    /// Whether `ncclscope attach` recorded it.
+    pub fn is_attached(&self) -> bool {
+        self.fact("mode") == Some("attach")
+    }
+
     /// A fact by key, if it is there and not empty.
     pub fn fact(&self, key: &str) -> Option<&str> {
         self.facts

@@ -15,8 +15,32 @@
 use super::frame::Frame;
 use super::places::{Cell, Places};
 use super::work::Work;
-use crate::findings::Cause;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Why a rank is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// Its host launches late.
+    Host,
+    /// Its GPU is busy with other work.
+    Gpu,
+    /// That is not known.
+    Unknown,
+}
+
+impl Cause {
+    /// As in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Host => "host",
+            Cause::Gpu => "gpu",
+            Cause::Unknown => "unknown",
+        }
+    }
+}
 
 /// A difference between GPU times that is no wait, ns.
 const LEAST_WAIT: f64 = 20e3;

@@ -9,7 +9,7 @@
 use super::frame::Frame;
 use super::launches::Lane;
 use super::places::{Cell, Places, Scaled};
-use crate::findings::RankId;
+use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;

@@ -4,6 +4,7 @@
 //! operation each, also if they share a launch.
 
 use crate::executions::{Execution, Walk};
+use crate::streams::ShownKernel;
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::Untimed;
@@ -195,27 +196,6 @@ impl Lane {
         }
         self.exchanges.sort_by_key(|exchange| exchange.launch);
     }
-}
-
-/// A kernel of NCCL that a window shows. Times are ns.
-#[derive(Clone, Copy, Debug)]
-pub struct ShownKernel {
-    /// CUDA device ordinal.
-    pub device: u32,
-    /// The ticket of its call; `None` in a graph.
-    pub call: Option<u64>,
-    /// In a graph: index of the captured call's shape in its process.
-    pub captured_as: Option<u32>,
-    /// In a graph: when that was launched.
-    pub launched: i64,
-    /// When it began.
-    pub start: i64,
-    /// When it ended.
-    pub stop: i64,
-    /// From when on nothing but NCCL ran until it ended; its end, if something else did then.
-    pub from: i64,
-    /// CUDA's id of its stream.
-    pub stream: u32,
 }
 
 /// What is gathered.

@@ -539,7 +539,7 @@ fn without_a_pattern_of_calls_the_steps_are_those_of_the_account() {
     let mut account = account(&stopped(60, |_| true, |_, _| 0));
     // A report forgets these.
     account.begins_ns = vec![(0..=account.steps as i64).collect(); 2];
-    let steps = crate::steps::settle(None, &account, 2).expect("steps");
+    let steps = settled::settle(None, &account, 2).expect("steps");
     let rows = steps.rows.iter();
     let of: Vec<_> = rows
         .map(|row| (row.rank, row.steps, row.calls, row.each.len() as u64))
@@ -558,5 +558,5 @@ fn without_a_pattern_of_calls_the_steps_are_those_of_the_account() {
     // One call that follows itself at once may be any part of a step.
     account.launches = vec![1; 2];
     account.walls_ns.fill(220_000);
-    assert!(crate::steps::settle(None, &account, 2).is_none());
+    assert!(settled::settle(None, &account, 2).is_none());
 }

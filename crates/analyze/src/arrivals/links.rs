@@ -19,6 +19,7 @@ use super::what_if::WhatIf;
 use super::{LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
+use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +72,13 @@ pub struct Link {
     pub loss_interval_us: Option<(f64, f64)>,
     /// The loss is an estimate, and no more than this is possible, µs.
     pub loss_at_most_us: Option<f64>,
+}
+
+impl Link {
+    /// Which rank it is.
+    pub fn id(&self) -> RankId {
+        RankId::new(self.rank, &self.host, self.pid, None)
+    }
 }
 
 /// How much of transfers was the network.

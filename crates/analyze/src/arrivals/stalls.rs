@@ -10,6 +10,7 @@
 
 use super::operations::Operations;
 use super::what_if::WhatIf;
+use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -67,6 +68,13 @@ pub struct Stall {
     pub launched_late_us: Option<f64>,
     /// Of `held_up_us`: it was launched in time, so its GPU was busy. Null as `launched_late_us`.
     pub gpu_busy_us: Option<f64>,
+}
+
+impl Stall {
+    /// Which rank it is.
+    pub fn id(&self) -> RankId {
+        RankId::new(self.rank, &self.host, self.pid, self.device)
+    }
 }
 
 /// Who came last to an operation, by how much of itself (ns), and why.

@@ -2,8 +2,9 @@
 
 use super::{
     Advice, Cause, CommunicatorId, Evidence, Finding, InSteps, Late, Loss, Method, RankId,
-    SlowLink, Stalls, Subject, Unequal, LEAST_SHARE,
+    SlowLink, Stalls, Subject, Unequal,
 };
+use crate::account::LEAST_SHARE;
 use crate::account::{self, Account, Answer, Source};
 
 /// A rank whose steps stall more often than in this part of them is late as a habit.

@@ -12,8 +12,9 @@
 
 use super::{
     Advice, BelowCeiling, CallId, Candidate, CommunicatorId, Evidence, Finding, Kind, Limit, Loss,
-    Method, Subject, LEAST_SHARE,
+    Method, Subject,
 };
+use crate::account::LEAST_SHARE;
 use crate::account::{Account, MATTERS};
 use crate::efficiency::{CeilingSource, EfficiencyRow, ShareOfCeiling};
 use crate::models::{fit, of_operations};
@@ -334,7 +335,7 @@ fn candidates(
     found.extend(half_bytes(of, report).map(Candidate::Size));
     let reason = report.paths.reasons.iter().find(|reason| reason.is_known());
     found.extend(reason.map(|reason| Candidate::Path(reason.because.clone())));
-    let links = crate::topology::findings(&report.topologies, capture);
+    let links = crate::findings::topology(&report.topologies, capture);
     found.extend(links.into_iter().find_map(|link| match link.evidence {
         Evidence::Topology {
             kind: Kind::MissingNvlink,

@@ -1,10 +1,11 @@
 //! Why the GPU of a late rank is busy: what kernel windows say of it and the others, and their clocks.
 
-use super::{gpu, Advice, Cause, Evidence, Finding, Kind, RankId};
+use super::{Advice, Cause, Evidence, Finding, Kind, RankId};
 use crate::account::Account;
-use crate::nodes::{plain_uuid, GpuRow, Throttle};
+use crate::nodes::{GpuRow, Throttle};
 use crate::statistics::median;
 use crate::streams::{Busier, MoreOften, Streams, MOST};
+use crate::subject::{gpu, plain_uuid};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;

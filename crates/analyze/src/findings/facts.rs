@@ -7,11 +7,13 @@
 //! Rule: nothing here is text for people. What a program compares, sorts or joins is a field.
 
 use super::BusyGpu;
+use crate::account::Cause;
 use crate::arrivals::InheritedFrom;
 use crate::deaths::Death;
 use crate::efficiency::ShareOfCeiling;
 use crate::mismatch::Differing;
 use crate::standstill::Standstill;
+use crate::subject::Subject;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
@@ -102,108 +104,6 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One rank of the job, as far as it is known: where to look for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub struct RankId {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
-    /// CUDA device ordinal.
-    pub device: Option<u32>,
-    /// The GPU's UUID, 32 hex digits; null where the recording has none.
-    pub gpu: Option<String>,
-}
-
-/// A communicator, for people and for programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub struct CommunicatorId {
-    /// Its id in this capture. Another run has others.
-    pub id: String,
-    /// The program's name for it.
-    pub name: Option<String>,
-    /// The launcher's ranks of its members, ascending; empty if they are not known.
-    pub ranks: Vec<u32>,
-}
-
-/// Calls of one kind on a communicator.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub struct CallId {
-    /// Function, as NCCL names it.
-    pub function: String,
-    /// Bytes by the convention of nccl-tests.
-    pub bytes: u64,
-}
-
-/// The other end of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub struct Peer {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-}
-
-/// Which way of a network transfer a finding is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// The network accepts what the rank sends.
-    SendNetwork,
-    /// What the rank received is flushed to its GPU.
-    RecvFlush,
-}
-
-impl Way {
-    /// As in JSON, and as NCCL's states of a proxy step are called here.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Way::SendNetwork => "send_network",
-            Way::RecvFlush => "recv_flush",
-        }
-    }
-}
-
-/// Whom a finding is about. What it is not about is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
-    /// The ranks that are to blame, the first of them first.
-    pub ranks: Vec<RankId>,
-    /// The hosts, if it is about hosts as such.
-    pub hosts: Vec<String>,
-    /// The communicator on which it shows.
-    pub communicator: Option<CommunicatorId>,
-    /// The calls on it.
-    pub call: Option<CallId>,
-    /// The other end of a link.
-    pub peer: Option<Peer>,
-    /// Which way of the link.
-    pub way: Option<Way>,
-    /// The stage of a pipeline, from 0.
-    pub stage: Option<u32>,
-    /// `ranks` are to blame together: all of this group, by its name or by the communicator that it shares.
-    pub group: Option<String>,
-}
-
-impl Subject {
-    /// Of one rank.
-    pub fn of(rank: RankId) -> Subject {
-        Subject {
-            ranks: vec![rank],
-            ..Subject::default()
-        }
-    }
-
-    /// The first of the ranks that are to blame.
-    pub fn rank(&self) -> Option<&RankId> {
-        self.ranks.first()
-    }
-}
-
 /// How a loss was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -244,29 +144,6 @@ pub struct Loss {
     pub untimed_in_graphs: Option<u64>,
     /// The length of the run of which it is a part, µs; `None` where that is not known.
     pub run_us: Option<f64>,
-}
-
-/// Why a rank is late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// Its host launches late.
-    Host,
-    /// Its GPU is busy with other work.
-    Gpu,
-    /// That is not known.
-    Unknown,
-}
-
-impl Cause {
-    /// As in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Host => "host",
-            Cause::Gpu => "gpu",
-            Cause::Unknown => "unknown",
-        }
-    }
 }
 
 /// What the hosts' clocks prove about who came last.

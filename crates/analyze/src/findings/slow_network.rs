@@ -7,8 +7,8 @@
 
 use super::{
     Advice, CommunicatorId, Evidence, Finding, Loss, Method, Peer, SlowLink, Subject, Way,
-    LEAST_SHARE,
 };
+use crate::account::LEAST_SHARE;
 use crate::arrivals::{Arrivals, Link, LEAST_US, LEVEL};
 use crate::interval::beyond_chance;
 

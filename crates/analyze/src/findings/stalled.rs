@@ -3,7 +3,8 @@
 //! Rule: there is a finding only if the run loses 1 % of its time by the stall, and if no other finding is
 //! about that rank.
 
-use super::{Advice, Cause, Evidence, Finding, Kind, Loss, Method, Stalls, Subject, LEAST_SHARE};
+use super::{Advice, Cause, Evidence, Finding, Kind, Loss, Method, Stalls, Subject};
+use crate::account::LEAST_SHARE;
 use crate::arrivals::{Arrivals, Stall};
 
 /// The findings, largest loss first; `others` are those that are there already, `run_us` is the length of the

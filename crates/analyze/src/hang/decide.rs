@@ -24,7 +24,6 @@ use super::wait_for::{self, is_astray, CycleEdge, WaitForGraph};
 use super::waits::{self, Lack, Wait};
 use super::went_on;
 use crate::completeness::is_masked;
-use crate::notes::is_attached;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::graphs::Unseen;
 use tables::{Capture, Life, Process};
@@ -638,7 +637,7 @@ fn cycle(case: &Case, graph: &WaitForGraph, steps: &[CycleEdge]) -> Cycle {
 /// Whether `ncclscope attach` recorded this process and it goes on. Its communicators may have been made
 /// before, so nobody knows which ranks belong together or who waits for whom.
 fn is_from_outside(process: &Process) -> bool {
-    is_attached(process) && !process.ended
+    process.is_attached() && !process.ended
 }
 
 /// Of all calls that have not returned, the one that began first: who is in it, and for how long.

@@ -13,6 +13,7 @@ use super::mismatch::{Aspect, MismatchKind};
 use super::network::{Cause, Network};
 use super::progress::{CallRow, Member, Members};
 use super::waits::Lack;
+use crate::sightings::SightingRow;
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -59,6 +60,12 @@ pub enum VerdictKind {
 }
 
 impl VerdictKind {
+    /// Whether it says of the same calls what was said in a sighting.
+    pub fn agrees(self, seen: &SightingRow) -> bool {
+        let says_who = !matches!(self, VerdictKind::NoHang | VerdictKind::Unknown);
+        says_who && seen.verdict == self.name() && !seen.calls_since
+    }
+
     /// As in JSON.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,8 @@
 use super::*;
+use crate::findings::nccl_memory;
 use crate::findings::Evidence;
 use setup::log::{read, Reader};
+use tables::communicators::Local;
 use tables::nodes::Series;
 
 /// NCCL 2.28.9 on two H200: a ring of sends and receives, then collectives.
@@ -237,7 +239,7 @@ fn without_nccl_s_output_its_count_is_the_figure() {
     let row = &memory.communicators[0].ranks[0];
     assert_eq!((row.init_gpu_bytes, row.gpu_bytes), (None, 6000 * MIB));
     assert_eq!(memory.gpus[0].share, Some(0.06));
-    let found = finding(&memory).expect("6 % are a finding");
+    let found = nccl_memory(&memory).expect("6 % are a finding");
     assert!(
         matches!(found.evidence, Evidence::Memory { init_bytes: None, largest_bytes, .. }
             if largest_bytes == 6000 * MIB)
@@ -275,7 +277,7 @@ fn much_of_a_gpu_s_memory_is_a_finding() {
     let found = |total: u64| {
         let memory = of_capture(&capture(LOG, total, &[]));
         assert_eq!(memory.gpus[0].total_bytes, Some(total));
-        finding(&memory)
+        nccl_memory(&memory)
     };
     let much = found(100_000 * MIB).expect("a finding");
     let bytes = (6000 * MIB, 100_000 * MIB);

@@ -12,9 +12,9 @@
 //! Rule: a figure is of all GPUs that were sampled, each for as long as it was. Energy that a node's sampler
 //! did not see is not guessed, so the phases add up to the energy of the run.
 
-use super::series::Meter;
 use crate::clocks::{ClockLine, Clocks};
-use crate::ranks::{spread, Spread};
+use crate::series::Meter;
+use crate::statistics::{spread, Spread};
 use crate::steps::{Steps, StepsRow};
 use crate::timeline::Timeline;
 use schemars::JsonSchema;

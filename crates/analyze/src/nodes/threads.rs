@@ -13,7 +13,7 @@
 //! Rule: running and ready are counted by the kernel. Waiting for a disk is seen at samples, and what is left
 //! is blocked.
 
-use super::series::{at, climbing};
+use crate::series::{at, climbing};
 use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -4,7 +4,7 @@
 //! have made some in CUDA graphs that were not seen.
 
 use crate::first_uses;
-use crate::memory::locals;
+use crate::inits::locals;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;

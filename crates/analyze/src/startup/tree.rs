@@ -10,7 +10,7 @@
 use super::ProcessRow;
 use crate::coverage::Coverage;
 use crate::first_uses::{self, FirstUse, START_NS};
-use crate::memory::{id, locals};
+use crate::inits::{id, locals};
 use schemars::JsonSchema;
 use serde::Serialize;
 use setup::log::{Init, PHASES};

@@ -7,8 +7,8 @@
 //! the two. Then it lasts until its own end.
 
 use super::{busy, steps_apart, Gatherer, Item, Step, StepSource, StepsRow, Times};
-use crate::ranks::{spread, Spread};
 use crate::statistics::Sample;
+use crate::statistics::{spread, Spread};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! Joins the bins of all GPUs to buckets of one width, and makes curves of them.
 
 use super::bins::{split, Bins};
+use super::curves::Curves;
 use super::gathering::{Lane, Sum, SUMS};
 use super::{Active, Band, Buckets, Curve, InWindows, LateRank, StepMarks, Timeline};
 use crate::arrivals::over_time::{GpuKey, OverTime};
 use crate::arrivals::Arrivals;
 use crate::clocks::ClockLine;
-use crate::nodes::curves::Curves;
 use crate::operations::Operation;
 use crate::steps::Steps;
 use crate::stream_waits::StreamWaits;

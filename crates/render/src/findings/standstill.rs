@@ -15,7 +15,7 @@ pub(super) fn sentence(of: &Standstill) -> String {
 /// says it.
 pub(super) fn evidence(of: &Standstill) -> String {
     let verdict = of.hang.verdict.kind();
-    let agree = of.hang.sightings.iter().filter(|row| row.agrees(verdict));
+    let agree = of.hang.sightings.iter().filter(|row| verdict.agrees(row));
     let mut details = words(&of.hang).details;
     details.extend(agree.map(|row| sightings::beside(row, verdict)));
     details.join(" ")

@@ -1,5 +1,6 @@
 //! Facts are not words: `analyze` has no sentence, and no code reads sentences back.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What code that compares or splits a sentence looks like.
@@ -115,4 +116,107 @@ fn analyze_has_no_sentences() {
 fn strings_are_found_in_code() {
     let code = "/// A \"comment\".\nlet a = (\"one\", '\"', \"two \\\"2\\\"\");\n";
     assert_eq!(strings(code), ["one", "two \\\"2\\\""]);
+}
+
+/// The modules of a crate, and which others each of them uses.
+fn uses(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let mut files = Vec::new();
+    sources(source, &mut files);
+    let module = |path: &Path| {
+        let inside = path.strip_prefix(source).expect("inside");
+        let first = inside.iter().next().expect("a name").to_string_lossy();
+        first.trim_end_matches(".rs").to_owned()
+    };
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in &files {
+        let text = std::fs::read_to_string(path).expect("a source");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+        let lines = code
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        let code = lines.collect::<Vec<_>>().join("\n");
+        let used = all.entry(module(path)).or_default();
+        for rest in code.split("crate::").skip(1) {
+            // `crate::a::B`, or `crate::{a::B, c}`.
+            let list = match rest.strip_prefix('{') {
+                Some(list) => list.split(';').next().unwrap_or(""),
+                None => rest
+                    .split(|c: char| c != '_' && !c.is_alphanumeric())
+                    .next()
+                    .unwrap_or(""),
+            };
+            let names = list.split(|c: char| c != '_' && !c.is_alphanumeric());
+            used.extend(names.map(str::to_owned));
+        }
+    }
+    all.remove("lib");
+    let names: BTreeSet<String> = all.keys().cloned().collect();
+    for (name, used) in &mut all {
+        used.retain(|of| of != name && names.contains(of));
+    }
+    all
+}
+
+/// A way from a module back to itself, if there is one.
+fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+    // Modules that use no module that is left are in no circle.
+    let mut left = uses.clone();
+    loop {
+        let names: BTreeSet<String> = left.keys().cloned().collect();
+        let before = left.len();
+        left.retain(|_, used| used.iter().any(|of| names.contains(of)));
+        if left.len() == before {
+            break;
+        }
+    }
+    let mut way = vec![left.keys().next()?.clone()];
+    loop {
+        let used = &left[way.last().expect("one")];
+        let next = used
+            .iter()
+            .find(|of| left.contains_key(*of))
+            .expect("one is left")
+            .clone();
+        if let Some(at) = way.iter().position(|of| *of == next) {
+            way.drain(..at);
+            way.push(next);
+            return Some(way);
+        }
+        way.push(next);
+    }
+}
+
+#[test]
+fn modules_of_analyze_and_render_have_no_circles() {
+    for name in ["analyze", "render"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../{name}/src"));
+        let uses = uses(&source);
+        assert!(
+            uses.len() > 50 && uses.values().any(|used| used.len() > 5),
+            "{uses:?}"
+        );
+        assert_eq!(circle(&uses), None, "in {name}");
+    }
+}
+
+#[test]
+fn a_circle_is_found() {
+    let uses = |all: &[(&str, &[&str])]| {
+        let all = all.iter().map(|(name, used)| {
+            let used = used.iter().map(|of| (*of).to_owned()).collect();
+            ((*name).to_owned(), used)
+        });
+        all.collect::<BTreeMap<String, BTreeSet<String>>>()
+    };
+    assert_eq!(
+        circle(&uses(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])])),
+        None
+    );
+    let way = circle(&uses(&[
+        ("a", &["b"]),
+        ("b", &["c"]),
+        ("c", &["b", "d"]),
+        ("d", &[]),
+    ]));
+    assert_eq!(way.expect("a circle"), ["b", "c", "b"]);
 }

@@ -3,8 +3,8 @@
 //! Rule: a pattern that changes nothing is said to. Otherwise its user takes the figures for others than they
 //! are.
 
-use super::Streams;
-use crate::notes::Note;
+use super::Note;
+use crate::streams::Streams;
 use tables::communication::Pattern;
 
 /// Patterns that are named; more are counted.

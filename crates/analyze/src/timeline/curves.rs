@@ -6,9 +6,9 @@
 //! Rule: a bucket that was not sampled is null. Nodes whose clock differs are moved to the clock of the first
 //! host, as calls are.
 
-use super::series::{at, climbing};
+use super::Timeline;
 use crate::clocks::Clocks;
-use crate::timeline::Timeline;
+use crate::series::{at, climbing};
 use capture::samples::{GPU_POWER, NODE_CPU, PROCESS_CPU};
 use schemars::JsonSchema;
 use serde::Serialize;

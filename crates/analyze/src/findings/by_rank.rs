@@ -1,8 +1,9 @@
 //! What other parts of the report know of each rank, in the rank's own row: how long it waited, how often it
 //! was last, how much of its communication is exposed, and what it costs.
 
-use super::Ranks;
-use crate::findings::{Finding, RankId};
+use super::{Finding, RankId};
+use crate::ranks::Ranks;
+use crate::subject::gpu;
 use crate::Report;
 use std::collections::HashMap;
 use tables::Capture;
@@ -35,7 +36,7 @@ pub(crate) fn judge(report: &mut Report, capture: &Capture) {
             device: row.device,
             ..RankId::default()
         };
-        row.gpu = crate::findings::gpu(&id, capture);
+        row.gpu = gpu(&id, capture);
     }
     report.ranks = ranks;
 }

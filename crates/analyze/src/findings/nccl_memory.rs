@@ -1,13 +1,13 @@
 //! Whether NCCL takes much of a GPU's memory.
 
-use super::{GpuMemory, Memory};
-use crate::findings::{Advice, Evidence, Finding, Subject};
+use super::{Advice, Evidence, Finding, Subject};
+use crate::memory::{GpuMemory, Memory};
 
 /// A GPU's share of memory from which on NCCL's part is a finding.
 const WORTH: f64 = 0.05;
 
 /// That NCCL takes much of a GPU: of the GPU on which it takes most.
-pub fn finding(memory: &Memory) -> Option<Finding> {
+pub(crate) fn nccl_memory(memory: &Memory) -> Option<Finding> {
     let share = |gpu: &GpuMemory| gpu.share.unwrap_or(0.0);
     let most = memory
         .gpus
