@@ -1,6 +1,7 @@
 //! A diff as JSON, in the format of `schema/diff-1.json`; several variants in that of
 //! `schema/variants-1.json`.
 
+use crate::diff_text::note;
 use crate::findings::{cause, changed, moved, sentence, RecommendationRow};
 use analyze::diff::{Diff, FigureRow, Figures, KindOfOperation, RoleRow, RunRow, Total};
 use analyze::diff::{Moved, Stayed, Variant, Variants, Verdict};
@@ -91,7 +92,7 @@ struct Whole<'a> {
     communicators: &'a [RoleRow],
     totals: &'a [Total],
     operations: &'a [KindOfOperation],
-    notes: &'a [String],
+    notes: Vec<String>,
 }
 
 /// Writes `diff`, indented, with a newline at its end.
@@ -117,7 +118,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
         communicators: &diff.communicators,
         totals: &diff.totals,
         operations: &diff.operations,
-        notes: &diff.notes,
+        notes: diff.notes.iter().map(note).collect(),
     };
     crate::json::pretty(&whole, out)
 }
