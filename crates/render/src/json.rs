@@ -1,6 +1,6 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
-use crate::{findings, notes, verdict};
+use crate::{clocks, findings, notes, verdict};
 use analyze::job::ProblemRow;
 use analyze::Report;
 use serde::Serialize;
@@ -18,6 +18,7 @@ struct Whole<'a> {
     verdict: String,
     #[serde(flatten)]
     report: Cow<'a, Report>,
+    clocks: Option<clocks::Row<'a>>,
     notes: Vec<String>,
     problems: &'a [ProblemRow],
     findings: Vec<findings::Row>,
@@ -45,6 +46,7 @@ fn whole(report: &Report) -> Whole<'_> {
         schema: report.schema,
         verdict: verdict::sentence(report),
         report: with_words(report),
+        clocks: report.clocks.as_ref().map(clocks::Row::of),
         notes: notes::sentences(report),
         problems: &report.problems,
         findings: findings::rows(report),
