@@ -312,11 +312,34 @@ pub struct Clocks {
     pub hosts: Vec<HostClock>,
     /// Where no offset fits the operations, by host and time.
     pub steps: Vec<ClockStep>,
-    /// What is to be said about it.
-    pub notes: Vec<String>,
+    /// What is unusual about it. `render` writes it.
+    #[serde(skip)]
+    pub notes: Vec<Note>,
     /// How to move times of each host onto the reference's clock; `None` for a host if nothing is known.
     #[serde(skip)]
     pub lines: BTreeMap<String, ClockLine>,
+}
+
+/// What is unusual about clocks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// An offset that was given contradicts operations.
+    Contradicted {
+        /// Of this host.
+        host: String,
+        /// The offset, µs.
+        offset_us: f64,
+        /// Its error, µs.
+        error_us: f64,
+        /// Windows of operations that it contradicts.
+        against: usize,
+        /// All windows.
+        windows: usize,
+    },
+    /// Nothing bounds the offsets of these hosts.
+    Unbounded(Vec<String>),
+    /// An offset was given for a host that the job does not have.
+    NoSuchHost(String),
 }
 
 /// The clock of one host.
@@ -487,41 +510,30 @@ impl Clocks {
             .insert(host.to_owned(), ClockLine::given(offset, error));
         let against = known.iter().filter(out).count();
         if against > 0 {
-            self.notes.push(format!(
-                "The offset given for {host}, {:.1} ± {:.1} µs against {}, contradicts the operations of \
-                 {against} of {} windows: it is not believed in these.",
-                us(offset),
-                us(error),
-                self.reference,
-                known.len(),
-            ));
+            self.notes.push(Note::Contradicted {
+                host: host.to_owned(),
+                offset_us: us(offset),
+                error_us: us(error),
+                against,
+                windows: known.len(),
+            });
         }
     }
 
     fn say(&mut self, given: Option<&Given>, hosts: &[String]) {
-        let without: Vec<&str> = self
+        let without: Vec<String> = self
             .hosts
             .iter()
             .filter(|row| row.windows == 0)
-            .map(|row| row.host.as_str())
+            .map(|row| row.host.clone())
             .collect();
         if !without.is_empty() {
-            let named = match &without[..] {
-                [first, second, third, rest @ ..] if !rest.is_empty() => {
-                    format!("{first}, {second}, {third} and {} more", rest.len())
-                }
-                all => all.join(", "),
-            };
-            self.notes.push(format!(
-                "Of {named} nothing bounds the offset: that needs GPU times by CUDA events, or stamps of \
-                 RING, of an AllReduce, AllGather, ReduceScatter or AlltoAll on both hosts. Host times \
-                 enclose no kernel.",
-            ));
+            self.notes.push(Note::Unbounded(without));
         }
-        for host in given.map_or(Vec::new(), |given| given.unknown(hosts)) {
-            self.notes.push(format!(
-                "An offset was given for {host}, which is no host of this job."
-            ));
-        }
+        let unknown = given.map_or(Vec::new(), |given| given.unknown(hosts));
+        let unknown = unknown
+            .into_iter()
+            .map(|host| Note::NoSuchHost(host.to_owned()));
+        self.notes.extend(unknown);
     }
 }

@@ -15,7 +15,7 @@
 
 use crate::environment::{self, Change, Facts};
 use crate::findings::Finding;
-use crate::interval::{holm, Comparison, Mean, CONFIDENCE, LEAST_OPERATIONS};
+use crate::interval::{holm, Comparison, Mean, CONFIDENCE};
 use crate::recommendations::{self, Recommendation};
 use crate::roles::{align, Pair, Role};
 use schemars::JsonSchema;
@@ -289,7 +289,32 @@ pub struct Diff {
     /// Kinds of operations, largest change of the total time first, then those that are not compared.
     pub operations: Vec<KindOfOperation>,
     /// What limits the comparison.
-    pub notes: Vec<String>,
+    pub notes: Vec<DiffNote>,
+}
+
+/// What limits a comparison of two runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiffNote {
+    /// An interval knows the noise within these runs only.
+    NoiseWithin,
+    /// A run is several jobs.
+    SeveralJobs(Which, usize),
+    /// Times are of GPUs, and have waiting in them.
+    GpuTimes,
+    /// Times are of hosts.
+    HostTimes,
+    /// GPU timing was switched off in these runs.
+    TimingOff(Vec<Which>),
+    /// So many kinds have fewer than [`crate::interval::LEAST_OPERATIONS`] operations.
+    Few(usize),
+    /// So many kinds have calls that were counted without rows.
+    WithoutRows(usize),
+    /// So many kinds have GPU times in A alone.
+    FallenBack(usize),
+    /// A run is not complete.
+    Incomplete(Which, Vec<String>),
+    /// What replays of CUDA graphs did does not show in a run.
+    ReplaysHidden(Which),
 }
 
 /// Sets two runs side by side and judges `criteria`.
@@ -593,93 +618,48 @@ fn sort(rows: &mut [KindOfOperation]) {
     });
 }
 
-fn notes(a: &Run, b: &Run, rows: &[KindOfOperation]) -> Vec<String> {
-    let mut notes = vec![
-        "An interval knows the noise within these two runs only. What differs from start to start \
-         (placement, clocks, other jobs) shows when two equal runs are compared."
-            .to_owned(),
-    ];
-    for (name, run) in [("A", a), ("B", b)] {
-        if run.row.njobs > 1 {
-            notes.push(format!(
-                "{name} holds {} jobs in one folder, and its figures mix them: move the files of each into a \
-                folder of its own.",
-                run.row.njobs
-            ));
+fn notes(a: &Run, b: &Run, rows: &[KindOfOperation]) -> Vec<DiffNote> {
+    let mut notes = vec![DiffNote::NoiseWithin];
+    let both = [(Which::A, a), (Which::B, b)];
+    let several = both.iter().filter(|(_, run)| run.row.njobs > 1);
+    notes.extend(several.map(|(which, run)| DiffNote::SeveralJobs(*which, run.row.njobs)));
+    let are_by = |source: &str| {
+        let mut in_both = rows.iter().filter(|r| r.a.is_some() && r.b.is_some());
+        in_both.any(|r| r.time_source == Some(source))
+    };
+    if are_by("gpu") {
+        notes.push(DiffNote::GpuTimes);
+    }
+    if are_by("host") {
+        notes.push(DiffNote::HostTimes);
+        let off = both.iter().filter(|(_, run)| run.host_asked);
+        let off: Vec<Which> = off.map(|(which, _)| *which).collect();
+        if !off.is_empty() {
+            notes.push(DiffNote::TimingOff(off));
         }
     }
-    if rows
-        .iter()
-        .any(|r| r.time_source == Some("gpu") && r.b.is_some() && r.a.is_some())
-    {
-        notes.push(
-            "GPU time is from a rank's start to its stop and includes waiting for ranks that come \
-            later."
-                .to_owned(),
-        );
-    }
-    if rows
-        .iter()
-        .any(|r| r.time_source == Some("host") && r.b.is_some() && r.a.is_some())
-    {
-        notes.push(
-            "Host time is from API entry to return: it says what the calls cost the program, not how long \
-             the operations took."
-                .to_owned(),
-        );
-        let host: Vec<&str> = [("A", a), ("B", b)]
-            .iter()
-            .filter(|(_, run)| run.host_asked)
-            .map(|(name, _)| *name)
-            .collect();
-        if !host.is_empty() {
-            notes.push(format!(
-                "GPU timing was off in {} (NCCLSCOPE_TIMING=host). Unset it to record GPU times.",
-                host.join(" and ")
-            ));
-        }
-    }
-    let few = rows
-        .iter()
-        .filter(|r| r.no_interval == Some("too few operations"))
-        .count();
-    if few > 0 {
-        notes.push(format!(
-            "Kinds with less than {LEAST_OPERATIONS} operations after the first in a run have no interval \
-            and no finding: {few}."
-        ));
-    }
-    let rowless = rows
-        .iter()
-        .filter(|r| r.no_interval == Some("calls counted without rows"));
-    let rowless = rowless.count();
-    if rowless > 0 {
-        notes.push(format!(
-            "Kinds with calls that were counted without rows have no interval and no finding: {rowless}. \
-            NCCLSCOPE_MODE=trace keeps rows."
-        ));
-    }
+    let without = |why: &str| rows.iter().filter(|r| r.no_interval == Some(why)).count();
     let fallen_back = rows
         .iter()
         .filter(|r| r.b.is_some() && r.time_source == Some("host") && r.a_times[0] > 0.0);
-    let fallen_back = fallen_back.count();
-    if fallen_back > 0 {
-        notes.push(format!(
-            "Kinds with GPU times in A and none in B, so compared by host time: {fallen_back}. `ncclscope \
-            report` on B says why."
-        ));
-    }
-    for (name, run) in [("A", a), ("B", b)] {
+    let counted = [
+        DiffNote::Few(without("too few operations")),
+        DiffNote::WithoutRows(without("calls counted without rows")),
+        DiffNote::FallenBack(fallen_back.count()),
+    ];
+    let is_any = |note: &DiffNote| {
+        !matches!(
+            note,
+            DiffNote::Few(0) | DiffNote::WithoutRows(0) | DiffNote::FallenBack(0)
+        )
+    };
+    notes.extend(counted.into_iter().filter(is_any));
+    for (which, run) in both {
         if !run.row.incomplete.is_empty() {
-            notes.push(format!(
-                "{name} is not complete: {}.",
-                run.row.incomplete.join(", ")
-            ));
+            notes.push(DiffNote::Incomplete(which, run.row.incomplete.clone()));
         }
         if run.replays_hidden {
-            notes.push(format!(
-                "Replays of CUDA graphs do not show in {name}, so what they did is not compared."
-            ));
+            notes.push(DiffNote::ReplaysHidden(which));
         }
     }
     notes

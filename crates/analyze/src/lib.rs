@@ -188,8 +188,8 @@ pub struct Report {
     pub arrivals: Option<arrivals::Arrivals>,
     /// Where the wall time of the steps goes; null without steps.
     pub account: Option<account::Account>,
-    /// How the hosts' clocks stand to each other; null for one host. docs/concepts/clocks.md says what the
-    /// words mean.
+    /// How the hosts' clocks stand to each other; `None` for one host. `render` writes it, with its notes.
+    #[serde(skip)]
     pub clocks: Option<clocks::Clocks>,
     /// What the figures mean and what NCCL can't show.
     #[serde(skip)]

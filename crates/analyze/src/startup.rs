@@ -27,6 +27,31 @@ use tables::{Capture, Process, Which};
 /// The format of [`Startup`].
 pub const SCHEMA: &str = "ncclscope.startup/1";
 
+/// What the lines or the capture leave open, or what is unusual about them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Ray left out so many lines.
+    LeftOutByRay(u64),
+    /// Several ranks of a communicator share a GPU.
+    SharedGpu {
+        /// So many ranks, if these are all of it.
+        all: Option<usize>,
+        /// The GPU's bus number.
+        bus: u64,
+        /// Its host.
+        host: String,
+    },
+    /// The job set NCCL's debug level itself, to this.
+    OwnLevel(String),
+    /// It did so with a file, in which nothing is said of phases.
+    OwnFile {
+        /// The level.
+        level: String,
+    },
+    /// What NCCL said was not recorded.
+    NotRecorded,
+}
+
 /// The start-up of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Startup {
@@ -52,8 +77,9 @@ pub struct Startup {
     pub warnings: Vec<Warning>,
     /// How often it warned.
     pub warned: u64,
-    /// What is not known, and why.
-    pub notes: Vec<String>,
+    /// What is not known, and why. `render` writes it.
+    #[serde(skip)]
+    pub notes: Vec<Note>,
     /// What NCCL said, of which the communicators are made.
     #[serde(skip)]
     pub inits: Vec<Init>,
@@ -218,14 +244,10 @@ pub fn of_said(said: &Said) -> Startup {
 }
 
 /// What the lines leave open, and what is unusual about them.
-fn remarks(said: &Said) -> Vec<String> {
+fn remarks(said: &Said) -> Vec<Note> {
     let mut remarks = Vec::new();
     if said.left_out > 0 {
-        remarks.push(format!(
-            "Ray left out {} lines that were like lines of other ranks, so ranks are missing here. Set \
-             RAY_DEDUP_LOGS=0 to keep them.",
-            said.left_out
-        ));
+        remarks.push(Note::LeftOutByRay(said.left_out));
     }
     for members in group(&said.inits) {
         let shared = members.iter().find(|init| {
@@ -238,16 +260,11 @@ fn remarks(said: &Said) -> Vec<String> {
         });
         let all = |bus| members.iter().all(|init| init.bus == bus);
         if let Some((init, bus)) = shared.and_then(|init| Some((init, init.bus?))) {
-            let who = if all(init.bus) {
-                format!("All {} ranks", members.len())
-            } else {
-                "Several ranks".to_owned()
-            };
-            remarks.push(format!(
-                "{who} of a communicator are on the GPU with bus number {bus:x} of {}: they share it, as \
-                 with MIG or MPS.",
-                init.host
-            ));
+            remarks.push(Note::SharedGpu {
+                all: all(init.bus).then_some(members.len()),
+                bus,
+                host: init.host.clone(),
+            });
             break;
         }
     }
@@ -277,7 +294,7 @@ fn row(process: &Process, first: FirstCalls) -> ProcessRow {
 }
 
 /// Why phases are not known, if they are not.
-fn notes(capture: &Capture, inits: &[Init]) -> Vec<String> {
+fn notes(capture: &Capture, inits: &[Init]) -> Vec<Note> {
     if capture.processes.is_empty() || inits.iter().any(|init| init.timings.is_some()) {
         return Vec::new();
     }
@@ -288,21 +305,13 @@ fn notes(capture: &Capture, inits: &[Init]) -> Vec<String> {
         .filter_map(|(key, value)| Some((key.strip_prefix("env.")?, value.as_str())))
         .filter(|(name, _)| name.starts_with("NCCL_DEBUG"))
         .collect();
-    let why = match by_user.get("NCCL_DEBUG") {
-        Some(level) if !by_user.contains_key("NCCL_DEBUG_FILE") => format!(
-            "The phases of NCCL's init are not recorded, because the job set NCCL_DEBUG={level} itself, and \
-             ncclscope leaves that as it is. Unset it, set NCCL_DEBUG=INFO and NCCL_DEBUG_FILE, or give what \
-             NCCL printed to `ncclscope startup FILE`."
-        ),
-        Some(level) => format!(
-            "NCCL said nothing about the phases of its init in the job's own NCCL_DEBUG_FILE \
-             (NCCL_DEBUG={level}). It does so with NCCL_DEBUG=INFO and the subsystem INIT."
-        ),
-        None => "The phases of NCCL's init are not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records \
-                 them with NCCL 2.23 and later (docs/guides/startup.md)."
-            .to_owned(),
-    };
-    vec![why]
+    vec![
+        match by_user.get("NCCL_DEBUG").map(|level| (*level).to_owned()) {
+            Some(level) if !by_user.contains_key("NCCL_DEBUG_FILE") => Note::OwnLevel(level),
+            Some(level) => Note::OwnFile { level },
+            None => Note::NotRecorded,
+        },
+    ]
 }
 
 #[cfg(test)]
@@ -355,11 +364,12 @@ mod tests {
 
     #[test]
     fn without_phases_a_note_says_why() {
-        let note = |facts: &[(&str, &str)]| crate::report(&capture(facts)).startup.notes.join("");
-        assert!(note(&[]).contains("ncclscope run"));
+        let notes = |facts: &[(&str, &str)]| crate::report(&capture(facts)).startup.notes;
+        assert_eq!(notes(&[]), [Note::NotRecorded]);
         let own = [("env.NCCL_DEBUG", "WARN")];
-        assert!(note(&own).contains("NCCL_DEBUG=WARN itself"));
+        assert_eq!(notes(&own), [Note::OwnLevel("WARN".to_owned())]);
         let file = [("env.NCCL_DEBUG", "INFO"), ("env.NCCL_DEBUG_FILE", "/x")];
-        assert!(note(&file).contains("own NCCL_DEBUG_FILE"));
+        let level = "INFO".to_owned();
+        assert_eq!(notes(&file), [Note::OwnFile { level }]);
     }
 }

@@ -487,7 +487,7 @@ fn tell_callbacks(capture: &Capture) {
 
 /// Every event on a time line; fails if there is nothing to draw.
 fn drawn<'a>(capture: &'a Capture, clocks: Option<&Clocks>) -> anyhow::Result<Events<'a>> {
-    for note in clocks.iter().flat_map(|clocks| &clocks.notes) {
+    for note in clocks.into_iter().flat_map(render::clocks::notes) {
         tell!("warning: {note}");
     }
     tell_callbacks(capture);
@@ -516,7 +516,7 @@ fn checked<'a>(timeline: Timeline<'a>, report: &analyze::Report) -> anyhow::Resu
     for said in left_out::calls(report) {
         tell!("warning: {said}");
     }
-    for note in report.clocks.iter().flat_map(|clocks| &clocks.notes) {
+    for note in report.clocks.iter().flat_map(render::clocks::notes) {
         tell!("warning: {note}");
     }
     if timeline.unplaced > 0 {

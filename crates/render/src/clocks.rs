@@ -2,15 +2,71 @@
 
 use crate::layout::ROWS;
 use crate::layout::{Page, Table};
-use analyze::clocks::{Clocks, HostClock};
+use analyze::clocks::{Clocks, HostClock, Note};
 use analyze::Report;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Clocks with the words of their notes, as JSON has them.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Clocks")]
+pub(crate) struct Row<'a> {
+    #[serde(flatten)]
+    clocks: &'a Clocks,
+    /// What is unusual about them, a sentence or two each.
+    notes: Vec<String>,
+}
+
+impl Row<'_> {
+    pub(crate) fn of(clocks: &Clocks) -> Row<'_> {
+        let notes = notes(clocks);
+        Row { clocks, notes }
+    }
+}
+
+/// What is unusual about clocks, a sentence or two each.
+pub fn notes(clocks: &Clocks) -> Vec<String> {
+    let note = |of: &Note| note(of, &clocks.reference);
+    clocks.notes.iter().map(note).collect()
+}
+
+fn note(of: &Note, reference: &str) -> String {
+    match of {
+        Note::Contradicted {
+            host,
+            offset_us,
+            error_us,
+            against,
+            windows,
+        } => format!(
+            "The offset given for {host}, {offset_us:.1} ± {error_us:.1} µs against {reference}, contradicts \
+             the operations of {against} of {windows} windows: it is not believed in these."
+        ),
+        Note::Unbounded(hosts) => {
+            let named = match &hosts[..] {
+                [first, second, third, rest @ ..] if !rest.is_empty() => {
+                    format!("{first}, {second}, {third} and {} more", rest.len())
+                }
+                all => all.join(", "),
+            };
+            format!(
+                "Of {named} nothing bounds the offset: that needs GPU times by CUDA events, or stamps of \
+                 RING, of an AllReduce, AllGather, ReduceScatter or AlltoAll on both hosts. Host times \
+                 enclose no kernel."
+            )
+        }
+        Note::NoSuchHost(host) => {
+            format!("An offset was given for {host}, which is no host of this job.")
+        }
+    }
+}
 
 /// What the figures are of, and what is to be said about them.
 pub(crate) fn lines(report: &Report) -> Vec<String> {
     let Some(clocks) = &report.clocks else {
         return Vec::new();
     };
-    let mut lines = clocks.notes.clone();
+    let mut lines = notes(clocks);
     if !clocks.steps.is_empty() {
         lines.push(format!(
             "{} times no offset fits all operations: see Findings.",

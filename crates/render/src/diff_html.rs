@@ -5,7 +5,8 @@
 //! escaped.
 
 use crate::diff_text::{
-    changed, figure, figure_change, figure_name, finding, how_changed, letter, title, with_interval,
+    changed, figure, figure_change, figure_name, finding, how_changed, letter, note, title,
+    with_interval,
 };
 use crate::escape::escaped;
 use crate::layout::Unit;
@@ -118,7 +119,7 @@ fn sections(diff: &Diff, to: &mut impl Sections) {
         "Algorithm, protocol or channels changed (calls)",
         &mut changed.map(how_changed),
     );
-    to.list("Notes", &mut diff.notes.iter().cloned());
+    to.list("Notes", &mut diff.notes.iter().map(note));
 }
 
 /// The page of any number of runs.

@@ -1,6 +1,7 @@
 //! A diff as JSON, in the format of `schema/diff-1.json`; several variants in that of
 //! `schema/variants-1.json`.
 
+use crate::diff_text::note;
 use crate::findings::{cause, changed, moved, sentence};
 use crate::recommendations::RecommendationRow;
 use analyze::diff::{Diff, FigureRow, Figures, KindOfOperation, RoleRow, RunRow, Total};
@@ -118,7 +119,7 @@ pub struct DiffJson<'a> {
     /// Kinds of operations, by what they cost.
     operations: &'a [KindOfOperation],
     /// What limits the comparison.
-    notes: &'a [String],
+    notes: Vec<String>,
 }
 
 /// Writes `diff`, indented, with a newline at its end.
@@ -144,7 +145,7 @@ pub fn write(diff: &Diff, out: &mut impl Write) -> Result<()> {
         communicators: &diff.communicators,
         totals: &diff.totals,
         operations: &diff.operations,
-        notes: &diff.notes,
+        notes: diff.notes.iter().map(note).collect(),
     };
     crate::json::pretty(&whole, out)
 }

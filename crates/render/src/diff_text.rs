@@ -4,10 +4,11 @@ use crate::findings::{self, sentence};
 use crate::layout::{plural, Look, Page, Style, Table, Unit};
 use crate::recommendations::RecommendationRow;
 use analyze::diff::{
-    Diff, DiffFinding, FigureRow, KindOfOperation, RunRow, Side, Status, Total, Variants,
+    Diff, DiffFinding, DiffNote, FigureRow, KindOfOperation, RunRow, Side, Status, Total, Variants,
     LEAST_CHANGE,
 };
 use analyze::environment::{Change, FactKind};
+use analyze::interval::LEAST_OPERATIONS;
 use analyze::spelling::{datatype, percent, size, three, time, word};
 use std::io::{Result, Write};
 
@@ -44,9 +45,7 @@ fn body(diff: &Diff, page: &mut Page) -> Result<()> {
         diff.definition,
         diff.confidence * 100.0
     ));
-    for note in &diff.notes {
-        page.line(note);
-    }
+    diff.notes.iter().for_each(|of| page.line(&note(of)));
     page.gap();
     page.styled(Style::Title, &findings::changed(&diff.changed));
     page.next(&format!("ncclscope report {}", word(&diff.b.capture)));
@@ -209,6 +208,55 @@ fn status(status: Status) -> &'static str {
         Status::Passed => "passed",
         Status::Failed => "failed",
         Status::Undecided => "undecided",
+    }
+}
+
+/// What limits the comparison.
+pub(crate) fn note(of: &DiffNote) -> String {
+    match of {
+        DiffNote::NoiseWithin => {
+            "An interval knows the noise within these two runs only. What differs from start to start \
+             (placement, clocks, other jobs) shows when two equal runs are compared."
+                .to_owned()
+        }
+        DiffNote::SeveralJobs(which, jobs) => format!(
+            "{which:?} holds {jobs} jobs in one folder, and its figures mix them: move the files of each \
+             into a folder of its own."
+        ),
+        DiffNote::GpuTimes => {
+            "GPU time is from a rank's start to its stop and includes waiting for ranks that come later."
+                .to_owned()
+        }
+        DiffNote::HostTimes => {
+            "Host time is from API entry to return: it says what the calls cost the program, not how long \
+             the operations took."
+                .to_owned()
+        }
+        DiffNote::TimingOff(off) => {
+            let off: Vec<String> = off.iter().map(|which| format!("{which:?}")).collect();
+            format!(
+                "GPU timing was off in {} (NCCLSCOPE_TIMING=host). Unset it to record GPU times.",
+                off.join(" and ")
+            )
+        }
+        DiffNote::Few(kinds) => format!(
+            "Kinds with less than {LEAST_OPERATIONS} operations after the first in a run have no interval \
+             and no finding: {kinds}."
+        ),
+        DiffNote::WithoutRows(kinds) => format!(
+            "Kinds with calls that were counted without rows have no interval and no finding: {kinds}. \
+             NCCLSCOPE_MODE=trace keeps rows."
+        ),
+        DiffNote::FallenBack(kinds) => format!(
+            "Kinds with GPU times in A and none in B, so compared by host time: {kinds}. `ncclscope report` \
+             on B says why."
+        ),
+        DiffNote::Incomplete(which, lacks) => {
+            format!("{which:?} is not complete: {}.", lacks.join(", "))
+        }
+        DiffNote::ReplaysHidden(which) => format!(
+            "Replays of CUDA graphs do not show in {which:?}, so what they did is not compared."
+        ),
     }
 }
 

@@ -10,7 +10,7 @@ pub mod benchmarks;
 mod bubbles;
 pub(crate) mod callers;
 pub mod chrome;
-mod clocks;
+pub mod clocks;
 pub mod completeness;
 mod cost;
 pub(crate) mod counters;

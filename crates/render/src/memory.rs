@@ -129,7 +129,8 @@ fn nvml(by: &ByNvml) -> String {
         format!("NVML's change agrees within 10 % for {agree} of {known} ranks of communicators.");
     if let Some(more) = by.more_for_first {
         note += &format!(
-            " For the first communicator of a process it is {} more (median): CUDA loads NCCL's kernels then.",
+            " For the first communicator of a process it is {} more (median): CUDA loads NCCL's kernels \
+             then.",
             size(more)
         );
     }

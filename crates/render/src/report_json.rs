@@ -1,7 +1,7 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
 use crate::recommendations::{self, RecommendationRow};
-use crate::{findings, notes, verdict};
+use crate::{clocks, findings, notes, verdict};
 use analyze::job::ProblemRow;
 use analyze::Report;
 use schemars::JsonSchema;
@@ -20,6 +20,9 @@ pub struct ReportJson<'a> {
     verdict: String,
     #[serde(flatten)]
     report: Cow<'a, Report>,
+    /// How the hosts' clocks stand to each other; null for one host. docs/concepts/clocks.md says what the
+    /// words mean.
+    clocks: Option<clocks::Row<'a>>,
     /// What the figures mean here, and what can't be seen.
     notes: Vec<String>,
     /// What was wrong with files that were read.
@@ -53,6 +56,7 @@ fn whole(report: &Report) -> ReportJson<'_> {
         schema: report.schema,
         verdict: verdict::sentence(report),
         report: with_words(report),
+        clocks: report.clocks.as_ref().map(clocks::Row::of),
         notes: notes::sentences(report),
         problems: &report.problems,
         findings: findings::rows(report),

@@ -7,8 +7,10 @@ pub(crate) mod tree;
 use crate::layout::{plural, Look, Page, Style, Table};
 use analyze::first_uses::FirstUse;
 use analyze::spelling::percent;
-use analyze::startup::{HardlyUsed, ProcessRow, Startup};
+use analyze::startup::{HardlyUsed, Note, ProcessRow, Startup};
 use answer::{Answer, WORTH_S};
+use schemars::JsonSchema;
+use serde::Serialize;
 use setup::log::PHASES;
 use setup::startup::CommunicatorStartup;
 use std::io::{Result, Write};
@@ -28,7 +30,48 @@ const WORTH: f64 = 0.2;
 /// # Errors
 /// Those of `out`.
 pub fn json(startup: &Startup, out: &mut impl Write) -> Result<()> {
-    crate::json::pretty(startup, out)
+    let notes = startup.notes.iter().map(note).collect();
+    crate::json::pretty(&StartupJson { startup, notes }, out)
+}
+
+/// A start-up with the words of its notes, as JSON has it.
+#[derive(Serialize, JsonSchema)]
+pub struct StartupJson<'a> {
+    #[serde(flatten)]
+    startup: &'a Startup,
+    /// What is not known, or unusual.
+    notes: Vec<String>,
+}
+
+/// What is not known, or unusual.
+fn note(of: &Note) -> String {
+    match of {
+        Note::LeftOutByRay(lines) => format!(
+            "Ray left out {lines} lines that were like lines of other ranks, so ranks are missing here. Set \
+             RAY_DEDUP_LOGS=0 to keep them."
+        ),
+        Note::SharedGpu { all, bus, host } => {
+            let who = all.map_or("Several ranks".to_owned(), |n| format!("All {n} ranks"));
+            format!(
+                "{who} of a communicator are on the GPU with bus number {bus:x} of {host}: they share it, as \
+                 with MIG or MPS."
+            )
+        }
+        Note::OwnLevel(level) => format!(
+            "The phases of NCCL's init are not recorded, because the job set NCCL_DEBUG={level} itself, and \
+             ncclscope leaves that as it is. Unset it, set NCCL_DEBUG=INFO and NCCL_DEBUG_FILE, or give what \
+             NCCL printed to `ncclscope startup FILE`."
+        ),
+        Note::OwnFile { level } => format!(
+            "NCCL said nothing about the phases of its init in the job's own NCCL_DEBUG_FILE \
+             (NCCL_DEBUG={level}). It does so with NCCL_DEBUG=INFO and the subsystem INIT."
+        ),
+        Note::NotRecorded => {
+            "The phases of NCCL's init are not recorded. `NCCLSCOPE_NCCL_LOG=on ncclscope run` records them \
+             with NCCL 2.23 and later (docs/guides/startup.md)."
+                .to_owned()
+        }
+    }
 }
 
 /// Writes it as a page of text.
@@ -66,9 +109,9 @@ pub fn text(startup: &Startup, all: bool, look: Look, out: &mut impl Write) -> R
     }
     first_uses(&startup.first_uses, &mut page);
     processes(&startup.processes, &mut page);
-    for note in &startup.notes {
+    for of in &startup.notes {
         page.gap();
-        page.wrap("", "", note);
+        page.wrap("", "", &note(of));
     }
     page.finish(out)
 }

@@ -2541,7 +2541,7 @@ class ClockStep(Record):
 
 
 class Clocks(Record):
-    """The hosts' clocks against that of one of them."""
+    """Clocks with the words of their notes, as JSON has them."""
 
     _parts = {"hosts": HostClock, "steps": ClockStep}
     __slots__ = ()
@@ -2556,7 +2556,7 @@ class Clocks(Record):
     steps: list[ClockStep]
     """Where no offset fits the operations, by host and time."""
     notes: list[str]
-    """What is to be said about it."""
+    """What is unusual about them, a sentence or two each."""
 
 
 class Problem(Record):

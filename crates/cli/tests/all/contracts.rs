@@ -108,7 +108,7 @@ pub const ALL: [Contract; 18] = [
         folder: "crates/render/schema",
         about: "What `ncclscope startup --json` prints. null: not known.",
         optional: &[],
-        schema: of::<analyze::startup::Startup>,
+        schema: of::<render::startup::StartupJson<'static>>,
     },
     Contract {
         command: "memory",

@@ -57,13 +57,10 @@ fn no_code_compares_or_splits_the_sentence_of_a_finding() {
 }
 
 /// Files of `analyze` that still write sentences. `words` is what `ncclscope explain` says of words.
-const WRITES: [&str; 10] = [
-    "clocks.rs",
+const WRITES: [&str; 7] = [
     "critical_path.rs",
-    "diff.rs",
     "runs.rs",
     "settings.rs",
-    "startup.rs",
     "topology.rs",
     "tune.rs",
     "words.rs",
