@@ -15,6 +15,7 @@
 use crate::evidence::{gaps, Absent, Found, Ranks};
 use crate::jobs::world_size;
 use crate::spelling::ranges;
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,14 +68,9 @@ pub struct AbsentMember {
 pub struct UnreadableRow {
     /// The file, relative to the capture.
     pub file: String,
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// What is in it.
     pub found: String,
 }
@@ -223,9 +219,12 @@ fn whole(capture: &Capture, size: Option<u32>, of_job: impl Fn(usize) -> bool) -
 fn unreadable(of: &Unreadable) -> UnreadableRow {
     UnreadableRow {
         file: of.file.display().to_string(),
-        rank: of.rank,
-        host: of.host.clone(),
-        pid: of.pid,
+        process: ProcessId {
+            rank: of.rank,
+            host: of.host.clone(),
+            pid: of.pid,
+        },
+
         found: of.found.clone(),
     }
 }

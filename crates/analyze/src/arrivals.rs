@@ -24,6 +24,7 @@
 //! of the cost.
 
 use crate::operations::Operation;
+use crate::subject::ProcessId;
 use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -117,14 +118,9 @@ impl Arrivals {
 /// One GPU of a process.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RankArrivals {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Operations it was in.
@@ -186,7 +182,7 @@ pub struct RankArrivals {
 impl RankArrivals {
     /// Which rank it is.
     pub fn id(&self) -> RankId {
-        RankId::new(self.rank, &self.host, self.pid, self.device)
+        RankId::new(self.process.clone(), self.device)
     }
 }
 

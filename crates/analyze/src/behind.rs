@@ -4,6 +4,7 @@
 //! Rule: that a thread was inside the other plugin is a fact of the live part. It proves no fault, because a
 //! process may be killed at any moment. So a row has it, and nobody is blamed.
 
+use crate::subject::ProcessId;
 use crate::subject::RankId;
 use setup::recorded::Chain;
 use std::collections::BTreeMap;
@@ -135,7 +136,7 @@ fn of_chain(chain: &Chain) -> Vec<What> {
 }
 
 fn id(process: &Process) -> RankId {
-    RankId::new(process.rank, &process.host, process.pid, None)
+    RankId::new(ProcessId::of(process), None)
 }
 
 #[cfg(test)]
@@ -185,7 +186,12 @@ mod tests {
         let rows = rows(&capture);
         let whats: Vec<(Vec<Option<u32>>, &What)> = rows
             .iter()
-            .map(|row| (row.processes.iter().map(|of| of.rank).collect(), &row.what))
+            .map(|row| {
+                (
+                    row.processes.iter().map(|of| of.process.rank).collect(),
+                    &row.what,
+                )
+            })
             .collect();
         let [(all, What::Ran { name, .. }), (third, What::Refused { got_none, .. }), errors, inside] =
             &whats[..]

@@ -26,6 +26,7 @@ use crate::evidence::Found;
 use crate::executions::{ByCause, Steps, CAUSES as UNTIMED};
 use crate::graphs;
 use crate::moments::Zone;
+use crate::subject::ProcessId;
 use crate::words::remedy;
 use capture::counts::ONE_SIDED as ONE_SIDED_CALLS;
 use capture::live::{Cause, CAUSES, ODDS};
@@ -81,14 +82,9 @@ pub struct Completeness {
 /// One process that is not complete.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RankCompleteness {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// As in [`Completeness`].
     pub announced: u64,
     /// As in [`Completeness`].
@@ -308,9 +304,8 @@ impl Completeness {
         // Others may prove that it made more calls.
         if differs || !process.is_whole() {
             self.ranks.push(RankCompleteness {
-                rank: process.rank,
-                host: process.host.clone(),
-                pid: process.pid,
+                process: ProcessId::of(process),
+
                 announced: account.announced,
                 recorded: account.recorded,
                 timed,

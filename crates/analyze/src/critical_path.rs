@@ -17,6 +17,7 @@ use crate::arrivals::over_time::{GpuKey, OverTime, Passed, Piece};
 use crate::operations::Operation;
 use crate::spelling::size;
 use crate::steps::{Step, Steps};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -59,14 +60,9 @@ pub struct On {
     /// last is a send, a receive, a call of a root, or one without a time on every rank.
     #[schemars(extend("enum" = ["work", "operation", "other_kernel"]))]
     pub kind: &'static str,
-    /// The launcher's rank: whose work it is, or who arrived last.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Why it ended then. Of an operation, because its transfer was over. Of work: `launch` if the kernel
@@ -157,7 +153,7 @@ impl CriticalPath {
     pub fn worker(&self) -> Option<(u32, f64)> {
         let mut ranks: BTreeMap<Option<u32>, f64> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.on.kind == "work") {
-            *ranks.entry(row.on.rank).or_insert(0.0) += row.share;
+            *ranks.entry(row.on.process.rank).or_insert(0.0) += row.share;
         }
         let work = self.share("work");
         let most = ranks.iter().max_by(|a, b| a.1.total_cmp(b.1));
@@ -191,9 +187,12 @@ impl Naming<'_> {
                 Passed::OtherKernel => "other_kernel",
                 Passed::WorkToLaunch | Passed::WorkOfGpu | Passed::Work => "work",
             },
-            rank: gpu.rank,
-            host: gpu.host.to_owned(),
-            pid: gpu.pid,
+            process: ProcessId {
+                rank: gpu.rank,
+                host: gpu.host.to_owned(),
+                pid: gpu.pid,
+            },
+
             device: gpu.device,
             why: match key.what {
                 Passed::WorkToLaunch => Some("launch"),
@@ -229,7 +228,12 @@ pub(crate) fn find(
     let gpus: Vec<GpuKey> = of.gpus().collect();
     let mut own = (0..gpus.len()).filter(|gpu| {
         let gpu = gpus[*gpu];
-        (gpu.rank, gpu.host, gpu.pid) == (reference.rank, &reference.host[..], reference.pid)
+        (gpu.rank, gpu.host, gpu.pid)
+            == (
+                reference.process.rank,
+                &reference.process.host[..],
+                reference.process.pid,
+            )
     });
     // A process with several GPUs has no one clock for its steps.
     let (Some(gpu), None) = (own.next(), own.next()) else {
@@ -296,7 +300,7 @@ pub(crate) fn find(
     };
     Some(CriticalPath {
         basis: BASIS,
-        rank: reference.rank,
+        rank: reference.process.rank,
         steps,
         sum_us: sum as f64 / 1e3,
         rows,

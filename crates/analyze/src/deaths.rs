@@ -12,6 +12,7 @@
 use crate::behind::{inside, Inside};
 use crate::moments::Zone;
 use crate::progress::{Gatherer, Progress};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -30,14 +31,9 @@ const BRIEF_NS: i64 = 5 * SECOND;
 /// A process that died or left while others went on.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Death {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// It ended its recording itself: by an exception, by exit, or at the end of its work.
     pub exited: bool,
     /// Its exit status; null if a signal ended it, or if nobody saw how it ended.
@@ -154,7 +150,7 @@ impl Gatherer {
             let found = own.chain(&without_call).filter_map(of);
             deaths.extend(found.max_by_key(|death| death.left.len()));
         }
-        deaths.sort_by_key(|death| (death.seen_ns, death.rank, death.pid));
+        deaths.sort_by_key(|death| (death.seen_ns, death.process.rank, death.process.pid));
         deaths
     }
 
@@ -243,9 +239,8 @@ fn death(
     let exit = process.exit;
     let last = own.last.clone().unwrap_or_default();
     Some(Death {
-        rank: process.rank,
-        host: process.host.clone(),
-        pid: process.pid,
+        process: ProcessId::of(process),
+
         exited: process.ended,
         has_unseen_end: has_unseen_end(capture, index, before_others_ns),
         inside: inside(process),

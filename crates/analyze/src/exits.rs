@@ -7,6 +7,7 @@
 //! ([`ExitRow::is_near`]).
 
 use crate::moments::Zone;
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tables::calls::Shape;
@@ -23,14 +24,9 @@ const APART_OVER_HOSTS_NS: i64 = 2_000_000_000;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Exit")]
 pub struct ExitRow {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// When it ended, ns since 1970.
     pub at_ns: i64,
     /// Its exit status; null if a signal ended it, or if nobody was quick enough to ask.
@@ -103,9 +99,8 @@ pub fn rows(capture: &Capture, last: impl Fn(usize) -> Option<LastCall>) -> Vec<
         let exit = process.exit.filter(failed)?;
         let last = last(index).unwrap_or_default();
         Some(ExitRow {
-            rank: process.rank,
-            host: process.host.clone(),
-            pid: process.pid,
+            process: ProcessId::of(process),
+
             at_ns: exit.at_ns,
             exit_status: exit.how.and_then(HowEnded::exit_status),
             signal: exit.how.and_then(HowEnded::signal),
@@ -125,7 +120,7 @@ pub fn rows(capture: &Capture, last: impl Fn(usize) -> Option<LastCall>) -> Vec<
         .enumerate()
         .filter_map(row)
         .collect();
-    rows.sort_by_key(|row| (row.at_ns, row.rank, row.pid));
+    rows.sort_by_key(|row| (row.at_ns, row.process.rank, row.process.pid));
     if let Some(first) = rows.first_mut() {
         // Of a process whose end nobody saw, only what it wrote last is known.
         let unseen = capture.processes.iter().filter(|of| of.exit.is_none());

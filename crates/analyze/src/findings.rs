@@ -234,9 +234,8 @@ fn dead_ranks(deaths: &[Death]) -> Vec<Finding> {
             let subject = Subject {
                 communicator: Some(CommunicatorId::of(&death.communicator)),
                 ..Subject::of(RankId {
-                    rank: death.rank,
-                    host: death.host.clone(),
-                    pid: death.pid,
+                    process: death.process.clone(),
+
                     ..RankId::default()
                 })
             };
@@ -400,10 +399,14 @@ fn late_rank(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::ProcessId;
 
     fn rank(number: u32, saving: f64, p: f64) -> RankArrivals {
         RankArrivals {
-            rank: Some(number),
+            process: ProcessId {
+                rank: Some(number),
+                ..ProcessId::default()
+            },
             operations: 100,
             last: 80,
             cost_rank_us: saving * 7.0,

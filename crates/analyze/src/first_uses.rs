@@ -9,6 +9,7 @@
 
 use crate::executions::{Execution, Walk};
 use crate::statistics::Sample;
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -42,14 +43,9 @@ pub struct FirstUse {
     pub ranks: u32,
     /// How much longer it took than later calls on the host of the rank where that was most.
     pub longer_s: Option<f64>,
-    /// The launcher's rank of that one.
-    pub rank: Option<u32>,
-    /// Its host; empty if the lines do not have it.
-    pub host: String,
-    /// Its process id.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// How long the call took there.
     pub first_s: f64,
     /// How long later calls of this kind took there, as a median; if there are none, later calls of any kind
@@ -316,9 +312,8 @@ fn row(capture: &Capture, ranks: &[(usize, &OfRank)]) -> Option<FirstUse> {
         peer,
         ranks: ranks.len() as u32,
         longer_s: most.longer_s(),
-        rank: process.rank,
-        host: process.host.clone(),
-        pid: process.pid,
+        process: ProcessId::of(process),
+
         first_s: most.first_s(),
         later_s: most.later_s,
         same_kind: most.same_kind,
@@ -378,12 +373,15 @@ mod tests {
             panic!("{:?}", startup.first_uses);
         };
         assert_eq!(tree.algorithm.as_deref(), Some("TREE"));
-        assert_eq!((tree.rank, tree.ranks, tree.in_start), (Some(1), 2, true));
+        assert_eq!(
+            (tree.process.rank, tree.ranks, tree.in_start),
+            (Some(1), 2, true)
+        );
         assert!((tree.longer_s.unwrap() - 0.07998).abs() < 1e-6, "{tree:?}");
         assert!((tree.least_longer_s.unwrap() - 0.05998).abs() < 1e-6);
         assert!((ring.longer_s.unwrap() - 0.00998).abs() < 1e-6);
         let whole = startup.whole.expect("first uses are known");
-        assert_eq!((whole.pid, whole.parts.len()), (8, 1));
+        assert_eq!((whole.process.pid, whole.parts.len()), (8, 1));
         assert!((whole.total_s - 0.08996).abs() < 1e-6);
         assert_eq!(whole.parts[0].first_uses.len(), 2);
     }

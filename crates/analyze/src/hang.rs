@@ -72,7 +72,7 @@ pub use tables::Life;
 pub use traffic::{StuckConnection, Traffic};
 pub use verdict::{
     Astray, AstrayBecause, Because, Blocked, Cycle, CycleStep, InFunction, Lacking, Mismatch,
-    Outcome, ProcessName, Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
+    Outcome, Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 pub use waits::Lack;
 pub use watch::{News, Proof, Watch, PATIENCE_NS};
@@ -177,7 +177,7 @@ impl Hang {
         fn pids(of: &Hang) -> BTreeSet<u32> {
             let ranks = of.communicators.iter().flat_map(|of| &of.ranks);
             ranks
-                .filter_map(|rank| tables::pid::known(rank.pid))
+                .filter_map(|rank| tables::pid::known(rank.process.pid))
                 .collect()
         }
         fn ids(of: &Hang) -> BTreeSet<&str> {

@@ -8,6 +8,7 @@
 //! means that in each run with a fault, as many ranks as were to blame are drawn at random.
 
 use crate::findings::{Finding, Kind, RankId};
+use crate::subject::ProcessId;
 use crate::Report;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -56,9 +57,9 @@ impl Who {
 
     /// Those that a rank is.
     fn of(rank: &RankId) -> Vec<Who> {
-        let host = Some(&rank.host).filter(|host| !host.is_empty());
+        let host = Some(&rank.process.host).filter(|host| !host.is_empty());
         let who = [
-            rank.rank.map(Who::Rank),
+            rank.process.rank.map(Who::Rank),
             host.cloned().map(Who::Host),
             rank.gpu.clone().map(Who::Gpu),
         ];
@@ -128,9 +129,8 @@ fn members(capture: &Capture) -> Vec<RankId> {
         }
         for (device, gpu) in devices {
             all.insert(RankId {
-                rank: process.rank,
-                host: process.host.clone(),
-                pid: process.pid,
+                process: ProcessId::of(process),
+
                 device,
                 gpu,
             });
@@ -259,8 +259,8 @@ fn blamed(finding: &Finding) -> BTreeSet<Who> {
     }
     let peer = subject.peer.as_ref().filter(|peer| !peer.host.is_empty());
     if let Some((rank, peer)) = subject.rank().zip(peer) {
-        if rank.host != peer.host {
-            all.insert(Who::Link(rank.host.clone(), peer.host.clone()));
+        if rank.process.host != peer.host {
+            all.insert(Who::Link(rank.process.host.clone(), peer.host.clone()));
         }
     }
     all
@@ -283,7 +283,7 @@ impl<'a> Counted<'a> {
         for who in past.ranks.iter().flat_map(Who::of) {
             *present.entry(who).or_insert(0) += 1;
         }
-        let hosts: BTreeSet<&String> = past.ranks.iter().map(|rank| &rank.host).collect();
+        let hosts: BTreeSet<&String> = past.ranks.iter().map(|rank| &rank.process.host).collect();
         for a in &hosts {
             let others = hosts.iter().filter(|b| *b != a);
             present.extend(others.map(|b| (Who::Link((*a).clone(), (*b).clone()), 1)));
@@ -377,7 +377,12 @@ pub fn history(pasts: &[Past]) -> History {
 }
 
 fn row(run: &Counted<'_>) -> HistoryRun {
-    let hosts: BTreeSet<&String> = run.past.ranks.iter().map(|rank| &rank.host).collect();
+    let hosts: BTreeSet<&String> = run
+        .past
+        .ranks
+        .iter()
+        .map(|rank| &rank.process.host)
+        .collect();
     let number = |who: &Who| match who {
         Who::Rank(rank) => Some(*rank),
         _ => None,
@@ -427,9 +432,9 @@ fn suspect(who: &Who, runs: &[Counted<'_>], others: usize) -> Suspect {
             found.at_most += 1;
             found.captures.push(run.past.capture.clone());
             found.at_most_us = Some(found.at_most_us.unwrap_or(0.0) + most);
-            ranks.extend(rank.rank);
-            hosts.insert(rank.host.clone());
-            found.host = Some(rank.host.clone());
+            ranks.extend(rank.process.rank);
+            hosts.insert(rank.process.host.clone());
+            found.host = Some(rank.process.host.clone());
         }
         let Some(findings) = run.blamed.get(who) else {
             continue;
@@ -445,9 +450,9 @@ fn suspect(who: &Who, runs: &[Counted<'_>], others: usize) -> Suspect {
             let of_it = finding.subject.ranks.iter();
             for rank in of_it.filter(|rank| who.part() == Part::Link || Who::of(rank).contains(who))
             {
-                ranks.extend(rank.rank);
-                hosts.insert(rank.host.clone());
-                found.host = Some(rank.host.clone());
+                ranks.extend(rank.process.rank);
+                hosts.insert(rank.process.host.clone());
+                found.host = Some(rank.process.host.clone());
             }
         }
     }
@@ -493,9 +498,12 @@ mod tests {
 
     fn member(rank: u32, host: &str) -> RankId {
         RankId {
-            rank: Some(rank),
-            host: host.to_owned(),
-            pid: 100 + rank,
+            process: ProcessId {
+                rank: Some(rank),
+                host: host.to_owned(),
+                pid: 100 + rank,
+            },
+
             device: Some(rank % 2),
             gpu: Some(format!("{host}-{}", rank % 2)),
         }

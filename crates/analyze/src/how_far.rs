@@ -8,6 +8,7 @@
 use crate::deaths::Death;
 use crate::progress::Gatherer;
 use crate::standstill::Standstill;
+use crate::subject::ProcessId;
 use crate::subject::{gpu, RankId};
 use tables::{Capture, Process};
 
@@ -83,13 +84,21 @@ impl Gatherer {
             let calls = self.made(member.process, index as u32, member.uid);
             let lacks = calls.is_some_and(|calls| calls < call);
             let is = |pid: u32, host: &str| (pid, host) == (process.pid, process.host.as_str());
-            let death = deaths.iter().find(|death| is(death.pid, &death.host));
+            let death = deaths
+                .iter()
+                .find(|death| is(death.process.pid, &death.process.host));
             let missing = standstill.map_or(&[][..], |of| &of.missing);
             let does = match (calls, death) {
                 (_, Some(death)) if death.exited => Does::Left,
                 (_, Some(_)) => Does::Died,
                 (None, _) => Does::Unknown,
-                _ if lacks && missing.iter().any(|id| is(id.pid, &id.host)) => Does::Lacks,
+                _ if lacks
+                    && missing
+                        .iter()
+                        .any(|id| is(id.process.pid, &id.process.host)) =>
+                {
+                    Does::Lacks
+                }
                 _ if lacks => Does::LacksToo,
                 _ => Does::Waits,
             };
@@ -97,7 +106,7 @@ impl Gatherer {
             Some(Reached { id, calls, does })
         });
         let mut ranks: Vec<Reached> = ranks.collect();
-        ranks.sort_by_key(|of| (of.id.rank, of.id.pid, of.id.device));
+        ranks.sort_by_key(|of| (of.id.process.rank, of.id.process.pid, of.id.device));
         let recorded = ranks.len() as u32;
         Some(HowFar {
             communicator: id.clone(),
@@ -114,7 +123,11 @@ impl Gatherer {
         let members = capture.communicators[index].members.iter();
         let is_one = |process: usize| {
             let of = capture.processes.get(process);
-            of.is_some_and(|of| ranks.iter().any(|id| of.is(&id.host, id.pid)))
+            of.is_some_and(|of| {
+                ranks
+                    .iter()
+                    .any(|id| of.is(&id.process.host, id.process.pid))
+            })
         };
         let ones = members.filter(|member| is_one(member.process));
         let made = ones.map(|member| self.made(member.process, index as u32, member.uid));
@@ -134,7 +147,7 @@ impl Gatherer {
 }
 
 fn identity(process: &Process, device: Option<u32>, capture: &Capture) -> RankId {
-    let id = RankId::new(process.rank, &process.host, process.pid, device);
+    let id = RankId::new(ProcessId::of(process), device);
     RankId {
         gpu: gpu(&id, capture),
         ..id

@@ -6,6 +6,7 @@ use crate::memory::Memory;
 use crate::moments::Zone;
 use crate::ranks::Ranks;
 use crate::spelling::ranges;
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,14 +127,9 @@ pub struct CommunicatorRow {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Member")]
 pub struct MemberRow {
-    /// Its rank in the communicator.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// The launcher's rank.
     pub global_rank: Option<u32>,
     /// CUDA device ordinal.
@@ -319,9 +315,12 @@ pub fn communicators(capture: &Capture, memory: &Memory) -> Vec<CommunicatorRow>
             .map(|member| {
                 let process = &capture.processes[member.process];
                 MemberRow {
-                    rank: member.rank,
-                    host: process.host.clone(),
-                    pid: process.pid,
+                    process: ProcessId {
+                        rank: member.rank,
+                        host: process.host.clone(),
+                        pid: process.pid,
+                    },
+
                     global_rank: process.rank,
                     device: process.communicator(member.uid).and_then(|l| l.device),
                 }

@@ -12,6 +12,7 @@
 use crate::executions::{Execution, Walk};
 use crate::matching::is_collective;
 use crate::pages::Pages;
+use crate::subject::ProcessId;
 use crate::subject::RankId;
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
@@ -338,9 +339,8 @@ impl Signature {
 
 fn who(process: Option<&Process>) -> Option<RankId> {
     process.map(|process| RankId {
-        rank: process.rank,
-        host: process.host.clone(),
-        pid: process.pid,
+        process: ProcessId::of(process),
+
         ..RankId::default()
     })
 }
@@ -414,7 +414,7 @@ mod tests {
     }
 
     fn ranks_of(differ: &Differing) -> (Option<u32>, Option<u32>) {
-        let rank = |of: &Option<RankId>| of.as_ref().and_then(|of| of.rank);
+        let rank = |of: &Option<RankId>| of.as_ref().and_then(|of| of.process.rank);
         (rank(&differ.rank), rank(&differ.against))
     }
 

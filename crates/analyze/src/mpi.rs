@@ -8,6 +8,7 @@
 
 use crate::clocks::Clocks;
 use crate::steps::Steps;
+use crate::subject::ProcessId;
 use crate::timeline::curves::{edges, over, SampledCurve};
 use crate::timeline::Timeline;
 use schemars::JsonSchema;
@@ -27,12 +28,9 @@ pub struct Mpi {
 /// Time in MPI of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MpiRow {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// For how long calls were seen, s: from the process's first communicator on.
     pub seen_s: f64,
     /// Calls that were over.
@@ -108,7 +106,7 @@ impl Mpi {
     /// `None` also if ranks differ in how many collectives they made, or if a rank is not here: it may be the
     /// one.
     pub fn waited_for(&self, world: Option<u32>) -> Option<WaitedFor> {
-        let ranks: Option<BTreeSet<u32>> = self.rows.iter().map(|row| row.rank).collect();
+        let ranks: Option<BTreeSet<u32>> = self.rows.iter().map(|row| row.process.rank).collect();
         let is_whole =
             ranks?.len() == self.rows.len() && world == u32::try_from(self.rows.len()).ok();
         if !is_whole {
@@ -146,7 +144,7 @@ impl Mpi {
         rows.sort_by(|a, b| a.1.total_cmp(&b.1));
         let (last, second, longest) = (rows[0], *rows.get(1)?, *rows.last()?);
         (last.1 <= second.1 / 2.0).then_some(WaitedFor {
-            rank: last.2.rank?,
+            rank: last.2.process.rank?,
             function: function.cloned(),
             time_us: last.1,
             others_us: (second.1, longest.1),
@@ -204,7 +202,13 @@ pub(crate) fn mpi(capture: &Capture, steps: Option<&Steps>) -> Option<Mpi> {
         .iter()
         .filter_map(|process| row(process, steps))
         .collect();
-    rows.sort_by_key(|row| (row.rank.is_none(), row.rank, row.pid));
+    rows.sort_by_key(|row| {
+        (
+            row.process.rank.is_none(),
+            row.process.rank,
+            row.process.pid,
+        )
+    });
     let mut functions: BTreeMap<&str, MpiFunction> = BTreeMap::new();
     for of in capture
         .processes
@@ -265,9 +269,8 @@ fn row(process: &Process, steps: Option<&Steps>) -> Option<MpiRow> {
     }
     let seen_us = (to - from).max(1) as f64 / 1e3;
     Some(MpiRow {
-        rank: process.rank,
-        host: process.host.clone(),
-        pid: process.pid,
+        process: ProcessId::of(process),
+
         seen_s: seen_us / 1e6,
         calls: mpi.functions.iter().map(|of| of.calls).sum(),
         time_us,
@@ -466,9 +469,12 @@ mod tests {
             unlike: Vec::new(),
             times_ns: Vec::new(),
             rows: vec![StepsRow {
-                rank: Some(3),
-                host: "node".to_owned(),
-                pid: 7,
+                process: ProcessId {
+                    rank: Some(3),
+                    host: "node".to_owned(),
+                    pid: 7,
+                },
+
                 source: Default::default(),
                 steps: 2,
                 calls: 4,

@@ -136,7 +136,7 @@ fn by_account(account: &[RankAccount], streams: Option<&Streams>) -> Vec<RankTim
             .iter()
             .flat_map(|streams| &streams.ranks)
             .find(|row| {
-                (&row.host, row.pid) == (&of.host, of.pid)
+                (&row.process.host, row.process.pid) == (&of.process.host, of.process.pid)
                     && of.device.is_none_or(|device| device == row.device)
             });
         let work = share(of.work_us);
@@ -166,7 +166,7 @@ fn by_account(account: &[RankAccount], streams: Option<&Streams>) -> Vec<RankTim
 }
 
 fn by_windows(of: &RankStreams) -> RankTime {
-    let id = RankId::new(of.rank, &of.host, of.pid, Some(of.device));
+    let id = RankId::new(of.process.clone(), Some(of.device));
     let exposed = of.exposed.share;
     // With too few operations on all ranks, windows don't say who waited.
     let known = of.exposed_waiting.filter(|of| of.interval.is_some());
@@ -195,17 +195,16 @@ fn by_calls(row: &RankRow, arrivals: Option<&Arrivals>) -> Option<RankTime> {
         return None;
     }
     let id = RankId {
-        rank: row.rank,
-        host: row.host.clone(),
-        pid: row.pid,
+        process: row.process.clone(),
+
         device: row.device,
         gpu: row.gpu.clone(),
     };
     let own = arrivals.and_then(|all| {
-        let own = all
-            .ranks
-            .iter()
-            .find(|of| (&of.host, of.pid, of.device) == (&row.host, row.pid, row.device))?;
+        let own = all.ranks.iter().find(|of| {
+            (&of.process.host, of.process.pid, of.device)
+                == (&row.process.host, row.process.pid, row.device)
+        })?;
         Some((all, own))
     });
     let (waiting, transfer) = own.map_or((0.0, 0.0), |(all, own)| {
@@ -226,6 +225,7 @@ fn by_calls(row: &RankRow, arrivals: Option<&Arrivals>) -> Option<RankTime> {
 mod tests {
     use super::*;
     use crate::streams::Share;
+    use crate::subject::ProcessId;
 
     fn share(share: f64) -> Share {
         Share {
@@ -237,9 +237,12 @@ mod tests {
     fn row(rank: u32, computing: f64, beside: f64, idle: f64) -> RankStreams {
         let exposed = 1.0 - computing - beside - idle;
         RankStreams {
-            rank: Some(rank),
-            host: "h".to_owned(),
-            pid: rank,
+            process: ProcessId {
+                rank: Some(rank),
+                host: "h".to_owned(),
+                pid: rank,
+            },
+
             device: 0,
             windows: 4,
             seen_us: 1e6,
@@ -261,9 +264,12 @@ mod tests {
 
     fn account(rank: u32, work: f64, wait: f64) -> RankAccount {
         RankAccount {
-            rank: Some(rank),
-            host: "h".to_owned(),
-            pid: rank,
+            process: ProcessId {
+                rank: Some(rank),
+                host: "h".to_owned(),
+                pid: rank,
+            },
+
             device: Some(0),
             work_us: work,
             wait_us: wait,

@@ -14,6 +14,7 @@ use crate::executions::{Execution, Place, Walk};
 use crate::matching::is_p2p;
 use crate::sampled::Stretches;
 use crate::statistics::{median, sorted, spread, Spread};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -22,14 +23,9 @@ use tables::{Capture, Name, Process, Untimed};
 /// One rank: a GPU of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct RankRow {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Executions.
@@ -286,9 +282,8 @@ impl Gatherer {
                 }
                 look(device, basis.map(|_| union), &mut intervals);
                 RankRow {
-                    rank: process.rank,
-                    host: process.host.clone(),
-                    pid: process.pid,
+                    process: ProcessId::of(process),
+
                     device,
                     calls: gpu.calls,
                     timed: gpu.timed,
@@ -415,8 +410,8 @@ fn outliers_of(figure: &'static str, values: &[Option<f64>], rows: &[RankRow]) -
         };
         ((value - middle).abs() > limit.max(least)).then(|| Outlier {
             row,
-            rank: rows[row].rank,
-            host: rows[row].host.clone(),
+            rank: rows[row].process.rank,
+            host: rows[row].process.host.clone(),
             figure,
             value,
             median: middle,
@@ -431,7 +426,10 @@ mod tests {
 
     fn rows(values: &[f64]) -> Vec<RankRow> {
         let row = |(rank, us): (usize, &f64)| RankRow {
-            rank: Some(rank as u32),
+            process: ProcessId {
+                rank: Some(rank as u32),
+                ..ProcessId::default()
+            },
             calls: 7,
             timed: 7,
             basis: Some("gpu"),

@@ -194,14 +194,14 @@ fn counting_otherwise(steps: &Steps) -> String {
         .filter(|row| !agree(row.steps, reference.steps))
         .collect();
     let named = |rows: &[&StepsRow]| {
-        let numbers: Option<Vec<u32>> = rows.iter().map(|row| row.rank).collect();
+        let numbers: Option<Vec<u32>> = rows.iter().map(|row| row.process.rank).collect();
         match (numbers, rows) {
             (Some(numbers), [_]) => format!("rank {}", ranges(numbers)),
             (Some(numbers), _) => format!("ranks {}", ranges(numbers)),
             (None, _) => {
                 let pids = rows
                     .iter()
-                    .map(|row| format!("{} on {}", row.pid, row.host));
+                    .map(|row| format!("{} on {}", row.process.pid, row.process.host));
                 format!("pid {}", pids.collect::<Vec<_>>().join(", "))
             }
         }

@@ -12,6 +12,7 @@
 
 use crate::hang::{of_newest, CallRow, Conditions, Hang, Lack, Member, Mismatch, Pace, Verdict};
 use crate::mismatch::{Differing, Made};
+use crate::subject::ProcessId;
 use crate::subject::RankId;
 use std::sync::Arc;
 use tables::source::Shown;
@@ -202,14 +203,17 @@ fn of_hang(hang: Hang) -> Option<Standstill> {
         let id = |member: &Member| {
             let rank = &hang.communicators[member.communicator].ranks[member.member];
             RankId {
-                rank: rank.global_rank,
-                host: rank.host.clone(),
-                pid: rank.pid,
+                process: ProcessId {
+                    rank: rank.global_rank,
+                    host: rank.process.host.clone(),
+                    pid: rank.process.pid,
+                },
+
                 ..RankId::default()
             }
         };
         let mut ids: Vec<RankId> = members.iter().map(id).collect();
-        ids.sort_by_key(|id| (id.rank, id.pid));
+        ids.sort_by_key(|id| (id.process.rank, id.process.pid));
         ids.dedup();
         ids
     };

@@ -14,6 +14,7 @@ pub use tree::{DriverPart, InitPart, PhasePart, UsePart, Whole, WholePart};
 
 use crate::executions::Execution;
 use crate::first_uses::{self, FirstUse, ProcessUses};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use setup::failure::{failure, Failure};
@@ -91,14 +92,9 @@ pub struct Startup {
 /// The way of a process to its first call.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProcessRow {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Its host.
-    pub host: String,
-    /// Its process id.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// From the start of the process until NCCL first initialised its profiler plugin, near the end of the
     /// first communicator's init.
     pub to_init_s: Option<f64>,
@@ -283,9 +279,8 @@ fn row(process: &Process, first: FirstCalls) -> ProcessRow {
     };
     let made = process.communicators.iter().filter_map(|c| c.created_ns);
     ProcessRow {
-        rank: process.rank,
-        host: process.host.clone(),
-        pid: process.pid,
+        process: ProcessId::of(process),
+
         to_init_s: since(made.min()),
         plugin_init_s: process.setup.plugin_ns.map(|ns| ns as f64 / 1e9),
         to_first_call_s: since(first.begun_ns),

@@ -48,6 +48,7 @@ mod tests;
 use crate::executions::Execution;
 use crate::statistics::{spread, Spread};
 use crate::statistics::{Sample, Statistics};
+use crate::subject::ProcessId;
 use pattern::{bursts, equal_parts, follow_each_other, occurrences, paused_periods, Period};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -132,14 +133,9 @@ pub struct Steps {
 /// The steps of one process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StepsRow {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// Who says what a step is: the program by its marks, or the pattern of its calls.
     pub source: StepSource,
     /// Steps.
@@ -195,7 +191,7 @@ impl Steps {
     /// The steps of the process with this id on this host.
     pub fn row_of(&self, host: &str, pid: u32) -> Option<&StepsRow> {
         let mut rows = self.rows.iter();
-        rows.find(|row| row.pid == pid && row.host == host)
+        rows.find(|row| row.process.pid == pid && row.process.host == host)
     }
 
     /// The mean step, µs: with all of them it makes the run.
@@ -486,9 +482,8 @@ impl Gatherer {
         let between_us = p50.map(|usual| between(usual).fold(0.0, |a, b| a + b));
         let is_most = between_us.unwrap_or(0.0) <= step_us.map_or(0.0, |s| s.sum);
         let row = StepsRow {
-            rank: process.rank,
-            host: process.host.clone(),
-            pid: process.pid,
+            process: ProcessId::of(process),
+
             source: StepSource::Calls,
             steps: begins.len() as u64,
             calls: period as u64,
@@ -519,7 +514,7 @@ pub fn finish(rows: Vec<StepsRow>, processes: usize) -> Option<Steps> {
     };
     Some(Steps {
         source: reference.source,
-        rank: reference.rank,
+        rank: reference.process.rank,
         step_us: reference.step_us,
         steps: spread(|row| Some(row.steps as f64)),
         calls: spread(|row| Some(row.calls as f64)),

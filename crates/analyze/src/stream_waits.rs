@@ -20,6 +20,7 @@ use crate::executions::{Execution, Walk};
 use crate::matching::is_p2p;
 use crate::sampled::Stretches;
 use crate::streams::{Share, Streams};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -60,14 +61,9 @@ pub struct Exposed {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RankStreamWaits")]
 pub struct RankWaits {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Its calls.
@@ -408,9 +404,8 @@ impl Gatherer {
             }
             let share = |us: f64| (us / active_us).min(1.0);
             self.ranks.push(RankWaits {
-                rank: process.rank,
-                host: process.host.clone(),
-                pid: process.pid,
+                process: ProcessId::of(process),
+
                 device,
                 in_graphs: kinds.iter().map(|kind| kind.in_graphs).sum(),
                 active_us,
@@ -452,7 +447,9 @@ impl Gatherer {
         for rank in &mut self.ranks {
             let of = windows.into_iter().flat_map(|windows| &windows.ranks);
             let same = of
-                .filter(|r| r.pid == rank.pid && r.host == rank.host)
+                .filter(|r| {
+                    r.process.pid == rank.process.pid && r.process.host == rank.process.host
+                })
                 .find(|r| rank.device.is_none_or(|device| device == r.device));
             rank.by_windows = same.map(|r| r.exposed);
             rank.difference = same.map(|r| rank.share.share - r.exposed.share);

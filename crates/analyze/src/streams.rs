@@ -185,9 +185,8 @@ impl Gatherer {
             let seen = &window.seen;
             let exposed = seen.communicates.within(seen.span).without(&seen.computes);
             Exposure {
-                rank: lane.rank,
-                host: lane.host.clone(),
-                pid: lane.pid,
+                process: lane.process.clone(),
+
                 device: lane.device,
                 span: seen.span,
                 exposed: exposed.spans().to_vec(),
@@ -352,9 +351,8 @@ fn rank_row(index: usize, lane: &Lane, waits: &Waits, own: &Alone, others: &Alon
     let beside = slowed(windows, &[own, others]);
     let beside_share = part(&|seen| seen.beside);
     RankStreams {
-        rank: lane.rank,
-        host: lane.host.clone(),
-        pid: lane.pid,
+        process: lane.process.clone(),
+
         device: lane.device,
         windows: lane.windows.len() as u64,
         seen_us: seen as f64 / 1e3,

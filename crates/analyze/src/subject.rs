@@ -3,19 +3,38 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use tables::Capture;
+use tables::{Capture, Process};
+
+/// A process of the job: where to look for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+pub struct ProcessId {
+    /// The launcher's rank; null if it is not known.
+    pub rank: Option<u32>,
+    /// Its host.
+    pub host: String,
+    /// Its process id; null if it is not known.
+    #[serde(serialize_with = "tables::pid::serialize")]
+    #[schemars(with = "Option<u32>")]
+    pub pid: u32,
+}
+
+impl ProcessId {
+    /// That of a recorded process.
+    pub fn of(process: &Process) -> ProcessId {
+        ProcessId {
+            rank: process.rank,
+            host: process.host.clone(),
+            pid: process.pid,
+        }
+    }
+}
 
 /// One rank of the job, as far as it is known: where to look for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 pub struct RankId {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// The GPU's UUID, 32 hex digits; null where the recording has none.
@@ -118,12 +137,10 @@ impl CommunicatorId {
 }
 
 impl RankId {
-    /// A rank as the tables have it.
-    pub(crate) fn new(rank: Option<u32>, host: &str, pid: u32, device: Option<u32>) -> RankId {
+    /// The rank of a process that has this device.
+    pub(crate) fn new(process: ProcessId, device: Option<u32>) -> RankId {
         RankId {
-            rank,
-            host: host.to_owned(),
-            pid,
+            process,
             device,
             gpu: None,
         }
@@ -132,7 +149,7 @@ impl RankId {
 
 /// The GPU of a rank: of its device, or the only one that its process has.
 pub(crate) fn gpu(rank: &RankId, capture: &Capture) -> Option<String> {
-    let process = capture.process_of(&rank.host, rank.pid)?;
+    let process = capture.process_of(&rank.process.host, rank.process.pid)?;
     let locals = process.communicators.iter();
     let same = |device: Option<u32>| rank.device.is_none() || device == rank.device;
     let gpus = locals.filter(|local| same(local.device));

@@ -16,6 +16,7 @@
 
 use crate::clocks::Clocks;
 use crate::deaths::Death;
+use crate::subject::ProcessId;
 use curves::{Curves, SampledCurve};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -137,14 +138,9 @@ pub struct InWindows {
 /// A rank that is late more than chance gives.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LateRank {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// How long operations waited for this rank alone, when all others had arrived.
@@ -193,7 +189,7 @@ impl Timeline {
     /// Marks when ranks died, in the order of the deaths.
     pub(crate) fn mark_deaths(&mut self, deaths: &[Death], clocks: Option<&Clocks>) {
         self.marks.extend(deaths.iter().map(|death| {
-            let line = clocks.and_then(|clocks| clocks.lines.get(&death.host));
+            let line = clocks.and_then(|clocks| clocks.lines.get(&death.process.host));
             let at = line.map_or(death.seen_ns, |line| line.on_reference(death.seen_ns));
             Mark {
                 kind: "dead_rank",

@@ -238,7 +238,7 @@ fn one_run(args: Args, arms: &[Arm]) -> anyhow::Result<ExitCode> {
     let Some(steps) = steps else {
         bail!(no_steps(&report));
     };
-    let path = within::log(&folder, &steps.host, steps.pid);
+    let path = within::log(&folder, &steps.process.host, steps.process.pid);
     let blocks = std::fs::read(&path)
         .ok()
         .and_then(|bytes| blocks::TunerLog::read(&bytes));

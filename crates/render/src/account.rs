@@ -24,10 +24,10 @@ pub(crate) fn account(report: &Report, page: &mut Page) {
     );
     let row = |rank: &RankAccount| {
         [
-            rank.rank
-                .map_or(format!("pid:{}", tables::pid::shown(rank.pid)), |rank| {
-                    rank.to_string()
-                }),
+            rank.process.rank.map_or(
+                format!("pid:{}", tables::pid::shown(rank.process.pid)),
+                |rank| rank.to_string(),
+            ),
             share(rank.work_us),
             share(rank.wait_us),
             share(rank.transfer_us),

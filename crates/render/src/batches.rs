@@ -262,9 +262,9 @@ pub fn steps(report: &Report) -> Result<RecordBatch, ArrowError> {
         COLUMNS.into_iter(),
         &rows,
         |column, (row, number, step)| match column {
-            0 => known(row.rank),
-            1 => Value::Text(&row.host),
-            2 => known(tables::pid::known(row.pid)),
+            0 => known(row.process.rank),
+            1 => Value::Text(&row.process.host),
+            2 => known(tables::pid::known(row.process.pid)),
             3 => Value::Unsigned(*number as u64),
             4 => step.start_ns.map_or(Value::Null, Value::Signed),
             5 => known(step.time_ns),

@@ -80,11 +80,14 @@ fn refused(why: &str) -> &str {
 }
 
 fn who(of: &[RankId]) -> String {
-    let numbers: Option<Vec<u32>> = of.iter().map(|id| id.rank).collect();
+    let numbers: Option<Vec<u32>> = of.iter().map(|id| id.process.rank).collect();
     match (numbers, of) {
-        (Some(numbers), [one]) => format!("rank {} (pid {} on {})", numbers[0], one.pid, one.host),
+        (Some(numbers), [one]) => format!(
+            "rank {} (pid {} on {})",
+            numbers[0], one.process.pid, one.process.host
+        ),
         (Some(numbers), _) => format!("ranks {}", ranges(numbers)),
-        (None, [one]) => format!("pid {} on {}", one.pid, one.host),
+        (None, [one]) => format!("pid {} on {}", one.process.pid, one.process.host),
         (None, _) => format!("{} processes", of.len()),
     }
 }
@@ -92,12 +95,16 @@ fn who(of: &[RankId]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analyze::subject::ProcessId;
 
     fn said(ranks: &[u32], what: What) -> String {
         let id = |rank: &u32| RankId {
-            rank: Some(*rank),
-            host: "n1".to_owned(),
-            pid: 70 + rank,
+            process: ProcessId {
+                rank: Some(*rank),
+                host: "n1".to_owned(),
+                pid: 70 + rank,
+            },
+
             ..RankId::default()
         };
         sentence(&Behind {

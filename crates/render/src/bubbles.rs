@@ -28,8 +28,8 @@ struct Late<'a> {
 impl Late<'_> {
     fn say(&self) -> String {
         let (who, on) = (
-            name(self.waits.rank, self.waits.pid),
-            name(self.on.rank, self.on.pid),
+            name(self.waits.process.rank, self.waits.process.pid),
+            name(self.on.process.rank, self.on.process.pid),
         );
         let share = self.us / self.waits.step_us;
         let what = if self.sender {
@@ -38,8 +38,11 @@ impl Late<'_> {
             format!("Late receiver: {who} waits to send to {on}")
         };
         let behind = match behind(self.waits) {
-            Some(behind) if (behind.rank, behind.pid) != (self.on.rank, self.on.pid) => {
-                let behind = name(behind.rank, behind.pid);
+            Some(behind)
+                if (behind.process.rank, behind.process.pid)
+                    != (self.on.process.rank, self.on.process.pid) =>
+            {
+                let behind = name(behind.process.rank, behind.process.pid);
                 format!("; {on} waits itself, mostly for {behind}")
             }
             _ => String::new(),
@@ -126,19 +129,17 @@ pub(crate) fn bubbles(streams: Option<&Streams>, page: &mut Page) {
     for bubble in &streams.bubbles {
         let ms = |us: f64| three(us / 1e3);
         let number = |other: Option<&For>| match other {
-            Some(other) => other
-                .rank
-                .map_or(format!("pid {}", tables::pid::shown(other.pid)), |rank| {
-                    rank.to_string()
-                }),
+            Some(other) => other.process.rank.map_or(
+                format!("pid {}", tables::pid::shown(other.process.pid)),
+                |rank| rank.to_string(),
+            ),
             None => "-".to_owned(),
         };
         table.row([
-            bubble
-                .rank
-                .map_or(format!("pid {}", tables::pid::shown(bubble.pid)), |rank| {
-                    rank.to_string()
-                }),
+            bubble.process.rank.map_or(
+                format!("pid {}", tables::pid::shown(bubble.process.pid)),
+                |rank| rank.to_string(),
+            ),
             share_with_interval(&bubble.bubble),
             ms(bubble.bubble_us),
             ms(bubble.late_sender_us),

@@ -80,9 +80,9 @@ pub fn absent(of: &AbsentRow) -> String {
 
 /// What other ranks prove that a rank lacks.
 fn partly(rank: &RankCompleteness) -> String {
-    let who = match rank.rank {
+    let who = match rank.process.rank {
         Some(rank) => format!("Rank {rank}"),
-        None => format!("Process {} on {}", rank.pid, rank.host),
+        None => format!("Process {} on {}", rank.process.pid, rank.process.host),
     };
     let n = rank.missing_at_least;
     format!(
@@ -173,11 +173,11 @@ pub(crate) fn in_launches(of: &Completeness) -> Option<String> {
 
 /// These ranks, at least one, as sentences name them.
 fn names(ranks: &[&RankCompleteness]) -> String {
-    let numbers: Option<Vec<u32>> = ranks.iter().map(|rank| rank.rank).collect();
+    let numbers: Option<Vec<u32>> = ranks.iter().map(|rank| rank.process.rank).collect();
     match (numbers, ranks) {
         (Some(numbers), [_, _, ..]) => format!("ranks {}", ranges(numbers)),
         (Some(numbers), _) => format!("rank {}", ranges(numbers)),
-        (None, [only]) => format!("pid {} on {}", only.pid, only.host),
+        (None, [only]) => format!("pid {} on {}", only.process.pid, only.process.host),
         (None, _) => format!("{} processes", ranks.len()),
     }
 }
@@ -260,7 +260,7 @@ mod tests {
     fn last_calls_that_nobody_can_count_are_said() {
         let rank = |rank, live| {
             let mut of = RankCompleteness::default();
-            (of.rank, of.live) = (Some(rank), live);
+            (of.process.rank, of.live) = (Some(rank), live);
             of
         };
         let said = |ranks: &[(u32, &'static str)]| {

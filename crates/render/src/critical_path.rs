@@ -28,9 +28,12 @@ fn shares(of: &CriticalPath) -> String {
 
 /// A segment and who it is.
 fn segment(of: &On) -> String {
-    let rank = of.rank.map_or("a rank that is not known".to_owned(), |r| {
-        format!("rank {r}")
-    });
+    let rank = of
+        .process
+        .rank
+        .map_or("a rank that is not known".to_owned(), |r| {
+            format!("rank {r}")
+        });
     match of.kind {
         "operation" => format!("the transfer of {}, which {rank} joined last", of.what),
         _ => format!("{} on {rank}", of.what),
@@ -88,7 +91,11 @@ pub(crate) fn critical_path(report: &Report, page: &mut Page) {
         let id = id.filter(|_| report.communicators.len() > 1);
         id.map_or("-".to_owned(), |id| short[id].clone())
     };
-    let rank = |on: &On| on.rank.map_or("-".to_owned(), |rank| rank.to_string());
+    let rank = |on: &On| {
+        on.process
+            .rank
+            .map_or("-".to_owned(), |rank| rank.to_string())
+    };
     let why = |on: &On| on.why.map_or("-", why).to_owned();
     let steps = path.steps as f64;
     let unit = Unit::of(path.rows.iter().map(|row| row.sum_us / steps));

@@ -395,9 +395,9 @@ impl<'c> Profile<'c> {
     fn location_of(&self, rank: &RankAccount) -> Option<usize> {
         self.locations.iter().position(|(index, device)| {
             let process = &self.capture.processes[*index];
-            let is_process = (process.rank, process.pid) == (rank.rank, rank.pid);
+            let is_process = (process.rank, process.pid) == (rank.process.rank, rank.process.pid);
             is_process
-                && process.host == rank.host
+                && process.host == rank.process.host
                 && (rank.device.is_none() || *device == rank.device)
         })
     }

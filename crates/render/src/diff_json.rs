@@ -55,7 +55,7 @@ struct MovedRow {
 
 impl MovedRow {
     fn of(of: &Moved) -> MovedRow {
-        let host = |of: &Finding| of.subject.rank().map(|rank| rank.host.clone());
+        let host = |of: &Finding| of.subject.rank().map(|rank| rank.process.host.clone());
         MovedRow {
             kind: of.a.kind(),
             stayed: of.stayed,

@@ -86,15 +86,19 @@ fn ways(rows: &[ExitRow]) -> String {
 }
 
 fn name(row: &ExitRow) -> String {
-    let at = format!("pid {} on {}", tables::pid::shown(row.pid), row.host);
-    match row.rank {
+    let at = format!(
+        "pid {} on {}",
+        tables::pid::shown(row.process.pid),
+        row.process.host
+    );
+    match row.process.rank {
         Some(rank) => format!("Rank {rank} ({at})"),
         None => capital(at),
     }
 }
 
 fn names(rows: &[ExitRow]) -> String {
-    let ranks: Option<Vec<u32>> = rows.iter().map(|row| row.rank).collect();
+    let ranks: Option<Vec<u32>> = rows.iter().map(|row| row.process.rank).collect();
     match (ranks, rows) {
         (Some(ranks), [_]) => format!("rank {}", ranges(ranks)),
         (Some(ranks), _) => format!("ranks {}", ranges(ranks)),

@@ -39,8 +39,8 @@ pub(crate) fn line(streams: &Streams) -> Option<String> {
     (!parts.is_empty()).then(|| {
         format!(
             "The GPU of {} was idle for {} of the time{step}. Meanwhile, the thread that launches on it {}.",
-            rank.rank.map_or(
-                format!("process {}", tables::pid::shown(rank.pid)),
+            rank.process.rank.map_or(
+                format!("process {}", tables::pid::shown(rank.process.pid)),
                 |rank| format!("rank {rank}"),
             ),
             percent(rank.idle.share),
@@ -91,7 +91,9 @@ pub(crate) fn idle(report: &Report, page: &mut Page) {
     let share = |share: f64| format!("{:.1}", 100.0 * share);
     for (rank, causes) in &known {
         table.row([
-            rank.rank.map_or("-".to_owned(), |rank| rank.to_string()),
+            rank.process
+                .rank
+                .map_or("-".to_owned(), |rank| rank.to_string()),
             of_step(causes.step_us, 1.0),
             of_step(causes.step_us, rank.idle.share),
             share(rank.idle.share),

@@ -12,9 +12,9 @@ const MUCH: f64 = 0.05;
 const LONG_US: f64 = 1e6;
 
 fn who(row: &MpiRow) -> String {
-    match row.rank {
+    match row.process.rank {
         Some(rank) => format!("Rank {rank}"),
-        None => format!("Process {}", row.pid),
+        None => format!("Process {}", row.process.pid),
     }
 }
 
@@ -43,7 +43,11 @@ fn waited_for(mpi: &Mpi, world: Option<u32>) -> Option<String> {
 /// longest is not who is late, so the sentence says that the rank waits.
 fn line(mpi: &Mpi) -> Option<String> {
     let rows = mpi.rows.iter();
-    let by_share = |a: &&MpiRow, b: &&MpiRow| a.share.total_cmp(&b.share).then(b.rank.cmp(&a.rank));
+    let by_share = |a: &&MpiRow, b: &&MpiRow| {
+        a.share
+            .total_cmp(&b.share)
+            .then(b.process.rank.cmp(&a.process.rank))
+    };
     let (most, least) = (rows.clone().max_by(by_share)?, rows.min_by(by_share)?);
     (most.share >= MUCH).then(|| {
         let parts = [
@@ -91,7 +95,9 @@ fn open(mpi: &Mpi) -> Option<String> {
     let inside: Vec<&MpiRow> = mpi.rows.iter().filter(is_long).collect();
     let longest = inside.iter().max_by(|a, b| {
         let us = |row: &MpiRow| row.open_us.unwrap_or(0.0);
-        us(a).total_cmp(&us(b)).then(b.rank.cmp(&a.rank))
+        us(a)
+            .total_cmp(&us(b))
+            .then(b.process.rank.cmp(&a.process.rank))
     })?;
     let others = match inside.len() - 1 {
         0 => String::new(),
@@ -148,8 +154,8 @@ pub(crate) fn mpi(report: &Report, page: &mut Page) {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in &mpi.rows {
         table.row([
-            or_none(row.rank.map(|rank| rank.to_string())),
-            row.pid.to_string(),
+            or_none(row.process.rank.map(|rank| rank.to_string())),
+            row.process.pid.to_string(),
             row.calls.to_string(),
             share(row.share),
             time(row.time_us),
@@ -186,12 +192,16 @@ pub(crate) fn mpi(report: &Report, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analyze::subject::ProcessId;
 
     fn row(rank: u32, share: f64) -> MpiRow {
         MpiRow {
-            rank: Some(rank),
-            host: "node".to_owned(),
-            pid: 7,
+            process: ProcessId {
+                rank: Some(rank),
+                host: "node".to_owned(),
+                pid: 7,
+            },
+
             seen_s: 10.0,
             calls: 5,
             time_us: share * 10e6,

@@ -81,9 +81,12 @@ pub(crate) fn jitter(nodes: &Nodes) -> Option<String> {
     let lost = |row: &JitterRow| row.long_us * row.preempted.unwrap_or(0.0);
     let most = (nodes.jitter.iter()).max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
     let share = most.preempted.filter(|share| *share >= 0.5)?;
-    let rank = most.rank.map_or(format!("process {}", most.pid), |rank| {
-        format!("rank {rank}")
-    });
+    let rank = most
+        .process
+        .rank
+        .map_or(format!("process {}", most.process.pid), |rank| {
+            format!("rank {rank}")
+        });
     (lost(most) >= MUCH_JITTER_US).then(|| {
         format!(
             "{} of {rank} took longer than 50 µs on the host, {} in all: for {}{} of that time the \
@@ -115,9 +118,9 @@ pub(crate) fn lost(nodes: &Nodes) -> Option<String> {
 }
 
 fn who(thread: &ThreadRow) -> String {
-    match thread.rank {
+    match thread.process.rank {
         Some(rank) => format!("Thread `{}` of rank {rank}", thread.name),
-        None => format!("Thread `{}` of process {}", thread.name, thread.pid),
+        None => format!("Thread `{}` of process {}", thread.name, thread.process.pid),
     }
 }
 
@@ -300,8 +303,11 @@ fn threads(nodes: &Nodes, page: &mut Page) {
     table.squeeze = &["pid"];
     for thread in &nodes.threads {
         table.row([
-            thread.rank.map_or("-".to_owned(), |rank| rank.to_string()),
-            thread.pid.to_string(),
+            thread
+                .process
+                .rank
+                .map_or("-".to_owned(), |rank| rank.to_string()),
+            thread.process.pid.to_string(),
             thread.name.clone(),
             if thread.calls_nccl { "yes" } else { "no" }.to_owned(),
             percent(thread.running),
@@ -335,8 +341,10 @@ fn long_calls(nodes: &Nodes, page: &mut Page) {
     let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
     for row in &nodes.jitter {
         table.row([
-            row.rank.map_or("-".to_owned(), |rank| rank.to_string()),
-            row.pid.to_string(),
+            row.process
+                .rank
+                .map_or("-".to_owned(), |rank| rank.to_string()),
+            row.process.pid.to_string(),
             row.tid.to_string(),
             row.calls.to_string(),
             row.long.to_string(),
@@ -359,6 +367,7 @@ fn long_calls(nodes: &Nodes, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analyze::subject::ProcessId;
 
     #[test]
     fn energy_is_spelled_with_three_digits() {
@@ -370,9 +379,12 @@ mod tests {
     #[test]
     fn only_time_that_the_scheduler_took_is_worth_a_line() {
         let row = |long_us, preempted| JitterRow {
-            rank: Some(2),
-            host: "node".to_owned(),
-            pid: 7,
+            process: ProcessId {
+                rank: Some(2),
+                host: "node".to_owned(),
+                pid: 7,
+            },
+
             tid: 7,
             source: "switches",
             calls: 900,
@@ -402,9 +414,12 @@ mod tests {
     #[test]
     fn only_a_thread_that_calls_nccl_and_lacks_a_cpu_is_named() {
         let thread = |calls_nccl, ready| ThreadRow {
-            rank: Some(2),
-            host: "node".to_owned(),
-            pid: 7,
+            process: ProcessId {
+                rank: Some(2),
+                host: "node".to_owned(),
+                pid: 7,
+            },
+
             tid: 7,
             name: "python".to_owned(),
             calls_nccl,

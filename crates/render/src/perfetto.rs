@@ -363,7 +363,7 @@ pub(crate) fn moments(report: &Report, of: &analyze::timeline::Timeline) -> Vec<
     let deaths = of.marks.iter().zip(&report.deaths);
     let deaths = deaths.map(|(mark, death)| (mark.at_us, crate::findings::died(death)));
     let late = of.late.iter().filter_map(|late| {
-        let rank = Some(late.rank?);
+        let rank = Some(late.process.rank?);
         let is_of = |f: &&Finding| f.kind() == Kind::LateRank && f.rank() == rank;
         let finding = report.findings.iter().find(is_of)?;
         let most = late.held_up_us.iter().copied().fold(0.0, f64::max);

@@ -315,7 +315,9 @@ impl<'a> Picture<'a> {
     /// Whether it is the rank that the first finding about a rank blames.
     fn is_culprit(&self, id: &RankId) -> bool {
         let found = self.report.findings.iter().find_map(blamed);
-        found.is_some_and(|found| (found.pid, &found.host) == (id.pid, &id.host))
+        found.is_some_and(|found| {
+            (found.process.pid, &found.process.host) == (id.process.pid, &id.process.host)
+        })
     }
 
     /// The ranks that get a bar.
@@ -358,7 +360,7 @@ impl<'a> Picture<'a> {
         let ranks = &self.times.as_ref()?.ranks;
         let mut others = ranks.iter().filter(|rank| rank.id != of.id);
         let only = others.next().filter(|_| ranks.len() == 2)?;
-        only.id.rank
+        only.id.process.rank
     }
 
     /// Draws a bar for each rank; where it ends.
@@ -795,7 +797,7 @@ fn longest(to: &mut Canvas, row: Row, lane: &Lane, whom: &Lane) {
         };
         let long = time((block.end - block.begin) as f64 / 1e3);
         let mut texts = vec![format!("{} {long}", name(part)), long.clone()];
-        if let (Part::Waiting, Some(rank)) = (part, whom.id.rank) {
+        if let (Part::Waiting, Some(rank)) = (part, whom.id.process.rank) {
             texts.insert(0, format!("waiting for rank {rank}: {long}"));
         }
         let room = row.at(block.end) - row.at(block.begin) - 12.0;
@@ -974,16 +976,16 @@ fn headline(text: &str, most: f64) -> (f64, Vec<String>) {
 
 /// A rank in a few letters.
 fn title(id: &RankId) -> String {
-    match id.rank {
+    match id.process.rank {
         Some(rank) => format!("rank {rank}"),
-        None => format!("pid {}", tables::pid::shown(id.pid)),
+        None => format!("pid {}", tables::pid::shown(id.process.pid)),
     }
 }
 
 fn whereabouts(id: &RankId) -> String {
     match id.device {
-        Some(device) => format!("GPU {device}, {}", id.host),
-        None => id.host.clone(),
+        Some(device) => format!("GPU {device}, {}", id.process.host),
+        None => id.process.host.clone(),
     }
 }
 

@@ -37,11 +37,11 @@ pub(crate) fn by_rank(report: &Report, page: &mut Page) {
     let share = |share: Option<f64>| share.map_or("-".to_owned(), |s| three(100.0 * s));
     for row in rows {
         table.row([
-            row.rank
-                .map_or(format!("pid:{}", tables::pid::shown(row.pid)), |rank| {
-                    rank.to_string()
-                }),
-            row.host.clone(),
+            row.process.rank.map_or(
+                format!("pid:{}", tables::pid::shown(row.process.pid)),
+                |rank| rank.to_string(),
+            ),
+            row.process.host.clone(),
             row.device
                 .map_or("-".to_owned(), |device| device.to_string()),
             row.calls.to_string(),

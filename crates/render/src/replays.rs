@@ -40,16 +40,17 @@ pub(crate) fn replays(streams: Option<&Streams>, page: &mut Page) {
     ];
     let mut table = Table::new(names, ">>>>><");
     for replay in &streams.replays {
-        let rank = replay.rank;
+        let rank = replay.process.rank;
         let error = replay
             .exposed_interval_us
             .map_or(String::new(), |(low, high)| {
                 format!("±{:.1}", (high - low) / 2.0)
             });
         table.row([
-            rank.map_or(format!("pid {}", tables::pid::shown(replay.pid)), |rank| {
-                rank.to_string()
-            }),
+            rank.map_or(
+                format!("pid {}", tables::pid::shown(replay.process.pid)),
+                |rank| rank.to_string(),
+            ),
             replay.replays.to_string(),
             format!("{:.1}", replay.replay_us),
             format!("{:.1}", replay.communication_us),

@@ -415,7 +415,9 @@ fn first_uses(uses: &[FirstUse], page: &mut Page) {
             of.communicator.clone().unwrap_or_else(|| "-".to_owned()),
             of.ranks.to_string(),
             time(of.longer_s),
-            of.rank.map_or("-".to_owned(), |rank| rank.to_string()),
+            of.process
+                .rank
+                .map_or("-".to_owned(), |rank| rank.to_string()),
             time(of.least_longer_s),
             time(of.later_s),
         ]);
@@ -450,9 +452,11 @@ fn processes(rows: &[ProcessRow], page: &mut Page) {
     for row in rows {
         let time = |s: Option<f64>| s.map_or("-".to_owned(), |s| format!("{s:.3}"));
         table.row([
-            row.rank.map_or("-".to_owned(), |rank| rank.to_string()),
-            row.host.clone(),
-            row.pid.to_string(),
+            row.process
+                .rank
+                .map_or("-".to_owned(), |rank| rank.to_string()),
+            row.process.host.clone(),
+            row.process.pid.to_string(),
             time(row.to_init_s),
             time(row.plugin_init_s),
             time(row.to_first_call_s),

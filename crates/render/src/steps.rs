@@ -108,9 +108,13 @@ fn ambiguous(row: &StepsRow) -> Vec<String> {
 /// Which ranks have other steps.
 fn differing(steps: &Steps) -> Option<String> {
     let first = steps.rows.get(*steps.unlike.first()?)?;
-    let name = |row: &StepsRow| match row.rank {
+    let name = |row: &StepsRow| match row.process.rank {
         Some(rank) => format!("rank {rank}"),
-        None => format!("process {} on {}", tables::pid::shown(row.pid), row.host),
+        None => format!(
+            "process {} on {}",
+            tables::pid::shown(row.process.pid),
+            row.process.host
+        ),
     };
     let more = match steps.unlike.len() - 1 {
         0 => String::new(),

@@ -90,10 +90,10 @@ fn ranks(waits: &StreamWaits, page: &mut Page) {
     table.squeeze = &["active", "known", "calls"];
     for rank in &waits.ranks {
         table.row([
-            rank.rank
-                .map_or(format!("pid:{}", tables::pid::shown(rank.pid)), |rank| {
-                    rank.to_string()
-                }),
+            rank.process.rank.map_or(
+                format!("pid:{}", tables::pid::shown(rank.process.pid)),
+                |rank| rank.to_string(),
+            ),
             share_with_interval(&rank.share),
             percent(rank.at_most),
             rank.exposed.calls.to_string(),

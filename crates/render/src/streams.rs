@@ -122,12 +122,14 @@ pub(crate) fn streams(report: &Report, page: &mut Page) {
 
 /// A rank's name; with its GPU, if its process drives several.
 fn name(streams: &Streams, rank: &RankStreams) -> String {
-    let same = |other: &&RankStreams| (&other.host, other.pid) == (&rank.host, rank.pid);
+    let same = |other: &&RankStreams| {
+        (&other.process.host, other.process.pid) == (&rank.process.host, rank.process.pid)
+    };
     let several = streams.ranks.iter().filter(same).count() > 1;
-    match (rank.rank, several) {
+    match (rank.process.rank, several) {
         (Some(number), true) => format!("{number}/{}", rank.device),
         (Some(number), false) => number.to_string(),
-        (None, _) => format!("pid {}", tables::pid::shown(rank.pid)),
+        (None, _) => format!("pid {}", tables::pid::shown(rank.process.pid)),
     }
 }
 
@@ -183,7 +185,8 @@ fn kernels_by_rank(streams: &Streams, page: &mut Page) {
     for kernel in &streams.kernels_by_rank {
         let mut ranks = streams.ranks.iter();
         let this = ranks.find(|rank| {
-            (&rank.host, rank.pid, rank.device) == (&kernel.host, kernel.pid, kernel.device)
+            (&rank.process.host, rank.process.pid, rank.device)
+                == (&kernel.process.host, kernel.process.pid, kernel.device)
         });
         table.row([
             cut(&kernel.name, NAME),

@@ -176,11 +176,13 @@ pub(crate) fn outlier(ranks: &Ranks, outlier: &Outlier) -> (String, String) {
     } = outlier;
     let of = &ranks.rows[outlier.row];
     let mut name = of
+        .process
         .rank
-        .map_or(format!("pid {}", tables::pid::shown(of.pid)), |r| {
+        .map_or(format!("pid {}", tables::pid::shown(of.process.pid)), |r| {
             format!("rank {r}")
         });
-    let same = |r: &&RankRow| (&r.host, r.pid) == (&of.host, of.pid);
+    let same =
+        |r: &&RankRow| (&r.process.host, r.process.pid) == (&of.process.host, of.process.pid);
     if let (Some(device), true) = (of.device, ranks.rows.iter().filter(same).count() > 1) {
         name += &format!(", device {device}");
     }
@@ -200,7 +202,7 @@ pub(crate) fn outlier(ranks: &Ranks, outlier: &Outlier) -> (String, String) {
             }
         ),
     };
-    (format!("{name} on {}", of.host), how)
+    (format!("{name} on {}", of.process.host), how)
 }
 
 fn communicators(report: &Report, page: &mut Page) {

@@ -143,9 +143,9 @@ fn judged(live: &Live, answer: &Answer) -> Judged {
     }
     if let Some(found) = live.finding() {
         let culprits = found.subject.ranks.iter().map(|of| Culprit {
-            rank: of.rank,
-            host: of.host.clone(),
-            pid: of.pid,
+            rank: of.process.rank,
+            host: of.process.host.clone(),
+            pid: of.process.pid,
         });
         return Judged {
             verdict: found.kind().name(),

@@ -15,6 +15,7 @@
 use crate::timeline::{PlacedKernel, Span, Timeline};
 use analyze::findings::{Evidence, Finding, Kind, RankId};
 use analyze::rank_time::{Part, RankTimes};
+use analyze::subject::ProcessId;
 use analyze::Report;
 use std::collections::{BTreeMap, HashMap};
 use tables::Process;
@@ -208,7 +209,7 @@ fn usual_stall(report: &Report) -> Option<f64> {
 }
 
 fn is(process: &Process, id: &RankId) -> bool {
-    (process.pid, &process.host) == (id.pid, &id.host)
+    (process.pid, &process.host) == (id.process.pid, &id.process.host)
 }
 
 fn seen<'a>(timeline: &Timeline<'a>, process: usize) -> Seen<'a> {
@@ -542,9 +543,8 @@ fn lanes(
 fn id(timeline: &Timeline<'_>, index: usize) -> RankId {
     let process = &timeline.capture().processes[index];
     RankId {
-        rank: process.rank,
-        host: process.host.clone(),
-        pid: process.pid,
+        process: ProcessId::of(process),
+
         device: rank_device(timeline, index),
         gpu: None,
     }

@@ -272,10 +272,12 @@ fn not_judged(report: &Report, of: &NotJudged) -> String {
 
 /// A rank, for the middle of a sentence.
 fn named(of: &RankId) -> String {
-    match (of.rank, of.device) {
-        (Some(number), Some(device)) => format!("rank {number} (GPU {device} on {})", of.host),
+    match (of.process.rank, of.device) {
+        (Some(number), Some(device)) => {
+            format!("rank {number} (GPU {device} on {})", of.process.host)
+        }
         (Some(number), None) => format!("rank {number}"),
-        (None, _) => format!("pid {} on {}", of.pid, of.host),
+        (None, _) => format!("pid {} on {}", of.process.pid, of.process.host),
     }
 }
 

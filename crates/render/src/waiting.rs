@@ -114,15 +114,15 @@ pub(crate) fn waiting(report: &Report, page: &mut Page) {
     let most = |row: &analyze::arrivals::RankArrivals| row.saving_wall_us.max(row.cost_rank_us);
     let unit = Unit::of(arrivals.ranks.iter().map(most));
     for row in &arrivals.ranks {
-        let rank = match (row.rank, row.device) {
+        let rank = match (row.process.rank, row.device) {
             (Some(rank), None) => rank.to_string(),
             (Some(rank), Some(device)) => format!("{rank}/{device}"),
-            (None, _) => format!("pid:{}", tables::pid::shown(row.pid)),
+            (None, _) => format!("pid:{}", tables::pid::shown(row.process.pid)),
         };
         let shown = |us: f64| unit.show(Some(us));
         table.row([
             rank,
-            row.host.clone(),
+            row.process.host.clone(),
             row.operations.to_string(),
             row.last.to_string(),
             row.last_proved.map_or("-".to_owned(), |n| n.to_string()),
@@ -184,11 +184,11 @@ pub(crate) fn links(report: &Report, page: &mut Page) {
         let shown = |us: f64| unit.show(Some(us));
         let communicator = link.communicator.as_deref();
         table.row([
-            link.rank
-                .map_or(format!("pid:{}", tables::pid::shown(link.pid)), |rank| {
-                    rank.to_string()
-                }),
-            link.host.clone(),
+            link.process.rank.map_or(
+                format!("pid:{}", tables::pid::shown(link.process.pid)),
+                |rank| rank.to_string(),
+            ),
+            link.process.host.clone(),
             communicator
                 .and_then(|id| ids.get(id).cloned())
                 .unwrap_or_else(none),

@@ -227,11 +227,11 @@ class UnreadableFile(Record):
     file: str
     """The file, relative to the capture."""
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     found: str
     """What is in it."""
 
@@ -264,11 +264,11 @@ class RankCompleteness(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     announced: int
     """As in ``Completeness``."""
     recorded: int
@@ -342,11 +342,11 @@ class Death(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     exited: bool
     """It ended its recording itself: by an exception, by exit, or at the end of its work."""
     exit_status: int | None
@@ -378,11 +378,11 @@ class Exit(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     at_ns: int
     """When it ended, ns since 1970."""
     exit_status: int | None
@@ -455,11 +455,11 @@ class RankRow(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     calls: int
@@ -528,11 +528,11 @@ class Member(Record):
 
     __slots__ = ()
     rank: int | None
-    """Its rank in the communicator."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     global_rank: int | None
     """The launcher's rank."""
     device: int | None
@@ -1097,11 +1097,11 @@ class LateRank(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     held_up_us: list[float]
@@ -1219,11 +1219,11 @@ class StepsRow(Record):
     _parts = {"step_us": Statistics, "communication_us": Statistics}
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     source: Literal["program", "calls"]
     """Who says what a step is: the program by its marks, or the pattern of its calls."""
     steps: int
@@ -1318,11 +1318,11 @@ class PathRow(Record):
     """``work`` of a rank, an ``operation`` from its last arrival to its end, or an ``other_kernel`` of
     NCCL. The last is a send, a receive, a call of a root, or one without a time on every rank."""
     rank: int | None
-    """The launcher's rank: whose work it is, or who arrived last."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     why: Literal["launch", "busy_gpu"] | None
@@ -1355,11 +1355,11 @@ class PathSegment(Record):
     """``work`` of a rank, an ``operation`` from its last arrival to its end, or an ``other_kernel`` of
     NCCL. The last is a send, a receive, a call of a root, or one without a time on every rank."""
     rank: int | None
-    """The launcher's rank: whose work it is, or who arrived last."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     why: Literal["launch", "busy_gpu"] | None
@@ -1466,11 +1466,11 @@ class RankStreams(Record):
     }
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int
     """CUDA device ordinal."""
     windows: int
@@ -1552,11 +1552,11 @@ class KernelOfRank(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int
     """CUDA device ordinal."""
     name: str
@@ -1578,11 +1578,11 @@ class Replay(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int
     """CUDA device ordinal."""
     calls: dict[str, int]
@@ -1604,11 +1604,11 @@ class BubbleFor(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int
     """CUDA device ordinal."""
     late_sender_us: float
@@ -1626,11 +1626,11 @@ class Bubble(Record):
     _parts = {"bubble": Share, "waits_for": BubbleFor}
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int
     """CUDA device ordinal."""
     steps: int
@@ -1880,11 +1880,11 @@ class ThreadRow(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank; null if the process made no NCCL call."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
-    pid: int
-    """Process."""
+    """Its host."""
+    pid: int | None
+    """Its process id; null if it is not known."""
     tid: int
     """Number of the thread."""
     name: str
@@ -1908,11 +1908,11 @@ class JitterRow(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
-    pid: int
-    """Process."""
+    """Its host."""
+    pid: int | None
+    """Its process id; null if it is not known."""
     tid: int
     """Number of the thread."""
     source: Literal["switches", "schedstat"]
@@ -1959,11 +1959,11 @@ class MpiRow(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
-    pid: int
-    """Process."""
+    """Its host."""
+    pid: int | None
+    """Its process id; null if it is not known."""
     seen_s: float
     """For how long calls were seen, s: from the process's first communicator on."""
     calls: int
@@ -2097,11 +2097,11 @@ class RankStreamWaits(Record):
     _parts = {"share": Share, "by_windows": Share}
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     calls: int
@@ -2218,11 +2218,11 @@ class RankArrivals(Record):
     _parts = {"inherited_from": InheritedFrom}
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     operations: int
@@ -2269,11 +2269,11 @@ class Stall(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     operations: int
@@ -2314,11 +2314,11 @@ class Link(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     communicator: str | None
     """The communicator."""
     state: Literal["send_network", "recv_flush"] | None
@@ -2395,11 +2395,11 @@ class RankAccount(Record):
 
     __slots__ = ()
     rank: int | None
-    """The launcher's rank."""
+    """The launcher's rank; null if it is not known."""
     host: str
-    """Host."""
+    """Its host."""
     pid: int | None
-    """Process."""
+    """Its process id; null if it is not known."""
     device: int | None
     """CUDA device ordinal."""
     work_us: float

@@ -9,6 +9,7 @@
 use super::frame::Frame;
 use super::launches::Lane;
 use super::places::{Cell, Places, Scaled};
+use crate::subject::ProcessId;
 use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,14 +18,9 @@ use std::collections::HashMap;
 /// One rank's account. All lines are µs of the wall of the steps.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankAccount {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// It computed, or its host had launched nothing: without kernel windows, these can't be told apart.
@@ -42,7 +38,7 @@ pub struct RankAccount {
 impl RankAccount {
     /// Which rank it is of.
     pub fn id(&self) -> RankId {
-        RankId::new(self.rank, &self.host, self.pid, self.device)
+        RankId::new(self.process.clone(), self.device)
     }
 
     /// How long it stood still in operations, µs.
@@ -132,9 +128,8 @@ pub fn divide(lanes: &[Lane], places: &Places, frame: &Frame) -> Vec<RankAccount
         };
         let unknown_us = take(untimed + in_graphs[index].sum);
         RankAccount {
-            rank: lane.rank,
-            host: lane.host.clone(),
-            pid: lane.pid,
+            process: lane.process.clone(),
+
             device: lane.device,
             work_us: left as f64 / 1e3,
             wait_us,

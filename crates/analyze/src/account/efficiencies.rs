@@ -86,12 +86,16 @@ fn point(ranks: &[RankAccount], wall: f64, part: f64) -> Option<[f64; 5]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::ProcessId;
 
     fn ranks(of: &[(f64, f64, f64)]) -> Vec<RankAccount> {
         let rank = |(work, transfer, unknown): &(f64, f64, f64)| RankAccount {
-            rank: None,
-            host: String::new(),
-            pid: 1,
+            process: ProcessId {
+                rank: None,
+                host: String::new(),
+                pid: 1,
+            },
+
             device: None,
             work_us: *work,
             wait_us: 100.0 - work - transfer - unknown,

@@ -137,7 +137,7 @@ pub fn find(
 ) -> Option<Habit> {
     let total = frame.total();
     let (known, whole) = replay::known_steps(lanes, frame);
-    let gpu = |lane: usize| (&lanes[lane].host, lanes[lane].device);
+    let gpu = |lane: usize| (&lanes[lane].process.host, lanes[lane].device);
     let share_gpu = |a: usize, b: usize| gpu(a) == gpu(b);
     let paces = Paces::new(lanes, frame, streams);
     let of_all_steps = of_all(regular.iter().copied());
@@ -297,7 +297,8 @@ fn faster(lanes: &[Lane], habit: &Habit, streams: &Streams) -> Option<Share> {
 /// What windows show of a lane.
 pub fn row<'s>(lane: &Lane, streams: &'s Streams) -> Option<&'s RankStreams> {
     let is = |row: &&RankStreams| {
-        (&row.host, row.pid, Some(row.device)) == (&lane.host, lane.pid, lane.device)
+        (&row.process.host, row.process.pid, Some(row.device))
+            == (&lane.process.host, lane.process.pid, lane.device)
     };
     streams.ranks.iter().find(is)
 }

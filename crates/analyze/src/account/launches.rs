@@ -5,6 +5,7 @@
 
 use crate::executions::{Execution, Walk};
 use crate::streams::ShownKernel;
+use crate::subject::ProcessId;
 use capture::live::flag;
 use std::collections::{BTreeMap, HashMap};
 use tables::calls::Untimed;
@@ -143,14 +144,10 @@ pub struct Exchange {
 /// One GPU of a process.
 #[derive(Default)]
 pub struct Lane {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
+    /// Its process.
+    pub process: ProcessId,
     /// The host whose clock its times are on.
     pub clock: String,
-    /// Process.
-    pub pid: u32,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Multiprocessors of the GPU.
@@ -261,10 +258,10 @@ impl Gatherer {
             let device = local.and_then(|local| local.device);
             let lane = *by_device.entry(device).or_insert_with(|| {
                 lanes.push(Lane {
-                    rank: process.rank,
-                    host: process.host.clone(),
+                    process: ProcessId::of(process),
+
                     clock: process.clock_host().to_owned(),
-                    pid: process.pid,
+
                     device,
                     multiprocessors: process.fact("gpus").and_then(multiprocessors),
                     ..Lane::default()

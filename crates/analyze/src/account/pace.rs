@@ -59,7 +59,7 @@ impl Paces {
     /// Of these lanes.
     pub fn new(lanes: &[Lane], frame: &Frame, streams: Option<&Streams>) -> Paces {
         let of = |lane: &Lane| row(lane, streams?)?.pace;
-        let gpu = |lane: &Lane| (lane.host.clone(), lane.device);
+        let gpu = |lane: &Lane| (lane.process.host.clone(), lane.device);
         let paces: Vec<Option<Share>> = lanes.iter().map(of).collect();
         let gaps = if paces.iter().any(Option::is_some) {
             Vec::new()

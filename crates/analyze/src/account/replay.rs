@@ -384,6 +384,7 @@ fn groups(lanes: &[Lane]) -> BTreeSet<Vec<usize>> {
 mod tests {
     use super::super::launches::{Exchange, Group, Kind, Launch};
     use super::*;
+    use crate::subject::ProcessId;
     use tables::Name;
 
     const STEPS: usize = 20;
@@ -399,7 +400,10 @@ mod tests {
             graph: 0,
         };
         let mut lane = Lane {
-            rank: Some(own),
+            process: ProcessId {
+                rank: Some(own),
+                ..ProcessId::default()
+            },
             kinds: vec![kind],
             groups: HashMap::from([(0, Group::default())]),
             ..Lane::default()

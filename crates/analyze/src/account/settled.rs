@@ -60,9 +60,8 @@ fn rows_of(account: &Account) -> Vec<StepsRow> {
             end_ns: None,
         };
         StepsRow {
-            rank: rank.rank,
-            host: rank.host.clone(),
-            pid: rank.pid,
+            process: rank.process.clone(),
+
             source: StepSource::Calls,
             steps: account.steps,
             calls: account.launches[at],

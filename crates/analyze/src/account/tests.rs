@@ -542,7 +542,14 @@ fn without_a_pattern_of_calls_the_steps_are_those_of_the_account() {
     let steps = settled::settle(None, &account, 2).expect("steps");
     let rows = steps.rows.iter();
     let of: Vec<_> = rows
-        .map(|row| (row.rank, row.steps, row.calls, row.each.len() as u64))
+        .map(|row| {
+            (
+                row.process.rank,
+                row.steps,
+                row.calls,
+                row.each.len() as u64,
+            )
+        })
         .collect();
     let calls = account.launches[0];
     assert!(calls > 0);

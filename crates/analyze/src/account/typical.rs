@@ -457,10 +457,10 @@ impl OfLane<'_> {
             })
         });
         Lane {
-            rank: self.lane.rank,
-            host: self.lane.host.clone(),
+            process: self.lane.process.clone(),
+
             clock: self.lane.clock.clone(),
-            pid: self.lane.pid,
+
             device: self.lane.device,
             multiprocessors: self.lane.multiprocessors,
             kinds: self.lane.kinds.clone(),
@@ -476,6 +476,7 @@ impl OfLane<'_> {
 mod tests {
     use super::super::launches::{Group, Kind};
     use super::*;
+    use crate::subject::ProcessId;
     use tables::Name;
 
     const MS: i64 = 1_000_000;
@@ -493,7 +494,10 @@ mod tests {
             graph: 0,
         };
         let mut lane = Lane {
-            rank: Some(own),
+            process: ProcessId {
+                rank: Some(own),
+                ..ProcessId::default()
+            },
             kinds: vec![kind],
             groups: HashMap::from([(0, Group::default())]),
             ..Lane::default()

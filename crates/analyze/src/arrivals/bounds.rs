@@ -59,7 +59,7 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
     }
     let least = |but: Option<u32>, of: fn(&RankStreams) -> f64| {
         let ranks = streams?.ranks.iter();
-        let others = ranks.filter(|rank| but.is_none() || rank.rank != but);
+        let others = ranks.filter(|rank| but.is_none() || rank.process.rank != but);
         let us = others.map(|rank| of(rank) * run_us.unwrap_or(f64::INFINITY));
         us.reduce(f64::min)
     };
@@ -83,12 +83,12 @@ pub fn bound(arrivals: &mut Arrivals, streams: Option<&Streams>, run_us: Option<
         let waited = others.map(|(_, us)| *us).reduce(f64::min);
         let most = waited
             .into_iter()
-            .chain(exposed(rank.rank))
-            .chain(faster_hosts(rank.rank))
+            .chain(exposed(rank.process.rank))
+            .chain(faster_hosts(rank.process.rank))
             .reduce(f64::min);
         if let (Some(loss), Some(most)) = (rank.loss_wall_us, most) {
             rank.loss_wall_us = Some(loss.min(most));
-            let shown = waited_in_windows(rank.rank);
+            let shown = waited_in_windows(rank.process.rank);
             let interval = rank.loss_interval_us;
             rank.loss_interval_us =
                 interval.map(|(low, high)| below(loss, (low, high.max(shown)), most));
@@ -117,10 +117,14 @@ fn below(loss: f64, (low, high): (f64, f64), most: f64) -> (f64, f64) {
 mod tests {
     use super::*;
     use crate::arrivals::{Link, RankArrivals, BASIS};
+    use crate::subject::ProcessId;
 
     fn rank(number: u32, waited: f64, loss: Option<f64>) -> RankArrivals {
         RankArrivals {
-            rank: Some(number),
+            process: ProcessId {
+                rank: Some(number),
+                ..ProcessId::default()
+            },
             wait_rank_us: waited,
             loss_wall_us: loss,
             loss_interval_us: loss.map(|loss| (0.9 * loss, 1.1 * loss)),

@@ -212,7 +212,8 @@ impl<'a> Chains<'a> {
                     cost_rank_us: sum.cost / 1e3,
                     waiting_rank_us: sum.waiting.values().fold(0.0, |a, b| a + b) / 1e3,
                     network_rank_us: self.held.map(|_| sum.network / 1e3),
-                    waited_for: most.and_then(|(lane, _)| self.of.lanes[*lane as usize].rank),
+                    waited_for: most
+                        .and_then(|(lane, _)| self.of.lanes[*lane as usize].process.rank),
                 }
             });
             row.inherited_from = told.collect();

@@ -83,9 +83,8 @@ impl Operations {
             .lanes
             .iter()
             .map(|lane| RankArrivals {
-                rank: lane.rank,
-                host: lane.host.clone(),
-                pid: lane.pid,
+                process: lane.process.clone(),
+
                 device: lane.device,
                 launched_late_us: Some(0.0),
                 gpu_busy_us: Some(0.0),
@@ -215,7 +214,11 @@ impl Operations {
             b.saving_wall_us
                 .total_cmp(&a.saving_wall_us)
                 .then(by_cost)
-                .then((a.rank, a.pid, a.device).cmp(&(b.rank, b.pid, b.device)))
+                .then((a.process.rank, a.process.pid, a.device).cmp(&(
+                    b.process.rank,
+                    b.process.pid,
+                    b.device,
+                )))
         });
         Some(Arrivals {
             basis: BASIS,
@@ -261,7 +264,8 @@ impl Operations {
             let next = others.max_by(|a, b| own(&ranks[*a]).total_cmp(&own(&ranks[*b])));
             let both = next.map(|next| (next, what_if.loss_of_both((lane as u32, next as u32))));
             let more = both.filter(|(_, both)| both.interval.is_some_and(|(low, _)| low > loss.ns));
-            ranks[lane].with_other = more.map(|(next, both)| (ranks[next].rank, both.ns / 1e3));
+            ranks[lane].with_other =
+                more.map(|(next, both)| (ranks[next].process.rank, both.ns / 1e3));
             let held = |operation: u32| last[operation as usize].own;
             for (operation, origin) in what_if.origins(lane as u32, held) {
                 let first = last[origin as usize];

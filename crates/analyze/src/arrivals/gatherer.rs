@@ -6,6 +6,7 @@ use super::{hosts, Arrivals};
 use crate::clocks::{Clocks, Given};
 use crate::executions::{Execution, Walk};
 use crate::matching::Matcher;
+use crate::subject::ProcessId;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use tables::calls::Untimed;
@@ -83,10 +84,10 @@ impl Gatherer {
             let all = function.is_some_and(waits_for_last);
             let lane = *lanes.entry(device).or_insert_with(|| {
                 self.lanes.push(Lane {
-                    rank: process.rank,
-                    host: process.host.clone(),
+                    process: ProcessId::of(process),
+
                     clock: process.clock_host().to_owned(),
-                    pid: process.pid,
+
                     device,
                     parts: Vec::new(),
                     network: Vec::new(),

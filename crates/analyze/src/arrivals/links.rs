@@ -19,6 +19,7 @@ use super::what_if::WhatIf;
 use super::{LEVEL, MOST_LATE};
 use crate::executions::OnNetwork;
 use crate::interval::{beyond_chance, Batches};
+use crate::subject::ProcessId;
 use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,14 +32,9 @@ const ALIKE: f64 = 0.1;
 /// What a GPU has on the network for a communicator, against the others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Link {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// The communicator.
     pub communicator: Option<String>,
     /// `send_network` or `recv_flush`: where most of the time passed.
@@ -77,7 +73,7 @@ pub struct Link {
 impl Link {
     /// Which rank it is.
     pub fn id(&self) -> RankId {
-        RankId::new(self.rank, &self.host, self.pid, None)
+        RankId::new(self.process.clone(), None)
     }
 }
 
@@ -151,9 +147,8 @@ pub(super) fn links(of: &Operations, capture: &Capture, what_if: &mut Option<Wha
         .map(|((lane, communicator), samples)| {
             let lane = &of.lanes[*lane as usize];
             Link {
-                rank: lane.rank,
-                host: lane.host.clone(),
-                pid: lane.pid,
+                process: lane.process.clone(),
+
                 ..link(capture, *communicator, samples, &shortest)
             }
         })
@@ -372,7 +367,7 @@ mod tests {
         assert_eq!(links.len(), 5);
         let slow = &links[0];
         assert_eq!(
-            (slow.rank, slow.peer, slow.state),
+            (slow.process.rank, slow.peer, slow.state),
             (Some(1), Some(3), Some("send_network"))
         );
         assert_eq!(

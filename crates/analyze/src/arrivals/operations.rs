@@ -2,6 +2,7 @@
 
 use crate::executions::OnNetwork;
 use crate::matching::Key;
+use crate::subject::ProcessId;
 use tables::{Capture, Name};
 
 /// One rank's part in an operation.
@@ -51,11 +52,10 @@ impl RankPart {
 /// The parts of one GPU of a process, by ticket.
 #[derive(Default)]
 pub(super) struct Lane {
-    pub(super) rank: Option<u32>,
-    pub(super) host: String,
+    /// Its process.
+    pub(super) process: ProcessId,
     /// The host by which its clock goes.
     pub(super) clock: String,
-    pub(super) pid: u32,
     pub(super) device: Option<u32>,
     pub(super) parts: Vec<RankPart>,
     /// What parts had on the network, in their order.

@@ -42,9 +42,9 @@ impl OverTime<'_> {
     /// Whose kernels these are.
     pub fn gpus(&self) -> impl Iterator<Item = GpuKey<'_>> {
         self.of.lanes.iter().map(|lane| GpuKey {
-            rank: lane.rank,
-            host: &lane.host,
-            pid: lane.pid,
+            rank: lane.process.rank,
+            host: &lane.process.host,
+            pid: lane.process.pid,
             device: lane.device,
         })
     }

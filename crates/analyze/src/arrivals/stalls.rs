@@ -10,6 +10,7 @@
 
 use super::operations::Operations;
 use super::what_if::WhatIf;
+use crate::subject::ProcessId;
 use crate::subject::RankId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -35,14 +36,9 @@ const MOST_RANKS: usize = 4;
 /// The stalls of one GPU of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Stall {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: Option<u32>,
     /// Operations that it held up.
@@ -73,7 +69,7 @@ pub struct Stall {
 impl Stall {
     /// Which rank it is.
     pub fn id(&self) -> RankId {
-        RankId::new(self.rank, &self.host, self.pid, self.device)
+        RankId::new(self.process.clone(), self.device)
     }
 }
 
@@ -183,9 +179,8 @@ pub(super) fn stalls(of: &Operations, last: &[Last], what_if: &mut Option<WhatIf
         let begins = |at: usize| us(at) - last[order[at].1].own / 1e3;
         let of_lane = &of.lanes[lane];
         found.push(Stall {
-            rank: of_lane.rank,
-            host: of_lane.host.clone(),
-            pid: of_lane.pid,
+            process: of_lane.process.clone(),
+
             device: of_lane.device,
             operations: places.len() as u64,
             times: stretches.len() as u64,

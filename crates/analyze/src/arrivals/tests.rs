@@ -128,7 +128,7 @@ fn one_communicator(late: &[Vec<u64>]) -> Arrivals {
 
 fn of(arrivals: &Arrivals, rank: u32) -> &RankArrivals {
     let mut ranks = arrivals.ranks.iter();
-    ranks.find(|r| r.rank == Some(rank)).expect("there")
+    ranks.find(|r| r.process.rank == Some(rank)).expect("there")
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -251,7 +251,7 @@ fn a_rank_that_is_late_more_than_others_is_told_from_chance() {
     late[3].iter_mut().for_each(|late| *late += 15_000);
     let late = one_communicator(&late);
     let first = &late.ranks[0];
-    assert_eq!(first.rank, Some(3));
+    assert_eq!(first.process.rank, Some(3));
     assert!(first.saving_p < Some(1e-4));
     let (low, high) = first.saving_interval_us.expect("an interval");
     assert!(low > 0.0 && (low..=high).contains(&first.saving_wall_us));
@@ -289,7 +289,10 @@ fn inherited_lateness_names_the_communicator_it_came_from() {
         .all(|(a, b)| close(a, b)));
     assert!(close(rank.inherited_from[0].waiting_rank_us, 30.0 * 90.0));
     assert_eq!(rank.inherited_from[1].waiting_rank_us, 0.0);
-    let late: Vec<_> = inherited(&found).iter().map(|rank| rank.rank).collect();
+    let late: Vec<_> = inherited(&found)
+        .iter()
+        .map(|rank| rank.process.rank)
+        .collect();
     assert_eq!(late, [Some(1)]);
     assert!(of(&found, 0).inherited_from.is_empty());
 }

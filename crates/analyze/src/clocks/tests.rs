@@ -231,7 +231,7 @@ fn the_truth_lies_within_the_bounds_and_what_is_proved_is_true() {
             assert!(low <= drift && drift <= high, "{seed}: {drift}: {row:?}");
         }
         for row in &report.arrivals.as_ref().expect("operations").ranks {
-            let (times, by) = last[row.rank.expect("a rank") as usize];
+            let (times, by) = last[row.process.rank.expect("a rank") as usize];
             // Of a rank that never came last there is nothing to prove.
             assert_eq!(row.last_proved.is_some(), row.last_over_hosts > 0);
             assert!(row.last_proved <= Some(times), "{seed}: {row:?}");
@@ -257,7 +257,7 @@ fn a_rank_that_is_always_late_moves_no_bound_past_the_truth() {
     assert!(row.offset_us.expect("an estimate").abs() < 10.0, "{row:?}");
     let arrivals = report.arrivals.as_ref().expect("operations");
     let (first, others) = arrivals.ranks.split_first().expect("ranks");
-    assert_eq!(first.rank, Some(3));
+    assert_eq!(first.process.rank, Some(3));
     assert_eq!((first.last_over_hosts, first.last_proved), (499, Some(0)));
     assert!(others.iter().all(|r| r.last_proved.unwrap_or(0) == 0));
     let finding = &report.findings[0];
@@ -283,7 +283,7 @@ fn a_rank_that_is_late_now_and_then_is_proved_so() {
     );
     let report = report(&job.capture(&mut random));
     let first = &report.arrivals.as_ref().expect("operations").ranks[0];
-    assert_eq!(first.rank, Some(3));
+    assert_eq!(first.process.rank, Some(3));
     assert!(first.last_proved >= Some(160), "{first:?}");
     let late = first.late_proved_us.expect("proved");
     assert!((0.9..1.001).contains(&(late / (167.0 * 5e3))), "{late}");
@@ -454,7 +454,10 @@ fn what_is_given_is_used_and_held_against_operations() {
     // Who knows that clocks agree knows who is late.
     let within = with(Given::within("100us").expect("a time"));
     let first = &within.arrivals.as_ref().expect("operations").ranks[0];
-    assert_eq!((first.rank, first.last_proved), (Some(3), Some(499)));
+    assert_eq!(
+        (first.process.rank, first.last_proved),
+        (Some(3), Some(499))
+    );
     assert!(is_proved(&within.findings[0]));
     let row = &clocks(&within).hosts[0];
     assert_eq!((row.source, row.contradicted), (Some("given"), Some(false)));
@@ -490,7 +493,11 @@ fn a_rank_is_not_blamed_where_clocks_prove_that_others_came_later() {
     let capture = job.capture(&mut Random(10));
     let ranks = |report: &Report| {
         let ranks = &report.arrivals.as_ref().expect("operations").ranks;
-        (ranks[0].rank, ranks[0].last_proved, ranks[0].last_refuted)
+        (
+            ranks[0].process.rank,
+            ranks[0].last_proved,
+            ranks[0].last_refuted,
+        )
     };
     let found = |report: &Report| report.findings.iter().any(|f| f.kind() == Kind::LateRank);
     let blamed = |report: &Report| {

@@ -78,7 +78,7 @@ fn path(capture: &Capture) -> Vec<(&'static str, u32, f64)> {
     assert_eq!(path.sum_us, path.steps as f64 * 10_000.0);
     let share: f64 = path.rows.iter().map(|row| row.share).sum();
     assert!((share - 1.0).abs() < 1e-9);
-    let segment = |s: &Segment| (s.on.kind, s.on.rank.expect("known"), s.time_us);
+    let segment = |s: &Segment| (s.on.kind, s.on.process.rank.expect("known"), s.time_us);
     path.step.segments.iter().map(segment).collect()
 }
 

@@ -189,8 +189,12 @@ fn incomplete(report: &Report) -> Vec<String> {
     let c = &report.completeness;
     let mut why: Vec<String> = c.absent.iter().map(missing).collect();
     for rank in c.ranks.iter().filter(|rank| rank.missing_at_least > 0) {
-        let who = rank.rank.map_or(
-            format!("pid {} on {}", tables::pid::shown(rank.pid), rank.host),
+        let who = rank.process.rank.map_or(
+            format!(
+                "pid {} on {}",
+                tables::pid::shown(rank.process.pid),
+                rank.process.host
+            ),
             |r| format!("rank {r}"),
         );
         why.push(format!(

@@ -51,7 +51,7 @@ pub(super) fn moved(a: &RunRow, b: &RunRow) -> Vec<Moved> {
 /// The only rank that a finding blames, if the launcher numbered it.
 fn only(of: &Finding) -> Option<&RankId> {
     match &of.subject.ranks[..] {
-        [only] if only.rank.is_some() && !only.host.is_empty() => Some(only),
+        [only] if only.process.rank.is_some() && !only.process.host.is_empty() => Some(only),
         _ => None,
     }
 }
@@ -60,27 +60,32 @@ fn only(of: &Finding) -> Option<&RankId> {
 fn stayed(a: &Finding, b: &Finding, nodes: bool) -> Option<Stayed> {
     let (was, is) = only(a).zip(only(b))?;
     if a.is_same(b) {
-        return (was.host != is.host).then_some(Stayed::Rank);
+        return (was.process.host != is.process.host).then_some(Stayed::Rank);
     }
-    if a.kind() != b.kind() || was.rank == is.rank {
+    if a.kind() != b.kind() || was.process.rank == is.process.rank {
         return None;
     }
     if was.gpu.is_some() && was.gpu == is.gpu {
         return Some(Stayed::Gpu);
     }
-    (nodes && was.host == is.host).then_some(Stayed::Node)
+    (nodes && was.process.host == is.process.host).then_some(Stayed::Node)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::findings::{Advice, Evidence, Late, Subject};
+    use crate::subject::ProcessId;
 
     fn late(rank: u32, host: &str, gpu: &str) -> Finding {
         Finding {
             subject: Subject::of(RankId {
-                rank: Some(rank),
-                host: host.to_owned(),
+                process: ProcessId {
+                    rank: Some(rank),
+                    host: host.to_owned(),
+                    ..ProcessId::default()
+                },
+
                 gpu: Some(gpu.to_owned()),
                 ..RankId::default()
             }),

@@ -101,7 +101,7 @@ fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) ->
                 in_sends: 2 * answer.sends > operations,
                 with_other: answer
                     .with_other
-                    .map(|(lane, us)| (account.ranks[lane].rank, us)),
+                    .map(|(lane, us)| (account.ranks[lane].process.rank, us)),
                 steps: Some(steps),
                 ..Late::default()
             }),
@@ -126,7 +126,7 @@ fn one(account: &Account, answer: &Answer, rank: usize, wall_us: Option<f64>) ->
 fn several(account: &Account, answer: &Answer, wall_us: Option<f64>) -> Finding {
     let ranks = answer.ranks.iter().map(|rank| account.ranks[*rank].id());
     let ranks: Vec<RankId> = ranks.collect();
-    let names = ranks.iter().filter_map(|id| id.rank);
+    let names = ranks.iter().filter_map(|id| id.process.rank);
     let names: Vec<String> = names.map(|rank| rank.to_string()).collect();
     Finding {
         evidence: Evidence::Unequal(Unequal {
@@ -179,7 +179,10 @@ fn against(cause: Cause, shares_gpu: bool) -> Advice {
 
 /// Whether all ranks are on one GPU: its clocks are the same for all.
 fn shares_gpu(account: &Account) -> bool {
-    let mut gpus = account.ranks.iter().map(|rank| (&rank.host, rank.device));
+    let mut gpus = account
+        .ranks
+        .iter()
+        .map(|rank| (&rank.process.host, rank.device));
     let first = gpus.next();
     first.is_some_and(|(_, device)| device.is_some()) && gpus.all(|gpu| Some(gpu) == first)
 }

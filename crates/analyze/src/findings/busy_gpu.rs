@@ -71,7 +71,7 @@ pub fn add(
 ) {
     let Some(streams) = streams else { return };
     let used = streams.ranks.iter().filter_map(|row| {
-        let id = RankId::new(row.rank, &row.host, row.pid, Some(row.device));
+        let id = RankId::new(row.process.clone(), Some(row.device));
         Some(plain_uuid(&gpu(&id, capture)?))
     });
     let used: BTreeSet<String> = used.collect();
@@ -85,7 +85,9 @@ pub fn add(
             continue;
         };
         let row = streams.ranks.iter().find(|row| {
-            row.host == id.host && row.pid == id.pid && id.device.is_none_or(|of| of == row.device)
+            row.process.host == id.process.host
+                && row.process.pid == id.process.pid
+                && id.device.is_none_or(|of| of == row.device)
         });
         let busier = row.and_then(|row| row.busier.as_ref());
         // Windows show steps, and the loss is one of steps.

@@ -15,11 +15,11 @@ type Lane<'a> = (&'a str, u32, Option<u32>);
 pub(crate) fn judge(report: &mut Report, capture: &Capture) {
     let mut ranks = std::mem::take(&mut report.ranks);
     let came = report.arrivals.iter().flat_map(|arrivals| &arrivals.ranks);
-    let came = came.map(|of| ((&*of.host, of.pid, of.device), of));
+    let came = came.map(|of| ((&*of.process.host, of.process.pid, of.device), of));
     let came: HashMap<Lane<'_>, _> = came.collect();
     let exposed = exposed(report);
     for row in &mut ranks.rows {
-        let lane = (&*row.host, row.pid, row.device);
+        let lane = (&*row.process.host, row.process.pid, row.device);
         let came = came.get(&lane);
         row.operations = came.map(|of| of.operations);
         row.last = came.map(|of| of.last);
@@ -30,12 +30,7 @@ pub(crate) fn judge(report: &mut Report, capture: &Capture) {
     }
     costs(&mut ranks, &report.findings);
     for row in &mut ranks.rows {
-        let id = RankId {
-            host: row.host.clone(),
-            pid: row.pid,
-            device: row.device,
-            ..RankId::default()
-        };
+        let id = RankId::new(row.process.clone(), row.device);
         row.gpu = gpu(&id, capture);
     }
     report.ranks = ranks;
@@ -45,7 +40,12 @@ pub(crate) fn judge(report: &mut Report, capture: &Capture) {
 fn exposed(report: &Report) -> HashMap<Lane<'_>, f64> {
     let windows = report.streams.iter().flat_map(|streams| &streams.ranks);
     let windows: HashMap<Lane<'_>, f64> = windows
-        .map(|of| ((&*of.host, of.pid, Some(of.device)), of.exposed.share))
+        .map(|of| {
+            (
+                (&*of.process.host, of.process.pid, Some(of.device)),
+                of.exposed.share,
+            )
+        })
         .collect();
     if !windows.is_empty() {
         return windows;
@@ -53,7 +53,12 @@ fn exposed(report: &Report) -> HashMap<Lane<'_>, f64> {
     let waits = report.stream_waits.iter().filter(|waits| waits.tells());
     waits
         .flat_map(|waits| &waits.ranks)
-        .map(|of| ((&*of.host, of.pid, of.device), of.share.share))
+        .map(|of| {
+            (
+                (&*of.process.host, of.process.pid, of.device),
+                of.share.share,
+            )
+        })
         .collect()
 }
 
@@ -67,7 +72,9 @@ fn costs(ranks: &mut Ranks, findings: &[Finding]) {
             continue;
         };
         let process = ranks.rows.iter_mut();
-        let process = process.filter(|row| (row.pid, &row.host) == (of.pid, &of.host));
+        let process = process.filter(|row| {
+            (row.process.pid, &row.process.host) == (of.process.pid, &of.process.host)
+        });
         for row in process.filter(|row| of.device.is_none() || of.device == row.device) {
             row.loss_us = Some(row.loss_us.map_or(loss, |most| most.max(loss)));
         }

@@ -608,7 +608,7 @@ impl Finding {
 
     /// The launcher's rank of the first rank that is to blame.
     pub fn rank(&self) -> Option<u32> {
-        self.subject.rank()?.rank
+        self.subject.rank()?.process.rank
     }
 
     /// What the run loses, µs of the wall.

@@ -27,7 +27,7 @@ impl Finding {
     /// What makes it the same finding in another run.
     pub fn identity(&self) -> Identity {
         let subject = &self.subject;
-        let of = |rank: &RankId| match rank.rank {
+        let of = |rank: &RankId| match rank.process.rank {
             Some(number) => (Some(number), None),
             None => (None, rank.device),
         };

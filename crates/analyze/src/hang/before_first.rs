@@ -1,8 +1,9 @@
 //! A job of which no process has made a communicator: nothing of it is recorded, and its machine is asked.
 
 use super::limits::{ByTime, Limits};
-use super::verdict::{Because, ProcessName, Quiet, Verdict};
+use super::verdict::{Because, Quiet, Verdict};
 use super::{hang, Conditions, Hang};
+use crate::subject::ProcessId;
 use std::path::Path;
 use tables::Capture;
 
@@ -27,7 +28,7 @@ pub struct BeforeFirst {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starting {
     /// Which one.
-    pub name: ProcessName,
+    pub name: ProcessId,
     /// It has loaded NCCL.
     pub has_nccl: bool,
     /// It has begun to make a communicator, by NCCL's log.

@@ -17,13 +17,14 @@ use super::network::{moved, network};
 use super::progress::{call_row, CallRow, Member, Members};
 use super::reached::Reached;
 use super::verdict::{
-    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, ProcessName,
-    Quiet, Reason, Said, SaidState, Sink, Stall, Verdict, VerdictKind,
+    Astray, AstrayBecause, Because, Cycle, CycleStep, Lacking, Mismatch, Outcome, Quiet, Reason,
+    Said, SaidState, Sink, Stall, Verdict, VerdictKind,
 };
 use super::wait_for::{self, is_astray, CycleEdge, WaitForGraph};
 use super::waits::{self, Lack, Wait};
 use super::went_on;
 use crate::completeness::is_masked;
+use crate::subject::ProcessId;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::graphs::Unseen;
 use tables::{Capture, Life, Process};
@@ -641,7 +642,7 @@ fn is_from_outside(process: &Process) -> bool {
 }
 
 /// Of all calls that have not returned, the one that began first: who is in it, and for how long.
-fn oldest_open(case: &Case) -> Option<(ProcessName, i64)> {
+fn oldest_open(case: &Case) -> Option<(ProcessId, i64)> {
     let processes = case
         .capture
         .processes
@@ -656,11 +657,11 @@ fn oldest_open(case: &Case) -> Option<(ProcessName, i64)> {
     Some((name_of(process), case.ago(Some(since))?))
 }
 
-pub(super) fn name_of(process: &Process) -> ProcessName {
+pub(super) fn name_of(process: &Process) -> ProcessId {
     // A process with several GPUs has several ranks.
     let devices = process.communicators.iter().map(|of| of.device);
     let has_one = devices.collect::<BTreeSet<_>>().len() <= 1;
-    ProcessName {
+    ProcessId {
         rank: process.rank.filter(|_| has_one),
         host: process.host.clone(),
         pid: process.pid,
@@ -692,13 +693,13 @@ fn quiet(case: &Case) -> Quiet {
     let mut names = |of: BTreeMap<usize, Member>| {
         named.extend(of.values());
         let name = |process: &usize| name_of(&case.capture.processes[*process]);
-        of.keys().map(name).collect::<Vec<ProcessName>>()
+        of.keys().map(name).collect::<Vec<ProcessId>>()
     };
     let mut processes = case.capture.processes.iter().zip(&case.states);
     // What it did last may not be here.
     let is_killed = |of: &&Process| !of.ended && of.life == Life::Gone;
     let killed = case.capture.processes.iter().filter(is_killed);
-    let killed: Vec<ProcessName> = killed.map(name_of).collect();
+    let killed: Vec<ProcessId> = killed.map(name_of).collect();
     let all_killed = killed.len() == case.capture.processes.len();
     let over = processes.all(|(process, state)| process.ended || *state == Liveness::Ended)
         || open.is_empty() && killed.is_empty();
@@ -772,7 +773,7 @@ fn quiet(case: &Case) -> Quiet {
 
 /// What another tool says of processes that are not well, by what it says; what explains most comes first.
 pub(super) fn said(capture: &Capture) -> Vec<Said> {
-    let mut all: BTreeMap<(SaidState, &str), Vec<ProcessName>> = BTreeMap::new();
+    let mut all: BTreeMap<(SaidState, &str), Vec<ProcessId>> = BTreeMap::new();
     for process in capture
         .processes
         .iter()

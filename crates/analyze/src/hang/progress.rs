@@ -13,6 +13,7 @@ use super::case::Case;
 use super::inside::{calling_thread, in_mpi, in_nccl, Inside};
 use super::liveness::Liveness;
 use super::reached::{known, Reached};
+use crate::subject::ProcessId;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::exit::Exit;
 use tables::sightings::LastSeen;
@@ -55,17 +56,13 @@ pub enum Unknown {
 /// How far one rank got: its last call that came to each stage.
 #[derive(Clone, Debug)]
 pub struct RankProgress {
-    /// Rank in the communicator.
-    pub rank: Option<u32>,
+    /// Its process.
+    pub process: ProcessId,
     /// The launcher's rank.
     pub global_rank: Option<u32>,
     /// Its number for people: the launcher's rank. If a process has several ranks, it is that in the
     /// communicator that all ranks are on, else that in its own communicator.
     pub number: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
     /// The thread that made its newest call.
     pub thread: Option<u32>,
     /// Its state.
@@ -301,11 +298,14 @@ fn rank_progress(
     };
     let came = |(call, ..): (u32, _, _)| case.calls.reached(own.process, call);
     RankProgress {
-        rank: own.rank,
+        process: ProcessId {
+            rank: own.rank,
+            host: process.host.clone(),
+            pid: process.pid,
+        },
         global_rank: process.rank,
         number,
-        host: process.host.clone(),
-        pid: process.pid,
+
         thread: calling_thread(process),
         state: case.state_now(own.process),
         was_stopped: process.was_stopped(),

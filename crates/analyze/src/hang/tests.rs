@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixtures::communicator;
+use crate::subject::ProcessId;
 use capture::live::{flag, part, WAITS};
 use capture::rows::Ticks;
 use setup::recorded::{CommunicatorCall, InNccl as InNcclLine};
@@ -664,7 +665,7 @@ fn ranks_in_a_split_wait_for_those_that_are_not() {
     else {
         panic!("{:?}", hangs.verdict);
     };
-    let ranks = |of: &[ProcessName]| -> Vec<u32> { of.iter().filter_map(|of| of.rank).collect() };
+    let ranks = |of: &[ProcessId]| -> Vec<u32> { of.iter().filter_map(|of| of.rank).collect() };
     assert_eq!(found.inside.len(), 1);
     assert_eq!(ranks(&found.inside[0].ranks), [0, 1]);
     assert_eq!(found.inside[0].function, "ncclCommSplit");

@@ -14,6 +14,7 @@ use super::network::{Cause, Network};
 use super::progress::{CallRow, Member, Members};
 use super::waits::Lack;
 use crate::sightings::SightingRow;
+use crate::subject::ProcessId;
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -280,11 +281,11 @@ pub enum Because {
     Over,
     /// `ncclscope attach` came after the communicators were made, so nobody is seen to wait. Who is in a call
     /// for longest, and for how long, ns.
-    FromOutside(Option<(ProcessName, i64)>),
+    FromOutside(Option<(ProcessId, i64)>),
     /// These processes are stopped.
-    Stopped(Vec<ProcessName>),
+    Stopped(Vec<ProcessId>),
     /// These processes are dead, and perhaps others will wait for them.
-    Dead(Vec<ProcessName>),
+    Dead(Vec<ProcessId>),
     /// What another tool says of a process's state.
     Said(Said),
     /// No process has made a communicator.
@@ -299,7 +300,7 @@ pub enum Because {
     /// Somebody changed the mask of NCCL's profiler, so not all calls were announced.
     NotAnnounced,
     /// These processes write no more.
-    Silent(Vec<ProcessName>),
+    Silent(Vec<ProcessId>),
     /// Of this communicator not all is known.
     Partial(usize),
     /// All ranks have made the same calls, and their GPUs have ended the last ones; so many ranks. `true` if
@@ -317,7 +318,7 @@ pub struct Blocked {
     /// The functions with the ranks that are inside, most ranks first.
     pub inside: Vec<InFunction>,
     /// The others, for which they may wait.
-    pub outside: Vec<ProcessName>,
+    pub outside: Vec<ProcessId>,
     /// Some may wait for ranks that are known: for those outside, or for few that are in another function.
     pub names_some: bool,
     /// Since the last of them went in, or a rank made a call, ns.
@@ -332,7 +333,7 @@ pub struct InFunction {
     /// As in `nccl.h` or `mpi.h`.
     pub function: String,
     /// The ranks.
-    pub ranks: Vec<ProcessName>,
+    pub ranks: Vec<ProcessId>,
 }
 
 /// What another tool says of processes that are not well.
@@ -343,7 +344,7 @@ pub struct Said {
     /// In the tool's words.
     pub text: String,
     /// The processes.
-    pub of: Vec<ProcessName>,
+    pub of: Vec<ProcessId>,
 }
 
 /// The state of a process in another tool's words; the first explains those after it.
@@ -355,17 +356,6 @@ pub enum SaidState {
     InInit,
     /// It did not answer.
     NoAnswer,
-}
-
-/// A process by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProcessName {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Its number there.
-    pub pid: u32,
 }
 
 impl Verdict {

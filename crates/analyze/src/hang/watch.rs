@@ -161,7 +161,7 @@ fn which(hang: &Hang) -> Which {
     let verdict = &hang.verdict;
     let name = |of: Member| {
         let rank = &hang.communicators[of.communicator].ranks[of.member];
-        (rank.host.clone(), rank.pid)
+        (rank.process.host.clone(), rank.process.pid)
     };
     (
         verdict.kind(),

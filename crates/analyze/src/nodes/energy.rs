@@ -341,6 +341,7 @@ fn split(timeline: &Timeline, within: &impl Fn(i64, i64) -> f64) -> Option<Split
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::ProcessId;
     use crate::timeline::Curve;
 
     const S: i64 = 1_000_000_000;
@@ -447,9 +448,12 @@ mod tests {
             end_ns: None,
         };
         let row = StepsRow {
-            rank: Some(0),
-            host: "a".to_owned(),
-            pid: 1,
+            process: ProcessId {
+                rank: Some(0),
+                host: "a".to_owned(),
+                pid: 1,
+            },
+
             source: Default::default(),
             steps: 101,
             calls: 1,

@@ -17,6 +17,7 @@
 //! once. A rank's first call on a communicator is no matter of jitter: NCCL connects the ranks in it.
 
 use crate::executions::{Execution, Walk};
+use crate::subject::ProcessId;
 use capture::samples::THREAD_READY;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,12 +31,9 @@ pub const LONG_NS: i64 = 50_000;
 /// The calls of a thread that was watched.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct JitterRow {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// Number of the thread.
     pub tid: u32,
     /// `switches`: the kernel's records of context switches. `schedstat`: its counters, read at ticks.
@@ -231,9 +229,8 @@ impl Gatherer {
             let share = |ns: i64| (thread.time > 0).then(|| ns as f64 / thread.time as f64);
             let [preempted, asleep] = thread.off;
             JitterRow {
-                rank: process.rank,
-                host: process.host.clone(),
-                pid: process.pid,
+                process: ProcessId::of(process),
+
                 tid: thread.tid,
                 source: if is_watched { "switches" } else { "schedstat" },
                 calls: thread.calls,
@@ -255,10 +252,10 @@ impl Gatherer {
     /// The rows, by rank, those with most time in long calls first.
     pub fn finish(mut self) -> Vec<JitterRow> {
         self.rows.sort_by(|a, b| {
-            (a.rank.is_none(), a.rank)
-                .cmp(&(b.rank.is_none(), b.rank))
+            (a.process.rank.is_none(), a.process.rank)
+                .cmp(&(b.process.rank.is_none(), b.process.rank))
                 .then(b.long_us.total_cmp(&a.long_us))
-                .then((a.pid, a.tid).cmp(&(b.pid, b.tid)))
+                .then((a.process.pid, a.tid).cmp(&(b.process.pid, b.tid)))
         });
         self.rows
     }
@@ -330,7 +327,10 @@ mod tests {
         let off = [(120, 190, true), (250, 1_150, true), (2_100, 2_200, false)];
         let rows = rows(&capture(&calls, switches(&[(50, 5_000)], &off)));
         let row = &rows[0];
-        assert_eq!((row.rank, row.tid, row.source), (Some(3), 9, "switches"));
+        assert_eq!(
+            (row.process.rank, row.tid, row.source),
+            (Some(3), 9, "switches")
+        );
         // The last call was not watched, and what lies between calls does not count.
         assert_eq!(
             (row.calls, row.long, row.long_us, row.longest_us),

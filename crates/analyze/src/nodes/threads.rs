@@ -14,6 +14,7 @@
 //! is blocked.
 
 use crate::series::{at, climbing};
+use crate::subject::ProcessId;
 use capture::samples::{THREAD_IN_IO, THREAD_READY, THREAD_RUNNING};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,12 +24,9 @@ use tables::{Capture, Node, Process};
 /// A thread of the job.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadRow {
-    /// The launcher's rank; null if the process made no NCCL call.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// Number of the thread.
     pub tid: u32,
     /// Its name, of 15 letters at most.
@@ -58,11 +56,17 @@ pub(super) fn rows(capture: &Capture) -> Vec<ThreadRow> {
         .flat_map(|node| of_node(capture, node))
         .collect();
     rows.sort_by(|a, b| {
-        let order = |row: &ThreadRow| (row.rank.is_none(), row.rank, !row.calls_nccl);
+        let order = |row: &ThreadRow| {
+            (
+                row.process.rank.is_none(),
+                row.process.rank,
+                !row.calls_nccl,
+            )
+        };
         order(a)
             .cmp(&order(b))
             .then(b.running.total_cmp(&a.running))
-            .then((a.pid, a.tid).cmp(&(b.pid, b.tid)))
+            .then((a.process.pid, a.tid).cmp(&(b.process.pid, b.tid)))
     });
     rows
 }
@@ -94,9 +98,12 @@ fn of_node<'a>(capture: &'a Capture, node: &'a Node) -> impl Iterator<Item = Thr
         });
         let in_io = in_io.min(1.0 - ran - ready);
         Some(ThreadRow {
-            rank: process.and_then(|process| process.rank),
-            host: node.host.clone(),
-            pid,
+            process: ProcessId {
+                rank: process.and_then(|process| process.rank),
+                host: node.host.clone(),
+                pid,
+            },
+
             tid,
             name,
             calls_nccl: process.is_some_and(|process| callers(process).contains(&tid)),
@@ -158,7 +165,7 @@ mod tests {
         };
         let rows = rows(&capture);
         assert_eq!(
-            (rows[0].rank, rows[0].tid, rows[0].calls_nccl),
+            (rows[0].process.rank, rows[0].tid, rows[0].calls_nccl),
             (Some(3), 9, true)
         );
         let shares = [

@@ -242,7 +242,8 @@ fn exposed_by_waits(report: &Report) -> Option<Vec<f64>> {
     let late = report.arrivals.as_ref();
     let share = |rank: &RankWaits| {
         let same = |of: &&RankArrivals| {
-            (of.pid, &of.host, of.device) == (rank.pid, &rank.host, rank.device)
+            (of.process.pid, &of.process.host, of.device)
+                == (rank.process.pid, &rank.process.host, rank.device)
         };
         let waited = late.and_then(|late| late.ranks.iter().find(same));
         // Waits are known of timed calls; the others waited as long.
@@ -311,7 +312,7 @@ fn few_p2p(report: &Report) -> Option<Recommendation> {
     let few = FewP2p {
         p2p,
         collective,
-        ranks: with.map(|row| row.rank).collect(),
+        ranks: with.map(|row| row.process.rank).collect(),
     };
     let evidence = Grounds::FewP2p(few);
     Some(advice("sends and receives", Action::LeaveOutP2p, evidence))

@@ -11,6 +11,7 @@ use super::ProcessRow;
 use crate::coverage::Coverage;
 use crate::first_uses::{self, FirstUse, START_NS};
 use crate::inits::{id, locals};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use setup::log::{Init, PHASES};
@@ -22,14 +23,9 @@ use tables::{Capture, Process};
 /// The start of a process in parts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Whole {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Its host.
-    pub host: String,
-    /// Its process id.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// All parts together.
     pub total_s: f64,
     /// The parts, in their order.
@@ -364,9 +360,8 @@ pub(super) fn whole(
     let [pinned_bytes, shared_bytes] = start.host_memory();
     let counts = start.process.setup.counts.last();
     Some(Whole {
-        rank: start.row.rank,
-        host: start.row.host.clone(),
-        pid: start.row.pid,
+        process: start.row.process.clone(),
+
         total_s,
         parts,
         pinned_bytes,

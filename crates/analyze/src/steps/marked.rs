@@ -9,6 +9,7 @@
 use super::{busy, steps_apart, Gatherer, Item, Step, StepSource, StepsRow, Times};
 use crate::statistics::Sample;
 use crate::statistics::{spread, Spread};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -117,9 +118,8 @@ impl Gatherer {
         let between = between.map(|(pair, (end, _))| pair[1].from.abs_diff(*end) as f64 / 1e3);
         let (times_ns, step_us, on_gpu) = times.finish();
         Some(StepsRow {
-            rank: process.rank,
-            host: process.host.clone(),
-            pid: process.pid,
+            process: ProcessId::of(process),
+
             source: StepSource::Program,
             steps: steps.len() as u64,
             calls: calls[calls.len() / 2],

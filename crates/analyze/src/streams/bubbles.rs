@@ -11,6 +11,7 @@
 use super::intervals::{Span, Union};
 use super::waiting::{without, Late, Waits};
 use super::{share, Lane, Share, LEAST_MATCHED};
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,14 +19,9 @@ use std::collections::BTreeMap;
 /// The bubble of a rank that passes data on to others.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Bubble {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
     /// Whole steps in which the windows of all GPUs show what ran.
@@ -56,14 +52,9 @@ pub struct Bubble {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BubbleFor")]
 pub struct For {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
     /// It sent late, µs.
@@ -117,9 +108,8 @@ fn bubble(index: usize, lanes: &[Lane], waits: &Waits) -> Bubble {
     let others = others(index, lanes, waits).into_iter();
     let mut waits_for: Vec<For> = others
         .map(|(other, of)| For {
-            rank: lanes[other].rank,
-            host: lanes[other].host.clone(),
-            pid: lanes[other].pid,
+            process: lanes[other].process.clone(),
+
             device: lanes[other].device,
             late_sender_us: of_step(of.late_sender),
             late_receiver_us: of_step(of.late_receiver),
@@ -132,9 +122,8 @@ fn bubble(index: usize, lanes: &[Lane], waits: &Waits) -> Bubble {
         (all(b).total_cmp(&all(a))).then(b.behind_us.total_cmp(&a.behind_us))
     });
     Bubble {
-        rank: lane.rank,
-        host: lane.host.clone(),
-        pid: lane.pid,
+        process: lane.process.clone(),
+
         device: lane.device,
         steps: waits.steps,
         step_us: of_step(waits.common()),

@@ -146,7 +146,7 @@ pub fn all(lanes: &[Lane]) -> Vec<Option<Busier>> {
         }
     }
     let others = |index: usize| match lanes[..] {
-        [first, second] => Some([second, first][index].rank),
+        [first, second] => Some([second, first][index].process.rank),
         _ => None,
     };
     let found = found.into_iter().enumerate();

@@ -160,9 +160,8 @@ pub fn of_ranks(lanes: &[Lane], rows: &[KernelRow]) -> Vec<KernelOfRank> {
             found.push((
                 *at,
                 KernelOfRank {
-                    rank: lane.rank,
-                    host: lane.host.clone(),
-                    pid: lane.pid,
+                    process: lane.process.clone(),
+
                     device: lane.device,
                     name: name.to_owned(),
                     kind,

@@ -6,14 +6,14 @@ use super::intervals::{self, Union};
 use super::kinds::Names;
 use super::window::Seen;
 use super::{host, idle, replays};
+use crate::subject::ProcessId;
 use std::sync::Arc;
 use tables::Process;
 
 /// One GPU.
 pub(crate) struct Lane {
-    pub(super) rank: Option<u32>,
-    pub(super) host: String,
-    pub(super) pid: u32,
+    /// Its process.
+    pub(super) process: ProcessId,
     pub(super) device: u32,
     /// From its process's first call to the last, ns.
     pub(super) active: i64,
@@ -58,9 +58,8 @@ impl Lane {
 
     pub(super) fn new(process: &Process, device: u32, active: i64) -> Lane {
         Lane {
-            rank: process.rank,
-            host: process.host.clone(),
-            pid: process.pid,
+            process: ProcessId::of(process),
+
             device,
             active,
             windows: Vec::new(),
@@ -114,9 +113,8 @@ impl LaneWindow {
 
 /// What a window shows of exposed communication on one GPU. Times are ns on its host's clock.
 pub(crate) struct Exposure {
-    pub(crate) rank: Option<u32>,
-    pub(crate) host: String,
-    pub(crate) pid: u32,
+    /// Its process.
+    pub(crate) process: ProcessId,
     pub(crate) device: u32,
     /// What counts of the window.
     pub(crate) span: intervals::Span,

@@ -12,6 +12,7 @@ use super::kinds::{function, Does, Names};
 use super::window::Seen;
 use super::Lane;
 use crate::interval::Batches;
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,14 +21,9 @@ use tables::windows::GpuActivity;
 /// Replays of a rank that communicate by the same calls.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Replay {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
     /// Kernels that communicate in one replay, by function of NCCL, or by library.
@@ -126,9 +122,8 @@ fn row(lane: &Lane, calls: &CallCounts, of: &[Sample]) -> Replay {
     let each: Vec<(f64, f64)> = of.iter().map(|s| (s.exposed as f64 / 1e3, 1.0)).collect();
     let batches = Batches::of_stretches(&each).and_then(|batches| batches.mean(0.0));
     Replay {
-        rank: lane.rank,
-        host: lane.host.clone(),
-        pid: lane.pid,
+        process: lane.process.clone(),
+
         device: lane.device,
         calls: calls.clone(),
         replays: of.len() as u64,

@@ -5,6 +5,7 @@ use super::busier::Busier;
 use super::idle;
 use super::replays::Replay;
 use crate::steps::Steps;
+use crate::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +60,7 @@ impl Streams {
     /// Takes in how long the steps of processes are.
     pub(crate) fn with_steps(&mut self, steps: &Steps) {
         for rank in &mut self.ranks {
-            let row = steps.row_of(&rank.host, rank.pid);
+            let row = steps.row_of(&rank.process.host, rank.process.pid);
             let step = row.and_then(|row| row.step_us.as_ref());
             if let Some(causes) = &mut rank.idle_causes {
                 causes.step_us = step.map(|step| step.mean);
@@ -96,14 +97,9 @@ impl Share {
 /// One GPU of a process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RankStreams {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
     /// Windows that count.
@@ -192,14 +188,9 @@ pub struct KernelRow {
 /// Kernels of a name, or copies or fills, of one GPU.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct KernelOfRank {
-    /// The launcher's rank.
-    pub rank: Option<u32>,
-    /// Host.
-    pub host: String,
-    /// Process.
-    #[serde(serialize_with = "tables::pid::serialize")]
-    #[schemars(with = "Option<u32>")]
-    pub pid: u32,
+    /// Its process.
+    #[serde(flatten)]
+    pub process: ProcessId,
     /// CUDA device ordinal.
     pub device: u32,
     /// As in [`KernelRow`].

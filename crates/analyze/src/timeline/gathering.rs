@@ -8,6 +8,7 @@ use super::MOST;
 use crate::clocks::{ClockLine, Clocks};
 use crate::executions::{Execution, Walk};
 use crate::matching::is_p2p;
+use crate::subject::ProcessId;
 use std::collections::BTreeMap;
 use tables::calls::Extra;
 use tables::{Call, Capture, GpuTimes, Process};
@@ -32,11 +33,10 @@ pub(super) const SUMS: usize = 11;
 
 /// A GPU of a process.
 pub(super) struct Lane {
-    pub(super) rank: Option<u32>,
-    pub(super) host: String,
+    /// Its process.
+    pub(super) process: ProcessId,
     /// The host by which its clock goes.
     pub(super) clock: String,
-    pub(super) pid: u32,
     pub(super) device: Option<u32>,
     pub(super) bins: Bins<SUMS>,
     /// Of kernels that are on the GPU's own clock: the least that these are ahead of the host's, ns.
@@ -89,10 +89,10 @@ impl ProcessBins {
         }
         let numbers: Vec<Option<u32>> = devices.keys().copied().collect();
         let lane = |(device, bins)| Lane {
-            rank: process.rank,
-            host: process.host.clone(),
+            process: ProcessId::of(process),
+
             clock: process.clock_host().to_owned(),
-            pid: process.pid,
+
             device,
             bins,
             ahead: None,

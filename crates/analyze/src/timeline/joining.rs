@@ -201,9 +201,9 @@ impl Over {
         let (mut seen, mut exposed) = (empty(), empty());
         for window in windows {
             let of = GpuKey {
-                rank: window.rank,
-                host: &window.host,
-                pid: window.pid,
+                rank: window.process.rank,
+                host: &window.process.host,
+                pid: window.process.pid,
                 device: Some(window.device),
             };
             let Some(lane) = self.lanes.iter().position(|lane| gpu(lane) == of) else {
@@ -269,17 +269,16 @@ impl Over {
             .filter(|rank| rank.loss_wall_us.is_some());
         late.filter_map(|rank| {
             let of = GpuKey {
-                rank: rank.rank,
-                host: &rank.host,
-                pid: rank.pid,
+                rank: rank.process.rank,
+                host: &rank.process.host,
+                pid: rank.process.pid,
                 device: rank.device,
             };
             let lane = self.lanes.iter().position(|lane| gpu(lane) == of)?;
             let held_up = &waiting.held_up[lane];
             Some(LateRank {
-                rank: rank.rank,
-                host: rank.host.clone(),
-                pid: rank.pid,
+                process: rank.process.clone(),
+
                 device: rank.device,
                 held_up_us: held_up.iter().map(|ns| *ns as f64 / 1e3).collect(),
             })
@@ -289,7 +288,10 @@ impl Over {
 
     fn steps(&self, steps: &Steps) -> Option<StepMarks> {
         let row = steps.reference()?;
-        let of = |lane: &Lane| (lane.rank, lane.pid, &lane.host) == (row.rank, row.pid, &row.host);
+        let of = |lane: &Lane| {
+            (lane.process.rank, lane.process.pid, &lane.process.host)
+                == (row.process.rank, row.process.pid, &row.process.host)
+        };
         let lane = self.lanes.iter().position(of)?;
         let line = self.lines[lane].as_ref();
         let at = |at: &i64| line.map_or(*at, |line| line.on_reference(*at));
@@ -297,7 +299,7 @@ impl Over {
         let begins = row.each.iter().step_by(every);
         let begins = begins.filter_map(|step| step.start_ns);
         Some(StepMarks {
-            rank: row.rank,
+            rank: row.process.rank,
             every: every as u64,
             begins_us: begins.map(|ns| self.grid.us(at(&ns))).collect(),
         })
@@ -334,9 +336,9 @@ impl Over {
 
 fn gpu(lane: &Lane) -> GpuKey<'_> {
     GpuKey {
-        rank: lane.rank,
-        host: &lane.host,
-        pid: lane.pid,
+        rank: lane.process.rank,
+        host: &lane.process.host,
+        pid: lane.process.pid,
         device: lane.device,
     }
 }
@@ -387,9 +389,9 @@ fn exposed_in_all(lane: &Lane, waits: Option<&StreamWaits>) -> Option<f64> {
     let ranks = waits.into_iter().flat_map(|waits| &waits.ranks);
     let mut own = ranks.filter(|rank| {
         let of = GpuKey {
-            rank: rank.rank,
-            host: &rank.host,
-            pid: rank.pid,
+            rank: rank.process.rank,
+            host: &rank.process.host,
+            pid: rank.process.pid,
             device: rank.device,
         };
         of == gpu(lane)

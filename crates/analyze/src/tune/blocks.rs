@@ -195,6 +195,7 @@ pub fn judge(log: &TunerLog, steps: &StepsRow) -> Judged {
 mod tests {
     use super::*;
     use crate::steps::Step;
+    use crate::subject::ProcessId;
 
     fn record(time: u64, kind: u16, arm: u16, a: u64, b: u64) -> Vec<u8> {
         let mut bytes = time.to_le_bytes().to_vec();
@@ -241,9 +242,12 @@ mod tests {
             end_ns: None,
         };
         StepsRow {
-            rank: Some(0),
-            host: "h".to_owned(),
-            pid: 42,
+            process: ProcessId {
+                rank: Some(0),
+                host: "h".to_owned(),
+                pid: 42,
+            },
+
             source: Default::default(),
             steps: 10,
             calls: 1,

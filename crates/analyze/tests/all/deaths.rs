@@ -22,8 +22,7 @@ fn the_killed_rank_is_the_first_finding() {
         panic!("{:?}", report.deaths);
     };
     let Death {
-        rank,
-        pid,
+        process,
         calls,
         most_calls,
         left,
@@ -32,7 +31,7 @@ fn the_killed_rank_is_the_first_finding() {
         ..
     } = death;
     assert_eq!(
-        (*rank, *pid, *calls, *most_calls),
+        (process.rank, process.pid, *calls, *most_calls),
         (Some(1), 3139, 1000, 1500)
     );
     assert_eq!(left, &[0, 2, 3]);

@@ -176,7 +176,7 @@ fn stages_wait_for_the_slow_one() {
         let most = |of: fn(&For) -> f64| {
             let others = bubble.waits_for.iter();
             let most = others.max_by(|a, b| of(a).total_cmp(&of(b)));
-            most.and_then(|other| other.rank)
+            most.and_then(|other| other.process.rank)
         };
         assert_eq!(most(|other| other.behind_us), Some(2), "{bubble:?}");
         // Stage 0 waits for stage 1, which waits for stage 2.
@@ -231,7 +231,7 @@ fn a_group_that_sends_and_receives_waits_for_the_sender() {
         }
     });
     assert_eq!(bubbles[0].late_sender_us, 5000.0);
-    assert_eq!(bubbles[0].waits_for[0].rank, Some(1));
+    assert_eq!(bubbles[0].waits_for[0].process.rank, Some(1));
     assert_eq!(bubbles[1].late_sender_us, 0.0);
 }
 

@@ -81,7 +81,7 @@ fn a_replay_of_a_decode_graph_has_its_calls_and_what_they_take() {
     );
     // Rank 0 waits in its AllReduces for rank 1, which has 0.2 ms more to do.
     let exposed = |of: &[analyze::streams::replays::Replay], rank| {
-        let row = of.iter().find(|replay| replay.rank == Some(rank));
+        let row = of.iter().find(|replay| replay.process.rank == Some(rank));
         row.expect("both ranks").exposed_us
     };
     let longer = exposed(&slowed, 0) - exposed(&plain, 0);

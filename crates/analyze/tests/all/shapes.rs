@@ -509,7 +509,7 @@ fn look(report: &analyze::Report) {
         for rank in &arrivals.ranks {
             println!(
                 "      arrivals of {:?}: last {} of {}, saving {:.3} ms {:?} p {:?}, excess {:.3}",
-                rank.rank,
+                rank.process.rank,
                 rank.last,
                 rank.operations,
                 rank.saving_wall_us / 1e3,
@@ -531,12 +531,17 @@ fn look(report: &analyze::Report) {
     for bubble in report.streams.iter().flat_map(|s| &s.bubbles) {
         println!(
             "      bubble of {:?}: {:.3} {:?}",
-            bubble.rank,
+            bubble.process.rank,
             bubble.bubble.share,
             bubble
                 .waits_for
                 .iter()
-                .map(|f| (f.rank, f.late_sender_us, f.late_receiver_us, f.behind_us))
+                .map(|f| (
+                    f.process.rank,
+                    f.late_sender_us,
+                    f.late_receiver_us,
+                    f.behind_us
+                ))
                 .collect::<Vec<_>>()
         );
     }
@@ -554,7 +559,7 @@ fn look(report: &analyze::Report) {
     for rank in &streams.ranks {
         println!(
             "      rank {:?}: computing {:.3} beside {:.3} exposed {:.3} idle {:.3} waiting {:.3?} host {:?}",
-            rank.rank,
+            rank.process.rank,
             rank.computing.share,
             rank.beside.share,
             rank.exposed.share,

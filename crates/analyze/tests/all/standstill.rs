@@ -107,7 +107,11 @@ fn a_job_that_was_ended_while_it_hung_says_so_first() {
     let [missing] = &finding.subject.ranks[..] else {
         panic!("{finding:?}");
     };
-    let process = (missing.rank, missing.pid, missing.host.as_str());
+    let process = (
+        missing.process.rank,
+        missing.process.pid,
+        missing.process.host.as_str(),
+    );
     assert_eq!(process, (Some(1), 101, "node-0"));
     let first = &found.recommendations[0].rule;
     assert_eq!(*first, Rule::Finding(Box::new(finding.clone())));
@@ -158,7 +162,7 @@ fn a_wait_is_long_by_the_pauses_of_the_job() {
     let ended = |ms: i64| of_ms(&[&all, &early], all[99].1 + ms).standstill;
     let found = ended(2000).expect("2 s are a hundred steps");
     assert_eq!((found.for_ns, found.call), (2_000_000_000, Some(100)));
-    let missing: Vec<_> = found.missing.iter().map(|id| id.rank).collect();
+    let missing: Vec<_> = found.missing.iter().map(|id| id.process.rank).collect();
     assert_eq!(missing, [Some(1)]);
     assert!(ended(400).is_some());
     // The checkpoint took as long.
@@ -179,7 +183,11 @@ fn the_rank_that_waits_for_nobody_is_named() {
     let communicators: &[&[usize]] = &[&[0, 1], &[1, 2]];
     let found = of(communicators, &[&[(0, 1)], &[(1, 2)], &[]], 60);
     let standstill = found.standstill.expect("it stood still");
-    let ranks = |of: &[RankId]| of.iter().filter_map(|id| id.rank).collect::<Vec<_>>();
+    let ranks = |of: &[RankId]| {
+        of.iter()
+            .filter_map(|id| id.process.rank)
+            .collect::<Vec<_>>()
+    };
     let found = [&standstill.missing, &standstill.waiting].map(|of| ranks(of));
     assert_eq!(found, [[2], [1]]);
     // Two that wait for each other: who is the cause is not known, so both are named.

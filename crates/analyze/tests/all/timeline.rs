@@ -228,7 +228,7 @@ fn the_rank_that_is_late_is_held_against_the_time() {
         panic!("one rank is late: {:?}", timeline.late);
     };
     let arrivals = report.arrivals.expect("times on all ranks");
-    assert_eq!(report.findings[0].rank(), late.rank);
+    assert_eq!(report.findings[0].rank(), late.process.rank);
     let held_up: f64 = late.held_up_us.iter().sum();
     assert!(held_up > 0.5 * arrivals.saving_wall_us, "{held_up}");
     let steps = timeline.steps.expect("a job with steps");

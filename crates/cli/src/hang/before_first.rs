@@ -5,7 +5,8 @@
 
 use crate::run::adopt::traces;
 use crate::run::{host_in_log, nccl_log_of, NCCL_LOGS};
-use analyze::hang::{before_first, BeforeFirst, ByTime, Conditions, Hang, ProcessName, Starting};
+use analyze::hang::{before_first, BeforeFirst, ByTime, Conditions, Hang, Starting};
+use analyze::subject::ProcessId;
 use attach::processes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -65,7 +66,7 @@ pub fn look(folder: &Path, after_ns: Option<i64>) -> Option<Hang> {
     let said = said.and_then(|said| render::startup::sentence(&analyze::startup::of_said(said)));
     let is_it = |of: &str, own: u32, pid: u32| own == pid && host_in_log(of) == host_in_log(&host);
     let starting = |pid: u32| Starting {
-        name: ProcessName {
+        name: ProcessId {
             rank: of_job[&pid].rank,
             host: host.clone(),
             pid,

@@ -26,13 +26,13 @@ pub fn look(hang: &mut Hang, is_here: impl Fn(u32) -> bool, asks: bool) {
     let ranks = named
         .iter()
         .map(|of| &hang.communicators[of.communicator].ranks[of.member]);
-    let here = |rank: &&RankProgress| rank.state == Liveness::Running && is_here(rank.pid);
+    let here = |rank: &&RankProgress| rank.state == Liveness::Running && is_here(rank.process.pid);
     let ranks: Vec<&RankProgress> = ranks.filter(here).collect();
     let called: BTreeSet<u32> = ranks.iter().filter_map(|rank| rank.thread).collect();
     let these: Vec<(u32, u32, Option<u32>)> = ranks
         .into_iter()
-        .filter(|rank| pids.insert(rank.pid))
-        .map(|rank| (rank.pid, thread(rank), rank.number))
+        .filter(|rank| pids.insert(rank.process.pid))
+        .map(|rank| (rank.process.pid, thread(rank), rank.number))
         .take(MOST)
         .collect();
     let mut seen: Vec<Vec<Option<Does>>> = vec![Vec::new(); these.len()];
@@ -77,8 +77,9 @@ pub fn look(hang: &mut Hang, is_here: impl Fn(u32) -> bool, asks: bool) {
 
 /// The thread that made the newest call, or the first of the process if that one has ended.
 fn thread(of: &RankProgress) -> u32 {
-    let is_there = |thread: &u32| Path::new(&format!("/proc/{}/task/{thread}", of.pid)).exists();
-    of.thread.filter(is_there).unwrap_or(of.pid)
+    let is_there =
+        |thread: &u32| Path::new(&format!("/proc/{}/task/{thread}", of.process.pid)).exists();
+    of.thread.filter(is_there).unwrap_or(of.process.pid)
 }
 
 /// What a thread does at this moment; `None` if that is nothing that can be named.

@@ -36,11 +36,11 @@ pub fn look(hang: &mut Hang, is_here: impl Fn(u32) -> bool) {
         return;
     }
     let all = &hang.communicators[stall.ranks.communicator].ranks;
-    let here = |rank: &&RankProgress| rank.state == Liveness::Running && is_here(rank.pid);
+    let here = |rank: &&RankProgress| rank.state == Liveness::Running && is_here(rank.process.pid);
     let ranks: Vec<(u32, Option<u32>)> = all
         .iter()
         .filter(here)
-        .map(|rank| (rank.pid, rank.number))
+        .map(|rank| (rank.process.pid, rank.number))
         .take(MOST)
         .collect();
     if !ranks.is_empty() {

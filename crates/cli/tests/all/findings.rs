@@ -562,7 +562,10 @@ fn a_slow_link_is_named_with_its_peer_and_what_it_costs() {
     let links = slow.arrivals.expect("arrivals").links;
     assert_eq!(links[0].peer, Some(4));
     assert_eq!(links[0].state, Some("send_network"));
-    let late = links.iter().find(|l| l.rank == Some(7)).expect("there");
+    let late = links
+        .iter()
+        .find(|l| l.process.rank == Some(7))
+        .expect("there");
     assert_eq!((late.peer, late.loss_wall_us), (Some(0), None));
 }
 
@@ -601,7 +604,7 @@ fn lateness_that_came_over_the_network_says_so() {
     let late = arrivals
         .ranks
         .iter()
-        .find(|r| r.rank == Some(1))
+        .find(|r| r.process.rank == Some(1))
         .expect("there");
     let from = &late.inherited_from[0];
     let far = found

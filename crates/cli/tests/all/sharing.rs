@@ -33,7 +33,7 @@ fn opened(capture: &Path) -> Capture {
 /// What a finding says, but for names.
 fn told(finding: &Finding) -> String {
     let ranks = finding.subject.ranks.iter();
-    let ranks: Vec<_> = ranks.map(|of| (of.rank, of.device)).collect();
+    let ranks: Vec<_> = ranks.map(|of| (of.process.rank, of.device)).collect();
     let (kind, loss) = (finding.kind(), &finding.loss);
     format!("{kind:?} {ranks:?} {loss:?}")
 }
@@ -376,7 +376,7 @@ fn recorded_jobs_without_names_are_played_as_with_names() {
         let first = |capture: &Capture| {
             let report = analyze::report(capture);
             let found = report.findings.first()?;
-            Some((found.kind(), found.subject.ranks.first()?.rank))
+            Some((found.kind(), found.subject.ranks.first()?.process.rank))
         };
         if rank.is_some() {
             assert_eq!(
@@ -398,7 +398,7 @@ fn recorded_jobs_without_names_are_played_as_with_names() {
                         .loss
                         .as_ref()
                         .map(|loss| (loss.wall_us / 1e3).round());
-                    let ranks = finding.subject.ranks.iter().map(|of| of.rank);
+                    let ranks = finding.subject.ranks.iter().map(|of| of.process.rank);
                     format!(
                         "{:?} {:?} {ms:?}",
                         finding.kind(),
@@ -426,7 +426,9 @@ fn a_job_that_was_killed_is_played_up_to_its_end() {
     let (shared, again) = (opened(&at("shared")), opened(&at("again")));
     let dead = |capture: &Capture| {
         let deaths = analyze::report(capture).deaths;
-        let all = deaths.into_iter().map(|of| (of.rank, of.exited, of.left));
+        let all = deaths
+            .into_iter()
+            .map(|of| (of.process.rank, of.exited, of.left));
         all.collect::<Vec<_>>()
     };
     assert!(!dead(&shared).is_empty());

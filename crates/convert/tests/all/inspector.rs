@@ -168,11 +168,11 @@ fn a_verbose_file_says_who_is_late() {
         assert!(report.completeness.announced_is_lower_bound);
         let arrivals = report.arrivals.as_ref().expect("times of all ranks");
         let last = &arrivals.ranks[0];
-        assert_eq!((last.rank, last.last), (Some(3), 39), "{format}");
+        assert_eq!((last.process.rank, last.last), (Some(3), 39), "{format}");
         // The first call is a warm-up.
         close(last.cost_rank_us, 39.0 * 3.0 * 2_000.0);
         let blamed = report.findings.first().expect("a finding");
-        assert_eq!(blamed.subject.ranks[0].rank, Some(3), "{blamed:?}");
+        assert_eq!(blamed.subject.ranks[0].process.rank, Some(3), "{blamed:?}");
     }
 }
 

@@ -369,7 +369,7 @@ fn a_run_of_fsdp_has_the_parts_that_its_own_capture_shows() {
     );
     assert_eq!(theirs.ranks.len(), 2);
     for (theirs, ours) in theirs.ranks.iter().zip(&ours.ranks) {
-        assert_eq!(theirs.rank, ours.rank);
+        assert_eq!(theirs.process.rank, ours.process.rank);
         // In the first step of the trace ranks wait for each other's profiler, beside what they compute.
         let parts = |rank: &analyze::streams::RankStreams| {
             let computes = rank.computing.share + rank.beside.share;

@@ -90,7 +90,7 @@ pub fn moved(of: &Moved) -> String {
     let host = |of: &Finding| {
         of.subject
             .rank()
-            .map_or(String::new(), |rank| rank.host.clone())
+            .map_or(String::new(), |rank| rank.process.host.clone())
     };
     let (was, is) = (number(&of.a), number(&of.b));
     match of.stayed {

@@ -8,9 +8,12 @@ use analyze::spelling::{ranges, size, time};
 
 /// Who died, when and after which call, and who is left.
 pub fn died(of: &Death) -> String {
-    let who = match of.rank {
-        Some(rank) => format!("Rank {rank} (pid {} on {})", of.pid, of.host),
-        None => format!("Pid {} on {}", of.pid, of.host),
+    let who = match of.process.rank {
+        Some(rank) => format!(
+            "Rank {rank} (pid {} on {})",
+            of.process.pid, of.process.host
+        ),
+        None => format!("Pid {} on {}", of.process.pid, of.process.host),
     };
     let when = &of.seen;
     let last = match (&of.last_function, of.last_bytes) {
@@ -19,7 +22,7 @@ pub fn died(of: &Death) -> String {
         (None, _) => String::new(),
     };
     let left = ranges(of.left.iter().copied());
-    let left = match (&of.left[..], of.rank) {
+    let left = match (&of.left[..], of.process.rank) {
         ([_], Some(_)) => format!("rank {left} waits"),
         (_, Some(_)) => format!("ranks {left} wait"),
         (_, None) => format!("pids {left} wait"),
@@ -61,10 +64,9 @@ pub(super) fn evidence(death: &Death, more: usize) -> String {
 
 /// What to do.
 pub(super) fn advice(of: &Finding) -> String {
-    let (pid, host) = of
-        .subject
-        .rank()
-        .map_or((0, ""), |rank| (rank.pid, rank.host.as_str()));
+    let (pid, host) = of.subject.rank().map_or((0, ""), |rank| {
+        (rank.process.pid, rank.process.host.as_str())
+    });
     if matches!(&of.evidence, Evidence::Death { death, .. } if death.inside.is_some()) {
         return format!(
             "Try the job without NCCLSCOPE_CHAIN: pid {pid} on {host} was inside the other profiler plugin. \

@@ -27,7 +27,7 @@ pub(super) fn sentence(finding: &Finding, of: &Differing) -> String {
     } else {
         match &of.against {
             // A pid stays as it is: a host's name follows.
-            Some(RankId { rank: None, .. }) => who(of.against.as_ref()),
+            Some(id) if id.process.rank.is_none() => who(of.against.as_ref()),
             other => lower(&who(other.as_ref())),
         }
     };
@@ -42,12 +42,16 @@ pub(super) fn sentence(finding: &Finding, of: &Differing) -> String {
 }
 
 fn who(of: Option<&RankId>) -> String {
-    match of {
-        Some(RankId {
-            rank: Some(rank), ..
-        }) => format!("Rank {rank}"),
-        Some(of) => format!("Pid {} on {}", tables::pid::shown(of.pid), of.host),
-        None => "A rank".to_owned(),
+    let Some(RankId { process, .. }) = of else {
+        return "A rank".to_owned();
+    };
+    match process.rank {
+        Some(rank) => format!("Rank {rank}"),
+        None => format!(
+            "Pid {} on {}",
+            tables::pid::shown(process.pid),
+            process.host
+        ),
     }
 }
 

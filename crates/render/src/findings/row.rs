@@ -99,10 +99,14 @@ impl Row {
         let communicator = subject.communicator.as_ref();
         let loss = finding.loss.as_ref();
         let busy_gpu = finding.busy_gpu();
-        let mut ranks: Vec<u32> = subject.ranks.iter().filter_map(|id| id.rank).collect();
+        let mut ranks: Vec<u32> = subject
+            .ranks
+            .iter()
+            .filter_map(|id| id.process.rank)
+            .collect();
         ranks.sort_unstable();
         ranks.dedup();
-        let host = first.map(|id| &id.host).or(subject.hosts.first());
+        let host = first.map(|id| &id.process.host).or(subject.hosts.first());
         let peer = subject.peer.as_ref();
         let peer_host = peer.map(|peer| &peer.host).or(subject.hosts.get(1));
         Row {
@@ -111,7 +115,7 @@ impl Row {
             is_verdict,
             rank: finding.rank(),
             host: host.cloned(),
-            pid: first.and_then(|id| tables::pid::known(id.pid)),
+            pid: first.and_then(|id| tables::pid::known(id.process.pid)),
             device: first.and_then(|id| id.device),
             gpu: first.and_then(|id| id.gpu.clone()),
             ranks,

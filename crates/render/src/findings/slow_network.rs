@@ -28,9 +28,13 @@ pub(super) fn subject(of: &Finding) -> String {
     if let Some(transfers) = transfers(of) {
         return transfers;
     }
-    let this = of.subject.rank().map(|rank| match rank.rank {
-        Some(number) => format!("rank {number} on {}", rank.host),
-        None => format!("pid {} on {}", tables::pid::shown(rank.pid), rank.host),
+    let this = of.subject.rank().map(|rank| match rank.process.rank {
+        Some(number) => format!("rank {number} on {}", rank.process.host),
+        None => format!(
+            "pid {} on {}",
+            tables::pid::shown(rank.process.pid),
+            rank.process.host
+        ),
     });
     let this = this.unwrap_or_default();
     let peer = of.subject.peer.as_ref();

@@ -28,13 +28,13 @@ pub(super) fn advice(of: &Finding) -> String {
         [first, ..] if matches!(&of.evidence, Evidence::Standstill(of) if is_stopped(of)) => format!(
             "Find out what stopped pid {} on {}: a debugger, Ctrl-Z in a shell, or a scheduler that suspends \
              jobs.",
-            first.pid, first.host
+            first.process.pid, first.process.host
         ),
         [] => "`ncclscope hang` shows how far each rank came, and what it last did.".to_owned(),
         [only] => format!(
             "Look at what pid {} on {} did then: its own log, or `py-spy dump` while it lives. `ncclscope \
              hang` shows how far each rank came.",
-            only.pid, only.host
+            only.process.pid, only.process.host
         ),
         _ => "Look at what these ranks did then: their own logs, or `py-spy dump` while they live. \
               `ncclscope hang` shows how far each rank came."

@@ -5,12 +5,16 @@ use analyze::arrivals::InheritedFrom;
 use analyze::efficiency::{CeilingSource, ShareOfCeiling};
 use analyze::findings::*;
 use analyze::mismatch::{CallPlace, Differing, Made};
+use analyze::subject::ProcessId;
 
 fn rank(number: u32) -> RankId {
     RankId {
-        rank: Some(number),
-        host: "n1".to_owned(),
-        pid: 100 + number,
+        process: ProcessId {
+            rank: Some(number),
+            host: "n1".to_owned(),
+            pid: 100 + number,
+        },
+
         ..RankId::default()
     }
 }

@@ -10,10 +10,16 @@ const MOST_NAMED: usize = 8;
 
 /// A rank as sentences begin with it.
 pub(super) fn rank(of: &RankId) -> String {
-    match (of.rank, of.device) {
+    match (of.process.rank, of.device) {
         (Some(number), None) => format!("Rank {number}"),
-        (Some(number), Some(device)) => format!("Rank {number} (GPU {device} on {})", of.host),
-        (None, _) => format!("Pid {} on {}", tables::pid::shown(of.pid), of.host),
+        (Some(number), Some(device)) => {
+            format!("Rank {number} (GPU {device} on {})", of.process.host)
+        }
+        (None, _) => format!(
+            "Pid {} on {}",
+            tables::pid::shown(of.process.pid),
+            of.process.host
+        ),
     }
 }
 
@@ -24,7 +30,11 @@ pub(super) fn rank_of(row: &RankArrivals) -> String {
 
 /// The rank that is to blame, as sentences begin with it.
 pub(super) fn who(of: &Finding) -> String {
-    let number = |id: &RankId| id.rank.map_or("?".to_owned(), |rank| rank.to_string());
+    let number = |id: &RankId| {
+        id.process
+            .rank
+            .map_or("?".to_owned(), |rank| rank.to_string())
+    };
     match &of.subject.ranks[..] {
         [] => "A rank".to_owned(),
         [one] => rank(one),
@@ -124,7 +134,7 @@ pub(super) fn advice(of: &Finding) -> String {
             "Look at what this rank does before its calls: data loading, Python, other GPU work."
         }
         Advice::FindKernels => {
-            let pid = of.subject.rank().map_or("?".to_owned(), |id| tables::pid::shown(id.pid));
+            let pid = of.subject.rank().map_or("?".to_owned(), |id| tables::pid::shown(id.process.pid));
             return busy_gpu::find_kernels(of.busy_gpu(), &pid);
         }
         Advice::CheckGpu => {

@@ -15,12 +15,12 @@ use crate::{behind, exits, sightings};
 use analyze::exits::ExitRow;
 use analyze::hang::{
     Because, CallRow, Cause, CommunicatorProgress, Does, Doing, Hang, Lack, Liveness, Member,
-    NetOpRow, ProcessName, RankProgress, Stage, Starting, StuckConnection, Unknown, Verdict,
-    WaitRow,
+    NetOpRow, RankProgress, Stage, Starting, StuckConnection, Unknown, Verdict, WaitRow,
 };
 use analyze::job::ProblemRow;
 use analyze::sightings::SightingRow;
 use analyze::spelling::ranges;
+use analyze::subject::ProcessId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -515,9 +515,9 @@ fn blamed(hang: &Hang, member: Member) -> Blamed {
     let rank = rank(hang, member.communicator, member.member);
     Blamed {
         global_rank: rank.global_rank,
-        rank: rank.rank,
-        host: rank.host.clone(),
-        pid: rank.pid,
+        rank: rank.process.rank,
+        host: rank.process.host.clone(),
+        pid: rank.process.pid,
         state: state(rank.state),
     }
 }
@@ -552,13 +552,13 @@ fn net_ops(hang: &Hang) -> Vec<NetOp> {
         let mut all = of(hang, communicator).ranks.iter();
         let peer = op
             .peer
-            .and_then(|peer| all.find(|of| of.rank == Some(peer)));
+            .and_then(|peer| all.find(|of| of.process.rank == Some(peer)));
         NetOp {
             number: rank.number,
             peer_number: peer.and_then(|peer| peer.number),
             global_rank: rank.global_rank,
-            rank: rank.rank,
-            host: rank.host.clone(),
+            rank: rank.process.rank,
+            host: rank.process.host.clone(),
             direction: if op.send { "send" } else { "receive" },
             peer: op.peer,
             channel: op.channel,
@@ -593,10 +593,10 @@ fn progress(hang: &Hang, row: &RankProgress) -> Rank {
     let call = |row: &Option<CallRow>| row.as_ref().map(|row| call(hang, row));
     Rank {
         number: row.number,
-        rank: row.rank,
+        rank: row.process.rank,
         global_rank: row.global_rank,
-        host: row.host.clone(),
-        pid: row.pid,
+        host: row.process.host.clone(),
+        pid: row.process.pid,
         state: state(row.state),
         evidence_age_s: row.evidence_age_ns.map(seconds),
         in_mpi: row.in_mpi.as_ref().map(|inside| inside.function.clone()),
@@ -627,8 +627,8 @@ fn waits(hang: &Hang) -> Vec<Wait> {
                     .enumerate()
                     .filter(|(other, _)| *other != at);
                 let others = others.flat_map(|(_, of)| &of.ranks);
-                let missing: Vec<&ProcessName> = outside.iter().chain(others).collect();
-                let waiting: Vec<&ProcessName> = of.ranks.iter().collect();
+                let missing: Vec<&ProcessId> = outside.iter().chain(others).collect();
+                let waiting: Vec<&ProcessId> = of.ranks.iter().collect();
                 let for_s = Some(seconds(found.for_ns));
                 all.push(inside(&of.function, &waiting, &missing, for_s));
             }
@@ -636,9 +636,9 @@ fn waits(hang: &Hang) -> Vec<Wait> {
         Because::BeforeFirst(found) if found.waits_in_init() => {
             let name = |of: &&Starting| of.in_init;
             let waiting = found.processes.iter().filter(name).map(|of| &of.name);
-            let waiting: Vec<&ProcessName> = waiting.collect();
+            let waiting: Vec<&ProcessId> = waiting.collect();
             let missing = found.awaited().into_iter().map(|of| &of.name);
-            let missing: Vec<&ProcessName> = missing.collect();
+            let missing: Vec<&ProcessId> = missing.collect();
             let for_s = found.in_init_ns.map(seconds);
             let wait = inside("ncclCommInitRank", &waiting, &missing, for_s);
             let gone = ranges(found.gone.iter().copied());
@@ -653,11 +653,11 @@ fn waits(hang: &Hang) -> Vec<Wait> {
 /// Ranks that are inside of a function that is no call of a communicator.
 fn inside(
     function: &str,
-    waiting: &[&ProcessName],
-    missing: &[&ProcessName],
+    waiting: &[&ProcessId],
+    missing: &[&ProcessId],
     for_s: Option<f64>,
 ) -> Wait {
-    let numbers = |these: &[&ProcessName]| ranges(these.iter().filter_map(|of| of.rank));
+    let numbers = |these: &[&ProcessId]| ranges(these.iter().filter_map(|of| of.rank));
     Wait {
         call: Call {
             communicator: None,

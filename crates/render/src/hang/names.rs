@@ -33,7 +33,11 @@ pub(super) fn ranks(hang: &Hang, ranks: &Members) -> String {
     if numbers.is_empty() {
         let title = |member: &usize| {
             let rank = rank(hang, ranks.communicator, *member);
-            format!("pid {} on {}", tables::pid::shown(rank.pid), rank.host)
+            format!(
+                "pid {} on {}",
+                tables::pid::shown(rank.process.pid),
+                rank.process.host
+            )
         };
         let titles: Vec<String> = ranks.members.iter().take(PIDS).map(title).collect();
         return titles.join(", ");
@@ -102,7 +106,7 @@ pub(super) fn call_and_peer(hang: &Hang, row: &CallRow) -> String {
     let mut ranks = of(hang, row.communicator).ranks.iter();
     let other = row
         .peer
-        .and_then(|peer| ranks.position(|rank| rank.rank == Some(peer)));
+        .and_then(|peer| ranks.position(|rank| rank.process.rank == Some(peer)));
     let other = other.map(|member| one(hang, row.communicator, member));
     match (other, row.function.as_deref()) {
         (Some(other), Some("Recv")) => format!("{call}, from {other}"),
@@ -154,7 +158,8 @@ pub(super) fn without_dump(hang: &Hang, index: usize) -> Option<String> {
         return None;
     }
     let mut known = of(hang, index).ranks.iter();
-    let is_world = known.all(|rank| rank.rank.is_some() && rank.rank == rank.global_rank);
+    let is_world =
+        known.all(|rank| rank.process.rank.is_some() && rank.process.rank == rank.global_rank);
     let is_empty = |rank: &u32| is_world && hang.without_calls.contains(rank);
     let (empty, none): (Vec<u32>, Vec<u32>) = ranks.iter().partition(|rank| is_empty(rank));
     let title = |ranks: Vec<u32>| {

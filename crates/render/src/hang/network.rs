@@ -76,7 +76,7 @@ fn who(hang: &Hang, stall: &Stall, member: usize) -> String {
 }
 
 fn host<'h>(hang: &'h Hang, stall: &Stall, member: usize) -> &'h str {
-    &rank(hang, stall.ranks.communicator, member).host
+    &rank(hang, stall.ranks.communicator, member).process.host
 }
 
 /// `rank 3's receive from rank 2 on channel 1`.

@@ -3,10 +3,11 @@
 use super::names::{are, capital, communicator, have, is_of_ras, of, rank, span, unknown};
 use super::phrases::{stopped, Words};
 use analyze::hang::{
-    Because, BeforeFirst, Blocked, CommunicatorProgress, Hang, Inside, ProcessName, Quiet, Said,
-    SaidState, Starting, Verdict,
+    Because, BeforeFirst, Blocked, CommunicatorProgress, Hang, Inside, Quiet, Said, SaidState,
+    Starting, Verdict,
 };
 use analyze::spelling::ranges;
+use analyze::subject::ProcessId;
 
 /// From here on a wait in MPI is worth a sentence, ns.
 const LONG_NS: i64 = 1_000_000_000;
@@ -188,7 +189,7 @@ fn before_first(found: &BeforeFirst) -> String {
     let time = found
         .running_ns
         .map_or(String::new(), |ns| format!(" in {}", span(ns)));
-    let of_these = |these: &[&Starting]| -> Vec<ProcessName> {
+    let of_these = |these: &[&Starting]| -> Vec<ProcessId> {
         these.iter().map(|of| of.name.clone()).collect()
     };
     // `Hang:` stands before other sentences in the same way.
@@ -253,7 +254,7 @@ fn before_first(found: &BeforeFirst) -> String {
 }
 
 fn before_first_details(found: &BeforeFirst) -> Vec<String> {
-    let with: Vec<ProcessName> = found
+    let with: Vec<ProcessId> = found
         .processes
         .iter()
         .filter(|of| of.has_nccl)
@@ -326,12 +327,12 @@ fn has_rank_in_mpi(of: &CommunicatorProgress) -> bool {
 }
 
 /// `ranks 3,5`, `rank 3`, `pid 71 on node-2`.
-fn names(processes: &[ProcessName]) -> String {
+fn names(processes: &[ProcessId]) -> String {
     let ranks: Option<Vec<u32>> = processes.iter().map(|process| process.rank).collect();
     match ranks {
         Some(ranks) if ranks.len() > 1 => format!("ranks {}", ranges(ranks)),
         _ => {
-            let name = |process: &ProcessName| match process.rank {
+            let name = |process: &ProcessId| match process.rank {
                 Some(rank) => format!("rank {rank}"),
                 None => format!(
                     "pid {} on {}",
@@ -350,8 +351,8 @@ mod tests {
     use super::*;
     use analyze::hang::{ByTime, InFunction};
 
-    fn rank(rank: u32) -> ProcessName {
-        ProcessName {
+    fn rank(rank: u32) -> ProcessId {
+        ProcessId {
             rank: Some(rank),
             host: "node-1".to_owned(),
             pid: 100 + rank,

@@ -46,7 +46,7 @@ fn sentence(hang: &Hang, sink: &Sink) -> String {
             let first = rank(hang, sink.ranks.communicator, sink.ranks.members[0]);
             format!(
                 "{who} on {} {has} written nothing{}: as far as is known, {who} {lacks}",
-                first.host,
+                first.process.host,
                 for_time(first.evidence_age_ns)
             )
         }
@@ -150,7 +150,7 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
             if process.state == Liveness::Stopped {
                 details.push(format!(
                     "`kill -CONT {}` on {} lets it go on.",
-                    process.pid, process.host
+                    process.process.pid, process.process.host
                 ));
                 details.extend(when_stopped(hang, by_time));
             } else {
@@ -164,8 +164,8 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
         }
         Reason::Silent(_) => details.push(format!(
             "Whether pid {} lives can only be asked on {}; ask there.",
-            tables::pid::shown(process.pid),
-            process.host
+            tables::pid::shown(process.process.pid),
+            process.process.host
         )),
         Reason::Running(by_time) => {
             details.push(last_call(hang, communicator, first));
@@ -192,10 +192,10 @@ fn details(hang: &Hang, sink: &Sink) -> Vec<String> {
 fn last_call(hang: &Hang, communicator: usize, member: usize) -> String {
     let rank = rank(hang, communicator, member);
     let who = one(hang, communicator, member);
-    let at = match tables::pid::known(rank.pid) {
+    let at = match tables::pid::known(rank.process.pid) {
         // Another tool does not say it.
-        None => rank.host.clone(),
-        Some(pid) => format!("pid {pid} on {}", rank.host),
+        None => rank.process.host.clone(),
+        Some(pid) => format!("pid {pid} on {}", rank.process.host),
     };
     let Some(entered) = &rank.entered else {
         return format!("No call of {who} ({at}) on this communicator is known.");

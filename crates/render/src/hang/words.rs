@@ -43,10 +43,10 @@ pub(super) fn next(hang: &Hang) -> String {
     match (hang.verdict.kind(), process) {
         (VerdictKind::NoHang, _) => format!("ncclscope report {folder}"),
         (VerdictKind::Stopped, Some(process)) if process.state == Liveness::Stopped => {
-            format!("kill -CONT {}", process.pid)
+            format!("kill -CONT {}", process.process.pid)
         }
         // Out of memory, or an error of the GPU.
-        (VerdictKind::Dead, Some(process)) => format!("dmesg -T (on {})", process.host),
+        (VerdictKind::Dead, Some(process)) => format!("dmesg -T (on {})", process.process.host),
         // Nobody can be asked any more: another run tells which lines made the calls.
         (
             VerdictKind::Missing
@@ -106,11 +106,11 @@ fn starting(hang: &Hang) -> Option<&Starting> {
 
 /// Where a process stands now.
 fn spy(process: &RankProgress) -> String {
-    let rank = process.global_rank.or(process.rank);
-    match (tables::pid::known(process.pid), rank) {
-        (Some(pid), _) => format!("py-spy dump --pid {pid} (on {})", process.host),
+    let rank = process.global_rank.or(process.process.rank);
+    match (tables::pid::known(process.process.pid), rank) {
+        (Some(pid), _) => format!("py-spy dump --pid {pid} (on {})", process.process.host),
         // Another tool does not say it.
         (None, Some(rank)) => format!("py-spy dump --pid PID (of rank {rank})"),
-        (None, None) => format!("py-spy dump --pid PID (on {})", process.host),
+        (None, None) => format!("py-spy dump --pid PID (on {})", process.process.host),
     }
 }

@@ -59,7 +59,12 @@ impl Page<'_> {
 
 /// One row for each rank on the path of the step; nothing if these are too many.
 fn picture(path: &CriticalPath) -> String {
-    let mut ranks: Vec<Option<u32>> = path.step.segments.iter().map(|s| s.on.rank).collect();
+    let mut ranks: Vec<Option<u32>> = path
+        .step
+        .segments
+        .iter()
+        .map(|s| s.on.process.rank)
+        .collect();
     ranks.sort_unstable();
     ranks.dedup();
     if ranks.len() > MOST_RANKS || path.step.time_us <= 0.0 {
@@ -68,7 +73,7 @@ fn picture(path: &CriticalPath) -> String {
     let tall = ROW * ranks.len() as f64 + BELOW;
     let x = |us: f64| NAMES + (WIDTH - NAMES - 10.0) * us / path.step.time_us;
     let y = |of: &Segment| {
-        let row = ranks.iter().position(|rank| *rank == of.on.rank);
+        let row = ranks.iter().position(|rank| *rank == of.on.process.rank);
         ROW * row.unwrap_or(0) as f64
     };
     let mut out = format!(
@@ -84,7 +89,9 @@ fn picture(path: &CriticalPath) -> String {
     let mut before: Option<&Segment> = None;
     for segment in &path.step.segments {
         let (from, to) = (x(segment.at_us), x(segment.at_us + segment.time_us));
-        if let Some(before) = before.filter(|before| before.on.rank != segment.on.rank) {
+        if let Some(before) =
+            before.filter(|before| before.on.process.rank != segment.on.process.rank)
+        {
             let (a, b) = (y(before) + ROW / 2.0, y(segment) + ROW / 2.0);
             let _ = writeln!(out, "<path d=\"M{from:.1} {a:.1}V{b:.1}\"/>");
         }

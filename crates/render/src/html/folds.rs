@@ -122,7 +122,9 @@ fn result_of(report: &Report, id: &str) -> Option<String> {
             let last = ranks.iter().rev().max_by_key(|rank| rank.last)?;
             Some(format!(
                 "rank {} came last in {} of {} operations",
-                last.rank.map_or("?".to_owned(), |rank| rank.to_string()),
+                last.process
+                    .rank
+                    .map_or("?".to_owned(), |rank| rank.to_string()),
                 last.last,
                 last.operations
             ))

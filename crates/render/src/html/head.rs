@@ -87,10 +87,10 @@ impl Page<'_> {
         let share = |us: f64| format!("{:.1}", 100.0 * us / account.wall_us);
         let row = |rank: &RankAccount| {
             [
-                rank.rank
-                    .map_or(format!("pid {}", tables::pid::shown(rank.pid)), |rank| {
-                        rank.to_string()
-                    }),
+                rank.process.rank.map_or(
+                    format!("pid {}", tables::pid::shown(rank.process.pid)),
+                    |rank| rank.to_string(),
+                ),
                 share(rank.work_us),
                 share(rank.wait_us),
                 share(rank.transfer_us),
@@ -195,24 +195,28 @@ fn who(first: &Finding) -> Option<Card> {
             let place = match one.device {
                 Some(device) => format!(
                     "GPU {device} on {}, pid {}",
-                    one.host,
-                    tables::pid::shown(one.pid)
+                    one.process.host,
+                    tables::pid::shown(one.process.pid)
                 ),
-                None => format!("on {}, pid {}", one.host, tables::pid::shown(one.pid)),
+                None => format!(
+                    "on {}, pid {}",
+                    one.process.host,
+                    tables::pid::shown(one.process.pid)
+                ),
             };
             match &subject.peer {
                 Some(peer) => (
-                    format!("rank {} → {}", number(one.rank), number(peer.rank)),
-                    format!("{} → {}", one.host, peer.host),
+                    format!("rank {} → {}", number(one.process.rank), number(peer.rank)),
+                    format!("{} → {}", one.process.host, peer.host),
                 ),
-                None => (format!("rank {}", number(one.rank)), place),
+                None => (format!("rank {}", number(one.process.rank)), place),
             }
         }
         [first, ..] => {
-            let all = subject.ranks.iter().filter_map(|id| id.rank);
+            let all = subject.ranks.iter().filter_map(|id| id.process.rank);
             (
                 format!("ranks {}", analyze::spelling::ranges(all)),
-                format!("the first on {}", first.host),
+                format!("the first on {}", first.process.host),
             )
         }
     };

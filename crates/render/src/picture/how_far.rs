@@ -369,11 +369,11 @@ fn whole_name(line: &Line) -> String {
     match &line.ranks[..] {
         [one] => title(&one.id),
         all => {
-            let numbers = all.iter().filter_map(|of| of.id.rank);
-            if all.iter().all(|of| of.id.rank.is_some()) {
+            let numbers = all.iter().filter_map(|of| of.id.process.rank);
+            if all.iter().all(|of| of.id.process.rank.is_some()) {
                 format!("ranks {}", ranges(numbers))
             } else {
-                format!("pids {}", ranges(all.iter().map(|of| of.id.pid)))
+                format!("pids {}", ranges(all.iter().map(|of| of.id.process.pid)))
             }
         }
     }

@@ -511,7 +511,7 @@ fn phase(communicator: &CommunicatorStartup, leg: &Leg, startup: &Startup) -> St
 
 /// How long the recorder took in the process of a rank, s.
 fn plugin_s(startup: &Startup, of: &RankInit) -> Option<f64> {
-    let is_its = |row: &&ProcessRow| row.pid == of.pid && row.host == of.host;
+    let is_its = |row: &&ProcessRow| row.process.pid == of.pid && row.process.host == of.host;
     startup.processes.iter().find(is_its)?.plugin_init_s
 }
 

@@ -33,12 +33,12 @@ impl Node {
 
 /// Whose start it is.
 pub(crate) fn who(whole: &Whole) -> String {
-    match whole.rank {
+    match whole.process.rank {
         Some(rank) => format!("rank {rank}"),
         None => format!(
             "process {} on {}",
-            tables::pid::shown(whole.pid),
-            whole.host
+            tables::pid::shown(whole.process.pid),
+            whole.process.host
         ),
     }
 }
@@ -229,6 +229,7 @@ mod tests {
     use crate::layout::Look;
     use analyze::first_uses::FirstUse;
     use analyze::startup::{PhasePart, UsePart};
+    use analyze::subject::ProcessId;
 
     fn calls(caller: &'static str, counter: &str, time_s: f64) -> DriverPart {
         DriverPart {
@@ -251,9 +252,12 @@ mod tests {
                 peer: None,
                 ranks: 1,
                 longer_s: Some(longer_s),
-                rank: Some(3),
-                host: String::new(),
-                pid: 1,
+                process: ProcessId {
+                    rank: Some(3),
+                    host: String::new(),
+                    pid: 1,
+                },
+
                 first_s: longer_s,
                 later_s: Some(0.0),
                 same_kind: true,
@@ -275,9 +279,12 @@ mod tests {
             driver_calls: Vec::new(),
         };
         Whole {
-            rank: Some(3),
-            host: "n1".to_owned(),
-            pid: 7,
+            process: ProcessId {
+                rank: Some(3),
+                host: "n1".to_owned(),
+                pid: 7,
+            },
+
             total_s: 10.0,
             parts: vec![
                 WholePart {

@@ -94,14 +94,13 @@ fn incomplete_ranks(report: &Report, page: &mut Page) {
         worst.len()
     };
     for rank in &worst[..shown] {
-        let name = rank
-            .rank
-            .map_or(format!("pid {}", tables::pid::shown(rank.pid)), |r| {
-                format!("rank {r}")
-            });
+        let name = rank.process.rank.map_or(
+            format!("pid {}", tables::pid::shown(rank.process.pid)),
+            |r| format!("rank {r}"),
+        );
         let mut text = format!(
             "{name} on {}: {} of {} recorded, {} timed, live part {}",
-            rank.host, rank.recorded, rank.announced, rank.timed, rank.live
+            rank.process.host, rank.recorded, rank.announced, rank.timed, rank.live
         );
         for counts_of in [&rank.lost, &rank.odd] {
             if !counts_of.is_empty() {

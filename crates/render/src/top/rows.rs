@@ -170,9 +170,9 @@ pub(super) fn ranks(
         .finding()
         .and_then(|found| Some(found.loss.as_ref()?.wall_us));
     let rows = report.ranks.rows.iter().map(|row| {
-        let key = (row.host.as_str(), row.pid);
+        let key = (row.process.host.as_str(), row.process.pid);
         let process = lives.get(&key);
-        let culprit = is_culprit(&row.host, row.pid);
+        let culprit = is_culprit(&row.process.host, row.process.pid);
         let (mut parts, mut source) = parts(report, row);
         if let Some((hung_s, span_s)) = hung_s.zip(span_s) {
             let died = process.is_some_and(|of| of.life == Life::Gone && !of.ended);
@@ -209,19 +209,19 @@ pub(super) fn ranks(
             _ => "unknown",
         };
         let completeness = report.completeness.ranks.iter();
-        let lost = completeness.filter(|of| (of.host.as_str(), of.pid) == key);
+        let lost = completeness.filter(|of| (of.process.host.as_str(), of.process.pid) == key);
         let lost = || lost.clone().flat_map(|of| &of.lost);
         let lasting = lost().filter(|(cause, _)| LASTING.contains(&cause.as_str()));
         let same = report
             .ranks
             .rows
             .iter()
-            .filter(|other| (other.host.as_str(), other.pid) == key);
+            .filter(|other| (other.process.host.as_str(), other.process.pid) == key);
         let is_first = same.map(|other| other.device).min() == Some(row.device);
         RankNow {
-            rank: row.rank,
-            host: row.host.clone(),
-            pid: row.pid,
+            rank: row.process.rank,
+            host: row.process.host.clone(),
+            pid: row.process.pid,
             device: row.device,
             state,
             wait_share,
@@ -251,11 +251,11 @@ fn parts(report: &Report, row: &analyze::ranks::RankRow) -> (Vec<Share>, Option<
         };
         parts.into_iter().map(share).collect()
     };
-    let key = (row.host.as_str(), row.pid, row.device);
+    let key = (row.process.host.as_str(), row.process.pid, row.device);
     let account = report.account.as_ref();
     let found = account.and_then(|account| {
         let mut ranks = account.ranks.iter();
-        ranks.find(|of| (of.host.as_str(), of.pid, of.device) == key)
+        ranks.find(|of| (of.process.host.as_str(), of.process.pid, of.device) == key)
     });
     if let Some(of) = found {
         let parts = [
@@ -380,8 +380,8 @@ pub(super) fn operations(report: &Report, span_s: Option<f64>) -> Vec<OperationN
 pub(super) fn links(report: &Report, steps: u64) -> Vec<LinkNow> {
     let links = report.arrivals.iter().flat_map(|arrivals| &arrivals.links);
     let row = |link: &analyze::arrivals::Link| LinkNow {
-        rank: link.rank,
-        host: link.host.clone(),
+        rank: link.process.rank,
+        host: link.process.host.clone(),
         peer: link.peer,
         peer_host: link.peer_host.clone(),
         of_the_median_ratio: (link.others_wall_us > 0.0)

@@ -62,7 +62,7 @@ pub(super) fn of_open(timeline: &Timeline<'_>, report: &Report) -> Vec<i64> {
 
 fn death<'r>(report: &'r Report, process: &Process) -> Option<&'r Death> {
     let mut deaths = report.deaths.iter();
-    deaths.find(|death| process.is(&death.host, death.pid))
+    deaths.find(|death| process.is(&death.process.host, death.process.pid))
 }
 
 /// The newest evidence of a process, which its recorder or one of its calls gave.

@@ -28,7 +28,7 @@ pub(super) fn of(view: &View<'_>) -> Option<Value> {
             "lane": lane(view, segment, from, to)?,
             "what": segment.on.what,
             "kind": segment.on.kind,
-            "rank": segment.on.rank,
+            "rank": segment.on.process.rank,
             "why": segment.on.why.map(crate::critical_path::why),
             "from_us": view.us(from),
             "to_us": view.us(to),
@@ -66,7 +66,8 @@ fn end_ns(view: &View<'_>, path: &CriticalPath) -> Option<i64> {
     let end_ns = steps.each.get(number)?.end_ns?;
     let ended = view.timeline.calls().find(|placed| {
         let process = placed.row.process;
-        (process.rank, process.pid, &process.host) == (steps.rank, steps.pid, &steps.host)
+        (process.rank, process.pid, &process.host)
+            == (steps.process.rank, steps.process.pid, &steps.process.host)
             && placed.row.call.gpu.stop() == Some(end_ns)
     });
     ended?.gpu.map(|(slice, _)| slice.span.end)
@@ -77,7 +78,11 @@ fn lane(view: &View<'_>, segment: &Segment, from: i64, to: i64) -> Option<u32> {
     let processes = view.timeline.capture().processes.iter();
     let mut own = (0u32..).zip(processes).filter(|(_, process)| {
         (process.rank, process.pid, &process.host)
-            == (segment.on.rank, segment.on.pid, &segment.on.host)
+            == (
+                segment.on.process.rank,
+                segment.on.process.pid,
+                &segment.on.process.host,
+            )
     });
     let (process, _) = own.next()?;
     let is_near = |seen: &&Slice| {

@@ -38,7 +38,7 @@ pub(super) fn of(view: &View<'_>) -> Vec<Value> {
     let texts: Vec<String> = findings.clone().map(crate::findings::sentence).collect();
     let deaths = view.report.deaths.iter().filter_map(|death| {
         let text = crate::findings::died(death);
-        let at_us = dead(view, &death.host, death.pid)?;
+        let at_us = dead(view, &death.process.host, death.process.pid)?;
         (!texts.contains(&text)).then(|| pin(text, Some(Place::at(at_us))))
     });
     let deaths: Vec<Value> = deaths.collect();
@@ -49,7 +49,9 @@ pub(super) fn of(view: &View<'_>) -> Vec<Value> {
 
 fn place(view: &View<'_>, of: &Finding) -> Option<Place> {
     match &of.evidence {
-        Evidence::Death { death, .. } => dead(view, &death.host, death.pid).map(Place::at),
+        Evidence::Death { death, .. } => {
+            dead(view, &death.process.host, death.process.pid).map(Place::at)
+        }
         Evidence::Standstill(found) => {
             let begin = view.base_ns + view.length_ns - found.for_ns;
             Some(Place::at(view.us(begin.max(view.base_ns))))
@@ -91,7 +93,9 @@ fn most_held_up(view: &View<'_>, of: &Finding) -> Option<Place> {
     let over_time = view.report.timeline.as_ref()?;
     let blamed = of.subject.rank()?;
     let mut late = over_time.late.iter();
-    let late = late.find(|late| (late.pid, &late.host) == (blamed.pid, &blamed.host))?;
+    let late = late.find(|late| {
+        (late.process.pid, &late.process.host) == (blamed.process.pid, &blamed.process.host)
+    })?;
     let most = late.held_up_us.iter().copied().fold(0.0, f64::max);
     let bucket = late.held_up_us.iter().position(|us| *us == most)?;
     let late_us = view.us(over_time.begin_ns);
@@ -131,7 +135,9 @@ fn step(
     let blamed = of.subject.rank();
     let steps = view.report.steps.as_ref()?;
     let is_own = |row: &&analyze::steps::StepsRow| {
-        blamed.is_some_and(|of| (of.pid, &of.host) == (row.pid, &row.host))
+        blamed.is_some_and(|of| {
+            (of.process.pid, &of.process.host) == (row.process.pid, &row.process.host)
+        })
     };
     let own = steps
         .rows
@@ -144,7 +150,7 @@ fn step(
     let processes = &view.timeline.capture().processes;
     let index = processes
         .iter()
-        .position(|process| (process.pid, &process.host) == (own.pid, &own.host))?;
+        .position(|process| (process.pid, &process.host) == (own.process.pid, &own.process.host))?;
     let begin = view.timeline.on_one_clock(index, begin);
     let span = Span {
         begin,

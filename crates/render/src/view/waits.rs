@@ -107,7 +107,7 @@ fn blamed(timeline: &Timeline<'_>, first: Option<&Finding>) -> HashSet<usize> {
     let processes = timeline.capture().processes.iter().enumerate();
     let is_blamed = |process: &tables::Process| {
         let mut ranks = ranks.iter();
-        ranks.any(|id| (id.pid, &id.host) == (process.pid, &process.host))
+        ranks.any(|id| (id.process.pid, &id.process.host) == (process.pid, &process.host))
     };
     processes
         .filter(|(_, process)| is_blamed(process))

@@ -90,7 +90,7 @@ fn names_stay_text_wherever_they_stand() {
     report.job.hosts = vec![text()];
     report.job.nccl = vec![text()];
     report.job.environment.insert(text(), vec![Some(text())]);
-    report.ranks.rows[0].host = text();
+    report.ranks.rows[0].process.host = text();
     report.communicators[0].name = Some(text());
     report.communicators[0].parent_evidence = Some(text());
     report.functions[0].function = Some(text());
@@ -264,7 +264,7 @@ fn a_thousand_ranks_stay_small() {
     let ranks = large.ranks.rows.clone();
     large.ranks.rows = (0..1024).map(|i| ranks[i % ranks.len()].clone()).collect();
     for (rank, row) in (0..).zip(&mut large.ranks.rows) {
-        (row.rank, row.pid) = (Some(rank), 1_234_567 + rank);
+        (row.process.rank, row.process.pid) = (Some(rank), 1_234_567 + rank);
     }
     // One of all ranks, one for each node, and one for each GPU of a node.
     let mut communicators = Vec::new();

@@ -38,8 +38,8 @@ fn is_one_of(us: f64, findings: &[&Finding]) -> bool {
 fn about<'r>(row: &Value, report: &'r Report) -> Vec<&'r Finding> {
     let is = |id: &RankId| {
         let device = row.get("device").and_then(Value::as_u64);
-        row["host"].as_str() == Some(&id.host)
-            && row["pid"].as_u64() == Some(id.pid.into())
+        row["host"].as_str() == Some(&id.process.host)
+            && row["pid"].as_u64() == Some(id.process.pid.into())
             && (id.device.is_none() || device.is_none() || device == id.device.map(u64::from))
     };
     let findings = report.findings.iter();

@@ -185,7 +185,7 @@ fn how_far(ranks: &[(Option<u64>, Does)]) -> Report {
     let one = of.ranks[0].clone();
     let ranks = (0..).zip(ranks).map(|(rank, (calls, does))| {
         let mut reached = one.clone();
-        reached.id.rank = Some(rank);
+        reached.id.process.rank = Some(rank);
         (reached.calls, reached.does) = (*calls, *does);
         reached
     });

@@ -22,7 +22,7 @@ pub fn told(report: &Report) -> Option<Told> {
         (_, Some(Cause::Gpu)) => Some(Why::Gpu),
         _ => None,
     };
-    let ranks = found.subject.ranks.iter().filter_map(|id| id.rank);
+    let ranks = found.subject.ranks.iter().filter_map(|id| id.process.rank);
     let interval = found.loss.as_ref().and_then(|loss| loss.interval_us);
     Some(Told {
         ranks: ranks.map(|rank| rank as usize).collect(),
@@ -56,7 +56,10 @@ pub fn told_by_account(report: &Report) -> Option<Told> {
     let account = report.account.as_ref()?;
     let answer = account.late().next()?;
     let (low, high) = answer.interval_us;
-    let ranks = answer.ranks.iter().filter_map(|at| account.ranks[*at].rank);
+    let ranks = answer
+        .ranks
+        .iter()
+        .filter_map(|at| account.ranks[*at].process.rank);
     Some(Told {
         ranks: ranks.map(|rank| rank as usize).collect(),
         why: match answer.cause {
@@ -83,7 +86,10 @@ fn known(account: &Account) -> String {
     };
     let answers = account.answers.iter().map(|answer| {
         let (low, high) = answer.interval_us;
-        let who = answer.ranks.iter().filter_map(|at| account.ranks[*at].rank);
+        let who = answer
+            .ranks
+            .iter()
+            .filter_map(|at| account.ranks[*at].process.rank);
         format!(
             "; {:?} costs {:.3} ({:.3} to {:.3}) s by {:?}, {:?}",
             who.collect::<Vec<u32>>(),
@@ -130,7 +136,7 @@ pub type Reader = fn(&Report) -> Option<Told>;
 fn most_by_host(report: &Report, outcome: &Outcome) -> Option<(f64, f64)> {
     let account = report.account.as_ref()?;
     let late = account.late_host?;
-    let rank = account.ranks[late.rank].rank? as usize;
+    let rank = account.ranks[late.rank].process.rank? as usize;
     let is_true = outcome
         .culprits
         .iter()

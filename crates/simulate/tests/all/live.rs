@@ -27,7 +27,7 @@ fn named(drawn: &Drawn, causes: &[Cause]) -> Option<Named> {
     judge(&mut capture, |_, live: &Live| {
         let ranks = &live.finding()?.subject.ranks;
         Some(Named {
-            ranks: ranks.iter().filter_map(|id| id.rank).collect(),
+            ranks: ranks.iter().filter_map(|id| id.process.rank).collect(),
             is_recent: live.recent_s.is_some(),
         })
     })
