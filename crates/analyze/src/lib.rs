@@ -12,6 +12,7 @@
 
 pub mod absent;
 pub mod account;
+pub mod algorithms;
 pub mod arrivals;
 pub mod attempts;
 pub mod bandwidth;

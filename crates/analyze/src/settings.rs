@@ -6,8 +6,8 @@
 //! Rule: a call whose algorithm NCCL did not tell is counted as not told, never as obeyed. A reason is only
 //! given where it is a property of the algorithm.
 
+use crate::algorithms::algorithms_of;
 use crate::operations::Operation;
-use crate::words;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,7 +158,7 @@ fn one(
             Some(name) => *row.others.entry(name.to_owned()).or_insert(0) += operation.calls,
         }
         if variable == "NCCL_ALGO" && !wish.except {
-            let can = words::algorithms_of(function);
+            let can = algorithms_of(function);
             let none = !can.iter().any(|name| wish.names.contains(&plain(name)));
             row.why = none.then(|| format!("{function} has {} only", can.join(", ")));
         }
