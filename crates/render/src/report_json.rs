@@ -1,7 +1,7 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
 use crate::recommendations::{self, RecommendationRow};
-use crate::{clocks, findings, notes, verdict};
+use crate::{clocks, completeness, findings, notes, verdict};
 use analyze::job::ProblemRow;
 use analyze::Report;
 use schemars::JsonSchema;
@@ -37,9 +37,17 @@ pub struct ReportJson<'a> {
     next: String,
 }
 
-/// The report with the sentences that its timeline has for deaths.
+/// The report with the sentences inside of it: what to do about calls that are not here, and how ranks died.
 fn with_words(report: &Report) -> Cow<'_, Report> {
     let mut report = Cow::Borrowed(report);
+    let remedies = completeness::remedies(&report.completeness);
+    if !remedies.is_empty() {
+        let texts = remedies
+            .into_iter()
+            .map(|(cause, text)| (cause.to_owned(), text.to_owned()));
+        let texts = texts.collect();
+        report.to_mut().completeness.remedies = texts;
+    }
     let timeline = report.timeline.as_ref();
     if timeline.is_some_and(|timeline| !timeline.marks.is_empty()) {
         let all = report.to_mut();
