@@ -85,7 +85,6 @@ pub mod timeline;
 pub mod topology;
 pub mod tune;
 pub mod warmup;
-pub mod words;
 
 use capture::live::flag;
 use executions::{ByCause, Steps, Walk, CAUSES};

@@ -1,9 +1,9 @@
 //! What of a job is here and what is not, in words.
 
+use crate::words::remedy;
 use analyze::absent::AbsentRow;
 use analyze::completeness::{Completeness, NotCounted, RankCompleteness};
 use analyze::spelling::{plural, ranges};
-use analyze::words::remedy;
 use std::collections::BTreeMap;
 
 /// Ranks that are not here, and those that lack calls that others prove, a sentence or two each.

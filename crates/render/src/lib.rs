@@ -75,3 +75,4 @@ pub mod typical;
 pub mod verdict;
 pub mod view;
 mod waiting;
+pub mod words;

@@ -8,10 +8,10 @@
 //! number of rows.
 
 use crate::layout::{cut, plural, short_ids, Look, Page, Style, Table, FEW_RANKS, ROWS};
+use crate::words::{self, Word};
 use crate::{findings, verdict};
 use analyze::ranks::{Outlier, RankRow, Ranks};
 use analyze::spelling::{size, time};
-use analyze::words::{self, Word};
 use analyze::Report;
 use completeness::completeness;
 pub(crate) use completeness::counts;

@@ -6,8 +6,8 @@
 //! Rule: every cause that a report can name is here, and every algorithm and protocol that NCCL names to a
 //! profiler.
 
-use crate::algorithms::{algorithms_of, functions_of};
-use crate::bandwidth::FACTORS;
+use analyze::algorithms::{algorithms_of, functions_of};
+use analyze::bandwidth::FACTORS;
 
 mod columns;
 mod events;
@@ -515,9 +515,12 @@ mod tests {
             .into_iter()
             // These calls have rows; it is counted as odd.
             .filter(|cause| *cause != "templates_full")
-            .chain(crate::executions::CAUSES.map(|c| c.name()))
-            .chain(crate::graphs::UNSEEN)
-            .chain([crate::completeness::MASKED, crate::completeness::ONE_SIDED])
+            .chain(analyze::executions::CAUSES.map(|c| c.name()))
+            .chain(analyze::graphs::UNSEEN)
+            .chain([
+                analyze::completeness::MASKED,
+                analyze::completeness::ONE_SIDED,
+            ])
             .chain([
                 "captured",
                 "damaged",
