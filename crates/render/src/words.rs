@@ -6,14 +6,16 @@
 //! Rule: every cause that a report can name is here, and every algorithm and protocol that NCCL names to a
 //! profiler.
 
+use crate::findings::about;
 use analyze::algorithms::{algorithms_of, functions_of};
 use analyze::bandwidth::FACTORS;
+use analyze::findings::Kind;
 
 mod columns;
 mod events;
 mod verbs;
 
-pub use columns::{COLUMNS, FINDINGS, ODD};
+pub use columns::{COLUMNS, ODD, RULES};
 pub use events::{EVENTS, STATES};
 pub use verbs::VERBS;
 
@@ -316,6 +318,12 @@ const FUNCTIONS: &[Word] = &[
     ),
 ];
 
+/// The kinds of findings, as their own files explain them.
+fn findings() -> Vec<Word> {
+    let all = Kind::ALL.iter();
+    all.map(|kind| word(kind.name(), about(*kind))).collect()
+}
+
 /// A name in the letters that count.
 pub fn plain(name: &str) -> String {
     let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
@@ -386,7 +394,8 @@ pub fn explain(word: &str) -> Option<Explanation> {
         return one(f, text);
     }
     let others = LOST.iter().chain(UNTIMED).chain(UNSEEN).chain(ODD);
-    let others = others.chain(DEFINITIONS).chain(FINDINGS);
+    let findings = findings();
+    let others = others.chain(DEFINITIONS).chain(&findings).chain(RULES);
     let others = others.chain(COLUMNS).chain(VERBS);
     let is_wanted = |w: &&Word| plain(w.name) == wanted;
     // `run_s` and `runs` differ by their spelling only.
@@ -445,7 +454,7 @@ pub fn known() -> Vec<(&'static str, Vec<&'static str>)> {
             "causes",
             [names(LOST), names(UNTIMED), names(UNSEEN), names(ODD)].concat(),
         ),
-        ("findings", names(FINDINGS)),
+        ("findings", [names(&findings()), names(RULES)].concat()),
         ("events", [names(EVENTS), names(STATES)].concat()),
         (
             "reasons of `ncclscope paths`",
