@@ -20,7 +20,7 @@ use analyze::Report;
 use anyhow::{bail, Context};
 use arms::Arm;
 use bench::stop;
-use render::tune::{Answer, RunRow, Setting};
+use render::tune::{Answer, AskedRow, RunRow, Setting};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -580,7 +580,7 @@ impl Experiment {
                     .display()
                     .to_string(),
                 left_out: left_out[arm].clone(),
-                asked: self.asked(arm),
+                asked: self.asked(arm).iter().map(AskedRow::of).collect(),
                 blocks: None,
                 times_us: times_of(&trials, arm),
                 used: self.used(arm),

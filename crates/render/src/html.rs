@@ -276,7 +276,7 @@ impl<'a> Page<'a> {
             .report
             .settings
             .iter()
-            .map(|s| s.summary.clone())
+            .map(crate::settings::summary)
             .collect();
         self.list(&lines);
         self.table_of("settings", "Settings", &[SETTING], "");

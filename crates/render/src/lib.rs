@@ -59,6 +59,7 @@ mod ranks;
 pub(crate) mod recommendations;
 mod replays;
 pub mod report_json;
+mod settings;
 mod sightings;
 pub mod startup;
 mod steps;

@@ -1,10 +1,11 @@
 //! What a tuning experiment found, as text and JSON.
 
 use crate::layout::{plural, Look, Page, Style, Table};
+use crate::settings;
 use analyze::spelling::{percent, time, word};
 use analyze::tune::blocks::ArmBlocks;
 use analyze::tune::{
-    Against, AskedSetting, Ranked, Ranking, Standing, Used, DEFAULT, LEAST_ROUNDS,
+    Against, AskedSetting, Ranked, Ranking, Standing, Unused, Used, DEFAULT, LEAST_ROUNDS,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -61,7 +62,7 @@ pub struct Setting {
     /// Why it is not judged; null if it is.
     pub left_out: Option<String>,
     /// What became of its variables, the worst of its runs.
-    pub asked: Vec<AskedSetting>,
+    pub asked: Vec<AskedRow>,
     /// Its blocks in the process that was judged; null of runs.
     pub blocks: Option<ArmBlocks>,
     /// The times that are compared, µs.
@@ -76,6 +77,38 @@ pub struct Setting {
     /// Its times, and how it stands to the default.
     #[serde(flatten)]
     pub ranked: Ranked,
+}
+
+/// A variable that was asked for.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "AskedSetting")]
+pub struct AskedRow {
+    /// `NCCL_ALGO` and the like.
+    pub variable: String,
+    /// yes: all calls that it says something about used it; `not_told`: NCCL does not tell, as of most
+    /// variables; partly: some calls used it; no: none did, or the processes do not have it.
+    pub used: Used,
+    /// The same in a sentence; empty if there is nothing to say.
+    pub sentence: String,
+}
+
+impl AskedRow {
+    /// The row of a variable.
+    pub fn of(asked: &AskedSetting) -> AskedRow {
+        let name = &asked.variable;
+        AskedRow {
+            variable: name.clone(),
+            used: asked.used,
+            sentence: match &asked.why {
+                Unused::Set(other) => format!("The program set {name}={other} itself."),
+                Unused::NotThere => format!("{name} did not reach the program."),
+                Unused::By(rows) => {
+                    let sentences: Vec<String> = rows.iter().map(settings::summary).collect();
+                    sentences.join(" ")
+                }
+            },
+        }
+    }
 }
 
 /// One run.
