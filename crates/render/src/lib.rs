@@ -73,6 +73,7 @@ pub mod topo;
 pub mod tune;
 pub mod tune_html;
 pub mod typical;
+pub mod variants;
 pub mod verdict;
 pub mod view;
 mod waiting;
