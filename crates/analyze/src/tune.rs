@@ -30,7 +30,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Capture;
-pub use work::Work;
+pub use work::{OtherWork, Work};
 
 /// The arm that everything is held against.
 pub const DEFAULT: usize = 0;

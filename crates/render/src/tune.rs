@@ -2,10 +2,11 @@
 
 use crate::layout::{plural, Look, Page, Style, Table};
 use crate::settings;
-use analyze::spelling::{percent, time, word};
+use analyze::spelling::{percent, sizes_apart, time, word};
 use analyze::tune::blocks::ArmBlocks;
 use analyze::tune::{
-    Against, AskedSetting, Ranked, Ranking, Standing, Unused, Used, DEFAULT, LEAST_ROUNDS,
+    Against, AskedSetting, OtherWork, Ranked, Ranking, Standing, Unused, Used, DEFAULT,
+    LEAST_ROUNDS,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -222,6 +223,25 @@ pub(crate) fn change(of: Against) -> String {
     )
 }
 
+/// What a run did that the runs of the default did not, in a sentence.
+pub fn other_work(of: &OtherWork) -> String {
+    match of {
+        OtherWork::Nothing(default) => {
+            format!("It made no NCCL call, and the default {default}.")
+        }
+        OtherWork::Calls(own, default) => {
+            format!("It did other work: {own} NCCL calls, and the default {default}.")
+        }
+        OtherWork::Function(function, own, default) => {
+            format!("It did other work: {own} calls of {function}, and the default {default}.")
+        }
+        OtherWork::Bytes(own, default) => {
+            let (own, default) = sizes_apart(*own, *default);
+            format!("It did other work: calls of {own} in all, and the default of {default}.")
+        }
+    }
+}
+
 /// Writes it as JSON.
 ///
 /// # Errors
@@ -335,4 +355,21 @@ pub(crate) fn reasons(setting: &Setting) -> Vec<&str> {
     let why = setting.left_out.iter().map(String::as_str);
     why.chain(told.map(|asked| asked.sentence.as_str()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_work_is_said_with_what_the_default_did() {
+        assert_eq!(
+            other_work(&OtherWork::Nothing(48)),
+            "It made no NCCL call, and the default 48."
+        );
+        assert_eq!(
+            other_work(&OtherWork::Bytes(48 << 20, 96 << 20)),
+            "It did other work: calls of 48 MiB in all, and the default of 96 MiB."
+        );
+    }
 }
