@@ -1,7 +1,7 @@
 //! A report as JSON, in the format of `schema/report-1.json`.
 
 use crate::recommendations::{self, RecommendationRow};
-use crate::{clocks, completeness, findings, notes, settings, verdict};
+use crate::{clocks, completeness, critical_path, findings, notes, settings, verdict};
 use analyze::job::ProblemRow;
 use analyze::Report;
 use schemars::JsonSchema;
@@ -37,7 +37,7 @@ pub struct ReportJson<'a> {
 }
 
 /// The report with the sentences inside of it: what to do about calls that are not here, which settings took
-/// effect, and how ranks died.
+/// effect, what the critical path rests on, and how ranks died.
 fn with_words(report: &Report) -> Report {
     let mut all = report.clone();
     let remedies = completeness::remedies(&report.completeness).into_iter();
@@ -45,6 +45,9 @@ fn with_words(report: &Report) -> Report {
     all.completeness.remedies = remedies.collect();
     for row in &mut all.settings {
         (row.why, row.summary) = (settings::why(row), settings::summary(row));
+    }
+    if let Some(path) = &mut all.critical_path {
+        path.basis = critical_path::BASIS;
     }
     let marks = all.timeline.iter_mut().flat_map(|of| &mut of.marks);
     for (mark, death) in marks.zip(&report.deaths) {
