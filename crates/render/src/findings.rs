@@ -1,7 +1,7 @@
 //! Findings and recommendations in words: a file for each kind of finding.
 //!
-//! [`sentence`], [`evidence`], [`figures`] and [`advice`] are of any finding, [`about`] is of a kind. [`Row`] is a finding as JSON and tables have
-//! it: words and facts.
+//! [`sentence`], [`evidence`] and [`advice`] are of any finding, and so are the figures by name; what
+//! `ncclscope explain` says is of a kind. [`Row`] is a finding as JSON and tables have it: words and facts.
 //!
 //! Rule: all words about a finding are here, and nothing reads them back.
 
